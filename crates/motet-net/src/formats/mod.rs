@@ -1,0 +1,5 @@
+//! Readers and writers of network files.
+
+pub mod error;
+
+pub use error::{Position, ReadError};
