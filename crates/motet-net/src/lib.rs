@@ -3,15 +3,35 @@
 //!
 //! - [`network`]: the fixed graph and its builder; [`node`] and [`link`] its parts.
 //! - [`tier`]: how far apart ranks are, 0 (one package) to 4 (two datacenters).
+//! - [`state`]: what varies with time: bandwidth left, links down, and traces of both.
+//! - [`path`]: ways through, shortest and k shortest, and the time data takes along them.
+//! - [`signature`]: the identity of a network, whatever its nodes are called.
+//! - [`diff`] and [`summary`]: what differs between two networks; one network in a few numbers.
+//! - [`builders`]: networks from a few parameters: servers, fabrics, WANs.
 //! - [`formats`]: readers and writers, the only place here that knows about files.
 
+pub mod builders;
+mod components;
+pub mod diff;
 pub mod formats;
 pub mod link;
+mod nearest;
 pub mod network;
 pub mod node;
+pub mod path;
+pub mod signature;
+pub mod state;
+pub mod summary;
+#[cfg(test)]
+mod testing;
 pub mod tier;
 
+pub use diff::NetworkDiff;
 pub use link::{Link, LinkClass, LinkSpec};
 pub use network::{BuildError, Network, NetworkBuilder};
 pub use node::{Location, Node, NodeKind};
+pub use path::{Forwarding, Metric, Path, Search, Transit};
+pub use signature::Signature;
+pub use state::{LinkChange, NetworkState, StateEvent, StateTrace};
+pub use summary::Summary;
 pub use tier::{Tier, TierMix};

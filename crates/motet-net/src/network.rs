@@ -289,7 +289,9 @@ fn settle_ranks(nodes: &[Node]) -> Result<Vec<NodeId>, BuildError> {
     for gpu in &gpus {
         let node = &nodes[gpu.index()];
         let name = node.name.clone();
-        let Some(rank) = node.rank else { return Err(BuildError::MissingRank { name }) };
+        let Some(rank) = node.rank else {
+            return Err(BuildError::MissingRank { name });
+        };
         let Some(slot) = by_rank.get_mut(rank.index()) else {
             return Err(BuildError::RankOutOfRange { name, rank, gpus: gpus.len() });
         };

@@ -71,9 +71,8 @@ pub(crate) fn of_link(class: LinkClass, from: &Node, to: &Node) -> Tier {
         LinkClass::NvLink | LinkClass::Xgmi | LinkClass::C2c => Tier(1),
         LinkClass::Pcie | LinkClass::Smp => Tier(2),
         _ => {
-            let high = |it: &Node| {
-                matches!(it.kind, NodeKind::Spine | NodeKind::Ocs | NodeKind::Border)
-            };
+            let high =
+                |it: &Node| matches!(it.kind, NodeKind::Spine | NodeKind::Ocs | NodeKind::Border);
             let same_rack = both(&from.location.rack, &to.location.rack);
             let same_server = both(&from.location.server, &to.location.server);
             if same_server == Some(true) {
@@ -217,8 +216,9 @@ mod tests {
     #[test]
     fn pairs_without_a_route_are_counted_apart() {
         let mut b = NetworkBuilder::new("apart");
-        let gpus: Vec<NodeId> =
-            (0..3).map(|it| b.add_node(Node::new(it.to_string(), NodeKind::Gpu)).unwrap()).collect();
+        let gpus: Vec<NodeId> = (0..3)
+            .map(|it| b.add_node(Node::new(it.to_string(), NodeKind::Gpu)).unwrap())
+            .collect();
         b.add_duplex(gpus[0], gpus[1], spec(LinkClass::Wan)).unwrap();
         let mix = mix(&b.build().unwrap(), &gpus);
         assert_eq!((mix.pairs, mix.unreachable), ([0, 0, 0, 0, 1], 2));

@@ -1,5 +1,48 @@
 //! Readers and writers of network files.
+//!
+//! [`detect`] knows the formats and reads any of them; each has a file of its own, named after
+//! it. Readers take text and give a [`ReadNetwork`]; writers give text.
+//!
+//! | format | read | written |
+//! | --- | --- | --- |
+//! | NCCL topology and graph dump, [`nccl_xml`] | yes | |
+//! | `nvidia-smi topo -m`, [`nvidia_smi`] | yes | |
+//! | TACCL topology, [`taccl_json`] | yes | |
+//! | [`gml`], [`node_link_json`] | yes | |
+//! | [`graphml`] | yes | yes |
+//! | pictures: Graphviz [`dot`], [`svg`] | | yes |
 
+pub mod cluster_toml;
+pub mod detect;
+pub mod dot;
 pub mod error;
+pub mod gml;
+pub mod graphml;
+mod json;
+pub mod nccl_xml;
+pub mod node_link_json;
+pub mod nvidia_smi;
+mod palette;
+#[cfg(test)]
+mod samples;
+mod speeds;
+pub mod svg;
+pub mod taccl_json;
+pub mod wan;
+mod xml;
 
+pub use detect::{NetworkFormat, ReadNetwork, ReadOptions, read_any};
 pub use error::{Position, ReadError};
+pub use wan::WanDefaults;
+
+/// `name`, or with a number added if a node is called so already.
+fn unique_name(builder: &crate::NetworkBuilder, name: &str) -> String {
+    let mut unique = name.to_owned();
+    // Counting from the number of nodes finds a free name at once, however many are alike.
+    let mut number = builder.nodes().len();
+    while builder.find(&unique).is_some() {
+        unique = format!("{name}#{number}");
+        number += 1;
+    }
+    unique
+}

@@ -1,0 +1,168 @@
+//! Cuts for traffic between pairs: every cut bounds it, and here good ones are looked for.
+//!
+//! Data from ranks inside a set to ranks outside must cross the set's border. The sets tried are
+//! single ranks, servers, racks and datacenters, and all but them; the tightest cuts of AllGather
+//! and ReduceScatter; and the sets of nodes within some distance of a rank. Unlike for AllGather,
+//! the best of all cuts is not found for certain, nor would it be the whole truth:
+//! [`lengths`](super::lengths) goes on from here.
+
+use super::demand::Demands;
+use super::distance::distances;
+use super::graph::Graph;
+use super::partition::Partition;
+use super::ratio::Ratio;
+use super::tightest::capacity_out_of;
+
+/// Most ranks around which sets are grown.
+const MAX_CENTRES: usize = 16;
+
+/// A set of nodes with the chunks that must leave it.
+#[derive(Clone, Debug)]
+pub(super) struct DemandCut {
+    pub(super) chunks: u128,
+    pub(super) capacity: u128,
+    pub(super) sending: Vec<bool>,
+}
+
+impl DemandCut {
+    pub(super) fn new(graph: &Graph, demands: &Demands<'_>, sending: Vec<bool>) -> Self {
+        let inside = |rank: usize| sending[graph.ranks[rank] as usize];
+        let within = graph.ranks.iter().filter(|it| sending[**it as usize]).count();
+        let chunks = match demands {
+            Demands::Uniform { ranks, chunks } => crossing(within, *ranks, *chunks),
+            _ => (0..demands.ranks())
+                .filter(|it| inside(*it))
+                .flat_map(|from| demands.from(from))
+                .filter(|(to, _)| !inside(*to))
+                .map(|(_, chunks)| u128::from(chunks))
+                .sum(),
+        };
+        Self { chunks, capacity: capacity_out_of(graph, &sending), sending }
+    }
+
+    /// Chunks per unit of bandwidth: the time that the cut takes.
+    pub(super) fn time(&self) -> Ratio {
+        Ratio::new(self.chunks, self.capacity).unwrap_or(Ratio::ZERO)
+    }
+}
+
+fn crossing(inside: usize, ranks: usize, chunks: u32) -> u128 {
+    inside as u128 * (ranks - inside) as u128 * u128::from(chunks)
+}
+
+/// The best cut along the seams of the partitions.
+pub(super) fn best_of_partitions(
+    graph: &Graph,
+    demands: &Demands<'_>,
+    partitions: &[Partition],
+) -> Option<DemandCut> {
+    let mut best: Option<(Ratio, &Partition, usize, bool)> = None;
+    for partition in partitions.iter().rev() {
+        let borders = partition.borders(graph);
+        let (leaving, entering) = traffic(graph, demands, partition);
+        let out = leaving.into_iter().zip(borders.out).map(|it| (it, true));
+        let into = entering.into_iter().zip(borders.into).map(|it| (it, false));
+        for (index, ((chunks, capacity), sends)) in out.chain(into).enumerate() {
+            let Some(time) = Ratio::new(chunks, capacity) else { continue };
+            if best.is_none_or(|(most, ..)| time > most) {
+                best = Some((time, partition, index % partition.parts, sends));
+            }
+        }
+    }
+    let (_, partition, part, sends) = best?;
+    Some(DemandCut::new(graph, demands, partition.side(graph, part, sends)))
+}
+
+/// Chunks that leave each part, and that enter it.
+fn traffic(graph: &Graph, demands: &Demands<'_>, partition: &Partition) -> (Vec<u128>, Vec<u128>) {
+    let part = |rank: usize| partition.of(graph.ranks[rank] as usize);
+    let mut leaving = vec![0u128; partition.parts];
+    if let Demands::Uniform { ranks, chunks } = *demands {
+        let mut sizes = vec![0usize; partition.parts];
+        for part in (0..ranks).filter_map(part) {
+            sizes[part] += 1;
+        }
+        for (leaving, size) in leaving.iter_mut().zip(sizes) {
+            *leaving = crossing(size, ranks, chunks);
+        }
+        return (leaving.clone(), leaving);
+    }
+    let mut entering = vec![0u128; partition.parts];
+    for from in 0..demands.ranks() {
+        for (to, chunks) in demands.from(from).filter(|(to, _)| part(*to) != part(from)) {
+            if let Some(part) = part(from) {
+                leaving[part] += u128::from(chunks);
+            }
+            if let Some(part) = part(to) {
+                entering[part] += u128::from(chunks);
+            }
+        }
+    }
+    (leaving, entering)
+}
+
+/// The best set of nodes within any distance of a rank, under the given lengths of arcs: cuts
+/// hide where the lengths that bound the traffic best are long.
+pub(super) fn best_of_balls(
+    graph: &Graph,
+    demands: &Demands<'_>,
+    lengths: &[u64],
+) -> Option<DemandCut> {
+    let step = demands.ranks().div_ceil(MAX_CENTRES).max(1);
+    let mut best: Option<(Ratio, Vec<u32>)> = None;
+    for centre in (0..demands.ranks()).step_by(step) {
+        let far = distances(graph, lengths, [(graph.ranks[centre] as usize, 0)]);
+        let mut order: Vec<u32> =
+            (0..graph.nodes() as u32).filter(|it| graph.usable[*it as usize]).collect();
+        order.sort_by_key(|it| (far[*it as usize], *it));
+        let (time, size) = best_prefix(graph, demands, &order);
+        if best.as_ref().is_none_or(|(most, _)| time > *most) {
+            order.truncate(size);
+            best = Some((time, order));
+        }
+    }
+    let (_, inside) = best?;
+    let mut sending = vec![false; graph.nodes()];
+    for node in inside {
+        sending[node as usize] = true;
+    }
+    Some(DemandCut::new(graph, demands, sending))
+}
+
+/// The slowest of the cuts around the first nodes of an order, and how many nodes those are.
+fn best_prefix(graph: &Graph, demands: &Demands<'_>, order: &[u32]) -> (Ratio, usize) {
+    let mut rank_of = vec![usize::MAX; graph.nodes()];
+    for (rank, node) in graph.ranks.iter().enumerate() {
+        rank_of[*node as usize] = rank;
+    }
+    let mut sending = vec![false; graph.nodes()];
+    let inside = |sending: &[bool], rank: usize| sending[graph.ranks[rank] as usize];
+    // Chunks into each rank from those inside: they stop crossing when it joins them.
+    let mut due = vec![0u128; demands.ranks()];
+    let (mut capacity, mut chunks) = (0u128, 0u128);
+    let mut best = (Ratio::ZERO, 0);
+    for (index, node) in order.iter().enumerate() {
+        let node = *node as usize;
+        for arc in graph.arcs_of(node) {
+            if sending[graph.head(arc)] {
+                capacity -= graph.capacity(graph.opposite(arc));
+            } else {
+                capacity += graph.capacity(arc);
+            }
+        }
+        sending[node] = true;
+        if let Some(due_here) = due.get(rank_of[node]).copied() {
+            chunks -= due_here;
+            for (to, count) in demands.from(rank_of[node]) {
+                due[to] += u128::from(count);
+                if !inside(&sending, to) {
+                    chunks += u128::from(count);
+                }
+            }
+        }
+        if let Some(time) = Ratio::new(chunks, capacity).filter(|it| *it > best.0) {
+            best = (time, index + 1);
+        }
+    }
+    best
+}

@@ -1,0 +1,51 @@
+//! The latency bound: some data must go from one rank to another, and no way there is shorter
+//! than the least sum of latencies.
+//!
+//! The greatest such distance over all pairs that a collective joins bounds its time whatever the
+//! size. It assumes nothing of the devices on the way: GPUs that store and forward, switches that
+//! copy or reduce, all take at least Σα. (For a reduction the data is a rank's contribution to
+//! another's result.)
+
+use motet_units::{Duration, Rank};
+use rayon::prelude::*;
+
+use super::demand::Demands;
+use super::distance::{FAR, distances};
+use super::graph::Graph;
+
+/// Most ranks from which all others are measured. Above it, ranks at even steps stand for the
+/// rest: a maximum over fewer pairs is still a bound.
+const MAX_SOURCES: usize = 4096;
+
+/// The two ranks that are farthest apart, and how far.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Farthest {
+    pub(super) latency: Duration,
+    pub(super) pair: (Rank, Rank),
+}
+
+/// The farthest pair that the demands join: the first of them in rank order, if several are.
+pub(super) fn farthest(graph: &Graph, demands: &Demands<'_>) -> Option<Farthest> {
+    if let Demands::ToRoot { ranks, root } = *demands {
+        let turned = Demands::FromRoot { ranks, root };
+        let found = farthest(&graph.transposed(), &turned)?;
+        return Some(Farthest { pair: (found.pair.1, found.pair.0), ..found });
+    }
+    let step = demands.ranks().div_ceil(MAX_SOURCES).max(1);
+    let sources: Vec<usize> = (0..demands.ranks()).step_by(step).collect();
+    let of_source = |from: &usize| {
+        demands.from(*from).next()?;
+        let start = [(graph.ranks[*from] as usize, 0)];
+        let least = distances(graph, graph.latencies(), start);
+        let to = |it: usize| least[graph.ranks[it] as usize];
+        let reached = demands.from(*from).map(|(it, _)| (to(it), *from, it));
+        reached.filter(|it| it.0 != FAR).max_by_key(|it| (it.0, std::cmp::Reverse(it.2)))
+    };
+    let found: Vec<_> = sources.par_iter().filter_map(of_source).collect();
+    let (latency, from, to) =
+        found.into_iter().max_by_key(|it| (it.0, std::cmp::Reverse(it.1)))?;
+    Some(Farthest {
+        latency: Duration::from_ps(latency),
+        pair: (Rank::from_index(from), Rank::from_index(to)),
+    })
+}

@@ -1,0 +1,74 @@
+//! [`Lengths`]: the bound that any lengths of links give on traffic between pairs.
+//!
+//! Give each link a length ℓ ≥ 0. A byte from s to d travels at least the distance between them,
+//! and in time T the links carry at most T·Σ ℓ·b of byte-lengths, so
+//!
+//! > T ≥ Σ demand·distance ÷ Σ ℓ·b.
+//!
+//! By duality the best lengths give exactly the time of the best fractional routing, so this is
+//! as sharp as a bandwidth bound can be. A cut is the special case of length 1 on its links; equal
+//! lengths on all links count hops. [`concurrent`](super::concurrent) looks for good lengths; here
+//! they are made small whole numbers and the bound they give is worked out exactly. Copying or
+//! reducing in switches does not help traffic whose every byte is wanted once.
+
+use rayon::prelude::*;
+
+use super::demand::Demands;
+use super::distance::{FAR, distances};
+use super::graph::{Graph, NO_LINK};
+use super::ratio::Ratio;
+
+/// The largest lengths tried: coarse ones find round answers exactly, fine ones come close.
+const GRIDS: [u64; 9] = [1, 2, 3, 4, 6, 8, 16, 256, 65_536];
+
+/// Whole lengths of arcs and the time they prove, in chunks per unit of bandwidth.
+#[derive(Clone, Debug)]
+pub(super) struct Lengths {
+    pub(super) time: Ratio,
+    /// Per arc; [`NO_LINK`] where there is no link.
+    pub(super) of_arc: Vec<u64>,
+}
+
+impl Lengths {
+    /// What these lengths prove; `None` if nothing, or if the numbers are beyond 128 bits.
+    pub(super) fn new(graph: &Graph, demands: &Demands<'_>, of_arc: Vec<u64>) -> Option<Self> {
+        let total = graph.links().try_fold(0u128, |sum, (.., arc)| {
+            sum.checked_add(graph.capacity(arc).checked_mul(u128::from(of_arc[arc]))?)
+        })?;
+        let from = |from: usize| -> Option<u128> {
+            let least = distances(graph, &of_arc, [(graph.ranks[from] as usize, 0)]);
+            demands.from(from).try_fold(0u128, |sum, (to, chunks)| {
+                let far = least[graph.ranks[to] as usize];
+                // Not reached, or so far that the distance was cut off: proves nothing.
+                let far = Some(far).filter(|it| *it < FAR - 1)?;
+                sum.checked_add(u128::from(chunks) * u128::from(far))
+            })
+        };
+        let travelled = (0..demands.ranks())
+            .into_par_iter()
+            .map(from)
+            .try_reduce(|| 0, u128::checked_add)?;
+        Some(Self { time: Ratio::new(travelled, total)?, of_arc })
+    }
+
+    /// The best of these real lengths rounded to whole numbers, on at most `tries` grids.
+    pub(super) fn rounded(
+        graph: &Graph,
+        demands: &Demands<'_>,
+        real: &[f64],
+        tries: usize,
+    ) -> Option<Self> {
+        let longest = graph.links().map(|(.., arc)| real[arc]).fold(0.0, f64::max);
+        let mut best: Option<Self> = None;
+        for grid in GRIDS.iter().rev().take(tries) {
+            let scale = *grid as f64 / longest;
+            let mut whole = vec![NO_LINK; graph.arcs()];
+            for (.., arc) in graph.links() {
+                whole[arc] = (real[arc] * scale).round() as u64;
+            }
+            let found = Self::new(graph, demands, whole);
+            best = best.into_iter().chain(found).reduce(|a, b| if b.time >= a.time { b } else { a });
+        }
+        best
+    }
+}

@@ -1,0 +1,292 @@
+//! The bound: the least time any program could take on a network, and what sets it.
+//!
+//! | collective | bandwidth bound, M = size | found |
+//! | --- | --- | --- |
+//! | AllGather | M/n · max over S of ranks(S) ÷ B⁺(S), S not all ranks | exactly ([`tightest`]) |
+//! | ReduceScatter | the same on the transposed network | exactly |
+//! | Gather, Scatter | the same with only the root as sink; transposed | exactly |
+//! | Broadcast, Reduce | M ÷ least B⁺(S), root in S, some rank not; transposed | exactly |
+//! | AllReduce | M ÷ least B⁺(S), S with some ranks but not all | exactly |
+//! | AllToAll, AllToAllV, SendRecv | best cut or lengths ([`pairs`]) | mostly within 1% |
+//!
+//! B⁺(S) is the bandwidth out of the node set S. To this comes latency: the farthest pair
+//! ([`latency`]), and the latency around the tightest cut ([`delay`]).
+//!
+//! **What is assumed.** A cut bound says how much information must cross a border, so it holds
+//! whatever the devices can do: switches that copy (multicast) or reduce (NVLS, SHARP) cannot
+//! carry more over a link. For reductions: the far side of a cut must learn its result's share of
+//! the near side's sum, which is as many bytes as the result. The bound of AllToAll by lengths
+//! holds because each of its bytes is wanted by one rank only and a sum cannot be taken apart
+//! again; copying and reducing do not help. [`Work`] is sharper for AllReduce and does depend on
+//! what switches can do; it is given apart from the cut bound and only where it holds.
+//!
+//! **Groups.** Ranks of the group send, receive and relay. Other GPUs do none of these: a
+//! library's communicator has no buffers or kernels on them. NICs, CPUs and switches relay.
+
+mod concurrent;
+mod cut;
+mod delay;
+mod demand;
+mod demand_cuts;
+mod distance;
+mod flow;
+mod graph;
+mod latency;
+mod lengths;
+mod pairs;
+mod partition;
+mod ratio;
+mod reach;
+mod spread;
+#[cfg(test)]
+mod tests;
+mod tightest;
+mod work;
+
+use motet_net::{Network, NodeKind};
+use motet_units::{Bytes, Duration, LinkId, NodeId, Rank};
+
+use crate::collective::{Collective, CollectiveKind};
+use delay::{Delays, Receiver};
+use demand::Demands;
+use graph::{Graph, NO_LINK};
+use pairs::Slowest;
+use partition::Partition;
+
+pub use cut::Cut;
+pub use partition::Level;
+pub use ratio::Ratio;
+pub use work::Work;
+
+/// The least time any program could take.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Bound {
+    pub collective: CollectiveKind,
+    pub ranks: u32,
+    /// Seconds per byte of size in nccl-tests' sense, from bandwidth alone; zero if nothing moves.
+    pub time_per_byte: Ratio,
+    pub set_by: SetBy,
+    /// The least time from latency alone, and the two ranks that are so far apart.
+    pub latency: Duration,
+    pub latency_pair: Option<(Rank, Rank)>,
+    /// For AllReduce: the sharper bound where switches do not reduce or copy.
+    pub work: Option<Work>,
+    /// For traffic between pairs: how many times the bound a fractional routing takes that was
+    /// found on the way. At 1.0 the bound is the optimum.
+    pub reached: Option<f64>,
+    delays: Delays,
+}
+
+/// What sets the bandwidth bound.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SetBy {
+    /// Nothing moves.
+    Nothing,
+    /// What must cross a cut.
+    Cut(Cut),
+    /// How far everything must travel: links with their lengths, those of length 0 left out. The
+    /// bound is Σ demand·distance ÷ Σ length·bandwidth.
+    Lengths(Vec<(LinkId, u64)>),
+}
+
+/// Why there is no bound.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum BoundError {
+    #[error("no path leads from rank {} to rank {}; the bound is infinite: add a link, or leave \
+             one of them out of the group", .0.from, .0.to)]
+    Unreachable(Box<Unreachable>),
+    #[error("the collective has {ranks} ranks but the group has {gpus} GPUs; make them equal")]
+    Ranks { ranks: u32, gpus: usize },
+    #[error("`{name}` is listed twice in the group, or is no GPU of the network")]
+    NotInGroup { name: String },
+}
+
+/// Two ranks without a path between them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unreachable {
+    pub from: Rank,
+    pub to: Rank,
+    /// What the sender does reach: a cut with no links out of it.
+    pub cut: Cut,
+}
+
+/// The bound over all GPUs of the network, or the first of them if the collective has fewer
+/// ranks.
+pub fn bound(network: &Network, collective: &Collective) -> Result<Bound, BoundError> {
+    let (ranks, gpus) = (collective.ranks(), network.ranks().len());
+    match network.ranks().get(..ranks as usize) {
+        Some(group) => bound_of_group(network, group, collective),
+        None => Err(BoundError::Ranks { ranks, gpus }),
+    }
+}
+
+/// The bound over a group of GPUs, the first of which is rank 0 of the collective.
+pub fn bound_of_group(
+    network: &Network,
+    group: &[NodeId],
+    collective: &Collective,
+) -> Result<Bound, BoundError> {
+    check_group(network, group, collective)?;
+    let graph = Graph::new(network, group);
+    let demands = Demands::of(collective);
+    if let Some(gap) = reach::gap(&graph, &demands) {
+        let cut = Cut::new(network, &graph, group, &gap.reached, Ratio::ZERO);
+        let unreachable = Unreachable { from: gap.from, to: gap.to, cut };
+        return Err(BoundError::Unreachable(Box::new(unreachable)));
+    }
+    let farthest = latency::farthest(&graph, &demands);
+    let mut bound = Bound {
+        collective: collective.kind(),
+        ranks: collective.ranks(),
+        time_per_byte: Ratio::ZERO,
+        set_by: SetBy::Nothing,
+        latency: farthest.map_or(Duration::ZERO, |it| it.latency),
+        latency_pair: farthest.map(|it| it.pair),
+        work: None,
+        reached: None,
+        delays: Delays::default(),
+    };
+    if !demands.any() {
+        return Ok(bound);
+    }
+    let partitions = Partition::all(network, &graph);
+    match collective.kind() {
+        CollectiveKind::AllToAll | CollectiveKind::AllToAllV | CollectiveKind::SendRecv => {
+            bound.set_by_pairs(network, &graph, group, collective, &partitions);
+        }
+        _ => {
+            if let Some(found) = spread::slowest(&graph, collective, &partitions) {
+                let cut = Cut::new(network, &graph, group, &found.sending, found.share);
+                bound.set_by_cut(cut, found.capacity * graph.unit);
+                bound.delays = found.delays;
+            }
+        }
+    }
+    if collective.kind() == CollectiveKind::AllReduce {
+        bound.work = work::work(network, &graph, &partitions);
+    }
+    Ok(bound)
+}
+
+fn check_group(
+    network: &Network,
+    group: &[NodeId],
+    collective: &Collective,
+) -> Result<(), BoundError> {
+    if group.len() != collective.ranks() as usize {
+        return Err(BoundError::Ranks { ranks: collective.ranks(), gpus: group.len() });
+    }
+    let mut seen = vec![false; network.nodes().len()];
+    for gpu in group {
+        let node = network.nodes().get(gpu.index());
+        let known = node.is_some_and(|it| it.kind == NodeKind::Gpu);
+        if !known || std::mem::replace(&mut seen[gpu.index()], true) {
+            let name = node.map_or_else(|| gpu.to_string(), |it| it.name.clone());
+            return Err(BoundError::NotInGroup { name });
+        }
+    }
+    Ok(())
+}
+
+impl Bound {
+    /// The cut that sets the bound, if one does.
+    #[must_use]
+    pub const fn cut(&self) -> Option<&Cut> {
+        match &self.set_by {
+            SetBy::Cut(cut) => Some(cut),
+            _ => None,
+        }
+    }
+
+    /// The greatest algorithm bandwidth, size ÷ time, in GB/s (10⁹ bytes); `None` if nothing moves.
+    #[must_use]
+    pub fn algbw(&self) -> Option<Ratio> {
+        Ratio::new(1, 1_000_000_000)?.checked_mul(self.time_per_byte.inverse()?)
+    }
+
+    /// The least time for `size` bytes in nccl-tests' sense, from bandwidth and latency, rounded
+    /// down. It holds whatever switches can do.
+    #[must_use]
+    pub fn time(&self, size: Bytes) -> Duration {
+        let plain = picoseconds(self.time_per_byte, size);
+        let bits = self.cut().and_then(|it| it.share.times(u128::from(size.get()) * 8));
+        let across = bits.and_then(|it| self.delays.time(it)).unwrap_or(plain);
+        plain.max(self.latency).max(across)
+    }
+
+    /// The least time for a program whose switches do on the way only what the network says they
+    /// can: [`time`](Self::time), sharpened by [`Work`].
+    #[must_use]
+    pub fn program_time(&self, size: Bytes) -> Duration {
+        let work = self.work.as_ref().map_or(Ratio::ZERO, |it| it.time_per_byte);
+        self.time(size).max(picoseconds(work, size))
+    }
+
+    /// What sets the bound, in words.
+    #[must_use]
+    pub fn describe(&self, network: &Network) -> String {
+        match &self.set_by {
+            SetBy::Nothing => "nothing has to move".to_owned(),
+            SetBy::Cut(cut) => cut.describe(network),
+            SetBy::Lengths(lengths) => format!(
+                "the distances between the ranks over {} weighted links; no single cut is as tight",
+                lengths.len()
+            ),
+        }
+    }
+
+    fn set_by_cut(&mut self, cut: Cut, bits_per_s: u128) {
+        let time = Ratio::new(8, bits_per_s).and_then(|it| it.checked_mul(cut.share));
+        self.time_per_byte = time.unwrap_or(Ratio::ZERO);
+        self.set_by = SetBy::Cut(cut);
+    }
+
+    fn set_by_pairs(
+        &mut self,
+        network: &Network,
+        graph: &Graph,
+        group: &[NodeId],
+        collective: &Collective,
+        partitions: &[Partition],
+    ) {
+        let demands = Demands::of(collective);
+        let Some(found) = pairs::pairs(graph, &demands, partitions) else { return };
+        let chunks = u128::from(collective.size_chunks());
+        self.reached = found.reached;
+        match found.set_by {
+            Slowest::Cut(slowest) => {
+                let share = Ratio::new(slowest.chunks, chunks).unwrap_or(Ratio::ZERO);
+                let cut = Cut::new(network, graph, group, &slowest.sending, share);
+                let ranks: Vec<usize> = graph.ranks.iter().map(|it| *it as usize).collect();
+                let senders = ranks.iter().copied();
+                self.delays =
+                    Delays::new(graph, &slowest.sending, senders, &ranks, Receiver::Nearest);
+                self.set_by_cut(cut, slowest.capacity * graph.unit);
+            }
+            Slowest::Lengths(lengths) => {
+                let per_chunk = Ratio::new(8, chunks * graph.unit);
+                let time = per_chunk.and_then(|it| it.checked_mul(lengths.time));
+                self.time_per_byte = time.unwrap_or(Ratio::ZERO);
+                self.set_by = SetBy::Lengths(lengths_of_links(network, graph, &lengths.of_arc));
+            }
+        }
+    }
+}
+
+/// Each link with the length of its arc, if that is not zero.
+fn lengths_of_links(network: &Network, graph: &Graph, of_arc: &[u64]) -> Vec<(LinkId, u64)> {
+    let length = |id: LinkId| {
+        let (from, to) = (network.link(id).from.index(), network.link(id).to.index());
+        let arc = graph.arcs_of(from).find(|it| graph.head(*it) == to)?;
+        Some(of_arc[arc]).filter(|it| *it > 0 && *it != NO_LINK)
+    };
+    network.link_ids().filter_map(|id| Some((id, length(id)?))).collect()
+}
+
+/// Picoseconds for `size` bytes, rounded down.
+fn picoseconds(time_per_byte: Ratio, size: Bytes) -> Duration {
+    // Below 2⁶⁴ · 10¹² the product with a sensible denominator fits; beyond it, time is endless.
+    let ps = time_per_byte.times(u128::from(size.get()) * 1_000_000_000_000);
+    Duration::from_ps(ps.map_or(u64::MAX, |it| u64::try_from(it.floor()).unwrap_or(u64::MAX)))
+}

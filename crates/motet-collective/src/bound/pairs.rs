@@ -1,0 +1,102 @@
+//! The bound on traffic between pairs: AllToAll, AllToAllV and SendRecv.
+//!
+//! First cuts ([`demand_cuts`](super::demand_cuts)), which are quick and can be shown; then
+//! lengths ([`lengths`](super::lengths)), which can be sharper. The cut is preferred where the two
+//! prove the same time.
+
+use super::concurrent;
+use super::demand::Demands;
+use super::demand_cuts::{DemandCut, best_of_balls, best_of_partitions};
+use super::graph::{Graph, NO_LINK};
+use super::lengths::Lengths;
+use super::partition::Partition;
+use super::tightest::{Spread, tightest};
+
+/// Work for a search of lengths and for rounding what it finds, in visits of an arc: about a
+/// second each.
+const SEARCH_BUDGET: usize = 100_000_000;
+const ROUNDING_BUDGET: usize = 60_000_000;
+
+/// What bounds the traffic.
+#[derive(Clone, Debug)]
+pub(super) struct Pairs {
+    pub(super) set_by: Slowest,
+    /// A time that some fractional routing takes over the time proved; `None` if none was made.
+    pub(super) reached: Option<f64>,
+}
+
+#[derive(Clone, Debug)]
+pub(super) enum Slowest {
+    Cut(DemandCut),
+    Lengths(Lengths),
+}
+
+/// The best bound found; `None` if nothing moves.
+pub(super) fn pairs(
+    graph: &Graph,
+    demands: &Demands<'_>,
+    partitions: &[Partition],
+) -> Option<Pairs> {
+    let mut cut = best_of_partitions(graph, demands, partitions)?;
+    for sending in other_cuts(graph, demands, partitions) {
+        cut = slower(cut, DemandCut::new(graph, demands, sending));
+    }
+    let visits = (graph.arcs() * demands.ranks()).max(1);
+    if visits > SEARCH_BUDGET {
+        return Some(Pairs { set_by: Slowest::Cut(cut), reached: None });
+    }
+    let mut best = Lengths::new(graph, demands, equal_lengths(graph));
+    let known = best.as_ref().map_or(cut.time(), |it| it.time.max(cut.time())).to_f64();
+    let found = concurrent::search(graph, demands, known, SEARCH_BUDGET / visits);
+    let tries = (ROUNDING_BUDGET / visits).max(1);
+    for real in &found.lengths {
+        let rounded = Lengths::rounded(graph, demands, real, tries);
+        best = best.into_iter().chain(rounded).reduce(|a, b| if b.time > a.time { b } else { a });
+    }
+    if let Some(ball) = best.as_ref().and_then(|it| best_of_balls(graph, demands, &it.of_arc)) {
+        cut = slower(cut, ball);
+    }
+    let set_by = match best {
+        Some(lengths) if lengths.time > cut.time() => Slowest::Lengths(lengths),
+        _ => Slowest::Cut(cut),
+    };
+    let proved = match &set_by {
+        Slowest::Cut(cut) => cut.time(),
+        Slowest::Lengths(lengths) => lengths.time,
+    };
+    Some(Pairs { set_by, reached: Some((found.reached / proved.to_f64()).max(1.0)) })
+}
+
+fn slower(a: DemandCut, b: DemandCut) -> DemandCut {
+    if b.time() > a.time() { b } else { a }
+}
+
+fn equal_lengths(graph: &Graph) -> Vec<u64> {
+    (0..graph.arcs()).map(|it| if graph.capacity(it) > 0 { 1 } else { NO_LINK }).collect()
+}
+
+/// The tightest cuts of other collectives: of AllGather and ReduceScatter, and between each two
+/// ranks of a SendRecv (which for one pair alone is the exact bound).
+fn other_cuts(graph: &Graph, demands: &Demands<'_>, partitions: &[Partition]) -> Vec<Vec<bool>> {
+    let ranks = demands.ranks();
+    let mut spreads = vec![Spread { weight: vec![1; ranks], sinks: (0..ranks).collect() }];
+    if let Demands::Pairs { .. } = demands {
+        for from in 0..ranks {
+            for (to, _) in demands.from(from) {
+                let mut weight = vec![0; ranks];
+                weight[from] = 1;
+                spreads.push(Spread { weight, sinks: vec![to] });
+            }
+        }
+    }
+    let mut cuts: Vec<Vec<bool>> = spreads
+        .iter()
+        .filter_map(|it| tightest(graph, it, partitions))
+        .map(|it| it.sending)
+        .collect();
+    if let Some(cut) = tightest(&graph.transposed(), &spreads[0], partitions) {
+        let outside = |(node, inside): (usize, &bool)| graph.usable[node] && !inside;
+        cuts.push(cut.sending.iter().enumerate().map(outside).collect());
+    }
+    cuts
+}

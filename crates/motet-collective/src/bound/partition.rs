@@ -1,0 +1,132 @@
+//! [`Partition`]: the nodes taken apart by rank, server, rack or datacenter.
+//!
+//! The tightest cut of a real network mostly runs along one of these seams. Trying them first
+//! costs one pass over the links, gives the exact methods a good start, and means that where
+//! several cuts are equally tight the one with a name is reported.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use motet_net::{Location, Network};
+
+use super::graph::Graph;
+
+/// What the parts of a partition are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Level {
+    Rank,
+    Server,
+    Rack,
+    Datacenter,
+}
+
+impl fmt::Display for Level {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Rank => "rank",
+            Self::Server => "server",
+            Self::Rack => "rack",
+            Self::Datacenter => "datacenter",
+        })
+    }
+}
+
+const NONE: u32 = u32::MAX;
+
+/// Disjoint sets of nodes, each with at least one rank of the group. Nodes may be in none.
+#[derive(Clone, Debug)]
+pub(super) struct Partition {
+    pub(super) level: Level,
+    of: Vec<u32>,
+    pub(super) parts: usize,
+}
+
+impl Partition {
+    /// By rank, and by each kind of location that splits the group.
+    pub(super) fn all(network: &Network, graph: &Graph) -> Vec<Self> {
+        let mut all = vec![Self::by_rank(graph)];
+        let places: [(Level, fn(&Location) -> Option<&String>); 3] = [
+            (Level::Server, |it| it.server.as_ref()),
+            (Level::Rack, |it| it.rack.as_ref()),
+            (Level::Datacenter, |it| it.dc.as_ref()),
+        ];
+        for (level, place) in places {
+            let by_place = Self::by_place(network, graph, level, place);
+            if by_place.parts > 0 {
+                all.push(by_place);
+            }
+        }
+        all
+    }
+
+    fn by_rank(graph: &Graph) -> Self {
+        let mut of = vec![NONE; graph.nodes()];
+        for (rank, node) in graph.ranks.iter().enumerate() {
+            of[*node as usize] = rank as u32;
+        }
+        Self { level: Level::Rank, of, parts: graph.ranks.len() }
+    }
+
+    fn by_place(
+        network: &Network,
+        graph: &Graph,
+        level: Level,
+        place: fn(&Location) -> Option<&String>,
+    ) -> Self {
+        let location = |node: usize| place(&network.nodes()[node].location);
+        let mut numbers: BTreeMap<&String, u32> = BTreeMap::new();
+        for rank in &graph.ranks {
+            let next = numbers.len() as u32;
+            if let Some(name) = location(*rank as usize) {
+                numbers.entry(name).or_insert(next);
+            }
+        }
+        let number = |node: usize| location(node).and_then(|it| numbers.get(it)).copied();
+        let of = (0..graph.nodes())
+            .map(|node| number(node).filter(|_| graph.usable[node]).unwrap_or(NONE))
+            .collect();
+        Self { level, of, parts: numbers.len() }
+    }
+
+    /// The part of a node, if it is in one.
+    pub(super) fn of(&self, node: usize) -> Option<usize> {
+        Some(self.of[node]).filter(|it| *it != NONE).map(|it| it as usize)
+    }
+
+    /// Whether every rank is in a part.
+    pub(super) fn covers(&self, graph: &Graph) -> bool {
+        graph.ranks.iter().all(|it| self.of[*it as usize] != NONE)
+    }
+
+    /// The bandwidth out of and into each part.
+    pub(super) fn borders(&self, graph: &Graph) -> Borders {
+        let mut borders = Borders { out: vec![0; self.parts], into: vec![0; self.parts] };
+        for (from, to, arc) in graph.links() {
+            let (from, to) = (self.of(from), self.of(to));
+            if from == to {
+                continue;
+            }
+            if let Some(part) = from {
+                borders.out[part] += graph.capacity(arc);
+            }
+            if let Some(part) = to {
+                borders.into[part] += graph.capacity(arc);
+            }
+        }
+        borders
+    }
+
+    /// One part, or all but it, as a set of usable nodes.
+    pub(super) fn side(&self, graph: &Graph, part: usize, sends: bool) -> Vec<bool> {
+        (0..graph.nodes())
+            .map(|node| graph.usable[node] && (self.of(node) == Some(part)) == sends)
+            .collect()
+    }
+}
+
+/// Capacity across the border of each part.
+#[derive(Clone, Debug)]
+pub(super) struct Borders {
+    pub(super) out: Vec<u128>,
+    pub(super) into: Vec<u128>,
+}

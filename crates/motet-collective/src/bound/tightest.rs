@@ -1,0 +1,140 @@
+//! [`tightest`]: the cut over which data is slowest, among all cuts, exactly.
+//!
+//! Given a weight for each rank (how much data starts there) and a set of sinks (ranks that must
+//! get everything), it finds the node set S that leaves out some sink and has the least
+//! B⁺(S) / w(S): bandwidth out of S per data in S. No program moves data faster than x* = that
+//! ratio. AllGather, Broadcast and Gather are this problem with different weights and sinks, their
+//! mirrors are it on the transposed graph, and AllReduce is it both ways.
+//!
+//! The method keeps the best cut found so far and its ratio x. For a sink t, a flow from a source
+//! that feeds x·w(c) into each rank c reaches t whole, w(V)·x, exactly if no set that leaves out t
+//! has a ratio below x; otherwise the least cut of that flow is such a set, and becomes the best
+//! (Newton's method on a piecewise linear function: a few steps). Two things make it fast:
+//! - x only falls, so a sink that passed at some x passes for good: n flows and a few, not n per
+//!   step;
+//! - after t passed, every set worth finding contains t, so the source may feed t without end.
+//!   Later sinks find supply next door, and their flows stay local.
+
+use super::flow::Flow;
+use super::graph::Graph;
+use super::partition::Partition;
+use super::ratio::Ratio;
+
+/// What flows where: see the head of this file.
+#[derive(Clone, Debug)]
+pub(super) struct Spread {
+    /// Data at each rank, in parts.
+    pub(super) weight: Vec<u32>,
+    /// Ranks that must get all of it.
+    pub(super) sinks: Vec<usize>,
+}
+
+/// A set of nodes and what it has to send.
+#[derive(Clone, Debug)]
+pub(super) struct Tightest {
+    /// Bandwidth out of the set, in units of the graph.
+    pub(super) capacity: u128,
+    /// Parts inside it.
+    pub(super) weight: u128,
+    pub(super) sending: Vec<bool>,
+}
+
+impl Tightest {
+    /// Bandwidth per part.
+    fn rate(&self) -> Option<Ratio> {
+        Ratio::new(self.capacity, self.weight)
+    }
+}
+
+/// The tightest cut; `None` if no cut has anything to send. Every sink must be reachable from
+/// every rank with data.
+pub(super) fn tightest(
+    graph: &Graph,
+    spread: &Spread,
+    partitions: &[Partition],
+) -> Option<Tightest> {
+    let total: u128 = spread.weight.iter().map(|it| u128::from(*it)).sum();
+    let mut best = best_of_partitions(graph, spread, partitions)?;
+    let mut rate = best.rate()?;
+    let mut flow = Flow::new(graph);
+    set_rate(&mut flow, graph, spread, rate);
+    for sink in &spread.sinks {
+        let node = graph.ranks[*sink] as usize;
+        // At most 2²³ links of 2⁶⁴ bit/s and 2¹⁷ parts: nothing here passes 2¹⁰⁴.
+        while flow.into_sink(node, total * rate.numerator()) < total * rate.numerator() {
+            let sending = (0..graph.nodes())
+                .map(|it| graph.usable[it] && flow.on_sending_side(it))
+                .collect();
+            let cut = measure(graph, spread, sending);
+            match cut.rate() {
+                Some(lower) if lower < rate => rate = lower,
+                // A least cut below the limit has a lower rate; anything else would be endless.
+                _ => break,
+            }
+            best = cut;
+            set_rate(&mut flow, graph, spread, rate);
+        }
+        flow.make_endless(node);
+    }
+    Some(best)
+}
+
+/// Scales everything by the rate's denominator, so that supplies are whole numbers.
+fn set_rate(flow: &mut Flow<'_>, graph: &Graph, spread: &Spread, rate: Ratio) {
+    let supply = graph.ranks.iter().zip(&spread.weight);
+    flow.rescale(
+        rate.denominator(),
+        supply.map(|(node, weight)| (*node as usize, u128::from(*weight) * rate.numerator())),
+    );
+}
+
+pub(super) fn measure(graph: &Graph, spread: &Spread, sending: Vec<bool>) -> Tightest {
+    let inside = graph.ranks.iter().zip(&spread.weight).filter(|(node, _)| sending[**node as usize]);
+    Tightest {
+        weight: inside.map(|(_, weight)| u128::from(*weight)).sum(),
+        capacity: capacity_out_of(graph, &sending),
+        sending,
+    }
+}
+
+pub(super) fn capacity_out_of(graph: &Graph, sending: &[bool]) -> u128 {
+    let across = graph.links().filter(|(from, to, _)| sending[*from] && !sending[*to]);
+    across.map(|(.., arc)| graph.capacity(arc)).sum()
+}
+
+/// The best among single ranks, servers, racks and datacenters, and what is left without them.
+fn best_of_partitions(
+    graph: &Graph,
+    spread: &Spread,
+    partitions: &[Partition],
+) -> Option<Tightest> {
+    let total: u128 = spread.weight.iter().map(|it| u128::from(*it)).sum();
+    let mut best: Option<(Ratio, &Partition, usize, bool)> = None;
+    // The widest parts first: of two equal cuts, a datacenter says more than a rank.
+    for partition in partitions.iter().rev() {
+        let borders = partition.borders(graph);
+        let mut weight = vec![0u128; partition.parts];
+        let mut sinks = vec![0usize; partition.parts];
+        let part = |rank: usize| partition.of(graph.ranks[rank] as usize);
+        for (rank, parts) in spread.weight.iter().enumerate() {
+            if let Some(part) = part(rank) {
+                weight[part] += u128::from(*parts);
+            }
+        }
+        for part in spread.sinks.iter().filter_map(|it| part(*it)) {
+            sinks[part] += 1;
+        }
+        for part in 0..partition.parts {
+            let out = (sinks[part] < spread.sinks.len(), borders.out[part], weight[part], true);
+            let into = (sinks[part] > 0, borders.into[part], total - weight[part], false);
+            for (cuts, capacity, weight, sends) in [out, into] {
+                let Some(rate) = Ratio::new(capacity, weight).filter(|_| cuts) else { continue };
+                if best.is_none_or(|(least, ..)| rate < least) {
+                    best = Some((rate, partition, part, sends));
+                }
+            }
+        }
+    }
+    let (_, partition, part, sends) = best?;
+    Some(measure(graph, spread, partition.side(graph, part, sends)))
+}

@@ -1,0 +1,220 @@
+//! [`Diagnostic`]: one thing found about a program, and [`Report`], all of them.
+//!
+//! The verifier, the readers of foreign programs and the limit checks of the writers all speak in
+//! diagnostics, so that a user sees one list whatever the source.
+
+use std::fmt;
+
+use crate::program::TransferId;
+
+/// How bad a finding is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Severity {
+    /// Worth knowing; the program is right all the same.
+    Warning,
+    /// Outside what a program can mean: it was not judged, and so is not right.
+    NotJudged,
+    /// The program is wrong.
+    Error,
+}
+
+impl Severity {
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Warning => "warning",
+            Self::NotJudged => "not judged",
+            Self::Error => "error",
+        }
+    }
+}
+
+/// What kind of thing was found. The names are stable: tools match on them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum Finding {
+    /// Events that wait for one another.
+    Deadlock,
+    /// A wait for something that does not exist or never happens.
+    BadWait,
+    /// A rank, buffer, offset or count outside what there is.
+    OutOfRange,
+    UnmatchedSend,
+    UnmatchedReceive,
+    /// A connection's receives are in another order than its sends, or differ in count.
+    Mismatch,
+    /// A lane that is not one (an event twice, or at a foreign rank).
+    BadLane,
+    /// A chunk is read before anything was put there.
+    ReadsUndefined,
+    /// A read that may come before or after a write of something else.
+    Race,
+    /// An output chunk that nothing reaches.
+    MissingData,
+    /// An output chunk with data that does not belong there.
+    WrongData,
+    /// A contribution that is in a sum more than once.
+    ReducedTwice,
+    /// A contribution that is not in a sum.
+    NotReduced,
+    /// The input of an out-of-place call is changed.
+    InputOverwritten,
+    /// A path with links that do not exist or do not join, or no path at all.
+    NoPath,
+    /// An operation outside what a program can mean.
+    NotJudged,
+    /// Beyond what a runtime can load.
+    Limit,
+    /// Too large to verify here.
+    TooLarge,
+}
+
+impl Finding {
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Deadlock => "deadlock",
+            Self::BadWait => "bad-wait",
+            Self::OutOfRange => "out-of-range",
+            Self::UnmatchedSend => "unmatched-send",
+            Self::UnmatchedReceive => "unmatched-receive",
+            Self::Mismatch => "mismatch",
+            Self::BadLane => "bad-lane",
+            Self::ReadsUndefined => "reads-undefined",
+            Self::Race => "race",
+            Self::MissingData => "missing-data",
+            Self::WrongData => "wrong-data",
+            Self::ReducedTwice => "reduced-twice",
+            Self::NotReduced => "not-reduced",
+            Self::InputOverwritten => "input-overwritten",
+            Self::NoPath => "no-path",
+            Self::NotJudged => "not-judged",
+            Self::Limit => "limit",
+            Self::TooLarge => "too-large",
+        }
+    }
+}
+
+/// One thing found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Diagnostic {
+    pub severity: Severity,
+    pub finding: Finding,
+    pub message: String,
+    /// The transfer it is about, where it is about one.
+    pub transfer: Option<TransferId>,
+    /// Where in the file it was read from ("gpu 0, threadblock 3, step 2"), where that is known.
+    pub origin: Option<String>,
+}
+
+impl Diagnostic {
+    #[must_use]
+    pub fn error(finding: Finding, message: impl Into<String>) -> Self {
+        Self {
+            severity: Severity::Error,
+            finding,
+            message: message.into(),
+            transfer: None,
+            origin: None,
+        }
+    }
+
+    #[must_use]
+    pub fn warning(finding: Finding, message: impl Into<String>) -> Self {
+        Self { severity: Severity::Warning, ..Self::error(finding, message) }
+    }
+
+    #[must_use]
+    pub fn not_judged(message: impl Into<String>) -> Self {
+        Self { severity: Severity::NotJudged, ..Self::error(Finding::NotJudged, message) }
+    }
+
+    #[must_use]
+    pub fn of(mut self, transfer: TransferId) -> Self {
+        self.transfer = Some(transfer);
+        self
+    }
+
+    #[must_use]
+    pub fn from_origin(mut self, origin: impl Into<String>) -> Self {
+        self.origin = Some(origin.into());
+        self
+    }
+}
+
+impl fmt::Display for Diagnostic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}[{}]: {}", self.severity.name(), self.finding.name(), self.message)?;
+        if let Some(origin) = &self.origin {
+            write!(f, " (at {origin})")?;
+        }
+        Ok(())
+    }
+}
+
+/// Most diagnostics of one kind that a report keeps; the rest are counted.
+pub const MAX_PER_FINDING: usize = 1000;
+
+/// Everything found, in the order found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    diagnostics: Vec<Diagnostic>,
+    /// How many were left out beyond [`MAX_PER_FINDING`].
+    left_out: usize,
+}
+
+impl Report {
+    pub fn push(&mut self, diagnostic: Diagnostic) {
+        let same = self.diagnostics.iter().filter(|it| it.finding == diagnostic.finding);
+        if same.count() >= MAX_PER_FINDING {
+            self.left_out += 1;
+        } else {
+            self.diagnostics.push(diagnostic);
+        }
+    }
+
+    pub fn extend(&mut self, other: Self) {
+        self.left_out += other.left_out;
+        for diagnostic in other.diagnostics {
+            self.push(diagnostic);
+        }
+    }
+
+    #[must_use]
+    pub fn diagnostics(&self) -> &[Diagnostic] {
+        &self.diagnostics
+    }
+
+    pub fn diagnostics_mut(&mut self) -> &mut [Diagnostic] {
+        &mut self.diagnostics
+    }
+
+    #[must_use]
+    pub const fn left_out(&self) -> usize {
+        self.left_out
+    }
+
+    /// Whether nothing stands against the program.
+    #[must_use]
+    pub fn is_right(&self) -> bool {
+        self.left_out == 0 && self.diagnostics.iter().all(|it| it.severity == Severity::Warning)
+    }
+
+    /// Whether it has this finding, at any severity.
+    #[must_use]
+    pub fn has(&self, finding: Finding) -> bool {
+        self.diagnostics.iter().any(|it| it.finding == finding)
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for diagnostic in &self.diagnostics {
+            writeln!(f, "{diagnostic}")?;
+        }
+        if self.left_out > 0 {
+            writeln!(f, "and {} more", self.left_out)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,37 @@
+//! MSCCL XML: the programs that Microsoft's MSCCL runtimes and RCCL execute.
+//!
+//! - [`read()`] takes a file and reports everything that is wrong with it.
+//! - [`lower()`] gives a program the lanes and channels such a runtime can run.
+//! - [`write()`] writes a program, lowering it where needed, within the limits of a [`Runtime`].
+//!
+//! Reading what was written gives the lowered program again, down to the numbers of its
+//! transfers. The format's meaning is in `read` (steps), `connect` (what is one transfer) and
+//! `waits` (dependencies); `steps` is their inverse.
+//!
+//! What the format cannot say: waits between ranks other than for data, paths, and the root of a
+//! collective (written as an attribute that runtimes pass over; the scheduler that picks the
+//! file must know that it serves one root only).
+
+mod connect;
+mod header;
+mod limits;
+mod lower;
+mod parse;
+mod read;
+mod steps;
+mod waits;
+mod write;
+
+pub use limits::Runtime;
+pub use lower::lower;
+pub use read::read;
+pub use write::write;
+
+/// How to write a program.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Options {
+    pub runtime: Runtime,
+    /// At least this many parallel channels between two ranks where lowering chooses; more are
+    /// taken if threadblocks would be too long. 0 counts as 1.
+    pub channels: u32,
+}

@@ -1,0 +1,365 @@
+//! From the elements of an MSCCL XML file to a program.
+//!
+//! A threadblock is a lane. Each step is a few *halves* in the order in which the runtime does
+//! them: a local transfer, an arrival, a sending. The k-th sending from one rank to another on a
+//! channel and the k-th arrival there are one transfer ([`super::connect`]). What a step waits
+//! for is found in [`super::waits`].
+//!
+//! Nothing that is wrong with a file of the right shape stops the reader: it says so in the
+//! report and goes on with the rest.
+
+use motet_net::formats::ReadError;
+use motet_units::Rank;
+
+use super::connect::{self, Half, HalfKind};
+use super::header::{self, Header, MOST_CHUNKS};
+use super::limits;
+use super::parse::{self, Algo, Block, Gpu, Step, StepKind, letter};
+use super::waits;
+use crate::diagnostic::{Diagnostic, Finding, Report};
+use crate::formats::imported::{Imported, Origin, Origins, Place};
+use crate::program::{Action, Buffer, Event, Lane, LaneKind, ProgramBuilder, Slot, Transfer};
+
+/// Reads an MSCCL XML file.
+pub fn read(text: &str) -> Result<Imported, ReadError> {
+    let algo = parse::parse(text)?;
+    let mut report = Report::default();
+    let header = header::read(text, &algo, &mut report)?;
+    refuse_hostile_sizes(&algo)?;
+    let mut reader = Reader {
+        ranks: header.collective.ranks(),
+        channels: header.channels,
+        report,
+        blocks: Vec::new(),
+        halves: Vec::new(),
+        scratch: vec![0; header.collective.ranks() as usize],
+    };
+    if algo.has_copies {
+        reader.report.push(Diagnostic::warning(
+            Finding::Limit,
+            "runtimes pass over <copy>; place local chunks with cpy steps or by in-place calls",
+        ));
+    }
+    for gpu in reader.gpus_by_rank(&algo) {
+        reader.gpu(gpu, &header);
+    }
+    Ok(reader.finish(header))
+}
+
+fn refuse_hostile_sizes(algo: &Algo) -> Result<(), ReadError> {
+    let too_many = |what: &str, number: i64, line: u32| {
+        let problem = format!("line {line}: {what}=\"{number}\" is more than {MOST_CHUNKS}");
+        Err(ReadError::new(problem).with_remedy("offsets have 16 bits; use fewer chunks"))
+    };
+    for gpu in &algo.gpus {
+        if gpu.scratch > MOST_CHUNKS {
+            return too_many("s_chunks", gpu.scratch, gpu.line);
+        }
+        for step in gpu.blocks.iter().flat_map(|it| &it.steps) {
+            if step.count > MOST_CHUNKS {
+                return too_many("cnt", step.count, step.line);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A threadblock as far as it is understood.
+#[derive(Debug)]
+pub(super) struct BlockRead<'a> {
+    pub(super) rank: Rank,
+    pub(super) source: &'a Block,
+    /// Its halves are `halves[first_half..end_half]` of all.
+    pub(super) first_half: usize,
+    pub(super) end_half: usize,
+}
+
+pub(super) struct Reader<'a> {
+    pub(super) ranks: u32,
+    channels: Option<i64>,
+    pub(super) report: Report,
+    pub(super) blocks: Vec<BlockRead<'a>>,
+    pub(super) halves: Vec<Half>,
+    scratch: Vec<u32>,
+}
+
+impl<'a> Reader<'a> {
+    /// The gpus in rank order, each rank once.
+    fn gpus_by_rank(&mut self, algo: &'a Algo) -> Vec<&'a Gpu> {
+        let mut gpus: Vec<&Gpu> = algo.gpus.iter().collect();
+        gpus.sort_by_key(|it| it.id);
+        let mut last = None;
+        gpus.retain(|gpu| {
+            let known = (0..i64::from(self.ranks)).contains(&gpu.id);
+            let again = last.replace(gpu.id) == Some(gpu.id);
+            if !known || again {
+                let what = if again { "is there twice" } else { "is no rank of the collective" };
+                let message = format!("gpu {} {what} (line {})", gpu.id, gpu.line);
+                self.report.push(Diagnostic::error(Finding::OutOfRange, message));
+            }
+            known && !again
+        });
+        gpus
+    }
+
+    fn gpu(&mut self, gpu: &'a Gpu, header: &Header) {
+        // Checked by gpus_by_rank.
+        let rank = Rank(u32::try_from(gpu.id).unwrap_or(0));
+        self.declared(gpu, rank, header);
+        let mut blocks: Vec<&Block> = gpu.blocks.iter().collect();
+        blocks.sort_by_key(|it| it.id);
+        limits::check_blocks(rank, &blocks, &mut self.report);
+        // rrs keeps its sum in no buffer of the file: each threadblock gets scratch for it.
+        let own = u32::try_from(gpu.scratch).unwrap_or(0);
+        let mut staging = own;
+        for (index, block) in blocks.iter().enumerate() {
+            if block.id != index as i64 {
+                let message = format!(
+                    "gpu {rank}: threadblock ids must count from 0 without gaps, but number \
+                     {index} has id {} (line {})",
+                    block.id, block.line
+                );
+                self.report.push(Diagnostic::error(Finding::BadLane, message));
+            }
+            self.peers(rank, block);
+            let first_half = self.halves.len();
+            for (step_index, step) in block.steps.iter().enumerate() {
+                let at = At { rank, block: self.blocks.len(), step: step_index, staging };
+                self.step(at, block, step);
+                self.offsets(rank, gpu, header, own, block, step_index, step);
+            }
+            let end_half = self.halves.len();
+            self.blocks.push(BlockRead { rank, source: block, first_half, end_half });
+            staging = staging.saturating_add(staging_chunks(block));
+        }
+        self.scratch[rank.index()] = staging;
+    }
+
+    /// The declared buffer sizes against the collective's; an in-place file may leave out the
+    /// buffer that lies in the other.
+    fn declared(&mut self, gpu: &Gpu, rank: Rank, header: &Header) {
+        for (name, declared, size) in [
+            ("i_chunks", gpu.input, header.collective.input_chunks(rank)),
+            ("o_chunks", gpu.output, header.collective.output_chunks(rank)),
+        ] {
+            if declared != 0 && declared != i64::from(size) {
+                let kind = header.collective.kind();
+                let message = format!(
+                    "gpu {rank} declares {name}=\"{declared}\", but {kind} has {size} chunks there \
+                     (line {})",
+                    gpu.line
+                );
+                self.report.push(Diagnostic::warning(Finding::Mismatch, message));
+            }
+        }
+        if gpu.scratch < 0 {
+            let message = format!("gpu {rank} has a negative s_chunks (line {})", gpu.line);
+            self.report.push(Diagnostic::error(Finding::OutOfRange, message));
+        }
+    }
+
+    /// Offsets that the collective allows but the file's own declarations do not; the verifier
+    /// finds those outside the collective's buffers.
+    #[expect(clippy::too_many_arguments, reason = "the whole context of one step")]
+    fn offsets(
+        &mut self,
+        rank: Rank,
+        gpu: &Gpu,
+        header: &Header,
+        own_scratch: u32,
+        block: &Block,
+        index: usize,
+        step: &Step,
+    ) {
+        let (src, dst) = uses(step.kind);
+        for (used, name, (buffer, offset)) in [(src, "src", step.src), (dst, "dst", step.dst)] {
+            let end = offset.saturating_add(step.count.max(1));
+            let (declared, size) = match buffer {
+                Buffer::Input => (gpu.input, header.collective.input_chunks(rank)),
+                Buffer::Output => (gpu.output, header.collective.output_chunks(rank)),
+                // Staging lies behind the file's own scratch, so the verifier would let it pass.
+                Buffer::Scratch if end > i64::from(own_scratch) => (gpu.scratch, u32::MAX),
+                Buffer::Scratch => continue,
+            };
+            let hidden = end > declared && end <= i64::from(size);
+            if used && (offset < 0 || hidden) {
+                let message = format!(
+                    "{name} is {}[{offset}] for {} chunks, but the gpu declares {declared} there",
+                    letter(buffer),
+                    step.count
+                );
+                let place = place(rank, block, index, step);
+                self.error(Finding::OutOfRange, &message, place);
+            }
+        }
+    }
+
+    fn peers(&mut self, rank: Rank, block: &Block) {
+        for (name, peer) in [("send", block.send), ("recv", block.recv)] {
+            let wrong = match peer {
+                -1 => continue,
+                it if it == i64::from(rank.0) => "the gpu itself",
+                it if !(0..i64::from(self.ranks)).contains(&it) => "no rank",
+                _ => continue,
+            };
+            let message = format!(
+                "gpu {rank}, threadblock {}: {name}=\"{peer}\" is {wrong} (line {})",
+                block.id, block.line
+            );
+            self.report.push(Diagnostic::error(Finding::BadLane, message));
+        }
+        let most = self.channels.unwrap_or(i64::MAX);
+        if block.channel < 0 || block.channel >= most {
+            let message = format!(
+                "gpu {rank}, threadblock {}: chan=\"{}\" is outside the {most} channels of the \
+                 file (line {})",
+                block.id, block.channel, block.line
+            );
+            self.report.push(Diagnostic::error(Finding::OutOfRange, message));
+        }
+    }
+
+    fn step(&mut self, at: At, block: &Block, step: &Step) {
+        if step.number.is_some_and(|it| it != at.step as i64) {
+            let message = format!("the step is number {} of its threadblock", at.step);
+            let place = place(at.rank, block, at.step, step);
+            let found = Diagnostic::warning(Finding::Mismatch, message);
+            self.report.push(found.from_origin(text(place)));
+        }
+        let slot = |(buffer, offset): (Buffer, i64)| {
+            Slot::new(at.rank, buffer, u32::try_from(offset).unwrap_or(u32::MAX))
+        };
+        let (src, dst) = (slot(step.src), slot(step.dst));
+        let count = u32::try_from(step.count).unwrap_or(0);
+        let staged = Slot::scratch(at.rank, at.staging);
+        let local = |action, src, dst| HalfKind::Local(Transfer { action, src, dst, count, path: None });
+        let arrival = |action, slot| HalfKind::Arrival { action, slot, count };
+        let sending = |slot| HalfKind::Sending { slot, count };
+        let copy_first = (src != dst).then(|| local(Action::Copy, src, dst));
+        let mut halves: Vec<HalfKind> = Vec::with_capacity(3);
+        match step.kind {
+            StepKind::Nop => {}
+            StepKind::Send => halves.push(sending(src)),
+            StepKind::Receive => halves.push(arrival(Action::Copy, dst)),
+            StepKind::ReceiveCopySend => {
+                halves.extend([arrival(Action::Copy, dst), sending(dst)]);
+            }
+            StepKind::ReceiveReduceSend => halves.extend([
+                local(Action::Copy, src, staged),
+                arrival(Action::Reduce, staged),
+                sending(staged),
+            ]),
+            StepKind::ReceiveReduceCopy => {
+                halves.extend(copy_first);
+                halves.push(arrival(Action::Reduce, dst));
+            }
+            StepKind::ReceiveReduceCopySend => {
+                halves.extend(copy_first);
+                halves.extend([arrival(Action::Reduce, dst), sending(dst)]);
+            }
+            StepKind::Copy => halves.push(local(Action::Copy, src, dst)),
+            StepKind::Reduce => halves.push(local(Action::Reduce, src, dst)),
+        }
+        let (block, step) = (at.block as u32, at.step as u32);
+        self.halves.extend(halves.into_iter().map(|kind| Half { block, step, kind }));
+    }
+
+    pub(super) fn error(&mut self, finding: Finding, message: &str, place: Place) {
+        self.report.push(Diagnostic::error(finding, message).from_origin(text(place)));
+    }
+
+    /// The place of a step in the file.
+    pub(super) fn place(&self, block: usize, step: usize) -> Place {
+        let BlockRead { rank, source, .. } = &self.blocks[block];
+        place(*rank, source, step, &source.steps[step])
+    }
+
+    fn finish(mut self, header: Header) -> Imported {
+        let pairs = connect::pair(&mut self);
+        let mut builder = ProgramBuilder::new(header.name, header.collective)
+            .forms(header.forms)
+            .hints(header.hints);
+        for (rank, chunks) in self.scratch.iter().enumerate() {
+            builder.set_scratch(Rank::from_index(rank), *chunks);
+        }
+        let mut origins = Origins::new("step");
+        // The events of each half, once its transfer has a number.
+        let mut events: Vec<[Option<Event>; 2]> = vec![[None; 2]; self.halves.len()];
+        for (index, half) in self.halves.iter().enumerate() {
+            let sent = self.place(half.block as usize, half.step as usize);
+            match half.kind {
+                HalfKind::Local(transfer) => {
+                    let id = builder.add(transfer);
+                    events[index] = [Some(id.sent()), Some(id.arrived())];
+                    origins.push(Origin { sent, arrived: sent });
+                }
+                HalfKind::Arrival { .. } => {}
+                HalfKind::Sending { .. } => {
+                    let Some((transfer, other)) = pairs.of(index, &self.halves) else {
+                        continue;
+                    };
+                    let id = builder.add(transfer);
+                    events[index] = [Some(id.sent()), None];
+                    events[other] = [Some(id.arrived()), None];
+                    let half = &self.halves[other];
+                    let arrived = self.place(half.block as usize, half.step as usize);
+                    origins.push(Origin { sent, arrived });
+                }
+            }
+        }
+        for block in &self.blocks {
+            let halves = &events[block.first_half..block.end_half];
+            builder.add_lane(Lane {
+                rank: block.rank,
+                kind: LaneKind::Block,
+                channel: u32::try_from(block.source.channel).unwrap_or(0),
+                events: halves.iter().flatten().flatten().copied().collect(),
+            });
+        }
+        for (event, awaited) in waits::find(&mut self, &events) {
+            builder.wait(event, awaited);
+        }
+        let program = builder.build().without_implied_waits();
+        Imported { program, origins, report: self.report }
+    }
+}
+
+/// Where a step is, and where its threadblock keeps what `rrs` does not store.
+struct At {
+    rank: Rank,
+    block: usize,
+    step: usize,
+    staging: u32,
+}
+
+/// How much staging the `rrs` steps of a threadblock need.
+fn staging_chunks(block: &Block) -> u32 {
+    let staged = block.steps.iter().filter(|it| it.kind == StepKind::ReceiveReduceSend);
+    staged.map(|it| u32::try_from(it.count).unwrap_or(0)).max().unwrap_or(0)
+}
+
+/// Which of its two slots a step of this kind uses.
+const fn uses(kind: StepKind) -> (bool, bool) {
+    match kind {
+        StepKind::Send | StepKind::ReceiveReduceSend => (true, false),
+        StepKind::Receive | StepKind::ReceiveCopySend => (false, true),
+        StepKind::ReceiveReduceCopy
+        | StepKind::ReceiveReduceCopySend
+        | StepKind::Copy
+        | StepKind::Reduce => (true, true),
+        StepKind::Nop => (false, false),
+    }
+}
+
+fn place(rank: Rank, block: &Block, index: usize, step: &Step) -> Place {
+    Place {
+        rank,
+        block: u32::try_from(block.id).unwrap_or(0),
+        step: index as u32,
+        line: Some(step.line),
+    }
+}
+
+pub(super) fn text(place: Place) -> String {
+    Origins::new("step").place(place).to_string()
+}

@@ -1,0 +1,137 @@
+//! Which collective a plan is for, and how finely its chunks are cut here.
+//!
+//! A threadblock group shares out the range of an operation among its blocks. Chunks are cut so
+//! finely that each block's part is a whole number of them: every count of the plan times the
+//! least common multiple of the group sizes. (The executor gives the remainder of a range that
+//! does not divide evenly to the first blocks; plans are judged for sizes that do.)
+
+use motet_units::Rank;
+
+use super::model::{Op, Plan};
+use super::steps::{StepKind, Steps};
+use crate::collective::{Collective, CollectiveKind, MAX_CHUNKS};
+use crate::diagnostic::{Diagnostic, Finding, Report};
+use crate::program::Buffer;
+
+/// Finest cut: group sizes in use are powers of two up to 32.
+const MAX_REFINEMENT: u64 = 1 << 12;
+
+/// How many parts each chunk of the plan is cut into here.
+pub(super) fn refinement(plan: &Plan, report: &mut Report) -> Option<u32> {
+    let mut parts = 1u64;
+    let blocks = plan.gpus.iter().flat_map(|it| &it.threadblocks);
+    let ops = blocks.flat_map(|it| &it.ops).flat_map(|it| std::iter::once(it).chain(&it.ops));
+    for group in ops.filter_map(|it: &Op| it.tbg_info) {
+        // A size of 0 is reported where the operation is read.
+        let size = u64::from(group.tbg_size.max(1));
+        parts = parts / gcd(parts, size) * size;
+        if parts > MAX_REFINEMENT {
+            report.push(Diagnostic::not_judged(format!(
+                "threadblock groups of such different sizes (`tbg_info`) cut a chunk into more than {MAX_REFINEMENT} parts"
+            )));
+            return None;
+        }
+    }
+    u32::try_from(parts).ok()
+}
+
+const fn gcd(a: u64, b: u64) -> u64 {
+    if b == 0 { a } else { gcd(b, a % b) }
+}
+
+/// The collective, in refined chunks; `None` (with a word in the report) if it is not one that
+/// can be judged. SendRecv does not say who sends to whom: see [`send_recv`].
+pub(super) fn collective(plan: &Plan, parts: u32, report: &mut Report) -> Option<Collective> {
+    let ranks = plan.gpus.len() as u32;
+    let kind = match plan.collective.parse() {
+        Ok(kind) => kind,
+        Err(_) => {
+            report.push(Diagnostic::not_judged(format!(
+                "the collective `{}` is not one whose result is known",
+                plan.collective
+            )));
+            return None;
+        }
+    };
+    let first = plan.gpus.first()?;
+    let share = |chunks: u32| if chunks.is_multiple_of(ranks) { chunks / ranks } else { chunks };
+    let chunks = match kind {
+        CollectiveKind::ReduceScatter | CollectiveKind::AllToAll => share(first.input_chunks),
+        CollectiveKind::AllGather | CollectiveKind::AllReduce | CollectiveKind::SendRecv => {
+            first.input_chunks
+        }
+        _ => {
+            report.push(Diagnostic::not_judged(format!(
+                "a plan for {kind} does not say what the collective needs to be judged (its root or counts)"
+            )));
+            return None;
+        }
+    };
+    let chunks = chunks.saturating_mul(parts).min(MAX_CHUNKS + 1);
+    let made = if kind == CollectiveKind::SendRecv {
+        Collective::send_recv(chunks, vec![None; ranks as usize])
+    } else {
+        Collective::new(kind, ranks, chunks)
+    };
+    match made {
+        Ok(collective) => {
+            sizes(plan, parts, &collective, report);
+            Some(collective)
+        }
+        Err(error) => {
+            report.push(Diagnostic::error(Finding::OutOfRange, error.to_string()));
+            None
+        }
+    }
+}
+
+/// Whether every GPU's buffers are those of the collective. In-place plans may leave the output
+/// out (old ones do).
+fn sizes(plan: &Plan, parts: u32, collective: &Collective, report: &mut Report) {
+    for (rank, gpu) in plan.gpus.iter().enumerate() {
+        let rank = Rank::from_index(rank);
+        let no_output = plan.inplace && gpu.output_chunks == 0;
+        let sides = [
+            ("input", gpu.input_chunks, collective.input_chunks(rank), false),
+            ("output", gpu.output_chunks, collective.output_chunks(rank), no_output),
+        ];
+        for (side, given, expected, left_out) in sides {
+            let expected = expected / parts;
+            if given != expected && !left_out {
+                let message = format!(
+                    "{given} {side} chunks; {} over {} ranks with {} chunks per part has {expected}",
+                    collective.kind(),
+                    collective.ranks(),
+                    collective.chunks() / parts,
+                );
+                let diagnostic = Diagnostic::error(Finding::Mismatch, message);
+                report.push(diagnostic.from_origin(format!("gpu {rank}")));
+            }
+        }
+    }
+}
+
+/// The SendRecv that `steps` does: a rank sends to the one whose output it writes. Not judged if
+/// that is not one rank for each.
+pub(super) fn send_recv(collective: &Collective, steps: &Steps, report: &mut Report) -> Option<Collective> {
+    let mut peers: Vec<Option<Rank>> = vec![None; collective.ranks() as usize];
+    let mut clear = true;
+    let kinds = steps.blocks.iter().flat_map(|it| &it.steps).map(|it| &it.kind);
+    let transfers = kinds.flat_map(|it| match it {
+        StepKind::Moves(it) => it.moves.iter().map(|it| it.transfer).collect(),
+        StepKind::Posts(it) => it.iter().map(|it| it.what.transfer).collect(),
+        _ => Vec::new(),
+    });
+    for transfer in transfers.filter(|it| it.dst.buffer == Buffer::Output && !it.is_local()) {
+        let peer = &mut peers[transfer.src.rank.index()];
+        clear &= peer.is_none_or(|it| it == transfer.dst.rank);
+        *peer = Some(transfer.dst.rank);
+    }
+    let made = Collective::send_recv(collective.chunks(), peers).ok().filter(|_| clear);
+    if made.is_none() {
+        report.push(Diagnostic::not_judged(
+            "the plan is a sendrecv and does not show which rank sends to which",
+        ));
+    }
+    made
+}

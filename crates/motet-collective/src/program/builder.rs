@@ -1,0 +1,171 @@
+//! [`ProgramBuilder`]: the only way to make a [`Program`].
+//!
+//! It takes anything, in any order, and promises only that the program is well formed (every
+//! dependency sorted and listed once). Whether it is right is the verifier's to say: a reader must
+//! be able to build a wrong program so that its every fault can be reported.
+
+use motet_net::signature::Signature;
+use motet_units::{LinkId, Rank};
+
+use super::{Event, Forms, Hints, Lane, Program, Transfer, TransferId};
+use crate::collective::Collective;
+
+/// Collects the parts of a program.
+#[derive(Clone, Debug)]
+pub struct ProgramBuilder {
+    name: String,
+    collective: Collective,
+    forms: Forms,
+    hints: Hints,
+    scratch: Vec<u32>,
+    transfers: Vec<Transfer>,
+    /// (waiting event, awaited event)
+    waits: Vec<(Event, Event)>,
+    lanes: Vec<Lane>,
+    paths: Vec<Vec<LinkId>>,
+    network: Option<Signature>,
+}
+
+impl ProgramBuilder {
+    /// An out-of-place program without transfers.
+    #[must_use]
+    pub fn new(name: impl Into<String>, collective: Collective) -> Self {
+        let scratch = vec![0; collective.ranks() as usize];
+        Self {
+            name: name.into(),
+            collective,
+            forms: Forms::OUT_OF_PLACE,
+            hints: Hints::default(),
+            scratch,
+            transfers: Vec::new(),
+            waits: Vec::new(),
+            lanes: Vec::new(),
+            paths: Vec::new(),
+            network: None,
+        }
+    }
+
+    pub(super) fn from_program(program: &Program) -> Self {
+        let events = (0..program.transfers.len() * 2).map(Event::from_index);
+        let waits = events
+            .flat_map(|event| program.deps(event).iter().map(move |dep| (event, *dep)))
+            .collect();
+        Self {
+            name: program.name.clone(),
+            collective: program.collective.clone(),
+            forms: program.forms,
+            hints: program.hints,
+            scratch: program.scratch.clone(),
+            transfers: program.transfers.clone(),
+            waits,
+            lanes: program.lanes.clone(),
+            paths: program.paths.clone(),
+            network: program.network,
+        }
+    }
+
+    #[must_use]
+    pub fn forms(mut self, forms: Forms) -> Self {
+        self.forms = forms;
+        self
+    }
+
+    #[must_use]
+    pub fn hints(mut self, hints: Hints) -> Self {
+        self.hints = hints;
+        self
+    }
+
+    /// The network that paths are for.
+    pub fn set_network(&mut self, signature: Option<Signature>) {
+        self.network = signature;
+    }
+
+    /// How many scratch chunks `rank` has. Ranks outside the collective are ignored.
+    pub fn set_scratch(&mut self, rank: Rank, chunks: u32) {
+        if let Some(slot) = self.scratch.get_mut(rank.index()) {
+            *slot = chunks;
+        }
+    }
+
+    pub fn add(&mut self, transfer: Transfer) -> TransferId {
+        self.transfers.push(transfer);
+        TransferId::from_index(self.transfers.len() - 1)
+    }
+
+    /// Adds `transfer`, sent only after each of `after` has arrived: the common case of
+    /// forwarding what came.
+    pub fn add_after(&mut self, transfer: Transfer, after: &[TransferId]) -> TransferId {
+        let id = self.add(transfer);
+        self.waits.extend(after.iter().map(|it| (id.sent(), it.arrived())));
+        id
+    }
+
+    /// `event` happens only after `awaited`.
+    pub fn wait(&mut self, event: Event, awaited: Event) {
+        self.waits.push((event, awaited));
+    }
+
+    pub fn add_lane(&mut self, lane: Lane) {
+        self.lanes.push(lane);
+    }
+
+    pub fn set_lanes(&mut self, lanes: Vec<Lane>) {
+        self.lanes = lanes;
+    }
+
+    /// A route that transfers can name by the returned index.
+    pub fn add_path(&mut self, path: Vec<LinkId>) -> u32 {
+        self.paths.push(path);
+        u32::try_from(self.paths.len() - 1).unwrap_or(u32::MAX)
+    }
+
+    #[must_use]
+    pub fn transfers(&self) -> &[Transfer] {
+        &self.transfers
+    }
+
+    /// To change a transfer already added (the mutation test and repair do).
+    pub fn transfer_mut(&mut self, id: TransferId) -> &mut Transfer {
+        &mut self.transfers[id.index()]
+    }
+
+    /// Every wait so far, to be changed freely.
+    pub fn waits_mut(&mut self) -> &mut Vec<(Event, Event)> {
+        &mut self.waits
+    }
+
+    pub fn lanes_mut(&mut self) -> &mut Vec<Lane> {
+        &mut self.lanes
+    }
+
+    /// The program. Waits of events that do not exist are dropped; waits *for* events that do not
+    /// exist are kept, for the verifier to report.
+    #[must_use]
+    pub fn build(mut self) -> Program {
+        let events = self.transfers.len() * 2;
+        self.waits.retain(|(event, _)| event.index() < events);
+        self.waits.sort_unstable();
+        self.waits.dedup();
+        let mut dep_starts = vec![0u32; events + 1];
+        for (event, _) in &self.waits {
+            dep_starts[event.index() + 1] += 1;
+        }
+        for event in 0..events {
+            dep_starts[event + 1] += dep_starts[event];
+        }
+        Program {
+            name: self.name,
+            collective: self.collective,
+            forms: self.forms,
+            hints: self.hints,
+            scratch: self.scratch,
+            transfers: self.transfers,
+            dep_starts,
+            deps: self.waits.into_iter().map(|(_, awaited)| awaited).collect(),
+            lanes: self.lanes,
+            paths: self.paths,
+            network: self.network,
+        }
+    }
+}

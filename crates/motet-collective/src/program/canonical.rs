@@ -1,0 +1,147 @@
+//! One way to write down the same program: transfers numbered as the lanes run them, and no wait
+//! that something else implies.
+//!
+//! The exporters go through this so that reading back what they wrote gives an equal program.
+
+use motet_units::Rank;
+
+use super::graph::{EventGraph, NONE};
+use super::{Event, Lane, Program, ProgramBuilder, TransferId};
+
+/// Visits that finding implied waits may take in all. Real programs stay far below; where one
+/// does not, the remaining waits are kept, which is right as well, only longer.
+const MOST_VISITS: u64 = 1 << 30;
+
+impl Program {
+    /// The same program without the waits that follow from lanes, from a transfer's own sending
+    /// or from other waits. What is left is unique: it is the transitive reduction of the graph
+    /// of events, less the edges that are not waits. A program that deadlocks is left as it is.
+    #[must_use]
+    pub fn without_implied_waits(&self) -> Self {
+        let graph = EventGraph::new(self);
+        let Some(order) = graph.order() else {
+            return self.clone();
+        };
+        let mut place = vec![0u32; order.len()];
+        for (index, event) in order.iter().enumerate() {
+            place[*event as usize] = index as u32;
+        }
+        let mut search =
+            Search { graph: &graph, place: &place, seen: vec![NONE; order.len()], visits: 0, implied: Vec::new() };
+        let mut builder = self.to_builder();
+        builder.waits_mut().clear();
+        for event in (0..graph.events()).map(Event::from_index) {
+            let waits = self.deps(event);
+            if waits.is_empty() {
+                continue;
+            }
+            search.from(event.index(), waits);
+            for awaited in waits {
+                // What does not exist is the verifier's to report.
+                let unknown = awaited.index() >= graph.events();
+                if unknown || !search.implied.contains(&(awaited.index() as u32)) {
+                    builder.wait(event, *awaited);
+                }
+            }
+        }
+        builder.build()
+    }
+
+    /// The same program with lanes sorted by rank and transfers numbered in the order in which
+    /// the lanes send them; those that no lane sends come last. Lanes must be threadblocks.
+    pub(crate) fn in_lane_order(&self) -> Self {
+        let mut lanes: Vec<Lane> = self.lanes().to_vec();
+        lanes.sort_by_key(|it| it.rank);
+        let mut new_ids = vec![NONE; self.transfers().len()];
+        let mut old_ids = Vec::with_capacity(new_ids.len());
+        let in_lanes = lanes.iter().flat_map(|it| &it.events).filter(|it| it.is_sent());
+        let rest = (0..new_ids.len()).map(TransferId::from_index);
+        for id in in_lanes.map(|it| it.transfer()).chain(rest) {
+            if new_ids[id.index()] == NONE {
+                new_ids[id.index()] = old_ids.len() as u32;
+                old_ids.push(id);
+            }
+        }
+        let renamed = |event: Event| {
+            let id = TransferId(new_ids[event.transfer().index()]);
+            if event.is_sent() { id.sent() } else { id.arrived() }
+        };
+        for lane in &mut lanes {
+            for event in &mut lane.events {
+                *event = renamed(*event);
+            }
+        }
+        let mut builder = self.emptied();
+        for id in &old_ids {
+            builder.add(*self.transfer(*id));
+        }
+        for event in (0..new_ids.len() * 2).map(Event::from_index) {
+            for awaited in self.deps(event) {
+                builder.wait(renamed(event), renamed(*awaited));
+            }
+        }
+        builder.set_lanes(lanes);
+        builder.build()
+    }
+
+    /// A builder with everything but transfers, waits and lanes.
+    pub(crate) fn emptied(&self) -> ProgramBuilder {
+        let mut builder = ProgramBuilder::new(self.name(), self.collective().clone())
+            .forms(self.forms())
+            .hints(*self.hints());
+        for rank in (0..self.collective().ranks()).map(Rank) {
+            builder.set_scratch(rank, self.scratch_chunks(rank));
+        }
+        for path in self.paths() {
+            builder.add_path(path.clone());
+        }
+        builder.set_network(self.network());
+        builder
+    }
+}
+
+/// Finds, for one event after the other, which of its waits are implied.
+struct Search<'a> {
+    graph: &'a EventGraph,
+    place: &'a [u32],
+    /// The last event whose search saw each event.
+    seen: Vec<u32>,
+    visits: u64,
+    implied: Vec<u32>,
+}
+
+impl Search<'_> {
+    /// Searches backwards from `event`, latest first: what is seen before its turn as an awaited
+    /// event comes is awaited by something that is awaited too. Goes no further back than the
+    /// earliest event awaited.
+    fn from(&mut self, event: usize, waits: &[Event]) {
+        self.implied.clear();
+        if self.visits > MOST_VISITS {
+            return;
+        }
+        let mark = event as u32;
+        let known = waits.iter().filter(|it| it.index() < self.place.len());
+        let earliest = known.map(|it| self.place[it.index()]).min().unwrap_or(0);
+        let mut starts: Vec<u32> = self.graph.preds(event).to_vec();
+        starts.sort_unstable_by_key(|it| std::cmp::Reverse(self.place[*it as usize]));
+        let mut stack = Vec::new();
+        for start in starts {
+            if self.seen[start as usize] == mark {
+                self.implied.push(start);
+                continue;
+            }
+            self.seen[start as usize] = mark;
+            stack.push(start);
+            while let Some(at) = stack.pop() {
+                self.visits += 1;
+                for pred in self.graph.preds(at as usize) {
+                    let pred = *pred as usize;
+                    if self.place[pred] >= earliest && self.seen[pred] != mark {
+                        self.seen[pred] = mark;
+                        stack.push(pred as u32);
+                    }
+                }
+            }
+        }
+    }
+}

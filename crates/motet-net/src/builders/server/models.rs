@@ -1,0 +1,216 @@
+//! The models of servers: how many of what, how it is wired, and how fast.
+//!
+//! Sources of the defaults, all of which are parameters:
+//! - NVLink: 25 GB/s a link and direction in generations 2 to 4 (V100 6 links, A100 12, H100 and
+//!   H200 18), from NVIDIA's data sheets.
+//! - PCIe: what NCCL counts for 16 lanes: 12 GB/s in generation 3, 24 in 4, 48 in 5.
+//! - Between sockets: NCCL's figures again: 6 GB/s Broadwell, 10 Skylake, 16 AMD, 22 Sapphire
+//!   Rapids.
+//! - NICs: the ones the box is sold with: 100 Gbit/s (DGX-1, DGX-2, NDv2), 200 (DGX A100,
+//!   MI250), 400 (DGX H100 and H200).
+//! - Latency: 0.3 µs from GPU to GPU inside a box, as in TACCL's example topologies, so half of
+//!   it for each of the two links by way of an NVSwitch.
+
+use super::boxes::build;
+use super::{COUNT, DETAIL, FABRIC, NAME, NIC_LATENCY, PCIE_LATENCY, RACK};
+use crate::builders::common::DC;
+use crate::builders::template::{Family, Param, ParamKind, Template};
+
+/// How the GPUs of a box are joined.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Inside {
+    /// Each GPU to the NVSwitches, with so many lanes.
+    Switch { lanes: u32 },
+    /// GPU to GPU: (a, b, lanes, whether within one package).
+    Wires(&'static [(u8, u8, u32, bool)]),
+}
+
+/// What is in a box.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Model {
+    pub(super) gpus: usize,
+    pub(super) inside: Inside,
+    pub(super) pcie_switches: usize,
+    pub(super) cpus: usize,
+    /// Which of the GPUs that share a NIC sends for it and which receives, where `attach` is
+    /// `relay`.
+    pub(super) relay: (usize, usize),
+    /// The parameter with the rate of the GPU links.
+    pub(super) link: &'static str,
+}
+
+/// A server template; `$extra` are parameters that only some models have.
+macro_rules! server {
+    ($const:ident, $name:literal, $doc:literal, $model:expr, attach = $attach:literal,
+     nics = $nics:literal at $nic:literal, pcie = $pcie:literal, smp = $smp:literal,
+     links = $links:expr $(, $extra:expr)*) => {
+        pub(in super::super) const $const: Template = Template {
+            name: $name,
+            family: Family::Server,
+            doc: $doc,
+            params: &[
+                COUNT,
+                DETAIL,
+                Param::new(
+                    "attach",
+                    ParamKind::Choice(&["share", "relay"]),
+                    $attach,
+                    "flat: each GPU has its share of its NIC, or one GPU sends and one receives for it",
+                ),
+                FABRIC,
+                Param::count("nics", (0, 64), $nics, "how many NICs; must divide the GPUs"),
+                Param::new("nic", ParamKind::Bandwidth, $nic, "the rate of each NIC"),
+                NIC_LATENCY,
+                $links[0],
+                $links[1],
+                Param::new("pcie", ParamKind::Bandwidth, $pcie, "the rate of each PCIe link"),
+                PCIE_LATENCY,
+                Param::new("smp", ParamKind::Bandwidth, $smp, "the rate between CPU sockets"),
+                $($extra,)*
+                RACK,
+                NAME,
+                DC,
+            ],
+            build: |assembly, args| build(assembly, args, &$model),
+        };
+    };
+}
+
+/// The parameters of GPUs joined by NVSwitches.
+const fn switched(rate: &'static str) -> [Param; 2] {
+    [
+        Param::new("nvlink", ParamKind::Bandwidth, rate, "the rate of all NVLinks of a GPU"),
+        Param::new(
+            "nvlink-latency",
+            ParamKind::Latency,
+            "150 ns",
+            "between a GPU and the NVSwitches: half of the way from GPU to GPU",
+        ),
+    ]
+}
+
+/// The parameters of GPUs joined to one another.
+const fn wired(name: &'static str, rate: &'static str) -> [Param; 2] {
+    [
+        Param::new(name, ParamKind::Bandwidth, rate, "the rate of one lane between two GPUs"),
+        Param::new("nvlink-latency", ParamKind::Latency, "300 ns", "between two GPUs"),
+    ]
+}
+
+const NVLS: Param = Param::new(
+    "nvls",
+    ParamKind::Flag,
+    "false",
+    "whether the NVSwitches copy and reduce (NVLink SHARP)",
+);
+
+/// The hybrid cube mesh of eight V100s: two squares with diagonals, four edges between them.
+const CUBE_MESH: Inside = Inside::Wires(&[
+    (0, 1, 2, false),
+    (0, 2, 1, false),
+    (0, 3, 1, false),
+    (0, 4, 2, false),
+    (1, 2, 1, false),
+    (1, 3, 2, false),
+    (1, 5, 1, false),
+    (2, 3, 2, false),
+    (2, 6, 2, false),
+    (3, 7, 1, false),
+    (4, 5, 2, false),
+    (4, 6, 1, false),
+    (4, 7, 1, false),
+    (5, 6, 1, false),
+    (5, 7, 2, false),
+    (6, 7, 2, false),
+]);
+
+/// Eight MI250 of two dies each: four lanes inside a package, one or two between packages.
+const MI250_MESH: Inside = Inside::Wires(&[
+    (0, 1, 4, true),
+    (0, 4, 2, false),
+    (0, 8, 1, false),
+    (1, 5, 1, false),
+    (1, 9, 1, false),
+    (1, 10, 1, false),
+    (2, 3, 4, true),
+    (2, 6, 1, false),
+    (2, 9, 1, false),
+    (2, 10, 1, false),
+    (3, 7, 2, false),
+    (3, 11, 1, false),
+    (4, 5, 4, true),
+    (4, 6, 1, false),
+    (5, 6, 1, false),
+    (5, 7, 1, false),
+    (6, 7, 4, true),
+    (8, 9, 4, true),
+    (8, 12, 2, false),
+    (9, 13, 1, false),
+    (10, 11, 4, true),
+    (10, 14, 1, false),
+    (11, 15, 2, false),
+    (12, 13, 4, true),
+    (12, 14, 1, false),
+    (13, 14, 1, false),
+    (13, 15, 1, false),
+    (14, 15, 4, true),
+]);
+
+const V100_BOX: Model =
+    Model { gpus: 8, inside: CUBE_MESH, pcie_switches: 4, cpus: 2, relay: (0, 1), link: "nvlink" };
+
+const HGX: Model = Model {
+    gpus: 8,
+    inside: Inside::Switch { lanes: 18 },
+    pcie_switches: 4,
+    cpus: 2,
+    relay: (0, 1),
+    link: "nvlink",
+};
+
+server!(
+    DGX_1, "dgx-1", "DGX-1: 8 V100 in a hybrid cube mesh, 4 NICs", V100_BOX,
+    attach = "share", nics = "4" at "100 Gbit/s", pcie = "12 GB/s", smp = "6 GB/s",
+    links = wired("nvlink", "25 GB/s")
+);
+
+// The one NIC is shared by all eight GPUs; as in TACCL's sketch, GPU 0 sends and GPU 1 receives.
+server!(
+    NDV2, "ndv2", "Azure NDv2: 8 V100 wired as in a DGX-1, 1 NIC", V100_BOX,
+    attach = "relay", nics = "1" at "100 Gbit/s", pcie = "12 GB/s", smp = "10 GB/s",
+    links = wired("nvlink", "25 GB/s")
+);
+
+// Two GPUs share a NIC; as in TACCL's sketch, the odd one sends and the even one receives.
+server!(
+    DGX_2, "dgx-2", "DGX-2: 16 V100 on NVSwitches, 8 NICs",
+    Model { gpus: 16, inside: Inside::Switch { lanes: 6 }, pcie_switches: 8, relay: (1, 0), ..HGX },
+    attach = "relay", nics = "8" at "100 Gbit/s", pcie = "12 GB/s", smp = "10 GB/s",
+    links = switched("150 GB/s")
+);
+
+server!(
+    DGX_A100, "dgx-a100", "DGX A100: 8 A100 on NVSwitches, 8 NICs",
+    Model { inside: Inside::Switch { lanes: 12 }, ..HGX },
+    attach = "share", nics = "8" at "200 Gbit/s", pcie = "24 GB/s", smp = "16 GB/s",
+    links = switched("300 GB/s")
+);
+
+server!(
+    DGX_H100, "dgx-h100", "DGX H100: 8 H100 on NVSwitches, 8 NICs", HGX,
+    attach = "share", nics = "8" at "400 Gbit/s", pcie = "48 GB/s", smp = "22 GB/s",
+    links = switched("450 GB/s"), NVLS
+);
+
+server!(
+    DGX_H200, "dgx-h200", "DGX H200: 8 H200 on NVSwitches, 8 NICs", HGX,
+    attach = "share", nics = "8" at "400 Gbit/s", pcie = "48 GB/s", smp = "22 GB/s",
+    links = switched("450 GB/s"), NVLS
+);
+
+server!(
+    MI250, "mi250", "8 MI250 of two dies each, 16 ranks on Infinity Fabric, 8 NICs",
+    Model { gpus: 16, inside: MI250_MESH, link: "xgmi", ..HGX },
+    attach = "share", nics = "8" at "200 Gbit/s", pcie = "24 GB/s", smp = "16 GB/s",
+    links = wired("xgmi", "50 GB/s")
+);

@@ -1,0 +1,95 @@
+//! What the tests of the builders share.
+
+use std::collections::BTreeMap;
+
+use motet_units::{Bandwidth, NodeId};
+
+use super::{Params, TemplateError, find};
+use crate::network::Network;
+use crate::node::NodeKind;
+
+/// The network of a template and `key=value` words.
+pub(crate) fn build(kind: &str, words: &[&str]) -> Network {
+    let params = Params::from_words(words).unwrap();
+    find(kind).unwrap().build(&params).unwrap_or_else(|it| panic!("{kind} {words:?}: {it}"))
+}
+
+/// The error of a template that must not build.
+pub(crate) fn fails(kind: &str, words: &[&str]) -> TemplateError {
+    find(kind).unwrap().build(&Params::from_words(words).unwrap()).unwrap_err()
+}
+
+/// Links out of each node.
+pub(crate) fn degrees(network: &Network) -> Vec<usize> {
+    network.node_ids().map(|it| network.outgoing(it).len()).collect()
+}
+
+/// Links from the nodes inside to those outside: the width of a cut.
+pub(crate) fn crossing(network: &Network, inside: impl Fn(usize) -> bool) -> usize {
+    let cut = |it: &&crate::Link| inside(it.from.index()) && !inside(it.to.index());
+    network.links().iter().filter(cut).count()
+}
+
+/// Whether every node can be reached from the first GPU, and reaches it.
+pub(crate) fn is_connected(network: &Network) -> bool {
+    let reach = |outgoing: bool| {
+        let mut seen = vec![false; network.nodes().len()];
+        let mut waiting: Vec<NodeId> = network.ranks().first().copied().into_iter().collect();
+        while let Some(node) = waiting.pop() {
+            if std::mem::replace(&mut seen[node.index()], true) {
+                continue;
+            }
+            let links = if outgoing { network.outgoing(node) } else { network.incoming(node) };
+            waiting.extend(links.iter().map(|it| {
+                let link = network.link(*it);
+                if outgoing { link.to } else { link.from }
+            }));
+        }
+        seen.iter().all(|it| *it)
+    };
+    reach(true) && reach(false)
+}
+
+/// A network of the sample data, if it is there.
+pub(crate) fn reference(name: &str) -> Option<Network> {
+    const DATA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data/networks");
+    match std::fs::read_to_string(format!("{DATA}/{name}.toml")) {
+        Ok(text) => {
+            let fetch = |_: &str| Err("not here".to_owned());
+            Some(crate::formats::cluster_toml::read(&text, &fetch).unwrap().network)
+        }
+        Err(_) => {
+            eprintln!("skipped: {name}.toml is not there");
+            None
+        }
+    }
+}
+
+/// A node without its name: kind, rates in, rates out.
+type NodeProfile = (NodeKind, Vec<Bandwidth>, Vec<Bandwidth>);
+
+/// Asserts that two networks have the same nodes and links up to names and latencies: kinds,
+/// rates in and out, and for each link the profiles of its ends. NICs count as leaves: the
+/// references draw a NIC as one more switch.
+pub(crate) fn same_profile(made: &Network, reference: &Network) {
+    let profiles = |network: &Network| -> BTreeMap<NodeProfile, usize> {
+        let mut all = BTreeMap::new();
+        for id in network.node_ids() {
+            let rates = |links: &[motet_units::LinkId]| {
+                let mut rates: Vec<Bandwidth> =
+                    links.iter().map(|it| network.link(*it).spec.bandwidth).collect();
+                rates.sort();
+                rates
+            };
+            let kind = match network.node(id).kind {
+                NodeKind::Nic => NodeKind::Leaf,
+                kind => kind,
+            };
+            let profile = (kind, rates(network.incoming(id)), rates(network.outgoing(id)));
+            *all.entry(profile).or_default() += 1;
+        }
+        all
+    };
+    assert_eq!(made.links().len(), reference.links().len());
+    assert_eq!(profiles(made), profiles(reference));
+}

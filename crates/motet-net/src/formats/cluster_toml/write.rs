@@ -1,0 +1,110 @@
+//! Writing a network as an explicit graph that reads back equal.
+
+use std::fmt::Write as _;
+
+use crate::link::{Link, LinkClass};
+use crate::network::Network;
+use crate::node::Node;
+
+/// The cluster file of `network`: every node and link, two links of a duplex pair as one table.
+#[must_use]
+pub fn write(network: &Network) -> String {
+    let mut out = String::new();
+    if !network.name().is_empty() {
+        pair(&mut out, "name", network.name());
+        out.push('\n');
+    }
+    for node in network.nodes() {
+        write_node(&mut out, node);
+    }
+    for (index, link) in network.links().iter().enumerate() {
+        // The builder adds the two links of a pair one after the other and alike, and so does
+        // the reader: the first stands for both.
+        if link.reverse.is_none_or(|it| it.index() > index) {
+            write_link(&mut out, network, link);
+        }
+    }
+    out
+}
+
+fn write_node(out: &mut String, node: &Node) {
+    out.push_str("[[node]]\n");
+    pair(out, "name", &node.name);
+    pair(out, "kind", node.kind.name());
+    let location = &node.location;
+    for (key, value) in
+        [("server", &location.server), ("rack", &location.rack), ("dc", &location.dc)]
+    {
+        if let Some(value) = value {
+            pair(out, key, value);
+        }
+    }
+    if let Some(rank) = node.rank {
+        let _ = writeln!(out, "rank = {rank}");
+    }
+    for (key, set) in [("multicast", node.multicast), ("reduces", node.reduces)] {
+        if set {
+            let _ = writeln!(out, "{key} = true");
+        }
+    }
+    if !node.properties.is_empty() {
+        out.push_str("properties = { ");
+        for (index, (key, value)) in node.properties.iter().enumerate() {
+            if index > 0 {
+                out.push_str(", ");
+            }
+            quote(out, key);
+            out.push_str(" = ");
+            quote(out, value);
+        }
+        out.push_str(" }\n");
+    }
+    out.push('\n');
+}
+
+fn write_link(out: &mut String, network: &Network, link: &Link) {
+    out.push_str("[[link]]\n");
+    pair(out, "from", &network.node(link.from).name);
+    pair(out, "to", &network.node(link.to).name);
+    let _ = writeln!(out, "bandwidth = \"{}\"", link.spec.bandwidth);
+    let _ = writeln!(out, "latency = \"{}\"", link.spec.latency);
+    if link.reverse.is_none() {
+        out.push_str("duplex = false\n");
+    }
+    if link.spec.class != LinkClass::Other {
+        pair(out, "class", link.spec.class.name());
+    }
+    if link.spec.lanes != 1 {
+        let _ = writeln!(out, "lanes = {}", link.spec.lanes);
+    }
+    if let Some(tier) = link.spec.tier {
+        let _ = writeln!(out, "tier = {tier}");
+    }
+    out.push('\n');
+}
+
+fn pair(out: &mut String, key: &str, value: &str) {
+    out.push_str(key);
+    out.push_str(" = ");
+    quote(out, value);
+    out.push('\n');
+}
+
+/// A TOML basic string.
+fn quote(out: &mut String, text: &str) {
+    out.push('"');
+    for letter in text.chars() {
+        match letter {
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            '\n' => out.push_str("\\n"),
+            '\r' => out.push_str("\\r"),
+            '\t' => out.push_str("\\t"),
+            control if control.is_control() => {
+                let _ = write!(out, "\\u{:04X}", u32::from(control));
+            }
+            plain => out.push(plain),
+        }
+    }
+    out.push('"');
+}

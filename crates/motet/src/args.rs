@@ -1,0 +1,197 @@
+//! The arguments of every command, as the user types them.
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap_complete::Shell;
+use motet_collective::CollectiveKind;
+use motet_units::{Bandwidth, Bytes};
+
+const AFTER_HELP: &str = "\
+CLUSTER is a file in any format that `motet net show` reads, `-` for stdin, or a template with its \
+parameters, such as `dgx-a100:count=2` (`motet net gen --list` shows them all).
+Exit codes: 0 done, 1 the input was understood and is wrong, 2 usage or unreadable input.";
+
+/// Collective communication, fast on the network it really runs on
+#[derive(Debug, Parser)]
+#[command(name = "motet", version, after_help = AFTER_HELP, propagate_version = true)]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) global: Global,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Global {
+    /// Print one JSON object instead of text
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+    /// No notes and no progress
+    #[arg(short, long, global = true, conflicts_with = "verbose")]
+    pub(crate) quiet: bool,
+    /// More detail
+    #[arg(short, long, global = true)]
+    pub(crate) verbose: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Networks: read any supported file, print or write it
+    #[command(subcommand)]
+    Net(NetCommand),
+    /// The least time any program could take, and the cut that sets it
+    Bound(BoundArgs),
+    /// Prove a program right, or say everything that is wrong with it
+    Verify(VerifyArgs),
+    /// Write a program in the format of a real runtime
+    Export(ExportArgs),
+    /// Print the completions of a shell
+    Completions { shell: Shell },
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum NetCommand {
+    /// What a network is made of
+    Show(ShowArgs),
+    /// Write a network in another format
+    Convert(ConvertArgs),
+    /// Make a network from a template
+    Gen(GenArgs),
+    /// What differs between two networks
+    Diff(DiffArgs),
+}
+
+/// What a file may leave open.
+#[derive(Debug, Args)]
+pub(crate) struct ReadArgs {
+    /// Bandwidth of wide-area links whose file gives none
+    #[arg(long, value_name = "BANDWIDTH", help_heading = "Reading")]
+    pub(crate) wan_bandwidth: Option<Bandwidth>,
+    /// Chunk size that the costs of a TACCL file are for
+    #[arg(long, value_name = "SIZE", help_heading = "Reading")]
+    pub(crate) taccl_chunk: Option<Bytes>,
+    /// Bandwidth of one NVLink, for the output of `nvidia-smi topo -m`
+    #[arg(long, value_name = "BANDWIDTH", help_heading = "Reading")]
+    pub(crate) nvlink: Option<Bandwidth>,
+    /// Bandwidth of a PCIe link, for the output of `nvidia-smi topo -m`
+    #[arg(long, value_name = "BANDWIDTH", help_heading = "Reading")]
+    pub(crate) pcie: Option<Bandwidth>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ShowArgs {
+    #[arg(value_name = "CLUSTER")]
+    pub(crate) cluster: String,
+    #[command(flatten)]
+    pub(crate) read: ReadArgs,
+}
+
+/// What a network can be written as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Picture {
+    /// Motet's cluster file
+    Toml,
+    Graphml,
+    /// Graphviz
+    Dot,
+    /// A picture
+    Svg,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct OutArgs {
+    /// The format; by default that of the output file's ending, or toml
+    #[arg(long, value_name = "FORMAT")]
+    pub(crate) to: Option<Picture>,
+    /// Where to write it; stdout by default
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ConvertArgs {
+    #[arg(value_name = "CLUSTER")]
+    pub(crate) cluster: String,
+    #[command(flatten)]
+    pub(crate) out: OutArgs,
+    #[command(flatten)]
+    pub(crate) read: ReadArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct GenArgs {
+    /// The template
+    #[arg(required_unless_present = "list", value_name = "TEMPLATE")]
+    pub(crate) template: Option<String>,
+    /// Its parameters, as key=value
+    #[arg(value_name = "KEY=VALUE")]
+    pub(crate) params: Vec<String>,
+    /// List the templates and their parameters
+    #[arg(long)]
+    pub(crate) list: bool,
+    /// The seed of templates that are random
+    #[arg(long)]
+    pub(crate) seed: Option<u64>,
+    #[command(flatten)]
+    pub(crate) out: OutArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DiffArgs {
+    #[arg(value_name = "BEFORE")]
+    pub(crate) before: String,
+    #[arg(value_name = "AFTER")]
+    pub(crate) after: String,
+    #[command(flatten)]
+    pub(crate) read: ReadArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct BoundArgs {
+    #[arg(value_name = "CLUSTER")]
+    pub(crate) cluster: String,
+    /// allgather, reducescatter, allreduce, broadcast, reduce, gather, scatter, alltoall or
+    /// sendrecv (every rank to the next)
+    #[arg(short, long)]
+    pub(crate) collective: CollectiveKind,
+    /// The size in nccl-tests' sense, to get a time: "1 GiB"
+    #[arg(short, long)]
+    pub(crate) size: Option<Bytes>,
+    /// The root of a broadcast, reduce, gather or scatter
+    #[arg(long, default_value_t = 0)]
+    pub(crate) root: u32,
+    #[command(flatten)]
+    pub(crate) read: ReadArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct VerifyArgs {
+    /// A program: ours, MSCCL XML or an MSCCL++ JSON plan
+    #[arg(value_name = "FILE")]
+    pub(crate) file: String,
+    /// Check its paths on this network too
+    #[arg(long, value_name = "CLUSTER")]
+    pub(crate) net: Option<String>,
+}
+
+/// The runtimes a program can be written for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Target {
+    /// MSCCL XML
+    Msccl,
+    /// MSCCL++ JSON execution plan
+    Mscclpp,
+    /// Motet's own program file
+    Motet,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ExportArgs {
+    /// A program: ours, MSCCL XML or an MSCCL++ JSON plan
+    #[arg(value_name = "FILE")]
+    pub(crate) file: String,
+    #[arg(long)]
+    pub(crate) to: Target,
+    /// Where to write it; stdout by default
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: Option<String>,
+}

@@ -1,0 +1,39 @@
+//! `motet export`: a program in the format of a real runtime.
+
+use motet_collective::formats::{msccl_xml, mscclpp_json, program_json};
+use motet_collective::{Program, Report, Verified};
+
+use crate::args::{ExportArgs, Target};
+use crate::commands::verify;
+use crate::failure::{Failure, Status};
+use crate::files;
+use crate::printer::Printer;
+use crate::progress::Progress;
+
+pub(crate) fn run(args: &ExportArgs, printer: &mut Printer) -> Result<Status, Failure> {
+    let progress = Progress::start(printer, format!("exporting {}", args.file));
+    let (_, imported) = verify::read(&args.file)?;
+    let program = imported.verify(None).map_err(|rejected| {
+        refused("the program is not right, so it is not exported", &rejected.report)
+            .in_file(&args.file)
+    })?;
+    let text = write(&program, args.to).map_err(|report| {
+        refused("the runtime could not load this program, so it is not exported", &report)
+            .in_file(&args.file)
+    })?;
+    drop(progress);
+    files::write(args.output.as_deref().unwrap_or("-"), &text, printer)?;
+    Ok(Status::Done)
+}
+
+fn write(program: &Verified<Program>, target: Target) -> Result<String, Report> {
+    match target {
+        Target::Msccl => msccl_xml::write(program, &msccl_xml::Options::default()),
+        Target::Mscclpp => mscclpp_json::write(program, &mscclpp_json::Options::default()),
+        Target::Motet => Ok(program_json::write(program)),
+    }
+}
+
+fn refused(what: &str, report: &Report) -> Failure {
+    Failure::wrong(format!("{what}:\n{}", report.to_string().trim_end()))
+}

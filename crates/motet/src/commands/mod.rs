@@ -1,0 +1,24 @@
+//! The commands, one file each.
+
+mod bound;
+mod completions;
+mod export;
+mod net;
+mod verify;
+
+use crate::args::{Command, NetCommand};
+use crate::failure::{Failure, Status};
+use crate::printer::Printer;
+
+pub(crate) fn run(command: &Command, printer: &mut Printer) -> Result<Status, Failure> {
+    match command {
+        Command::Net(NetCommand::Show(args)) => net::show::run(args, printer),
+        Command::Net(NetCommand::Convert(args)) => net::convert::run(args, printer),
+        Command::Net(NetCommand::Gen(args)) => net::generate::run(args, printer),
+        Command::Net(NetCommand::Diff(args)) => net::diff::run(args, printer),
+        Command::Bound(args) => bound::run(args, printer),
+        Command::Verify(args) => verify::run(args, printer),
+        Command::Export(args) => export::run(args, printer),
+        Command::Completions { shell } => completions::run(*shell, printer),
+    }
+}

@@ -1,0 +1,92 @@
+//! Reading and writing files: bounded, with errors that name the file, and never half-written.
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::path::Path;
+
+use motet_net::builders::{self, Params};
+use motet_net::formats::{ReadNetwork, ReadOptions, read_any};
+
+use crate::failure::Failure;
+use crate::printer::Printer;
+
+/// The largest file read: a program of two million transfers is some 100 MB.
+const MAX_BYTES: u64 = 1 << 30;
+
+/// The text of a file; `-` is stdin.
+pub(crate) fn read(name: &str) -> Result<String, Failure> {
+    let failure = |problem: String| Failure::unreadable(problem).in_file(name);
+    let mut bytes = Vec::new();
+    let result = if name == "-" {
+        std::io::stdin().lock().take(MAX_BYTES + 1).read_to_end(&mut bytes)
+    } else {
+        File::open(name).and_then(|file| file.take(MAX_BYTES + 1).read_to_end(&mut bytes))
+    };
+    result.map_err(|error| failure(format!("cannot be read: {error}")))?;
+    if bytes.len() as u64 > MAX_BYTES {
+        return Err(failure(format!("is larger than {MAX_BYTES} bytes")));
+    }
+    String::from_utf8(bytes).map_err(|error| {
+        let at = error.utf8_error().valid_up_to();
+        failure(format!("is not UTF-8 text (byte {at})"))
+            .with_remedy("Motet reads text files; is this the right one?")
+    })
+}
+
+/// Writes a file whole or not at all; `-` is stdout.
+pub(crate) fn write(name: &str, text: &str, printer: &mut Printer) -> Result<(), Failure> {
+    if name == "-" {
+        return printer.out(text);
+    }
+    let failure = |error: std::io::Error| {
+        Failure::unreadable(format!("cannot be written: {error}")).in_file(name)
+    };
+    let path = Path::new(name);
+    let folder = match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    };
+    // In the same folder, so that the rename cannot cross a file system.
+    let mut file = tempfile::Builder::new().prefix(".motet-").tempfile_in(folder).map_err(failure)?;
+    file.write_all(text.as_bytes()).map_err(failure)?;
+    file.as_file().sync_all().map_err(failure)?;
+    file.persist(path).map_err(|it| failure(it.error))?;
+    Ok(())
+}
+
+/// A network named on the command line: a file, `-`, or a template with its parameters
+/// (`torus-2d:rows=4,columns=4`). A file wins over a template of the same name.
+pub(crate) fn network(
+    name: &str,
+    options: &ReadOptions,
+    printer: &Printer,
+) -> Result<ReadNetwork, Failure> {
+    if name != "-" && !Path::new(name).exists() {
+        if let Some(network) = template(name)? {
+            return Ok(network);
+        }
+    }
+    let text = read(name)?;
+    let folder = Path::new(name).parent().unwrap_or(Path::new("")).to_owned();
+    let fetch = |other: &str| {
+        let path = folder.join(other);
+        read(&path.to_string_lossy()).map_err(|it| it.to_string())
+    };
+    let read =
+        read_any(&text, Some(name), options, &fetch).map_err(|it| Failure::from(it).in_file(name))?;
+    for note in &read.notes {
+        printer.note(&format!("{name}: {note}"));
+    }
+    Ok(read)
+}
+
+/// The template that `name` spells, if it spells one.
+fn template(name: &str) -> Result<Option<ReadNetwork>, Failure> {
+    let (kind, words) = name.split_once(':').unwrap_or((name, ""));
+    let Ok(template) = builders::find(kind) else { return Ok(None) };
+    let failure = |it| Failure::from(it).in_file(name);
+    let words = words.split(',').filter(|it| !it.is_empty());
+    let params = Params::from_words(words).map_err(failure)?;
+    let network = template.build(&params).map_err(failure)?;
+    Ok(Some(ReadNetwork::from_template(network)))
+}

@@ -1,0 +1,28 @@
+//! `motet`: the command line. Arguments are in [`args`], each command in a file of its own under
+//! `commands/`, what they share in [`files`], [`failure`], [`printer`] and [`progress`].
+
+mod args;
+mod commands;
+mod failure;
+mod files;
+mod printer;
+mod progress;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use args::Cli;
+use printer::Printer;
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let mut printer = Printer::new(&cli.global);
+    match commands::run(&cli.command, &mut printer) {
+        Ok(status) => status.into(),
+        Err(failure) => {
+            printer.failure(&failure);
+            failure.status().into()
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! [`Printer`]: the one way out. Data goes to stdout, everything else to stderr; colour only on
+//! a terminal that wants it.
+
+use std::io::{self, Write};
+
+use anstyle::{AnsiColor, Style};
+use serde::Serialize;
+
+use crate::args::Global;
+use crate::failure::Failure;
+
+const ERROR: Style = AnsiColor::Red.on_default().bold();
+const HINT: Style = AnsiColor::Cyan.on_default();
+const NOTE: Style = AnsiColor::Yellow.on_default();
+const STRONG: Style = Style::new().bold();
+
+/// Where a command's output goes.
+#[derive(Debug)]
+pub(crate) struct Printer {
+    json: bool,
+    quiet: bool,
+    verbose: bool,
+}
+
+impl Printer {
+    pub(crate) const fn new(global: &Global) -> Self {
+        Self { json: global.json, quiet: global.quiet, verbose: global.verbose }
+    }
+
+    pub(crate) const fn is_json(&self) -> bool {
+        self.json
+    }
+
+    pub(crate) const fn is_verbose(&self) -> bool {
+        self.verbose
+    }
+
+    /// Whether progress may be shown, if there is a terminal to show it on.
+    pub(crate) const fn shows_progress(&self) -> bool {
+        !self.quiet && !self.json
+    }
+
+    /// The result as one JSON object.
+    pub(crate) fn json(&mut self, value: &impl Serialize) -> Result<(), Failure> {
+        let text = serde_json::to_string_pretty(value)
+            .map_err(|it| Failure::unreadable(format!("the result has no JSON form: {it}")))?;
+        self.out(&format!("{text}\n"))
+    }
+
+    /// Data, as it is.
+    pub(crate) fn out(&mut self, text: &str) -> Result<(), Failure> {
+        let mut stdout = anstream::AutoStream::auto(io::stdout().lock());
+        match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+            // Whoever reads us has seen enough (`motet … | head`): not our failure.
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+            Err(error) => Err(Failure::unreadable(format!("cannot write to stdout: {error}"))),
+            Ok(()) => Ok(()),
+        }
+    }
+
+    /// A heading in the text output.
+    pub(crate) fn strong(text: &str) -> String {
+        format!("{STRONG}{text}{STRONG:#}")
+    }
+
+    /// Something the user should know about the input or the result; not data.
+    pub(crate) fn note(&self, text: &str) {
+        if !self.quiet {
+            err_line(&format!("{NOTE}note{NOTE:#}: {text}"));
+        }
+    }
+
+    pub(crate) fn failure(&self, failure: &Failure) {
+        err_line(&format!("{ERROR}error{ERROR:#}: {failure}"));
+        if let Some(remedy) = &failure.remedy {
+            err_line(&format!("\n{HINT}hint{HINT:#}: {remedy}"));
+        }
+    }
+}
+
+/// A line on stderr. If stderr itself is gone there is nobody left to tell.
+fn err_line(text: &str) {
+    let mut stderr = anstream::AutoStream::auto(io::stderr().lock());
+    let _ = writeln!(stderr, "{text}");
+}

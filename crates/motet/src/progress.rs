@@ -1,0 +1,52 @@
+//! [`Progress`]: a spinner with a message for work that takes more than two seconds, on a
+//! terminal only.
+
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use indicatif::ProgressBar;
+
+use crate::printer::Printer;
+
+/// How long work may take before anything is shown.
+const PATIENCE: Duration = Duration::from_secs(2);
+const TICK: Duration = Duration::from_millis(120);
+
+/// Shown while it lives, once the work has taken long enough.
+#[derive(Debug)]
+pub(crate) struct Progress {
+    /// Dropped to stop the thread.
+    done: Option<mpsc::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Progress {
+    pub(crate) fn start(printer: &Printer, message: impl Into<String>) -> Self {
+        if !printer.shows_progress() {
+            return Self { done: None, thread: None };
+        }
+        let message = message.into();
+        let (done, stop) = mpsc::channel();
+        let thread = std::thread::spawn(move || {
+            if stop.recv_timeout(PATIENCE) != Err(RecvTimeoutError::Timeout) {
+                return;
+            }
+            // indicatif draws nothing when stderr is no terminal.
+            let bar = ProgressBar::new_spinner().with_message(message);
+            bar.enable_steady_tick(TICK);
+            let _ = stop.recv();
+            bar.finish_and_clear();
+        });
+        Self { done: Some(done), thread: Some(thread) }
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        drop(self.done.take());
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
