@@ -93,8 +93,11 @@ impl FromStr for CollectiveKind {
     type Err = UnknownName;
     /// Case and the separators `-` and `_` do not count: "AllGather" and "all_gather" are the same.
     fn from_str(text: &str) -> Result<Self, UnknownName> {
-        let plain: String =
-            text.chars().filter(|it| !matches!(it, '-' | '_')).flat_map(char::to_lowercase).collect();
+        let plain: String = text
+            .chars()
+            .filter(|it| !matches!(it, '-' | '_'))
+            .flat_map(char::to_lowercase)
+            .collect();
         Self::ALL.into_iter().find(|it| it.name() == plain).ok_or_else(|| UnknownName {
             what: "collective",
             name: text.to_owned(),
@@ -289,9 +292,7 @@ impl Collective {
         match (self.kind, &self.shape) {
             (_, Shape::Counts(counts)) => counts[rank.index() * n..][..n].iter().sum(),
             (
-                CollectiveKind::ReduceScatter
-                | CollectiveKind::AllToAll
-                | CollectiveKind::Scatter,
+                CollectiveKind::ReduceScatter | CollectiveKind::AllToAll | CollectiveKind::Scatter,
                 _,
             ) => self.chunks * self.ranks,
             _ => self.chunks,
@@ -303,10 +304,9 @@ impl Collective {
         let n = self.ranks as usize;
         match (self.kind, &self.shape) {
             (_, Shape::Counts(counts)) => counts.iter().skip(rank.index()).step_by(n).sum(),
-            (
-                CollectiveKind::AllGather | CollectiveKind::AllToAll | CollectiveKind::Gather,
-                _,
-            ) => self.chunks * self.ranks,
+            (CollectiveKind::AllGather | CollectiveKind::AllToAll | CollectiveKind::Gather, _) => {
+                self.chunks * self.ranks
+            }
             _ => self.chunks,
         }
     }
@@ -350,12 +350,10 @@ impl Collective {
                 Expected::Input { rank: part(offset), offset: rank.0 * k + offset % k }
             }
             (_, Shape::Counts(counts)) => expected_v(self.ranks, counts, rank, offset),
-            (_, Shape::Peers(peers)) => {
-                match peers.iter().position(|it| *it == Some(rank)) {
-                    Some(sender) => Expected::Input { rank: Rank::from_index(sender), offset },
-                    None => Expected::Anything,
-                }
-            }
+            (_, Shape::Peers(peers)) => match peers.iter().position(|it| *it == Some(rank)) {
+                Some(sender) => Expected::Input { rank: Rank::from_index(sender), offset },
+                None => Expected::Anything,
+            },
             _ => Expected::Anything,
         }
     }

@@ -95,6 +95,22 @@ impl Finding {
     }
 }
 
+impl Finding {
+    /// Whether it is about which data ends up where, and so depends on every operation.
+    #[must_use]
+    pub const fn is_about_data(self) -> bool {
+        matches!(
+            self,
+            Self::ReadsUndefined
+                | Self::Race
+                | Self::MissingData
+                | Self::WrongData
+                | Self::ReducedTwice
+                | Self::NotReduced
+        )
+    }
+}
+
 /// One thing found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Diagnostic {

@@ -5,16 +5,21 @@
 //! - [`collective`]: pre- and postconditions.
 //! - [`program`]: transfers, events, lanes.
 //! - [`verify`]: the verifier; [`verify::Verified`] is what later crates take.
+//! - [`bound`]: the least time any program could take, and what sets it.
 //! - [`diagnostic`]: what the verifier and the readers find.
 //! - [`formats`]: Motet's own program file, MSCCL XML and MSCCL++ JSON.
 
+pub mod bound;
 pub mod collective;
 pub mod diagnostic;
 pub mod formats;
 pub mod program;
 pub mod verify;
 
+pub use bound::{Bound, BoundError};
 pub use collective::{Collective, CollectiveError, CollectiveKind, Expected};
 pub use diagnostic::{Diagnostic, Finding, Report, Severity};
-pub use program::{Action, Buffer, Event, Forms, Program, ProgramBuilder, Slot, Transfer, TransferId};
+pub use program::{
+    Action, Buffer, Event, Forms, Program, ProgramBuilder, Slot, Transfer, TransferId,
+};
 pub use verify::Verified;

@@ -38,11 +38,7 @@ fn read_cluster(criterion: &mut Criterion) {
     let text = file();
     let fetch = |_: &str| Err(String::new());
     let links = cluster_toml::read(&text, &fetch).map_or(0, |it| it.network.links().len());
-    assert_eq!(
-        links,
-        2 * NODES * LINKS_PER_NODE,
-        "the file is read as it was meant"
-    );
+    assert_eq!(links, 2 * NODES * LINKS_PER_NODE, "the file is read as it was meant");
     criterion.bench_function("read cluster file, 10k nodes, 40k link tables", |bench| {
         bench.iter(|| cluster_toml::read(&text, &fetch));
     });

@@ -9,11 +9,7 @@ const COMPARED: usize = 48;
 
 /// The names nearest to `name`, best first; empty if none is near enough to be a slip.
 pub(crate) fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
-    let wanted: Vec<char> = name
-        .chars()
-        .take(COMPARED)
-        .flat_map(char::to_lowercase)
-        .collect();
+    let wanted: Vec<char> = name.chars().take(COMPARED).flat_map(char::to_lowercase).collect();
     // A slip changes about a third of a word at most; short words get one letter.
     let most = (wanted.len() / 3).max(1);
     let mut best: Vec<(usize, &'a str)> = Vec::with_capacity(SUGGESTIONS + 1);
@@ -49,11 +45,7 @@ pub(crate) fn remedy<'a>(
 
 /// Edit distance (with neighbours swapped counted once), if it is at most `most`.
 fn distance(wanted: &[char], candidate: &str, most: usize) -> Option<usize> {
-    let other: Vec<char> = candidate
-        .chars()
-        .take(COMPARED)
-        .flat_map(char::to_lowercase)
-        .collect();
+    let other: Vec<char> = candidate.chars().take(COMPARED).flat_map(char::to_lowercase).collect();
     if wanted.len().abs_diff(other.len()) > most {
         return None;
     }
@@ -86,10 +78,7 @@ mod tests {
         assert_eq!(nearest("latnecy", keys), ["latency"]);
         assert_eq!(nearest("FORM", keys), ["from"]);
         assert!(nearest("colour", keys).is_empty());
-        assert_eq!(
-            nearest("g10", ["g1", "g0", "g11", "g100", "x"]),
-            ["g1", "g0", "g11"]
-        );
+        assert_eq!(nearest("g10", ["g1", "g0", "g11", "g100", "x"]), ["g1", "g0", "g11"]);
     }
 
     #[test]

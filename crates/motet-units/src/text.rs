@@ -77,13 +77,13 @@ impl Quantity {
         for _ in 0..exponent.unsigned_abs().min(64) {
             if exponent > 0 {
                 top = top.checked_mul(10).ok_or_else(too_large)?;
-            } else if top % 10 == 0 {
+            } else if top.is_multiple_of(10) {
                 top /= 10;
             } else {
                 bottom = bottom.checked_mul(10).ok_or_else(too_large)?;
             }
         }
-        if top % bottom != 0 {
+        if !top.is_multiple_of(bottom) {
             return Err(ParseError::NotWhole { text: text.to_owned(), base: self.base });
         }
         u64::try_from(top / bottom).map_err(|_| too_large())
@@ -100,7 +100,7 @@ impl Quantity {
         let value = u128::from(value);
         let scale = 10u128.pow(max_decimals);
         for unit in self.units.iter().filter(|it| it.denominator == 1) {
-            if value >= unit.numerator && (value * scale) % unit.numerator == 0 {
+            if value >= unit.numerator && (value * scale).is_multiple_of(unit.numerator) {
                 let scaled = value * scale / unit.numerator;
                 let text = decimal_text(scaled, max_decimals);
                 return f.pad(&format!("{text} {}", unit.names[0]));

@@ -5,7 +5,9 @@ use std::io::{Read, Write};
 use std::path::Path;
 
 use motet_net::builders::{self, Params};
-use motet_net::formats::{ReadNetwork, ReadOptions, read_any};
+use motet_net::Network;
+use motet_net::formats::nccl_xml::GraphDump;
+use motet_net::formats::{ReadOptions, read_any};
 
 use crate::failure::Failure;
 use crate::printer::Printer;
@@ -54,13 +56,27 @@ pub(crate) fn write(name: &str, text: &str, printer: &mut Printer) -> Result<(),
     Ok(())
 }
 
+/// A network and where it comes from.
+#[derive(Debug)]
+pub(crate) struct Cluster {
+    pub(crate) network: Network,
+    /// The format's name, or "template".
+    pub(crate) format: &'static str,
+    /// The same in a sentence.
+    pub(crate) description: &'static str,
+    /// What the reader assumed, merged or left out.
+    pub(crate) notes: Vec<String>,
+    /// The graphs of an NCCL graph dump.
+    pub(crate) graphs: Option<GraphDump>,
+}
+
 /// A network named on the command line: a file, `-`, or a template with its parameters
 /// (`torus-2d:rows=4,columns=4`). A file wins over a template of the same name.
 pub(crate) fn network(
     name: &str,
     options: &ReadOptions,
     printer: &Printer,
-) -> Result<ReadNetwork, Failure> {
+) -> Result<Cluster, Failure> {
     if name != "-" && !Path::new(name).exists() {
         if let Some(network) = template(name)? {
             return Ok(network);
@@ -77,16 +93,28 @@ pub(crate) fn network(
     for note in &read.notes {
         printer.note(&format!("{name}: {note}"));
     }
-    Ok(read)
+    Ok(Cluster {
+        network: read.network,
+        format: read.format.name(),
+        description: read.format.description(),
+        notes: read.notes,
+        graphs: read.graphs,
+    })
 }
 
 /// The template that `name` spells, if it spells one.
-fn template(name: &str) -> Result<Option<ReadNetwork>, Failure> {
+fn template(name: &str) -> Result<Option<Cluster>, Failure> {
     let (kind, words) = name.split_once(':').unwrap_or((name, ""));
     let Ok(template) = builders::find(kind) else { return Ok(None) };
     let failure = |it| Failure::from(it).in_file(name);
     let words = words.split(',').filter(|it| !it.is_empty());
     let params = Params::from_words(words).map_err(failure)?;
     let network = template.build(&params).map_err(failure)?;
-    Ok(Some(ReadNetwork::from_template(network)))
+    Ok(Some(Cluster {
+        network,
+        format: "template",
+        description: "a template",
+        notes: Vec::new(),
+        graphs: None,
+    }))
 }

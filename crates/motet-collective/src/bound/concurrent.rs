@@ -19,8 +19,13 @@ use super::graph::Graph;
 /// When the routing found is this close to the bound, the bound is good enough.
 pub(super) const GAP: f64 = 1.005;
 
-/// How much a link that one rank's traffic fills grows longer.
+/// How much a link that one rank's traffic fills grows longer: so much at first, and less and
+/// less after so many rounds, to settle down.
 const STEP: f64 = 0.1;
+const STEADY_ROUNDS: usize = 256;
+
+/// Most times that the ways of one rank are looked for in a round.
+const MAX_TURNS: usize = 16;
 
 /// The outcome of a search.
 #[derive(Clone, Debug)]
@@ -34,20 +39,19 @@ pub(super) struct Search {
 /// Looks for good lengths, given a bound already known, within `rounds` rounds.
 pub(super) fn search(graph: &Graph, demands: &Demands<'_>, known: f64, rounds: usize) -> Search {
     let capacity: Vec<f64> = (0..graph.arcs()).map(|it| graph.capacity(it) as f64).collect();
-    let mut router = Router {
-        graph,
-        lengths: capacity.iter().map(|b| if *b > 0.0 { 1.0 / b } else { 0.0 }).collect(),
-        loads: vec![0.0; graph.arcs()],
-        distance: vec![f64::INFINITY; graph.nodes()],
-        parent: vec![u32::MAX; graph.nodes()],
-        wanted: vec![0.0; graph.nodes()],
-        order: Vec::new(),
-        queue: BinaryHeap::new(),
-    };
+    let mut router = Router::new(graph, &capacity);
     let mut best = (0.0, router.lengths.clone());
     let mut mean = vec![0.0; graph.arcs()];
     let (mut bound, mut reached) = (known, f64::INFINITY);
+    let mut since = 0;
     for round in 1..=rounds {
+        // Any run of rounds, averaged, is a routing: forget the clumsy first ones now and then.
+        if round.is_power_of_two() {
+            router.loads.fill(0.0);
+            mean.fill(0.0);
+            since = round - 1;
+        }
+        router.step = STEP * STEADY_ROUNDS as f64 / round.max(STEADY_ROUNDS) as f64;
         let mut travelled = 0.0;
         for from in 0..demands.ranks() {
             travelled += router.route(demands, from, &capacity, bound);
@@ -64,7 +68,8 @@ pub(super) fn search(graph: &Graph, demands: &Demands<'_>, known: f64, rounds: u
             *mean += *length;
         }
         let fullest = router.loads.iter().zip(&capacity).filter(|(_, b)| **b > 0.0);
-        reached = fullest.map(|(load, b)| load / b).fold(0.0, f64::max) / round as f64;
+        let fullest = fullest.map(|(load, b)| load / b).fold(0.0, f64::max);
+        reached = f64::min(reached, fullest / (round - since) as f64);
         if reached <= bound * GAP {
             break;
         }
@@ -75,6 +80,7 @@ pub(super) fn search(graph: &Graph, demands: &Demands<'_>, known: f64, rounds: u
 /// Routes over shortest ways and stretches what it used.
 struct Router<'g> {
     graph: &'g Graph,
+    step: f64,
     lengths: Vec<f64>,
     loads: Vec<f64>,
     distance: Vec<f64>,
@@ -86,32 +92,67 @@ struct Router<'g> {
     queue: BinaryHeap<Reverse<(u64, u32)>>,
 }
 
-impl Router<'_> {
-    /// Routes what rank `from` sends; returns chunks times distance.
+impl<'g> Router<'g> {
+    fn new(graph: &'g Graph, capacity: &[f64]) -> Self {
+        Self {
+            graph,
+            step: STEP,
+            lengths: capacity.iter().map(|b| if *b > 0.0 { 1.0 / b } else { 0.0 }).collect(),
+            loads: vec![0.0; graph.arcs()],
+            distance: vec![f64::INFINITY; graph.nodes()],
+            parent: vec![u32::MAX; graph.nodes()],
+            wanted: vec![0.0; graph.nodes()],
+            order: Vec::new(),
+            queue: BinaryHeap::new(),
+        }
+    }
+
+    /// Routes what rank `from` sends; returns chunks times distance. Of what would overfill a
+    /// link within `time`, only as much is routed as fits before the ways are looked for anew.
     fn route(&mut self, demands: &Demands<'_>, from: usize, capacity: &[f64], time: f64) -> f64 {
-        if demands.from(from).next().is_none() {
-            return 0.0;
-        }
-        self.shortest_ways(self.graph.ranks[from] as usize);
         let mut travelled = 0.0;
-        for (to, chunks) in demands.from(from) {
-            let node = self.graph.ranks[to] as usize;
-            self.wanted[node] += chunks as f64;
-            travelled += self.distance[node] * chunks as f64;
-        }
-        for index in (0..self.order.len()).rev() {
-            let node = self.order[index] as usize;
-            let amount = std::mem::replace(&mut self.wanted[node], 0.0);
-            let Some(arc) = Some(self.parent[node]).filter(|it| *it != u32::MAX) else { continue };
-            if amount > 0.0 {
-                let arc = arc as usize;
-                self.loads[arc] += amount;
-                let full = (amount / (capacity[arc] * time)).min(1.0);
-                self.lengths[arc] *= 1.0 + STEP * full;
-                self.wanted[self.graph.head(self.graph.opposite(arc))] += amount;
+        let mut left: f64 = if demands.from(from).next().is_some() { 1.0 } else { 0.0 };
+        for turn in 1..=MAX_TURNS {
+            if left <= 0.0 {
+                break;
+            }
+            self.shortest_ways(self.graph.ranks[from] as usize);
+            let fullest = self.gather(demands, from, capacity) / time;
+            let share = if turn == MAX_TURNS { left } else { left.min(1.0 / fullest) };
+            left -= share;
+            for (to, chunks) in demands.from(from) {
+                let node = self.graph.ranks[to] as usize;
+                travelled += self.distance[node] * chunks as f64 * share;
+            }
+            for node in &self.order {
+                let amount = std::mem::replace(&mut self.wanted[*node as usize], 0.0) * share;
+                let arc = self.parent[*node as usize] as usize;
+                if amount > 0.0 && arc != u32::MAX as usize {
+                    self.loads[arc] += amount;
+                    let full = (amount / (capacity[arc] * time)).min(1.0);
+                    self.lengths[arc] *= 1.0 + self.step * full;
+                }
             }
         }
         travelled
+    }
+
+    /// What must pass into each node, down the tree of shortest ways; returns the time that the
+    /// fullest arc would take.
+    fn gather(&mut self, demands: &Demands<'_>, from: usize, capacity: &[f64]) -> f64 {
+        for (to, chunks) in demands.from(from) {
+            self.wanted[self.graph.ranks[to] as usize] += chunks as f64;
+        }
+        let mut fullest = 0.0;
+        for node in self.order.iter().rev() {
+            let amount = self.wanted[*node as usize];
+            let arc = self.parent[*node as usize] as usize;
+            if amount > 0.0 && arc != u32::MAX as usize {
+                self.wanted[self.graph.head(self.graph.opposite(arc))] += amount;
+                fullest = f64::max(fullest, amount / capacity[arc]);
+            }
+        }
+        fullest
     }
 
     /// Dijkstra's algorithm over the present lengths, keeping the tree and the order of nodes.

@@ -1,5 +1,6 @@
 //! [`Cut`]: a set of nodes, the links out of it, and what must cross them; and a cut in words.
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
@@ -60,8 +61,13 @@ impl Cut {
     #[must_use]
     pub fn describe(&self, network: &Network) -> String {
         let mut text = self.sides(network);
-        let percent = self.share.to_f64() * 100.0;
-        let _ = write!(text, ": {} of the size ({percent:.1}%) over ", self.share);
+        let share = self.share.to_f64();
+        let _ = match self.share.cmp(&Ratio::ONE) {
+            Ordering::Less => write!(text, ": {} of the size ({:.1}%)", self.share, share * 100.0),
+            Ordering::Equal => write!(text, ": the whole size"),
+            Ordering::Greater => write!(text, ": {share:.2} times the size"),
+        };
+        text.push_str(" over ");
         if self.links.is_empty() {
             text.push_str("no link at all");
             return text;
@@ -113,7 +119,8 @@ impl Cut {
                 };
                 names.sort_unstable();
                 names.dedup();
-                let held = |rank: usize| of(rank).is_some_and(|it| names.binary_search(&it).is_ok());
+                let held =
+                    |rank: usize| of(rank).is_some_and(|it| names.binary_search(&it).is_ok());
                 let whole = (0..self.group.len()).filter(|it| held(*it)).count();
                 if whole == ranks.len() {
                     let names: Vec<String> = names.into_iter().cloned().collect();

@@ -58,7 +58,10 @@ impl Delays {
                     (*to, ready[*from].saturating_add(graph.latencies()[*arc]).min(FAR - 1))
                 });
                 let arrival = distances(graph, graph.latencies(), heads);
-                outside.max_by_key(|it| (arrival[*it], std::cmp::Reverse(*it))).into_iter().collect()
+                outside
+                    .max_by_key(|it| (arrival[*it], std::cmp::Reverse(*it)))
+                    .into_iter()
+                    .collect()
             }
         };
         let turned = graph.transposed();

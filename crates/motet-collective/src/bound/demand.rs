@@ -12,12 +12,27 @@ use crate::collective::{Collective, CollectiveKind};
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Demands<'c> {
     /// As many chunks between every two ranks.
-    Uniform { ranks: usize, chunks: u32 },
-    FromRoot { ranks: usize, root: usize },
-    ToRoot { ranks: usize, root: usize },
+    Uniform {
+        ranks: usize,
+        chunks: u32,
+    },
+    FromRoot {
+        ranks: usize,
+        root: usize,
+    },
+    ToRoot {
+        ranks: usize,
+        root: usize,
+    },
     /// Row by sender.
-    Matrix { ranks: usize, counts: &'c [u32] },
-    Pairs { chunks: u32, peers: &'c [Option<Rank>] },
+    Matrix {
+        ranks: usize,
+        counts: &'c [u32],
+    },
+    Pairs {
+        chunks: u32,
+        peers: &'c [Option<Rank>],
+    },
 }
 
 impl<'c> Demands<'c> {
@@ -43,10 +58,6 @@ impl<'c> Demands<'c> {
             | Self::Matrix { ranks, .. } => *ranks,
             Self::Pairs { peers, .. } => peers.len(),
         }
-    }
-
-    pub(super) fn is_uniform(&self) -> bool {
-        matches!(self, Self::Uniform { .. })
     }
 
     /// To whom rank `from` sends how many chunks, in rank order; nothing to itself and no zeros.

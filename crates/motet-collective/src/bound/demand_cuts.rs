@@ -1,11 +1,12 @@
 //! Cuts for traffic between pairs: every cut bounds it, and here good ones are looked for.
 //!
 //! Data from ranks inside a set to ranks outside must cross the set's border. The sets tried are
-//! single ranks, servers, racks and datacenters, and all but them; the tightest cuts of AllGather
+//! single ranks, servers, racks, pods and datacenters, and all but them; the tightest cuts of AllGather
 //! and ReduceScatter; and the sets of nodes within some distance of a rank. Unlike for AllGather,
 //! the best of all cuts is not found for certain, nor would it be the whole truth:
 //! [`lengths`](super::lengths) goes on from here.
 
+use super::delay::{Delays, Receiver};
 use super::demand::Demands;
 use super::distance::distances;
 use super::graph::Graph;
@@ -43,6 +44,23 @@ impl DemandCut {
     /// Chunks per unit of bandwidth: the time that the cut takes.
     pub(super) fn time(&self) -> Ratio {
         Ratio::new(self.chunks, self.capacity).unwrap_or(Ratio::ZERO)
+    }
+
+    /// What latency adds, by the ranks that have something to send across and to get.
+    pub(super) fn delays(&self, graph: &Graph, demands: &Demands<'_>) -> Delays {
+        let node = |rank: usize| graph.ranks[rank] as usize;
+        let mut senders = Vec::new();
+        let mut gets = vec![false; demands.ranks()];
+        for from in (0..demands.ranks()).filter(|it| self.sending[node(*it)]) {
+            for (to, _) in demands.from(from).filter(|(to, _)| !self.sending[node(*to)]) {
+                gets[to] = true;
+                if senders.last() != Some(&node(from)) {
+                    senders.push(node(from));
+                }
+            }
+        }
+        let receivers: Vec<usize> = (0..gets.len()).filter(|it| gets[*it]).map(node).collect();
+        Delays::new(graph, &self.sending, senders.into_iter(), &receivers, Receiver::Nearest)
     }
 }
 
@@ -102,19 +120,25 @@ fn traffic(graph: &Graph, demands: &Demands<'_>, partition: &Partition) -> (Vec<
 }
 
 /// The best set of nodes within any distance of a rank, under the given lengths of arcs: cuts
-/// hide where the lengths that bound the traffic best are long.
+/// hide where the lengths that bound the traffic best are long. The first nodes in the network's
+/// own order are tried too: grids are mostly written row by row.
 pub(super) fn best_of_balls(
     graph: &Graph,
     demands: &Demands<'_>,
     lengths: &[u64],
 ) -> Option<DemandCut> {
     let step = demands.ranks().div_ceil(MAX_CENTRES).max(1);
-    let mut best: Option<(Ratio, Vec<u32>)> = None;
-    for centre in (0..demands.ranks()).step_by(step) {
+    let as_written: Vec<u32> =
+        (0..graph.nodes() as u32).filter(|it| graph.usable[*it as usize]).collect();
+    let around = |centre: usize| {
         let far = distances(graph, lengths, [(graph.ranks[centre] as usize, 0)]);
-        let mut order: Vec<u32> =
-            (0..graph.nodes() as u32).filter(|it| graph.usable[*it as usize]).collect();
+        let mut order = as_written.clone();
         order.sort_by_key(|it| (far[*it as usize], *it));
+        order
+    };
+    let orders = (0..demands.ranks()).step_by(step).map(around);
+    let mut best: Option<(Ratio, Vec<u32>)> = None;
+    for mut order in std::iter::once(as_written.clone()).chain(orders) {
         let (time, size) = best_prefix(graph, demands, &order);
         if best.as_ref().is_none_or(|(most, _)| time > *most) {
             order.truncate(size);

@@ -48,7 +48,12 @@ impl Graph {
             }
             let bits = u128::from(link.spec.bandwidth.bits_per_s());
             unit = gcd(unit, bits);
-            entries.push((link.from.0, link.to.0, bits, link.spec.latency.as_ps().min(NO_LINK - 1)));
+            entries.push((
+                link.from.0,
+                link.to.0,
+                bits,
+                link.spec.latency.as_ps().min(NO_LINK - 1),
+            ));
             entries.push((link.to.0, link.from.0, 0, NO_LINK));
         }
         entries.sort_unstable();

@@ -42,8 +42,7 @@ pub(super) fn farthest(graph: &Graph, demands: &Demands<'_>) -> Option<Farthest>
         reached.filter(|it| it.0 != FAR).max_by_key(|it| (it.0, std::cmp::Reverse(it.2)))
     };
     let found: Vec<_> = sources.par_iter().filter_map(of_source).collect();
-    let (latency, from, to) =
-        found.into_iter().max_by_key(|it| (it.0, std::cmp::Reverse(it.1)))?;
+    let (latency, from, to) = found.into_iter().max_by_key(|it| (it.0, std::cmp::Reverse(it.1)))?;
     Some(Farthest {
         latency: Duration::from_ps(latency),
         pair: (Rank::from_index(from), Rank::from_index(to)),

@@ -19,7 +19,7 @@ use super::graph::{Graph, NO_LINK};
 use super::ratio::Ratio;
 
 /// The largest lengths tried: coarse ones find round answers exactly, fine ones come close.
-const GRIDS: [u64; 9] = [1, 2, 3, 4, 6, 8, 16, 256, 65_536];
+const GRIDS: [u64; 14] = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 16, 256, 65_536];
 
 /// Whole lengths of arcs and the time they prove, in chunks per unit of bandwidth.
 #[derive(Clone, Debug)]
@@ -44,10 +44,8 @@ impl Lengths {
                 sum.checked_add(u128::from(chunks) * u128::from(far))
             })
         };
-        let travelled = (0..demands.ranks())
-            .into_par_iter()
-            .map(from)
-            .try_reduce(|| 0, u128::checked_add)?;
+        let travelled =
+            (0..demands.ranks()).into_par_iter().map(from).try_reduce(|| 0, u128::checked_add)?;
         Some(Self { time: Ratio::new(travelled, total)?, of_arc })
     }
 
@@ -58,17 +56,23 @@ impl Lengths {
         real: &[f64],
         tries: usize,
     ) -> Option<Self> {
-        let longest = graph.links().map(|(.., arc)| real[arc]).fold(0.0, f64::max);
         let mut best: Option<Self> = None;
         for grid in GRIDS.iter().rev().take(tries) {
-            let scale = *grid as f64 / longest;
-            let mut whole = vec![NO_LINK; graph.arcs()];
-            for (.., arc) in graph.links() {
-                whole[arc] = (real[arc] * scale).round() as u64;
-            }
-            let found = Self::new(graph, demands, whole);
-            best = best.into_iter().chain(found).reduce(|a, b| if b.time >= a.time { b } else { a });
+            let found = Self::new(graph, demands, whole(graph, real, *grid));
+            best =
+                best.into_iter().chain(found).reduce(|a, b| if b.time >= a.time { b } else { a });
         }
         best
     }
+}
+
+/// Real lengths as whole numbers, the longest of which is `longest`.
+pub(super) fn whole(graph: &Graph, real: &[f64], longest: u64) -> Vec<u64> {
+    let most = graph.links().map(|(.., arc)| real[arc]).fold(0.0, f64::max);
+    let scale = longest as f64 / most;
+    let mut whole = vec![NO_LINK; graph.arcs()];
+    for (.., arc) in graph.links() {
+        whole[arc] = (real[arc] * scale).round() as u64;
+    }
+    whole
 }

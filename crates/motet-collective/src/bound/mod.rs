@@ -47,7 +47,7 @@ use motet_net::{Network, NodeKind};
 use motet_units::{Bytes, Duration, LinkId, NodeId, Rank};
 
 use crate::collective::{Collective, CollectiveKind};
-use delay::{Delays, Receiver};
+use delay::Delays;
 use demand::Demands;
 use graph::{Graph, NO_LINK};
 use pairs::Slowest;
@@ -230,7 +230,7 @@ impl Bound {
             SetBy::Nothing => "nothing has to move".to_owned(),
             SetBy::Cut(cut) => cut.describe(network),
             SetBy::Lengths(lengths) => format!(
-                "the distances between the ranks over {} weighted links; no single cut is as tight",
+                "the distances between the ranks over {} weighted links; no cut that was tried is as tight",
                 lengths.len()
             ),
         }
@@ -258,10 +258,7 @@ impl Bound {
             Slowest::Cut(slowest) => {
                 let share = Ratio::new(slowest.chunks, chunks).unwrap_or(Ratio::ZERO);
                 let cut = Cut::new(network, graph, group, &slowest.sending, share);
-                let ranks: Vec<usize> = graph.ranks.iter().map(|it| *it as usize).collect();
-                let senders = ranks.iter().copied();
-                self.delays =
-                    Delays::new(graph, &slowest.sending, senders, &ranks, Receiver::Nearest);
+                self.delays = slowest.delays(graph, &demands);
                 self.set_by_cut(cut, slowest.capacity * graph.unit);
             }
             Slowest::Lengths(lengths) => {

@@ -8,14 +8,21 @@ use super::concurrent;
 use super::demand::Demands;
 use super::demand_cuts::{DemandCut, best_of_balls, best_of_partitions};
 use super::graph::{Graph, NO_LINK};
-use super::lengths::Lengths;
+use super::lengths::{Lengths, whole};
 use super::partition::Partition;
 use super::tightest::{Spread, tightest};
 
 /// Work for a search of lengths and for rounding what it finds, in visits of an arc: about a
 /// second each.
 const SEARCH_BUDGET: usize = 100_000_000;
+const MAX_ROUNDS: usize = 2_000;
 const ROUNDING_BUDGET: usize = 60_000_000;
+
+/// A cut this close to a routing is as good as proved to be the optimum, but for rounding.
+const OPTIMAL: f64 = 1.000_001;
+
+/// Steps of the lengths around which cuts are looked for.
+const FINE: u64 = 65_536;
 
 /// What bounds the traffic.
 #[derive(Clone, Debug)]
@@ -47,14 +54,17 @@ pub(super) fn pairs(
     }
     let mut best = Lengths::new(graph, demands, equal_lengths(graph));
     let known = best.as_ref().map_or(cut.time(), |it| it.time.max(cut.time())).to_f64();
-    let found = concurrent::search(graph, demands, known, SEARCH_BUDGET / visits);
-    let tries = (ROUNDING_BUDGET / visits).max(1);
-    for real in &found.lengths {
-        let rounded = Lengths::rounded(graph, demands, real, tries);
-        best = best.into_iter().chain(rounded).reduce(|a, b| if b.time > a.time { b } else { a });
-    }
-    if let Some(ball) = best.as_ref().and_then(|it| best_of_balls(graph, demands, &it.of_arc)) {
-        cut = slower(cut, ball);
+    let rounds = MAX_ROUNDS.min(SEARCH_BUDGET / visits);
+    let found = concurrent::search(graph, demands, known, rounds);
+    if found.reached > cut.time().to_f64() * OPTIMAL {
+        let tries = (ROUNDING_BUDGET / visits).max(1);
+        for real in &found.lengths {
+            let rounded = Lengths::rounded(graph, demands, real, tries);
+            best =
+                best.into_iter().chain(rounded).reduce(|a, b| if b.time > a.time { b } else { a });
+            let balls = best_of_balls(graph, demands, &whole(graph, real, FINE));
+            cut = balls.into_iter().fold(cut, slower);
+        }
     }
     let set_by = match best {
         Some(lengths) if lengths.time > cut.time() => Slowest::Lengths(lengths),

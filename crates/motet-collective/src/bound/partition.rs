@@ -1,4 +1,4 @@
-//! [`Partition`]: the nodes taken apart by rank, server, rack or datacenter.
+//! [`Partition`]: the nodes taken apart by rank, server, rack, pod or datacenter.
 //!
 //! The tightest cut of a real network mostly runs along one of these seams. Trying them first
 //! costs one pass over the links, gives the exact methods a good start, and means that where
@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use motet_net::{Location, Network};
+use motet_net::{Location, Network, NodeKind};
 
 use super::graph::Graph;
 
@@ -17,6 +17,8 @@ pub enum Level {
     Rank,
     Server,
     Rack,
+    /// What hangs together without spines, optical switches and border routers.
+    Pod,
     Datacenter,
 }
 
@@ -26,6 +28,7 @@ impl fmt::Display for Level {
             Self::Rank => "rank",
             Self::Server => "server",
             Self::Rack => "rack",
+            Self::Pod => "pod",
             Self::Datacenter => "datacenter",
         })
     }
@@ -42,21 +45,44 @@ pub(super) struct Partition {
 }
 
 impl Partition {
-    /// By rank, and by each kind of location that splits the group.
+    /// By rank, by pod, and by each kind of location that is known; the smallest parts first.
     pub(super) fn all(network: &Network, graph: &Graph) -> Vec<Self> {
-        let mut all = vec![Self::by_rank(graph)];
-        let places: [(Level, fn(&Location) -> Option<&String>); 3] = [
-            (Level::Server, |it| it.server.as_ref()),
-            (Level::Rack, |it| it.rack.as_ref()),
-            (Level::Datacenter, |it| it.dc.as_ref()),
+        let by_place = |level, place| Self::by_place(network, graph, level, place);
+        let all = vec![
+            Self::by_rank(graph),
+            by_place(Level::Server, |it| it.server.as_ref()),
+            by_place(Level::Rack, |it| it.rack.as_ref()),
+            Self::by_pod(network, graph),
+            by_place(Level::Datacenter, |it| it.dc.as_ref()),
         ];
-        for (level, place) in places {
-            let by_place = Self::by_place(network, graph, level, place);
-            if by_place.parts > 0 {
-                all.push(by_place);
+        all.into_iter().filter(|it| it.parts > 0).collect()
+    }
+
+    fn by_pod(network: &Network, graph: &Graph) -> Self {
+        let above = |node: usize| {
+            let kind = network.nodes()[node].kind;
+            matches!(kind, NodeKind::Spine | NodeKind::Ocs | NodeKind::Border)
+        };
+        let mut of = vec![NONE; graph.nodes()];
+        let mut parts = 0;
+        for rank in &graph.ranks {
+            if of[*rank as usize] != NONE {
+                continue;
             }
+            of[*rank as usize] = parts as u32;
+            let mut open = vec![*rank as usize];
+            while let Some(node) = open.pop() {
+                // Every arc has its opposite, so this follows links both ways.
+                for to in graph.arcs_of(node).map(|it| graph.head(it)) {
+                    if of[to] == NONE && !above(to) {
+                        of[to] = parts as u32;
+                        open.push(to);
+                    }
+                }
+            }
+            parts += 1;
         }
-        all
+        Self { level: Level::Pod, of, parts }
     }
 
     fn by_rank(graph: &Graph) -> Self {

@@ -25,6 +25,8 @@ pub(super) fn gcd(mut a: u128, mut b: u128) -> u128 {
 impl Ratio {
     pub const ZERO: Self = Self { numerator: 0, denominator: 1 };
 
+    pub const ONE: Self = Self { numerator: 1, denominator: 1 };
+
     /// `None` if the denominator is zero.
     #[must_use]
     pub fn new(numerator: u128, denominator: u128) -> Option<Self> {

@@ -18,9 +18,9 @@ pub(super) struct Gap {
 pub(super) fn gap(graph: &Graph, demands: &Demands<'_>) -> Option<Gap> {
     match *demands {
         // If the first rank reaches all, and all reach it, every rank reaches every other.
-        Demands::Uniform { ranks, .. } => from_one(graph, demands, 0).or_else(|| {
-            into_one(graph, ranks, 0)
-        }),
+        Demands::Uniform { ranks, .. } => {
+            from_one(graph, demands, 0).or_else(|| into_one(graph, ranks, 0))
+        }
         Demands::FromRoot { root, .. } => from_one(graph, demands, root),
         Demands::ToRoot { ranks, root } => into_one(graph, ranks, root),
         Demands::Matrix { .. } | Demands::Pairs { .. } => (0..demands.ranks())

@@ -62,9 +62,8 @@ pub(super) fn tightest(
         let node = graph.ranks[*sink] as usize;
         // At most 2²³ links of 2⁶⁴ bit/s and 2¹⁷ parts: nothing here passes 2¹⁰⁴.
         while flow.into_sink(node, total * rate.numerator()) < total * rate.numerator() {
-            let sending = (0..graph.nodes())
-                .map(|it| graph.usable[it] && flow.on_sending_side(it))
-                .collect();
+            let sending =
+                (0..graph.nodes()).map(|it| graph.usable[it] && flow.on_sending_side(it)).collect();
             let cut = measure(graph, spread, sending);
             match cut.rate() {
                 Some(lower) if lower < rate => rate = lower,
@@ -89,7 +88,8 @@ fn set_rate(flow: &mut Flow<'_>, graph: &Graph, spread: &Spread, rate: Ratio) {
 }
 
 pub(super) fn measure(graph: &Graph, spread: &Spread, sending: Vec<bool>) -> Tightest {
-    let inside = graph.ranks.iter().zip(&spread.weight).filter(|(node, _)| sending[**node as usize]);
+    let inside =
+        graph.ranks.iter().zip(&spread.weight).filter(|(node, _)| sending[**node as usize]);
     Tightest {
         weight: inside.map(|(_, weight)| u128::from(*weight)).sum(),
         capacity: capacity_out_of(graph, &sending),

@@ -39,7 +39,7 @@ pub struct Work {
     pub bandwidth: Bandwidth,
 }
 
-/// The best such bound of an AllReduce, over ranks, servers, racks and datacenters.
+/// The best such bound of an AllReduce, over ranks, servers, racks, pods and datacenters.
 pub(super) fn work(network: &Network, graph: &Graph, partitions: &[Partition]) -> Option<Work> {
     let of = |partition| of_partition(network, graph, partition);
     let found: Vec<Work> = partitions.iter().filter_map(of).collect();

@@ -11,7 +11,7 @@ use std::fmt;
 use motet_net::Network;
 use motet_units::Rank;
 
-use crate::diagnostic::Report;
+use crate::diagnostic::{Report, Severity};
 use crate::program::{Program, TransferId};
 use crate::verify::{self, Rejected, Verified};
 
@@ -119,26 +119,36 @@ impl Imported {
     /// their places in the file.
     #[must_use]
     pub fn check(&self, network: Option<&Network>) -> Report {
+        self.with_findings(verify::check(&self.program, network))
+    }
+
+    /// The reader's findings and these of the verifier. Where the reader left an operation out
+    /// because it could not judge it, what the verifier says about data is about another program:
+    /// only its findings that hold whatever that operation does are kept.
+    fn with_findings(&self, verifier: Report) -> Report {
         let mut report = self.report.clone();
-        report.extend(verify::check(&self.program, network));
+        let whole = !report.diagnostics().iter().any(|it| it.severity == Severity::NotJudged);
+        for diagnostic in verifier.diagnostics() {
+            if whole || !diagnostic.finding.is_about_data() {
+                report.push(diagnostic.clone());
+            }
+        }
         self.origins.fill(&mut report);
         report
     }
 
     /// The program, if neither the reader nor the verifier has anything against it.
     pub fn verify(self, network: Option<&Network>) -> Result<Verified<Program>, Box<Rejected>> {
-        let Self { program, origins, mut report } = self;
-        let of_reader_right = report.is_right();
-        match Verified::new(program, network) {
+        let of_reader_right = self.report.is_right();
+        match Verified::new(self.program.clone(), network) {
             Ok(verified) if of_reader_right => Ok(verified),
-            Ok(verified) => {
-                origins.fill(&mut report);
-                Err(Box::new(Rejected { program: verified.into_inner(), report }))
+            Ok(_) => {
+                let report = self.with_findings(Report::default());
+                Err(Box::new(Rejected { program: self.program, report }))
             }
             Err(rejected) => {
-                report.extend(rejected.report);
-                origins.fill(&mut report);
-                Err(Box::new(Rejected { program: rejected.program, report }))
+                let report = self.with_findings(rejected.report);
+                Err(Box::new(Rejected { program: self.program, report }))
             }
         }
     }

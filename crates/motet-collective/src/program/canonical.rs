@@ -26,8 +26,13 @@ impl Program {
         for (index, event) in order.iter().enumerate() {
             place[*event as usize] = index as u32;
         }
-        let mut search =
-            Search { graph: &graph, place: &place, seen: vec![NONE; order.len()], visits: 0, implied: Vec::new() };
+        let mut search = Search {
+            graph: &graph,
+            place: &place,
+            seen: vec![NONE; order.len()],
+            visits: 0,
+            implied: Vec::new(),
+        };
         let mut builder = self.to_builder();
         builder.waits_mut().clear();
         for event in (0..graph.events()).map(Event::from_index) {
@@ -143,5 +148,83 @@ impl Search<'_> {
                 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::collective::{Collective, CollectiveKind};
+    use crate::program::{LaneKind, Slot, Transfer};
+    use proptest::prelude::*;
+
+    /// A program of `transfers` local transfers with these waits, each for an earlier event, and
+    /// the events of every third transfer in one lane.
+    fn program(transfers: usize, waits: &[(usize, usize)]) -> Program {
+        let collective = Collective::new(CollectiveKind::AllReduce, 1, 4).unwrap();
+        let mut b = ProgramBuilder::new("p", collective);
+        let mut events = Vec::new();
+        for index in 0..transfers {
+            let id = b.add(Transfer::copy(Slot::input(Rank(0), 0), Slot::output(Rank(0), 0), 1));
+            if index % 3 == 0 {
+                events.extend([id.sent(), id.arrived()]);
+            }
+        }
+        b.add_lane(Lane { rank: Rank(0), kind: LaneKind::Block, channel: 0, events });
+        for (a, b_) in waits {
+            let (a, b_) = (a % (transfers * 2), b_ % (transfers * 2));
+            if a != b_ {
+                b.wait(Event::from_index(a.max(b_)), Event::from_index(a.min(b_)));
+            }
+        }
+        b.build()
+    }
+
+    /// Which events precede which, by brute force.
+    fn closure(program: &Program) -> Vec<Vec<bool>> {
+        let graph = EventGraph::new(program);
+        let count = graph.events();
+        let mut before = vec![vec![false; count]; count];
+        for event in graph.order().unwrap() {
+            for pred in graph.preds(event as usize) {
+                let (pred, event) = (*pred as usize, event as usize);
+                before[event][pred] = true;
+                let earlier = before[pred].clone();
+                for (slot, other) in before[event].iter_mut().zip(earlier) {
+                    *slot |= other;
+                }
+            }
+        }
+        before
+    }
+
+    proptest! {
+        #[test]
+        fn no_implied_wait_stays_and_the_order_does(
+            transfers in 1usize..12,
+            waits in prop::collection::vec((0usize..24, 0usize..24), 0..40),
+        ) {
+            let full = program(transfers, &waits);
+            let reduced = full.without_implied_waits();
+            let before = closure(&full);
+            prop_assert_eq!(closure(&reduced), before.clone());
+            prop_assert_eq!(reduced.without_implied_waits(), reduced.clone());
+            // Without any one of the waits the order would be another.
+            let all = reduced.to_builder().waits_mut().clone();
+            for index in 0..all.len() {
+                let mut b = reduced.to_builder();
+                b.waits_mut().remove(index);
+                prop_assert_ne!(closure(&b.build()), before.clone());
+            }
+        }
+    }
+
+    #[test]
+    fn a_deadlock_is_left_as_it_is() {
+        let mut b = program(2, &[]).to_builder();
+        b.wait(Event::from_index(0), Event::from_index(3));
+        b.wait(Event::from_index(2), Event::from_index(1));
+        let stuck = b.build();
+        assert_eq!(stuck.without_implied_waits(), stuck);
     }
 }

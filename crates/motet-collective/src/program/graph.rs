@@ -1,6 +1,7 @@
 //! The graph of a program's events: what each waits for, its lane and its own sending included.
 //!
-//! For those who change programs (see [`super::canonical`] and the exporters).
+//! The verifier, the simulator and whoever changes programs (see [`super::canonical`] and the
+//! exporters) all order events by it.
 
 use super::{Event, Program};
 
@@ -9,13 +10,13 @@ pub(crate) const NONE: u32 = u32::MAX;
 
 /// What each event waits for.
 #[derive(Debug)]
-pub(crate) struct EventGraph {
+pub struct EventGraph {
     starts: Vec<u32>,
     preds: Vec<u32>,
 }
 
 impl EventGraph {
-    pub(crate) fn new(program: &Program) -> Self {
+    pub fn new(program: &Program) -> Self {
         Self::with_more(program, &[])
     }
 
@@ -50,16 +51,16 @@ impl EventGraph {
         Self { starts, preds }
     }
 
-    pub(crate) fn events(&self) -> usize {
+    pub fn events(&self) -> usize {
         self.starts.len() - 1
     }
 
-    pub(crate) fn preds(&self, event: usize) -> &[u32] {
+    pub fn preds(&self, event: usize) -> &[u32] {
         &self.preds[self.starts[event] as usize..self.starts[event + 1] as usize]
     }
 
     /// The events that each event is awaited by, as (starts, events).
-    pub(crate) fn successors(&self) -> (Vec<u32>, Vec<u32>) {
+    pub fn successors(&self) -> (Vec<u32>, Vec<u32>) {
         let mut starts = vec![0u32; self.events() + 1];
         for pred in &self.preds {
             starts[*pred as usize + 1] += 1;
@@ -81,9 +82,22 @@ impl EventGraph {
 
     /// An order in which all events can happen; `None` if some wait for one another.
     pub(crate) fn order(&self) -> Option<Vec<u32>> {
+        Some(self.sort()).filter(|it| it.len() == self.events())
+    }
+
+    /// Whether the events can happen in the order of their numbers, as in most programs; then
+    /// there is nothing to sort.
+    pub fn is_numbered_in_order(&self) -> bool {
+        (0..self.events()).all(|event| self.preds(event).iter().all(|it| (*it as usize) < event))
+    }
+
+    /// An order of the events that can happen; those on or behind a cycle are missing.
+    pub(crate) fn sort(&self) -> Vec<u32> {
+        if self.is_numbered_in_order() {
+            return (0..self.events() as u32).collect();
+        }
         let (starts, successors) = self.successors();
-        let mut waiting: Vec<u32> =
-            self.starts.windows(2).map(|pair| pair[1] - pair[0]).collect();
+        let mut waiting: Vec<u32> = self.starts.windows(2).map(|pair| pair[1] - pair[0]).collect();
         let mut order: Vec<u32> = Vec::with_capacity(self.events());
         order.extend((0..self.events()).filter(|it| waiting[*it] == 0).map(|it| it as u32));
         let mut done = 0;
@@ -97,6 +111,6 @@ impl EventGraph {
                 }
             }
         }
-        (order.len() == self.events()).then_some(order)
+        order
     }
 }

@@ -19,11 +19,11 @@ mod builder;
 mod canonical;
 pub(crate) mod graph;
 
-
 use motet_net::signature::Signature;
 use motet_units::{Bytes, LinkId, Rank};
 
 pub use builder::ProgramBuilder;
+pub use graph::EventGraph;
 
 use crate::collective::Collective;
 

@@ -6,13 +6,14 @@
 //! rest is a search backwards that never goes further back than the earlier event's place in the
 //! topological order and stops at its chains.
 
-use super::order::{Graph, NONE, Order};
-use crate::program::Program;
+use super::order::{Lanes, Order};
+use crate::program::graph::{EventGraph, NONE};
 
 /// Answers "does a always happen before b?".
 #[derive(Debug)]
 pub(super) struct HappensBefore<'a> {
-    graph: &'a Graph,
+    graph: &'a EventGraph,
+    lanes: &'a Lanes,
     order: &'a Order,
     /// The data chain of each event and its place in it.
     chain: Vec<(u32, u32)>,
@@ -23,17 +24,17 @@ pub(super) struct HappensBefore<'a> {
 }
 
 impl<'a> HappensBefore<'a> {
-    pub(super) fn new(program: &Program, graph: &'a Graph, order: &'a Order) -> Self {
-        let events = program.transfers().len() * 2;
+    pub(super) fn new(graph: &'a EventGraph, lanes: &'a Lanes, order: &'a Order) -> Self {
+        let events = graph.events();
         let mut chain = vec![(NONE, 0); events];
         let mut continued = vec![false; events];
         let mut chains = 0;
         for event in &order.sequence {
             let event = *event as usize;
-            let (lane, _) = graph.lane[event];
+            let (lane, _) = lanes.of(event);
             let follows = graph.preds(event).iter().map(|it| *it as usize).find(|pred| {
                 // The lane's own order is known already: a data chain does better to leave it.
-                let in_lane = lane != NONE && graph.lane[*pred].0 == lane;
+                let in_lane = lane != NONE && lanes.of(*pred).0 == lane;
                 !continued[*pred] && !in_lane
             });
             chain[event] = match follows {
@@ -47,7 +48,7 @@ impl<'a> HappensBefore<'a> {
                 }
             };
         }
-        Self { graph, order, chain, seen: vec![0; events], search: 0, stack: Vec::new() }
+        Self { graph, lanes, order, chain, seen: vec![0; events], search: 0, stack: Vec::new() }
     }
 
     /// Whether event `a` happens before event `b` in every order. Not before itself.
@@ -80,6 +81,6 @@ impl<'a> HappensBefore<'a> {
     /// Whether `a` is before `b` on a chain of either kind.
     fn on_a_chain_to(&self, a: usize, b: usize) -> bool {
         let earlier = |x: (u32, u32), y: (u32, u32)| x.0 == y.0 && x.0 != NONE && x.1 < y.1;
-        earlier(self.chain[a], self.chain[b]) || earlier(self.graph.lane[a], self.graph.lane[b])
+        earlier(self.chain[a], self.chain[b]) || earlier(self.lanes.of(a), self.lanes.of(b))
     }
 }

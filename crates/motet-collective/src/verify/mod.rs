@@ -34,7 +34,7 @@ mod values;
 use motet_net::Network;
 
 use crate::diagnostic::{Diagnostic, Finding, Report};
-use crate::program::Program;
+use crate::program::{EventGraph, Program};
 
 /// Something that the verifier has proved right. The simulator, the exporters and the executor
 /// take nothing else.
@@ -80,8 +80,9 @@ impl Verified<Program> {
 pub fn check(program: &Program, network: Option<&Network>) -> Report {
     let mut report = Report::default();
     let sound = structure::check(program, network, &mut report);
-    let graph = order::Graph::new(program);
-    let Some(order) = order::settle(program, &graph, &mut report) else {
+    let graph = EventGraph::new(program);
+    let lanes = order::Lanes::new(program);
+    let Some(order) = order::settle(program, &graph, &lanes, &mut report) else {
         return report;
     };
     let forms = program.forms();
@@ -91,7 +92,7 @@ pub fn check(program: &Program, network: Option<&Network>) -> Report {
             "the program serves neither in-place nor out-of-place calls; set at least one",
         ));
     }
-    let mut before = happens_before::HappensBefore::new(program, &graph, &order);
+    let mut before = happens_before::HappensBefore::new(&graph, &lanes, &order);
     for in_place in [false, true] {
         let wanted = if in_place { forms.in_place } else { forms.out_of_place };
         if wanted {

@@ -9,61 +9,28 @@
 use std::collections::BTreeMap;
 
 use crate::diagnostic::{Diagnostic, Finding, Report};
+use crate::program::graph::{EventGraph, NONE};
 use crate::program::{Event, LaneKind, Program};
 
-/// No lane.
-pub(super) const NONE: u32 = u32::MAX;
-
-/// What each event waits for.
+/// The lane of each event and its place in it, or [`NONE`].
 #[derive(Debug)]
-pub(super) struct Graph {
-    starts: Vec<u32>,
-    preds: Vec<u32>,
-    /// The lane of each event and its place in it, or [`NONE`].
-    pub(super) lane: Vec<(u32, u32)>,
-}
+pub(super) struct Lanes(Vec<(u32, u32)>);
 
-impl Graph {
+impl Lanes {
     pub(super) fn new(program: &Program) -> Self {
-        let events = program.transfers().len() * 2;
-        let mut lane = vec![(NONE, NONE); events];
-        let mut lane_pred = vec![NONE; events];
-        for (index, it) in program.lanes().iter().enumerate() {
-            let mut last = NONE;
-            for (place, event) in it.events.iter().enumerate() {
-                // An event twice in the lanes is reported by the structure check; here the first
-                // place counts.
-                if event.index() >= events || lane[event.index()].0 != NONE {
-                    continue;
+        let mut lanes = vec![(NONE, NONE); program.transfers().len() * 2];
+        for (index, lane) in program.lanes().iter().enumerate() {
+            for (place, event) in lane.events.iter().enumerate() {
+                if let Some(slot) = lanes.get_mut(event.index()) {
+                    *slot = (index as u32, place as u32);
                 }
-                lane[event.index()] = (index as u32, place as u32);
-                lane_pred[event.index()] = last;
-                last = event.index() as u32;
             }
         }
-        let mut starts = Vec::with_capacity(events + 1);
-        let mut preds = Vec::with_capacity(events * 2);
-        for event in (0..events).map(Event::from_index) {
-            starts.push(preds.len() as u32);
-            if !event.is_sent() {
-                preds.push(event.transfer().sent().index() as u32);
-            }
-            if lane_pred[event.index()] != NONE {
-                preds.push(lane_pred[event.index()]);
-            }
-            let deps = program.deps(event).iter().map(|it| it.index());
-            preds.extend(deps.filter(|it| *it < events).map(|it| it as u32));
-        }
-        starts.push(preds.len() as u32);
-        Self { starts, preds, lane }
+        Self(lanes)
     }
 
-    pub(super) fn events(&self) -> usize {
-        self.starts.len() - 1
-    }
-
-    pub(super) fn preds(&self, event: usize) -> &[u32] {
-        &self.preds[self.starts[event] as usize..self.starts[event + 1] as usize]
+    pub(super) fn of(&self, event: usize) -> (u32, u32) {
+        self.0[event]
     }
 }
 
@@ -76,22 +43,28 @@ pub(super) struct Order {
 }
 
 /// The order, with every deadlock reported; `None` if there is one in the program itself.
-pub(super) fn settle(program: &Program, graph: &Graph, report: &mut Report) -> Option<Order> {
-    let sequence = sort(graph, &[]);
+pub(super) fn settle(
+    program: &Program,
+    graph: &EventGraph,
+    lanes: &Lanes,
+    report: &mut Report,
+) -> Option<Order> {
+    let sequence = graph.sort();
     if sequence.len() < graph.events() {
-        report_cycles(program, graph, &[], &sequence, report, "");
+        report_cycles(program, graph, &sequence, report, "");
         return None;
     }
-    let fifo = fifo_waits(program, graph, report);
+    let fifo = fifo_waits(program, lanes, report);
     if !fifo.is_empty() {
-        let with_fifo = sort(graph, &fifo);
-        if with_fifo.len() < graph.events() {
+        let bounded = EventGraph::with_more(program, &fifo);
+        let can_happen = bounded.sort();
+        if can_happen.len() < bounded.events() {
             let depth = program.hints().protocol.fifo_depth();
             let why = format!(
                 ", because a connection holds {depth} transfers with protocol {}",
                 program.hints().protocol.name()
             );
-            report_cycles(program, graph, &fifo, &with_fifo, report, &why);
+            report_cycles(program, &bounded, &can_happen, report, &why);
         }
     }
     let mut place = vec![0; graph.events()];
@@ -101,62 +74,18 @@ pub(super) fn settle(program: &Program, graph: &Graph, report: &mut Report) -> O
     Some(Order { sequence, place })
 }
 
-/// Kahn's algorithm; events on or behind a cycle are missing from the result. `extra` are further
-/// (event, awaited) pairs, sorted.
-fn sort(graph: &Graph, extra: &[(u32, u32)]) -> Vec<u32> {
-    let events = graph.events();
-    let mut next_starts = vec![0u32; events + 1];
-    for pred in graph.preds.iter().chain(extra.iter().map(|(_, awaited)| awaited)) {
-        next_starts[*pred as usize + 1] += 1;
-    }
-    for event in 0..events {
-        next_starts[event + 1] += next_starts[event];
-    }
-    let mut fill = next_starts.clone();
-    let mut nexts = vec![0u32; next_starts[events] as usize];
-    let mut waiting = vec![0u32; events];
-    let mut add = |event: usize, pred: u32| {
-        let slot = &mut fill[pred as usize];
-        nexts[*slot as usize] = event as u32;
-        *slot += 1;
-        waiting[event] += 1;
-    };
-    for event in 0..events {
-        for pred in graph.preds(event) {
-            add(event, *pred);
-        }
-    }
-    for (event, awaited) in extra {
-        add(*event as usize, *awaited);
-    }
-    let mut sequence: Vec<u32> = Vec::with_capacity(events);
-    sequence.extend((0..events).filter(|it| waiting[*it] == 0).map(|it| it as u32));
-    let mut done = 0;
-    while done < sequence.len() {
-        let event = sequence[done] as usize;
-        done += 1;
-        let (start, end) = (next_starts[event] as usize, next_starts[event + 1] as usize);
-        for next in &nexts[start..end] {
-            waiting[*next as usize] -= 1;
-            if waiting[*next as usize] == 0 {
-                sequence.push(*next);
-            }
-        }
-    }
-    sequence
-}
-
 /// The waits that finite connection buffers add, as (event, awaited), sorted by event. A
 /// connection joins a threadblock lane that sends to one that receives.
-fn fifo_waits(program: &Program, graph: &Graph, report: &mut Report) -> Vec<(u32, u32)> {
+fn fifo_waits(program: &Program, lanes: &Lanes, report: &mut Report) -> Vec<(u32, u32)> {
     let mut connections: BTreeMap<(u32, u32), Vec<(u32, u32)>> = BTreeMap::new();
     for (index, lane) in program.lanes().iter().enumerate() {
         if lane.kind != LaneKind::Block {
             continue;
         }
-        for event in lane.events.iter().filter(|it| it.is_sent() && it.index() < graph.events()) {
+        let events = program.transfers().len() * 2;
+        for event in lane.events.iter().filter(|it| it.is_sent() && it.index() < events) {
             let arrived = event.transfer().arrived();
-            let (to, _) = graph.lane[arrived.index()];
+            let (to, _) = lanes.of(arrived.index());
             let same = to == NONE || to as usize == index;
             if !same && program.lanes()[to as usize].kind == LaneKind::Block {
                 let pair = (event.index() as u32, arrived.index() as u32);
@@ -168,7 +97,7 @@ fn fifo_waits(program: &Program, graph: &Graph, report: &mut Report) -> Vec<(u32
     let mut waits = Vec::new();
     for ((from, to), pairs) in connections {
         let in_order =
-            pairs.windows(2).all(|it| graph.lane[it[0].1 as usize].1 < graph.lane[it[1].1 as usize].1);
+            pairs.windows(2).all(|it| lanes.of(it[0].1 as usize).1 < lanes.of(it[1].1 as usize).1);
         if !in_order {
             report.push(Diagnostic::error(
                 Finding::Mismatch,
@@ -186,8 +115,7 @@ fn fifo_waits(program: &Program, graph: &Graph, report: &mut Report) -> Vec<(u32
 /// One diagnostic per knot of events that wait for one another.
 fn report_cycles(
     program: &Program,
-    graph: &Graph,
-    extra: &[(u32, u32)],
+    graph: &EventGraph,
     sorted: &[u32],
     report: &mut Report,
     why: &str,
@@ -197,12 +125,8 @@ fn report_cycles(
         stuck[*event as usize] = false;
     }
     // Every stuck event has a stuck predecessor, so walking back from any of them ends in a cycle.
-    let pred = |event: u32| {
-        let own = graph.preds(event as usize).iter().copied();
-        let start = extra.partition_point(|it| it.0 < event);
-        let more = extra[start..].iter().take_while(|it| it.0 == event).map(|it| it.1);
-        own.chain(more).find(|it| stuck[*it as usize])
-    };
+    let pred =
+        |event: u32| graph.preds(event as usize).iter().copied().find(|it| stuck[*it as usize]);
     // 0: not seen; otherwise the number of the walk that saw it.
     let mut seen = vec![0u32; graph.events()];
     let mut walk = 0;

@@ -21,7 +21,8 @@ struct Fault {
 
 pub(super) fn check(program: &Program, memory: &Memory, end: &End, report: &mut Report) {
     let collective = program.collective();
-    let mut sums = Sums { ranks: collective.ranks(), values: &end.values, known: FxHashMap::default() };
+    let mut sums =
+        Sums { ranks: collective.ranks(), values: &end.values, known: FxHashMap::default() };
     for rank in (0..collective.ranks()).map(Rank) {
         let start = memory.cell(Slot::new(rank, Buffer::Output, 0));
         // The faults of the chunk before, and the first chunk that had the same.
@@ -92,7 +93,8 @@ impl Sums<'_> {
         if let Some(known) = self.known.get(&(value, offset)) {
             return known.clone();
         }
-        let faults = if self.is_right(value, offset) { Vec::new() } else { self.find(value, offset) };
+        let faults =
+            if self.is_right(value, offset) { Vec::new() } else { self.find(value, offset) };
         self.known.insert((value, offset), faults.clone());
         faults
     }

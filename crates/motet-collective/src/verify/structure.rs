@@ -213,11 +213,7 @@ impl<'a> Paths<'a> {
             }
             at = it.to;
         }
-        if at == dst {
-            Ok(())
-        } else {
-            Err(format!("ends at `{}`", self.network.node(at).name))
-        }
+        if at == dst { Ok(()) } else { Err(format!("ends at `{}`", self.network.node(at).name)) }
     }
 
     fn reaches(&mut self, src: NodeId, dst: NodeId) -> bool {
@@ -243,7 +239,10 @@ impl<'a> Paths<'a> {
 /// Whether the collective has an in-place form at all; used by [`super::memory`].
 pub(super) fn has_in_place(program: &Program) -> bool {
     let collective = program.collective();
-    (0..collective.ranks())
-        .map(Rank)
-        .any(|it| matches!(collective.in_place(it), Some(InPlace::InputInOutput { .. } | InPlace::OutputInInput { .. })))
+    (0..collective.ranks()).map(Rank).any(|it| {
+        matches!(
+            collective.in_place(it),
+            Some(InPlace::InputInOutput { .. } | InPlace::OutputInInput { .. })
+        )
+    })
 }

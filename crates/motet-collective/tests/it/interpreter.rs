@@ -138,9 +138,8 @@ fn ends(program: &Program, waits: &[u128], depth: usize) -> bool {
         let has_room = |event: Event| {
             connections.values().filter(|it| it.contains(&event)).all(|sent| {
                 let is = |bit: usize| done >> bit & 1 == 1;
-                let held = sent
-                    .iter()
-                    .filter(|it| is(it.index()) && !is(it.transfer().arrived().index()));
+                let held =
+                    sent.iter().filter(|it| is(it.index()) && !is(it.transfer().arrived().index()));
                 held.count() < depth
             })
         };
@@ -174,13 +173,7 @@ struct Explorer<'a> {
 
 impl<'a> Explorer<'a> {
     fn new(program: &'a Program, in_place: bool, waits: &'a [u128]) -> Option<Self> {
-        Some(Self {
-            program,
-            in_place,
-            waits,
-            reads: BTreeMap::new(),
-            seen: BTreeSet::new(),
-        })
+        Some(Self { program, in_place, waits, reads: BTreeMap::new(), seen: BTreeSet::new() })
     }
 
     /// One name for the memory behind a slot: in place, the smaller buffer is part of the larger.

@@ -1,7 +1,12 @@
 //! Integration tests of motet-collective, one binary.
 
 mod interpreter;
+mod msccl_xml;
+mod msccl_xml_wrong;
+mod mscclpp_json;
+mod mscclpp_json_wrong;
 mod mutation;
+mod program_json;
 #[path = "../support/programs.rs"]
 mod programs;
 mod right_programs;

@@ -2,9 +2,7 @@
 //! interpreter that tries every order. They must agree on every one.
 
 use motet_collective::program::Protocol;
-use motet_collective::{
-    Action, Buffer, Event, Program, ProgramBuilder, Slot, TransferId, verify,
-};
+use motet_collective::{Action, Buffer, Event, Program, ProgramBuilder, Slot, TransferId, verify};
 use motet_units::{Rank, Seed, Stream};
 use rand::RngExt;
 

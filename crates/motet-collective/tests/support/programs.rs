@@ -114,16 +114,12 @@ pub(crate) fn tree_broadcast(ranks: u32, chunks: u32) -> Program {
         format!("tree-broadcast-{ranks}"),
         rooted(CollectiveKind::Broadcast, ranks, chunks, 0),
     );
-    let own =
-        b.add(Transfer::copy(Slot::input(Rank(0), 0), Slot::output(Rank(0), 0), chunks));
+    let own = b.add(Transfer::copy(Slot::input(Rank(0), 0), Slot::output(Rank(0), 0), chunks));
     let mut arrived = vec![own];
     for rank in 1..ranks {
         let parent = (rank - 1) / 2;
-        let transfer = Transfer::copy(
-            Slot::output(Rank(parent), 0),
-            Slot::output(Rank(rank), 0),
-            chunks,
-        );
+        let transfer =
+            Transfer::copy(Slot::output(Rank(parent), 0), Slot::output(Rank(rank), 0), chunks);
         arrived.push(b.add_after(transfer, &[arrived[parent as usize]]));
     }
     b.build()
@@ -170,11 +166,8 @@ pub(crate) fn tree_all_reduce(ranks: u32, chunks: u32) -> Program {
     let mut arrived: Vec<Vec<TransferId>> = vec![into[0].clone()];
     for rank in 1..ranks {
         let parent = (rank - 1) / 2;
-        let transfer = Transfer::copy(
-            Slot::output(Rank(parent), 0),
-            Slot::output(Rank(rank), 0),
-            chunks,
-        );
+        let transfer =
+            Transfer::copy(Slot::output(Rank(parent), 0), Slot::output(Rank(rank), 0), chunks);
         let id = b.add_after(transfer, &arrived[parent as usize].clone());
         arrived.push(vec![id]);
     }
@@ -257,8 +250,7 @@ pub(crate) fn shift_send_recv(ranks: u32, chunks: u32) -> Program {
     for rank in 0..ranks {
         let to = Rank((rank + 1) % ranks);
         b.set_scratch(to, chunks);
-        let there =
-            b.add(Transfer::copy(Slot::input(Rank(rank), 0), Slot::scratch(to, 0), chunks));
+        let there = b.add(Transfer::copy(Slot::input(Rank(rank), 0), Slot::scratch(to, 0), chunks));
         b.add_after(Transfer::copy(Slot::scratch(to, 0), Slot::output(to, 0), chunks), &[there]);
     }
     b.build()

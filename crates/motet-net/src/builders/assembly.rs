@@ -4,7 +4,7 @@
 //! joins what stands in each of its datacenters. A fabric with no port to join makes GPUs of its
 //! own, so that each template also works alone.
 //!
-//! Every template says how many nodes and links it will add ([`Assembly::reserve`]) before it
+//! Every template says how many nodes and links it will add (`Assembly::reserve`) before it
 //! adds one, so that a hostile count is refused before any memory is taken for it.
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -14,7 +14,7 @@
 //! - [`template`]: parameters, their kinds, defaults and docs.
 //! - [`assembly`]: open ports and how fabrics and WANs join them.
 //! - one file for each family of topologies; servers in `server/`.
-//! - [`reference`]: the registry as text, for docs and help.
+//! - [`mod@reference`]: the registry as text, for docs and help.
 
 pub mod assembly;
 mod bcube;

@@ -1,11 +1,11 @@
 //! [`Template`]: a kind of network with named parameters, each with a kind, a default and a line
-//! of doc; [`Params`] is what a user gave, [`Args`] the same checked and completed.
+//! of doc; [`Params`] is what a user gave, `Args` the same checked and completed.
 //!
 //! The cluster file's `[[server]]`, `[[fabric]]` and `[[wan]]` tables and `motet net gen` both
 //! go through here, so that they share names, defaults, docs and error texts. Values are text on
 //! the way in: what a user types and what a default says are read by the same code.
 //!
-//! Next: [`Assembly`](super::Assembly), into which templates build.
+//! Next: [`Assembly`], into which templates build.
 
 use std::collections::BTreeMap;
 use std::fmt;

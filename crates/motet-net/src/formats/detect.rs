@@ -8,8 +8,11 @@ use motet_units::{Bandwidth, Bytes};
 
 use super::nccl_xml::GraphDump;
 use super::wan::WanDefaults;
-use super::{ReadError, gml, graphml, json, nccl_xml, node_link_json, nvidia_smi, taccl_json};
+use super::{
+    ReadError, cluster_toml, gml, graphml, json, nccl_xml, node_link_json, nvidia_smi, taccl_json,
+};
 use crate::Network;
+use crate::builders::Fetch;
 
 /// The formats a network is read from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -189,15 +192,17 @@ pub struct ReadOptions {
     pub pcie: Option<Bandwidth>,
 }
 
-/// Reads a network from a text in any of the formats. `name_hint` is the file's name.
+/// Reads a network from a text in any of the formats. `name_hint` is the file's name; `fetch`
+/// gives the text of another file that a cluster file names.
 pub fn read_any(
     text: &str,
     name_hint: Option<&str>,
     options: &ReadOptions,
+    fetch: &Fetch<'_>,
 ) -> Result<ReadNetwork, ReadError> {
     let Some(format) = NetworkFormat::detect(text, name_hint) else { return Err(unknown(text)) };
     match format {
-        NetworkFormat::ClusterToml => Err(unknown(text)),
+        NetworkFormat::ClusterToml => cluster_toml::read(text, fetch),
         NetworkFormat::NcclTopology | NetworkFormat::NcclGraph => nccl_xml::read(text),
         NetworkFormat::Gml => gml::read(text, &options.wan),
         NetworkFormat::GraphMl => graphml::read(text, &options.wan),
@@ -225,6 +230,10 @@ fn unknown(text: &str) -> ReadError {
     {
         return error;
     }
+    if start.starts_with("matrix,src,dst,demand") {
+        return ReadError::new("the file is a table of traffic matrices, not a network")
+            .with_remedy("give the file of the network that the traffic is on");
+    }
     let known: Vec<&str> = NetworkFormat::ALL.iter().map(|it| it.description()).collect();
     ReadError::new("the file is in no format that Motet knows")
         .with_remedy(format!("it reads {}", known.join(", ")))
@@ -237,7 +246,11 @@ mod tests {
     #[test]
     fn content_decides() {
         for (text, name, format) in [
-            ("<!-- <graphml> -->\n<system version=\"1\"/>", "x.graphml", NetworkFormat::NcclTopology),
+            (
+                "<!-- <graphml> -->\n<system version=\"1\"/>",
+                "x.graphml",
+                NetworkFormat::NcclTopology,
+            ),
             ("\u{feff}<?xml version=\"1.0\"?><graphml/>", "x.xml", NetworkFormat::GraphMl),
             ("<graphs version=\"1\"></graphs>", "x.xml", NetworkFormat::NcclGraph),
             ("Creator \"x\"\ngraph\n[\n]", "x.txt", NetworkFormat::Gml),
@@ -252,18 +265,30 @@ mod tests {
         assert_eq!(NetworkFormat::detect("hello world", None), None);
     }
 
+    fn no_files(_: &str) -> Result<String, String> {
+        Err("no files here".to_owned())
+    }
+
+    #[test]
+    fn cluster_files_are_read_too() {
+        let text = "[[node]]\nname = \"g0\"\nkind = \"gpu\"\n";
+        let read = read_any(text, Some("x"), &ReadOptions::default(), &no_files).unwrap();
+        assert_eq!((read.format, read.network.ranks().len()), (NetworkFormat::ClusterToml, 1));
+    }
+
     #[test]
     fn unknown_files_are_refused_with_a_reason() {
         let options = ReadOptions::default();
         for (text, part) in [
             ("", "empty"),
             ("hello", "no format"),
+            ("matrix,src,dst,demand\n0,0,1,9.7\n", "traffic matrices"),
             ("<algo name=\"x\"/>", "MSCCL program"),
             ("<html>", "never closed"),
             ("{\"nodes\": ", "broken"),
             ("{}", "no format"),
         ] {
-            let error = read_any(text, None, &options).unwrap_err();
+            let error = read_any(text, None, &options, &no_files).unwrap_err();
             assert!(error.problem.contains(part), "{text}: {error}");
         }
     }

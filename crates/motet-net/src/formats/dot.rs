@@ -33,7 +33,8 @@ pub fn write(network: &Network) -> String {
         for name in &path[same..] {
             let indent = "  ".repeat(open.len() + 1);
             let _ = writeln!(out, "{indent}subgraph cluster_{clusters} {{");
-            let _ = writeln!(out, "{indent}  label={}; color=\"#8c8c8c\"; style=rounded;", quote(name));
+            let _ =
+                writeln!(out, "{indent}  label={}; color=\"#8c8c8c\"; style=rounded;", quote(name));
             open.push(name.clone());
             clusters += 1;
         }

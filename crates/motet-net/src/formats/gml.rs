@@ -15,8 +15,9 @@ pub fn read(text: &str, defaults: &WanDefaults) -> Result<ReadNetwork, ReadError
     let pairs = parse(text)?;
     let graph = pairs.iter().find(|it| it.key.eq_ignore_ascii_case("graph"));
     let Some(Pair { value: Value::List(content), .. }) = graph else {
-        return Err(ReadError::new("there is no `graph [ … ]` in the file")
-            .with_remedy("a GML file holds `graph [ node [ id 0 ] … edge [ source 0 target 1 ] ]`"));
+        return Err(ReadError::new("there is no `graph [ … ]` in the file").with_remedy(
+            "a GML file holds `graph [ node [ id 0 ] … edge [ source 0 target 1 ] ]`",
+        ));
     };
     wan::network(&graph_file(text, content)?, defaults, NetworkFormat::Gml)
 }

@@ -5,6 +5,7 @@
 //!
 //! | format | read | written |
 //! | --- | --- | --- |
+//! | Motet's own cluster file, [`cluster_toml`] | yes | yes |
 //! | NCCL topology and graph dump, [`nccl_xml`] | yes | |
 //! | `nvidia-smi topo -m`, [`nvidia_smi`] | yes | |
 //! | TACCL topology, [`taccl_json`] | yes | |

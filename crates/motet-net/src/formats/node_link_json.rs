@@ -34,15 +34,21 @@ pub fn read(text: &str, defaults: &WanDefaults) -> Result<ReadNetwork, ReadError
     for (place, edge) in list(&root, &["links", "edges"])?.iter().enumerate() {
         let edge = entry(edge, "links", place)?;
         let end = |key: &str| {
-            let id = edge.get(key).and_then(scalar).ok_or_else(|| {
-                ReadError::new(format!("links[{place}] has no `{key}`"))
-            })?;
+            let id = edge
+                .get(key)
+                .and_then(scalar)
+                .ok_or_else(|| ReadError::new(format!("links[{place}] has no `{key}`")))?;
             index_of.get(&id).copied().ok_or_else(|| {
                 ReadError::new(format!("links[{place}] has {key} {id}, but no node has that id"))
             })
         };
         let attributes = attributes(edge, &["source", "target", "key"]);
-        graph.edges.push(GraphEdge { from: end("source")?, to: end("target")?, directed, attributes });
+        graph.edges.push(GraphEdge {
+            from: end("source")?,
+            to: end("target")?,
+            directed,
+            attributes,
+        });
     }
     wan::network(&graph, defaults, NetworkFormat::NodeLinkJson)
 }

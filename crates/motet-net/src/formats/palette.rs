@@ -73,8 +73,8 @@ pub(super) fn lines(network: &Network) -> Vec<Line> {
     let mut sums: BTreeMap<(NodeId, NodeId, LinkClass), [(Bandwidth, usize); 2]> = BTreeMap::new();
     for link in network.links() {
         let (a, b) = (link.from.min(link.to), link.from.max(link.to));
-        let sum = &mut sums.entry((a, b, link.spec.class)).or_default()
-            [usize::from(link.from != a)];
+        let sum =
+            &mut sums.entry((a, b, link.spec.class)).or_default()[usize::from(link.from != a)];
         *sum = (sum.0.saturating_add(link.spec.bandwidth), sum.1 + 1);
     }
     let line = |(&(a, b, class), &[there, back]): (&(NodeId, NodeId, LinkClass), &[_; 2])| {

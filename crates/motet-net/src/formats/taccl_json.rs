@@ -45,7 +45,8 @@ pub fn read(
     let mut read = ReadNetwork::new(server.builder.build()?, NetworkFormat::TacclJson);
     read.notes.push(format!("costs are for chunks of {chunk}"));
     if !said {
-        read.notes.push("neither the file nor its name says the chunk size: 1 MB assumed".to_owned());
+        read.notes
+            .push("neither the file nor its name says the chunk size: 1 MB assumed".to_owned());
     }
     Ok(read)
 }

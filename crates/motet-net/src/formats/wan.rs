@@ -157,10 +157,7 @@ impl Place {
             let value = attributes.first(names)?.parse::<f64>().ok()?;
             (value.abs() <= most).then_some(value)
         };
-        Some(Self {
-            latitude: degrees(&LATITUDE, 90.0)?,
-            longitude: degrees(&LONGITUDE, 180.0)?,
-        })
+        Some(Self { latitude: degrees(&LATITUDE, 90.0)?, longitude: degrees(&LONGITUDE, 180.0)? })
     }
 
     /// Along the great circle.

@@ -86,9 +86,9 @@ pub(crate) fn parse(text: &str) -> Result<Document, ReadError> {
                 };
                 let Some(known) = known else {
                     let problem = "the reference is neither a character nor one of XML's own five";
-                    return Err(ReadError::new(problem)
-                        .at(text, offset)
-                        .with_remedy("entities defined by a file are not expanded; write the text"));
+                    return Err(ReadError::new(problem).at(text, offset).with_remedy(
+                        "entities defined by a file are not expanded; write the text",
+                    ));
                 };
                 tree.add_text(&known, offset)?;
             }
@@ -203,8 +203,7 @@ mod tests {
         let document = parse(text).unwrap();
         let root = document.root();
         assert_eq!((root.get("x"), root.text.as_str()), (Some("1 < 2"), "t&A"));
-        let names: Vec<&str> =
-            document.children(root).map(|(_, it)| it.name.as_str()).collect();
+        let names: Vec<&str> = document.children(root).map(|(_, it)| it.name.as_str()).collect();
         assert_eq!(names, ["b", "d"]);
     }
 

@@ -21,8 +21,15 @@ pub(super) struct Half {
 pub(super) enum HalfKind {
     /// Both halves of a transfer within the rank.
     Local(Transfer),
-    Arrival { action: Action, slot: Slot, count: u32 },
-    Sending { slot: Slot, count: u32 },
+    Arrival {
+        action: Action,
+        slot: Slot,
+        count: u32,
+    },
+    Sending {
+        slot: Slot,
+        count: u32,
+    },
 }
 
 /// The arrival of each sending.
@@ -129,9 +136,7 @@ fn without_peer(reader: &mut Reader<'_>, index: usize) {
 
 /// Two threadblocks on one end of a connection overwrite each other's position in its buffer.
 fn shared(reader: &mut Reader<'_>, (from, to, channel): Connection, ends: &Ends) {
-    for (blocks, gpu, what) in
-        [(&ends.senders, from, "send"), (&ends.receivers, to, "receive")]
-    {
+    for (blocks, gpu, what) in [(&ends.senders, from, "send"), (&ends.receivers, to, "receive")] {
         if let [first, second, ..] = blocks[..] {
             let id = |it: usize| reader.blocks[it].source.id;
             let message = format!(

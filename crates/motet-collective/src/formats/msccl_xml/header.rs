@@ -45,7 +45,7 @@ pub(super) fn read(text: &str, algo: &Algo, report: &mut Report) -> Result<Heade
     })?;
     let channels = algo.number(text, "nchannels")?;
     let mut missing: Vec<&str> = Vec::new();
-    let mut optional = |name: &'static str| {
+    let mut optional = |name: &'static str| -> Result<Option<i64>, ReadError> {
         let value = algo.number(text, name)?;
         if value.is_none() {
             missing.push(name);
@@ -114,7 +114,10 @@ fn collective(text: &str, algo: &Algo, report: &mut Report) -> Result<Collective
     let parts = if counts_all_parts(kind) { ranks } else { 1 };
     if chunks % parts != 0 {
         return Err(algo
-            .wrong(text, &format!("nchunksperloop=\"{chunks}\" is no multiple of ngpus=\"{ranks}\""))
+            .wrong(
+                text,
+                &format!("nchunksperloop=\"{chunks}\" is no multiple of ngpus=\"{ranks}\""),
+            )
             .with_remedy(format!("{kind} needs the same number of chunks for every rank")));
     }
     let fits = |it: i64| u32::try_from(it).unwrap_or(u32::MAX);

@@ -219,24 +219,31 @@ impl Parser<'_> {
             (Some(Level::Algo), "gpu") => {
                 let line = self.line_at(offset);
                 let gpu = gpu(&Attributes::of(start, self.text, offset)?, line)?;
-                self.algo.as_mut().map(|it| it.gpus.push(gpu));
+                if let Some(algo) = &mut self.algo {
+                    algo.gpus.push(gpu);
+                }
                 Ok(Level::Gpu)
             }
             (Some(Level::Gpu), "tb") => {
                 let line = self.line_at(offset);
                 let block = block(&Attributes::of(start, self.text, offset)?, line)?;
-                self.last_gpu().map(|it| it.blocks.push(block));
+                if let Some(gpu) = self.last_gpu() {
+                    gpu.blocks.push(block);
+                }
                 Ok(Level::Block)
             }
             (Some(Level::Block), "step") => {
                 let line = self.line_at(offset);
                 let step = step(&Attributes::of(start, self.text, offset)?, line)?;
-                let block = self.last_gpu().and_then(|it| it.blocks.last_mut());
-                block.map(|it| it.steps.push(step));
+                if let Some(block) = self.last_gpu().and_then(|it| it.blocks.last_mut()) {
+                    block.steps.push(step);
+                }
                 Ok(Level::Other)
             }
             (Some(Level::Gpu), "copy") => {
-                self.algo.as_mut().map(|it| it.has_copies = true);
+                if let Some(algo) = &mut self.algo {
+                    algo.has_copies = true;
+                }
                 Ok(Level::Other)
             }
             (None, _) => Err(ReadError::new(format!("the outermost element is <{name}>"))

@@ -8,7 +8,7 @@
 //! Nothing that is wrong with a file of the right shape stops the reader: it says so in the
 //! report and goes on with the rest.
 
-use motet_net::formats::ReadError;
+use motet_net::formats::{Position, ReadError};
 use motet_units::Rank;
 
 use super::connect::{self, Half, HalfKind};
@@ -48,8 +48,11 @@ pub fn read(text: &str) -> Result<Imported, ReadError> {
 
 fn refuse_hostile_sizes(algo: &Algo) -> Result<(), ReadError> {
     let too_many = |what: &str, number: i64, line: u32| {
-        let problem = format!("line {line}: {what}=\"{number}\" is more than {MOST_CHUNKS}");
-        Err(ReadError::new(problem).with_remedy("offsets have 16 bits; use fewer chunks"))
+        Err(ReadError {
+            at: Some(Position { line: line as usize, column: 1 }),
+            problem: format!("{what}=\"{number}\" is more than {MOST_CHUNKS}"),
+            remedy: Some("offsets have 16 bits; use fewer chunks".to_owned()),
+        })
     };
     for gpu in &algo.gpus {
         if gpu.scratch > MOST_CHUNKS {
@@ -232,7 +235,8 @@ impl<'a> Reader<'a> {
         let (src, dst) = (slot(step.src), slot(step.dst));
         let count = u32::try_from(step.count).unwrap_or(0);
         let staged = Slot::scratch(at.rank, at.staging);
-        let local = |action, src, dst| HalfKind::Local(Transfer { action, src, dst, count, path: None });
+        let local =
+            |action, src, dst| HalfKind::Local(Transfer { action, src, dst, count, path: None });
         let arrival = |action, slot| HalfKind::Arrival { action, slot, count };
         let sending = |slot| HalfKind::Sending { slot, count };
         let copy_first = (src != dst).then(|| local(Action::Copy, src, dst));
@@ -260,8 +264,21 @@ impl<'a> Reader<'a> {
             StepKind::Copy => halves.push(local(Action::Copy, src, dst)),
             StepKind::Reduce => halves.push(local(Action::Reduce, src, dst)),
         }
+        self.overlap(&at, block, step, &halves);
         let (block, step) = (at.block as u32, at.step as u32);
         self.halves.extend(halves.into_iter().map(|kind| Half { block, step, kind }));
+    }
+
+    /// A step's threads copy all at once, so that none may read what another has written.
+    fn overlap(&mut self, at: &At, block: &Block, step: &Step, halves: &[HalfKind]) {
+        let Some(HalfKind::Local(Transfer { src, dst, count, .. })) = halves.first() else {
+            return;
+        };
+        let near = src.offset.abs_diff(dst.offset) < *count;
+        if src.buffer == dst.buffer && src.offset != dst.offset && near {
+            let place = place(at.rank, block, at.step, step);
+            self.error(Finding::Race, "source and destination overlap", place);
+        }
     }
 
     pub(super) fn error(&mut self, finding: Finding, message: &str, place: Place) {

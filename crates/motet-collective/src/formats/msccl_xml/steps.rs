@@ -10,7 +10,7 @@ use motet_units::Rank;
 use super::limits::MAX_FUSED_REDUCTIONS;
 use super::parse::StepKind;
 use crate::program::graph::{EventGraph, NONE};
-use crate::program::{Action, Event, Lane, Program, Slot, Transfer};
+use crate::program::{Action, Buffer, Event, Lane, Program, Slot, Transfer};
 
 /// A step to be written.
 #[derive(Clone, Debug)]
@@ -48,8 +48,7 @@ impl Plan {
         if fused_deadlock(program, &fused) {
             fused = steps(false);
         }
-        let mut plan =
-            Self { steps: fused, block_ids: block_ids(program), scratch: Vec::new() };
+        let mut plan = Self { steps: fused, block_ids: block_ids(program), scratch: Vec::new() };
         plan.find_staging(program);
         plan.number_waits(program, &awaited);
         for steps in &mut plan.steps {
@@ -73,7 +72,9 @@ impl Plan {
             let rank = program.lanes()[lane].rank;
             let end = self.scratch[rank.index()];
             let staged = |it: &&mut OutStep| {
-                it.kind == StepKind::ReceiveReduceCopySend && it.src != it.dst && it.dst.buffer == crate::Buffer::Scratch
+                it.kind == StepKind::ReceiveReduceCopySend
+                    && it.src != it.dst
+                    && it.dst.buffer == Buffer::Scratch
             };
             let mut candidates: Vec<&mut OutStep> =
                 self.steps[lane].iter_mut().filter(staged).collect();
@@ -186,7 +187,14 @@ impl Fuser<'_> {
         };
         if first.is_local() {
             let reduction = (first.action == Action::Copy && first.src != first.dst)
-                .then(|| self.next(events, 1, |it, sent| !sent && it.action == Action::Reduce && it.dst == first.dst && it.count == first.count))
+                .then(|| {
+                    self.next(events, 1, |it, sent| {
+                        !sent
+                            && it.action == Action::Reduce
+                            && it.dst == first.dst
+                            && it.count == first.count
+                    })
+                })
                 .flatten();
             return match reduction {
                 Some(_) if self.forwards(events, 2, first) => {
@@ -198,8 +206,7 @@ impl Fuser<'_> {
             };
         }
         if events[0].is_sent() {
-            // The runtime does not look at the destination of a sending, but checks its buffer.
-            return OutStep { dst: first.src, ..step(StepKind::Send, 1) };
+            return step(StepKind::Send, 1);
         }
         let forwards = self.forwards(events, 0, first);
         let (kind, events) = match (first.action, forwards) {
@@ -208,14 +215,15 @@ impl Fuser<'_> {
             (Action::Reduce, false) => (StepKind::ReceiveReduceCopy, 1),
             (Action::Reduce, true) => (StepKind::ReceiveReduceCopySend, 2),
         };
-        OutStep { src: first.dst, ..step(kind, events) }
+        // A reduction adds to the destination itself; else the source is told for readers only.
+        let src = if first.action == Action::Reduce { first.dst } else { first.src };
+        OutStep { src, ..step(kind, events) }
     }
 
     /// Whether the event after `events[last]` sends on what lies where `arrived` put it.
     fn forwards(&self, events: &[Event], last: usize, arrived: &Transfer) -> bool {
-        let same = |it: &Transfer, sent: bool| {
-            sent && it.src == arrived.dst && it.count == arrived.count
-        };
+        let same =
+            |it: &Transfer, sent: bool| sent && it.src == arrived.dst && it.count == arrived.count;
         self.with_sends && self.next(events, last, same).is_some()
     }
 
@@ -241,12 +249,6 @@ impl Fuser<'_> {
 /// is room for what is sent on.
 fn fused_deadlock(program: &Program, steps: &[Vec<OutStep>]) -> bool {
     let depth = program.hints().protocol.fifo_depth();
-    let mut lane_of = vec![NONE; program.transfers().len() * 2];
-    for (index, lane) in program.lanes().iter().enumerate() {
-        for event in &lane.events {
-            lane_of[event.index()] = index as u32;
-        }
-    }
     // What each sending waits for so that its connection has room. The sendings of a connection
     // are all in one lane, which has no other connection to send on.
     let mut room = vec![NONE; program.transfers().len()];
@@ -292,7 +294,7 @@ impl ScratchAccesses {
         let mut ranges = vec![Vec::new(); program.collective().ranks() as usize];
         for transfer in program.transfers() {
             for slot in [transfer.src, transfer.dst] {
-                if slot.buffer == crate::Buffer::Scratch {
+                if slot.buffer == Buffer::Scratch {
                     ranges[slot.rank.index()].push((slot.offset, slot.offset + transfer.count));
                 }
             }

@@ -39,10 +39,7 @@ struct Flags {
 }
 
 /// Every wait of the file as (event, awaited); `events` has the events of each half.
-pub(super) fn find(
-    reader: &mut Reader<'_>,
-    events: &[[Option<Event>; 2]],
-) -> Vec<(Event, Event)> {
+pub(super) fn find(reader: &mut Reader<'_>, events: &[[Option<Event>; 2]]) -> Vec<(Event, Event)> {
     let mut needs = Vec::new();
     let mut flags = Vec::with_capacity(reader.blocks.len());
     for block in 0..reader.blocks.len() {
@@ -150,12 +147,7 @@ fn wrong_nop(step: &Step) -> Option<Diagnostic> {
 }
 
 /// The event that ends the wait.
-fn resolve(
-    reader: &mut Reader<'_>,
-    need: &Need,
-    other: usize,
-    flags: &Flags,
-) -> Option<Event> {
+fn resolve(reader: &mut Reader<'_>, need: &Need, other: usize, flags: &Flags) -> Option<Event> {
     let (id, number) = need.awaited;
     let at = flags.published.partition_point(|it| it.number < number);
     let place = reader.place(need.block, need.step);

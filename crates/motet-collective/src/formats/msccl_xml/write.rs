@@ -1,6 +1,9 @@
 //! The text of an MSCCL XML file.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
+
+use motet_units::{Bytes, Rank};
 
 use super::header::counts_all_parts;
 use super::limits::{
@@ -51,14 +54,14 @@ fn text(program: &Program, plan: &Plan, out: &mut String) -> std::fmt::Result {
         flag(program.forms().in_place),
         flag(program.forms().out_of_place),
         program.hints().min_size.get(),
-        program.hints().max_size.map_or(0, |it| it.get()),
+        program.hints().max_size.map_or(0, Bytes::get),
     )?;
     if let Some(root) = collective.root() {
         write!(out, " root=\"{root}\"")?;
     }
     out.push_str(">\n");
     let mut lanes = program.lanes().iter().enumerate().peekable();
-    for rank in (0..collective.ranks()).map(motet_units::Rank) {
+    for rank in (0..collective.ranks()).map(Rank) {
         writeln!(
             out,
             "  <gpu id=\"{rank}\" i_chunks=\"{}\" o_chunks=\"{}\" s_chunks=\"{}\">",
@@ -138,14 +141,16 @@ fn check_header(program: &Program, report: &mut Report) {
     let name = escape(program.name());
     if name.len() > MAX_ATTRIBUTE {
         let length = name.len();
-        refuse(format!("the name has {length} characters of XML; the parser holds {MAX_ATTRIBUTE}"));
+        refuse(format!(
+            "the name has {length} characters of XML; the parser holds {MAX_ATTRIBUTE}"
+        ));
     }
     let hints = program.hints();
     let sizes = [Some(hints.min_size), hints.max_size];
     if sizes.into_iter().flatten().any(|it| i64::try_from(it.get()).is_err()) {
         refuse("a size limit does not fit 63 bits".to_owned());
     }
-    if hints.max_size.is_some_and(|it| it.is_zero()) {
+    if hints.max_size.is_some_and(Bytes::is_zero) {
         refuse("a largest size of 0 would mean no limit; leave it out instead".to_owned());
     }
     let ranks = program.collective().ranks() as usize;
@@ -161,7 +166,7 @@ fn check_header(program: &Program, report: &mut Report) {
 fn check_blocks(program: &Program, plan: &Plan, options: &Options, report: &mut Report) {
     let ranks = program.collective().ranks() as usize;
     let mut elements = vec![1 + ranks; ranks];
-    let mut peers_on = std::collections::BTreeMap::new();
+    let mut peers_on = BTreeMap::new();
     for (index, lane) in program.lanes().iter().enumerate() {
         let name = format!("gpu {}, threadblock {}", lane.rank, plan.block_ids[index]);
         let mut refuse = |message: String| {
@@ -195,7 +200,10 @@ fn check_blocks(program: &Program, plan: &Plan, options: &Options, report: &mut 
             let at = number - 1;
             if step.count >= COUNT_LIMIT {
                 let count = step.count;
-                refuse(format!(", step {at} moves {count} chunks; the most is {}", COUNT_LIMIT - 1));
+                refuse(format!(
+                    ", step {at} moves {count} chunks; the most is {}",
+                    COUNT_LIMIT - 1
+                ));
             }
             let offset = step.src.offset.max(step.dst.offset);
             if offset > MAX_OFFSET {
@@ -204,7 +212,8 @@ fn check_blocks(program: &Program, plan: &Plan, options: &Options, report: &mut 
         }
     }
     for (rank, elements) in elements.iter().enumerate().filter(|it| *it.1 > MAX_ELEMENTS) {
-        let message = format!("gpu {rank} makes {elements} elements; the parser holds {MAX_ELEMENTS}");
+        let message =
+            format!("gpu {rank} makes {elements} elements; the parser holds {MAX_ELEMENTS}");
         report.push(Diagnostic::error(Finding::Limit, message));
     }
 }

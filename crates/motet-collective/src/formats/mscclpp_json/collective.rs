@@ -5,13 +5,15 @@
 //! least common multiple of the group sizes. (The executor gives the remainder of a range that
 //! does not divide evenly to the first blocks; plans are judged for sizes that do.)
 
+use std::collections::BTreeMap;
+
 use motet_units::Rank;
 
 use super::model::{Op, Plan};
 use super::steps::{StepKind, Steps};
 use crate::collective::{Collective, CollectiveKind, MAX_CHUNKS};
 use crate::diagnostic::{Diagnostic, Finding, Report};
-use crate::program::Buffer;
+use crate::program::{Buffer, Slot, Transfer};
 
 /// Finest cut: group sizes in use are powers of two up to 32.
 const MAX_REFINEMENT: u64 = 1 << 12;
@@ -111,21 +113,34 @@ fn sizes(plan: &Plan, parts: u32, collective: &Collective, report: &mut Report) 
     }
 }
 
-/// The SendRecv that `steps` does: a rank sends to the one whose output it writes. Not judged if
-/// that is not one rank for each.
+/// Transfers looked at to find who sends to whom; beyond any real plan.
+const MAX_WORK: usize = 1 << 24;
+
+/// The SendRecv that `steps` does: a rank sends to the one whose output its input comes to, by
+/// itself or through scratch. Not judged if that does not show.
 pub(super) fn send_recv(collective: &Collective, steps: &Steps, report: &mut Report) -> Option<Collective> {
+    let mut writers: BTreeMap<(Rank, Buffer), Vec<Transfer>> = BTreeMap::new();
+    for step in steps.blocks.iter().flat_map(|it| &it.steps) {
+        let mut add = |it: Transfer| writers.entry((it.dst.rank, it.dst.buffer)).or_default().push(it);
+        match &step.kind {
+            StepKind::Moves(it) => it.moves.iter().for_each(|it| add(it.transfer)),
+            StepKind::Posts(it) => it.iter().for_each(|it| add(it.what.transfer)),
+            _ => {}
+        }
+    }
     let mut peers: Vec<Option<Rank>> = vec![None; collective.ranks() as usize];
+    let mut work = 0;
     let mut clear = true;
-    let kinds = steps.blocks.iter().flat_map(|it| &it.steps).map(|it| &it.kind);
-    let transfers = kinds.flat_map(|it| match it {
-        StepKind::Moves(it) => it.moves.iter().map(|it| it.transfer).collect(),
-        StepKind::Posts(it) => it.iter().map(|it| it.what.transfer).collect(),
-        _ => Vec::new(),
-    });
-    for transfer in transfers.filter(|it| it.dst.buffer == Buffer::Output && !it.is_local()) {
-        let peer = &mut peers[transfer.src.rank.index()];
-        clear &= peer.is_none_or(|it| it == transfer.dst.rank);
-        *peer = Some(transfer.dst.rank);
+    for rank in (0..collective.ranks()).map(Rank) {
+        match origin(&writers, Slot::output(rank, 0), &mut work) {
+            Ok(Some(sender)) => {
+                let peer = &mut peers[sender.index()];
+                clear &= peer.is_none();
+                *peer = Some(rank);
+            }
+            Ok(None) => {}
+            Err(()) => clear = false,
+        }
     }
     let made = Collective::send_recv(collective.chunks(), peers).ok().filter(|_| clear);
     if made.is_none() {
@@ -134,4 +149,31 @@ pub(super) fn send_recv(collective: &Collective, steps: &Steps, report: &mut Rep
         ));
     }
     made
+}
+
+/// Whose input comes to `slot`, if anything does; an error if there is more than one way.
+fn origin(
+    writers: &BTreeMap<(Rank, Buffer), Vec<Transfer>>,
+    mut slot: Slot,
+    work: &mut usize,
+) -> Result<Option<Rank>, ()> {
+    const MAX_HOPS: usize = 64;
+    for hop in 0..MAX_HOPS {
+        if slot.buffer == Buffer::Input {
+            return Ok(Some(slot.rank));
+        }
+        let list = writers.get(&(slot.rank, slot.buffer)).map_or(&[][..], Vec::as_slice);
+        *work += list.len();
+        if *work > MAX_WORK {
+            return Err(());
+        }
+        let hits = |it: &&Transfer| it.dst.offset <= slot.offset && slot.offset - it.dst.offset < it.count;
+        let mut found = list.iter().filter(hits);
+        match (found.next(), found.next()) {
+            (Some(it), None) => slot = Slot { offset: it.src.offset + slot.offset - it.dst.offset, ..it.src },
+            (None, None) if hop == 0 => return Ok(None),
+            _ => return Err(()),
+        }
+    }
+    Err(())
 }

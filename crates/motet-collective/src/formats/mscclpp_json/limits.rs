@@ -69,7 +69,8 @@ impl Check<'_> {
         self.most(op.dst_buff.len(), MAX_BUFFERS_PER_OP, "destination ranges in an operation", at);
         self.most(op.semaphore_ids.len(), MAX_SEMAPHORES_PER_OP, "semaphores in an operation", at);
         if let Some(id) = op.barrier_id.filter(|it| *it >= MAX_BARRIERS) {
-            let message = format!("barrier {id}; the executor has barriers 0 to {}", MAX_BARRIERS - 1);
+            let message =
+                format!("barrier {id}; the executor has barriers 0 to {}", MAX_BARRIERS - 1);
             push(self.report, message, Some(at.to_owned()));
         }
     }

@@ -108,14 +108,24 @@ impl std::fmt::Display for ChannelEnd {
 pub(super) enum Counter {
     /// What arrives at this end of a channel.
     Inbound(ChannelEnd),
-    Semaphore { rank: Rank, id: u32 },
+    Semaphore {
+        rank: Rank,
+        id: u32,
+    },
 }
 
 impl std::fmt::Display for Counter {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Inbound(end) => {
-                write!(f, "{} channel {} from gpu {} to gpu {}", end.kind.name(), end.ordinal, end.peer, end.rank)
+                write!(
+                    f,
+                    "{} channel {} from gpu {} to gpu {}",
+                    end.kind.name(),
+                    end.ordinal,
+                    end.peer,
+                    end.rank
+                )
             }
             Self::Semaphore { rank, id } => write!(f, "semaphore {id} of gpu {rank}"),
         }

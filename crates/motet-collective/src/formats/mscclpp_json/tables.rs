@@ -114,7 +114,12 @@ fn gpu_table(
 }
 
 /// The table of one threadblock; reports references to what is not in the GPU's lists.
-pub(super) fn block(table: &GpuTable, block: &Threadblock, at: &str, report: &mut Report) -> BlockTable {
+pub(super) fn block(
+    table: &GpuTable,
+    block: &Threadblock,
+    at: &str,
+    report: &mut Report,
+) -> BlockTable {
     let mut wrong = |message: String| {
         report.push(Diagnostic::error(Finding::OutOfRange, message).from_origin(at));
     };

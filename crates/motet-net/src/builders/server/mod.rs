@@ -121,16 +121,30 @@ mod tests {
         assert_eq!(ends, ["s1-pcie3", "leaf0"]);
     }
 
-    /// 0.3 µs from GPU to GPU by NVSwitch, 2.6 µs over the network, at either detail.
+    /// 0.3 µs from GPU to GPU by NVSwitch, 2.6 µs over the network, at every detail.
     #[test]
     fn latencies_are_those_of_taccl() {
-        let flat = build("dgx-a100", &["count=2"]);
-        let up = |name: &str| {
-            let node = flat.find(name).unwrap();
-            flat.outgoing(node).iter().map(|it| flat.link(*it).spec.latency.as_ps()).collect()
-        };
-        let latencies: Vec<u64> = up("s0-gpu0");
-        assert_eq!(latencies, [150_000, 1_300_000]);
+        let routes: [(&str, &[&str]); 3] = [
+            ("flat", &["s0-gpu0", "leaf0", "s1-gpu0"]),
+            ("nics", &["s0-gpu0", "s0-nic0", "leaf0", "s1-nic0", "s1-gpu0"]),
+            (
+                "full",
+                &["s0-gpu0", "s0-pcie0", "s0-nic0", "leaf0", "s1-nic0", "s1-pcie0", "s1-gpu0"],
+            ),
+        ];
+        for (detail, route) in routes {
+            let net = build("dgx-a100", &["count=2", &format!("detail={detail}")]);
+            let along = |route: &[&str]| -> u64 {
+                let hop = |pair: &[&str]| {
+                    let (from, to) = (net.find(pair[0]).unwrap(), net.find(pair[1]).unwrap());
+                    let links = net.outgoing(from).iter().map(|it| net.link(*it));
+                    links.filter(|it| it.to == to).map(|it| it.spec.latency.as_ps()).sum::<u64>()
+                };
+                route.windows(2).map(hop).sum()
+            };
+            assert_eq!(along(route), 2_600_000, "{detail}");
+            assert_eq!(along(&["s0-gpu0", "s0-nvswitch", "s0-gpu7"]), 300_000);
+        }
     }
 
     #[test]

@@ -18,6 +18,9 @@ use super::{NetworkFormat, ReadError, ReadNetwork};
 /// The attribute of a graph that marks a file of our own, and the version we write.
 const MARK: &str = "motet";
 const VERSION: &str = "1";
+/// Every edge without a value gets the default, so their number and length are bounded.
+const MAX_DEFAULTS: usize = 16;
+const MAX_DEFAULT: usize = 64;
 
 /// Reads a GraphML file.
 pub fn read(text: &str, defaults: &WanDefaults) -> Result<ReadNetwork, ReadError> {
@@ -63,7 +66,10 @@ impl<'a> Keys<'a> {
             let target = key.get("for").unwrap_or("all");
             keys.names.insert((target, id), name);
             let default = document.children(key).find(|(_, it)| it.name == "default");
-            if let Some((_, default)) = default {
+            if let Some((_, default)) = default
+                && keys.defaults.len() < MAX_DEFAULTS
+                && default.text.len() <= MAX_DEFAULT
+            {
                 keys.defaults.push((target, name, &default.text));
             }
         }
@@ -96,8 +102,9 @@ impl<'a> File<'a> {
         for (name, data) in self.data(element, target) {
             attributes.add(name, data.text.as_str());
         }
-        let defaults = self.keys.defaults.iter();
-        for (_, name, value) in defaults.filter(|it| it.0 == target || it.0 == "all") {
+        // Of edges only: a default capacity matters, a node's default label would not.
+        let defaults = self.keys.defaults.iter().filter(|_| target == "edge");
+        for (_, name, value) in defaults.filter(|it| matches!(it.0, "edge" | "all")) {
             attributes.add(name, *value);
         }
         attributes
@@ -149,7 +156,8 @@ impl<'a> File<'a> {
             if let Some((_, nested)) =
                 self.document.children(element).find(|(_, it)| it.name == "graph")
             {
-                return Err(self.refuse(nested, "a node holds a graph of its own")
+                return Err(self
+                    .refuse(nested, "a node holds a graph of its own")
                     .with_remedy("flatten the file: nested graphs are not read"));
             }
             let Some(id) = element.get("id") else {

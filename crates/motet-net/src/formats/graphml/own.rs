@@ -69,10 +69,7 @@ fn node(file: &File<'_>, id: &str, element: &Element) -> Result<Node, ReadError>
 }
 
 /// The link of an edge, and the id of the edge that is its reverse.
-fn link<'a>(
-    file: &File<'a>,
-    edge: &'a Element,
-) -> Result<(LinkSpec, Option<&'a str>), ReadError> {
+fn link<'a>(file: &File<'a>, edge: &'a Element) -> Result<(LinkSpec, Option<&'a str>), ReadError> {
     let (mut bandwidth, mut reverse) = (None, None);
     let mut spec = LinkSpec::new(Default::default(), Default::default(), Default::default());
     for (name, data) in file.data(edge, "edge") {

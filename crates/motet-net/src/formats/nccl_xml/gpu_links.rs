@@ -10,7 +10,7 @@ use motet_units::{Bandwidth, NodeId};
 
 use super::topology::{Topology, bus, pcie};
 use crate::formats::xml::Element;
-use crate::formats::{ReadError, speeds};
+use crate::formats::{ReadError, speeds, unique_name};
 use crate::{LinkClass, LinkSpec, Node, NodeKind};
 
 /// NCCL's stand-in for a switch that the container does not see.
@@ -42,10 +42,11 @@ impl Topology<'_> {
         let peers = self.peers();
         let document = self.document;
         let mut pairs: BTreeMap<(usize, usize, LinkClass), Lanes> = BTreeMap::new();
-        let mut switched: Vec<u32> = vec![0; self.gpus.len()];
+        let mut switched: Vec<u32> = Vec::with_capacity(self.gpus.len());
         let (mut itself, mut unknown) = (0u32, 0u32);
         for gpu in 0..self.gpus.len() {
             let element = &document.elements[self.gpus[gpu].element];
+            let mut to_switch = 0u32;
             for (_, link) in document.children(element) {
                 let class = match link.name.as_str() {
                     "nvlink" => LinkClass::NvLink,
@@ -64,14 +65,13 @@ impl Topology<'_> {
                         let side = if gpu < other { &mut listed.0 } else { &mut listed.1 };
                         *side = side.saturating_add(lanes).min(MAX_LANES);
                     }
-                    Target::Switch => {
-                        switched[gpu] = switched[gpu].saturating_add(lanes).min(MAX_LANES);
-                    }
+                    Target::Switch => to_switch = to_switch.saturating_add(lanes).min(MAX_LANES),
                     Target::Cpu => self.join_nvlink_cpu(gpu, link, lanes)?,
                     Target::Itself => itself += 1,
                     Target::Unknown => unknown += 1,
                 }
             }
+            switched.push(to_switch);
         }
         self.add_pairs(&pairs)?;
         self.add_switch(&switched)?;
@@ -165,7 +165,8 @@ impl Topology<'_> {
         if switched.iter().all(|it| *it == 0) {
             return Ok(());
         }
-        let mut node = Node::new("nvswitch", NodeKind::NvSwitch);
+        let name = unique_name(&self.builder, "nvswitch");
+        let mut node = Node::new(name, NodeKind::NvSwitch);
         // NCCL fuses hosts into one file only where NVLink joins them: then the switch is shared.
         if self.hosts.len() <= 1 {
             node = node.in_server("s0");
@@ -194,12 +195,18 @@ impl Topology<'_> {
         let speed = link.get("bw").and_then(|it| it.parse::<u64>().ok());
         let bits = speed.and_then(|it| it.checked_mul(8_000_000)?.checked_mul(u64::from(lanes)));
         let (Some(bits), Some(cpu)) = (bits.filter(|it| *it > 0), self.cpu_above(link)) else {
-            self.notes.push("left out a C2C link without bandwidth or CPU".to_owned());
+            self.note_once("left out C2C links without bandwidth or CPU");
             return Ok(());
         };
         let width = Bandwidth::from_bits_per_s(bits);
         let spec = LinkSpec::new(LinkClass::C2c, width, speeds::C2C_LATENCY).with_lanes(lanes);
         self.join(self.gpus[gpu].node, cpu, spec, link)
+    }
+
+    fn note_once(&mut self, note: &str) {
+        if !self.notes.iter().any(|it| it == note) {
+            self.notes.push(note.to_owned());
+        }
     }
 
     fn cpu_above(&self, element: &Element) -> Option<NodeId> {
@@ -237,7 +244,7 @@ impl Topology<'_> {
             let other = link.get("target").and_then(bus);
             let other = other.and_then(|it| by_bus.get(&(self.host(parent), it)).copied());
             let (Some(here), Some(other)) = (self.place[parent], other) else {
-                self.notes.push("left out a <pcilink> to a switch outside the file".to_owned());
+                self.note_once("left out <pcilink> elements to switches outside the file");
                 continue;
             };
             if here != other && joined.insert((here.min(other), here.max(other))) {

@@ -7,9 +7,9 @@
 
 mod gpu_links;
 mod graph;
-mod topology;
 #[cfg(test)]
 mod tests;
+mod topology;
 
 pub use graph::{Graph, GraphDump, Hop};
 

@@ -24,8 +24,10 @@ fn gpu(busid: &str, dev: u32, inside: &str) -> String {
 }
 
 fn system(inside: &str) -> String {
-    format!("<?xml version=\"1.0\"?>\n<system version=\"2\" extra=\"x\">\n<cpu numaid=\"0\" \
-             arch=\"x86_64\" vendor=\"GenuineIntel\" familyid=\"6\" modelid=\"143\">\n{inside}</cpu>\n</system>")
+    format!(
+        "<?xml version=\"1.0\"?>\n<system version=\"2\" extra=\"x\">\n<cpu numaid=\"0\" \
+             arch=\"x86_64\" vendor=\"GenuineIntel\" familyid=\"6\" modelid=\"143\">\n{inside}</cpu>\n</system>"
+    )
 }
 
 #[test]
@@ -44,7 +46,8 @@ fn nvswitches_are_one() {
 #[test]
 fn both_listings_or_one_make_one_duplex_link() {
     let to = |bus: &str| format!("<nvlink target=\"{bus}\" count=\"4\" tclass=\"0x030200\"/>");
-    let both = gpu("0000:1A:00.0", 0, &to("0000:1b:00.0")) + &gpu("0000:1b:00.0", 1, &to("00000000:1a:00.0"));
+    let both = gpu("0000:1A:00.0", 0, &to("0000:1b:00.0"))
+        + &gpu("0000:1b:00.0", 1, &to("00000000:1a:00.0"));
     let one = gpu("0000:1A:00.0", 0, &to("0000:1b:00.0")) + &gpu("0000:1b:00.0", 1, "");
     for text in [both, one] {
         let network = network(&system(&text));
@@ -90,7 +93,10 @@ fn devices_by_class_only_and_other_devices() {
     let read = read(&text).unwrap();
     let network = &read.network;
     let count = |kind| network.count(kind);
-    assert_eq!((count(NodeKind::Gpu), count(NodeKind::Nic), count(NodeKind::PcieSwitch)), (1, 1, 1));
+    assert_eq!(
+        (count(NodeKind::Gpu), count(NodeKind::Nic), count(NodeKind::PcieSwitch)),
+        (1, 1, 1)
+    );
     let spec = link(network, "gpu0", "pcie-ffff:ff:01.0", LinkClass::Pcie).unwrap();
     assert_eq!(spec.bandwidth, Bandwidth::gb_per_s(12));
     assert!(read.notes[0].contains("left out 1 devices"), "{:?}", read.notes);
@@ -171,8 +177,9 @@ fn pci_links_join_switches() {
              <pcilink target=\"{other}\"/></pci>"
         )
     };
-    let network =
-        network(&system(&(switch("0000:01:00.0", "0000:02:00.0") + &switch("0000:02:00.0", "0000:01:00.0"))));
+    let network = network(&system(
+        &(switch("0000:01:00.0", "0000:02:00.0") + &switch("0000:02:00.0", "0000:01:00.0")),
+    ));
     let spec = link(&network, "pcie-0000:01:00.0", "pcie-0000:02:00.0", LinkClass::Pcie).unwrap();
     assert_eq!(spec.bandwidth, Bandwidth::gb_per_s(24));
     assert_eq!(network.outgoing(NodeId(1)).len(), 2);
@@ -209,4 +216,7 @@ fn says_what_is_wrong_and_where() {
     let many = "<cpu/>".repeat(65);
     let error = read(&format!("<system>{many}</system>")).unwrap_err();
     assert!(error.problem.contains("more than 64 CPUs"), "{error}");
+    let many = "<gpu/>".repeat(33);
+    let error = read(&format!("<system><pci>{many}</pci></system>")).unwrap_err();
+    assert!(error.problem.contains("more than 32 GPUs"), "{error}");
 }

@@ -16,6 +16,10 @@ use crate::{LinkClass, LinkSpec, Network, NetworkBuilder, Node, NodeKind};
 /// CPUs of a host are joined pairwise, so their number is bounded.
 const MAX_CPUS_PER_HOST: usize = 64;
 const MAX_CPUS: usize = 4096;
+/// GPUs or interfaces of one PCI device. Each gets the device's attributes as properties, so
+/// their number and length are bounded too; NCCL itself reads at most 255 characters.
+const MAX_PARTS: usize = 32;
+const MAX_VALUE: usize = 255;
 
 pub(super) fn convert(
     text: &str,
@@ -33,6 +37,7 @@ pub(super) fn convert(
         cards: cards(document, &devices),
         interfaces: BTreeMap::new(),
         ignored: 0,
+        classless: 0,
         notes: Vec::new(),
         ranked: ranked(document, &devices),
         devices,
@@ -43,12 +48,18 @@ pub(super) fn convert(
     topology.join_pci_switches()?;
     if !topology.ranked && topology.gpus.iter().any(|it| it.has_rank) {
         let last = topology.gpus.len().saturating_sub(1);
-        let note = format!("the file's ranks are not 0 to {last}, each once: ranks follow file order");
+        let note =
+            format!("the file's ranks are not 0 to {last}, each once: ranks follow file order");
         topology.notes.push(note);
     }
-    let ignored = topology.ignored;
+    let Topology { ignored, classless, .. } = topology;
     if ignored > 0 {
         topology.notes.push(format!("left out {ignored} devices that are neither GPU nor NIC"));
+    }
+    if classless > 0 {
+        topology.notes.push(format!(
+            "left out {classless} devices without a class: NCCL asks the machine what they are"
+        ));
     }
     Ok((topology.builder.build()?, topology.notes))
 }
@@ -186,6 +197,7 @@ pub(super) struct Topology<'a> {
     /// Interfaces directly below CPUs, by host and name: several CPUs may list the same one.
     interfaces: BTreeMap<(usize, String), NodeId>,
     ignored: usize,
+    classless: usize,
     pub(super) notes: Vec<String>,
     /// Whether ranks are those of the file.
     ranked: bool,
@@ -203,6 +215,7 @@ impl Topology<'_> {
                 (_, Some(Device::BareGpu)) => self.add_gpu(index, element, Some(element))?,
                 (_, Some(Device::Nic)) => self.add_pci_nic(index, element)?,
                 (_, Some(Device::Switch)) => self.add_pci_switch(index, element)?,
+                (_, Some(Device::Other)) if element.get("class").is_none() => self.classless += 1,
                 (_, Some(Device::Other)) => self.ignored += 1,
                 ("gpu", _) if self.parent_name(element) != "pci" => {
                     self.add_gpu(index, element, None)?;
@@ -250,7 +263,7 @@ impl Topology<'_> {
         let name = if several { format!("{server}-{name}") } else { name.to_owned() };
         let mut node = Node::new(unique_name(&self.builder, &name), kind).in_server(server);
         for element in from {
-            for (key, value) in element.attributes.iter().filter(|(_, it)| !it.is_empty()) {
+            for (key, value) in element.attributes.iter().filter(|(_, it)| kept(it)) {
                 node.properties.insert(key.clone(), value.clone());
             }
         }
@@ -307,9 +320,19 @@ impl Topology<'_> {
         Ok(())
     }
 
+    fn check_parts(&self, pci: &Element, count: usize) -> Result<(), ReadError> {
+        if count <= MAX_PARTS {
+            return Ok(());
+        }
+        let problem = format!("the device has more than {MAX_PARTS} GPUs or interfaces");
+        Err(ReadError::new(problem).at(self.text, pci.offset))
+    }
+
     fn add_pci_gpus(&mut self, pci: &Element) -> Result<(), ReadError> {
         let document = self.document;
-        for (child, element) in document.children(pci).filter(|(_, it)| it.name == "gpu") {
+        let gpus = || document.children(pci).filter(|(_, it)| it.name == "gpu");
+        self.check_parts(pci, gpus().count())?;
+        for (child, element) in gpus() {
             self.add_gpu(child, element, Some(pci))?;
         }
         Ok(())
@@ -368,6 +391,7 @@ impl Topology<'_> {
         };
         let document = self.document;
         let nets = interfaces(document, pci);
+        self.check_parts(pci, nets.len())?;
         if nets.is_empty() {
             let name = format!("nic-{}", pci.get("busid").unwrap_or_default());
             return self.add_nic(self.node(&name, NodeKind::Nic, index, &[pci]), pci, attach, pci);
@@ -447,6 +471,10 @@ impl Topology<'_> {
         }
         Ok(())
     }
+}
+
+fn kept(value: &str) -> bool {
+    (1..=MAX_VALUE).contains(&value.len())
 }
 
 /// How a device hangs in the PCIe tree.

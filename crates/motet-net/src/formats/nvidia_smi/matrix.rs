@@ -50,8 +50,9 @@ fn clean(line: &str) -> String {
     while let Some(at) = rest.find(['\u{1b}', '^']) {
         let after = &rest[at..];
         let sequence = after.strip_prefix("\u{1b}[").or_else(|| after.strip_prefix("^[["));
-        // A sequence ends with its letter: "[4m" underlines, "[0m" resets.
-        let end = sequence.and_then(|it| Some(&it[it.find(|it: char| it.is_ascii_alphabetic())? + 1..]));
+        // A sequence ends with its letter, soon: "[4m" underlines, "[0m" resets.
+        let letter = |it: &str| it.bytes().take(16).position(|it| it.is_ascii_alphabetic());
+        let end = sequence.and_then(|it| it.get(letter(it)? + 1..));
         out.push_str(&rest[..at]);
         let skip = after.chars().next().map_or(0, char::len_utf8);
         rest = end.unwrap_or(&after[skip..]);
@@ -111,12 +112,8 @@ impl Matrix {
                 return Err(at_line(top, format!("the header names `{column}` twice")));
             }
         }
-        let device = |it: &&str| Device {
-            name: (*it).to_owned(),
-            gpu: is_gpu(it),
-            cpus: None,
-            numa: None,
-        };
+        let device =
+            |it: &&str| Device { name: (*it).to_owned(), gpu: is_gpu(it), cpus: None, numa: None };
         let devices = columns.iter().map(device).collect();
         let mut matrix = Self { devices, cells: BTreeMap::new() };
         let mut rows = 0;
@@ -149,9 +146,8 @@ impl Matrix {
                 }
                 continue;
             }
-            let cell = cell(word).ok_or_else(|| {
-                format!("`{word}` is not NV#, PIX, PXB, PHB, NODE or SYS")
-            })?;
+            let cell = cell(word)
+                .ok_or_else(|| format!("`{word}` is not NV#, PIX, PXB, PHB, NODE or SYS"))?;
             let key = (row.min(column), row.max(column));
             let other = *self.cells.entry(key).or_insert(cell);
             if other != cell {
@@ -200,13 +196,21 @@ impl Matrix {
         lanes
     }
 
-    /// Neighbouring devices with the same NUMA node: NVLink hides how GPUs hang on PCIe.
+    /// Pairs of devices on the same NUMA node by their affinity, since NVLink hides how GPUs hang
+    /// on PCIe. GPUs of which nothing is known but NVLinks count as one node.
     pub(super) fn same_numa(&self) -> Vec<(usize, usize)> {
+        let mut placed = vec![false; self.devices.len()];
+        for ((a, b), cell) in &self.cells {
+            if !matches!(cell, Cell::NvLink(_)) {
+                (placed[*a], placed[*b]) = (true, true);
+            }
+        }
         let mut first: BTreeMap<&str, usize> = BTreeMap::new();
         let mut pairs = Vec::new();
         for (index, device) in self.devices.iter().enumerate() {
-            if let Some(numa) = &device.numa {
-                pairs.push((*first.entry(numa).or_insert(index), index));
+            let known = device.numa.as_deref().or(device.cpus.as_deref());
+            if let Some(node) = known.or((!placed[index]).then_some("")) {
+                pairs.push((*first.entry(node).or_insert(index), index));
             }
         }
         pairs

@@ -5,7 +5,9 @@ use motet_units::Rank;
 
 /// A server of eight GPUs on NVSwitches with a NIC beside each pair of GPUs.
 fn switched(lanes: u32) -> String {
-    let mut text = String::from("\t\u{1b}[4mGPU0\tGPU1\tGPU2\tGPU3\tGPU4\tGPU5\tGPU6\tGPU7\tNIC0\tNIC1\tNIC2\tNIC3\tCPU Affinity\tNUMA Affinity\tGPU NUMA ID\u{1b}[0m\n");
+    let mut text = String::from(
+        "\t\u{1b}[4mGPU0\tGPU1\tGPU2\tGPU3\tGPU4\tGPU5\tGPU6\tGPU7\tNIC0\tNIC1\tNIC2\tNIC3\tCPU Affinity\tNUMA Affinity\tGPU NUMA ID\u{1b}[0m\n",
+    );
     for row in 0..12 {
         let name = if row < 8 { format!("GPU{row}") } else { format!("NIC{}", row - 8) };
         text.push_str(&name);
@@ -24,7 +26,13 @@ fn switched(lanes: u32) -> String {
             };
             text.push_str(&format!("\t{cell}"));
         }
-        text.push_str(if row < 4 { "\t0-47\t0\t\tN/A\n" } else if row < 8 { "\t48-95\t1\t\tN/A\n" } else { "\n" });
+        text.push_str(if row < 4 {
+            "\t0-47\t0\t\tN/A\n"
+        } else if row < 8 {
+            "\t48-95\t1\t\tN/A\n"
+        } else {
+            "\n"
+        });
     }
     text + "\nLegend:\n\n  X    = Self\n  NV#  = Connection\n\nNIC Legend:\n\n  NIC0: mlx5_0\n  NIC1: mlx5_3\n  NIC2: mlx5_6\n  NIC3: mlx5_9\n"
 }
@@ -74,13 +82,21 @@ fn one_gpu_and_missing_nic_rows() {
     assert_eq!(network.count(NodeKind::PcieSwitch), 1);
 }
 
+/// Without a NUMA column the list of CPUs tells, and without that GPUs are taken together.
+#[test]
+fn nvlink_hides_the_sockets() {
+    let text = "\tGPU0\tGPU1\tGPU2\tCPU Affinity\tNUMA Affinity\n\
+        GPU0\t X \tNV6\tNV6\t0-23\tN/A\nGPU1\tNV6\t X \tNV6\t0-23\tN/A\n\
+        GPU2\tNV6\tNV6\t X \t24-47\tN/A\n";
+    assert_eq!(read(text, None, None).unwrap().network.count(NodeKind::Cpu), 2);
+    let bare = text.replace("0-23", "N/A").replace("24-47", "N/A");
+    assert_eq!(read(&bare, None, None).unwrap().network.count(NodeKind::Cpu), 1);
+}
+
 #[test]
 fn comment_signs_and_printed_escapes_are_dropped() {
-    let text: String = switched(12)
-        .replace('\u{1b}', "^[")
-        .lines()
-        .map(|it| format!("# {it}\n"))
-        .collect();
+    let text: String =
+        switched(12).replace('\u{1b}', "^[").lines().map(|it| format!("# {it}\n")).collect();
     let network = read(&text, None, None).unwrap().network;
     assert_eq!(network.count(NodeKind::Gpu), 8);
 }

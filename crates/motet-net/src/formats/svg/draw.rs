@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use super::Scene;
-use super::layered::box_width;
+use super::layered::{ARCS, box_width};
 use super::picture::{Picture, Stroke};
 use crate::LinkClass;
 use crate::formats::palette;
@@ -41,7 +41,7 @@ pub(super) fn svg(picture: &Picture, scene: &Scene) -> String {
     }
     // The wide below the narrow, so that none hides another.
     let mut lines: Vec<&Stroke> = picture.lines.iter().collect();
-    lines.sort_by(|a, b| b.bandwidth.cmp(&a.bandwidth));
+    lines.sort_by_key(|it| std::cmp::Reverse(it.bandwidth));
     for line in lines {
         stroke(&mut out, picture, scene, line);
     }
@@ -55,7 +55,8 @@ pub(super) fn svg(picture: &Picture, scene: &Scene) -> String {
 // Writing to a String cannot fail.
 fn text(out: &mut String, (x, y): (f64, f64), style: &str, content: &str) {
     let content = escape(content);
-    let _ = writeln!(out, "<text x=\"{x:.1}\" y=\"{y:.1}\" fill=\"{INK}\" {style}>{content}</text>");
+    let _ =
+        writeln!(out, "<text x=\"{x:.1}\" y=\"{y:.1}\" fill=\"{INK}\" {style}>{content}</text>");
 }
 
 fn stroke(out: &mut String, picture: &Picture, scene: &Scene, line: &Stroke) {
@@ -65,7 +66,9 @@ fn stroke(out: &mut String, picture: &Picture, scene: &Scene, line: &Stroke) {
     let flat = !scene.dots && (from.1 - to.1).abs() < 1.0;
     let path = if flat {
         let reach = (from.0 - to.0).abs();
-        let bend = (18.0 + reach * 0.16).min(100.0) + BOX / 2.0;
+        // A quadratic curve goes half as deep as its control point.
+        let depth = (ARCS - 24.0) * (0.25 + 0.75 * reach / scene.reach.max(1.0));
+        let bend = BOX / 2.0 + 2.0 * depth;
         let (x, y) = ((from.0 + to.0) / 2.0, from.1 + bend);
         format!("M{:.1} {:.1}Q{x:.1} {y:.1} {:.1} {:.1}", from.0, from.1, to.0, to.1)
     } else {
@@ -140,11 +143,8 @@ fn label_sides(picture: &Picture, scene: &Scene) -> Vec<Side> {
         (0.0, -DOT - 5.0, "middle"),
         (0.0, DOT + 14.0, "middle"),
     ];
-    let mut taken: Vec<[f64; 4]> = scene
-        .at
-        .iter()
-        .map(|(x, y)| [x - DOT, y - DOT, x + DOT, y + DOT])
-        .collect();
+    let mut taken: Vec<[f64; 4]> =
+        scene.at.iter().map(|(x, y)| [x - DOT, y - DOT, x + DOT, y + DOT]).collect();
     let mut sides = Vec::with_capacity(picture.items.len());
     for (item, (x, y)) in picture.items.iter().zip(&scene.at) {
         let width = item.label.chars().count() as f64 * 6.0;

@@ -35,6 +35,7 @@ pub(super) fn layout(picture: &Picture) -> Scene {
         width: high.0 - low.0 + 2.0 * MARGIN + 50.0,
         height: high.1 - low.1 + 2.0 * MARGIN,
         dots: true,
+        reach: 0.0,
     }
 }
 

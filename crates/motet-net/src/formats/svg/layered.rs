@@ -14,7 +14,7 @@ const ROW: f64 = 84.0;
 const GAP: f64 = 14.0;
 const FRAME: f64 = 16.0;
 /// Room below the GPUs for the arcs of links between them.
-const ARCS: f64 = 64.0;
+pub(super) const ARCS: f64 = 72.0;
 
 /// The width of an item's box.
 pub(super) fn box_width(label: &str) -> f64 {
@@ -128,14 +128,16 @@ pub(super) fn layout(picture: &Picture) -> Scene {
             left += width + GAP;
         }
     }
-    let fabric: Vec<usize> =
-        (0..rows.len()).filter(|it| shared(&picture.items[*it])).collect();
+    let fabric: Vec<usize> = (0..rows.len()).filter(|it| shared(&picture.items[*it])).collect();
     let width = place(picture, &fabric, &rows, &neighbours, FRAME, &mut scene);
     scene.width = left.max(width + 2.0 * FRAME);
     scene.height = height;
     for (at, row) in scene.at.iter_mut().zip(&rows) {
         at.1 = y(*row);
     }
+    let flat = picture.lines.iter().filter(|it| rows[it.from] == rows[it.to]);
+    let reach = flat.map(|it| (scene.at[it.from].0 - scene.at[it.to].0).abs());
+    scene.reach = reach.fold(0.0, f64::max);
     scene
 }
 

@@ -5,6 +5,7 @@ use super::picture::Picture;
 
 const WIDTH: f64 = 960.0;
 const MARGIN: f64 = 70.0;
+const TOP: f64 = 30.0;
 
 pub(super) fn layout(picture: &Picture) -> Scene {
     let places: Vec<(f64, f64)> = picture.items.iter().filter_map(|it| it.place).collect();
@@ -22,7 +23,7 @@ pub(super) fn layout(picture: &Picture) -> Scene {
     let (width, height) = (across * scale, (down * scale).max(160.0));
     let on_map = |(latitude, longitude): (f64, f64)| {
         let x = MARGIN + (longitude - west) * squeeze * scale;
-        let y = MARGIN + (north - latitude) * scale;
+        let y = TOP + (north - latitude) * scale;
         (x, y)
     };
     let mut at: Vec<Option<(f64, f64)>> =
@@ -32,15 +33,19 @@ pub(super) fn layout(picture: &Picture) -> Scene {
         at: at.into_iter().map(|it| it.unwrap_or((MARGIN, MARGIN))).collect(),
         frames: Vec::new(),
         width: width + 2.0 * MARGIN + 60.0,
-        height: height + 2.0 * MARGIN + 30.0,
+        height: height + 2.0 * TOP + 30.0,
         dots: true,
+        reach: 0.0,
     }
 }
 
 /// What has no coordinates stands amid its neighbours, or below the map in a row.
 fn place_the_rest(picture: &Picture, at: &mut [Option<(f64, f64)>], height: f64) {
+    // Around a neighbour, one after the other, lest they cover it or each other.
+    const AROUND: [(f64, f64); 6] =
+        [(24.0, 24.0), (-24.0, 24.0), (0.0, 36.0), (24.0, -24.0), (-24.0, -24.0), (0.0, -36.0)];
     let known = at.to_vec();
-    let mut lost = 0.0;
+    let (mut lost, mut found) = (0.0, 0);
     for item in (0..at.len()).filter(|it| known[*it].is_none()) {
         let ends = picture.lines.iter().filter_map(|it| match item {
             _ if it.from == item => known[it.to],
@@ -52,11 +57,12 @@ fn place_the_rest(picture: &Picture, at: &mut [Option<(f64, f64)>], height: f64)
             (x, y, count) = (x + end.0, y + end.1, count + 1.0);
         }
         at[item] = Some(if count > 0.0 {
-            // Aside, lest it cover a neighbour it has alone.
-            (x / count + 24.0, y / count + 24.0)
+            let (dx, dy) = AROUND[found % AROUND.len()];
+            found += 1;
+            (x / count + dx, y / count + dy)
         } else {
             lost += 1.0;
-            (MARGIN + (lost - 1.0) * 90.0, MARGIN + height + 24.0)
+            (MARGIN + (lost - 1.0) * 90.0, TOP + height + 36.0)
         });
     }
 }

@@ -44,6 +44,8 @@ struct Scene {
     frames: Vec<Frame>,
     width: f64,
     height: f64,
+    /// The longest line within a row: arcs go as deep as they are long.
+    reach: f64,
     /// Whether items are drawn as dots with the label beside, rather than boxes around it.
     dots: bool,
 }

@@ -45,22 +45,21 @@ impl Picture {
         });
         let (of_node, members) = gather(network, level.unwrap_or(4));
         let items = members.iter().map(|it| item(network, it)).collect();
-        let mut lines: BTreeMap<(usize, usize, LinkClass), (Bandwidth, bool)> = BTreeMap::new();
+        // Per pair and class: the bandwidth, and whether data goes up and down the pair.
+        let mut lines: BTreeMap<(usize, usize, LinkClass), (Bandwidth, [bool; 2])> =
+            BTreeMap::new();
         for line in palette::lines(network) {
             let (from, to) = (of_node[line.from.index()], of_node[line.to.index()]);
             if from != to {
-                let sum = lines
-                    .entry((from.min(to), from.max(to), line.class))
-                    .or_insert((Bandwidth::ZERO, false));
-                *sum = (sum.0.saturating_add(line.bandwidth), sum.1 || line.both_ways);
+                let sum = lines.entry((from.min(to), from.max(to), line.class)).or_default();
+                sum.0 = sum.0.saturating_add(line.bandwidth);
+                sum.1[0] |= line.both_ways || from < to;
+                sum.1[1] |= line.both_ways || from > to;
             }
         }
-        let stroke = |((from, to, class), (bandwidth, both_ways))| Stroke {
-            from,
-            to,
-            class,
-            bandwidth,
-            both_ways,
+        let stroke = |((low, high, class), (bandwidth, [up, down])): (_, (_, [bool; 2]))| {
+            let (from, to) = if up { (low, high) } else { (high, low) };
+            Stroke { from, to, class, bandwidth, both_ways: up && down }
         };
         Self {
             title: network.name().to_owned(),
@@ -131,13 +130,18 @@ fn item(network: &Network, members: &[usize]) -> Item {
         None
     };
     let gpus = all().filter(|it| it.kind == NodeKind::Gpu).count();
-    let (count, what) =
-        if gpus > 0 { (gpus, NodeKind::Gpu) } else { (members.len(), node.kind) };
+    let (count, what) = if gpus > 0 { (gpus, NodeKind::Gpu) } else { (members.len(), node.kind) };
     let label = match name {
         Some(name) => format!("{name}: {count} {what}"),
         None => format!("{count} {what}"),
     };
-    Item { label, kind: what, home: [home[0].clone(), home[1].clone(), None], gathered: true, place: None }
+    Item {
+        label,
+        kind: what,
+        home: [home[0].clone(), home[1].clone(), None],
+        gathered: true,
+        place: None,
+    }
 }
 
 fn place(node: &Node) -> Option<(f64, f64)> {

@@ -51,7 +51,8 @@ fn overlaps(svg: &str) -> usize {
     let cover = |a: &[f64; 3], b: &[f64; 3]| {
         (a[1] - b[1]).abs() < 20.0 && a[0] < b[0] + b[2] - 0.2 && b[0] < a[0] + a[2] - 0.2
     };
-    let pairs = boxes.iter().enumerate().flat_map(|(i, a)| boxes[i + 1..].iter().map(move |b| (a, b)));
+    let pairs =
+        boxes.iter().enumerate().flat_map(|(i, a)| boxes[i + 1..].iter().map(move |b| (a, b)));
     pairs.filter(|(a, b)| cover(a, b)).count()
 }
 

@@ -2,14 +2,14 @@
 
 use std::fmt::Write as _;
 
-use motet_net::formats::ReadNetwork;
+use motet_net::formats::nccl_xml::{GraphDump, Hop};
 use motet_net::summary::ClassSummary;
 use motet_net::{LinkClass, NodeKind, Summary};
 use serde::Serialize;
 
 use crate::args::ShowArgs;
 use crate::failure::{Failure, Status};
-use crate::files;
+use crate::files::{self, Cluster};
 use crate::printer::Printer;
 
 /// The summary with what only the reader knows, and the counts people ask for first.
@@ -37,7 +37,7 @@ pub(crate) fn run(args: &ShowArgs, printer: &mut Printer) -> Result<Status, Fail
         };
         printer.json(&Shown {
             file: &args.cluster,
-            format: read.format.name(),
+            format: read.format,
             gpus: summary.count(NodeKind::Gpu),
             nics: summary.count(NodeKind::Nic),
             nvlinks: gpu_links().map(|it| it.lanes).sum(),
@@ -51,12 +51,12 @@ pub(crate) fn run(args: &ShowArgs, printer: &mut Printer) -> Result<Status, Fail
     Ok(Status::Done)
 }
 
-fn text(read: &ReadNetwork, summary: &Summary, verbose: bool) -> String {
+fn text(read: &Cluster, summary: &Summary, verbose: bool) -> String {
     let mut out = String::new();
     let kinds: Vec<String> =
         summary.kinds.iter().map(|it| format!("{} {}", it.count, plural(it.kind, it.count))).collect();
     let name = if summary.name.is_empty() { "network" } else { &summary.name };
-    let _ = writeln!(out, "{} ({})", Printer::strong(name), read.format.description());
+    let _ = writeln!(out, "{} ({})", Printer::strong(name), read.description);
     let _ = writeln!(out, "  nodes      {}: {}", summary.nodes, kinds.join(", "));
     let _ = writeln!(out, "  links      {} directed", summary.links);
     for class in &summary.classes {
@@ -78,8 +78,8 @@ fn text(read: &ReadNetwork, summary: &Summary, verbose: bool) -> String {
         let _ = writeln!(out, "  parts      {} that no link joins", summary.components);
     }
     let _ = writeln!(out, "  signature  {}", summary.signature);
-    if let Some(graphs) = &read.graphs {
-        let _ = write!(out, "{graphs}");
+    if let Some(dump) = &read.graphs {
+        graphs_text(&mut out, dump);
     }
     if verbose {
         links_text(&mut out, read);
@@ -124,8 +124,35 @@ fn ranks_text(summary: &Summary) -> String {
     text
 }
 
+/// What NCCL's search chose, one line a channel.
+fn graphs_text(out: &mut String, dump: &GraphDump) {
+    for graph in &dump.graphs {
+        let _ = writeln!(
+            out,
+            "  {:9}  {} {}, {} inside ({}), {} between ({})",
+            graph.name(),
+            graph.channels.len(),
+            plural("channel", graph.channels.len()),
+            graph.speed_intra,
+            graph.type_intra,
+            graph.speed_inter,
+            graph.type_inter,
+        );
+        for channel in &graph.channels {
+            let hops: Vec<String> = channel
+                .iter()
+                .map(|it| match it {
+                    Hop::Gpu(dev) => format!("gpu {dev}"),
+                    Hop::Net(dev) => format!("net {dev}"),
+                })
+                .collect();
+            let _ = writeln!(out, "             {}", hops.join(" - "));
+        }
+    }
+}
+
 /// Every link, for `-v`.
-fn links_text(out: &mut String, read: &ReadNetwork) {
+fn links_text(out: &mut String, read: &Cluster) {
     let network = &read.network;
     for id in network.link_ids() {
         let link = network.link(id);

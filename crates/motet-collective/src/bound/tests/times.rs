@@ -1,0 +1,72 @@
+//! From a bound to a time: latency, and what latency adds to a cut.
+
+use motet_net::{LinkClass, LinkSpec, NetworkBuilder};
+use motet_units::{Bandwidth, Bytes, Duration, Rank};
+use proptest::prelude::*;
+
+use super::{gpus, of, ring, star, two_dcs};
+use crate::bound::tests::brute_force::small_network;
+use crate::collective::CollectiveKind;
+
+#[test]
+fn latency_is_that_of_the_farthest_pair() {
+    let found = of(&ring(8, 50), CollectiveKind::AllGather);
+    assert_eq!(found.latency, Duration::from_us(2));
+    assert_eq!(found.latency_pair, Some((Rank(0), Rank(4))));
+    assert_eq!(found.time(Bytes::ZERO), Duration::from_us(2));
+    let found = of(&ring(8, 50), CollectiveKind::SendRecv);
+    assert_eq!(found.latency, Duration::from_ns(500));
+    let found = of(&two_dcs(2, 20), CollectiveKind::Reduce);
+    assert_eq!(found.latency, Duration::from_ms(10) + Duration::from_us(1));
+    assert_eq!(found.latency_pair, Some((Rank(2), Rank(0))));
+}
+
+/// 3 of 4 parts over 100 GB/s, after a microsecond of which nothing arrives.
+#[test]
+fn latency_comes_on_top_of_a_cut() {
+    let found = of(&star(4, 100, |_| {}), CollectiveKind::AllGather);
+    let size = Bytes::new(4_000_000);
+    assert_eq!(found.time(size), Duration::from_us(30 + 1));
+    // Far away, both ways: WAN and the two hops to it.
+    let found = of(&two_dcs(2, 20), CollectiveKind::AllReduce);
+    assert_eq!(found.time(Bytes::new(20_000_000)), Duration::from_us(1000 + 10_000 + 1));
+}
+
+/// A near, narrow link and a far, wide one: the far one helps only once it can deliver.
+#[test]
+fn far_links_help_late() {
+    let mut builder = NetworkBuilder::new("two ways");
+    let ids = gpus(&mut builder, 2);
+    let link = |gb_per_s, us| {
+        LinkSpec::new(LinkClass::Other, Bandwidth::gb_per_s(gb_per_s), Duration::from_us(us))
+    };
+    let relay = builder.add_node(motet_net::Node::new("far", motet_net::NodeKind::Leaf)).unwrap();
+    builder.add_link(ids[0], ids[1], link(10, 1)).unwrap();
+    builder.add_link(ids[0], relay, link(90, 50)).unwrap();
+    builder.add_link(relay, ids[1], link(90, 50)).unwrap();
+    let network = builder.build().unwrap();
+    let root = crate::Collective::rooted(CollectiveKind::Broadcast, 2, 1, Rank(0)).unwrap();
+    let found = crate::bound::bound(&network, &root).unwrap();
+    // 100 kB at 10 GB/s: 10 µs + 1 µs. 10 MB: 10 (T − 1) + 90 (T − 100) = 10 000.
+    assert_eq!(found.time(Bytes::new(100_000)), Duration::from_us(11));
+    assert_eq!(found.time(Bytes::new(10_000_000)), Duration::from_ps(190_100_000));
+}
+
+proptest! {
+    #[test]
+    fn time_grows_with_size_and_never_falls_below_its_parts(
+        network in small_network(), sizes in prop::array::uniform2(0u64..1 << 40),
+    ) {
+        for kind in CollectiveKind::ALL {
+            let Ok(found) = crate::bound::bound(&network, &super::collective(kind, &network)) else {
+                continue;
+            };
+            let [small, large] = [sizes[0].min(sizes[1]), sizes[0].max(sizes[1])].map(Bytes::new);
+            prop_assert!(found.time(small) <= found.time(large));
+            prop_assert!(found.time(small) >= found.latency);
+            let plain = found.time_per_byte.times(u128::from(large.get()) * 1_000_000_000_000);
+            prop_assert!(u128::from(found.time(large).as_ps()) >= plain.unwrap().floor());
+            prop_assert!(found.program_time(large) >= found.time(large));
+        }
+    }
+}

@@ -1,0 +1,189 @@
+//! One order in which all events of a program can happen, as parallel as its waits allow.
+//!
+//! Time goes in rounds: in each, every connection sends at most one transfer, then everything
+//! that can arrive does. A transfer is sent preferably when its arrival waits for nothing more,
+//! and only if the connection's buffer has room for all its chunks (a runtime may cut a step
+//! into its chunks, each with a place of its own) or its arrival is at hand. Where that leads
+//! nowhere, as in an exchange in place, one transfer is sent ahead.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use motet_units::Rank;
+
+use super::at_step_ends;
+use crate::diagnostic::{Diagnostic, Finding, Report};
+use crate::program::graph::EventGraph;
+use crate::program::{Event, Program, TransferId};
+
+/// The same program ordered by waits alone: each event waits for the one before it in its lane.
+pub(super) fn without_lanes(program: &Program) -> Program {
+    let mut builder = program.to_builder();
+    for lane in program.lanes() {
+        for pair in lane.events.windows(2) {
+            builder.wait(pair[1], pair[0]);
+        }
+    }
+    builder.set_lanes(Vec::new());
+    at_step_ends(&builder.build()).without_implied_waits()
+}
+
+/// Between two ranks.
+type Pair = (Rank, Rank);
+
+#[derive(Debug, Default)]
+struct Queue {
+    /// Whose arrival waits for nothing but being sent.
+    clear: BTreeSet<TransferId>,
+    /// Others that can be sent.
+    blocked: BTreeSet<TransferId>,
+    in_flight: VecDeque<TransferId>,
+    chunks_in_flight: u32,
+}
+
+struct Schedule<'a> {
+    program: &'a Program,
+    /// How many events each event still waits for.
+    waiting: Vec<u32>,
+    successors: (Vec<u32>, Vec<u32>),
+    queues: BTreeMap<Pair, Queue>,
+    local: BTreeSet<TransferId>,
+    depth: u32,
+    order: Vec<Event>,
+}
+
+/// All events of a program without lanes, in an order in which they can happen.
+pub(super) fn order(program: &Program) -> Result<Vec<Event>, Report> {
+    let graph = EventGraph::new(program);
+    let mut schedule = Schedule {
+        program,
+        waiting: (0..graph.events()).map(|it| graph.preds(it).len() as u32).collect(),
+        successors: graph.successors(),
+        queues: BTreeMap::new(),
+        local: BTreeSet::new(),
+        depth: program.hints().protocol.fifo_depth() as u32,
+        order: Vec::with_capacity(graph.events()),
+    };
+    for id in (0..program.transfers().len()).map(TransferId::from_index) {
+        schedule.enqueue(id);
+    }
+    while schedule.order.len() < graph.events() {
+        let before = schedule.order.len();
+        schedule.round();
+        if schedule.order.len() == before && !schedule.send_ahead() {
+            let mut report = Report::default();
+            report.push(Diagnostic::error(
+                Finding::Deadlock,
+                "no order of its transfers passes through connections that deliver in the order \
+                 sent; send those that arrive late by another rank, or wait less",
+            ));
+            return Err(report);
+        }
+    }
+    Ok(schedule.order)
+}
+
+impl Schedule<'_> {
+    /// Puts a transfer that can be sent into its queue.
+    fn enqueue(&mut self, id: TransferId) {
+        if self.waiting[id.sent().index()] > 0 {
+            return;
+        }
+        let transfer = self.program.transfer(id);
+        if transfer.is_local() {
+            self.local.insert(id);
+            return;
+        }
+        let queue = self.queues.entry((transfer.src.rank, transfer.dst.rank)).or_default();
+        if self.waiting[id.arrived().index()] == 1 {
+            queue.blocked.remove(&id);
+            queue.clear.insert(id);
+        } else {
+            queue.blocked.insert(id);
+        }
+    }
+
+    /// One event happens.
+    fn happen(&mut self, event: Event) {
+        self.order.push(event);
+        let (start, end) = (self.successors.0[event.index()], self.successors.0[event.index() + 1]);
+        for at in start..end {
+            let next = Event::from_index(self.successors.1[at as usize] as usize);
+            self.waiting[next.index()] -= 1;
+            let left = self.waiting[next.index()];
+            let id = next.transfer();
+            // An arrival that now waits for its sending alone, or a sending that can happen.
+            let sent_already = event == id.sent();
+            if !sent_already && left == u32::from(!next.is_sent()) {
+                self.enqueue(id);
+            }
+        }
+    }
+
+    fn send(&mut self, pair: Pair, id: TransferId) {
+        if let Some(queue) = self.queues.get_mut(&pair) {
+            queue.clear.remove(&id);
+            queue.blocked.remove(&id);
+            queue.in_flight.push_back(id);
+            queue.chunks_in_flight += self.program.transfer(id).count;
+        }
+        self.happen(id.sent());
+    }
+
+    fn round(&mut self) {
+        for id in std::mem::take(&mut self.local) {
+            self.happen(id.sent());
+            self.happen(id.arrived());
+        }
+        let mut sendings = Vec::new();
+        for (pair, queue) in &self.queues {
+            let room = |id: &&TransferId| {
+                let count = self.program.transfer(**id).count;
+                queue.in_flight.is_empty()
+                    || queue.chunks_in_flight.saturating_add(count) <= self.depth
+            };
+            sendings.extend(queue.clear.first().filter(room).map(|id| (*pair, *id)));
+        }
+        let mut active: BTreeSet<Pair> = sendings.iter().map(|it| it.0).collect();
+        active.extend(self.queues.iter().filter(|it| !it.1.in_flight.is_empty()).map(|it| *it.0));
+        for (pair, id) in sendings {
+            self.send(pair, id);
+        }
+        // An arrival can make another possible.
+        loop {
+            let before = self.order.len();
+            for pair in &active {
+                self.receive(*pair);
+            }
+            if self.order.len() == before {
+                break;
+            }
+        }
+    }
+
+    /// Everything that can arrive over a connection.
+    fn receive(&mut self, pair: Pair) {
+        while let Some(queue) = self.queues.get_mut(&pair) {
+            let ready = queue.in_flight.front().copied();
+            let Some(id) = ready.filter(|it| self.waiting[it.arrived().index()] == 0) else {
+                return;
+            };
+            queue.in_flight.pop_front();
+            queue.chunks_in_flight -= self.program.transfer(id).count;
+            self.happen(id.arrived());
+        }
+    }
+
+    /// Sends one transfer whose arrival must wait; whether there was one with room.
+    fn send_ahead(&mut self) -> bool {
+        let depth = self.depth as usize;
+        let mut open = self.queues.iter().filter(|it| it.1.in_flight.len() < depth);
+        let found = open.find_map(|(pair, queue)| {
+            let first = queue.blocked.first().or(queue.clear.first())?;
+            Some((*pair, *first))
+        });
+        if let Some((pair, id)) = found {
+            self.send(pair, id);
+        }
+        found.is_some()
+    }
+}

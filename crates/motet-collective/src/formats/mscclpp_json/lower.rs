@@ -1,0 +1,200 @@
+//! Gives any program the one-sided shape of a plan: see [`lower`].
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use motet_units::Rank;
+
+use super::hazards::{Hazards, tidy};
+use super::stage::{self, Piece, Staged};
+use super::{Options, emit, shape};
+use crate::collective::CollectiveKind;
+use crate::diagnostic::{Diagnostic, Finding, Report};
+use crate::program::{Lane, LaneKind, Program, TransferId};
+use crate::verify::Verified;
+
+/// How pieces are spread over the threadblocks of a rank.
+#[derive(Clone, Copy, Debug)]
+struct Spread {
+    /// A threadblock for each peer; otherwise one for the rank.
+    by_peer: bool,
+    /// Pieces in a threadblock beyond which another is taken. Each piece may need a wait, two
+    /// meetings and a signal, so that 12 fit the executor's 64 operations whatever they are.
+    most: usize,
+}
+
+const SPREADS: [Spread; 4] = [
+    Spread { by_peer: true, most: usize::MAX },
+    Spread { by_peer: false, most: usize::MAX },
+    Spread { by_peer: true, most: 12 },
+    Spread { by_peer: false, most: 12 },
+];
+
+/// Pieces of one rank: what fits 128 threadblocks, about as many as a GPU runs at once.
+const MAX_PIECES: usize = 128 * 64;
+
+/// The program as puts, remote reductions and local steps of threadblocks, ready for
+/// [`write`](super::write()).
+///
+/// A program that has this shape keeps its lanes. Any other is ordered anew by its data alone and
+/// spread over threadblocks, one for each peer where that fits the executor; a program that uses
+/// ports gets one threadblock per rank, since what arrives by a port is known to one block only.
+pub fn lower(program: &Verified<Program>, options: &Options) -> Result<Verified<Program>, Report> {
+    let kind = program.collective().kind();
+    if kind.has_root() || kind == CollectiveKind::AllToAllV {
+        let message = format!("a plan has no place for what a {kind} needs (its root or counts)");
+        return Err(only(Diagnostic::error(Finding::Limit, message)));
+    }
+    let by_port = |a, b| options.channel.by_port(a, b);
+    let mut refused = None;
+    if shape::is_one_sided(program, by_port) {
+        match proved(shape::normal(program), options) {
+            Ok(lowered) => return Ok(lowered),
+            Err(report) => refused = Some(report),
+        }
+    }
+    let staged = stage::stage(program, by_port).map_err(|it| only(*it))?;
+    too_many(&staged)?;
+    let posted = staged.pieces.iter().any(|it| it.posted);
+    for spread in SPREADS {
+        if posted && (spread.by_peer || spread.most != usize::MAX) {
+            continue;
+        }
+        match proved(shape::normal(&spread_out(program, &staged, spread)), options) {
+            Ok(lowered) => return Ok(lowered),
+            Err(report) => refused = refused.or(Some(report)),
+        }
+    }
+    Err(refused.unwrap_or_default())
+}
+
+fn only(diagnostic: Diagnostic) -> Report {
+    let mut report = Report::default();
+    report.push(diagnostic);
+    report
+}
+
+/// Refuses what no spread could fit, before it costs anything.
+fn too_many(staged: &Staged) -> Result<(), Report> {
+    let mut counts = vec![0; staged.scratch.len()];
+    for piece in &staged.pieces {
+        counts[piece.rank().index()] += 1;
+    }
+    match counts.iter().position(|it| *it > MAX_PIECES) {
+        None => Ok(()),
+        Some(rank) => Err(only(Diagnostic::error(
+            Finding::Limit,
+            format!("rank {rank} has {} transfers to do; a plan has place for {MAX_PIECES}", counts[rank]),
+        ))),
+    }
+}
+
+/// The program if it is right and the executor can load it.
+fn proved(program: Program, options: &Options) -> Result<Verified<Program>, Report> {
+    let verified = Verified::new(program, None).map_err(|it| it.report)?;
+    emit::plan(&verified, options)?;
+    Ok(verified)
+}
+
+/// The pieces in lanes.
+fn spread_out(program: &Program, staged: &Staged, spread: Spread) -> Program {
+    let deps = dependencies(program, &staged.pieces);
+    let keys = keys(&staged.pieces, &deps, spread);
+    let mut builder = program.emptied();
+    for (rank, chunks) in staged.scratch.iter().enumerate() {
+        builder.set_scratch(Rank::from_index(rank), *chunks);
+    }
+    let mut blocks: BTreeMap<(Rank, Rank), Vec<u32>> = BTreeMap::new();
+    for (index, piece) in staged.pieces.iter().enumerate() {
+        builder.add(piece.transfer);
+        blocks.entry((piece.rank(), keys[index])).or_default().push(index as u32);
+    }
+    for ((rank, _), pieces) in blocks {
+        for part in pieces.chunks(spread.most) {
+            for (waiter, awaited) in block_waits(part, &staged.pieces, &deps) {
+                builder.wait(TransferId(waiter).sent(), TransferId(awaited).arrived());
+            }
+            let block = builder.lanes_mut().len() as u32;
+            let mut own = Lane { rank, kind: LaneKind::Block, channel: 0, events: Vec::new() };
+            let mut ports: BTreeMap<Rank, Lane> = BTreeMap::new();
+            for index in part {
+                let (piece, id) = (&staged.pieces[*index as usize], TransferId(*index));
+                let lane = if piece.posted {
+                    let kind = LaneKind::Port { block };
+                    let new = || Lane { rank, kind, channel: 0, events: Vec::new() };
+                    ports.entry(piece.transfer.dst.rank).or_insert_with(new)
+                } else {
+                    &mut own
+                };
+                lane.events.extend([id.sent(), id.arrived()]);
+            }
+            builder.add_lane(own);
+            for lane in ports.into_values() {
+                builder.add_lane(lane);
+            }
+        }
+    }
+    builder.build()
+}
+
+/// The waits of one block's pieces: what the data asks for, and what comes of the block itself
+/// waiting before it posts. That holds back all it does later, and a post follows what the block
+/// has done before.
+fn block_waits(part: &[u32], pieces: &[Piece], deps: &[Vec<u32>]) -> Vec<(u32, u32)> {
+    let posted = |it: &u32| pieces[*it as usize].posted;
+    let here: BTreeSet<u32> = part.iter().copied().filter(posted).collect();
+    let awaited = part.iter().flat_map(|it| &deps[*it as usize]);
+    let flushed: BTreeSet<u32> = awaited.copied().filter(|it| here.contains(it)).collect();
+    let mut waits = Vec::new();
+    let mut last_own = None;
+    let mut held: Vec<u32> = Vec::new();
+    for piece in part {
+        let own = &deps[*piece as usize];
+        let behind = last_own.filter(|_| posted(piece));
+        waits.extend(own.iter().chain(&held).copied().chain(behind).map(|it| (*piece, it)));
+        if posted(piece) {
+            held.extend(own);
+            held.extend(Some(*piece).filter(|it| flushed.contains(it)));
+        } else {
+            last_own = Some(*piece);
+            held.clear();
+        }
+    }
+    waits
+}
+
+/// What each piece must follow.
+fn dependencies(program: &Program, pieces: &[Piece]) -> Vec<Vec<u32>> {
+    let in_place = Some(program.collective()).filter(|_| program.forms().in_place);
+    let mut hazards = Hazards::new(in_place);
+    let mut deps = Vec::with_capacity(pieces.len());
+    for (index, piece) in pieces.iter().enumerate() {
+        let mut after = Vec::new();
+        hazards.read(index as u32, &piece.transfer, &mut after);
+        hazards.write(index as u32, &piece.transfer, &mut after);
+        tidy(&mut after, index as u32);
+        deps.push(after);
+    }
+    deps
+}
+
+/// Which threadblock of its rank does each piece, named by a peer. What stays within a GPU goes
+/// with a piece it follows, to need no meeting of two blocks.
+fn keys(pieces: &[Piece], deps: &[Vec<u32>], spread: Spread) -> Vec<Rank> {
+    let mut keys: Vec<Rank> = Vec::with_capacity(pieces.len());
+    for (piece, after) in pieces.iter().zip(deps) {
+        let rank = piece.rank();
+        let transfer = &piece.transfer;
+        let key = if !spread.by_peer {
+            rank
+        } else if transfer.is_local() {
+            let same = after.iter().rev().map(|it| *it as usize).find(|it| pieces[*it].rank() == rank);
+            same.map_or(rank, |it| keys[it])
+        } else if transfer.src.rank == rank {
+            transfer.dst.rank
+        } else {
+            transfer.src.rank
+        };
+        keys.push(key);
+    }
+    keys
+}

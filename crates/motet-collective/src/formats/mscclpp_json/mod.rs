@@ -1,0 +1,78 @@
+//! MSCCL++ JSON execution plans, read and written.
+//!
+//! A plan is one-sided: a threadblock copies from its own memory to another GPU's (`put`) or the
+//! other way round, itself or through a proxy (a *port* channel), and order comes from signals,
+//! semaphores and barriers alone. [`read()`] turns that into transfers and waits between them; what
+//! orders what is told in `graph.rs`. [`lower()`] gives any program this shape, and [`write()`]
+//! writes a program that has it.
+//!
+//! - Reading: `model` (the file), `tables`, `resolve` and `operations` (what each operation does),
+//!   `graph`, `counters`, `packets` and `pipeline` (what orders them), `waits` (the program).
+//! - Writing: `stage`, `hazards` and `shape` (one-sided pieces), `lower` (their threadblocks),
+//!   `agenda`, `emit` and `lists` (operations and what they refer to).
+
+mod agenda;
+mod collective;
+mod counters;
+mod emit;
+mod graph;
+mod hazards;
+mod lanes;
+mod limits;
+mod lists;
+mod lower;
+mod model;
+mod operations;
+mod packets;
+mod pipeline;
+mod read;
+mod resolve;
+mod shape;
+mod stage;
+mod steps;
+mod tables;
+mod waits;
+mod write;
+
+pub use lower::lower;
+pub use read::read;
+pub use write::write;
+
+use motet_units::Rank;
+
+/// How a program becomes a plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options {
+    pub channel: Channel,
+    pub threads_per_block: u32,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { channel: Channel::Memory, threads_per_block: 1024 }
+    }
+}
+
+/// What joins two GPUs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Channel {
+    /// Threads reach the other's memory: within a server.
+    Memory,
+    /// A proxy moves the data: anywhere.
+    Port,
+    /// Memory within a server of so many consecutive ranks, ports between servers.
+    Auto { gpus_per_server: u32 },
+}
+
+impl Channel {
+    fn by_port(self, a: Rank, b: Rank) -> bool {
+        match self {
+            Self::Memory => false,
+            Self::Port => true,
+            Self::Auto { gpus_per_server } => {
+                let per = gpus_per_server.max(1);
+                a.0 / per != b.0 / per
+            }
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! From the graph to waits between events: each event waits for the nearest events before it,
+//! across any number of meetings.
+
+use std::collections::BTreeSet;
+
+use super::graph::{Edge, Graph, Node};
+use crate::diagnostic::{Diagnostic, Finding, Report};
+use crate::program::{Event, Lane};
+
+/// Events named in all the sets of nearest events; beyond any real plan.
+const MAX_NEAREST: usize = 1 << 24;
+
+/// A topological order of the nodes and what each needs.
+#[derive(Debug)]
+pub(super) struct Sorted {
+    starts: Vec<u32>,
+    edges: Vec<Edge>,
+    sequence: Vec<Node>,
+}
+
+/// Sorts the graph; reports steps that wait for one another.
+pub(super) fn sort(graph: &mut Graph, report: &mut Report) -> Sorted {
+    let mut edges = std::mem::take(&mut graph.edges);
+    edges.sort_unstable();
+    edges.dedup();
+    let nodes = graph.nodes as usize;
+    let mut starts = vec![0u32; nodes + 1];
+    let mut next_starts = vec![0u32; nodes + 1];
+    for edge in &edges {
+        starts[edge.node as usize + 1] += 1;
+        next_starts[edge.before as usize + 1] += 1;
+    }
+    for node in 0..nodes {
+        starts[node + 1] += starts[node];
+        next_starts[node + 1] += next_starts[node];
+    }
+    let mut waiting: Vec<u32> = starts.windows(2).map(|it| it[1] - it[0]).collect();
+    let mut fill = next_starts.clone();
+    let mut nexts = vec![0u32; edges.len()];
+    for edge in &edges {
+        let slot = &mut fill[edge.before as usize];
+        nexts[*slot as usize] = edge.node;
+        *slot += 1;
+    }
+    let mut sequence: Vec<Node> =
+        (0..graph.nodes).filter(|it| waiting[*it as usize] == 0).collect();
+    let mut done = 0;
+    while done < sequence.len() {
+        let node = sequence[done] as usize;
+        done += 1;
+        for next in &nexts[next_starts[node] as usize..next_starts[node + 1] as usize] {
+            waiting[*next as usize] -= 1;
+            if waiting[*next as usize] == 0 {
+                sequence.push(*next);
+            }
+        }
+    }
+    let sorted = Sorted { starts, edges, sequence };
+    if sorted.sequence.len() < nodes {
+        report_cycle(graph, &sorted, &waiting, report);
+    }
+    sorted
+}
+
+/// One diagnostic for a knot of steps: where to look.
+fn report_cycle(graph: &Graph, sorted: &Sorted, waiting: &[u32], report: &mut Report) {
+    const SHOWN: usize = 6;
+    let stuck = |node: Node| waiting[node as usize] > 0;
+    let before = |node: Node| sorted.before(node).iter().map(|it| it.before).find(|it| stuck(*it));
+    let Some(mut at) = (0..graph.nodes).find(|it| stuck(*it)) else { return };
+    // Every stuck node has a stuck one before it: walking back ends in the knot.
+    for _ in 0..graph.nodes {
+        at = before(at).unwrap_or(at);
+    }
+    let first = at;
+    let mut places = Vec::new();
+    let mut seen = BTreeSet::new();
+    loop {
+        if let Some(place) = graph.place(at).filter(|it| seen.insert(*it)) {
+            places.push(place);
+        }
+        match before(at) {
+            Some(node) if node != first => at = node,
+            _ => break,
+        }
+    }
+    let text = |it: &crate::formats::Place| {
+        format!("gpu {}, threadblock {}, operation {}", it.rank, it.block, it.step)
+    };
+    let mut words: Vec<String> = places.iter().take(SHOWN).map(text).collect();
+    if places.len() > SHOWN {
+        words.push(format!("{} more", places.len() - SHOWN));
+    }
+    // A knot of data alone is found and described by the verifier.
+    if !words.is_empty() {
+        let message = format!("operations wait for one another: {}", words.join("; which needs "));
+        report.push(Diagnostic::error(Finding::Deadlock, message));
+    }
+}
+
+impl Sorted {
+    fn before(&self, node: Node) -> &[Edge] {
+        &self.edges[self.starts[node as usize] as usize..self.starts[node as usize + 1] as usize]
+    }
+
+    /// The waits of each event, as (event, awaited). With `lanes` only the latest of each lane is
+    /// named; without, all of them are, and nothing depends on lanes.
+    pub(super) fn waits(
+        &self,
+        graph: &Graph,
+        lanes: Option<&[Lane]>,
+    ) -> Result<Vec<(Event, Event)>, Box<Diagnostic>> {
+        let events = graph.events as usize;
+        let mut lane_of = vec![(u32::MAX, 0u32); if lanes.is_some() { events } else { 0 }];
+        for (index, lane) in lanes.unwrap_or_default().iter().enumerate() {
+            for (place, event) in lane.events.iter().enumerate() {
+                lane_of[event.index()] = (index as u32, place as u32);
+            }
+        }
+        let mut nearest: Vec<Vec<u32>> = vec![Vec::new(); graph.nodes as usize];
+        let mut waits = Vec::new();
+        let mut named = 0;
+        for node in &self.sequence {
+            let mut found: Vec<u32> = Vec::new();
+            for edge in self.before(*node).iter().filter(|it| it.strong) {
+                if edge.before < graph.events {
+                    found.push(edge.before);
+                } else {
+                    found.extend_from_slice(&nearest[edge.before as usize]);
+                }
+            }
+            found.sort_unstable();
+            found.dedup();
+            if lanes.is_some() {
+                latest_of_lanes(&mut found, &lane_of);
+            }
+            named += found.len();
+            if named > MAX_NEAREST {
+                let message = "too many operations wait for too many others to be judged";
+                return Err(Box::new(Diagnostic::error(Finding::TooLarge, message)));
+            }
+            if *node < graph.events {
+                let event = Event::from_index(*node as usize);
+                let others = found.iter().map(|it| Event::from_index(*it as usize));
+                let own = if event.is_sent() { None } else { Some(event.transfer().sent()) };
+                waits.extend(others.filter(|it| Some(*it) != own).map(|it| (event, it)));
+            } else {
+                nearest[*node as usize] = found;
+            }
+        }
+        Ok(waits)
+    }
+}
+
+/// Keeps the latest event of each lane.
+fn latest_of_lanes(found: &mut Vec<u32>, lane_of: &[(u32, u32)]) {
+    found.sort_unstable_by_key(|it| lane_of[*it as usize]);
+    let mut kept: Vec<u32> = Vec::with_capacity(found.len());
+    for event in found.iter() {
+        match kept.last_mut() {
+            Some(last) if lane_of[*last as usize].0 == lane_of[*event as usize].0 => *last = *event,
+            _ => kept.push(*event),
+        }
+    }
+    *found = kept;
+}

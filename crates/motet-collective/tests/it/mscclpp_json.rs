@@ -1,0 +1,126 @@
+//! MSCCL++ plans: the files that the runtime ships, and programs written and read again.
+//!
+//! Wrong plans are in `mscclpp_json_wrong.rs`.
+
+use std::path::Path;
+
+use crate::programs;
+use motet_collective::formats::mscclpp_json::{self, Channel, Options};
+use motet_collective::{CollectiveKind, Finding, Program, Severity, Verified};
+use proptest::prelude::*;
+
+const SAMPLES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data/mscclpp");
+
+fn sample(name: &str) -> Option<String> {
+    let path = Path::new(SAMPLES).join(format!("mscclpp_test_execution-files_{name}.json"));
+    let text = std::fs::read_to_string(&path).ok();
+    if text.is_none() {
+        eprintln!("skipped: no sample file {}", path.display());
+    }
+    text
+}
+
+#[test]
+fn shipped_plans_are_right_and_round_trip() {
+    for name in ["allreduce", "allreduce_packet"] {
+        let Some(text) = sample(name) else { return };
+        let imported = mscclpp_json::read(&text).unwrap();
+        let report = imported.check(None);
+        assert_eq!(report.to_string(), "", "{name}");
+        let program = imported.program.clone();
+        let verified = imported.verify(None).unwrap();
+        let written = mscclpp_json::write(&verified, &Options::default()).unwrap();
+        let again = mscclpp_json::read(&written).unwrap();
+        assert_eq!(again.check(None).to_string(), "", "{name}:\n{written}");
+        assert!(again.program == program, "{name} changed when written:\n{written}");
+    }
+}
+
+#[test]
+fn work_in_the_switch_is_not_judged_by_name() {
+    let Some(text) = sample("allreduce_pipeline") else { return };
+    let report = mscclpp_json::read(&text).unwrap().check(None);
+    let names_it = |it: &motet_collective::Diagnostic| {
+        it.severity == Severity::NotJudged && it.message.contains("`glres`")
+    };
+    assert!(report.diagnostics().iter().any(names_it), "{report}");
+    assert!(!report.is_right());
+}
+
+/// Whether a plan can say the collective at all.
+fn has_a_plan(program: &Program) -> bool {
+    let kind = program.collective().kind();
+    !kind.has_root() && kind != CollectiveKind::AllToAllV
+}
+
+/// Lowers, writes and reads a program and compares.
+fn round_trip(program: &Program, options: &Options) {
+    let name = program.name();
+    let verified = Verified::new(program.clone(), None).unwrap();
+    let lowered = mscclpp_json::lower(&verified, options)
+        .unwrap_or_else(|report| panic!("{name} does not lower with {options:?}:\n{report}"));
+    let text = mscclpp_json::write(&verified, options)
+        .unwrap_or_else(|report| panic!("{name} is not written with {options:?}:\n{report}"));
+    let read = mscclpp_json::read(&text).unwrap();
+    assert_eq!(read.report.to_string(), "", "{name} with {options:?}:\n{text}");
+    assert!(read.program == *lowered, "{name} with {options:?} differs:\n{text}");
+    Verified::new(read.program, None).unwrap();
+    // Lowering is a projection: what it gives, it keeps.
+    assert!(*mscclpp_json::lower(&lowered, options).unwrap() == *lowered, "{name}");
+}
+
+const CHANNELS: [Channel; 3] = [Channel::Memory, Channel::Port, Channel::Auto { gpus_per_server: 2 }];
+
+#[test]
+fn right_programs_round_trip_over_every_channel() {
+    for program in programs::all(5).iter().filter(|it| has_a_plan(it)) {
+        for channel in CHANNELS {
+            round_trip(program, &Options { channel, threads_per_block: 512 });
+        }
+    }
+}
+
+#[test]
+fn what_a_plan_cannot_say_is_refused_with_a_reason() {
+    for program in [programs::tree_broadcast(4, 1), programs::direct_all_to_all_v(2, vec![1, 2, 0, 1])] {
+        let verified = Verified::new(program, None).unwrap();
+        let report = mscclpp_json::write(&verified, &Options::default()).unwrap_err();
+        assert!(report.has(Finding::Limit), "{report}");
+    }
+}
+
+#[test]
+fn too_many_operations_spread_over_threadblocks() {
+    // 62 steps to the next rank, each with a wait, two meetings and a signal: one block holds 12.
+    let ring = Verified::new(programs::ring_all_reduce(32, 1), None).unwrap();
+    let text = mscclpp_json::write(&ring, &Options::default()).unwrap();
+    let read = mscclpp_json::read(&text).unwrap();
+    assert_eq!(read.report.to_string(), "");
+    assert!(read.program.lanes().len() > 32);
+    // Over ports one block per rank must do, and cannot.
+    let ports = Options { channel: Channel::Port, ..Options::default() };
+    let report = mscclpp_json::write(&ring, &ports).unwrap_err();
+    assert!(report.has(Finding::Limit) && report.to_string().contains("at most 64"), "{report}");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+    #[test]
+    fn rings_and_trees_round_trip(ranks in 2u32..9, chunks in 1u32..4, which in 0usize..5, channel in 0usize..3) {
+        let program = match which {
+            0 => programs::ring_all_gather(ranks, chunks),
+            1 => programs::ring_reduce_scatter(ranks, chunks),
+            2 => programs::ring_all_reduce(ranks.min(6), chunks),
+            3 => programs::tree_all_reduce(ranks, chunks),
+            _ => programs::direct_all_to_all(ranks, chunks),
+        };
+        let options = Options { channel: CHANNELS[channel], threads_per_block: 1024 };
+        round_trip(&program, &options);
+        round_trip(&programs::with_lanes(&program), &options);
+    }
+
+    #[test]
+    fn any_text_is_read_or_refused(text in "[\\[\\]{}:,\"a-z0-9 ]{0,60}") {
+        let _ = mscclpp_json::read(&text);
+    }
+}

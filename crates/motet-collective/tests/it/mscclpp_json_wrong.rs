@@ -1,0 +1,1 @@
+//! Wrong plans, one for each finding.

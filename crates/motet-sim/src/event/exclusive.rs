@@ -1,0 +1,380 @@
+//! The engine for links that carry one transfer at a time: program order and FIFO.
+//!
+//! Under both disciplines it is settled, when a head comes to a link and has its turn, when the
+//! link will start to carry it and when its tail will have left: nothing that comes later can
+//! come before it, and changes of the network's state are known ahead ([`Timeline`]). So a
+//! crossing is worked out at once, and of all that happens only what something waits for is put
+//! into the queue: one event for a transfer over one link. An observer wants the rest as well;
+//! for it, events are added that change nothing.
+//!
+//! - Program order: a link has a fixed list of legs and a pointer to whose turn it is. A head that
+//!   comes early waits until its predecessors have had theirs.
+//! - FIFO: a leg's turn is when its head comes. Heads of one instant are queued and so taken in
+//!   program order.
+
+use motet_collective::TransferId;
+use motet_units::{Bytes, Duration, Instant, LinkId};
+
+use super::error::SimError;
+use super::observer::{Crossing, Observer};
+use super::outcome::LinkUse;
+use super::prepared::{Leg, NONE};
+use super::progress::Progress;
+use super::queue::{Kind, Queue};
+use super::setting::Setting;
+use super::timeline::{End, PS_PER_S, Timeline};
+
+/// What a link is and does.
+#[derive(Clone, Copy, Debug)]
+struct Port {
+    free_at: u64,
+    latency: u64,
+    rate: u64,
+    /// How long `count` chunks take: the last answer, which is nearly always the next one too.
+    count: u32,
+    time: u64,
+    /// Whose turn it is: a place in the list of turns.
+    turn: u32,
+    last_turn: u32,
+    busy: u64,
+    chunks: u64,
+    crossings: u64,
+}
+
+/// What a leg knows before it starts.
+#[derive(Clone, Copy, Debug, Default)]
+struct Waiting {
+    /// When its head came, plus one; zero if it has not.
+    head: u64,
+    /// Its tail cannot leave before this.
+    tail: u64,
+}
+
+pub(super) struct Exclusive<'a, 'o, O> {
+    setting: Setting<'a>,
+    progress: Progress<'a>,
+    queue: Queue,
+    ports: Vec<Port>,
+    waiting: Vec<Waiting>,
+    /// Of each shared leg, how many heads have not come.
+    missing: Vec<u32>,
+    timeline: Option<Timeline<'a>>,
+    /// How many changes the observer has been told of.
+    reported: usize,
+    observer: &'o mut O,
+    events: u64,
+}
+
+impl<'a, 'o, O: Observer> Exclusive<'a, 'o, O> {
+    pub(super) fn new(
+        setting: Setting<'a>,
+        rates: &[u64],
+        timeline: Option<Timeline<'a>>,
+        start: u64,
+        observer: &'o mut O,
+    ) -> Self {
+        let prepared = setting.prepared;
+        let links = prepared.routed.network().links();
+        let port = |(index, link): (usize, &motet_net::Link)| Port {
+            free_at: 0,
+            latency: link.spec.latency.as_ps(),
+            rate: rates[index],
+            count: 0,
+            time: 0,
+            turn: prepared.turn_starts[index],
+            last_turn: prepared.turn_starts[index + 1],
+            busy: 0,
+            chunks: 0,
+            crossings: 0,
+        };
+        Self {
+            progress: Progress::new(prepared, start),
+            queue: Queue::new(start),
+            ports: links.iter().enumerate().map(port).collect(),
+            waiting: vec![Waiting::default(); prepared.legs.len()],
+            missing: prepared.shared.iter().map(|it| it.heads).collect(),
+            timeline,
+            reported: 0,
+            observer,
+            events: 0,
+            setting,
+        }
+    }
+
+    /// Runs to the end: when that was, how many events there were, and what links did.
+    pub(super) fn run(mut self) -> Result<(u64, u64, Vec<LinkUse>), SimError> {
+        if O::ACTIVE {
+            self.expect_change()?;
+        }
+        self.send_ready()?;
+        while let Some((kind, id)) = self.queue.pop() {
+            self.events += 1;
+            match kind {
+                Kind::Reached => self.reached(id)?,
+                Kind::Left => self.left(id)?,
+                Kind::Head => self.take_turn(id, self.queue.now())?,
+                Kind::Started => self.tell_started(id),
+                Kind::Passed => {
+                    self.tell_started(id);
+                    self.left(id)?;
+                }
+                Kind::Change => self.tell_changes()?,
+                // Nothing is shared out here.
+                Kind::Share => {}
+            }
+            if O::ACTIVE && self.progress.is_done() {
+                break;
+            }
+        }
+        debug_assert!(self.progress.is_done(), "a verified program came to a halt");
+        let chunk = self.setting.chunk;
+        let usage = |port: &Port| LinkUse {
+            busy: Duration::from_ps(port.busy),
+            bytes: Bytes::new(port.chunks.saturating_mul(chunk)),
+            crossings: port.crossings,
+        };
+        Ok((self.progress.end(), self.events, self.ports.iter().map(usage).collect()))
+    }
+
+    /// Sends what may be sent now.
+    #[inline]
+    fn send_ready(&mut self) -> Result<(), SimError> {
+        let now = self.queue.now();
+        let mut index = 0;
+        while let Some(transfer) = self.progress.ready.get(index) {
+            let leg = self.setting.prepared.first[*transfer as usize];
+            index += 1;
+            self.begin(leg, now)?;
+        }
+        self.progress.ready.clear();
+        Ok(())
+    }
+
+    /// A transfer may be sent over its first leg.
+    #[inline]
+    fn begin(&mut self, id: u32, now: u64) -> Result<(), SimError> {
+        let leg = self.setting.prepared.legs[id as usize];
+        if leg.link as usize == self.ports.len() {
+            return self.stay(id, &leg, now);
+        }
+        if leg.is_shared || self.setting.fifo {
+            self.head_at(id, now, 0);
+            return Ok(());
+        }
+        self.take_turn(id, now)
+    }
+
+    /// The head will come to a leg at `at`, and the tail not before `tail`.
+    #[inline]
+    fn head_at(&mut self, id: u32, at: u64, tail: u64) {
+        let leg = &self.setting.prepared.legs[id as usize];
+        let mut at = at;
+        if leg.is_shared {
+            // When all have come: the latest of heads and of tails.
+            let waiting = &mut self.waiting[id as usize];
+            waiting.head = waiting.head.max(at);
+            waiting.tail = waiting.tail.max(tail);
+            let missing = &mut self.missing[leg.next as usize];
+            *missing -= 1;
+            if *missing > 0 {
+                return;
+            }
+            at = std::mem::take(&mut waiting.head);
+        } else if !leg.starts_segment {
+            self.waiting[id as usize].tail = tail;
+        }
+        self.queue.push(at, Kind::Head, id);
+    }
+
+    /// What does not leave its rank.
+    fn stay(&mut self, id: u32, leg: &Leg, at: u64) -> Result<(), SimError> {
+        let end = self.setting.local_end(at, leg.count)?;
+        if O::ACTIVE || self.progress.is_sending_awaited(leg.transfer) {
+            self.queue.push(end, Kind::Left, id);
+        }
+        self.queue.push(end, Kind::Reached, id);
+        Ok(())
+    }
+
+    /// The head of a leg is there: carries it, and those behind it whose turn then comes.
+    #[inline]
+    fn take_turn(&mut self, id: u32, head: u64) -> Result<(), SimError> {
+        let prepared = self.setting.prepared;
+        let link = prepared.legs[id as usize].link as usize;
+        if self.setting.fifo {
+            return self.carry(id, head);
+        }
+        if prepared.turns[self.ports[link].turn as usize] != id {
+            // Time zero counts too.
+            self.waiting[id as usize].head = head.saturating_add(1);
+            return Ok(());
+        }
+        self.carry(id, head)?;
+        loop {
+            let port = &mut self.ports[link];
+            port.turn += 1;
+            if port.turn == port.last_turn {
+                return Ok(());
+            }
+            let next = prepared.turns[port.turn as usize];
+            match self.waiting[next as usize].head {
+                0 => return Ok(()),
+                head => self.carry(next, head - 1)?,
+            }
+        }
+    }
+
+    /// Works out a crossing: when it starts, when its tail leaves, and what follows.
+    #[inline]
+    fn carry(&mut self, id: u32, head: u64) -> Result<(), SimError> {
+        let leg = self.setting.prepared.legs[id as usize];
+        let port = &mut self.ports[leg.link as usize];
+        let start = head.max(port.free_at);
+        let mut finish = if self.timeline.is_some() {
+            self.finish_in_time(&leg, start)?
+        } else {
+            if port.count != leg.count {
+                (port.count, port.time) = (leg.count, self.setting.time_at(leg.count, port.rate));
+            }
+            start.saturating_add(port.time)
+        };
+        if !leg.starts_segment {
+            finish = finish.max(self.waiting[id as usize].tail);
+        }
+        let port = &mut self.ports[leg.link as usize];
+        let (first, last) =
+            (start.saturating_add(port.latency), finish.saturating_add(port.latency));
+        if last == u64::MAX {
+            return Err(self.too_long(&leg, start));
+        }
+        port.free_at = finish;
+        port.busy += finish - start;
+        port.chunks = port.chunks.saturating_add(u64::from(leg.count));
+        port.crossings += 1;
+        if O::ACTIVE {
+            if start < finish {
+                self.queue.push(start, Kind::Started, id);
+            }
+            let kind = if start < finish { Kind::Left } else { Kind::Passed };
+            self.queue.push(finish, kind, id);
+        } else if leg.hop == 0 && (leg.is_shared || self.progress.is_sending_awaited(leg.transfer))
+        {
+            self.queue.push(finish, Kind::Left, id);
+        }
+        if leg.is_shared {
+            self.pass_on(id, &leg, first, last);
+        } else if leg.next == NONE {
+            self.queue.push(last, Kind::Reached, id);
+        } else {
+            self.follow(leg.next, first, last);
+        }
+        Ok(())
+    }
+
+    /// What is behind a shared leg.
+    fn pass_on(&mut self, id: u32, leg: &Leg, first: u64, last: u64) {
+        let shared = &self.setting.prepared.shared[leg.next as usize];
+        if !shared.ends.is_empty() {
+            self.queue.push(last, Kind::Reached, id);
+        }
+        for next in &shared.next {
+            self.follow(*next, first, last);
+        }
+    }
+
+    /// The next leg of what has crossed: behind a node that cuts through its head is there when
+    /// the first bit has come, else when all have.
+    #[inline]
+    fn follow(&mut self, next: u32, first: u64, last: u64) {
+        // Through the queue even if that is now: a chain of such steps could be long.
+        if self.setting.prepared.legs[next as usize].starts_segment {
+            self.head_at(next, last, 0);
+        } else {
+            self.head_at(next, first, last);
+        }
+    }
+
+    fn finish_in_time(&mut self, leg: &Leg, start: u64) -> Result<u64, SimError> {
+        let bytes = u128::from(leg.count) * u128::from(self.setting.chunk);
+        let Some(timeline) = &mut self.timeline else { return Ok(u64::MAX) };
+        match timeline.finish(leg.link as usize, start, bytes * 8 * PS_PER_S)? {
+            End::At(at) => Ok(at),
+            End::Never(at) => {
+                Err(self.setting.names().never_ends(TransferId(leg.transfer), LinkId(leg.link), at))
+            }
+        }
+    }
+
+    fn too_long(&self, leg: &Leg, start: u64) -> SimError {
+        let (transfer, link) = (TransferId(leg.transfer), LinkId(leg.link));
+        if self.timeline.is_none() && self.ports[leg.link as usize].rate == 0 {
+            self.setting.names().never_ends(transfer, link, start)
+        } else {
+            self.setting.names().too_long(transfer, link)
+        }
+    }
+
+    /// The tail has reached the end of a leg that is the last of some transfers.
+    #[inline]
+    fn reached(&mut self, id: u32) -> Result<(), SimError> {
+        let prepared = self.setting.prepared;
+        let leg = &prepared.legs[id as usize];
+        let now = self.queue.now();
+        if leg.is_shared {
+            for transfer in &prepared.shared[leg.next as usize].ends {
+                self.progress.reached(transfer.0, now, self.observer);
+            }
+        } else {
+            self.progress.reached(leg.transfer, now, self.observer);
+        }
+        self.send_ready()
+    }
+
+    /// The tail has left a link: if it is the first of a transfer, that has been sent.
+    fn left(&mut self, id: u32) -> Result<(), SimError> {
+        let prepared = self.setting.prepared;
+        let leg = &prepared.legs[id as usize];
+        let now = self.queue.now();
+        if O::ACTIVE {
+            self.tell(id, |observer, at, crossing| observer.finished(at, crossing));
+        }
+        if leg.is_shared {
+            for transfer in &prepared.shared[leg.next as usize].begins {
+                self.progress.sent(transfer.0, now, self.observer);
+            }
+        } else if leg.hop == 0 {
+            self.progress.sent(leg.transfer, now, self.observer);
+        }
+        self.send_ready()
+    }
+
+    fn tell_started(&mut self, id: u32) {
+        self.tell(id, |observer, at, crossing| observer.started(at, crossing));
+    }
+
+    fn tell(&mut self, id: u32, what: impl FnOnce(&mut O, Instant, Crossing<'_>)) {
+        let at = Instant::from_ps(self.queue.now());
+        self.setting.with_crossing(id, |crossing| what(self.observer, at, crossing));
+    }
+
+    /// Sets the event of the next change that the observer has not been told of.
+    fn expect_change(&mut self) -> Result<(), SimError> {
+        if let Some(timeline) = &mut self.timeline
+            && let Some((at, _, _)) = timeline.change(self.reported)?
+        {
+            self.queue.push(at.max(self.queue.now()), Kind::Change, 0);
+        }
+        Ok(())
+    }
+
+    fn tell_changes(&mut self) -> Result<(), SimError> {
+        if let Some(timeline) = &mut self.timeline
+            && let Some((at, link, rate)) = timeline.change(self.reported)?
+        {
+            let bandwidth = motet_units::Bandwidth::from_bits_per_s(rate);
+            self.observer.changed(Instant::from_ps(at), link, bandwidth);
+            self.reported += 1;
+        }
+        self.expect_change()
+    }
+}

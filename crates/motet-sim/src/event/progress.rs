@@ -1,0 +1,99 @@
+//! [`Progress`]: which events of the program have happened, and what that sets free.
+
+use motet_collective::TransferId;
+use motet_units::Instant;
+
+use super::observer::Observer;
+use super::prepared::Prepared;
+
+/// How far a run has come.
+#[derive(Debug)]
+pub(super) struct Progress<'a> {
+    prepared: &'a Prepared<'a>,
+    /// What each event still waits for.
+    waits: Vec<u32>,
+    /// Events that have happened and whose followers have not been told.
+    told: Vec<u32>,
+    /// Transfers that may be sent now, for the engine to take.
+    pub(super) ready: Vec<u32>,
+    arrived: usize,
+    end: u64,
+}
+
+impl<'a> Progress<'a> {
+    pub(super) fn new(prepared: &'a Prepared<'a>, start: u64) -> Self {
+        let waits = prepared.waits.clone();
+        let order = prepared.routed.sequence().iter();
+        let ready = order
+            .filter(|it| it.is_sent() && waits[it.index()] == 0)
+            .map(|it| it.transfer().0)
+            .collect();
+        Self { prepared, waits, told: Vec::new(), ready, arrived: 0, end: start }
+    }
+
+    /// Whether anything waits for a transfer to be sent.
+    #[inline]
+    pub(super) fn is_sending_awaited(&self, transfer: u32) -> bool {
+        !self.prepared.waiting_for(transfer * 2).is_empty()
+    }
+
+    /// A transfer has been sent.
+    #[inline]
+    pub(super) fn sent<O: Observer>(&mut self, transfer: u32, now: u64, observer: &mut O) {
+        if O::ACTIVE {
+            observer.sent(Instant::from_ps(now), TransferId(transfer));
+        }
+        self.told.push(transfer * 2);
+        self.tell(now, observer);
+    }
+
+    /// A transfer has reached its destination.
+    #[inline]
+    pub(super) fn reached<O: Observer>(&mut self, transfer: u32, now: u64, observer: &mut O) {
+        let arrival = transfer * 2 + 1;
+        let waits = &mut self.waits[arrival as usize];
+        *waits -= 1;
+        if *waits == 0 {
+            self.arrive(arrival, now, observer);
+            self.tell(now, observer);
+        }
+    }
+
+    #[inline]
+    fn arrive<O: Observer>(&mut self, event: u32, now: u64, observer: &mut O) {
+        if O::ACTIVE {
+            observer.arrived(Instant::from_ps(now), TransferId(event / 2));
+        }
+        self.arrived += 1;
+        self.end = now;
+        self.told.push(event);
+    }
+
+    #[inline]
+    fn tell<O: Observer>(&mut self, now: u64, observer: &mut O) {
+        let prepared = self.prepared;
+        while let Some(event) = self.told.pop() {
+            for next in prepared.waiting_for(event) {
+                let waits = &mut self.waits[*next as usize];
+                *waits -= 1;
+                if *waits == 0 {
+                    if next.is_multiple_of(2) {
+                        self.ready.push(next / 2);
+                    } else {
+                        self.arrive(*next, now, observer);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Whether every transfer has arrived.
+    pub(super) fn is_done(&self) -> bool {
+        self.arrived * 2 == self.waits.len()
+    }
+
+    /// When the last transfer so far arrived.
+    pub(super) const fn end(&self) -> u64 {
+        self.end
+    }
+}

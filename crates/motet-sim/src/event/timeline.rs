@@ -1,0 +1,178 @@
+//! How the network's state changes during a run: [`Feed`] takes changes one by one, and
+//! [`Timeline`] answers when a link will have carried so much.
+//!
+//! Changes are known before they happen (a trace, a schedule, a seeded draw), so an engine whose
+//! links carry one transfer at a time need not stop for them: it asks the timeline, which looks
+//! as far ahead as the answer takes and remembers what it saw of every link.
+
+use motet_net::{NetworkState, StateEvent};
+use motet_units::{Instant, LinkId};
+
+use super::error::SimError;
+
+/// Picoseconds in a second: bits × this is what a rate in bit/s works off each picosecond.
+pub(super) const PS_PER_S: u128 = 1_000_000_000_000;
+
+/// More changes than any run needs; with sources that never end, what stops a run that would.
+const MOST_CHANGES: u64 = 1 << 28;
+
+/// Where changes come from, in time order.
+pub(super) type Source<'a> = Box<dyn Iterator<Item = StateEvent> + Send + 'a>;
+
+/// Changes one by one, applied to a state.
+pub(super) struct Feed<'a> {
+    source: Source<'a>,
+    state: NetworkState,
+    next: Option<StateEvent>,
+    taken: u64,
+}
+
+impl<'a> Feed<'a> {
+    pub(super) fn new(state: NetworkState, source: Source<'a>) -> Result<Self, SimError> {
+        let mut feed = Self { source, state, next: None, taken: 0 };
+        feed.fetch(Instant::START)?;
+        Ok(feed)
+    }
+
+    /// When the next change is; the end of time if there is none.
+    pub(super) fn next_at(&self) -> u64 {
+        self.next.map_or(u64::MAX, |it| it.at.as_ps())
+    }
+
+    /// Takes the next change: when, which link, and the link's rate from then on.
+    pub(super) fn take(&mut self) -> Result<Option<(u64, LinkId, u64)>, SimError> {
+        let Some(StateEvent { at, link, change }) = self.next else { return Ok(None) };
+        self.state.apply(link, change);
+        self.fetch(at)?;
+        Ok(Some((at.as_ps(), link, self.rate(link))))
+    }
+
+    fn fetch(&mut self, before: Instant) -> Result<(), SimError> {
+        self.next = self.source.next();
+        let Some(StateEvent { at, link, .. }) = self.next else { return Ok(()) };
+        let links = self.state.link_count();
+        if link.index() >= links {
+            return Err(SimError::UnknownLink { link, links });
+        }
+        if at < before {
+            return Err(SimError::ChangesOutOfOrder { at, before });
+        }
+        self.taken += 1;
+        if self.taken > MOST_CHANGES {
+            return Err(SimError::TooManyChanges { limit: MOST_CHANGES });
+        }
+        Ok(())
+    }
+
+    pub(super) fn rate(&self, link: LinkId) -> u64 {
+        self.state.bandwidth(link).bits_per_s()
+    }
+}
+
+/// A rate of a link from some time on.
+#[derive(Clone, Copy, Debug)]
+struct Piece {
+    at: u64,
+    rate: u64,
+    next: u32,
+}
+
+const NONE: u32 = u32::MAX;
+
+/// When something ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum End {
+    At(u64),
+    /// There is no bandwidth from this time on.
+    Never(u64),
+}
+
+/// The rates of all links as far as they have been looked at.
+pub(super) struct Timeline<'a> {
+    feed: Feed<'a>,
+    pieces: Vec<Piece>,
+    /// Of each link, the piece that questions have come to, and the last one known.
+    current: Vec<u32>,
+    last: Vec<u32>,
+    /// Changes in order, for an observer; `None` if there is none.
+    log: Option<Vec<(u64, LinkId, u64)>>,
+}
+
+impl<'a> Timeline<'a> {
+    pub(super) fn new(feed: Feed<'a>, keep_log: bool) -> Self {
+        let links = feed.state.link_count();
+        let pieces = (0..links)
+            .map(|it| Piece { at: 0, rate: feed.rate(LinkId::from_index(it)), next: NONE })
+            .collect();
+        let ids: Vec<u32> = (0..links).map(|it| it as u32).collect();
+        Self { feed, pieces, current: ids.clone(), last: ids, log: keep_log.then(Vec::new) }
+    }
+
+    /// When `link`, starting at `start`, will have carried `work` (in bits × [`PS_PER_S`]): the
+    /// first whole picosecond at which all of it has gone. Starts of one link must not go back.
+    pub(super) fn finish(
+        &mut self,
+        link: usize,
+        start: u64,
+        mut work: u128,
+    ) -> Result<End, SimError> {
+        let mut from = start;
+        loop {
+            while self.feed.next_at() <= from && self.look_ahead()? {}
+            let mut piece = self.pieces[self.current[link] as usize];
+            while piece.next != NONE && self.pieces[piece.next as usize].at <= from {
+                self.current[link] = piece.next;
+                piece = self.pieces[piece.next as usize];
+            }
+            let until = match piece.next {
+                NONE => self.feed.next_at(),
+                next => self.pieces[next as usize].at,
+            };
+            let rate = u128::from(piece.rate);
+            if work == 0 {
+                return Ok(End::At(from));
+            }
+            if rate == 0 && until == u64::MAX {
+                return Ok(End::Never(from));
+            }
+            // The rest at this rate, if it lasts.
+            let needed = if rate == 0 { u128::MAX } else { work.div_ceil(rate) };
+            if needed <= u128::from(until - from) {
+                return Ok(End::At(from + needed as u64));
+            }
+            if until == u64::MAX {
+                return Ok(End::At(u64::MAX));
+            }
+            work -= rate * u128::from(until - from);
+            from = until;
+        }
+    }
+
+    /// Learns of the next change; whether there was one.
+    fn look_ahead(&mut self) -> Result<bool, SimError> {
+        let Some((at, link, rate)) = self.feed.take()? else { return Ok(false) };
+        if let Some(log) = &mut self.log {
+            log.push((at, link, rate));
+        }
+        // Fewer than 2³²: links and changes are limited.
+        let new = self.pieces.len() as u32;
+        let last = &mut self.last[link.index()];
+        let piece = &mut self.pieces[*last as usize];
+        if piece.at == at {
+            piece.rate = rate;
+        } else if piece.rate != rate {
+            piece.next = new;
+            *last = new;
+            self.pieces.push(Piece { at, rate, next: NONE });
+        }
+        Ok(true)
+    }
+
+    /// Change number `index`, if there is one so far or to come; for an observer.
+    pub(super) fn change(&mut self, index: usize) -> Result<Option<(u64, LinkId, u64)>, SimError> {
+        if self.log.as_ref().is_some_and(|it| it.len() <= index) {
+            self.look_ahead()?;
+        }
+        Ok(self.log.as_ref().and_then(|it| it.get(index)).copied())
+    }
+}

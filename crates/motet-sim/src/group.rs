@@ -1,0 +1,248 @@
+//! Multicast and reduction in the network: which transfers of a program travel which links
+//! together. The program itself says nothing of it; it follows from the capabilities of nodes.
+//!
+//! **Multicast** ([`Node::multicast`](motet_net::Node)). Transfers that copy the same source slot
+//! and count to other ranks, and whose sendings wait for exactly the same events, read the same
+//! data at the same time. Two of them travel a link together if both paths begin alike up to and
+//! over that link and on to a multicast node: the link lies in a common prefix, and at the end of
+//! it or of a later link of the common prefix stands a multicast node.
+//!
+//! **Reduction** ([`Node::reduces`](motet_net::Node)). Transfers that reduce into the same
+//! destination slot and count are a *run* if, in program order, each one's arrival waits for the
+//! same events as the first one's, apart from arrivals of the run itself (a right program must
+//! order reductions into one place, so it chains their arrivals) and its own sending; and if all
+//! of them are sent before anything outside the run waits for the arrival of one of them (else
+//! one would wait for what it delays). Two of a run travel a link together if both paths end alike
+//! from before that link: the link lies in a common suffix, and at its start or at the start of an
+//! earlier link of the common suffix stands a node that reduces. What comes to such a node goes on
+//! when all that it is reduced with has come: its head where the node cuts through, its tail where
+//! it stores and forwards.
+//!
+//! What travels together crosses a link once, with the bytes of one transfer. In program order a
+//! multicast has the place of its first transfer, a reduced stream that of its last.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use motet_collective::{Action, Event, Slot, TransferId};
+use motet_net::Node;
+
+use crate::route::{Hop, Routed};
+
+/// One crossing of a link by transfers that travel together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct SharedLeg {
+    pub(crate) hop: Hop,
+    /// Who travels, in program order.
+    pub(crate) carries: Vec<TransferId>,
+    /// The number of the hop in the first one's way.
+    pub(crate) number: u32,
+    /// The place in program order, as an index into the order of sendings.
+    pub(crate) place: u32,
+    /// Less than that of the legs behind it.
+    pub(crate) level: u32,
+}
+
+/// Transfers some of which travel together.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Group {
+    /// Every crossing, those of one transfer alone included.
+    pub(crate) legs: Vec<SharedLeg>,
+    /// For each member, the index into `legs` of each of its hops.
+    pub(crate) members: Vec<(TransferId, Vec<u32>)>,
+}
+
+/// The groups of a program in which at least two transfers share at least one link.
+pub(crate) fn find(routed: &Routed<'_>, order: &[TransferId]) -> Vec<Group> {
+    let nodes = routed.network().nodes();
+    let mut groups = Vec::new();
+    if nodes.iter().any(|it| it.multicast) {
+        let candidates = candidates(routed, order, Action::Copy, |it| it.src, capable_end);
+        for run in candidates.values().flat_map(|it| same_sendings(routed, it)) {
+            groups.extend(group(routed, &run, false));
+        }
+    }
+    if nodes.iter().any(|it| it.reduces) {
+        let successors = routed.graph().successors();
+        let mut place = vec![0u32; routed.sequence().len()];
+        for (index, event) in routed.sequence().iter().enumerate() {
+            place[event.index()] = index as u32;
+        }
+        let candidates = candidates(routed, order, Action::Reduce, |it| it.dst, capable_start);
+        for run in candidates.values().flat_map(|it| same_arrivals(routed, it)) {
+            if sent_before_awaited(&run, &successors, &place) {
+                groups.extend(group(routed, &run, true));
+            }
+        }
+    }
+    groups
+}
+
+/// A transfer and its place among the sendings.
+type Placed = (TransferId, u32);
+
+fn capable_end(routed: &Routed<'_>, hop: &Hop) -> bool {
+    let node: &Node = routed.network().node(routed.network().link(hop.link).to);
+    node.multicast
+}
+
+fn capable_start(routed: &Routed<'_>, hop: &Hop) -> bool {
+    let node: &Node = routed.network().node(routed.network().link(hop.link).from);
+    node.reduces
+}
+
+/// Transfers that meet a capable node, by slot and count, each list in program order.
+fn candidates(
+    routed: &Routed<'_>,
+    order: &[TransferId],
+    action: Action,
+    slot: impl Fn(&motet_collective::Transfer) -> Slot,
+    capable: impl Fn(&Routed<'_>, &Hop) -> bool,
+) -> BTreeMap<(Slot, u32), Vec<Placed>> {
+    let mut found: BTreeMap<(Slot, u32), Vec<Placed>> = BTreeMap::new();
+    for (place, id) in order.iter().enumerate() {
+        let transfer = routed.program().transfer(*id);
+        if transfer.action == action
+            && routed.hops(id.index()).iter().any(|hop| capable(routed, hop))
+        {
+            let key = (slot(transfer), transfer.count);
+            found.entry(key).or_default().push((*id, place as u32));
+        }
+    }
+    found
+}
+
+fn sorted_preds(routed: &Routed<'_>, event: Event) -> Vec<u32> {
+    let mut preds = routed.graph().preds(event.index()).to_vec();
+    preds.sort_unstable();
+    preds.dedup();
+    preds
+}
+
+/// Candidates whose sendings wait for the same.
+fn same_sendings(routed: &Routed<'_>, candidates: &[Placed]) -> Vec<Vec<Placed>> {
+    let mut by_waits: BTreeMap<Vec<u32>, Vec<Placed>> = BTreeMap::new();
+    for it in candidates {
+        by_waits.entry(sorted_preds(routed, it.0.sent())).or_default().push(*it);
+    }
+    by_waits.into_values().collect()
+}
+
+/// Candidates one after the other whose arrivals wait for the same but for one another.
+fn same_arrivals(routed: &Routed<'_>, candidates: &[Placed]) -> Vec<Vec<Placed>> {
+    let mut runs: Vec<Vec<Placed>> = Vec::new();
+    let mut arrivals: BTreeSet<u32> = BTreeSet::new();
+    let mut waits: Vec<u32> = Vec::new();
+    for it in candidates {
+        let arrived = it.0.arrived().index() as u32;
+        let mut own = sorted_preds(routed, it.0.arrived());
+        own.retain(|event| *event as usize != it.0.sent().index());
+        let outside: Vec<u32> =
+            own.iter().copied().filter(|event| !arrivals.contains(event)).collect();
+        match runs.last_mut() {
+            Some(run) if outside == waits => run.push(*it),
+            _ => {
+                arrivals.clear();
+                waits = own;
+                runs.push(vec![*it]);
+            }
+        }
+        arrivals.insert(arrived);
+    }
+    runs
+}
+
+/// Whether all of a run are sent, in program order, before anything else waits for an arrival.
+fn sent_before_awaited(run: &[Placed], successors: &(Vec<u32>, Vec<u32>), place: &[u32]) -> bool {
+    let mut members: Vec<TransferId> = run.iter().map(|it| it.0).collect();
+    members.sort_unstable();
+    let last = members.iter().map(|it| place[it.sent().index()]).max().unwrap_or(0);
+    let (starts, events) = successors;
+    members.iter().all(|it| {
+        let arrived = it.arrived().index();
+        let waiting = &events[starts[arrived] as usize..starts[arrived + 1] as usize];
+        waiting.iter().all(|event| {
+            let of = Event::from_index(*event as usize);
+            let own = !of.is_sent() && members.binary_search(&of.transfer()).is_ok();
+            own || place[*event as usize] > last
+        })
+    })
+}
+
+/// The legs of a run; none if nothing is shared after all. Ways are read from the side on which
+/// they are alike: from the source for a multicast, from the destination for a reduction.
+fn group(routed: &Routed<'_>, run: &[Placed], reduction: bool) -> Option<Group> {
+    if run.len() < 2 {
+        return None;
+    }
+    let ways: Vec<Vec<Hop>> = run
+        .iter()
+        .map(|(id, _)| {
+            let hops = routed.hops(id.index()).iter().copied();
+            if reduction { hops.rev().collect() } else { hops.collect() }
+        })
+        .collect();
+    let capable = |hop: &Hop| match reduction {
+        true => capable_start(routed, hop),
+        false => capable_end(routed, hop),
+    };
+    let classes = classes(&ways, capable);
+    let mut group = Group::default();
+    let mut known: BTreeMap<(u32, u32), u32> = BTreeMap::new();
+    for (member, (id, place)) in run.iter().enumerate() {
+        let way = &ways[member];
+        let mut legs = Vec::with_capacity(way.len());
+        for (depth, class) in classes[member].iter().enumerate() {
+            let leg = *known.entry(*class).or_insert_with(|| {
+                let number = if reduction { way.len() - 1 - depth } else { depth } as u32;
+                let level = if reduction { u32::MAX - depth as u32 } else { depth as u32 };
+                let (hop, carries) = (way[depth], Vec::new());
+                group.legs.push(SharedLeg { hop, carries, number, place: *place, level });
+                group.legs.len() as u32 - 1
+            });
+            let shared = &mut group.legs[leg as usize];
+            shared.carries.push(*id);
+            shared.place = if reduction { *place } else { run[0].1 };
+            legs.push(leg);
+        }
+        if reduction {
+            legs.reverse();
+        }
+        group.members.push((*id, legs));
+    }
+    group.legs.iter().any(|it| it.carries.len() > 1).then_some(group)
+}
+
+/// For each way and hop, which crossing it is. With the ways as a tree grown from their common
+/// end, two ways travel a hop together if it is the same node of the tree and the next capable
+/// node of the tree from there on is the same for both.
+fn classes(ways: &[Vec<Hop>], capable: impl Fn(&Hop) -> bool) -> Vec<Vec<(u32, u32)>> {
+    const ROOT: u32 = u32::MAX;
+    let mut tree: BTreeMap<(u32, motet_units::LinkId), u32> = BTreeMap::new();
+    let nodes: Vec<Vec<u32>> = ways
+        .iter()
+        .map(|way| {
+            let mut at = ROOT;
+            let step = |hop: &Hop| {
+                let next = tree.len() as u32;
+                at = *tree.entry((at, hop.link)).or_insert(next);
+                at
+            };
+            way.iter().map(step).collect()
+        })
+        .collect();
+    let mut classes = Vec::with_capacity(ways.len());
+    for (member, (way, nodes)) in ways.iter().zip(&nodes).enumerate() {
+        // Nothing capable ahead: this one alone. Tree nodes are far fewer than 2³¹.
+        let mut anchor = ROOT - 1 - member as u32;
+        let mut own: Vec<(u32, u32)> = Vec::with_capacity(way.len());
+        for (hop, node) in way.iter().zip(nodes).rev() {
+            if capable(hop) {
+                anchor = *node;
+            }
+            own.push((*node, anchor));
+        }
+        own.reverse();
+        classes.push(own);
+    }
+    classes
+}

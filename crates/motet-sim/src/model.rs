@@ -1,0 +1,75 @@
+//! The rules of the simulation, which both engines keep to the picosecond.
+//!
+//! **Data.** A collective of `size` bytes (nccl-tests' meaning) has chunks of
+//! ⌈size ÷ chunks of the largest buffer⌉ bytes; a transfer of `count` chunks carries L = count ×
+//! that. A size that the chunks do not divide is so rounded up, and the report says so.
+//!
+//! **One transfer alone.** It goes over links e₁ … e_h with latency α and bandwidth b, β = L/b
+//! rounded up to whole picoseconds. With hᵢ the time its head is ready for link i, sᵢ the time it
+//! starts there and fᵢ the time its tail has left:
+//!
+//! - h₁ = when the transfer is ready (see *order* below),
+//! - sᵢ = hᵢ, or later if the link is taken,
+//! - fᵢ = sᵢ + βᵢ, but within a cut-through segment not before fᵢ₋₁ + αᵢ₋₁ (the tail cannot
+//!   leave before it has come),
+//! - behind a cut-through node hᵢ₊₁ = sᵢ + αᵢ; behind a store-and-forward node hᵢ₊₁ = fᵢ + αᵢ, and
+//!   a new segment begins.
+//!
+//! It has been *sent* at f₁ (its source may be overwritten) and reaches its destination at
+//! f_h + α_h. Alone, that is Σα + max β over a segment and the sum over segments: the closed forms
+//! of seed 000 §III. A transfer within one rank takes no time unless
+//! [`SimOptions::local_bandwidth`] says otherwise.
+//!
+//! **Links.** A link carries one transfer at a time, from sᵢ to fᵢ, and then takes the next one by
+//! its [`Discipline`]. Under fair sharing it carries all at once, at max–min fair rates.
+//!
+//! **Order.** A transfer is ready when every event that its sending waits for has happened: the
+//! program's waits and the event before it in its lane. It has *arrived* when it has reached its
+//! destination and every event that its arrival waits for has happened. Finite connection buffers
+//! (`Protocol::fifo_depth`) are not part of this model; a custom program's knobs add them.
+//!
+//! **Program order.** Events are taken in the order of their numbers as far as what they wait for
+//! allows (the least of those that can happen next comes next); [`Routed::sequence`] is that order,
+//! and the order of sendings in it is the order in which a [`Discipline::ProgramOrder`] link
+//! carries transfers. It depends on the program alone, never on the network's state, which is what
+//! lets the replay engine keep it over many states.
+//!
+//! **State.** Available bandwidth may change, and links fail and return, at any time. What is left
+//! of a transfer goes on at the new rate; a link that is down has rate zero. The tail leaves at the
+//! first whole picosecond at which all bits have left. A transfer that would never end is an error
+//! that names it.
+
+use motet_units::{Bandwidth, Duration};
+
+/// In which order a link carries the transfers that want it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Discipline {
+    /// In the program's order, even if a later one is ready before.
+    #[default]
+    ProgramOrder,
+    /// As their heads come; ties in the program's order.
+    Fifo,
+    /// All at once, at max–min fair rates (fluid; the event engine only).
+    FairShare,
+}
+
+/// What nodes other than GPUs do with data that passes through.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum SwitchForwarding {
+    /// They pass it on as it comes.
+    #[default]
+    CutThrough,
+    /// They pass it on when it is whole, as GPUs do (ASTRA-sim's switches).
+    StoreAndForward,
+}
+
+/// What may be chosen about a simulation, apart from program, network and state.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SimOptions {
+    pub discipline: Discipline,
+    pub switches: SwitchForwarding,
+    /// How fast a rank copies or reduces within itself; `None`: at once.
+    pub local_bandwidth: Option<Bandwidth>,
+    /// Before anything starts: what launching the collective costs.
+    pub launch: Duration,
+}

@@ -1,0 +1,183 @@
+//! [`Graph`]: the channels that NCCL found for one shape of algorithm inside one node: in which
+//! order each channel visits the GPUs, by which interfaces it comes and goes, and how fast.
+//!
+//! A graph comes from the [`compute`](super::compute) module's search, or from a dump of NCCL's
+//! own (`NCCL_GRAPH_DUMP_FILE`), which this file reads. [`connect`](super::connect) makes rings
+//! and trees over all servers of them.
+
+use motet_net::formats::nccl_xml::{self, GraphDump, Hop};
+
+use super::NcclError;
+use super::kinds::{PathKind, Pattern};
+
+/// One channel inside a node, by the numbers of its GPUs and interfaces there.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Channel {
+    pub gpus: Vec<usize>,
+    /// By which interface it comes and goes; `None` where one node is all there is.
+    pub nets: Option<(usize, usize)>,
+}
+
+/// The channels of one shape.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Graph {
+    pub pattern: Pattern,
+    pub channels: Vec<Channel>,
+    /// Per channel, in MB/s.
+    pub intra_mbps: i64,
+    pub inter_mbps: i64,
+    /// The farthest path inside, and to the interfaces.
+    pub type_intra: PathKind,
+    pub type_inter: PathKind,
+    /// Whether all channels are alike.
+    pub same_channels: bool,
+    /// 0: channels come and go by one interface; 1: by any; 2: in pairs that swap them.
+    pub cross_nic: u8,
+    /// What the interface says of its latency, in µs.
+    pub latency_inter: f64,
+    /// Edges used over all channels: fewer are better.
+    pub(super) hops: i64,
+}
+
+impl Graph {
+    pub(super) fn empty(pattern: Pattern) -> Self {
+        Self {
+            pattern,
+            channels: Vec::new(),
+            intra_mbps: 0,
+            inter_mbps: 0,
+            type_intra: PathKind::Loc,
+            type_inter: PathKind::Pix,
+            same_channels: true,
+            cross_nic: 0,
+            latency_inter: 0.0,
+            hops: 0,
+        }
+    }
+
+    #[must_use]
+    pub fn intra_gbps(&self) -> f64 {
+        self.intra_mbps as f64 / 1000.0
+    }
+
+    #[must_use]
+    pub fn inter_gbps(&self) -> f64 {
+        self.inter_mbps as f64 / 1000.0
+    }
+
+    /// As NCCL's GRAPH log says it.
+    #[must_use]
+    pub fn summary(&self) -> String {
+        format!(
+            "Pattern {}, crossNic {}, nChannels {}, bw {:.6}/{:.6}, type {}/{}, sameChannels {}",
+            self.pattern.number(),
+            self.cross_nic,
+            self.channels.len(),
+            self.intra_gbps(),
+            self.inter_gbps(),
+            self.type_intra,
+            self.type_inter,
+            u8::from(self.same_channels)
+        )
+    }
+
+    /// From a dump; GPUs and interfaces there go by NCCL's device numbers, in which order they
+    /// are numbered here.
+    fn of_dump(graph: &nccl_xml::Graph, gpus: usize) -> Result<Self, NcclError> {
+        let wrong = |problem: String| NcclError::Dump { graph: graph.name().to_owned(), problem };
+        let kind = |name: &str| {
+            PathKind::from_name(name).ok_or_else(|| wrong(format!("`{name}` is not a path type")))
+        };
+        let pattern = Pattern::from_number(graph.pattern)
+            .ok_or_else(|| wrong(format!("pattern {} is unknown", graph.pattern)))?;
+        let mbps = |it: motet_units::Bandwidth| {
+            i64::try_from(it.bits_per_s() / 8_000_000).unwrap_or(i64::MAX)
+        };
+        let channels = graph
+            .channels
+            .iter()
+            .map(|it| channel_of_dump(it, gpus, pattern).map_err(wrong))
+            .collect::<Result<Vec<Channel>, NcclError>>()?;
+        let crosses = channels.iter().any(|it| matches!(it.nets, Some((a, b)) if a != b));
+        Ok(Self {
+            pattern,
+            same_channels: channels.windows(2).all(|it| it[0] == it[1]),
+            intra_mbps: mbps(graph.speed_intra),
+            inter_mbps: mbps(graph.speed_inter),
+            type_intra: kind(&graph.type_intra)?,
+            type_inter: kind(&graph.type_inter)?,
+            cross_nic: u8::from(crosses && pattern == Pattern::Ring) * 2,
+            latency_inter: 0.0,
+            hops: 0,
+            channels,
+        })
+    }
+}
+
+fn channel_of_dump(hops: &[Hop], gpus: usize, pattern: Pattern) -> Result<Channel, String> {
+    let number = |dev: &str| {
+        // The upper byte of a device number is its server within an NVLink domain.
+        let dev: u64 = dev.parse().map_err(|_| format!("`{dev}` is not a device number"))?;
+        usize::try_from(dev & ((1 << 56) - 1)).map_err(|_| format!("there is no device {dev}"))
+    };
+    let (mut order, mut nets) = (Vec::new(), Vec::new());
+    for hop in hops {
+        match hop {
+            Hop::Gpu(dev) => order.push(number(dev)?),
+            Hop::Net(dev) => nets.push(number(dev)?),
+        }
+    }
+    let mut seen = vec![false; gpus];
+    for gpu in &order {
+        match seen.get_mut(*gpu) {
+            Some(seen) if !std::mem::replace(seen, true) => {}
+            Some(_) => return Err(format!("a channel visits GPU {gpu} twice")),
+            None => return Err(format!("GPU {gpu} is not one of the {gpus} of a server")),
+        }
+    }
+    // Channels of NVLS name their head only.
+    if pattern != Pattern::Nvls && order.len() != gpus {
+        return Err(format!("a channel has {} of {gpus} GPUs", order.len()));
+    }
+    if order.is_empty() {
+        return Err("a channel has no GPU".to_owned());
+    }
+    let nets = match (nets.first(), nets.last()) {
+        (Some(first), Some(last)) => Some((*first, *last)),
+        _ => None,
+    };
+    Ok(Channel { gpus: order, nets })
+}
+
+/// The graphs of one node: ring and tree always, the others where they are possible.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Graphs {
+    pub ring: Graph,
+    pub tree: Graph,
+    pub nvls: Option<Graph>,
+    pub collnet_chain: Option<Graph>,
+    pub collnet_direct: Option<Graph>,
+}
+
+impl Graphs {
+    /// Of a node of `gpus` GPUs, from NCCL's own dump.
+    pub(super) fn of_dump(dump: &GraphDump, gpus: usize) -> Result<Self, NcclError> {
+        let find = |id: u32| {
+            let graph = dump.graphs.iter().find(|it| it.id == id && !it.channels.is_empty());
+            graph.map(|it| Graph::of_dump(it, gpus)).transpose()
+        };
+        let need = |id: u32, name: &str| {
+            find(id)?.ok_or_else(|| NcclError::Dump {
+                graph: name.to_owned(),
+                problem: "the dump has no such graph".to_owned(),
+            })
+        };
+        Ok(Self {
+            ring: need(0, "ring")?,
+            tree: need(1, "tree")?,
+            collnet_chain: find(2)?,
+            nvls: find(3)?,
+            collnet_direct: find(4)?,
+        })
+    }
+}

@@ -1,0 +1,48 @@
+//! NCCL as it is: what it would choose on a network, and how long it thinks that takes.
+//!
+//! The baseline of every comparison. [`NcclModel`] is the way in: it looks at a network as NCCL
+//! looks at a machine, searches rings and trees as NCCL does, fills NCCL's tables and takes
+//! NCCL's decisions. None of it says how fast NCCL *is*: [`knobs`] has what is known of that, and
+//! docs/nccl-model.md says of every term where it comes from and how sure we are.
+//!
+//! In the order NCCL works in:
+//! - [`kinds`], [`constants`], [`options`]: its words, numbers and environment;
+//! - `partition`, `topology`, `paths`: a network in its eyes;
+//! - `search`, `compute`, [`graph`]: channels inside a server; or a dump of its own;
+//! - `double_tree`, [`connect`]: rings and trees over all servers;
+//! - [`tuning`], [`model`], [`choice`], `table`: costs and decisions;
+//! - [`knobs`]: what its run-time knobs do to a program that is not its own;
+//! - [`loopback`]: the machine to check all this on.
+
+pub mod choice;
+mod compute;
+pub mod connect;
+pub mod constants;
+mod double_tree;
+pub mod graph;
+pub mod kinds;
+pub mod knobs;
+pub mod loopback;
+pub mod model;
+pub mod options;
+mod partition;
+mod paths;
+mod search;
+mod table;
+#[cfg(test)]
+mod testing;
+#[cfg(test)]
+mod tests;
+mod topology;
+pub mod tuning;
+
+pub use choice::Choice;
+pub use connect::{Channels, Tree};
+pub use constants::NcclVersion;
+pub use graph::{Graph, Graphs};
+pub use kinds::{Algorithm, Cpu, PathKind, Pattern, Protocol, Tuned};
+pub use knobs::{KnobModel, Knobs};
+pub use loopback::Loopback;
+pub use model::{CostTable, NcclError, NcclModel};
+pub use options::NcclOptions;
+pub use tuning::Communicator;

@@ -1,0 +1,268 @@
+//! From a routed program to [`Code`]: slots for times, channels for link and size, one step for
+//! each transfer and for each arrival that waits for more than its transfer.
+
+use motet_collective::{Event, TransferId};
+use motet_units::{Bytes, LinkId, Rounding};
+use rustc_hash::FxHashMap;
+
+use super::code::{Code, END, NOWHERE, Op, START, STORES};
+use super::error::CompileError;
+use super::waits::{NONE, Waits};
+use super::{Channel, Replay};
+use crate::model::{Discipline, SimOptions};
+use crate::route::Routed;
+
+pub(super) fn compile(
+    routed: &Routed<'_>,
+    size: Bytes,
+    options: &SimOptions,
+) -> Result<Replay, CompileError> {
+    if options.discipline != Discipline::ProgramOrder {
+        return Err(CompileError::Discipline(options.discipline));
+    }
+    let bytes = bytes(routed, size)?;
+    let delays = delays(routed, &bytes, options)?;
+    let waits = Waits::new(routed, |it| delays.is_some() && bytes[it] > Bytes::ZERO);
+    let mut compiler = Compiler {
+        routed,
+        bytes: &bytes,
+        delays: delays.unwrap_or_default(),
+        waits: &waits,
+        code: Code { slots: 1, ..Code::default() },
+        slot: vec![NOWHERE; routed.graph().events()],
+        unused: Vec::new(),
+        links: Links::new(routed.network().links().len()),
+        channels: Vec::new(),
+        channel_of: FxHashMap::default(),
+        operands: Vec::new(),
+    };
+    for (place, event) in routed.sequence().iter().enumerate() {
+        compiler.event(place, *event);
+    }
+    let Compiler { code, links, channels, delays, .. } = compiler;
+    let network = routed.network();
+    let ranks = |it: &motet_collective::Transfer| (it.src.rank, it.dst.rank);
+    Ok(Replay {
+        code,
+        latencies: links.used.iter().map(|it| network.link(*it).spec.latency.as_ps()).collect(),
+        links: links.used,
+        channels,
+        delays: delays.times,
+        launch: options.launch.as_ps(),
+        network_links: network.links().len(),
+        transfer_ranks: routed.program().transfers().iter().map(ranks).collect(),
+        ranks: routed.program().collective().ranks(),
+    })
+}
+
+/// What each transfer carries.
+fn bytes(routed: &Routed<'_>, size: Bytes) -> Result<Vec<Bytes>, CompileError> {
+    let chunk = routed.program().collective().chunk_bytes(size);
+    let transfers = routed.program().transfers().iter().enumerate();
+    transfers
+        .map(|(index, it)| {
+            let transfer = TransferId::from_index(index);
+            chunk.checked_mul(u64::from(it.count)).ok_or(CompileError::TooManyBytes { transfer })
+        })
+        .collect()
+}
+
+/// The times that transfers within ranks take, each once.
+#[derive(Debug, Default)]
+struct Delays {
+    times: Vec<u64>,
+    /// The number of each, by bytes.
+    of: FxHashMap<Bytes, u32>,
+}
+
+/// `None` if such transfers take no time.
+fn delays(
+    routed: &Routed<'_>,
+    bytes: &[Bytes],
+    options: &SimOptions,
+) -> Result<Option<Delays>, CompileError> {
+    let Some(bandwidth) = options.local_bandwidth else { return Ok(None) };
+    let mut delays = Delays::default();
+    for (index, it) in bytes.iter().enumerate() {
+        if !routed.hops(index).is_empty() || delays.of.contains_key(it) {
+            continue;
+        }
+        let transfer = TransferId::from_index(index);
+        let time = bandwidth.transfer_time(*it, Rounding::Up);
+        let time = time.ok_or(CompileError::NoLocalBandwidth { transfer })?;
+        delays.of.insert(*it, delays.times.len() as u32);
+        delays.times.push(time.as_ps());
+    }
+    Ok(Some(delays))
+}
+
+/// The links that the program uses, numbered as they first come.
+#[derive(Debug)]
+struct Links {
+    number: Vec<u32>,
+    used: Vec<LinkId>,
+}
+
+impl Links {
+    fn new(links: usize) -> Self {
+        Self { number: vec![NONE; links], used: Vec::new() }
+    }
+
+    fn number(&mut self, link: LinkId) -> u32 {
+        let slot = &mut self.number[link.index()];
+        if *slot == NONE {
+            *slot = self.used.len() as u32;
+            self.used.push(link);
+        }
+        *slot
+    }
+}
+
+struct Compiler<'a> {
+    routed: &'a Routed<'a>,
+    bytes: &'a [Bytes],
+    delays: Delays,
+    waits: &'a Waits,
+    code: Code,
+    /// Where the time of each event is now.
+    slot: Vec<u32>,
+    unused: Vec<u32>,
+    links: Links,
+    channels: Vec<Channel>,
+    channel_of: FxHashMap<(u32, Bytes), u32>,
+    /// The operands of the step in the making.
+    operands: Vec<u32>,
+}
+
+impl Compiler<'_> {
+    fn event(&mut self, place: usize, event: Event) {
+        let transfer = event.transfer();
+        let local = self.routed.hops(transfer.index()).is_empty();
+        match (event.is_sent(), local) {
+            (true, false) => self.over_links(place, transfer),
+            (true, true) => self.within_rank(place, transfer),
+            (false, _) if self.waits.joins(transfer.index()) => self.arrival(place, event, local),
+            (false, _) => {}
+        }
+    }
+
+    fn over_links(&mut self, place: usize, transfer: TransferId) {
+        self.take_waits(place);
+        let waits = self.operands.len();
+        let hops = self.routed.hops(transfer.index());
+        for hop in hops {
+            let link = self.links.number(hop.link);
+            let channel = self.channel(link, hop.link, transfer);
+            let stores = if hop.starts_segment { STORES } else { 0 };
+            self.operands.extend([link | stores, channel]);
+        }
+        let sent = self.keep(transfer.sent(), NOWHERE);
+        let arrived = if self.waits.joins(transfer.index()) {
+            self.assign(transfer.arrived())
+        } else {
+            self.keep(transfer.arrived(), self.unawaited(transfer.arrived()))
+        };
+        let index = transfer.index();
+        match (self.operands.as_slice(), waits, arrived) {
+            // The first hop of a transfer always leaves a GPU.
+            (&[link, channel], 0, out) | (&[_, link, channel], 1, out)
+                if sent == NOWHERE && out != NOWHERE =>
+            {
+                let wait = if waits == 0 { START } else { self.operands[0] };
+                let link = link & !STORES;
+                match out {
+                    END => self.code.push(Op::HopEnd, index, &[wait, link, channel]),
+                    _ => self.code.push(Op::Hop, index, &[wait, link, channel, out]),
+                }
+            }
+            _ => {
+                let head = [waits as u32, hops.len() as u32, sent, arrived];
+                self.code.push(Op::Path, index, &head);
+                self.code.words.extend_from_slice(&self.operands);
+            }
+        }
+    }
+
+    fn within_rank(&mut self, place: usize, transfer: TransferId) {
+        let delay = self.delays.of.get(&self.bytes[transfer.index()]).copied();
+        let delay = delay.filter(|it| self.delays.times[*it as usize] > 0);
+        self.take_waits(place);
+        // At once, after nothing: the time of the launch, which nothing waits for.
+        if delay.is_none() && self.operands.is_empty() {
+            return;
+        }
+        // Its arrival shares its time unless that waits for more.
+        let awaited = self.waits.joins(transfer.index()) || self.awaited(transfer.arrived());
+        let out = self.keep(transfer.sent(), if awaited { NOWHERE } else { END });
+        let waits = self.operands.len() as u32;
+        match delay {
+            Some(delay) => self.code.push(Op::Local, transfer.index(), &[waits, delay, out]),
+            None => self.code.push(Op::Join, transfer.index(), &[waits, out]),
+        }
+        self.code.words.extend_from_slice(&self.operands);
+    }
+
+    /// An arrival that waits for more than the transfer.
+    fn arrival(&mut self, place: usize, event: Event, local: bool) {
+        // A transfer within a rank is among its waits.
+        let reached = self.slot[event.index()];
+        self.take_waits(place);
+        if !local {
+            self.operands.push(reached);
+            self.unused.push(reached);
+        }
+        let out = self.keep(event, self.unawaited(event));
+        let head = [self.operands.len() as u32, out];
+        self.code.push(Op::Join, event.transfer().index(), &head);
+        self.code.words.extend_from_slice(&self.operands);
+    }
+
+    /// The slots of what the event at `place` waits for, those given back that it is the last
+    /// to read. A step reads all of them before it writes any.
+    fn take_waits(&mut self, place: usize) {
+        self.operands.clear();
+        for awaited in self.waits.at(place) {
+            let slot = self.slot[*awaited as usize];
+            self.operands.push(slot);
+            if self.waits.last_use[*awaited as usize] == place as u32 {
+                self.unused.push(slot);
+            }
+        }
+    }
+
+    /// A slot for the event if something waits for it, `otherwise` if nothing does.
+    fn keep(&mut self, event: Event, otherwise: u32) -> u32 {
+        match self.waits.last_use[event.index()] {
+            NONE => otherwise,
+            _ => self.assign(event),
+        }
+    }
+
+    fn assign(&mut self, event: Event) -> u32 {
+        let slot = self.unused.pop().unwrap_or_else(|| {
+            self.code.slots += 1;
+            self.code.slots as u32 - 1
+        });
+        self.slot[event.index()] = slot;
+        slot
+    }
+
+    fn awaited(&self, event: Event) -> bool {
+        self.waits.awaited[event.index()]
+    }
+
+    /// Where the time of an event goes that no step reads.
+    fn unawaited(&self, event: Event) -> u32 {
+        // What something waits for in the program is not the end, even if that wait is implied.
+        if self.awaited(event) { NOWHERE } else { END }
+    }
+
+    fn channel(&mut self, number: u32, link: LinkId, transfer: TransferId) -> u32 {
+        let bytes = self.bytes[transfer.index()];
+        let channels = &mut self.channels;
+        *self.channel_of.entry((number, bytes)).or_insert_with(|| {
+            channels.push(Channel { link, bytes, first: transfer });
+            channels.len() as u32 - 1
+        })
+    }
+}

@@ -1,0 +1,238 @@
+//! [`CriticalPath`]: the chain of transfers and links that set the end of a run.
+//!
+//! Every time in a run is that of something before it plus what a link takes; followed back from
+//! the end, these make one chain without gaps to the launch. To end earlier, something on it must
+//! get faster. Where two things were ready at the same picosecond, the chain goes through one of
+//! them: over the program's order on a link only if nothing else was as late.
+
+use std::collections::BTreeMap;
+
+use motet_collective::TransferId;
+use motet_net::NetworkState;
+use motet_units::{Duration, Instant, LinkId};
+
+use super::code::{END, NOWHERE};
+use super::error::RunError;
+use super::kernel::{Memory, Observer, Passage, execute};
+use super::{Replay, finite};
+
+/// Why a step of the chain began when it did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Reason {
+    /// With the launch of the collective.
+    Launch,
+    /// The step before had happened, and this transfer waited for it.
+    Waited,
+    /// The transfer of the step before left the link.
+    LinkFree,
+    /// The same transfer came from the link before.
+    Forwarded,
+}
+
+/// A transfer on a link, or within its rank, as far as it set the end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Step {
+    pub transfer: TransferId,
+    /// `None`: within its rank.
+    pub link: Option<LinkId>,
+    /// When it took over from the step before.
+    pub start: Instant,
+    /// When the next step took over, or the program ended.
+    pub end: Instant,
+    pub reason: Reason,
+}
+
+/// The chain, first step first, without gaps from launch to end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CriticalPath {
+    pub end: Duration,
+    pub steps: Vec<Step>,
+}
+
+impl CriticalPath {
+    /// How much of the chain each link has, most first.
+    #[must_use]
+    pub fn by_link(&self) -> Vec<(LinkId, Duration)> {
+        let mut times = BTreeMap::new();
+        for step in &self.steps {
+            if let Some(link) = step.link {
+                *times.entry(link).or_insert(Duration::ZERO) += step.end.since(step.start);
+            }
+        }
+        let mut times: Vec<_> = times.into_iter().collect();
+        times.sort_by_key(|(link, time)| (std::cmp::Reverse(*time), *link));
+        times
+    }
+
+    /// The link with the most of the chain.
+    #[must_use]
+    pub fn bottleneck(&self) -> Option<LinkId> {
+        self.by_link().first().map(|it| it.0)
+    }
+}
+
+impl Replay {
+    /// Runs the program in one state and finds what set its end. Takes some 50 bytes of memory
+    /// for each link of each transfer.
+    pub fn critical_path(&self, state: &NetworkState) -> Result<CriticalPath, RunError> {
+        let (table, [refused]) = self.table::<u64, 1>(std::slice::from_ref(state));
+        if let Some(error) = refused {
+            return Err(error);
+        }
+        let mut tracer = Tracer::new(self);
+        let [end] = execute(&self.code, &table, &mut Memory::new(), &mut tracer);
+        let end = finite(end)?;
+        Ok(CriticalPath { end, steps: tracer.chain(end.as_ps()) })
+    }
+}
+
+/// No point: the launch.
+const NONE: u32 = u32::MAX;
+
+/// A moment of the run, with the moment it followed from.
+#[derive(Clone, Copy, Debug)]
+struct Point {
+    time: u64,
+    transfer: u32,
+    /// [`NONE`]: within its rank.
+    link: u32,
+    before: u32,
+    /// What has passed since `before` counts for this point's link and not for that one's.
+    own: bool,
+    reason: Reason,
+}
+
+/// Keeps where each time came from.
+struct Tracer<'a> {
+    replay: &'a Replay,
+    points: Vec<Point>,
+    /// The point behind each slot's time.
+    slots: Vec<u32>,
+    /// The point at which each link became free.
+    free: Vec<u32>,
+    step: usize,
+    /// The latest of what the step waits for, and its point.
+    ready: (u64, u32),
+    /// The points of the step's last link: start and tail.
+    last: Option<(u32, u32)>,
+    /// The tail of its first.
+    sent: u32,
+    /// The latest end so far, and its point.
+    end: (u64, u32),
+}
+
+impl<'a> Tracer<'a> {
+    fn new(replay: &'a Replay) -> Self {
+        Self {
+            replay,
+            points: Vec::new(),
+            slots: vec![NONE; replay.code.slots],
+            free: vec![NONE; replay.links.len()],
+            step: 0,
+            ready: (0, NONE),
+            last: None,
+            sent: NONE,
+            end: (replay.launch, NONE),
+        }
+    }
+
+    fn add(&mut self, time: u64, link: u32, before: u32, own: bool, reason: Reason) -> u32 {
+        let transfer = self.replay.code.transfers[self.step];
+        self.points.push(Point { time, transfer, link, before, own, reason });
+        self.points.len() as u32 - 1
+    }
+
+    /// The chain that ends at `end`, from its last point back, then turned round.
+    fn chain(&self, end: u64) -> Vec<Step> {
+        let mut steps: Vec<Step> = Vec::new();
+        let mut add = |point: &Point, start: u64, end: u64| {
+            let link = self.replay.links.get(point.link as usize).copied();
+            let transfer = TransferId(point.transfer);
+            let (start, end) = (Instant::from_ps(start), Instant::from_ps(end));
+            match steps.last_mut() {
+                Some(it) if it.transfer == transfer && it.link == link => {
+                    (it.start, it.reason) = (start, point.reason);
+                }
+                // What takes no time is not what one waits for.
+                _ if start == end => {}
+                _ => steps.push(Step { transfer, link, start, end, reason: point.reason }),
+            }
+        };
+        let (mut at, mut until) = (self.end.1, end);
+        while let Some(point) = self.points.get(at as usize) {
+            // After its moment the point's own link still takes its latency.
+            add(point, point.time, until);
+            until = point.time;
+            if point.own {
+                let start = self.points.get(point.before as usize).map_or(until, |it| it.time);
+                add(point, start, until);
+                until = start;
+            }
+            at = point.before;
+        }
+        steps.reverse();
+        steps
+    }
+}
+
+impl Observer<u64, 1> for Tracer<'_> {
+    fn begin(&mut self, step: usize) {
+        self.step = step;
+        self.ready = (self.replay.launch, NONE);
+        self.last = None;
+    }
+
+    fn wait(&mut self, slot: u32, time: [u64; 1]) {
+        let point = self.slots[slot as usize];
+        // The launch needs no point; anything else as late as it does.
+        if time[0] > self.ready.0 || self.ready.1 == NONE {
+            self.ready = (time[0], point);
+        }
+    }
+
+    fn pass(&mut self, it: &Passage<u64, 1>) {
+        let [head, free, start] = [it.head[0], it.free[0], it.start[0]];
+        let (point, reason) = match self.last {
+            _ if free > head => (self.free[it.link as usize], Reason::LinkFree),
+            None if self.ready.1 == NONE => (NONE, Reason::Launch),
+            None => (self.ready.1, Reason::Waited),
+            Some((_, tail)) if it.stores => (tail, Reason::Forwarded),
+            Some((begun, _)) => (begun, Reason::Forwarded),
+        };
+        let begun = self.add(start, it.link, point, false, reason);
+        let tail = match self.last {
+            Some((_, before)) if it.tail[0] > it.streamed[0] => {
+                self.add(it.tail[0], it.link, before, false, Reason::Forwarded)
+            }
+            _ => self.add(it.tail[0], it.link, begun, true, reason),
+        };
+        self.free[it.link as usize] = tail;
+        if self.last.is_none() {
+            self.sent = tail;
+        }
+        self.last = Some((begun, tail));
+    }
+
+    fn stay(&mut self, until: [u64; 1]) {
+        let (time, before) = self.ready;
+        let reason = if before == NONE { Reason::Launch } else { Reason::Waited };
+        let begun = self.add(time, NONE, before, false, reason);
+        let end = self.add(until[0], NONE, begun, true, reason);
+        self.last = Some((begun, end));
+    }
+
+    fn sent(&mut self, slot: u32) {
+        self.slots[slot as usize] = self.sent;
+    }
+
+    fn done(&mut self, slot: u32, time: [u64; 1]) {
+        // A step that is no transfer happens with the latest of what it waits for.
+        let point = self.last.map_or(self.ready.1, |it| it.1);
+        match slot {
+            NOWHERE => {}
+            END if time[0] > self.end.0 || self.end.1 == NONE => self.end = (time[0], point),
+            END => {}
+            _ => self.slots[slot as usize] = point,
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! The replay engine: compile a verified program once, then run it over many network states.
+//!
+//! It serves [`Discipline::ProgramOrder`](crate::Discipline) and states that stay as they are
+//! during a run. There the order in which a link carries transfers is fixed by the program alone
+//! ([`crate::model`]), so that one pass over the events in program order gives every time: no
+//! queue, no comparison of times to decide what comes next, and the same instructions for every
+//! state. Everything else is the event engine's, and a property test holds the two equal.
+//!
+//! - [`compile`]: from [`Routed`] to [`code`], with [`waits`] cut down to those that matter.
+//! - [`kernel`]: the pass itself, over many states at once.
+//! - [`times`]: a state as the kernel wants it.
+//! - [`usage`] and [`critical`]: what links and ranks did, and which chain of transfers set the
+//!   end, for one state and on demand.
+//!
+//! **Limits.** A time that would pass 2⁶⁴ picoseconds is [`RunError::TooLong`], as is one that
+//! only just reaches it. A link that a transfer uses and that is down or without bandwidth is
+//! [`RunError::NoBandwidth`], also if the transfer carries no bytes.
+
+mod code;
+mod compile;
+pub mod critical;
+mod error;
+mod kernel;
+mod times;
+pub mod usage;
+mod waits;
+
+use motet_collective::TransferId;
+use motet_net::NetworkState;
+use motet_units::{Bytes, Duration, LinkId, Rank};
+use rayon::prelude::*;
+
+use crate::model::SimOptions;
+use crate::route::Routed;
+use code::Code;
+use kernel::{Blind, EXACT, Memory, Tick, execute};
+
+pub use critical::{CriticalPath, Reason, Step};
+pub use error::{CompileError, RunError};
+pub use usage::Usage;
+
+/// States in one pass: two cache lines of times.
+const LANES: usize = 16;
+
+/// What is sent over a link in one size: β must be known for it.
+#[derive(Clone, Copy, Debug)]
+struct Channel {
+    link: LinkId,
+    bytes: Bytes,
+    /// The first transfer in program order that needs it.
+    first: TransferId,
+}
+
+/// A program compiled for one network, size and set of options. Holds no reference to either.
+#[derive(Clone, Debug)]
+pub struct Replay {
+    code: Code,
+    /// The links used, in the order of the code's numbers, and their α in picoseconds.
+    links: Vec<LinkId>,
+    latencies: Vec<u64>,
+    channels: Vec<Channel>,
+    /// What transfers within a rank take, in picoseconds.
+    delays: Vec<u64>,
+    launch: u64,
+    network_links: usize,
+    /// The source and destination of each transfer.
+    transfer_ranks: Vec<(Rank, Rank)>,
+    ranks: u32,
+}
+
+impl Replay {
+    /// Compiles a program for a collective of `size` bytes. How switches forward was settled when
+    /// the program was routed; of the options the others count.
+    pub fn compile(
+        routed: &Routed<'_>,
+        size: Bytes,
+        options: &SimOptions,
+    ) -> Result<Self, CompileError> {
+        compile::compile(routed, size, options)
+    }
+
+    /// How many transfers one run is of.
+    #[must_use]
+    pub fn transfers(&self) -> usize {
+        self.transfer_ranks.len()
+    }
+
+    /// The links that the program uses.
+    #[must_use]
+    pub fn links(&self) -> &[LinkId] {
+        &self.links
+    }
+
+    /// When the program ends in `state`.
+    pub fn run(&self, state: &NetworkState) -> Result<Duration, RunError> {
+        let (table, [refused]) = self.table::<u64, 1>(std::slice::from_ref(state));
+        if let Some(error) = refused {
+            return Err(error);
+        }
+        let [end] = execute(&self.code, &table, &mut Memory::new(), &mut Blind);
+        finite(end)
+    }
+
+    /// When the program ends in each of `states`, on all cores. A state in which it cannot end
+    /// leaves the others as they are.
+    #[must_use]
+    pub fn run_many(&self, states: &[NetworkState]) -> Vec<Result<Duration, RunError>> {
+        let batches = states.par_chunks(LANES).map_init(Memory::new, |memory, batch| {
+            // The last few are cheaper one by one than in a wide pass mostly empty.
+            if batch.len() < LANES / 4 {
+                return batch.iter().map(|it| self.run(it)).collect();
+            }
+            self.batch(batch, memory)
+        });
+        let ends: Vec<Vec<_>> = batches.collect();
+        ends.into_iter().flatten().collect()
+    }
+
+    /// Up to [`LANES`] states in one pass.
+    fn batch(
+        &self,
+        states: &[NetworkState],
+        memory: &mut Memory<f64, LANES>,
+    ) -> Vec<Result<Duration, RunError>> {
+        let (table, refused) = self.table::<f64, LANES>(states);
+        let ends = execute(&self.code, &table, memory, &mut Blind);
+        let each = states.iter().zip(refused).zip(ends);
+        each.map(|((state, refused), end)| match refused {
+            Some(error) => Err(error),
+            None if end < f64::from_ps(EXACT) => Ok(Duration::from_ps(end as u64)),
+            None => self.run(state),
+        })
+        .collect()
+    }
+}
+
+/// The time as a result: the last there is stands for all that are later.
+fn finite(end: u64) -> Result<Duration, RunError> {
+    if end == u64::MAX { Err(RunError::TooLong) } else { Ok(Duration::from_ps(end)) }
+}

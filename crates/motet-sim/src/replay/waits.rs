@@ -1,0 +1,163 @@
+//! What each event must really be seen to wait for: the waits of the program less those that
+//! something else in the same step implies.
+//!
+//! Dropped are a transfer's own sending behind its arrival, sendings that left over the same
+//! first link before (the link itself keeps that order), what a transfer already waited for when
+//! it was sent, and what another event of the same list waits for itself. That is not every
+//! implied wait, only those that cost nothing to find and are common; those that are left are
+//! right, only slower.
+
+use motet_collective::program::Event;
+use motet_units::LinkId;
+
+use crate::route::Routed;
+
+/// Lists longer than this are not searched pair by pair.
+const MOST_PAIRS: usize = 12;
+/// No place in the sequence; no event.
+pub(super) const NONE: u32 = u32::MAX;
+
+/// The waits of every event, and how long each event is needed.
+#[derive(Debug)]
+pub(super) struct Waits {
+    /// Of the event at each place in the sequence.
+    starts: Vec<u32>,
+    list: Vec<u32>,
+    /// The last place where something waits for each event, [`NONE`] if nothing does.
+    pub(super) last_use: Vec<u32>,
+    /// Whether anything in the program waits for the event, dropped waits included.
+    pub(super) awaited: Vec<bool>,
+    /// How many waits the arrival of each transfer has.
+    joins: Vec<bool>,
+}
+
+impl Waits {
+    /// `takes_time` says of a transfer within a rank whether it does.
+    pub(super) fn new(routed: &Routed<'_>, takes_time: impl Fn(usize) -> bool) -> Self {
+        let events = routed.graph().events();
+        let mut finder = Finder {
+            routed,
+            place: vec![0; events],
+            alias: (0..events as u32).collect(),
+            found: Vec::new(),
+        };
+        for (place, event) in routed.sequence().iter().enumerate() {
+            finder.place[event.index()] = place as u32;
+        }
+        let mut waits = Self {
+            starts: Vec::with_capacity(events + 1),
+            list: Vec::with_capacity(events),
+            last_use: vec![NONE; events],
+            awaited: vec![false; events],
+            joins: vec![false; events / 2],
+        };
+        for (place, event) in routed.sequence().iter().enumerate() {
+            waits.starts.push(waits.list.len() as u32);
+            let transfer = event.transfer();
+            for pred in routed.graph().preds(event.index()) {
+                // That a transfer arrives does not make its sending awaited.
+                if Event::from_index(*pred as usize).transfer() != transfer {
+                    waits.awaited[*pred as usize] = true;
+                }
+            }
+            finder.find(*event);
+            let local = routed.hops(transfer.index()).is_empty();
+            if event.is_sent() {
+                if local && finder.found.is_empty() && !takes_time(transfer.index()) {
+                    finder.alias[event.index()] = NONE;
+                }
+            } else if finder.found.is_empty() {
+                if local {
+                    // It arrives as it is sent: one time for both.
+                    finder.alias[event.index()] = finder.alias[transfer.sent().index()];
+                }
+            } else {
+                waits.joins[transfer.index()] = true;
+                if local {
+                    finder.found.push(transfer.sent().index() as u32);
+                    finder.settle();
+                }
+            }
+            for awaited in &finder.found {
+                waits.last_use[*awaited as usize] = place as u32;
+            }
+            waits.list.extend_from_slice(&finder.found);
+        }
+        waits.starts.push(waits.list.len() as u32);
+        waits
+    }
+
+    /// The events that the one at this place waits for.
+    pub(super) fn at(&self, place: usize) -> &[u32] {
+        &self.list[self.starts[place] as usize..self.starts[place + 1] as usize]
+    }
+
+    /// Whether the arrival of a transfer waits for more than the transfer.
+    pub(super) fn joins(&self, transfer: usize) -> bool {
+        self.joins[transfer]
+    }
+}
+
+/// Finds the waits of one event after the other, in sequence.
+struct Finder<'a> {
+    routed: &'a Routed<'a>,
+    place: Vec<u32>,
+    /// The event whose time each has; [`NONE`]: the launch, which nobody need wait for.
+    alias: Vec<u32>,
+    found: Vec<u32>,
+}
+
+impl Finder<'_> {
+    fn find(&mut self, event: Event) {
+        let graph = self.routed.graph();
+        self.found.clear();
+        let sent = event.transfer().sent();
+        let link = self.first_link(event);
+        for pred in graph.preds(event.index()) {
+            let other = Event::from_index(*pred as usize);
+            let behind = other.is_sent()
+                && link.is_some()
+                && self.first_link(other) == link
+                && self.place[other.index()] < self.place[sent.index()];
+            let known = !event.is_sent() && short(graph.preds(sent.index())).contains(pred);
+            if other != sent && !behind && !known {
+                self.found.push(*pred);
+            }
+        }
+        self.drop_pairs();
+        self.settle();
+    }
+
+    /// Drops what another of the list implies.
+    fn drop_pairs(&mut self) {
+        if !(2..=MOST_PAIRS).contains(&self.found.len()) {
+            return;
+        }
+        let graph = self.routed.graph();
+        let all = self.found.clone();
+        self.found.retain(|it| {
+            // Nothing implies itself through another: what waits comes later in the sequence.
+            !all.iter().any(|other| short(graph.preds(*other as usize)).contains(it))
+        });
+    }
+
+    /// Names each time once, and not at all if it is the launch.
+    fn settle(&mut self) {
+        let alias = &self.alias;
+        for it in &mut self.found {
+            *it = alias[*it as usize];
+        }
+        self.found.retain(|it| *it != NONE);
+        self.found.sort_unstable();
+        self.found.dedup();
+    }
+
+    fn first_link(&self, event: Event) -> Option<LinkId> {
+        self.routed.hops(event.transfer().index()).first().map(|it| it.link)
+    }
+}
+
+/// The list if it is short enough to be searched again and again.
+fn short(list: &[u32]) -> &[u32] {
+    if list.len() <= MOST_PAIRS { list } else { &[] }
+}

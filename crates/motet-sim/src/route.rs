@@ -1,0 +1,189 @@
+//! [`Routed`]: a verified program with its way through a network settled — what the engines take.
+//!
+//! Everything that does not depend on the network's state is worked out here once: the links of
+//! each transfer, where it is stored and forwarded, what each event waits for, and the order of
+//! events.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use motet_collective::program::EventGraph;
+use motet_collective::{Event, Program, Verified};
+use motet_net::{Metric, Network, NodeKind, Search, Transit};
+use motet_units::{LinkId, NodeId, Rank};
+use rustc_hash::FxHashMap;
+
+use crate::model::SwitchForwarding;
+
+/// One link of a transfer's way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Hop {
+    pub link: LinkId,
+    /// Whether the link begins a new segment: it leaves a node that stores and forwards. True of
+    /// a transfer's first hop.
+    pub starts_segment: bool,
+}
+
+/// Why a program cannot run on a network.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum RouteError {
+    #[error("the program has {ranks} ranks and the network {gpus} GPUs; use a program for as many")]
+    Ranks { ranks: u32, gpus: usize },
+    #[error("no path leads from rank {from} to rank {to}; is a link missing or one-way?")]
+    NoPath { from: Rank, to: Rank },
+    #[error("path {path} of the program is not a path of this network from rank {from} to {to}")]
+    WrongPath { path: u32, from: Rank, to: Rank },
+}
+
+/// A program on a network.
+#[derive(Debug)]
+pub struct Routed<'a> {
+    program: &'a Verified<Program>,
+    network: &'a Network,
+    graph: EventGraph,
+    sequence: Vec<Event>,
+    /// The hops of transfer t: `hops[hop_starts[t]..hop_starts[t + 1]]`; none if it is local.
+    hop_starts: Vec<u32>,
+    hops: Vec<Hop>,
+}
+
+impl<'a> Routed<'a> {
+    /// Settles `program` on `network`. Transfers without a path of their own take the path of
+    /// least latency that passes through no GPU, or if there is none, through GPUs.
+    pub fn new(
+        program: &'a Verified<Program>,
+        network: &'a Network,
+        switches: SwitchForwarding,
+    ) -> Result<Self, RouteError> {
+        let (ranks, gpus) = (program.collective().ranks(), network.ranks().len());
+        if gpus < ranks as usize {
+            return Err(RouteError::Ranks { ranks, gpus });
+        }
+        let graph = EventGraph::new(program);
+        let sequence = sequence(&graph);
+        let mut routes = Routes { network, known: FxHashMap::default() };
+        let mut hop_starts = Vec::with_capacity(program.transfers().len() + 1);
+        let mut hops = Vec::with_capacity(program.transfers().len());
+        for transfer in program.transfers() {
+            hop_starts.push(hops.len() as u32);
+            if transfer.is_local() {
+                continue;
+            }
+            let (from, to) = (transfer.src.rank, transfer.dst.rank);
+            let links = match transfer.path {
+                Some(path) => routes.given(program, path, from, to)?,
+                None => routes.default(from, to)?,
+            };
+            hops.extend(links.iter().map(|link| {
+                let node = network.node(network.link(*link).from);
+                let stores =
+                    switches == SwitchForwarding::StoreAndForward || node.kind == NodeKind::Gpu;
+                Hop { link: *link, starts_segment: stores }
+            }));
+        }
+        hop_starts.push(hops.len() as u32);
+        Ok(Self { program, network, graph, sequence, hop_starts, hops })
+    }
+
+    #[must_use]
+    pub const fn program(&self) -> &'a Verified<Program> {
+        self.program
+    }
+
+    #[must_use]
+    pub const fn network(&self) -> &'a Network {
+        self.network
+    }
+
+    /// What each event waits for.
+    #[must_use]
+    pub const fn graph(&self) -> &EventGraph {
+        &self.graph
+    }
+
+    /// All events in program order (see [`crate::model`]).
+    #[must_use]
+    pub fn sequence(&self) -> &[Event] {
+        &self.sequence
+    }
+
+    /// The way of a transfer; empty if it stays at its rank.
+    #[must_use]
+    pub fn hops(&self, transfer: usize) -> &[Hop] {
+        &self.hops[self.hop_starts[transfer] as usize..self.hop_starts[transfer + 1] as usize]
+    }
+}
+
+/// Events by number, as far as what they wait for allows.
+fn sequence(graph: &EventGraph) -> Vec<Event> {
+    let events = graph.events();
+    if graph.is_numbered_in_order() {
+        return (0..events).map(Event::from_index).collect();
+    }
+    let (starts, successors) = graph.successors();
+    let mut waiting: Vec<usize> = (0..events).map(|it| graph.preds(it).len()).collect();
+    let mut ready: BinaryHeap<Reverse<usize>> =
+        (0..events).filter(|it| waiting[*it] == 0).map(Reverse).collect();
+    let mut sequence = Vec::with_capacity(events);
+    while let Some(Reverse(event)) = ready.pop() {
+        sequence.push(Event::from_index(event));
+        for next in &successors[starts[event] as usize..starts[event + 1] as usize] {
+            let left = &mut waiting[*next as usize];
+            *left -= 1;
+            if *left == 0 {
+                ready.push(Reverse(*next as usize));
+            }
+        }
+    }
+    sequence
+}
+
+/// Ways between ranks, each found once.
+struct Routes<'a> {
+    network: &'a Network,
+    known: FxHashMap<(Rank, Rank), Vec<LinkId>>,
+}
+
+impl<'a> Routes<'a> {
+    /// The GPU of a rank; the ranks of a verified program are within its collective's.
+    fn gpu(&self, rank: Rank) -> NodeId {
+        self.network.ranks()[rank.index()]
+    }
+
+    fn default(&mut self, from: Rank, to: Rank) -> Result<&[LinkId], RouteError> {
+        let (a, b) = (self.gpu(from), self.gpu(to));
+        let network = self.network;
+        let search = |transit| {
+            let search = Search::new(network, Metric::Latency).through(transit);
+            search.shortest(a, b).map(|it| it.links().to_vec())
+        };
+        match self.known.entry((from, to)) {
+            std::collections::hash_map::Entry::Occupied(known) => Ok(known.into_mut()),
+            std::collections::hash_map::Entry::Vacant(new) => {
+                let links = search(Transit::NotGpus).or_else(|| search(Transit::All));
+                Ok(new.insert(links.ok_or(RouteError::NoPath { from, to })?))
+            }
+        }
+    }
+
+    /// A path that the program names, if it leads from one rank to the other here.
+    fn given<'p>(
+        &self,
+        program: &'p Program,
+        path: u32,
+        from: Rank,
+        to: Rank,
+    ) -> Result<&'p [LinkId], RouteError> {
+        let wrong = RouteError::WrongPath { path, from, to };
+        let Some(links) = program.paths().get(path as usize) else { return Err(wrong) };
+        let mut at = self.gpu(from);
+        for link in links {
+            match self.network.links().get(link.index()) {
+                Some(it) if it.from == at => at = it.to,
+                _ => return Err(wrong),
+            }
+        }
+        if at == self.gpu(to) { Ok(links) } else { Err(wrong) }
+    }
+}
