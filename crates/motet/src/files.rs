@@ -78,9 +78,11 @@ pub(crate) fn network(
     printer: &Printer,
 ) -> Result<Cluster, Failure> {
     if name != "-" && !Path::new(name).exists() {
-        if let Some(network) = template(name)? {
-            return Ok(network);
-        }
+        return template(name)?.ok_or_else(|| {
+            Failure::unreadable("there is no such file, and no template of that name")
+                .in_file(name)
+                .with_remedy("`motet net gen --list` shows the templates")
+        });
     }
     let text = read(name)?;
     let folder = Path::new(name).parent().unwrap_or(Path::new("")).to_owned();

@@ -4,10 +4,11 @@ use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use motet_net::{Location, Network};
+use motet_net::Network;
 use motet_units::{Bandwidth, LinkId, NodeId, Rank};
 
 use super::graph::Graph;
+use super::partition::Place;
 use super::ratio::Ratio;
 
 /// Most names listed before the rest are counted.
@@ -105,7 +106,7 @@ impl Cut {
 
     /// Some ranks, by their datacenters, racks or servers where they are all of these.
     fn named(&self, network: &Network, ranks: &[usize]) -> String {
-        let places: [(&str, fn(&Location) -> Option<&String>); 3] = [
+        let places: [(&str, Place); 3] = [
             ("datacenter", |it| it.dc.as_ref()),
             ("rack", |it| it.rack.as_ref()),
             ("server", |it| it.server.as_ref()),

@@ -77,7 +77,7 @@ impl<'g> Flow<'g> {
 
     /// The greatest flow into `sink`, or `limit` if that much is possible. Afterwards, if it is
     /// less, [`on_sending_side`](Self::on_sending_side) tells the least cut.
-    pub(super) fn into_sink(&mut self, sink: usize, limit: u128) -> u128 {
+    pub(super) fn fill_sink(&mut self, sink: usize, limit: u128) -> u128 {
         self.clear();
         let direct = self.supply_left[sink].min(limit);
         // What the source feeds into the sink itself has arrived; none of it may be used twice.

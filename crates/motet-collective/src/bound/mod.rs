@@ -283,7 +283,11 @@ fn lengths_of_links(network: &Network, graph: &Graph, of_arc: &[u64]) -> Vec<(Li
 
 /// Picoseconds for `size` bytes, rounded down.
 fn picoseconds(time_per_byte: Ratio, size: Bytes) -> Duration {
-    // Below 2⁶⁴ · 10¹² the product with a sensible denominator fits; beyond it, time is endless.
-    let ps = time_per_byte.times(u128::from(size.get()) * 1_000_000_000_000);
-    Duration::from_ps(ps.map_or(u64::MAX, |it| u64::try_from(it.floor()).unwrap_or(u64::MAX)))
+    let scaled = u128::from(size.get()) * 1_000_000_000_000;
+    let ps = match time_per_byte.times(scaled) {
+        Some(exact) => exact.floor(),
+        // Dividing first rounds down more, which a bound may.
+        None => (scaled / time_per_byte.denominator()).saturating_mul(time_per_byte.numerator()),
+    };
+    Duration::from_ps(u64::try_from(ps).unwrap_or(u64::MAX))
 }

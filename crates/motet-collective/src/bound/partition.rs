@@ -36,6 +36,9 @@ impl fmt::Display for Level {
 
 const NONE: u32 = u32::MAX;
 
+/// One kind of location of a node.
+pub(super) type Place = fn(&Location) -> Option<&String>;
+
 /// Disjoint sets of nodes, each with at least one rank of the group. Nodes may be in none.
 #[derive(Clone, Debug)]
 pub(super) struct Partition {
@@ -93,12 +96,7 @@ impl Partition {
         Self { level: Level::Rank, of, parts: graph.ranks.len() }
     }
 
-    fn by_place(
-        network: &Network,
-        graph: &Graph,
-        level: Level,
-        place: fn(&Location) -> Option<&String>,
-    ) -> Self {
+    fn by_place(network: &Network, graph: &Graph, level: Level, place: Place) -> Self {
         let location = |node: usize| place(&network.nodes()[node].location);
         let mut numbers: BTreeMap<&String, u32> = BTreeMap::new();
         for rank in &graph.ranks {

@@ -61,7 +61,7 @@ pub(super) fn tightest(
     for sink in &spread.sinks {
         let node = graph.ranks[*sink] as usize;
         // At most 2²³ links of 2⁶⁴ bit/s and 2¹⁷ parts: nothing here passes 2¹⁰⁴.
-        while flow.into_sink(node, total * rate.numerator()) < total * rate.numerator() {
+        while flow.fill_sink(node, total * rate.numerator()) < total * rate.numerator() {
             let sending =
                 (0..graph.nodes()).map(|it| graph.usable[it] && flow.on_sending_side(it)).collect();
             let cut = measure(graph, spread, sending);

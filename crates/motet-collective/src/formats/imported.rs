@@ -128,10 +128,11 @@ impl Imported {
     fn with_findings(&self, verifier: Report) -> Report {
         let mut report = self.report.clone();
         let whole = !report.diagnostics().iter().any(|it| it.severity == Severity::NotJudged);
-        for diagnostic in verifier.diagnostics() {
-            if whole || !diagnostic.finding.is_about_data() {
-                report.push(diagnostic.clone());
-            }
+        if whole {
+            report.extend(verifier);
+        } else {
+            let holds = verifier.diagnostics().iter().filter(|it| !it.finding.is_about_data());
+            holds.for_each(|it| report.push(it.clone()));
         }
         self.origins.fill(&mut report);
         report

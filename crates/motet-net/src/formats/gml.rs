@@ -1,7 +1,7 @@
 //! GML, the graph language of the Internet Topology Zoo and of networkx.
 //!
 //! A list of `key value` pairs, where a value is a number, a quoted text or a list in brackets.
-//! The reader keeps what stands in `graph [ … ]`; [`wan`](super::wan) makes a network of it.
+//! The reader keeps what stands in `graph [ … ]`; [`wan`] makes a network of it.
 
 use std::collections::BTreeMap;
 

@@ -1,7 +1,7 @@
 //! Node-link JSON as networkx writes it (`nx.node_link_data`), the form in which traffic
 //! engineering papers share their networks.
 //!
-//! Edges stand under `links` or, in newer versions, `edges`. [`wan`](super::wan) makes a network
+//! Edges stand under `links` or, in newer versions, `edges`. [`wan`] makes a network
 //! of it; capacities there have no unit, so [`WanDefaults::capacity_unit`] gives it.
 
 use std::collections::BTreeMap;

@@ -3,7 +3,7 @@
 //! Costs are α in microseconds and β in microseconds for one chunk of the size the file was made
 //! for, which stands only in its name ("topo-dgx2-1MB"); bandwidth is chunk ÷ β. The shapes
 //! `DGX2` and `HubAndSpoke` are GPUs on one switch, `NDv2` the eight-GPU cube mesh; a file with
-//! matrices (`custom`, indexed [to][from]) says its links itself.
+//! matrices (`custom`, indexed `[to][from]`) says its links itself.
 
 use motet_units::{Bandwidth, Bytes, Duration, NodeId};
 use serde_json::{Map, Value};

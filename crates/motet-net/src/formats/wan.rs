@@ -1,5 +1,5 @@
 //! Wide-area networks from plain graph files: the part that GML, GraphML and node-link JSON
-//! share. Their readers make a [`GraphFile`]; [`network`] reads a network out of its attributes.
+//! share. Their readers make a `GraphFile`; `network` reads a network out of its attributes.
 //!
 //! Nodes become border routers. Such files rarely say all that a network needs, so the rest
 //! comes from [`WanDefaults`], and what was assumed is said in the notes.

@@ -75,10 +75,9 @@ impl<'a> Trials<'a> {
     ) -> Self {
         let sm = system.min_sm();
         let (max_mbps, total_mbps) = widths(system, paths);
-        let crossing = matches!(
-            pattern,
-            Pattern::Ring | Pattern::BalancedTree | Pattern::SplitTree
-        ) && system.nets.len() > 1;
+        let crossing =
+            matches!(pattern, Pattern::Ring | Pattern::BalancedTree | Pattern::SplitTree)
+                && system.nets.len() > 1;
         let cross_nic = if crossing { options.cross_nic } else { CrossNic::Never };
         let single = system.gpus.len() == 1;
         let pattern = if single && pattern != Pattern::Ring { Pattern::Tree } else { pattern };
@@ -120,9 +119,7 @@ impl<'a> Trials<'a> {
     fn run(mut self) -> Graph {
         let least = i64::try_from(self.limits.min_channels).unwrap_or(i64::MAX);
         let total = self.open_total();
-        self.lower_until(|it, speed| {
-            speed <= it.max_mbps && speed.saturating_mul(least) <= total
-        });
+        self.lower_until(|it, speed| speed <= it.max_mbps && speed.saturating_mul(least) <= total);
         loop {
             let (outcome, left) = self.trial();
             if outcome == Outcome::Perfect || self.is_enough() {
@@ -271,8 +268,7 @@ impl<'a> Trials<'a> {
             {
                 self.limits.max_channels = best.channels.len();
                 draft.inter_mbps = next;
-            } else if draft.intra_mbps == best.intra_mbps
-                && draft.intra_mbps < 2 * draft.inter_mbps
+            } else if draft.intra_mbps == best.intra_mbps && draft.intra_mbps < 2 * draft.inter_mbps
             {
                 draft.intra_mbps = next;
             } else {

@@ -208,9 +208,8 @@ const OLDER_BETWEEN: &[i64] = &[
     48_000, 30_000, 28_000, 24_000, 20_000, 18_000, 15_000, 12_000, 10_000, 9_000, 7_000, 6_000,
     5_000, 4_000, 3_000, 2_400, 1_200, 240, 120,
 ];
-const HOPPER_INSIDE: &[i64] = &[
-    60_000, 50_000, 40_000, 30_000, 24_000, 20_000, 15_000, 12_000, 11_000, 6_000, 3_000,
-];
+const HOPPER_INSIDE: &[i64] =
+    &[60_000, 50_000, 40_000, 30_000, 24_000, 20_000, 15_000, 12_000, 11_000, 6_000, 3_000];
 const HOPPER_BETWEEN: &[i64] = &[
     48_000, 45_000, 42_000, 40_000, 30_000, 24_000, 22_000, 20_000, 17_500, 15_000, 12_000, 6_000,
     3_000, 2_400, 1_200, 240, 120,
@@ -276,7 +275,8 @@ mod tests {
     #[test]
     fn speeds_fall() {
         for version in [NcclVersion::V2_28, NcclVersion::V2_30] {
-            for (sm, between) in [70, 80, 90, 100].into_iter().flat_map(|it| [(it, false), (it, true)])
+            for (sm, between) in
+                [70, 80, 90, 100].into_iter().flat_map(|it| [(it, false), (it, true)])
             {
                 let speeds = version.constants().speeds.of(sm, between);
                 assert!(speeds.windows(2).all(|it| it[0] > it[1]), "{sm}");
@@ -286,11 +286,9 @@ mod tests {
 
     #[test]
     fn generations() {
-        assert_eq!([70, 89, 90, 120].map(Generation::of), [
-            Generation::Volta,
-            Generation::Ampere,
-            Generation::Hopper,
-            Generation::Blackwell
-        ]);
+        assert_eq!(
+            [70, 89, 90, 120].map(Generation::of),
+            [Generation::Volta, Generation::Ampere, Generation::Hopper, Generation::Blackwell]
+        );
     }
 }

@@ -129,10 +129,11 @@ fn channel_of_dump(hops: &[Hop], gpus: usize, pattern: Pattern) -> Result<Channe
     }
     let mut seen = vec![false; gpus];
     for gpu in &order {
-        match seen.get_mut(*gpu) {
-            Some(seen) if !std::mem::replace(seen, true) => {}
-            Some(_) => return Err(format!("a channel visits GPU {gpu} twice")),
-            None => return Err(format!("GPU {gpu} is not one of the {gpus} of a server")),
+        let Some(seen) = seen.get_mut(*gpu) else {
+            return Err(format!("GPU {gpu} is not one of the {gpus} of a server"));
+        };
+        if std::mem::replace(seen, true) {
+            return Err(format!("a channel visits GPU {gpu} twice"));
         }
     }
     // Channels of NVLS name their head only.

@@ -95,9 +95,7 @@ impl KnobModel {
         let micros = |us: f64| Duration::from_ps((us * 1e6).round() as u64);
         let buffer = knobs.buffer.unwrap_or_else(|| self.buffers.of(protocol)).get();
         let payload = payload(protocol);
-        let carried = |wire: u64| {
-            Bytes::new(wire / u64::from(payload.1) * u64::from(payload.0))
-        };
+        let carried = |wire: u64| Bytes::new(wire / u64::from(payload.1) * u64::from(payload.0));
         // Simple passes on two steps at a time; the others each line, in steps of the FIFO.
         let steps = if protocol == Protocol::Simple { 2 } else { 1 };
         Terms {
@@ -150,8 +148,8 @@ impl Terms {
     /// their windows let through at the latency there and back.
     #[must_use]
     pub fn rate(&self, link: Bandwidth, link_latency: Duration) -> Bandwidth {
-        let share = u128::from(link.bits_per_s()) * u128::from(self.payload.0)
-            / u128::from(self.payload.1);
+        let share =
+            u128::from(link.bits_per_s()) * u128::from(self.payload.0) / u128::from(self.payload.1);
         let share = u64::try_from(share).unwrap_or(u64::MAX);
         let blocks = self.channel_limit.saturating_mul(u64::from(self.channels)).bits_per_s();
         let trip = u128::from((self.latency + link_latency).saturating_mul(2).as_ps());
@@ -227,13 +225,13 @@ mod tests {
 
     #[test]
     fn small_buffers_hold_long_links_up() {
-        let knobs = |kib| Knobs {
-            buffer: Some(Bytes::kib(kib)),
-            ..Knobs::new(Protocol::Simple, 1)
-        };
+        let knobs =
+            |kib| Knobs { buffer: Some(Bytes::kib(kib)), ..Knobs::new(Protocol::Simple, 1) };
         let far = Duration::from_ms(10);
         let rate = |kib| hopper().terms(knobs(kib), Hardware::Net).rate(LINK, far).bits_per_s();
-        assert!(rate(64) * 16 <= rate(1024) + 16 && rate(1024) < Bandwidth::gb_per_s(1).bits_per_s());
+        assert!(
+            rate(64) * 16 <= rate(1024) + 16 && rate(1024) < Bandwidth::gb_per_s(1).bits_per_s()
+        );
     }
 
     #[test]

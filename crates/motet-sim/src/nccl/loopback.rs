@@ -54,7 +54,8 @@ impl Loopback {
             let gpu = builder.add_node(gpu.with_property("sm", self.sm.to_string()))?;
             builder.add_duplex(gpu, cpu, wire(LinkClass::Pcie, self.pcie))?;
             for interface in 0..self.interfaces {
-                let nic = Node::new(format!("{host}-if{interface}"), NodeKind::Nic).in_server(&host);
+                let nic =
+                    Node::new(format!("{host}-if{interface}"), NodeKind::Nic).in_server(&host);
                 let nic = builder.add_node(nic.with_property("gdr", "0"))?;
                 // NCCL hangs sockets from the CPU by a link that is never the bottleneck.
                 let wide = wire(LinkClass::Pcie, Bandwidth::gb_per_s(5000));

@@ -7,7 +7,7 @@
 //!
 //! In the order NCCL works in:
 //! - [`kinds`], [`constants`], [`options`]: its words, numbers and environment;
-//! - `partition`, `topology`, `paths`: a network in its eyes;
+//! - `partition`, `topology`, `drawing`, `supplement`, `paths`: a network in its eyes;
 //! - `search`, `compute`, [`graph`]: channels inside a server; or a dump of its own;
 //! - `double_tree`, [`connect`]: rings and trees over all servers;
 //! - [`tuning`], [`model`], [`choice`], `table`: costs and decisions;
@@ -19,6 +19,7 @@ mod compute;
 pub mod connect;
 pub mod constants;
 mod double_tree;
+mod drawing;
 pub mod graph;
 pub mod kinds;
 pub mod knobs;
@@ -28,6 +29,7 @@ pub mod options;
 mod partition;
 mod paths;
 mod search;
+mod supplement;
 mod table;
 #[cfg(test)]
 mod testing;

@@ -227,8 +227,7 @@ impl NcclModel {
                 collnet && comm.max_local_ranks <= COLLNET_ARITY
             }
             Algorithm::Nvls | Algorithm::NvlsTree => {
-                let fits =
-                    collective == Tuned::AllReduce || comm.max_local_ranks <= NVLS_ARITY;
+                let fits = collective == Tuned::AllReduce || comm.max_local_ranks <= NVLS_ARITY;
                 let alone = algorithm == Algorithm::NvlsTree || comm.nodes == 1 || collnet;
                 comm.nvls && fits && alone
             }
@@ -316,7 +315,8 @@ fn survey(
 impl Survey {
     fn communicator(&self, options: &NcclOptions) -> Communicator {
         let worst = |pick: fn(&Graphs) -> Option<&Graph>| {
-            let infos = self.graphs.iter().map(|it| pick(it).map_or(GraphInfo::NONE, GraphInfo::of));
+            let infos =
+                self.graphs.iter().map(|it| pick(it).map_or(GraphInfo::NONE, GraphInfo::of));
             infos.reduce(GraphInfo::worse).unwrap_or(GraphInfo::NONE)
         };
         let (mut ring, mut tree) = (worst(|it| Some(&it.ring)), worst(|it| Some(&it.tree)));

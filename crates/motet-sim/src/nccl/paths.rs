@@ -174,13 +174,10 @@ impl Paths {
     /// The GPU that would use the interface, for the earliest channel.
     fn first_user(&self, system: &System, net: usize) -> Option<usize> {
         let gpus = local(&self.net_gpu[net]);
-        let used: Vec<Vec<usize>> =
-            gpus.iter().map(|it| self.local_nets(system, *it)).collect();
+        let used: Vec<Vec<usize>> = gpus.iter().map(|it| self.local_nets(system, *it)).collect();
         let most = used.iter().map(Vec::len).max().unwrap_or(0);
         (0..most).find_map(|channel| {
-            let uses = |it: &&Vec<usize>| {
-                !it.is_empty() && it[channel % it.len()] == net
-            };
+            let uses = |it: &&Vec<usize>| !it.is_empty() && it[channel % it.len()] == net;
             Some(gpus[used.iter().position(|it| uses(&it))?])
         })
     }
@@ -318,6 +315,18 @@ mod tests {
         assert_eq!(paths.gpu_gpu[0][1].mbps, 370_800);
         assert_eq!((paths.gpu_net[3][3].kind, paths.gpu_net[3][3].mbps), (PathKind::Pix, 48_000));
         assert_eq!(paths.local_gpu, (0..8).map(Some).collect::<Vec<_>>());
+    }
+
+    /// The same picture whichever way a template draws the box.
+    #[test]
+    fn flat_and_full_are_one_to_nccl() {
+        let kinds = |detail: &str| {
+            let (_, paths) = paths("dgx-h100", &["count=2", detail]);
+            let all = paths.gpu_net.iter().chain(&paths.net_gpu).chain(&paths.gpu_gpu).flatten();
+            all.map(|it| (it.kind, it.mbps)).collect::<Vec<_>>()
+        };
+        assert_eq!(kinds("detail=flat"), kinds("detail=full"));
+        assert_eq!(kinds("detail=nics"), kinds("detail=full"));
     }
 
     #[test]

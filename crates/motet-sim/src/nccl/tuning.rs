@@ -275,9 +275,7 @@ impl Filler<'_> {
             Algorithm::Ring => self.ring_bus(bus, protocol),
             Algorithm::Tree => self.tree_bus(bus, protocol),
             Algorithm::Pat => bus * 0.75,
-            Algorithm::CollNetDirect | Algorithm::CollNetChain
-                if protocol != Protocol::Simple =>
-            {
+            Algorithm::CollNetDirect | Algorithm::CollNetChain if protocol != Protocol::Simple => {
                 0.0
             }
             Algorithm::CollNetDirect => self.collnet_direct_bus(bus, collective),

@@ -9,6 +9,7 @@ use super::code::{Code, END, NOWHERE, Op, START, STORES};
 use super::error::CompileError;
 use super::waits::{NONE, Waits};
 use super::{Channel, Replay};
+use crate::group;
 use crate::model::{Discipline, SimOptions};
 use crate::route::Routed;
 
@@ -19,6 +20,12 @@ pub(super) fn compile(
 ) -> Result<Replay, CompileError> {
     if options.discipline != Discipline::ProgramOrder {
         return Err(CompileError::Discipline(options.discipline));
+    }
+    let sendings = routed.sequence().iter().filter(|it| it.is_sent());
+    let order: Vec<TransferId> = sendings.map(|it| it.transfer()).collect();
+    let shared = group::find(routed, &order);
+    if let Some((transfer, _)) = shared.first().and_then(|it| it.members.first()) {
+        return Err(CompileError::InNetwork { transfer: *transfer });
     }
     let bytes = bytes(routed, size)?;
     let delays = delays(routed, &bytes, options)?;

@@ -42,7 +42,8 @@ pub struct Step {
     pub reason: Reason,
 }
 
-/// The chain, first step first, without gaps from launch to end.
+/// The chain, first step first, without gaps from launch to end. Steps that take no time are left
+/// out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CriticalPath {
     pub end: Duration,

@@ -13,6 +13,12 @@ pub enum CompileError {
         "replay keeps the program's order on every link and cannot do {0:?}; use the event engine"
     )]
     Discipline(Discipline),
+    #[error(
+        "switches copy or reduce for transfer {} and others, which replay cannot do; use the \
+         event engine",
+        transfer.0
+    )]
+    InNetwork { transfer: TransferId },
     #[error("transfer {} carries more bytes than 64 bits count; use a smaller size", transfer.0)]
     TooManyBytes { transfer: TransferId },
     #[error(

@@ -4,7 +4,8 @@
 //! during a run. There the order in which a link carries transfers is fixed by the program alone
 //! ([`crate::model`]), so that one pass over the events in program order gives every time: no
 //! queue, no comparison of times to decide what comes next, and the same instructions for every
-//! state. Everything else is the event engine's, and a property test holds the two equal.
+//! state. Everything else, also what switches copy and reduce, is the event engine's, and a
+//! property test holds the two equal.
 //!
 //! - [`compile`]: from [`Routed`] to [`code`], with [`waits`] cut down to those that matter.
 //! - [`kernel`]: the pass itself, over many states at once.

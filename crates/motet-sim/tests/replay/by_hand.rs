@@ -157,3 +157,23 @@ fn nothing_to_do_ends_with_the_launch() {
     assert!(replay.critical_path(&states[0]).unwrap().steps.is_empty());
     assert!(replay.run_many(&[]).is_empty());
 }
+
+/// Rank 0 sends to everyone itself.
+fn star_broadcast(ranks: u32) -> Program {
+    let it = Collective::rooted(CollectiveKind::Broadcast, ranks, 1, Rank(0)).unwrap();
+    let mut b = ProgramBuilder::new("star", it);
+    for rank in (0..ranks).map(Rank) {
+        b.add(Transfer::copy(Slot::input(Rank(0), 0), Slot::output(rank, 0), 1));
+    }
+    b.build()
+}
+
+#[test]
+fn what_switches_do_is_refused() {
+    let shape = find("dgx-h100").unwrap().build(&Params::from_words(["nvls=true"]).unwrap());
+    let network = shape.unwrap();
+    let broadcast = verified(star_broadcast(8));
+    let routed = Routed::new(&broadcast, &network, SwitchForwarding::CutThrough).unwrap();
+    let refused = Replay::compile(&routed, Bytes::mib(1), &SimOptions::default()).unwrap_err();
+    assert!(matches!(refused, CompileError::InNetwork { .. }));
+}

@@ -116,7 +116,7 @@ proptest! {
         };
         let slowest = slowest_cut(&network, CollectiveKind::AllToAll).unwrap();
         prop_assert!(found.time_per_byte.to_f64() >= slowest.to_f64() * 0.99);
-        // A fractional routing within one in a hundred shows that nothing better can be proved.
-        prop_assert!(found.reached.unwrap() < 1.015, "{:?}", found.reached);
+        // A fractional routing within two in a hundred shows that nothing better can be proved.
+        prop_assert!(found.reached.unwrap() < 1.02, "{:?}", found.reached);
     }
 }

@@ -52,6 +52,27 @@ fn far_links_help_late() {
     assert_eq!(found.time(Bytes::new(10_000_000)), Duration::from_ps(190_100_000));
 }
 
+/// The largest numbers that a file can hold: nothing overflows, and no time is made longer by it.
+#[test]
+fn extreme_links_do_no_harm() {
+    let mut builder = NetworkBuilder::new("extreme");
+    let ids = gpus(&mut builder, 4);
+    let rates = [u64::MAX, u64::MAX - 1, 1, u64::MAX - 58];
+    for (index, bits) in rates.into_iter().enumerate() {
+        let late = Duration::from_ps(u64::MAX - index as u64);
+        let spec = LinkSpec::new(LinkClass::Wan, Bandwidth::from_bits_per_s(bits), late);
+        builder.add_duplex(ids[index], ids[(index + 1) % 4], spec).unwrap();
+    }
+    let network = builder.build().unwrap();
+    for kind in CollectiveKind::ALL {
+        let found = of(&network, kind);
+        let plain = found.time_per_byte.to_f64() * 1e12 * u64::MAX as f64;
+        let bandwidth_only = crate::bound::picoseconds(found.time_per_byte, Bytes::new(u64::MAX));
+        assert!(bandwidth_only.as_ps() as f64 <= plain * 1.001, "{kind}");
+        assert!(found.time(Bytes::new(u64::MAX)) >= bandwidth_only, "{kind}");
+    }
+}
+
 proptest! {
     #[test]
     fn time_grows_with_size_and_never_falls_below_its_parts(

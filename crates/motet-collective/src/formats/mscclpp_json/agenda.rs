@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use motet_units::Rank;
 
+use super::handshake;
 use crate::diagnostic::{Diagnostic, Finding};
 use crate::program::graph::EventGraph;
 use crate::program::{Event, LaneKind, Program, TransferId};
@@ -20,6 +21,31 @@ pub(super) struct Block {
     pub(super) items: Vec<Item>,
     /// Port lanes whose signals are taken when all is done, and how often.
     pub(super) last_takes: Vec<(usize, usize)>,
+    pub(super) call: Call,
+}
+
+/// What keeps one call apart from what runs before and after it: see [`super::handshake`]. All are
+/// other blocks.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Call {
+    /// Told that this GPU has begun.
+    pub(super) greets: BTreeSet<usize>,
+    /// Must have begun before this block does anything.
+    pub(super) greeted_by: BTreeSet<usize>,
+    /// Told that this block is through with their GPU's memory.
+    pub(super) leaves: BTreeSet<usize>,
+    /// Must be through with this GPU's memory before it ends.
+    pub(super) left_by: BTreeSet<usize>,
+    /// Told that what they posted has come.
+    pub(super) confirms: BTreeSet<usize>,
+    /// Must say that what this block posted has come.
+    pub(super) confirmed_by: BTreeSet<usize>,
+}
+
+impl Block {
+    fn new(rank: Rank) -> Self {
+        Self { rank, items: Vec::new(), last_takes: Vec::new(), call: Call::default() }
+    }
 }
 
 /// One step of a threadblock.
@@ -35,6 +61,15 @@ pub(super) struct Item {
     pub(super) tells: BTreeSet<usize>,
     /// Whether the block waits until what it posts is there.
     pub(super) flush: bool,
+    /// The last of its port: the other end is told, whoever else is.
+    pub(super) last: bool,
+}
+
+impl Item {
+    /// Whether a signal goes behind what is posted.
+    pub(super) fn signals(&self) -> bool {
+        self.flush || self.last || !self.tells.is_empty()
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,7 +110,7 @@ pub(super) fn agenda(program: &Program) -> Result<Agenda, Box<Diagnostic>> {
         block_of[index] = match lane.kind {
             LaneKind::Port { block } => block_of[block as usize],
             LaneKind::Block => {
-                blocks.push(Block { rank: lane.rank, items: Vec::new(), last_takes: Vec::new() });
+                blocks.push(Block::new(lane.rank));
                 blocks.len() - 1
             }
         };
@@ -83,7 +118,7 @@ pub(super) fn agenda(program: &Program) -> Result<Agenda, Box<Diagnostic>> {
     // The executor runs a kernel on every GPU, so that each has a block, if only an idle one.
     for rank in (0..program.collective().ranks()).map(Rank) {
         if !blocks.iter().any(|it| it.rank == rank) {
-            blocks.push(Block { rank, items: Vec::new(), last_takes: Vec::new() });
+            blocks.push(Block::new(rank));
         }
     }
     let agenda = Agenda { blocks, receivers: BTreeMap::new() };
@@ -91,8 +126,11 @@ pub(super) fn agenda(program: &Program) -> Result<Agenda, Box<Diagnostic>> {
     let mut maker = Maker { program, graph, at, block_of, agenda };
     maker.items();
     maker.meetings()?;
+    maker.mark_last();
     maker.settle_ports();
-    Ok(maker.agenda)
+    let mut agenda = maker.agenda;
+    handshake::add(program, &mut agenda);
+    Ok(agenda)
 }
 
 impl Maker<'_> {
@@ -109,12 +147,14 @@ impl Maker<'_> {
                 if lane.kind != (LaneKind::Port { block: index as u32 }) {
                     continue;
                 }
-                let mut from = 0;
+                // What a post needs, its channel's earlier ones need too.
+                let (mut from, mut needed) = (0, 0);
                 for id in sent(&lane.events) {
                     let needs = self.program.deps(id.sent());
+                    needed += needs.len();
                     let tail = &own[from..];
                     from += tail.partition_point(|it| !needs.iter().all(|need| self.before(*need, it.sent())));
-                    posts.push((from, needs.len(), id, port));
+                    posts.push((from, needed, id, port));
                 }
             }
             posts.sort();
@@ -205,14 +245,22 @@ impl Maker<'_> {
         Err(Box::new(Diagnostic::error(Finding::Limit, message)))
     }
 
-    /// Counts the signals behind each port: those that somebody waits for and those that come with
-    /// a flush. All are taken in the end, or a second call would find them.
+    fn mark_last(&mut self) {
+        let last = self.program.lanes().iter().filter(|it| it.kind != LaneKind::Block);
+        let last: BTreeSet<TransferId> = last.filter_map(|it| it.events.last()).map(|it| it.transfer()).collect();
+        for item in self.agenda.blocks.iter_mut().flat_map(|it| &mut it.items) {
+            item.last = item.port.is_some() && last.contains(&item.id);
+        }
+    }
+
+    /// Counts the signals behind each port: those that somebody waits for, those that come
+    /// with a flush and the last one. All are taken in the end, or a second call would find them.
     fn settle_ports(&mut self) {
         for (lane, it) in self.program.lanes().iter().enumerate() {
             let LaneKind::Port { block } = it.kind else { continue };
             let block = self.block_of[block as usize];
             let items = self.agenda.blocks[block].items.iter();
-            let signals = items.filter(|it| it.port == Some(lane) && (it.flush || !it.tells.is_empty()));
+            let signals = items.filter(|it| it.port == Some(lane) && it.signals());
             let places: Vec<usize> = signals.map(|it| self.at[it.id.index()].1).collect();
             let Some(dst) = it.events.first().map(|it| self.program.transfer(it.transfer()).dst.rank) else {
                 continue;
@@ -240,7 +288,7 @@ impl Maker<'_> {
 impl Item {
     fn new(id: TransferId, port: Option<usize>) -> Self {
         let (follows, takes, tells) = (Vec::new(), Vec::new(), BTreeSet::new());
-        Self { id, port, follows, takes, tells, flush: false }
+        Self { id, port, follows, takes, tells, flush: false, last: false }
     }
 }
 

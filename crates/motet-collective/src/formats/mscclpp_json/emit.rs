@@ -87,8 +87,11 @@ impl<'a> Emit<'a> {
 
     fn run(mut self) -> Vec<Op> {
         let block: &Block = &self.agenda.blocks[self.index];
+        self.tell("rlxsignal", &block.call.greets);
+        let greeted: Vec<Take> = block.call.greeted_by.iter().map(|it| Take::Block(*it)).collect();
+        self.take("rlxwait", &greeted);
         for item in &block.items {
-            self.take(&item.takes);
+            self.take("wait", &item.takes);
             let follows = item.follows.iter().any(|it| self.phase.contains(it));
             let conflicts = item.port.is_none() && self.conflicts(self.program.transfer(item.id));
             if self.waited || follows || conflicts {
@@ -102,13 +105,29 @@ impl<'a> Emit<'a> {
                 if self.phase.contains(&item.id) {
                     self.meet();
                 }
-                self.tell(&item.tells);
+                self.tell("signal", &item.tells);
             }
         }
-        for (lane, times) in &block.last_takes {
-            self.take(&[Take::Port { lane: *lane, times: *times }]);
-        }
+        self.end(block);
         self.ops
+    }
+
+    /// Leaves others' memory, and waits until they have left one's own.
+    fn end(&mut self, block: &Block) {
+        if !block.call.leaves.is_empty() && !self.phase.is_empty() {
+            self.meet();
+        }
+        self.tell("signal", &block.call.leaves);
+        let ports = block.last_takes.iter().map(|(lane, times)| Take::Port { lane: *lane, times: *times });
+        let blocks = block.call.left_by.iter().map(|it| Take::Block(*it));
+        let takes: Vec<Take> = ports.chain(blocks).collect();
+        self.take("wait", &takes);
+        if !block.call.confirms.is_empty() {
+            self.meet();
+            self.tell("signal", &block.call.confirms);
+        }
+        let confirmed: Vec<Take> = block.call.confirmed_by.iter().map(|it| Take::Block(*it)).collect();
+        self.take("wait", &confirmed);
     }
 
     fn push(&mut self, name: &str) -> &mut Op {
@@ -123,7 +142,7 @@ impl<'a> Emit<'a> {
         self.waited = false;
     }
 
-    fn take(&mut self, takes: &[Take]) {
+    fn take(&mut self, name: &str, takes: &[Take]) {
         let mut channels: BTreeMap<ChannelType, Vec<u32>> = BTreeMap::new();
         let mut semaphores = Vec::new();
         for take in takes {
@@ -142,13 +161,13 @@ impl<'a> Emit<'a> {
                 }
             }
         }
-        self.counters("wait", channels);
+        self.counters(name, channels);
         for ids in semaphores.chunks(limits::MAX_SEMAPHORES_PER_OP) {
             self.push("sem_acquire").semaphore_ids = ids.to_vec();
         }
     }
 
-    fn tell(&mut self, blocks: &BTreeSet<usize>) {
+    fn tell(&mut self, name: &str, blocks: &BTreeSet<usize>) {
         let mut channels: BTreeMap<ChannelType, Vec<u32>> = BTreeMap::new();
         let mut semaphores = Vec::new();
         for to in blocks {
@@ -159,7 +178,7 @@ impl<'a> Emit<'a> {
                 channels.entry(kind).or_default().push(id);
             }
         }
-        self.counters("signal", channels);
+        self.counters(name, channels);
         for ids in semaphores.chunks(limits::MAX_SEMAPHORES_PER_OP) {
             self.push("sem_release").semaphore_ids = ids.to_vec();
         }
@@ -184,10 +203,10 @@ impl<'a> Emit<'a> {
 
     fn post(&mut self, item: &Item, port: usize) {
         let transfer = *self.program.transfer(item.id);
-        let name = match (item.flush, item.tells.is_empty()) {
+        let name = match (item.flush, item.signals()) {
             (true, _) => "pwsf",
-            (false, false) => "pws",
-            (false, true) => "put",
+            (false, true) => "pws",
+            (false, false) => "put",
         };
         let channel = self.lists.sending(self.index, port);
         let dst = self.remote(ChannelType::Port, transfer.dst, transfer.count);

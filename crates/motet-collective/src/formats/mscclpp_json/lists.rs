@@ -43,8 +43,10 @@ impl Lists {
         let mut pairs: BTreeSet<(Rank, Rank, usize, usize)> = BTreeSet::new();
         let mut within: BTreeMap<Rank, u32> = BTreeMap::new();
         for (to, block) in agenda.blocks.iter().enumerate() {
-            for take in block.items.iter().flat_map(|it| &it.takes) {
-                let Take::Block(from) = take else { continue };
+            let takes = block.items.iter().flat_map(|it| &it.takes);
+            let takes = takes.filter_map(|it| if let Take::Block(from) = it { Some(from) } else { None });
+            let call = [&block.call.greeted_by, &block.call.left_by, &block.call.confirmed_by];
+            for from in takes.chain(call.into_iter().flatten()) {
                 let (a, b) = ((lists.ranks[*from], *from), (lists.ranks[to], to));
                 if a.0 == b.0 {
                     if !lists.semaphores.contains_key(&(*from, to)) {

@@ -18,15 +18,16 @@ struct Spread {
     /// A threadblock for each peer; otherwise one for the rank.
     by_peer: bool,
     /// Pieces in a threadblock beyond which another is taken. Each piece may need a wait, two
-    /// meetings and a signal, so that 12 fit the executor's 64 operations whatever they are.
+    /// meetings and a signal, so that 10 and the handshakes fit the executor's 64 operations
+    /// whatever they are.
     most: usize,
 }
 
 const SPREADS: [Spread; 4] = [
     Spread { by_peer: true, most: usize::MAX },
     Spread { by_peer: false, most: usize::MAX },
-    Spread { by_peer: true, most: 12 },
-    Spread { by_peer: false, most: 12 },
+    Spread { by_peer: true, most: 10 },
+    Spread { by_peer: false, most: 10 },
 ];
 
 /// Pieces of one rank: what fits 128 threadblocks, about as many as a GPU runs at once.

@@ -7,15 +7,19 @@
 //! writes a program that has it.
 //!
 //! - Reading: `model` (the file), `tables`, `resolve` and `operations` (what each operation does),
-//!   `graph`, `counters`, `packets` and `pipeline` (what orders them), `waits` (the program).
+//!   `graph`, `counters`, `packets` and `pipeline` (what orders them), `waits` (the program),
+//!   `ending` (what is left when a GPU ends).
 //! - Writing: `stage`, `hazards` and `shape` (one-sided pieces), `lower` (their threadblocks),
-//!   `agenda`, `emit` and `lists` (operations and what they refer to).
+//!   `agenda` and `handshake` (who waits for whom), `emit` and `lists` (operations and what they
+//!   refer to).
 
 mod agenda;
 mod collective;
 mod counters;
 mod emit;
+mod ending;
 mod graph;
+mod handshake;
 mod hazards;
 mod lanes;
 mod limits;

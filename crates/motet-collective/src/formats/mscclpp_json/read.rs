@@ -8,7 +8,7 @@ use super::lanes::Numbered;
 use super::model::{self, Plan};
 use super::resolve::{self, Context};
 use super::steps::Steps;
-use super::{collective, counters, limits, packets, pipeline, waits};
+use super::{collective, counters, ending, limits, packets, pipeline, waits};
 use crate::collective::{Collective, CollectiveKind, MAX_RANKS};
 use crate::diagnostic::{Diagnostic, Finding, Report};
 use crate::formats::{Imported, Origins};
@@ -48,6 +48,7 @@ pub fn read(text: &str) -> Result<Imported, ReadError> {
     counters::join(&mut graph, &steps, &mut report);
     packets::join(&mut graph, &numbered, plan.gpus.len(), &mut report);
     let sorted = waits::sort(&mut graph, &mut report);
+    ending::check(&graph, &sorted, &numbered, &steps, &mut report);
     numbered.origins.fill(&mut report);
     let Some(known) = known else {
         return nothing(&plan, report);

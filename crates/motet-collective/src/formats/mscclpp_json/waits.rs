@@ -103,6 +103,22 @@ impl Sorted {
         &self.edges[self.starts[node as usize] as usize..self.starts[node as usize + 1] as usize]
     }
 
+    /// The nodes from which strong edges lead to one of `nodes`, and these.
+    pub(super) fn reached(&self, mut nodes: Vec<Node>) -> Vec<bool> {
+        let mut reached = vec![false; self.starts.len() - 1];
+        for node in &nodes {
+            reached[*node as usize] = true;
+        }
+        while let Some(node) = nodes.pop() {
+            for edge in self.before(node).iter().filter(|it| it.strong) {
+                if !std::mem::replace(&mut reached[edge.before as usize], true) {
+                    nodes.push(edge.before);
+                }
+            }
+        }
+        reached
+    }
+
     /// The waits of each event, as (event, awaited). With `lanes` only the latest of each lane is
     /// named; without, all of them are, and nothing depends on lanes.
     pub(super) fn waits(

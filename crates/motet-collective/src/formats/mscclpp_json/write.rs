@@ -23,11 +23,9 @@ pub fn write(program: &Verified<Program>, options: &Options) -> Result<String, R
         report.clone()
     })?;
     if !back.report.is_right() {
-        #[allow(clippy::all)] { eprintln!("DUMP {}", serde_json::to_string(&plan).unwrap_or_default()); }
         return Err(back.report);
     }
     if back.program != *program {
-        #[allow(clippy::all)] { eprintln!("DUMP {}", serde_json::to_string(&plan).unwrap_or_default()); for p in [&*program, &back.program] { eprintln!("PROG"); for (i,t) in p.transfers().iter().enumerate() { let id = crate::program::TransferId(i as u32); eprintln!("PROG {i} {t} sent{:?} arr{:?}", p.deps(id.sent()), p.deps(id.arrived())); } for l in p.lanes() { eprintln!("PROG {l:?}"); } } }
         report.push(Diagnostic::error(
             Finding::Limit,
             "a plan cannot say this order of transfers without adding to it",

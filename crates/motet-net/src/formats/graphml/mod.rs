@@ -2,7 +2,7 @@
 //! read it.
 //!
 //! A file of our own says so in the graph's `motet` attribute and is read back exactly
-//! ([`own`]); any other is read as a wide-area network ([`wan`](super::wan)).
+//! (`own.rs`); any other is read as a wide-area network ([`wan`]).
 
 mod own;
 mod write;

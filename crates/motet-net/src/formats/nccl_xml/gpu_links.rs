@@ -8,7 +8,8 @@ use std::collections::BTreeMap;
 
 use motet_units::{Bandwidth, NodeId};
 
-use super::topology::{Topology, bus, pcie};
+use super::devices::bus;
+use super::topology::{Topology, pcie};
 use crate::formats::xml::Element;
 use crate::formats::{ReadError, speeds, unique_name};
 use crate::{LinkClass, LinkSpec, Node, NodeKind};

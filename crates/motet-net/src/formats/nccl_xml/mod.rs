@@ -2,9 +2,10 @@
 //! and graph dumps (`NCCL_GRAPH_DUMP_FILE`).
 //!
 //! [`read`] takes either: `<system>` is a server's devices as a tree of CPUs, PCIe bridges, GPUs
-//! and NICs ([`topology`]) with the GPU links beside it ([`gpu_links`]); `<graphs>` is the rings and trees that
-//! NCCL chose on one ([`graph`]).
+//! and NICs (`devices.rs`, `topology.rs`) with the GPU links beside it (`gpu_links.rs`);
+//! `<graphs>` is the rings and trees that NCCL chose on one (`graph.rs`).
 
+mod devices;
 mod gpu_links;
 mod graph;
 #[cfg(test)]

@@ -1,14 +1,14 @@
 //! The matrix that `nvidia-smi topo -m` prints: how every GPU and NIC of a server reaches every
 //! other, by the worst thing on the way.
 //!
-//! [`matrix`] reads the text; here the server is inferred from it. The classes nest: `PIX` is one
+//! `matrix.rs` reads the text; here the server is inferred from it. The classes nest: `PIX` is one
 //! PCIe switch, `PXB` several, `PHB` and `NODE` one NUMA node, `SYS` the sockets' interconnect.
 //! So devices are grouped class by class, and each group with more than one member becomes a
 //! switch or a CPU above its members.
 //!
 //! `NV#` is the number of NVLinks between two GPUs. On systems with NVSwitches it is the number
 //! of links into the switch instead, the same for every pair; that case is told by a GPU having
-//! more links in its row than any GPU has ([`MAX_NVLINKS`]).
+//! more links in its row than any GPU has (18).
 
 mod matrix;
 #[cfg(test)]

@@ -1,9 +1,9 @@
 //! A network as a self-contained SVG picture.
 //!
-//! [`picture`] takes the network, gathered into at most [`MAX_ITEMS`] items; one of three layouts
-//! gives each item its place: [`map`] where most nodes have coordinates, [`force`] where all
-//! nodes are of one kind (a mesh, a WAN without places), [`layered`] otherwise, with GPUs at the
-//! bottom and spines on top; [`draw`] writes it down.
+//! `picture.rs` takes the network, gathered into at most `MAX_ITEMS` items; one of three layouts
+//! gives each item its place: `map.rs` where most nodes have coordinates, `force.rs` where all
+//! nodes are of one kind (a mesh, a WAN without places), `layered.rs` otherwise, with GPUs at the
+//! bottom and spines on top; `draw.rs` writes it down.
 
 mod draw;
 mod force;

@@ -1,0 +1,60 @@
+//! Whether a GPU can end its call before others are through with its memory.
+//!
+//! A program does not say when a call ends, so that this is no fault of the program; but what a
+//! plan leaves to arrive after the end, the next kernel on the stream may miss or overwrite.
+
+use motet_units::Rank;
+
+use super::graph::{Graph, event};
+use super::lanes::Numbered;
+use super::steps::Steps;
+use super::waits::Sorted;
+use crate::diagnostic::{Diagnostic, Finding, Report};
+use crate::program::TransferId;
+
+/// Steps that the search may take in all; beyond any real plan.
+const MAX_WORK: u64 = 1 << 28;
+
+/// Warns of each GPU that may end too early, naming the first transfer it may miss.
+pub(super) fn check(graph: &Graph, sorted: &Sorted, numbered: &Numbered, steps: &Steps, report: &mut Report) {
+    let mut runs_at = vec![Rank(0); numbered.transfers.len()];
+    for lane in &numbered.lanes {
+        for it in &lane.events {
+            runs_at[it.transfer().index()] = lane.rank;
+        }
+    }
+    let mut touched: Vec<(Rank, TransferId)> = Vec::new();
+    for (index, transfer) in numbered.transfers.iter().enumerate() {
+        let ends = [transfer.src.rank, transfer.dst.rank];
+        let foreign = ends.into_iter().filter(|it| *it != runs_at[index]);
+        touched.extend(foreign.map(|it| (it, TransferId::from_index(index))));
+    }
+    touched.sort_unstable();
+    let mut work = 0;
+    for of_rank in touched.chunk_by(|a, b| a.0 == b.0) {
+        let rank = of_rank[0].0;
+        work += u64::from(graph.nodes);
+        if work > MAX_WORK {
+            return;
+        }
+        let own = (0..steps.blocks.len()).filter(|it| steps.blocks[*it].rank == rank);
+        let ends = own.filter_map(|it| graph.ends[it].last().copied());
+        let reached = sorted.reached(ends.collect());
+        let missed: Vec<TransferId> = of_rank
+            .iter()
+            .map(|it| it.1)
+            .filter(|it| {
+                let writes = numbered.transfers[it.index()].dst.rank == rank;
+                !reached[event(if writes { it.arrived() } else { it.sent() }) as usize]
+            })
+            .collect();
+        if let Some(first) = missed.first() {
+            let message = format!(
+                "gpu {rank} may end its call before {} of {} transfers of others from and to it are done: it waits for no signal behind them",
+                missed.len(),
+                of_rank.len()
+            );
+            report.push(Diagnostic::warning(Finding::Race, message).of(*first));
+        }
+    }
+}

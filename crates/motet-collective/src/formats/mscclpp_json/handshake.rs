@@ -1,0 +1,93 @@
+//! Where a call begins and ends.
+//!
+//! A program says what happens within one call. But GPUs begin and end a call each at its own
+//! time, and before and after it their buffers belong to others. So no block may touch another
+//! GPU's memory before that GPU has begun, and no GPU may end before all others are through with
+//! its memory and what it posted has been fetched. Where the signals of the program itself do not
+//! see to this, further ones do, which order nothing within the call.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use motet_units::Rank;
+
+use super::agenda::{Agenda, Take};
+use crate::program::Program;
+
+/// What a block does with another GPU's memory, by index of its items.
+#[derive(Clone, Copy, Debug)]
+struct Access {
+    first: usize,
+    /// The last that the block does itself.
+    last_own: Option<usize>,
+}
+
+/// Adds the handshakes of all blocks.
+pub(super) fn add(program: &Program, agenda: &mut Agenda) {
+    let mut of_rank: BTreeMap<Rank, Vec<usize>> = BTreeMap::new();
+    for (index, block) in agenda.blocks.iter().enumerate() {
+        of_rank.entry(block.rank).or_default().push(index);
+    }
+    for index in 0..agenda.blocks.len() {
+        let rank = agenda.blocks[index].rank;
+        for (peer, access) in accesses(program, agenda, index) {
+            let blocks = &of_rank[&peer];
+            // Spread over the peer's blocks, which have only so many channels each.
+            let partner = blocks[rank.index() % blocks.len()];
+            if !begun(program, agenda, index, peer, access.first) {
+                agenda.blocks[partner].call.greets.insert(index);
+                agenda.blocks[index].call.greeted_by.insert(partner);
+            }
+            if access.last_own.is_some_and(|it| !left(agenda, index, blocks, it)) {
+                agenda.blocks[index].call.leaves.insert(partner);
+                agenda.blocks[partner].call.left_by.insert(index);
+            }
+        }
+    }
+    confirm(agenda);
+}
+
+fn accesses(program: &Program, agenda: &Agenda, index: usize) -> BTreeMap<Rank, Access> {
+    let block = &agenda.blocks[index];
+    let mut accesses: BTreeMap<Rank, Access> = BTreeMap::new();
+    for (at, item) in block.items.iter().enumerate() {
+        let transfer = program.transfer(item.id);
+        for rank in [transfer.src.rank, transfer.dst.rank] {
+            if rank != block.rank {
+                let access = accesses.entry(rank).or_insert(Access { first: at, last_own: None });
+                if item.port.is_none() {
+                    access.last_own = Some(at);
+                }
+            }
+        }
+    }
+    accesses
+}
+
+/// Whether the block has heard of `peer` before its item `first`.
+fn begun(program: &Program, agenda: &Agenda, index: usize, peer: Rank, first: usize) -> bool {
+    let items = &agenda.blocks[index].items[..=first];
+    items.iter().flat_map(|it| &it.takes).any(|take| match take {
+        Take::Block(from) => agenda.blocks[*from].rank == peer,
+        Take::Port { lane, .. } => program.lanes()[*lane].rank == peer,
+    })
+}
+
+/// Whether one of `blocks` hears of the block after its item `last`.
+fn left(agenda: &Agenda, index: usize, blocks: &[usize], last: usize) -> bool {
+    let items = &agenda.blocks[index].items[last..];
+    items.iter().filter(|it| it.port.is_none()).any(|it| blocks.iter().any(|to| it.tells.contains(to)))
+}
+
+/// The block that the signals of a port go to tells the one that posted, when all have come.
+fn confirm(agenda: &mut Agenda) {
+    let mut pairs: BTreeSet<(usize, usize)> = BTreeSet::new();
+    for (sender, block) in agenda.blocks.iter().enumerate() {
+        for lane in block.items.iter().filter_map(|it| it.port) {
+            pairs.extend(agenda.receivers.get(&lane).map(|receiver| (*receiver, sender)));
+        }
+    }
+    for (receiver, sender) in pairs {
+        agenda.blocks[receiver].call.confirms.insert(sender);
+        agenda.blocks[sender].call.confirmed_by.insert(receiver);
+    }
+}

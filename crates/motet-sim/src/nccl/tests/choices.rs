@@ -1,0 +1,128 @@
+//! Choices: on an H200 box against the boundaries worked out from its graph dump, and the tables
+//! of the standard boxes.
+
+use motet_units::Bytes;
+
+use crate::nccl::testing::{build, model};
+use crate::nccl::{Algorithm, NcclModel, NcclOptions, Protocol, Tuned};
+
+/// The smallest power of two from which each choice holds.
+fn boundaries(model: &NcclModel, collective: Tuned) -> Vec<String> {
+    let mut found: Vec<String> = Vec::new();
+    let mut last = None;
+    for power in 10..=32 {
+        let size = Bytes::new(1 << power);
+        let choice = model.choose(collective, size).unwrap();
+        let name = format!("{}/{}", choice.algorithm, choice.protocol);
+        if last.as_ref() != Some(&name) {
+            found.push(format!("{name} from {size}"));
+            last = Some(name);
+        }
+    }
+    found
+}
+
+#[test]
+fn h200() {
+    let with = model(&build("dgx-h200", &["nvls=true"]));
+    assert_eq!(
+        boundaries(&with, Tuned::AllReduce),
+        ["Ring/LL from 1 KiB", "NVLS/Simple from 2 MiB"]
+    );
+    let without = model(&build("dgx-h200", &[]));
+    assert_eq!(
+        boundaries(&without, Tuned::AllReduce),
+        ["Ring/LL from 1 KiB", "Ring/LL128 from 4 MiB", "Ring/Simple from 64 MiB"]
+    );
+    assert_eq!(
+        boundaries(&with, Tuned::AllGather),
+        ["Ring/LL from 1 KiB", "Ring/LL128 from 8 MiB", "Ring/Simple from 32 MiB"]
+    );
+}
+
+#[test]
+fn channels_threads_and_chunks() {
+    let model = model(&build("dgx-h200", &["nvls=true"]));
+    let plan = |bytes, algorithm, protocol| {
+        let it = model.force(Tuned::AllReduce, bytes, algorithm, protocol).unwrap();
+        (it.channels, it.used_channels, it.threads, it.chunk, it.slice)
+    };
+    let kib = Bytes::kib;
+    let nvls = (Algorithm::Nvls, Protocol::Simple);
+    assert_eq!(plan(Bytes::gib(1), nvls.0, nvls.1), (16, 16, 640, kib(128), kib(128)));
+    assert_eq!(plan(Bytes::mib(2), nvls.0, nvls.1), (16, 16, 640, kib(16), kib(16)));
+    let ring = plan(Bytes::gib(1), Algorithm::Ring, Protocol::Simple);
+    assert_eq!(ring, (24, 24, 544, Bytes::mib(2), Bytes::mib(1)));
+    let ring = plan(kib(1), Algorithm::Ring, Protocol::Ll);
+    assert_eq!(ring, (1, 1, 96, kib(32), kib(32)));
+    let tree = plan(Bytes::mib(64), Algorithm::Tree, Protocol::Simple);
+    assert_eq!(tree, (24, 24, 640, kib(512), kib(512)));
+}
+
+#[test]
+fn forbidden_and_forced() {
+    let network = build("dgx-a100", &["count=2"]);
+    let free = model(&network);
+    let size = Bytes::mib(1);
+    assert_eq!(free.time(Tuned::AllReduce, size, Algorithm::NvlsTree, Protocol::Simple), None);
+    assert_eq!(free.time(Tuned::AllGather, size, Algorithm::Tree, Protocol::Ll), None);
+    let table = free.costs(Tuned::AllReduce, size, 1);
+    assert_eq!(table.0[Algorithm::Pat.index()], [-1.0; 3]);
+    let forced = NcclModel::new(
+        &network,
+        NcclOptions {
+            algorithms: Some(vec![Algorithm::Tree]),
+            protocols: Some(vec![Protocol::Ll]),
+            ..NcclOptions::default()
+        },
+    )
+    .unwrap();
+    let choice = forced.choose(Tuned::AllReduce, Bytes::gib(1)).unwrap();
+    assert_eq!((choice.algorithm, choice.protocol), (Algorithm::Tree, Protocol::Ll));
+    assert_eq!(forced.choose(Tuned::AllGather, size), None);
+}
+
+#[test]
+fn groups_pay_latency_per_channel() {
+    let model = model(&build("dgx-a100", &["count=2"]));
+    let time = |calls, algorithm| {
+        let table = model.costs(Tuned::AllReduce, Bytes::kib(1), calls);
+        table.get(algorithm, Protocol::Ll).unwrap()
+    };
+    assert!(time(8, Algorithm::Ring) > 7.0 * time(1, Algorithm::Ring));
+    // Trees take up to eight calls for one latency.
+    assert!((time(8, Algorithm::Tree) - time(1, Algorithm::Tree)).abs() < 1e-9);
+    assert!(time(9, Algorithm::Tree) > 1.9 * time(1, Algorithm::Tree));
+}
+
+/// `algorithm latency/bandwidth` for LL, LL128 and Simple, of what may be chosen.
+fn compact(model: &NcclModel) -> String {
+    let mut text = String::new();
+    for collective in [Tuned::AllReduce, Tuned::AllGather] {
+        for algorithm in Algorithm::ALL {
+            let cells = Protocol::ALL.map(|protocol| {
+                let bandwidth = model.tuning().bandwidth(collective, algorithm, protocol);
+                let latency = model.tuning().latency(collective, algorithm, protocol);
+                if bandwidth > 0.0 { format!("{latency:.1}/{bandwidth:.1}") } else { "-".into() }
+            });
+            if cells.iter().any(|it| it != "-") {
+                let name = format!("{collective} {algorithm}");
+                let [ll, ll128, simple] = cells;
+                text += format!("{name:18} {ll:>11} {ll128:>11} {simple:>11}\n").as_str();
+            }
+        }
+    }
+    text
+}
+
+#[test]
+fn tables_of_dgx_a100() {
+    insta::assert_snapshot!(compact(&model(&build("dgx-a100", &[]))), @"");
+    insta::assert_snapshot!(compact(&model(&build("dgx-a100", &["count=2"]))), @"");
+}
+
+#[test]
+fn tables_of_dgx_h100() {
+    insta::assert_snapshot!(compact(&model(&build("dgx-h100", &["nvls=true"]))), @"");
+    insta::assert_snapshot!(compact(&model(&build("dgx-h100", &["count=4", "nvls=true"]))), @"");
+}

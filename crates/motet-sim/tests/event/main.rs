@@ -1,0 +1,11 @@
+//! Tests of the event engine from outside: closed forms, laws, changes, groups, bad input.
+
+mod bad_input;
+mod changes;
+mod closed_forms;
+mod groups;
+mod laws;
+mod published;
+#[path = "../../../motet-collective/tests/support/programs.rs"]
+mod programs;
+mod support;
