@@ -48,6 +48,11 @@ pub(crate) fn write(name: &str, text: &str, printer: &mut Printer) -> Result<(),
         Some(folder) if !folder.as_os_str().is_empty() => folder,
         _ => Path::new("."),
     };
+    if !folder.is_dir() {
+        return Err(Failure::unreadable("cannot be written: its folder does not exist")
+            .in_file(name)
+            .with_remedy(format!("create the folder `{}` first", folder.display())));
+    }
     // In the same folder, so that the rename cannot cross a file system.
     let mut file = tempfile::Builder::new().prefix(".motet-").tempfile_in(folder).map_err(failure)?;
     file.write_all(text.as_bytes()).map_err(failure)?;

@@ -62,6 +62,10 @@ impl Cut {
     #[must_use]
     pub fn describe(&self, network: &Network) -> String {
         let mut text = self.sides(network);
+        if self.links.is_empty() {
+            text.push_str(": no link at all");
+            return text;
+        }
         let share = self.share.to_f64();
         let _ = match self.share.cmp(&Ratio::ONE) {
             Ordering::Less => write!(text, ": {} of the size ({:.1}%)", self.share, share * 100.0),
@@ -69,10 +73,6 @@ impl Cut {
             Ordering::Greater => write!(text, ": {share:.2} times the size"),
         };
         text.push_str(" over ");
-        if self.links.is_empty() {
-            text.push_str("no link at all");
-            return text;
-        }
         let mut kinds: BTreeMap<_, usize> = BTreeMap::new();
         for link in &self.links {
             let spec = network.link(*link).spec;

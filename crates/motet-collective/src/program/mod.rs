@@ -232,7 +232,7 @@ impl Protocol {
         }
     }
 
-    /// How many transfers a connection between two lanes holds before the sender waits for the
+    /// How many chunks a connection between two lanes holds before the sender waits for the
     /// receiver: of NCCL's 8 buffer steps a Simple chunk takes 4, an LL or LL128 chunk 1.
     #[must_use]
     pub const fn fifo_depth(self) -> usize {

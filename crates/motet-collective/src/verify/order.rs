@@ -61,7 +61,7 @@ pub(super) fn settle(
         if can_happen.len() < bounded.events() {
             let depth = program.hints().protocol.fifo_depth();
             let why = format!(
-                ", because a connection holds {depth} transfers with protocol {}",
+                ", because a connection holds {depth} chunks with protocol {}",
                 program.hints().protocol.name()
             );
             report_cycles(program, &bounded, &can_happen, report, &why);
@@ -105,11 +105,53 @@ fn fifo_waits(program: &Program, lanes: &Lanes, report: &mut Report) -> Vec<(u32
             ));
             continue;
         }
-        let late = pairs.iter().skip(depth);
-        waits.extend(late.zip(&pairs).map(|((sent, _), (_, arrived))| (*sent, *arrived)));
+        connection_waits(program, lanes, &pairs, depth, &mut waits);
     }
     waits.sort_unstable();
     waits
+}
+
+/// The waits of one connection, whose (sent, arrived) pairs are in order. At large sizes a runtime
+/// gives every chunk a place of its own in the buffer, so a transfer of n chunks takes n places:
+/// it has been sent only when the receiver has taken enough of what came before, or has begun to
+/// take the transfer that holds the place.
+fn connection_waits(
+    program: &Program,
+    lanes: &Lanes,
+    pairs: &[(u32, u32)],
+    depth: usize,
+    waits: &mut Vec<(u32, u32)>,
+) {
+    // Places taken up to and with each transfer.
+    let mut ends = Vec::with_capacity(pairs.len());
+    let mut end = 0;
+    for (sent, _) in pairs {
+        end += u64::from(program.transfer(Event::from_index(*sent as usize).transfer()).count);
+        ends.push(end);
+    }
+    for ((sent, _), end) in pairs.iter().zip(&ends) {
+        let Some(taken) = end.checked_sub(depth as u64).filter(|it| *it > 0) else { continue };
+        let holder = ends.partition_point(|it| *it < taken);
+        let arrived = pairs[holder].1;
+        if ends[holder] == taken {
+            waits.push((*sent, arrived));
+            continue;
+        }
+        // Taking begins when all that the arrival waits for, but the sending, has happened.
+        let event = Event::from_index(arrived as usize);
+        let others = |it: &&Event| **it != event.transfer().sent() && exists(program, **it);
+        let deps = program.deps(event).iter().filter(others);
+        waits.extend(deps.map(|it| (*sent, it.index() as u32)));
+        let (lane, place) = lanes.of(arrived as usize);
+        let before = (place as usize).checked_sub(1);
+        let before = before.map(|it| program.lanes()[lane as usize].events[it]);
+        let before = before.filter(|it| exists(program, *it));
+        waits.extend(before.map(|it| (*sent, it.index() as u32)));
+    }
+}
+
+fn exists(program: &Program, event: Event) -> bool {
+    event.index() < program.transfers().len() * 2
 }
 
 /// One diagnostic per knot of events that wait for one another.

@@ -129,28 +129,52 @@ fn fifo_in_order(program: &Program) -> bool {
     })
 }
 
-/// Whether every event happens when each connection holds at most `depth` transfers. What can
-/// happen next never disables anything else, so any order will do.
+/// Whether every event happens when each connection holds at most `depth` chunks. Chunks go into
+/// and out of a connection one by one. What can happen next never disables anything else, so any
+/// order will do.
 fn ends(program: &Program, waits: &[u128], depth: usize) -> bool {
     let connections = connections(program);
+    let transfers = program.transfers().len();
+    let connected = |it: usize| {
+        let sent = Event::from_index(it * 2);
+        connections.values().find(|connection| connection.contains(&sent))
+    };
+    let (mut put, mut taken) = (vec![0; transfers], vec![0; transfers]);
     let mut done = 0u128;
     loop {
-        let has_room = |event: Event| {
-            connections.values().filter(|it| it.contains(&event)).all(|sent| {
-                let is = |bit: usize| done >> bit & 1 == 1;
-                let held =
-                    sent.iter().filter(|it| is(it.index()) && !is(it.transfer().arrived().index()));
-                held.count() < depth
-            })
-        };
-        let next = (0..waits.len()).find(|event| {
-            let ready = done >> event & 1 == 0 && waits[*event] & !done == 0;
-            let event = Event::from_index(*event);
-            ready && (!event.is_sent() || has_room(event))
-        });
-        match next {
-            Some(event) => done |= 1 << event,
-            None => return done.count_ones() as usize == waits.len(),
+        let mut moved = false;
+        for event in (0..waits.len()).map(Event::from_index) {
+            let (bit, id) = (event.index(), event.transfer().index());
+            let own = if event.is_sent() { 0 } else { 1u128 << (bit - 1) };
+            if done >> bit & 1 == 1 {
+                continue;
+            }
+            let Some(connection) = connected(id) else {
+                if waits[bit] & !done == 0 {
+                    done |= 1 << bit;
+                    moved = true;
+                }
+                continue;
+            };
+            // A receiver may begin while the sender still sends.
+            if waits[bit] & !own & !done != 0 {
+                continue;
+            }
+            let count = program.transfers()[id].count as usize;
+            let held: usize =
+                connection.iter().map(|it| it.transfer().index()).map(|it| put[it] - taken[it]).sum();
+            let goes = if event.is_sent() { held < depth } else { taken[id] < put[id] };
+            if goes {
+                let side = if event.is_sent() { &mut put[id] } else { &mut taken[id] };
+                *side += 1;
+                if *side == count {
+                    done |= 1 << bit;
+                }
+                moved = true;
+            }
+        }
+        if !moved {
+            return done.count_ones() as usize == waits.len();
         }
     }
 }

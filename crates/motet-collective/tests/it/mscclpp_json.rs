@@ -69,7 +69,8 @@ fn round_trip(program: &Program, options: &Options) {
     assert!(*mscclpp_json::lower(&lowered, options).unwrap() == *lowered, "{name}");
 }
 
-const CHANNELS: [Channel; 3] = [Channel::Memory, Channel::Port, Channel::Auto { gpus_per_server: 2 }];
+const CHANNELS: [Channel; 3] =
+    [Channel::Memory, Channel::Port, Channel::Auto { gpus_per_server: 2 }];
 
 #[test]
 fn right_programs_round_trip_over_every_channel() {
@@ -82,7 +83,9 @@ fn right_programs_round_trip_over_every_channel() {
 
 #[test]
 fn what_a_plan_cannot_say_is_refused_with_a_reason() {
-    for program in [programs::tree_broadcast(4, 1), programs::direct_all_to_all_v(2, vec![1, 2, 0, 1])] {
+    for program in
+        [programs::tree_broadcast(4, 1), programs::direct_all_to_all_v(2, vec![1, 2, 0, 1])]
+    {
         let verified = Verified::new(program, None).unwrap();
         let report = mscclpp_json::write(&verified, &Options::default()).unwrap_err();
         assert!(report.has(Finding::Limit), "{report}");

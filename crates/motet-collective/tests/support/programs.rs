@@ -281,7 +281,7 @@ pub(crate) fn with_lanes(program: &Program) -> Program {
 pub(crate) fn all(ranks: u32) -> Vec<Program> {
     let mut programs = Vec::new();
     for n in 2..=ranks {
-        for chunks in [1, 2] {
+        for chunks in [1, 3] {
             programs.extend([
                 ring_all_gather(n, chunks),
                 ring_reduce_scatter(n, chunks),

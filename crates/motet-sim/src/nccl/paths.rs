@@ -46,6 +46,8 @@ pub(super) struct Paths {
     pub(super) nvs_gpu: Vec<Path>,
     /// The GPU that uses each interface first.
     pub(super) local_gpu: Vec<Option<usize>>,
+    /// The interfaces that each GPU uses, channel after channel, before the first comes again.
+    pub(super) own_nets: Vec<Vec<usize>>,
 }
 
 impl Paths {
@@ -71,6 +73,7 @@ impl Paths {
             gpu_nvs: table(&nvs, &gpus).into_iter().flatten().collect(),
             nvs_gpu: table(&gpus, &nvs).into_iter().flatten().collect(),
             local_gpu: Vec::new(),
+            own_nets: Vec::new(),
         };
         let turns = Turns {
             gpu_cpu: table(&system.cpus, &gpus),
@@ -89,6 +92,7 @@ impl Paths {
             }
         }
         paths.local_gpu = (0..nets.len()).map(|it| paths.first_user(system, it)).collect();
+        paths.own_nets = (0..gpus.len()).map(|it| paths.nets_in_turn(system, it)).collect();
         paths
     }
 
@@ -159,8 +163,8 @@ impl Paths {
         nets.get(net % nets.len()).copied()
     }
 
-    /// How many interfaces a GPU uses before it comes back to the first.
-    pub(super) fn local_nets(&self, system: &System, gpu: usize) -> Vec<usize> {
+    /// The interfaces that a GPU uses before it comes back to the first.
+    fn nets_in_turn(&self, system: &System, gpu: usize) -> Vec<usize> {
         let mut nets = Vec::new();
         for channel in 0..super::constants::MAX_CHANNELS {
             match self.local_net(system, gpu, channel) {
@@ -174,7 +178,7 @@ impl Paths {
     /// The GPU that would use the interface, for the earliest channel.
     fn first_user(&self, system: &System, net: usize) -> Option<usize> {
         let gpus = local(&self.net_gpu[net]);
-        let used: Vec<Vec<usize>> = gpus.iter().map(|it| self.local_nets(system, *it)).collect();
+        let used: Vec<Vec<usize>> = gpus.iter().map(|it| self.nets_in_turn(system, *it)).collect();
         let most = used.iter().map(Vec::len).max().unwrap_or(0);
         (0..most).find_map(|channel| {
             let uses = |it: &&Vec<usize>| !it.is_empty() && it[channel % it.len()] == net;

@@ -153,7 +153,9 @@ impl Maker<'_> {
                     let needs = self.program.deps(id.sent());
                     needed += needs.len();
                     let tail = &own[from..];
-                    from += tail.partition_point(|it| !needs.iter().all(|need| self.before(*need, it.sent())));
+                    from += tail.partition_point(|it| {
+                        !needs.iter().all(|need| self.before(*need, it.sent()))
+                    });
                     posts.push((from, needed, id, port));
                 }
             }
@@ -214,7 +216,9 @@ impl Maker<'_> {
                     if posted {
                         self.receive(lane, block)?;
                         // How often is known when all signals are.
-                        self.agenda.blocks[block].items[item].takes.push(Take::Port { lane, times: place });
+                        self.agenda.blocks[block].items[item]
+                            .takes
+                            .push(Take::Port { lane, times: place });
                     } else {
                         self.agenda.blocks[block].items[item].takes.push(Take::Block(from));
                     }
@@ -247,7 +251,8 @@ impl Maker<'_> {
 
     fn mark_last(&mut self) {
         let last = self.program.lanes().iter().filter(|it| it.kind != LaneKind::Block);
-        let last: BTreeSet<TransferId> = last.filter_map(|it| it.events.last()).map(|it| it.transfer()).collect();
+        let last: BTreeSet<TransferId> =
+            last.filter_map(|it| it.events.last()).map(|it| it.transfer()).collect();
         for item in self.agenda.blocks.iter_mut().flat_map(|it| &mut it.items) {
             item.last = item.port.is_some() && last.contains(&item.id);
         }
@@ -262,7 +267,9 @@ impl Maker<'_> {
             let items = self.agenda.blocks[block].items.iter();
             let signals = items.filter(|it| it.port == Some(lane) && it.signals());
             let places: Vec<usize> = signals.map(|it| self.at[it.id.index()].1).collect();
-            let Some(dst) = it.events.first().map(|it| self.program.transfer(it.transfer()).dst.rank) else {
+            let Some(dst) =
+                it.events.first().map(|it| self.program.transfer(it.transfer()).dst.rank)
+            else {
                 continue;
             };
             let first = self.agenda.blocks.iter().position(|it| it.rank == dst).unwrap_or(0);

@@ -118,10 +118,15 @@ const MAX_WORK: usize = 1 << 24;
 
 /// The SendRecv that `steps` does: a rank sends to the one whose output its input comes to, by
 /// itself or through scratch. Not judged if that does not show.
-pub(super) fn send_recv(collective: &Collective, steps: &Steps, report: &mut Report) -> Option<Collective> {
+pub(super) fn send_recv(
+    collective: &Collective,
+    steps: &Steps,
+    report: &mut Report,
+) -> Option<Collective> {
     let mut writers: BTreeMap<(Rank, Buffer), Vec<Transfer>> = BTreeMap::new();
     for step in steps.blocks.iter().flat_map(|it| &it.steps) {
-        let mut add = |it: Transfer| writers.entry((it.dst.rank, it.dst.buffer)).or_default().push(it);
+        let mut add =
+            |it: Transfer| writers.entry((it.dst.rank, it.dst.buffer)).or_default().push(it);
         match &step.kind {
             StepKind::Moves(it) => it.moves.iter().for_each(|it| add(it.transfer)),
             StepKind::Posts(it) => it.iter().for_each(|it| add(it.what.transfer)),
@@ -167,10 +172,13 @@ fn origin(
         if *work > MAX_WORK {
             return Err(());
         }
-        let hits = |it: &&Transfer| it.dst.offset <= slot.offset && slot.offset - it.dst.offset < it.count;
+        let hits =
+            |it: &&Transfer| it.dst.offset <= slot.offset && slot.offset - it.dst.offset < it.count;
         let mut found = list.iter().filter(hits);
         match (found.next(), found.next()) {
-            (Some(it), None) => slot = Slot { offset: it.src.offset + slot.offset - it.dst.offset, ..it.src },
+            (Some(it), None) => {
+                slot = Slot { offset: it.src.offset + slot.offset - it.dst.offset, ..it.src }
+            }
             (None, None) if hop == 0 => return Ok(None),
             _ => return Err(()),
         }

@@ -21,7 +21,9 @@ pub(super) fn plan(program: &Program, options: &Options) -> Result<Plan, Report>
         report.push(Diagnostic::error(Finding::Limit, message));
         return Err(report);
     }
-    for (index, lane) in program.lanes().iter().enumerate().filter(|(_, it)| it.events.len() / 2 > limits::MAX_OPS) {
+    for (index, lane) in
+        program.lanes().iter().enumerate().filter(|(_, it)| it.events.len() / 2 > limits::MAX_OPS)
+    {
         let message = format!(
             "lane {index} of rank {} has {} transfers; a threadblock has at most {} operations",
             lane.rank,
@@ -61,7 +63,9 @@ pub(super) fn plan(program: &Program, options: &Options) -> Result<Plan, Report>
         buffer_alignment: 16,
         min_message_size: hints.min_size.get(),
         max_message_size: hints.max_size.map_or(u64::MAX, |it| it.get()),
-        gpus: gpus.map(|(rank, blocks)| lists.gpu(program, Rank::from_index(rank), blocks)).collect(),
+        gpus: gpus
+            .map(|(rank, blocks)| lists.gpu(program, Rank::from_index(rank), blocks))
+            .collect(),
     };
     limits::check(&plan, &mut report);
     if report.is_right() { Ok(plan) } else { Err(report) }
@@ -118,7 +122,8 @@ impl<'a> Emit<'a> {
             self.meet();
         }
         self.tell("signal", &block.call.leaves);
-        let ports = block.last_takes.iter().map(|(lane, times)| Take::Port { lane: *lane, times: *times });
+        let ports =
+            block.last_takes.iter().map(|(lane, times)| Take::Port { lane: *lane, times: *times });
         let blocks = block.call.left_by.iter().map(|it| Take::Block(*it));
         let takes: Vec<Take> = ports.chain(blocks).collect();
         self.take("wait", &takes);
@@ -126,7 +131,8 @@ impl<'a> Emit<'a> {
             self.meet();
             self.tell("signal", &block.call.confirms);
         }
-        let confirmed: Vec<Take> = block.call.confirmed_by.iter().map(|it| Take::Block(*it)).collect();
+        let confirmed: Vec<Take> =
+            block.call.confirmed_by.iter().map(|it| Take::Block(*it)).collect();
         self.take("wait", &confirmed);
     }
 
@@ -148,7 +154,9 @@ impl<'a> Emit<'a> {
         for take in takes {
             self.waited = true;
             match take {
-                Take::Block(from) if self.agenda.blocks[*from].rank == self.agenda.blocks[self.index].rank => {
+                Take::Block(from)
+                    if self.agenda.blocks[*from].rank == self.agenda.blocks[self.index].rank =>
+                {
                     semaphores.push(self.lists.semaphore(*from, self.index));
                 }
                 Take::Block(from) => {
@@ -230,7 +238,9 @@ impl<'a> Emit<'a> {
             (Action::Copy, true, false) => ("put", vec![own_src], self.remote(kind, dst, count)),
             (Action::Copy, false, _) => ("get", vec![self.remote(kind, src, count)], own_dst),
             (Action::Reduce, true, _) => ("re", vec![own_dst, own_src], own_dst),
-            (Action::Reduce, false, _) => ("rre", vec![own_dst, self.remote(kind, src, count)], own_dst),
+            (Action::Reduce, false, _) => {
+                ("rre", vec![own_dst, self.remote(kind, src, count)], own_dst)
+            }
         };
         let op = self.push(name);
         if src.rank != dst.rank {
@@ -245,7 +255,13 @@ impl<'a> Emit<'a> {
 
     fn remote(&mut self, kind: ChannelType, slot: Slot, count: u32) -> Chunk {
         let id = self.lists.buffer(self.index, kind, slot.rank, slot.buffer);
-        Chunk { buffer: None, buffer_id: Some(id), switch_channel_id: None, index: slot.offset, size: count }
+        Chunk {
+            buffer: None,
+            buffer_id: Some(id),
+            switch_channel_id: None,
+            index: slot.offset,
+            size: count,
+        }
     }
 
     /// Whether a transfer touches what another of this phase writes, or writes what it touches.

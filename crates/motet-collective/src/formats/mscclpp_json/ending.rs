@@ -16,7 +16,13 @@ use crate::program::TransferId;
 const MAX_WORK: u64 = 1 << 28;
 
 /// Warns of each GPU that may end too early, naming the first transfer it may miss.
-pub(super) fn check(graph: &Graph, sorted: &Sorted, numbered: &Numbered, steps: &Steps, report: &mut Report) {
+pub(super) fn check(
+    graph: &Graph,
+    sorted: &Sorted,
+    numbered: &Numbered,
+    steps: &Steps,
+    report: &mut Report,
+) {
     let mut runs_at = vec![Rank(0); numbered.transfers.len()];
     for lane in &numbered.lanes {
         for it in &lane.events {

@@ -75,7 +75,10 @@ fn begun(program: &Program, agenda: &Agenda, index: usize, peer: Rank, first: us
 /// Whether one of `blocks` hears of the block after its item `last`.
 fn left(agenda: &Agenda, index: usize, blocks: &[usize], last: usize) -> bool {
     let items = &agenda.blocks[index].items[last..];
-    items.iter().filter(|it| it.port.is_none()).any(|it| blocks.iter().any(|to| it.tells.contains(to)))
+    items
+        .iter()
+        .filter(|it| it.port.is_none())
+        .any(|it| blocks.iter().any(|to| it.tells.contains(to)))
 }
 
 /// The block that the signals of a port go to tells the one that posted, when all have come.

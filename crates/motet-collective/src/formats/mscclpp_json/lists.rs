@@ -44,7 +44,8 @@ impl Lists {
         let mut within: BTreeMap<Rank, u32> = BTreeMap::new();
         for (to, block) in agenda.blocks.iter().enumerate() {
             let takes = block.items.iter().flat_map(|it| &it.takes);
-            let takes = takes.filter_map(|it| if let Take::Block(from) = it { Some(from) } else { None });
+            let takes =
+                takes.filter_map(|it| if let Take::Block(from) = it { Some(from) } else { None });
             let call = [&block.call.greeted_by, &block.call.left_by, &block.call.confirmed_by];
             for from in takes.chain(call.into_iter().flatten()) {
                 let (a, b) = ((lists.ranks[*from], *from), (lists.ranks[to], to));
@@ -61,7 +62,8 @@ impl Lists {
             }
         }
         for (a, b, x, y) in pairs {
-            let kind = if options.channel.by_port(a, b) { ChannelType::Port } else { ChannelType::Memory };
+            let kind =
+                if options.channel.by_port(a, b) { ChannelType::Port } else { ChannelType::Memory };
             let (end_a, end_b) = lists.connect(kind, a, b);
             lists.between.insert((x, y), (kind, end_a));
             lists.between.insert((y, x), (kind, end_b));
@@ -110,7 +112,8 @@ impl Lists {
 
     /// What `block` calls the channel between it and `other`.
     pub(super) fn channel(&mut self, block: usize, other: usize) -> (ChannelType, u32) {
-        let (kind, id) = self.between.get(&(block, other)).copied().unwrap_or((ChannelType::Memory, 0));
+        let (kind, id) =
+            self.between.get(&(block, other)).copied().unwrap_or((ChannelType::Memory, 0));
         (kind, Self::refer(self.channel_refs[block].entry(kind).or_default(), id))
     }
 
@@ -131,7 +134,13 @@ impl Lists {
     }
 
     /// What `block` calls a buffer of another GPU.
-    pub(super) fn buffer(&mut self, block: usize, kind: ChannelType, rank: Rank, buffer: Buffer) -> u32 {
+    pub(super) fn buffer(
+        &mut self,
+        block: usize,
+        kind: ChannelType,
+        rank: Rank,
+        buffer: Buffer,
+    ) -> u32 {
         let list = self.buffers.entry(self.ranks[block]).or_default();
         let id = list.iter().position(|it| (it.0, it.1) == (rank, buffer)).unwrap_or_else(|| {
             list.push((rank, buffer, BTreeSet::new()));
@@ -149,7 +158,10 @@ impl Lists {
             id,
             ops,
             channels: channels
-                .map(|(kind, ids)| model::ChannelRefs { channel_type: *kind, channel_ids: ids.clone() })
+                .map(|(kind, ids)| model::ChannelRefs {
+                    channel_type: *kind,
+                    channel_ids: ids.clone(),
+                })
                 .collect(),
             remote_buffer_refs: buffers
                 .map(|(kind, ids)| model::BufferRefs {
@@ -160,7 +172,12 @@ impl Lists {
         }
     }
 
-    pub(super) fn gpu(&self, program: &Program, rank: Rank, threadblocks: Vec<model::Threadblock>) -> model::Gpu {
+    pub(super) fn gpu(
+        &self,
+        program: &Program,
+        rank: Rank,
+        threadblocks: Vec<model::Threadblock>,
+    ) -> model::Gpu {
         let channel = |kind| {
             let peers = self.peers.get(&(rank, kind))?;
             Some(model::Channel { channel_type: kind, connected_to: peers.clone() })
@@ -174,7 +191,10 @@ impl Lists {
             output_chunks: collective.output_chunks(rank),
             scratch_chunks: program.scratch_chunks(rank),
             threadblocks,
-            channels: [ChannelType::Memory, ChannelType::Port].into_iter().filter_map(channel).collect(),
+            channels: [ChannelType::Memory, ChannelType::Port]
+                .into_iter()
+                .filter_map(channel)
+                .collect(),
             remote_buffers: buffers
                 .map(|(rank, buffer, access)| model::RemoteBuffer {
                     rank: rank.0,

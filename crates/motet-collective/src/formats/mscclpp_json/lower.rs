@@ -84,7 +84,10 @@ fn too_many(staged: &Staged) -> Result<(), Report> {
         None => Ok(()),
         Some(rank) => Err(only(Diagnostic::error(
             Finding::Limit,
-            format!("rank {rank} has {} transfers to do; a plan has place for {MAX_PIECES}", counts[rank]),
+            format!(
+                "rank {rank} has {} transfers to do; a plan has place for {MAX_PIECES}",
+                counts[rank]
+            ),
         ))),
     }
 }
@@ -188,7 +191,8 @@ fn keys(pieces: &[Piece], deps: &[Vec<u32>], spread: Spread) -> Vec<Rank> {
         let key = if !spread.by_peer {
             rank
         } else if transfer.is_local() {
-            let same = after.iter().rev().map(|it| *it as usize).find(|it| pieces[*it].rank() == rank);
+            let same =
+                after.iter().rev().map(|it| *it as usize).find(|it| pieces[*it].rank() == rank);
             same.map_or(rank, |it| keys[it])
         } else if transfer.src.rank == rank {
             transfer.dst.rank

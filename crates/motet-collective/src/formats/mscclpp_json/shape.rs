@@ -7,7 +7,9 @@ use std::collections::BTreeMap;
 
 use motet_units::Rank;
 
-use crate::program::{Action, Event, Forms, Hints, Lane, LaneKind, Program, ProgramBuilder, Protocol, TransferId};
+use crate::program::{
+    Action, Event, Forms, Hints, Lane, LaneKind, Program, ProgramBuilder, Protocol, TransferId,
+};
 
 /// Whether each transfer is sent and arrives in one step of one lane that can do it: a threadblock
 /// moves within its GPU, copies to another or reduces from another; a port copies to one other.
@@ -25,7 +27,10 @@ pub(super) fn is_one_sided(program: &Program, by_port: impl Fn(Rank, Rank) -> bo
             let fits = match lane.kind {
                 LaneKind::Port { .. } => {
                     let first = *peer.get_or_insert(it.dst.rank);
-                    !it.is_local() && it.action == Action::Copy && it.src.rank == lane.rank && first == it.dst.rank
+                    !it.is_local()
+                        && it.action == Action::Copy
+                        && it.src.rank == lane.rank
+                        && first == it.dst.rank
                 }
                 LaneKind::Block if it.is_local() => true,
                 LaneKind::Block => {
@@ -59,14 +64,16 @@ pub(super) fn normal(program: &Program) -> Program {
     }
     for event in (0..new_ids.len() * 2).map(Event::from_index) {
         for awaited in program.deps(event) {
-            let (waiter, awaited) = (new_ids[event.transfer().index()], new_ids[awaited.transfer().index()]);
+            let (waiter, awaited) =
+                (new_ids[event.transfer().index()], new_ids[awaited.transfer().index()]);
             if waiter != awaited {
                 builder.wait(waiter.sent(), awaited.arrived());
             }
         }
     }
     let renamed = |lane: Lane| {
-        let ids = lane.events.iter().filter(|it| it.is_sent()).map(|it| new_ids[it.transfer().index()]);
+        let ids =
+            lane.events.iter().filter(|it| it.is_sent()).map(|it| new_ids[it.transfer().index()]);
         let events = ids.flat_map(|it| [it.sent(), it.arrived()]).collect();
         Lane { events, ..lane }
     };
@@ -95,7 +102,8 @@ fn empty(program: &Program) -> ProgramBuilder {
 fn sorted_lanes(program: &Program) -> Vec<Lane> {
     let old = program.lanes();
     let peer = |lane: &Lane| lane.events.first().map(|it| program.transfer(it.transfer()).dst.rank);
-    let mut blocks: Vec<usize> = (0..old.len()).filter(|it| old[*it].kind == LaneKind::Block).collect();
+    let mut blocks: Vec<usize> =
+        (0..old.len()).filter(|it| old[*it].kind == LaneKind::Block).collect();
     blocks.sort_by_key(|it| old[*it].rank);
     let mut lanes: Vec<Lane> = Vec::with_capacity(old.len());
     let mut posting: BTreeMap<(Rank, Rank), u32> = BTreeMap::new();
@@ -112,7 +120,11 @@ fn sorted_lanes(program: &Program) -> Vec<Lane> {
         for port in ports {
             let Some(peer) = peer(port) else { continue };
             let count = posting.entry((port.rank, peer)).or_insert(0);
-            lanes.push(Lane { kind: LaneKind::Port { block: index }, channel: *count, ..port.clone() });
+            lanes.push(Lane {
+                kind: LaneKind::Port { block: index },
+                channel: *count,
+                ..port.clone()
+            });
             *count += 1;
         }
     }

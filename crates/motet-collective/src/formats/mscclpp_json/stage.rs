@@ -44,7 +44,10 @@ pub(super) struct Staged {
 }
 
 /// The pieces of `program`; `by_port` says whether two ranks are joined by ports.
-pub(super) fn stage(program: &Program, by_port: impl Fn(Rank, Rank) -> bool) -> Result<Staged, Box<Diagnostic>> {
+pub(super) fn stage(
+    program: &Program,
+    by_port: impl Fn(Rank, Rank) -> bool,
+) -> Result<Staged, Box<Diagnostic>> {
     let order = EventGraph::new(program).order().ok_or_else(|| {
         Box::new(Diagnostic::error(Finding::Deadlock, "the program waits for itself"))
     })?;
@@ -119,7 +122,11 @@ impl<'a> Stager<'a> {
         stager
     }
 
-    fn run(&mut self, order: &[u32], by_port: impl Fn(Rank, Rank) -> bool) -> Result<(), Box<Diagnostic>> {
+    fn run(
+        &mut self,
+        order: &[u32],
+        by_port: impl Fn(Rank, Rank) -> bool,
+    ) -> Result<(), Box<Diagnostic>> {
         let mut next = 0;
         loop {
             while let Some((_, id)) = self.ready.pop_first() {
@@ -137,20 +144,31 @@ impl<'a> Stager<'a> {
             }
             let Some(event) = order.get(next) else { return Ok(()) };
             let id = Event::from_index(*event as usize).transfer();
-            debug_assert_eq!(self.state[id.index()], State::Waiting, "an arrival is done when it is ready");
+            debug_assert_eq!(
+                self.state[id.index()],
+                State::Waiting,
+                "an arrival is done when it is ready"
+            );
             self.send(id, &by_port)?;
             self.done(id.sent());
         }
     }
 
     /// Puts a transfer's data into fresh scratch at its destination.
-    fn send(&mut self, id: TransferId, by_port: &impl Fn(Rank, Rank) -> bool) -> Result<(), Box<Diagnostic>> {
+    fn send(
+        &mut self,
+        id: TransferId,
+        by_port: &impl Fn(Rank, Rank) -> bool,
+    ) -> Result<(), Box<Diagnostic>> {
         let transfer = self.program.transfer(id);
         let rank = transfer.dst.rank;
         let scratch = &mut self.staged.scratch[rank.index()];
         let slot = Slot::new(rank, Buffer::Scratch, *scratch);
         *scratch = scratch.checked_add(transfer.count).ok_or_else(|| {
-            Box::new(Diagnostic::error(Finding::TooLarge, format!("rank {rank} needs too much scratch")))
+            Box::new(Diagnostic::error(
+                Finding::TooLarge,
+                format!("rank {rank} needs too much scratch"),
+            ))
         })?;
         let posted = !transfer.is_local() && by_port(transfer.src.rank, rank);
         let transfer = Transfer::copy(transfer.src, slot, transfer.count);
@@ -160,7 +178,11 @@ impl<'a> Stager<'a> {
     }
 
     /// Does what is left of a transfer.
-    fn finish(&mut self, id: TransferId, by_port: &impl Fn(Rank, Rank) -> bool) -> Result<(), Box<Diagnostic>> {
+    fn finish(
+        &mut self,
+        id: TransferId,
+        by_port: &impl Fn(Rank, Rank) -> bool,
+    ) -> Result<(), Box<Diagnostic>> {
         let transfer = *self.program.transfer(id);
         let ports = !transfer.is_local() && by_port(transfer.src.rank, transfer.dst.rank);
         let fresh = self.state[id.index()] == State::Waiting;
@@ -168,7 +190,9 @@ impl<'a> Stager<'a> {
             self.send(id, by_port)?;
         }
         let piece = match self.state[id.index()] {
-            State::InScratch(src) => Piece { transfer: Transfer { src, path: None, ..transfer }, posted: false },
+            State::InScratch(src) => {
+                Piece { transfer: Transfer { src, path: None, ..transfer }, posted: false }
+            }
             _ => Piece { transfer: Transfer { path: None, ..transfer }, posted: ports },
         };
         self.staged.pieces.push(piece);

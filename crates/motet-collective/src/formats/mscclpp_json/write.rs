@@ -14,12 +14,18 @@ pub fn write(program: &Verified<Program>, options: &Options) -> Result<String, R
     let plan = emit::plan(&program, options)?;
     let mut report = Report::default();
     let mut text = serde_json::to_string_pretty(&plan).map_err(|error| {
-        report.push(Diagnostic::error(Finding::Limit, format!("the plan cannot be written: {error}")));
+        report.push(Diagnostic::error(
+            Finding::Limit,
+            format!("the plan cannot be written: {error}"),
+        ));
         report.clone()
     })?;
     text.push('\n');
     let back = read(&text).map_err(|error| {
-        report.push(Diagnostic::error(Finding::Mismatch, format!("the plan cannot be read back: {error}")));
+        report.push(Diagnostic::error(
+            Finding::Mismatch,
+            format!("the plan cannot be read back: {error}"),
+        ));
         report.clone()
     })?;
     if !back.report.is_right() {

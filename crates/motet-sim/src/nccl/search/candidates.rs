@@ -86,8 +86,7 @@ impl Search<'_> {
                 nets.push(net);
             }
         };
-        let own: Vec<Vec<usize>> =
-            gpus.clone().map(|it| self.paths.local_nets(self.system, it)).collect();
+        let own = &self.paths.own_nets[gpus.clone()];
         if self.system.hosts > 1 {
             // Over several servers, one interface of each GPU before a second of any.
             for channel in 0..MAX_CHANNELS {

@@ -117,12 +117,31 @@ fn compact(model: &NcclModel) -> String {
 
 #[test]
 fn tables_of_dgx_a100() {
-    insta::assert_snapshot!(compact(&model(&build("dgx-a100", &[]))), @"");
-    insta::assert_snapshot!(compact(&model(&build("dgx-a100", &["count=2"]))), @"");
+    insta::assert_snapshot!(compact(&model(&build("dgx-a100", &[]))), @r"
+    AllReduce Tree       15.2/29.1   31.5/85.9  64.4/110.4
+    AllReduce Ring       15.0/50.1  40.6/126.2  56.0/137.1
+    AllGather Ring      10.8/100.2  27.3/252.3  32.2/274.3
+    ");
+    insta::assert_snapshot!(compact(&model(&build("dgx-a100", &["count=2"]))), @r"
+    AllReduce Tree       25.2/11.2   48.5/80.0   92.4/94.4
+    AllReduce Ring       68.0/12.0   78.0/85.3 204.4/102.4
+    AllGather Ring       37.3/24.0  46.0/170.7 106.4/204.8
+    ");
 }
 
 #[test]
 fn tables_of_dgx_h100() {
-    insta::assert_snapshot!(compact(&model(&build("dgx-h100", &["nvls=true"]))), @"");
-    insta::assert_snapshot!(compact(&model(&build("dgx-h100", &["count=4", "nvls=true"]))), @"");
+    insta::assert_snapshot!(compact(&model(&build("dgx-h100", &["nvls=true"]))), @r"
+    AllReduce Tree       15.2/43.6  31.5/128.8  64.4/165.6
+    AllReduce Ring       15.0/80.6  40.6/189.3  56.0/205.7
+    AllReduce NVLS               -           -  25.0/272.0
+    AllGather Ring      10.8/161.1  27.3/378.5  32.2/411.4
+    AllGather NVLS               -           -  25.0/208.2
+    ");
+    insta::assert_snapshot!(compact(&model(&build("dgx-h100", &["count=4", "nvls=true"]))), @r"
+    AllReduce Tree       35.2/10.2  65.5/116.0 120.4/144.0
+    AllReduce Ring       78.8/10.5 144.4/151.5 282.8/198.2
+    AllReduce NVLSTree           -           - 108.6/187.9
+    AllGather Ring       42.7/21.1  79.2/303.1 145.6/396.4
+    ");
 }

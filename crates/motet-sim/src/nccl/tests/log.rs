@@ -64,8 +64,11 @@ fn the_format() {
                     1.2 |    31.0/   0.0 |    36.4/   2.4 |     5.0/   0.0 |     8.5/   0.0 |    \
                     14.0/   0.0 |";
     assert!(logged().table().lines().any(|it| it == expected));
-    let head = "  Algorithm   |                            Tree                  |                \
-                            Ring                  |                   CollNetDirect                  |";
+    let head = concat!(
+        "  Algorithm   |                            Tree                  |",
+        "                            Ring                  |",
+        "                   CollNetDirect                  |",
+    );
     assert!(logged().table().starts_with(head));
 }
 
