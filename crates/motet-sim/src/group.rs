@@ -8,10 +8,10 @@
 //! it or of a later link of the common prefix stands a multicast node.
 //!
 //! **Reduction** ([`Node::reduces`](motet_net::Node)). Transfers that reduce into the same
-//! destination slot and count are a *run* if, in program order, each one's arrival waits for the
-//! same events as the first one's, apart from arrivals of the run itself (a right program must
-//! order reductions into one place, so it chains their arrivals) and its own sending; and if all
-//! of them are sent before anything outside the run waits for the arrival of one of them (else
+//! destination slot and count are a *run* if, in program order, each one's arrival waits for
+//! nothing that the first one's does not wait for, apart from arrivals of the run itself (a right
+//! program must order reductions into one place, so it chains their arrivals) and its own sending;
+//! and if all of them are sent before anything outside the run waits for the arrival of one of them (else
 //! one would wait for what it delays). Two of a run travel a link together if both paths end alike
 //! from before that link: the link lies in a common suffix, and at its start or at the start of an
 //! earlier link of the common suffix stands a node that reduces. What comes to such a node goes on
@@ -127,7 +127,8 @@ fn same_sendings(routed: &Routed<'_>, candidates: &[Placed]) -> Vec<Vec<Placed>>
     by_waits.into_values().collect()
 }
 
-/// Candidates one after the other whose arrivals wait for the same but for one another.
+/// Candidates one after the other whose arrivals wait for one another and for no more than the
+/// first one's.
 fn same_arrivals(routed: &Routed<'_>, candidates: &[Placed]) -> Vec<Vec<Placed>> {
     let mut runs: Vec<Vec<Placed>> = Vec::new();
     let mut arrivals: BTreeSet<u32> = BTreeSet::new();
@@ -136,10 +137,9 @@ fn same_arrivals(routed: &Routed<'_>, candidates: &[Placed]) -> Vec<Vec<Placed>>
         let arrived = it.0.arrived().index() as u32;
         let mut own = sorted_preds(routed, it.0.arrived());
         own.retain(|event| *event as usize != it.0.sent().index());
-        let outside: Vec<u32> =
-            own.iter().copied().filter(|event| !arrivals.contains(event)).collect();
+        let known = |event: &u32| arrivals.contains(event) || waits.binary_search(event).is_ok();
         match runs.last_mut() {
-            Some(run) if outside == waits => run.push(*it),
+            Some(run) if own.iter().all(known) => run.push(*it),
             _ => {
                 arrivals.clear();
                 waits = own;

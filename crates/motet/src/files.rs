@@ -4,8 +4,8 @@ use std::fs::File;
 use std::io::{Read, Write};
 use std::path::Path;
 
-use motet_net::builders::{self, Params};
 use motet_net::Network;
+use motet_net::builders::{self, Params};
 use motet_net::formats::nccl_xml::GraphDump;
 use motet_net::formats::{ReadOptions, read_any};
 
@@ -54,7 +54,8 @@ pub(crate) fn write(name: &str, text: &str, printer: &mut Printer) -> Result<(),
             .with_remedy(format!("create the folder `{}` first", folder.display())));
     }
     // In the same folder, so that the rename cannot cross a file system.
-    let mut file = tempfile::Builder::new().prefix(".motet-").tempfile_in(folder).map_err(failure)?;
+    let mut file =
+        tempfile::Builder::new().prefix(".motet-").tempfile_in(folder).map_err(failure)?;
     file.write_all(text.as_bytes()).map_err(failure)?;
     file.as_file().sync_all().map_err(failure)?;
     file.persist(path).map_err(|it| failure(it.error))?;
@@ -95,8 +96,8 @@ pub(crate) fn network(
         let path = folder.join(other);
         read(&path.to_string_lossy()).map_err(|it| it.to_string())
     };
-    let read =
-        read_any(&text, Some(name), options, &fetch).map_err(|it| Failure::from(it).in_file(name))?;
+    let read = read_any(&text, Some(name), options, &fetch)
+        .map_err(|it| Failure::from(it).in_file(name))?;
     for note in &read.notes {
         printer.note(&format!("{name}: {note}"));
     }

@@ -6,5 +6,8 @@
 fn examples_print_what_they_say() {
     // So that the commands are those a user types after cloning.
     std::env::set_current_dir("../..").unwrap();
-    trycmd::TestCases::new().case("examples/*.md").case("README.md").case("crates/motet/tests/cli/*.trycmd");
+    trycmd::TestCases::new()
+        .case("examples/*.md")
+        .case("README.md")
+        .case("crates/motet/tests/cli/*.trycmd");
 }

@@ -232,13 +232,24 @@ impl Protocol {
         }
     }
 
-    /// How many chunks a connection between two lanes holds before the sender waits for the
-    /// receiver: of NCCL's 8 buffer steps a Simple chunk takes 4, an LL or LL128 chunk 1.
+    /// How many places the buffer of a connection between two lanes has: of NCCL's 8 buffer steps
+    /// Simple takes 4 at a time, LL and LL128 one.
     #[must_use]
     pub const fn fifo_depth(self) -> usize {
         match self {
             Self::Simple => 2,
             Self::Ll | Self::Ll128 => 8,
+        }
+    }
+
+    /// How much data one place holds, with NCCL's default buffers of 4 MiB (half of it), 512 KiB
+    /// (an eighth, half of which is flags) and 4,800 KiB (an eighth, 1/16 of which is flags).
+    #[must_use]
+    pub const fn place_bytes(self) -> Bytes {
+        match self {
+            Self::Simple => Bytes::mib(2),
+            Self::Ll => Bytes::kib(32),
+            Self::Ll128 => Bytes::new(576_000),
         }
     }
 }
@@ -347,6 +358,17 @@ impl Program {
     #[must_use]
     pub const fn network(&self) -> Option<Signature> {
         self.network
+    }
+
+    /// How many chunks a runtime sends in one place of a connection's buffer at the largest size
+    /// that the program serves: as many as fit, below 72, and at least one.
+    #[must_use]
+    pub fn chunks_per_place(&self) -> u32 {
+        const MOST: u64 = 71;
+        let Some(largest) = self.hints.max_size else { return 1 };
+        let chunk = self.collective.chunk_bytes(largest).get().max(1);
+        // At most MOST, so it fits.
+        (self.hints.protocol.place_bytes().get() / chunk).clamp(1, MOST) as u32
     }
 
     /// A builder that starts from this program, to make a changed one.

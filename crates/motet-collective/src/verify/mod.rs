@@ -31,6 +31,8 @@ mod races;
 mod structure;
 mod values;
 
+pub(crate) use order::waits_for_room;
+
 use motet_net::Network;
 
 use crate::diagnostic::{Diagnostic, Finding, Report};

@@ -61,7 +61,7 @@ pub(super) fn settle(
         if can_happen.len() < bounded.events() {
             let depth = program.hints().protocol.fifo_depth();
             let why = format!(
-                ", because a connection holds {depth} chunks with protocol {}",
+                ", because a connection's buffer has {depth} places with protocol {}",
                 program.hints().protocol.name()
             );
             report_cycles(program, &bounded, &can_happen, report, &why);
@@ -72,6 +72,11 @@ pub(super) fn settle(
         place[*event as usize] = index as u32;
     }
     Some(Order { sequence, place })
+}
+
+/// What each sending waits for so that its connection has room, as (sent, awaited), sorted.
+pub(crate) fn waits_for_room(program: &Program) -> Vec<(u32, u32)> {
+    fifo_waits(program, &Lanes::new(program), &mut Report::default())
 }
 
 /// The waits that finite connection buffers add, as (event, awaited), sorted by event. A
@@ -111,10 +116,10 @@ fn fifo_waits(program: &Program, lanes: &Lanes, report: &mut Report) -> Vec<(u32
     waits
 }
 
-/// The waits of one connection, whose (sent, arrived) pairs are in order. At large sizes a runtime
-/// gives every chunk a place of its own in the buffer, so a transfer of n chunks takes n places:
-/// it has been sent only when the receiver has taken enough of what came before, or has begun to
-/// take the transfer that holds the place.
+/// The waits of one connection, whose (sent, arrived) pairs are in order. A transfer takes as many
+/// places of the buffer as its chunks need at the program's largest size. It has been sent only
+/// when the receiver has taken enough of what came before, or has begun to take the transfer that
+/// holds the place.
 fn connection_waits(
     program: &Program,
     lanes: &Lanes,
@@ -125,8 +130,10 @@ fn connection_waits(
     // Places taken up to and with each transfer.
     let mut ends = Vec::with_capacity(pairs.len());
     let mut end = 0;
+    let chunks = program.chunks_per_place();
     for (sent, _) in pairs {
-        end += u64::from(program.transfer(Event::from_index(*sent as usize).transfer()).count);
+        let transfer = program.transfer(Event::from_index(*sent as usize).transfer());
+        end += u64::from(transfer.count.div_ceil(chunks));
         ends.push(end);
     }
     for ((sent, _), end) in pairs.iter().zip(&ends) {

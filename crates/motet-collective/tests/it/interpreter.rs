@@ -129,8 +129,8 @@ fn fifo_in_order(program: &Program) -> bool {
     })
 }
 
-/// Whether every event happens when each connection holds at most `depth` chunks. Chunks go into
-/// and out of a connection one by one. What can happen next never disables anything else, so any
+/// Whether every event happens when each connection has `depth` places. Pieces of as many chunks as
+/// a place holds go into and out of a connection one by one. What can happen next never disables anything else, so any
 /// order will do.
 fn ends(program: &Program, waits: &[u128], depth: usize) -> bool {
     let connections = connections(program);
@@ -160,9 +160,12 @@ fn ends(program: &Program, waits: &[u128], depth: usize) -> bool {
             if waits[bit] & !own & !done != 0 {
                 continue;
             }
-            let count = program.transfers()[id].count as usize;
-            let held: usize =
-                connection.iter().map(|it| it.transfer().index()).map(|it| put[it] - taken[it]).sum();
+            let count = program.transfers()[id].count.div_ceil(program.chunks_per_place()) as usize;
+            let held: usize = connection
+                .iter()
+                .map(|it| it.transfer().index())
+                .map(|it| put[it] - taken[it])
+                .sum();
             let goes = if event.is_sent() { held < depth } else { taken[id] < put[id] };
             if goes {
                 let side = if event.is_sent() { &mut put[id] } else { &mut taken[id] };

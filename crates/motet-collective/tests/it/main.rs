@@ -1,5 +1,14 @@
 //! Integration tests of motet-collective, one binary.
 
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stderr,
+    clippy::print_stdout,
+    clippy::unwrap_used,
+    reason = "tests may fail, and say so"
+)]
+
 mod interpreter;
 mod msccl_xml;
 mod msccl_xml_wrong;

@@ -3,7 +3,7 @@
 
 use motet_collective::program::Protocol;
 use motet_collective::{Action, Buffer, Event, Program, ProgramBuilder, Slot, TransferId, verify};
-use motet_units::{Rank, Seed, Stream};
+use motet_units::{Bytes, Rank, Seed, Stream};
 use rand::RngExt;
 
 use crate::interpreter;
@@ -156,6 +156,7 @@ fn mutate(program: &Program, stream: &mut Stream) -> Program {
             let mut hints = *program.hints();
             if stream.random() {
                 hints.protocol = Protocol::ALL[pick(stream, 3)];
+                hints.max_size = stream.random::<bool>().then_some(Bytes::mib(2));
             } else {
                 forms.in_place = stream.random();
                 forms.out_of_place = stream.random();

@@ -49,11 +49,7 @@ pub struct ReadError {
 impl ReadError {
     #[must_use]
     pub fn new(problem: impl Into<String>) -> Self {
-        Self {
-            at: None,
-            problem: problem.into(),
-            remedy: None,
-        }
+        Self { at: None, problem: problem.into(), remedy: None }
     }
 
     /// With the place of byte `offset` of `text`.

@@ -51,17 +51,11 @@ const ID_BITS: u32 = 32;
 /// A bucket of at most this many events is sorted rather than spread: cheaper up to about here.
 const FEW: usize = 64;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Entry {
-    time: u64,
-    tie: u64,
-}
+/// Time above, kind and id below: one number, which compares without a branch.
+type Entry = u128;
 
-impl Entry {
-    /// Both fields as one number, which compares without a branch.
-    const fn key(self) -> u128 {
-        ((self.time as u128) << 64) | self.tie as u128
-    }
+const fn time_of(entry: Entry) -> u64 {
+    (entry >> 64) as u64
 }
 
 /// Events to come, and the present.
@@ -100,7 +94,8 @@ impl Queue {
     #[inline]
     pub(super) fn push(&mut self, time: u64, kind: Kind, id: u32) {
         debug_assert!(time >= self.now, "an event was set in the past");
-        let entry = Entry { time, tie: (u64::from(kind as u8) << ID_BITS) | u64::from(id) };
+        let tie = (u64::from(kind as u8) << ID_BITS) | u64::from(id);
+        let entry = (Entry::from(time) << 64) | Entry::from(tie);
         if time <= self.base {
             self.fresh.push(Reverse(entry));
         } else {
@@ -111,7 +106,7 @@ impl Queue {
     /// Into its bucket; the time is after the base.
     #[inline]
     fn put(&mut self, entry: Entry) {
-        let bucket = 63 - (entry.time ^ self.base).leading_zeros();
+        let bucket = 63 - (time_of(entry) ^ self.base).leading_zeros();
         self.buckets[bucket as usize].push(entry);
         self.occupied |= 1 << bucket;
     }
@@ -121,12 +116,12 @@ impl Queue {
     pub(super) fn pop(&mut self) -> Option<(Kind, u32)> {
         let entry = match (self.near.last(), self.fresh.peek()) {
             (None, None) => self.advance()?,
-            (Some(a), Some(Reverse(b))) if b.key() < a.key() => self.fresh.pop()?.0,
+            (Some(a), Some(Reverse(b))) if b < a => self.fresh.pop()?.0,
             (Some(_), _) => self.near.pop()?,
             (None, Some(_)) => self.fresh.pop()?.0,
         };
-        self.now = entry.time;
-        Some((Kind::ALL[(entry.tie >> ID_BITS) as usize], entry.tie as u32))
+        self.now = time_of(entry);
+        Some((Kind::ALL[(entry as u64 >> ID_BITS) as usize], entry as u32))
     }
 
     /// Makes the lowest bucket near, or the first instant of it, and takes its first event.
@@ -143,9 +138,9 @@ impl Queue {
             self.base |= u64::MAX >> (63 - lowest);
             self.near.append(&mut bucket);
         } else {
-            self.base = bucket.iter().map(|it| it.time).min()?;
+            self.base = bucket.iter().map(|it| time_of(*it)).min()?;
             for entry in bucket.drain(..) {
-                if entry.time == self.base {
+                if time_of(entry) == self.base {
                     self.near.push(entry);
                 } else {
                     self.put(entry);
@@ -155,7 +150,7 @@ impl Queue {
         // Nothing was put back into it; keep its memory.
         self.buckets[lowest as usize] = bucket;
         if self.near.len() > 1 {
-            self.near.sort_unstable_by_key(|it| Reverse(it.key()));
+            self.near.sort_unstable_by(|a, b| b.cmp(a));
         }
         self.near.pop()
     }

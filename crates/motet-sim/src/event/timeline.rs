@@ -25,11 +25,16 @@ pub(super) struct Feed<'a> {
     state: NetworkState,
     next: Option<StateEvent>,
     taken: u64,
+    limit: u64,
 }
 
 impl<'a> Feed<'a> {
     pub(super) fn new(state: NetworkState, source: Source<'a>) -> Result<Self, SimError> {
-        let mut feed = Self { source, state, next: None, taken: 0 };
+        Self::limited(state, source, MOST_CHANGES)
+    }
+
+    fn limited(state: NetworkState, source: Source<'a>, limit: u64) -> Result<Self, SimError> {
+        let mut feed = Self { source, state, next: None, taken: 0, limit };
         feed.fetch(Instant::START)?;
         Ok(feed)
     }
@@ -58,8 +63,8 @@ impl<'a> Feed<'a> {
             return Err(SimError::ChangesOutOfOrder { at, before });
         }
         self.taken += 1;
-        if self.taken > MOST_CHANGES {
-            return Err(SimError::TooManyChanges { limit: MOST_CHANGES });
+        if self.taken > self.limit {
+            return Err(SimError::TooManyChanges { limit: self.limit });
         }
         Ok(())
     }
@@ -174,5 +179,49 @@ impl<'a> Timeline<'a> {
             self.look_ahead()?;
         }
         Ok(self.log.as_ref().and_then(|it| it.get(index)).copied())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use motet_net::builders::{Params, find};
+    use motet_net::{LinkChange, Network};
+
+    fn ring() -> Network {
+        find("ring").unwrap().build(&Params::from_words(["gpus=2"]).unwrap()).unwrap()
+    }
+
+    /// Link 1 changes at 0, 10, 20 and so on, without end.
+    fn endless() -> Source<'static> {
+        Box::new((0..).map(|it| StateEvent {
+            at: Instant::from_ps(it * 10),
+            link: LinkId(1),
+            change: LinkChange::Bandwidth(motet_units::Bandwidth::from_bits_per_s(it % 2)),
+        }))
+    }
+
+    #[test]
+    fn a_link_that_waits_for_ever_stops_at_the_limit() {
+        let network = ring();
+        let mut state = NetworkState::nominal(&network);
+        state.set_up(LinkId(0), false);
+        let feed = Feed::limited(state, endless(), 1000).unwrap();
+        let mut timeline = Timeline::new(feed, false);
+        assert_eq!(timeline.finish(0, 0, 1), Err(SimError::TooManyChanges { limit: 1000 }));
+    }
+
+    /// Link 1 has 1 bit/s every other 10 ps: of 25 units, 10 are done by 20 and 40, 5 by 55.
+    #[test]
+    fn looks_as_far_ahead_as_it_must() {
+        let network = ring();
+        let feed = Feed::new(NetworkState::nominal(&network), endless()).unwrap();
+        let mut timeline = Timeline::new(feed, true);
+        assert_eq!(timeline.finish(1, 0, 25), Ok(End::At(55)));
+        assert_eq!(timeline.finish(1, 55, 5), Ok(End::At(60)));
+        assert_eq!(timeline.finish(1, 60, 0), Ok(End::At(60)));
+        assert_eq!(timeline.finish(1, 60, 1), Ok(End::At(71)));
+        assert_eq!(timeline.change(3), Ok(Some((30, LinkId(1), 1))));
+        assert_eq!(timeline.change(0), Ok(Some((0, LinkId(1), 0))));
     }
 }

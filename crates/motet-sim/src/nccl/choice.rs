@@ -110,7 +110,7 @@ fn workers(comm: &Communicator, tuning: &Tuning, demand: Demand) -> (usize, u32)
             while channels >= 2 && too_many(channels, threads) {
                 channels -= 1;
             }
-            while threads > 0 && threads % 128 == 0 && too_many(channels, threads) {
+            while threads > 0 && threads.is_multiple_of(128) && too_many(channels, threads) {
                 threads /= 2;
             }
         }

@@ -173,7 +173,7 @@ impl<'a> Trials<'a> {
             self.draft.same_channels = false;
             return true;
         }
-        self.draft.same_channels = self.best_pattern() != Pattern::Nvls;
+        self.draft.same_channels = self.best.pattern != Pattern::Nvls;
         self.steps_left += left;
         if self.steps_left < 0 && found {
             return false;
@@ -182,7 +182,8 @@ impl<'a> Trials<'a> {
             self.draft.pattern = Pattern::Tree;
             return true;
         }
-        self.draft.pattern = self.best_pattern();
+        // A simpler tree may have become the best.
+        self.draft.pattern = self.best.pattern;
         let most = if system.inter { self.draft.type_inter } else { self.farthest.0 };
         let nearer = self.draft.type_intra < self.best.type_intra;
         if self.draft.type_intra < most
@@ -208,7 +209,7 @@ impl<'a> Trials<'a> {
     }
 
     fn relax_further(&mut self, found: bool) -> bool {
-        let pairs = matches!(self.best_pattern(), Pattern::Ring | Pattern::BalancedTree);
+        let pairs = matches!(self.best.pattern, Pattern::Ring | Pattern::BalancedTree);
         if self.cross_nic == CrossNic::Auto && self.draft.cross_nic == 0 && pairs {
             self.draft.cross_nic = 2;
             return true;
@@ -222,11 +223,6 @@ impl<'a> Trials<'a> {
         self.speed += 1;
         self.set_speed();
         true
-    }
-
-    /// The shape of the best graph so far, which a simpler tree may have become.
-    fn best_pattern(&self) -> Pattern {
-        self.best.pattern
     }
 
     /// One channel is one thread block; above 25 GB/s two are faster.
@@ -302,7 +298,7 @@ fn widths(system: &System, paths: &Paths) -> (i64, i64) {
     let total = system.gpus.iter().map(|gpu| {
         let edges = || system.out[gpu.device].iter().map(|it| &system.edges[*it]);
         let nvlink: i64 = edges().filter(|it| it.wire == Wire::NvLink).map(|it| it.mbps).sum();
-        let pci = edges().filter(|it| it.wire == Wire::Pci).map(|it| it.mbps).last();
+        let pci = edges().filter(|it| it.wire == Wire::Pci).map(|it| it.mbps).next_back();
         nvlink.max(pci.unwrap_or(0))
     });
     (wide.unwrap_or(0), total.max().unwrap_or(0))

@@ -122,7 +122,7 @@ fn ring(members: &[Member<'_>], channel: usize, channels: usize) -> Vec<Rank> {
     for (number, member) in members.iter().enumerate() {
         let graph = &member.graphs.ring;
         // Rings that swap interfaces in pairs do so on every second server, to keep to one rail.
-        let swap = graph.cross_nic == 2 && channels % 2 == 0 && number % 2 == 1;
+        let swap = graph.cross_nic == 2 && channels.is_multiple_of(2) && number % 2 == 1;
         let channel = if swap { channel ^ 1 } else { channel };
         ring.extend(member.order(&graph.channels[channel].gpus).into_iter().map(Rank));
     }
@@ -201,7 +201,7 @@ mod tests {
     }
 
     /// On NVSwitch boxes with a NIC per GPU, each channel enters at another GPU and goes down from
-    /// it, as published logs of such boxes show.
+    /// it: NCCL tries the GPU before first.
     #[test]
     fn rings_of_dgx_a100_pairs() {
         let channels = model(&build("dgx-a100", &["count=2"])).channels();

@@ -40,10 +40,10 @@ pub mod tuning;
 
 pub use choice::Choice;
 pub use connect::{Channels, Tree};
-pub use constants::NcclVersion;
+pub use constants::{Hardware, NcclVersion};
 pub use graph::{Graph, Graphs};
 pub use kinds::{Algorithm, Cpu, PathKind, Pattern, Protocol, Tuned};
-pub use knobs::{KnobModel, Knobs};
+pub use knobs::{KnobModel, Knobs, Terms};
 pub use loopback::Loopback;
 pub use model::{CostTable, NcclError, NcclModel};
 pub use options::NcclOptions;

@@ -41,6 +41,7 @@ pub(super) fn compile(
         links: Links::new(routed.network().links().len()),
         channels: Vec::new(),
         channel_of: FxHashMap::default(),
+        latest: Vec::new(),
         operands: Vec::new(),
     };
     for (place, event) in routed.sequence().iter().enumerate() {
@@ -137,6 +138,8 @@ struct Compiler<'a> {
     links: Links,
     channels: Vec<Channel>,
     channel_of: FxHashMap<(u32, Bytes), u32>,
+    /// The last channel of each link, most often the next one too.
+    latest: Vec<u32>,
     /// The operands of the step in the making.
     operands: Vec<u32>,
 }
@@ -266,10 +269,17 @@ impl Compiler<'_> {
 
     fn channel(&mut self, number: u32, link: LinkId, transfer: TransferId) -> u32 {
         let bytes = self.bytes[transfer.index()];
-        let channels = &mut self.channels;
-        *self.channel_of.entry((number, bytes)).or_insert_with(|| {
-            channels.push(Channel { link, bytes, first: transfer });
-            channels.len() as u32 - 1
-        })
+        if self.latest.len() <= number as usize {
+            self.latest.push(NONE);
+        }
+        let latest = &mut self.latest[number as usize];
+        if self.channels.get(*latest as usize).is_none_or(|it| it.bytes != bytes) {
+            let channels = &mut self.channels;
+            *latest = *self.channel_of.entry((number, bytes)).or_insert_with(|| {
+                channels.push(Channel { link, bytes, first: transfer });
+                channels.len() as u32 - 1
+            });
+        }
+        *latest
     }
 }

@@ -27,7 +27,7 @@ pub(super) struct Waits {
     pub(super) last_use: Vec<u32>,
     /// Whether anything in the program waits for the event, dropped waits included.
     pub(super) awaited: Vec<bool>,
-    /// How many waits the arrival of each transfer has.
+    /// Whether the arrival of each transfer has any.
     joins: Vec<bool>,
 }
 
@@ -134,7 +134,9 @@ impl Finder<'_> {
             return;
         }
         let graph = self.routed.graph();
-        let all = self.found.clone();
+        let mut all = [0; MOST_PAIRS];
+        let all = &mut all[..self.found.len()];
+        all.copy_from_slice(&self.found);
         self.found.retain(|it| {
             // Nothing implies itself through another: what waits comes later in the sequence.
             !all.iter().any(|other| short(graph.preds(*other as usize)).contains(it))

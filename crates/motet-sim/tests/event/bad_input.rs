@@ -35,11 +35,8 @@ fn links_that_never_return() {
     let prepared = Prepared::new(&routed);
     let mut down = NetworkState::nominal(&network);
     down.set_up(LinkId(2), false);
-    let fails = [StateEvent {
-        at: Instant::from_ps(700_000),
-        link: LinkId(2),
-        change: LinkChange::Down,
-    }];
+    let fails =
+        [StateEvent { at: Instant::from_ps(700_000), link: LinkId(2), change: LinkChange::Down }];
     for discipline in DISCIPLINES {
         let run = || Simulation::new(&prepared, Bytes::mib(1)).options(options(discipline));
         let error = run().state(&down).run().unwrap_err();
@@ -66,9 +63,9 @@ fn links_that_never_return() {
 #[test]
 fn sizes_beyond_the_clock() {
     let network = template("ring", &["gpus=3"]);
-    let whole = verified(programs::tree_broadcast(3, 3));
+    let whole = verified(programs::tree_broadcast(3, 7));
     for discipline in DISCIPLINES {
-        let most = Bytes::new(u64::MAX - 1);
+        let most = Bytes::new(u64::MAX);
         let error = run(&whole, &network, most, options(discipline)).unwrap_err();
         assert_eq!(error, SimError::TooLarge { size: most }, "{discipline:?}");
         let error = run(&whole, &network, Bytes::new(u64::MAX / 2), options(discipline));

@@ -139,8 +139,7 @@ fn circuits_come_and_go() {
 fn resampled_background_is_a_trace_without_end() {
     let network = template("ring", &["gpus=5"]);
     let program = verified(programs::ring_all_reduce(5, 1));
-    let range =
-        BandwidthRange { low: Bandwidth::gbit_per_s(20), high: Bandwidth::gbit_per_s(200) };
+    let range = BandwidthRange { low: Bandwidth::gbit_per_s(20), high: Bandwidth::gbit_per_s(200) };
     let table = RangeTable::new(&network, |_, _| range).unwrap();
     let routed = Routed::new(&program, &network, Default::default()).unwrap();
     let prepared = Prepared::new(&routed);

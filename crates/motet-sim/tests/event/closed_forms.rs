@@ -1,6 +1,8 @@
 //! Times that a formula gives exactly: one transfer along any path, and the textbook collectives
 //! on networks whose links are all alike.
 
+use std::collections::BTreeSet;
+
 use motet_collective::{
     Collective, CollectiveKind, Forms, Program, ProgramBuilder, Slot, Transfer, TransferId,
 };
@@ -152,14 +154,29 @@ fn recursive_doubling() {
     }
 }
 
-/// Two binary trees, each the mirror image of the other, each for half of the chunks: every chunk
-/// is reduced up and copied down, one after the other in a pipeline.
+/// A renumbering of a prime number of ranks under which no edge of the binary tree is one again.
+fn second_tree(ranks: u32) -> impl Fn(u32) -> u32 {
+    let edges = |map: &dyn Fn(u32) -> u32| -> BTreeSet<(u32, u32)> {
+        let edge = |a: u32, b: u32| (a.min(b), a.max(b));
+        (1..ranks).map(|it| edge(map(it), map((it - 1) / 2))).collect()
+    };
+    let first = edges(&|it| it);
+    let (factor, shift) = (2..ranks)
+        .flat_map(|factor| (0..ranks).map(move |shift| (factor, shift)))
+        .find(|(factor, shift)| edges(&|it| (it * factor + shift) % ranks).is_disjoint(&first))
+        .unwrap();
+    move |it| (it * factor + shift) % ranks
+}
+
+/// Two binary trees without a common edge, each for half of the chunks: every chunk is reduced up
+/// and copied down, one after the other in a pipeline.
 fn double_tree(ranks: u32, chunks: u32) -> Program {
+    let second = second_tree(ranks);
     let collective = Collective::new(CollectiveKind::AllReduce, ranks, 2 * chunks).unwrap();
     let mut b = ProgramBuilder::new("double-tree", collective).forms(Forms::IN_PLACE);
     for chunk in 0..2 * chunks {
         let slot = |node: u32| {
-            let rank = if chunk < chunks { node } else { ranks - 1 - node };
+            let rank = if chunk < chunks { node } else { second(node) };
             Slot::output(Rank(rank), chunk)
         };
         let mut into: Vec<Vec<TransferId>> = vec![Vec::new(); ranks as usize];
@@ -183,7 +200,7 @@ fn double_tree(ranks: u32, chunks: u32) -> Program {
     b.build()
 }
 
-/// With depth d, k chunks a tree and no link in both trees: 2dα + (2d + k − 1)β.
+/// With depth d and k chunks a tree: 2dα + (2d + k − 1)β.
 #[test]
 fn double_trees() {
     for (ranks, depth) in [(7u32, 2u64), (31, 4)] {

@@ -20,7 +20,7 @@ const SIZE: Bytes = Bytes::new(100);
 /// GPUs under leaves under one spine, which reduce and multicast if said so.
 fn tree(leaves: usize, gpus: usize, leaf_can: bool, spine_can: bool) -> Network {
     let mut b = NetworkBuilder::new("tree");
-    let mut add = |b: &mut NetworkBuilder, name: String, kind, can| {
+    let add = |b: &mut NetworkBuilder, name: String, kind, can| {
         let mut node = Node::new(name, kind);
         (node.multicast, node.reduces) = (can, can);
         b.add_node(node).unwrap()

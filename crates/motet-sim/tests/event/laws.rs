@@ -18,7 +18,8 @@ const RANKS: u32 = 5;
 /// Changes within the time that runs take; at the end every link is up and has bandwidth.
 fn any_changes() -> impl Strategy<Value = Vec<(u64, usize, LinkChange)>> {
     let change = prop_oneof![
-        (0u64..6).prop_map(|it| LinkChange::Bandwidth(Bandwidth::from_bits_per_s(it * 700_000_001))),
+        (0u64..6)
+            .prop_map(|it| LinkChange::Bandwidth(Bandwidth::from_bits_per_s(it * 700_000_001))),
         Just(LinkChange::Down),
         Just(LinkChange::Up),
     ];
@@ -131,7 +132,8 @@ impl Case<'_> {
         let state = NetworkState::nominal(network);
         let begin = self.options.launch.as_ps();
         // By link: (order of turns, crossing, head).
-        let mut turns: BTreeMap<LinkId, Vec<((u64, usize, u32), TransferId, u64)>> = BTreeMap::new();
+        let mut turns: BTreeMap<LinkId, Vec<((u64, usize, u32), TransferId, u64)>> =
+            BTreeMap::new();
         let order = routed.sequence().iter().filter(|it| it.is_sent()).map(|it| it.transfer());
         for (place, id) in order.enumerate() {
             let mut before: Option<(u64, u64)> = None;
@@ -147,8 +149,7 @@ impl Case<'_> {
                 let enough = |at| carried(&self.trace, &state, hop.link, start, at) >= work;
                 prop_assert!(enough(finish) && finish >= tail);
                 prop_assert!(finish == tail || finish == start || !enough(finish - 1));
-                let by_head =
-                    if self.options.discipline == Discipline::Fifo { head } else { 0 };
+                let by_head = if self.options.discipline == Discipline::Fifo { head } else { 0 };
                 let turn = ((by_head, place, number as u32), id, head);
                 turns.entry(hop.link).or_default().push(turn);
                 let latency = network.link(hop.link).spec.latency.as_ps();

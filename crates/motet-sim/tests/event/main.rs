@@ -5,7 +5,7 @@ mod changes;
 mod closed_forms;
 mod groups;
 mod laws;
-mod published;
 #[path = "../../../motet-collective/tests/support/programs.rs"]
 mod programs;
+mod published;
 mod support;

@@ -44,10 +44,9 @@ fn split_ring(kind: CollectiveKind, ranks: u32) -> Program {
 fn check(network: &str, ranks: u32, all_gather_ns: u64, all_reduce_ns: u64) {
     let words = [&*format!("gpus={ranks}"), "bandwidth=50 GiB/s", "latency=500 ns"];
     let network = template(network, &words);
-    for (kind, ns) in [
-        (CollectiveKind::AllGather, all_gather_ns),
-        (CollectiveKind::AllReduce, all_reduce_ns),
-    ] {
+    for (kind, ns) in
+        [(CollectiveKind::AllGather, all_gather_ns), (CollectiveKind::AllReduce, all_reduce_ns)]
+    {
         let program = verified(split_ring(kind, ranks));
         for discipline in [Discipline::Fifo, Discipline::ProgramOrder] {
             let switches = SwitchForwarding::StoreAndForward;

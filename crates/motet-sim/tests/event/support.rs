@@ -1,6 +1,8 @@
 //! What the tests share: networks, random programs, and an observer that writes everything down.
 
-use motet_collective::{Collective, CollectiveKind, Program, ProgramBuilder, Slot, Transfer, TransferId, Verified};
+use motet_collective::{
+    Collective, CollectiveKind, Program, ProgramBuilder, Slot, Transfer, TransferId, Verified,
+};
 use motet_net::builders::{Params, find};
 use motet_net::{LinkClass, LinkSpec, Network, NetworkBuilder, Node, NodeKind};
 use motet_sim::event::{Crossing, Observer};
@@ -63,8 +65,7 @@ pub(crate) fn send(ranks: u32, from: u32, to: u32, path: Option<Vec<LinkId>>) ->
 /// A Broadcast along a random tree: parent of rank r is `parents[r - 1] % r`, chunk by chunk.
 pub(crate) fn random_tree(parents: &[u32], chunks: u32) -> Program {
     let ranks = parents.len() as u32 + 1;
-    let collective =
-        Collective::rooted(CollectiveKind::Broadcast, ranks, chunks, Rank(0)).unwrap();
+    let collective = Collective::rooted(CollectiveKind::Broadcast, ranks, chunks, Rank(0)).unwrap();
     let mut b = ProgramBuilder::new("random-tree", collective);
     for chunk in 0..chunks {
         let own = Transfer::copy(Slot::input(Rank(0), chunk), Slot::output(Rank(0), chunk), 1);
@@ -107,7 +108,11 @@ pub(crate) fn any_network(gpus: usize, capable: bool) -> impl Strategy<Value = N
             let spec = |(rate, latency): (u64, u64)| link(rate * 1_000_000_007, latency * 1000);
             for (index, ((to, is_switch), it)) in nodes.iter().enumerate() {
                 // As many GPUs as asked for, at least.
-                let switch = *is_switch && count - index > gpus.saturating_sub(b.nodes().iter().filter(|it| it.kind == NodeKind::Gpu).count());
+                let switch = *is_switch
+                    && count - index
+                        > gpus.saturating_sub(
+                            b.nodes().iter().filter(|it| it.kind == NodeKind::Gpu).count(),
+                        );
                 let kind = if switch { NodeKind::Leaf } else { NodeKind::Gpu };
                 let mut node = Node::new(format!("n{index}"), kind);
                 if capable && switch {
@@ -121,7 +126,8 @@ pub(crate) fn any_network(gpus: usize, capable: bool) -> impl Strategy<Value = N
             for (from, to, it) in more {
                 let (from, to) = (from % count, to % count);
                 if from != to {
-                    b.add_duplex(NodeId::from_index(from), NodeId::from_index(to), spec(it)).unwrap();
+                    b.add_duplex(NodeId::from_index(from), NodeId::from_index(to), spec(it))
+                        .unwrap();
                 }
             }
             b.build().unwrap()
@@ -175,12 +181,15 @@ impl Observer for Log {
 pub(crate) fn any_options() -> impl Strategy<Value = SimOptions> {
     use motet_sim::Discipline::{FairShare, Fifo, ProgramOrder};
     let discipline = prop::sample::select(vec![ProgramOrder, Fifo, FairShare]);
-    let switches = prop::sample::select(vec![
-        SwitchForwarding::CutThrough,
-        SwitchForwarding::StoreAndForward,
-    ]);
+    let switches =
+        prop::sample::select(vec![SwitchForwarding::CutThrough, SwitchForwarding::StoreAndForward]);
     let local = prop::option::of((1u64..4).prop_map(Bandwidth::gb_per_s));
     (discipline, switches, local, 0u64..3000).prop_map(|(discipline, switches, local, launch)| {
-        SimOptions { discipline, switches, local_bandwidth: local, launch: Duration::from_ps(launch) }
+        SimOptions {
+            discipline,
+            switches,
+            local_bandwidth: local,
+            launch: Duration::from_ps(launch),
+        }
     })
 }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use motet_collective::bound::{self, Bound, BoundError, Cut, SetBy};
+use motet_collective::bound::{self, Bound, BoundError, Cut, Ratio, SetBy};
 use motet_collective::{Collective, CollectiveError, CollectiveKind};
 use motet_net::Network;
 use motet_units::{Bytes, Rank};
@@ -68,7 +68,9 @@ fn collective(args: &BoundArgs, network: &Network) -> Result<Collective, Failure
     if ranks == 0 {
         return Err(Failure::wrong("has no GPUs, and so no ranks")
             .in_file(&args.cluster)
-            .with_remedy("a WAN file alone has only routers; attach datacenters to it in a cluster file"));
+            .with_remedy(
+                "a WAN file alone has only routers; attach datacenters to it in a cluster file",
+            ));
     }
     let made = match args.collective {
         CollectiveKind::SendRecv => {
@@ -105,7 +107,7 @@ fn json(bound: &Bound, network: &Network, size: Option<Bytes>) -> BoundJson {
     BoundJson {
         collective: bound.collective.name(),
         ranks: bound.ranks,
-        algbw_gbps: algbw.map(|it| it.to_f64()),
+        algbw_gbps: algbw.map(Ratio::to_f64),
         algbw_gbps_exact: algbw.map(|it| it.to_string()),
         latency_us: bound.latency.as_us_f64(),
         latency_pair: bound.latency_pair.map(|(a, b)| [a.0, b.0]),

@@ -14,6 +14,7 @@
 
 mod connect;
 mod header;
+mod joint;
 mod limits;
 mod lower;
 mod parse;

@@ -13,12 +13,15 @@ use motet_units::Rank;
 
 use super::connect::{self, Half, HalfKind};
 use super::header::{self, Header, MOST_CHUNKS};
+use super::joint;
 use super::limits;
 use super::parse::{self, Algo, Block, Gpu, Step, StepKind, letter};
 use super::waits;
 use crate::diagnostic::{Diagnostic, Finding, Report};
 use crate::formats::imported::{Imported, Origin, Origins, Place};
-use crate::program::{Action, Buffer, Event, Lane, LaneKind, ProgramBuilder, Slot, Transfer};
+use crate::program::{
+    Action, Buffer, Event, EventGraph, Lane, LaneKind, Program, ProgramBuilder, Slot, Transfer,
+};
 
 /// Reads an MSCCL XML file.
 pub fn read(text: &str) -> Result<Imported, ReadError> {
@@ -337,7 +340,28 @@ impl<'a> Reader<'a> {
             builder.wait(event, awaited);
         }
         let program = builder.build().without_implied_waits();
+        self.joint_steps(&program, &events);
         Imported { program, origins, report: self.report }
+    }
+
+    /// The program lets a receive happen before the send that is one step with it; whether that
+    /// hides a deadlock is checked here. One that the program shows itself is the verifier's.
+    fn joint_steps(&mut self, program: &Program, events: &[[Option<Event>; 2]]) {
+        let same_step =
+            |a: &(usize, &Half), b: &(usize, &Half)| (a.1.block, a.1.step) == (b.1.block, b.1.step);
+        let halves: Vec<(usize, &Half)> = self.halves.iter().enumerate().collect();
+        let steps: Vec<Vec<Event>> = halves
+            .chunk_by(same_step)
+            .map(|step| step.iter().flat_map(|it| events[it.0]).flatten().collect())
+            .collect();
+        let joint = steps.iter().map(Vec::as_slice).filter(|it| it.len() > 1);
+        if EventGraph::new(program).order().is_some() && joint::deadlocks(program, joint) {
+            self.report.push(Diagnostic::error(
+                Finding::Deadlock,
+                "steps that receive and send on in one wait for room on each other's connections; \
+                 split some of them into a receive and a send",
+            ));
+        }
     }
 }
 

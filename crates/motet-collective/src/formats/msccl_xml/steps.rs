@@ -7,9 +7,10 @@
 
 use motet_units::Rank;
 
+use super::joint;
 use super::limits::MAX_FUSED_REDUCTIONS;
 use super::parse::StepKind;
-use crate::program::graph::{EventGraph, NONE};
+use crate::program::graph::NONE;
 use crate::program::{Action, Buffer, Event, Lane, Program, Slot, Transfer};
 
 /// A step to be written.
@@ -245,42 +246,18 @@ impl Fuser<'_> {
     }
 }
 
-/// Whether the program deadlocks if its arrivals wait, as those of fused steps do, until there
-/// is room for what is sent on.
+/// Whether the program deadlocks with these steps, each of which takes nothing before it has room
+/// for what it sends on.
 fn fused_deadlock(program: &Program, steps: &[Vec<OutStep>]) -> bool {
-    let depth = program.hints().protocol.fifo_depth();
-    // What each sending waits for so that its connection has room. The sendings of a connection
-    // are all in one lane, which has no other connection to send on.
-    let mut room = vec![NONE; program.transfers().len()];
-    for lane in program.lanes() {
-        let sent: Vec<Event> = lane
-            .events
-            .iter()
-            .copied()
-            .filter(|it| it.is_sent() && !program.transfer(it.transfer()).is_local())
-            .collect();
-        for (event, before) in sent.iter().skip(depth).zip(&sent) {
-            room[event.transfer().index()] = before.transfer().arrived().index() as u32;
-        }
-    }
-    let mut more = Vec::new();
-    for (lane, steps) in program.lanes().iter().zip(steps) {
+    let events = program.lanes().iter().zip(steps).flat_map(|(lane, steps)| {
         let mut at = 0;
-        for step in steps {
-            let events = &lane.events[at..at + step.events];
+        steps.iter().map(move |step| {
+            let start = at;
             at += step.events;
-            let sending = events[events.len() - 1];
-            if !sending.is_sent() {
-                continue;
-            }
-            let awaited = room[sending.transfer().index()];
-            if awaited != NONE {
-                more.extend(events.iter().map(|it| (it.index() as u32, awaited)));
-            }
-        }
-    }
-    more.sort_unstable();
-    EventGraph::with_more(program, &more).order().is_none()
+            &lane.events[start..at]
+        })
+    });
+    joint::deadlocks(program, events)
 }
 
 /// Which scratch each rank touches.

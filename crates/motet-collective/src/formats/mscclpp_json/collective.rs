@@ -45,15 +45,12 @@ const fn gcd(a: u64, b: u64) -> u64 {
 /// can be judged. SendRecv does not say who sends to whom: see [`send_recv`].
 pub(super) fn collective(plan: &Plan, parts: u32, report: &mut Report) -> Option<Collective> {
     let ranks = plan.gpus.len() as u32;
-    let kind = match plan.collective.parse() {
-        Ok(kind) => kind,
-        Err(_) => {
-            report.push(Diagnostic::not_judged(format!(
-                "the collective `{}` is not one whose result is known",
-                plan.collective
-            )));
-            return None;
-        }
+    let Ok(kind) = plan.collective.parse() else {
+        report.push(Diagnostic::not_judged(format!(
+            "the collective `{}` is not one whose result is known",
+            plan.collective
+        )));
+        return None;
     };
     let first = plan.gpus.first()?;
     let share = |chunks: u32| if chunks.is_multiple_of(ranks) { chunks / ranks } else { chunks };

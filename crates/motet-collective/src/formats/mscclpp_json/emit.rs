@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use motet_units::Rank;
+use motet_units::{Bytes, Rank};
 
 use super::agenda::{self, Agenda, Block, Item, Take};
 use super::lists::Lists;
@@ -62,7 +62,7 @@ pub(super) fn plan(program: &Program, options: &Options) -> Result<Plan, Report>
         use_double_scratch_buffer: false,
         buffer_alignment: 16,
         min_message_size: hints.min_size.get(),
-        max_message_size: hints.max_size.map_or(u64::MAX, |it| it.get()),
+        max_message_size: hints.max_size.map_or(u64::MAX, Bytes::get),
         gpus: gpus
             .map(|(rank, blocks)| lists.gpu(program, Rank::from_index(rank), blocks))
             .collect(),

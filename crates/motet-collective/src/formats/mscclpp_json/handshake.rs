@@ -27,12 +27,15 @@ pub(super) fn add(program: &Program, agenda: &mut Agenda) {
     for (index, block) in agenda.blocks.iter().enumerate() {
         of_rank.entry(block.rank).or_default().push(index);
     }
+    let joined = joined(agenda);
     for index in 0..agenda.blocks.len() {
         let rank = agenda.blocks[index].rank;
+        let place = of_rank[&rank].partition_point(|it| *it < index);
         for (peer, access) in accesses(program, agenda, index) {
             let blocks = &of_rank[&peer];
-            // Spread over the peer's blocks, which have only so many channels each.
-            let partner = blocks[rank.index() % blocks.len()];
+            // A block has only so many channels: take one that is there, or spread new ones.
+            let partner = blocks.iter().find(|it| joined.contains(&(index, **it)));
+            let partner = *partner.unwrap_or(&blocks[(rank.index() + place) % blocks.len()]);
             if !begun(program, agenda, index, peer, access.first) {
                 agenda.blocks[partner].call.greets.insert(index);
                 agenda.blocks[index].call.greeted_by.insert(partner);
@@ -44,6 +47,19 @@ pub(super) fn add(program: &Program, agenda: &mut Agenda) {
         }
     }
     confirm(agenda);
+}
+
+/// Pairs of blocks that a channel joins already, both ways round.
+fn joined(agenda: &Agenda) -> BTreeSet<(usize, usize)> {
+    let mut joined = BTreeSet::new();
+    for (to, block) in agenda.blocks.iter().enumerate() {
+        for take in block.items.iter().flat_map(|it| &it.takes) {
+            if let Take::Block(from) = take {
+                joined.extend([(*from, to), (to, *from)]);
+            }
+        }
+    }
+    joined
 }
 
 fn accesses(program: &Program, agenda: &Agenda, index: usize) -> BTreeMap<Rank, Access> {

@@ -50,11 +50,11 @@ impl Lists {
             for from in takes.chain(call.into_iter().flatten()) {
                 let (a, b) = ((lists.ranks[*from], *from), (lists.ranks[to], to));
                 if a.0 == b.0 {
-                    if !lists.semaphores.contains_key(&(*from, to)) {
-                        let count = within.entry(a.0).or_insert(0);
-                        lists.semaphores.insert((*from, to), *count);
+                    let count = within.entry(a.0).or_insert(0);
+                    lists.semaphores.entry((*from, to)).or_insert_with(|| {
                         *count += 1;
-                    }
+                        *count - 1
+                    });
                     continue;
                 }
                 let (low, high) = (a.min(b), a.max(b));

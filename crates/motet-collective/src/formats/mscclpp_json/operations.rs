@@ -37,29 +37,15 @@ pub(super) fn read(reader: &mut Reader<'_>, op: &Op) {
         "rppkt" => read_put_packets(reader, op),
         "get" => get(reader, op),
         "copy" | "upkt" | "cpkt" => copy(reader, op),
-        "re" => {
-            reduce(reader, op, Sum { packets: false, reads: false, copies: false, sends: false })
-        }
-        "res" => {
-            reduce(reader, op, Sum { packets: false, reads: false, copies: false, sends: true })
-        }
-        "rre" => {
-            reduce(reader, op, Sum { packets: false, reads: true, copies: false, sends: false })
-        }
-        "rres" => {
-            reduce(reader, op, Sum { packets: false, reads: true, copies: false, sends: true })
-        }
-        "repkt" => {
-            reduce(reader, op, Sum { packets: true, reads: false, copies: false, sends: false })
-        }
-        "respkt" => {
-            reduce(reader, op, Sum { packets: true, reads: false, copies: false, sends: true })
-        }
-        "recpkt" => {
-            reduce(reader, op, Sum { packets: true, reads: false, copies: true, sends: false })
-        }
+        "re" => reduce(reader, op, Sum::PLAIN),
+        "res" => reduce(reader, op, Sum { sends: true, ..Sum::PLAIN }),
+        "rre" => reduce(reader, op, Sum { reads: true, ..Sum::PLAIN }),
+        "rres" => reduce(reader, op, Sum { reads: true, sends: true, ..Sum::PLAIN }),
+        "repkt" => reduce(reader, op, Sum { packets: true, ..Sum::PLAIN }),
+        "respkt" => reduce(reader, op, Sum { packets: true, sends: true, ..Sum::PLAIN }),
+        "recpkt" => reduce(reader, op, Sum { packets: true, copies: true, ..Sum::PLAIN }),
         "recspkt" => {
-            reduce(reader, op, Sum { packets: true, reads: false, copies: true, sends: true })
+            reduce(reader, op, Sum { packets: true, reads: false, copies: true, sends: true });
         }
         "glres" | "gstore" | "gstorepkt" | "glre" => {
             reader.not_judged(format!(
@@ -75,7 +61,8 @@ fn barrier(reader: &mut Reader<'_>, op: &Op) {
     match (op.barrier_id, op.num_threadblocks) {
         (Some(id), Some(blocks)) => reader.push(StepKind::Barrier { id, blocks }),
         _ => {
-            reader.wrong(Finding::OutOfRange, "`barrier` needs `barrier_id` and `num_threadblocks`")
+            reader
+                .wrong(Finding::OutOfRange, "`barrier` needs `barrier_id` and `num_threadblocks`");
         }
     }
 }
@@ -284,6 +271,11 @@ struct Sum {
     copies: bool,
     /// The other destinations are remote.
     sends: bool,
+}
+
+impl Sum {
+    /// A sum within the GPU.
+    const PLAIN: Self = Self { packets: false, reads: false, copies: false, sends: false };
 }
 
 fn reduce(reader: &mut Reader<'_>, op: &Op, shape: Sum) {

@@ -123,13 +123,9 @@ impl<'a> Search<'a> {
         (search.best, outcome, left)
     }
 
-    fn channel(&self) -> usize {
-        self.draft.channels.len().saturating_sub(1)
-    }
-
     /// The channels finished before the one being made.
     fn finished(&self) -> usize {
-        self.channel()
+        self.draft.channels.len().saturating_sub(1)
     }
 
     fn current(&mut self) -> Option<&mut Channel> {
@@ -181,13 +177,13 @@ impl<'a> Search<'a> {
 
     /// The GPU at `step` of the channel before.
     fn replayed(&self, step: usize) -> Option<usize> {
-        let before = self.channel().checked_sub(1)?;
+        let before = self.finished().checked_sub(1)?;
         self.draft.channels[before].gpus.get(step).copied()
     }
 
     /// The interfaces of the channel before.
     fn nets_before(&self) -> Option<(usize, usize)> {
-        self.draft.channels[self.channel().checked_sub(1)?].nets
+        self.draft.channels[self.finished().checked_sub(1)?].nets
     }
 
     fn start_from_nets(&mut self, route: Route, steps: &mut Steps) {

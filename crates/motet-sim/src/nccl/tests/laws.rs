@@ -138,7 +138,7 @@ proptest! {
                 let most = model.communicator().channels.max(model.communicator().nvls_channels);
                 prop_assert!((1..=most).contains(&choice.channels));
                 prop_assert!((1..=choice.channels).contains(&choice.used_channels));
-                prop_assert!((96..=640).contains(&choice.threads) && choice.threads % 32 == 0);
+                prop_assert!((96..=640).contains(&choice.threads) && choice.threads.is_multiple_of(32));
                 prop_assert!(!choice.chunk.is_zero() && choice.slice <= choice.chunk);
             }
         }

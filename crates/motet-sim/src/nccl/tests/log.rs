@@ -1,6 +1,9 @@
-//! The TUNING log of NCCL 2.29.7 with two ranks on two hosts over sockets (RTX 5090, two
-//! interfaces at 10 Gbit/s), as published in eunomia-bpf/nccl-eBPF,
-//! docs/tmp/default-suboptimal-search.md: every figure of it, and the calls logged below it.
+//! The TUNING log of NCCL 2.29.7 with two ranks on two hosts over sockets (RTX 5090), as published
+//! in eunomia-bpf/nccl-eBPF, docs/tmp/default-suboptimal-search.md: every figure of it, and the
+//! calls logged below it.
+//!
+//! The log does not say how many interfaces there were or how fast: two at 10 Gbit/s were chosen
+//! here because they fit. One choice has to explain all figures, and does.
 
 use motet_units::Bytes;
 

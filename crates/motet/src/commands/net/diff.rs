@@ -58,6 +58,7 @@ fn ends(link: &LinkName) -> String {
 
 fn changes(fields: &[FieldChange]) -> String {
     let side = |it: &Option<String>| it.clone().unwrap_or_else(|| "none".to_owned());
-    let one = |it: &FieldChange| format!("{} {} -> {}", it.field, side(&it.before), side(&it.after));
+    let one =
+        |it: &FieldChange| format!("{} {} -> {}", it.field, side(&it.before), side(&it.after));
     fields.iter().map(one).collect::<Vec<_>>().join(", ")
 }

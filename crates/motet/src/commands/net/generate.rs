@@ -44,7 +44,8 @@ pub(crate) fn run(args: &GenArgs, printer: &mut Printer) -> Result<Status, Failu
 
 /// All templates, or one with its parameters.
 fn list(only: Option<&builders::Template>, printer: &mut Printer) -> Result<Status, Failure> {
-    let shown = || builders::templates().iter().filter(|it| only.is_none_or(|one| one.name == it.name));
+    let shown =
+        || builders::templates().iter().filter(|it| only.is_none_or(|one| one.name == it.name));
     if printer.is_json() {
         let params = |it: &builders::Template| {
             let param = |it: &builders::Param| ListedParam {

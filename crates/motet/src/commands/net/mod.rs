@@ -5,9 +5,9 @@ pub(crate) mod diff;
 pub(crate) mod generate;
 pub(crate) mod show;
 
+use motet_net::Network;
 use motet_net::formats::wan::WanDefaults;
 use motet_net::formats::{ReadOptions, cluster_toml, dot, graphml, svg};
-use motet_net::Network;
 
 use crate::args::{OutArgs, Picture, ReadArgs};
 use crate::failure::Failure;

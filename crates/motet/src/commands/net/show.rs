@@ -32,9 +32,8 @@ pub(crate) fn run(args: &ShowArgs, printer: &mut Printer) -> Result<Status, Fail
     let read = files::network(&args.cluster, &args.read.options(), printer)?;
     let summary = Summary::of(&read.network);
     if printer.is_json() {
-        let gpu_links = || {
-            [LinkClass::NvLink, LinkClass::Xgmi].into_iter().filter_map(|it| summary.class(it))
-        };
+        let gpu_links =
+            || [LinkClass::NvLink, LinkClass::Xgmi].into_iter().filter_map(|it| summary.class(it));
         printer.json(&Shown {
             file: &args.cluster,
             format: read.format,
@@ -53,8 +52,11 @@ pub(crate) fn run(args: &ShowArgs, printer: &mut Printer) -> Result<Status, Fail
 
 fn text(read: &Cluster, summary: &Summary, verbose: bool) -> String {
     let mut out = String::new();
-    let kinds: Vec<String> =
-        summary.kinds.iter().map(|it| format!("{} {}", it.count, plural(it.kind, it.count))).collect();
+    let kinds: Vec<String> = summary
+        .kinds
+        .iter()
+        .map(|it| format!("{} {}", it.count, plural(it.kind, it.count)))
+        .collect();
     let name = if summary.name.is_empty() { "network" } else { &summary.name };
     let _ = writeln!(out, "{} ({})", Printer::strong(name), read.description);
     let _ = writeln!(out, "  nodes      {}: {}", summary.nodes, kinds.join(", "));
@@ -88,7 +90,8 @@ fn text(read: &Cluster, summary: &Summary, verbose: bool) -> String {
 }
 
 fn class_text(class: &ClassSummary) -> String {
-    let mut words = vec![format!("{} {}", class.connections, plural("connection", class.connections))];
+    let mut words =
+        vec![format!("{} {}", class.connections, plural("connection", class.connections))];
     if class.one_way > 0 {
         words.push(format!("{} one way", class.one_way));
     }
@@ -114,7 +117,9 @@ fn ranks_text(summary: &Summary) -> String {
             .iter()
             .enumerate()
             .filter(|(_, pairs)| **pairs > 0)
-            .map(|(tier, pairs)| format!("{pairs} {} at tier {tier}", plural("pair", *pairs as usize)))
+            .map(|(tier, pairs)| {
+                format!("{pairs} {} at tier {tier}", plural("pair", *pairs as usize))
+            })
             .collect();
         let _ = write!(text, ", worst tier {worst} ({})", mix.join(", "));
     }

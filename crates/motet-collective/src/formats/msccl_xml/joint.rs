@@ -1,0 +1,23 @@
+//! Steps that receive and send on in one go (`rcs`, `rrs`, `rrcs`): they take nothing until there is
+//! room for what they send, which a receive followed by a send would not wait for.
+
+use crate::program::{Event, EventGraph, Program};
+use crate::verify::waits_for_room;
+
+/// Whether the program deadlocks if each of these steps, given as its events in order, does
+/// nothing before its last event, a sending, has room on its connection.
+pub(super) fn deadlocks<'a>(program: &Program, steps: impl Iterator<Item = &'a [Event]>) -> bool {
+    let room = waits_for_room(program);
+    let mut more = Vec::new();
+    for events in steps {
+        let Some(sending) = events.last().filter(|it| it.is_sent()) else { continue };
+        let sending = sending.index() as u32;
+        let start = room.partition_point(|it| it.0 < sending);
+        let awaited = room[start..].iter().take_while(|it| it.0 == sending).map(|it| it.1);
+        more.extend(
+            awaited.flat_map(|awaited| events.iter().map(move |it| (it.index() as u32, awaited))),
+        );
+    }
+    more.sort_unstable();
+    !more.is_empty() && EventGraph::with_more(program, &more).order().is_none()
+}
