@@ -2,6 +2,8 @@
 //! core; with all links alike, and with every link of every state different.
 //! `cargo bench -p motet-sim --bench replay`.
 
+#![allow(clippy::unwrap_used, reason = "a benchmark that cannot be set up has nothing to say")]
+
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use motet_collective::{Program, Verified};
 use motet_net::builders::{Params, find};

@@ -405,6 +405,9 @@ fn limits_of_the_executor_are_checked() {
     ops(&mut plan, 1).extend(vec![nop(); 3000]);
     finds(&plan, Finding::TooLarge, Severity::Error, "too many to look at");
     let mut plan = right();
+    plan["gpus"][0]["scratch_chunks"] = json!(u32::MAX);
+    finds(&plan, Finding::TooLarge, Severity::Error, "chunks in all");
+    let mut plan = right();
     let barrier = json!({"name": "barrier", "barrier_id": 16, "num_threadblocks": 1});
     ops(&mut plan, 1).push(barrier);
     finds(&plan, Finding::Limit, Severity::Error, "barrier 16");

@@ -4,6 +4,7 @@
 //! only have to be right, small and varied.
 
 #![allow(dead_code, reason = "shared by several test and bench binaries, none of which uses all")]
+#![allow(clippy::unwrap_used, reason = "what is built here is known to be possible")]
 
 use motet_collective::program::{Lane, LaneKind};
 use motet_collective::{

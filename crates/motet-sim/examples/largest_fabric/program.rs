@@ -28,7 +28,7 @@ const PARTS: u32 = 8;
 const HALVINGS: u32 = PARTS.ilog2();
 
 pub(crate) fn all_reduce(network: &Network, racks: u32) -> Result<Program, Box<dyn Error>> {
-    if racks == 0 || racks % PARTS != 0 {
+    if racks == 0 || !racks.is_multiple_of(PARTS) {
         return Err(format!("the racks must be a multiple of {PARTS}, not {racks}").into());
     }
     let ranks = racks * GPUS;

@@ -35,7 +35,8 @@ struct Port {
     time: u64,
     /// Whose turn it is: a place in the list of turns.
     turn: u32,
-    last_turn: u32,
+    /// How many heads have come before their turn.
+    early: u32,
     busy: u64,
     chunks: u64,
     crossings: u64,
@@ -82,7 +83,7 @@ impl<'a, 'o, O: Observer> Exclusive<'a, 'o, O> {
             count: 0,
             time: 0,
             turn: prepared.turn_starts[index],
-            last_turn: prepared.turn_starts[index + 1],
+            early: 0,
             busy: 0,
             chunks: 0,
             crossings: 0,
@@ -204,24 +205,28 @@ impl<'a, 'o, O: Observer> Exclusive<'a, 'o, O> {
         if self.setting.fifo {
             return self.carry(id, head);
         }
-        if prepared.turns[self.ports[link].turn as usize] != id {
+        let port = &mut self.ports[link];
+        if prepared.turns[port.turn as usize] != id {
+            port.early += 1;
             // Time zero counts too.
             self.waiting[id as usize].head = head.saturating_add(1);
             return Ok(());
         }
+        port.turn += 1;
         self.carry(id, head)?;
-        loop {
+        // If any are waiting, turns are left.
+        while self.ports[link].early > 0 {
             let port = &mut self.ports[link];
-            port.turn += 1;
-            if port.turn == port.last_turn {
-                return Ok(());
-            }
             let next = prepared.turns[port.turn as usize];
-            match self.waiting[next as usize].head {
-                0 => return Ok(()),
-                head => self.carry(next, head - 1)?,
+            let head = self.waiting[next as usize].head;
+            if head == 0 {
+                break;
             }
+            port.early -= 1;
+            port.turn += 1;
+            self.carry(next, head - 1)?;
         }
+        Ok(())
     }
 
     /// Works out a crossing: when it starts, when its tail leaves, and what follows.
@@ -336,7 +341,7 @@ impl<'a, 'o, O: Observer> Exclusive<'a, 'o, O> {
         let leg = &prepared.legs[id as usize];
         let now = self.queue.now();
         if O::ACTIVE {
-            self.tell(id, |observer, at, crossing| observer.finished(at, crossing));
+            self.tell(id, O::finished);
         }
         if leg.is_shared {
             for transfer in &prepared.shared[leg.next as usize].begins {
@@ -349,7 +354,7 @@ impl<'a, 'o, O: Observer> Exclusive<'a, 'o, O> {
     }
 
     fn tell_started(&mut self, id: u32) {
-        self.tell(id, |observer, at, crossing| observer.started(at, crossing));
+        self.tell(id, O::started);
     }
 
     fn tell(&mut self, id: u32, what: impl FnOnce(&mut O, Instant, Crossing<'_>)) {

@@ -160,7 +160,7 @@ impl<'a, 'o, O: Observer> Fair<'a, 'o, O> {
             }
             meter.chunks = meter.chunks.saturating_add(u64::from(count));
             meter.crossings += 1;
-            self.tell(leg, |observer, at, crossing| observer.started(at, crossing));
+            self.tell(leg, O::started);
         }
         if work == 0 {
             self.flows[segment as usize].end = now;
@@ -186,7 +186,7 @@ impl<'a, 'o, O: Observer> Fair<'a, 'o, O> {
                 let meter = &mut self.meters[leg.link as usize];
                 meter.busy += now - meter.busy_since;
             }
-            self.tell(id, |observer, at, crossing| observer.finished(at, crossing));
+            self.tell(id, O::finished);
             if leg.is_shared {
                 for transfer in &prepared.shared[leg.next as usize].begins {
                     self.progress.sent(transfer.0, now, self.observer);

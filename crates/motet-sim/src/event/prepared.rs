@@ -47,6 +47,15 @@ pub(super) struct Shared {
     pub(super) heads: u32,
 }
 
+/// An event among those that wait for one another.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct EventNode {
+    /// How many events it waits for.
+    pub(super) waits: u32,
+    /// Where the list of those begins that wait for it.
+    pub(super) first: u32,
+}
+
 /// A program on a network, ready to be run by the event engine.
 #[derive(Debug)]
 pub struct Prepared<'a> {
@@ -55,11 +64,10 @@ pub struct Prepared<'a> {
     pub(super) shared: Vec<Shared>,
     /// The first leg of each transfer.
     pub(super) first: Vec<u32>,
-    /// What each event still waits for at the start; an arrival waits for reaching its
-    /// destination in place of its own sending.
-    pub(super) waits: Vec<u32>,
-    /// The events that wait for event e: `waiting[starts[e]..starts[e + 1]]`.
-    pub(super) starts: Vec<u32>,
+    /// By event, and one more. An arrival waits for reaching its destination in place of its own
+    /// sending.
+    pub(super) nodes: Vec<EventNode>,
+    /// The events that wait for event e: `waiting[nodes[e].first..nodes[e + 1].first]`.
     pub(super) waiting: Vec<u32>,
     /// The legs of each link in program order: `turns[turn_starts[link]..turn_starts[link + 1]]`.
     pub(super) turn_starts: Vec<u32>,
@@ -80,10 +88,10 @@ impl<'a> Prepared<'a> {
         } else {
             legs.with_groups(&order, &groups);
         }
-        let (waits, starts, waiting) = waits(routed);
+        let (nodes, waiting) = nodes(routed);
         let (turn_starts, turns) = turns(routed.network().links().len(), &legs.legs);
         let Legs { legs, shared, first, .. } = legs;
-        Self { routed, legs, shared, first, waits, starts, waiting, turn_starts, turns }
+        Self { routed, legs, shared, first, nodes, waiting, turn_starts, turns }
     }
 
     #[must_use]
@@ -95,12 +103,6 @@ impl<'a> Prepared<'a> {
     #[must_use]
     pub fn crossings(&self) -> usize {
         self.turns.len()
-    }
-
-    #[inline]
-    pub(super) fn waiting_for(&self, event: u32) -> &[u32] {
-        let event = event as usize;
-        &self.waiting[self.starts[event] as usize..self.starts[event + 1] as usize]
     }
 
     /// The transfers whose data a leg carries.
@@ -249,7 +251,7 @@ impl<'a> Legs<'a> {
 }
 
 /// What each event waits for, as a count, and what waits for it.
-fn waits(routed: &Routed<'_>) -> (Vec<u32>, Vec<u32>, Vec<u32>) {
+fn nodes(routed: &Routed<'_>) -> (Vec<EventNode>, Vec<u32>) {
     let graph = routed.graph();
     let events = graph.events();
     // An arrival waits to reach its destination, which is never before its own sending.
@@ -257,20 +259,19 @@ fn waits(routed: &Routed<'_>) -> (Vec<u32>, Vec<u32>, Vec<u32>) {
         let own = if event.is_multiple_of(2) { NONE } else { event as u32 - 1 };
         graph.preds(event).iter().copied().filter(move |it| *it != own)
     };
-    let mut waits = vec![0u32; events];
-    let mut starts = vec![0u32; events + 1];
-    for (event, count) in waits.iter_mut().enumerate() {
-        *count = (event % 2) as u32;
+    let mut nodes = vec![EventNode::default(); events + 1];
+    for event in 0..events {
+        nodes[event].waits = (event % 2) as u32;
         for pred in preds(event) {
-            *count += 1;
-            starts[pred as usize + 1] += 1;
+            nodes[event].waits += 1;
+            nodes[pred as usize + 1].first += 1;
         }
     }
     for event in 0..events {
-        starts[event + 1] += starts[event];
+        nodes[event + 1].first += nodes[event].first;
     }
-    let mut waiting = vec![0u32; starts[events] as usize];
-    let mut fill = starts.clone();
+    let mut waiting = vec![0u32; nodes[events].first as usize];
+    let mut fill: Vec<u32> = nodes.iter().map(|it| it.first).collect();
     for event in 0..events {
         for pred in preds(event) {
             let slot = &mut fill[pred as usize];
@@ -278,7 +279,7 @@ fn waits(routed: &Routed<'_>) -> (Vec<u32>, Vec<u32>, Vec<u32>) {
             *slot += 1;
         }
     }
-    (waits, starts, waiting)
+    (nodes, waiting)
 }
 
 /// The legs of each link, in order.

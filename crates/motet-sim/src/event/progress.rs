@@ -4,14 +4,14 @@ use motet_collective::TransferId;
 use motet_units::Instant;
 
 use super::observer::Observer;
-use super::prepared::Prepared;
+use super::prepared::{EventNode, Prepared};
 
 /// How far a run has come.
 #[derive(Debug)]
 pub(super) struct Progress<'a> {
     prepared: &'a Prepared<'a>,
-    /// What each event still waits for.
-    waits: Vec<u32>,
+    /// What each event still waits for, and what waits for it.
+    nodes: Vec<EventNode>,
     /// Events that have happened and whose followers have not been told.
     told: Vec<u32>,
     /// Transfers that may be sent now, for the engine to take.
@@ -22,19 +22,20 @@ pub(super) struct Progress<'a> {
 
 impl<'a> Progress<'a> {
     pub(super) fn new(prepared: &'a Prepared<'a>, start: u64) -> Self {
-        let waits = prepared.waits.clone();
+        let nodes = prepared.nodes.clone();
         let order = prepared.routed.sequence().iter();
         let ready = order
-            .filter(|it| it.is_sent() && waits[it.index()] == 0)
+            .filter(|it| it.is_sent() && nodes[it.index()].waits == 0)
             .map(|it| it.transfer().0)
             .collect();
-        Self { prepared, waits, told: Vec::new(), ready, arrived: 0, end: start }
+        Self { prepared, nodes, told: Vec::new(), ready, arrived: 0, end: start }
     }
 
     /// Whether anything waits for a transfer to be sent.
     #[inline]
     pub(super) fn is_sending_awaited(&self, transfer: u32) -> bool {
-        !self.prepared.waiting_for(transfer * 2).is_empty()
+        let event = transfer as usize * 2;
+        self.nodes[event].first < self.nodes[event + 1].first
     }
 
     /// A transfer has been sent.
@@ -51,7 +52,7 @@ impl<'a> Progress<'a> {
     #[inline]
     pub(super) fn reached<O: Observer>(&mut self, transfer: u32, now: u64, observer: &mut O) {
         let arrival = transfer * 2 + 1;
-        let waits = &mut self.waits[arrival as usize];
+        let waits = &mut self.nodes[arrival as usize].waits;
         *waits -= 1;
         if *waits == 0 {
             self.arrive(arrival, now, observer);
@@ -73,8 +74,10 @@ impl<'a> Progress<'a> {
     fn tell<O: Observer>(&mut self, now: u64, observer: &mut O) {
         let prepared = self.prepared;
         while let Some(event) = self.told.pop() {
-            for next in prepared.waiting_for(event) {
-                let waits = &mut self.waits[*next as usize];
+            let event = event as usize;
+            let (from, to) = (self.nodes[event].first, self.nodes[event + 1].first);
+            for next in &prepared.waiting[from as usize..to as usize] {
+                let waits = &mut self.nodes[*next as usize].waits;
                 *waits -= 1;
                 if *waits == 0 {
                     if next.is_multiple_of(2) {
@@ -89,7 +92,7 @@ impl<'a> Progress<'a> {
 
     /// Whether every transfer has arrived.
     pub(super) fn is_done(&self) -> bool {
-        self.arrived * 2 == self.waits.len()
+        self.arrived * 2 + 1 == self.nodes.len()
     }
 
     /// When the last transfer so far arrived.

@@ -49,7 +49,7 @@ impl Kind {
 const ID_BITS: u32 = 32;
 
 /// A bucket of at most this many events is sorted rather than spread: cheaper up to about here.
-const FEW: usize = 64;
+const FEW: usize = 256;
 
 /// Time above, kind and id below: one number, which compares without a branch.
 type Entry = u128;
@@ -133,9 +133,6 @@ impl Queue {
         self.occupied &= self.occupied - 1;
         let mut bucket = std::mem::take(&mut self.buckets[lowest as usize]);
         if bucket.len() <= FEW {
-            // All times of the bucket and no others: those of higher buckets differ from this
-            // base in the same bit as from the old one.
-            self.base |= u64::MAX >> (63 - lowest);
             self.near.append(&mut bucket);
         } else {
             self.base = bucket.iter().map(|it| time_of(*it)).min()?;
@@ -149,9 +146,10 @@ impl Queue {
         }
         // Nothing was put back into it; keep its memory.
         self.buckets[lowest as usize] = bucket;
-        if self.near.len() > 1 {
-            self.near.sort_unstable_by(|a, b| b.cmp(a));
-        }
+        self.near.sort_unstable_by(|a, b| b.cmp(a));
+        // A time of the bucket: events of higher ones differ from it in the same bit as from the
+        // old base.
+        self.base = time_of(*self.near.first()?);
         self.near.pop()
     }
 }

@@ -12,7 +12,7 @@ use super::kinds::{Algorithm, Protocol};
 /// A version of NCCL whose model is known here.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum NcclVersion {
-    /// 2.28.9; 2.29.7 has the same Hopper and older figures.
+    /// 2.28.9. 2.29.7 has the same constants but for 2.30's LL128 limit of Blackwell rings.
     V2_28,
     /// 2.30.7.
     #[default]

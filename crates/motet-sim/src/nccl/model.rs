@@ -11,7 +11,7 @@ use motet_units::Bytes;
 use super::choice::{Choice, Demand};
 use super::compute;
 use super::connect::{Channels, Member, connect};
-use super::constants::{COLLNET_ARITY, MAX_CHANNELS, NVLS_ARITY, TREE_CORRECTION};
+use super::constants::{COLLNET_ARITY, MAX_CHANNELS, NVLS_ARITY, NcclVersion, TREE_CORRECTION};
 use super::graph::{Graph, Graphs};
 use super::kinds::{Algorithm, Cpu, CpuArch, CpuVendor, Protocol, Tuned};
 use super::options::NcclOptions;
@@ -253,7 +253,10 @@ impl NcclModel {
         let corrected = match algorithm {
             Algorithm::Tree if reduces => 23,
             Algorithm::NvlsTree
-                if reduces && comm.min_sm >= 100 && comm.cpu.arch == CpuArch::X86 =>
+                if reduces
+                    && self.options.version >= NcclVersion::V2_30
+                    && comm.min_sm >= 100
+                    && comm.cpu.arch == CpuArch::X86 =>
             {
                 24
             }

@@ -88,6 +88,9 @@ fn gossip(ranks: u32, chunks: u32, stream: &mut Stream) -> Program {
 /// Events wait for some that come before them by number, which changes no value.
 fn with_more_waits(program: Program, stream: &mut Stream) -> Program {
     let events = program.transfers().len() * 2;
+    if events == 0 {
+        return program;
+    }
     let mut b = program.to_builder();
     for _ in 0..stream.random_range(0..8) {
         let (x, y) = (stream.random_range(0..events), stream.random_range(0..events));

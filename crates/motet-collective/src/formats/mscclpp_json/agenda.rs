@@ -243,7 +243,8 @@ impl Maker<'_> {
             return Ok(());
         }
         let message = format!(
-            "a threadblock of gpu {rank} waits for data posted by gpu {} to a port that is signalled elsewhere",
+            "a threadblock of gpu {rank} waits for data posted by gpu {} to a port that is \
+             signalled elsewhere",
             self.program.lanes()[lane].rank
         );
         Err(Box::new(Diagnostic::error(Finding::Limit, message)))

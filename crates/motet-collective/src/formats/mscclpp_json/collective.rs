@@ -29,7 +29,8 @@ pub(super) fn refinement(plan: &Plan, report: &mut Report) -> Option<u32> {
         parts = parts / gcd(parts, size) * size;
         if parts > MAX_REFINEMENT {
             report.push(Diagnostic::not_judged(format!(
-                "threadblock groups of such different sizes (`tbg_info`) cut a chunk into more than {MAX_REFINEMENT} parts"
+                "threadblock groups of such sizes (`tbg_info`) cut a chunk into more than \
+                 {MAX_REFINEMENT} parts"
             )));
             return None;
         }

@@ -56,7 +56,8 @@ pub(super) fn check(
             .collect();
         if let Some(first) = missed.first() {
             let message = format!(
-                "gpu {rank} may end its call before {} of {} transfers of others from and to it are done: it waits for no signal behind them",
+                "gpu {rank} may end its call before {} of {} transfers of others from and to it are \
+                 done: it waits for no signal behind them",
                 missed.len(),
                 of_rank.len()
             );

@@ -1,7 +1,7 @@
 //! Reads a plan: see [`read`].
 
 use motet_net::formats::ReadError;
-use motet_units::Bytes;
+use motet_units::{Bytes, Rank};
 
 use super::graph::Graph;
 use super::lanes::Numbered;
@@ -14,6 +14,9 @@ use crate::diagnostic::{Diagnostic, Finding, Report};
 use crate::formats::{Imported, Origins};
 use crate::program::{Event, Forms, Hints, Program, ProgramBuilder, Protocol};
 use crate::verify;
+
+/// Chunks of all buffers beyond which a plan is not judged: reading must not cost much memory.
+const MAX_CELLS: u64 = 1 << 22;
 
 /// Reads an MSCCL++ execution plan.
 ///
@@ -121,6 +124,15 @@ fn build(
 /// Reports races that are there only because threads of a block run apart: they are in the program
 /// without lanes, where only real order counts, and not in the one with them.
 fn missing_meetings(program: &Program, loose: &Program, report: &mut Report) {
+    let collective = program.collective();
+    let chunks = |rank| {
+        let buffers = [collective.input_chunks(rank), collective.output_chunks(rank)];
+        buffers.into_iter().chain([program.scratch_chunks(rank)]).map(u64::from).sum::<u64>()
+    };
+    if (0..collective.ranks()).map(Rank).map(chunks).sum::<u64>() > MAX_CELLS {
+        let message = format!("a plan of more than {MAX_CELLS} chunks in all is not looked at");
+        return report.push(Diagnostic::error(Finding::TooLarge, message));
+    }
     let found = verify::check(loose, None);
     if !found.has(Finding::Race) {
         return;

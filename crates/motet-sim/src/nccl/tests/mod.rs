@@ -3,5 +3,6 @@
 
 mod boxes;
 mod choices;
+mod h200;
 mod laws;
 mod log;
