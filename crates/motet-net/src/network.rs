@@ -68,6 +68,13 @@ impl Network {
         &self.name
     }
 
+    /// The same network under another name.
+    #[must_use]
+    pub fn renamed(mut self, name: impl Into<String>) -> Self {
+        self.name = name.into();
+        self
+    }
+
     #[must_use]
     pub fn nodes(&self) -> &[Node] {
         &self.nodes

@@ -2,6 +2,8 @@
 //! are alike, when no two are, by discipline, and end to end from a verified program.
 //! `cargo bench -p motet-sim --bench event`.
 
+#![allow(clippy::unwrap_used, reason = "a benchmark that cannot be set up has nothing to say")]
+
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use motet_collective::Verified;
 use motet_net::builders::{Params, find};

@@ -101,8 +101,14 @@ pub(crate) fn network(
     for note in &read.notes {
         printer.note(&format!("{name}: {note}"));
     }
+    let mut network = read.network;
+    // A format without names calls every network after itself; the file's name says more.
+    let stem = Path::new(name).file_stem().map(|it| it.to_string_lossy().into_owned());
+    if let (true, Some(stem)) = (network.name() == read.format.name(), stem) {
+        network = network.renamed(stem);
+    }
     Ok(Cluster {
-        network: read.network,
+        network,
         format: read.format.name(),
         description: read.format.description(),
         notes: read.notes,

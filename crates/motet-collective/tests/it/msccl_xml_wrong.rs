@@ -242,12 +242,12 @@ fn what_is_no_msccl_xml_is_refused_with_its_line() {
         assert!(error.to_string().contains(part), "{error}");
         assert_eq!(error.at.map(|it| it.line), line, "{error}");
     };
-    refuses("", None, "no <algo>");
+    refuses("", None, "no XML element");
     refuses("<system/>", Some(1), "outermost element is <system>");
     refuses("<algo", Some(1), "broken");
-    refuses(&RIGHT.replace("</algo>", ""), Some(23), "never closed");
-    refuses(&format!("{RIGHT}<algo/>"), Some(23), "second <algo>");
-    refuses(&"<algo>".repeat(40), Some(1), "nested deeper");
+    refuses(&RIGHT.replace("</algo>", ""), Some(1), "never closed");
+    refuses(&format!("{RIGHT}<algo/>"), Some(23), "second root");
+    refuses(&"<algo>".repeat(80), Some(1), "nested deeper");
     let change = |line, from, to| changed(&[(line, from, to)]);
     refuses(&change(4, "type=\"s\"", "type=\"put\""), Some(4), "unknown step type `put`");
     refuses(&change(4, "srcbuf=\"i\"", "srcbuf=\"x\""), Some(4), "is no buffer");

@@ -30,7 +30,7 @@ mod speeds;
 pub mod svg;
 pub mod taccl_json;
 pub mod wan;
-mod xml;
+pub mod xml;
 
 pub use detect::{NetworkFormat, ReadNetwork, ReadOptions, read_any};
 pub use error::{Position, ReadError};

@@ -1,4 +1,5 @@
-//! A small element tree for the XML readers: bounded, without DTDs or entities of its own.
+//! A small element tree for the XML readers, those of programs included: bounded, without DTDs or
+//! entities of its own.
 //!
 //! Why not read events directly: topology files refer forwards (a link names a device listed
 //! later), so their readers want the whole tree. Elements are kept flat, in document order, and
@@ -19,35 +20,38 @@ const MAX_ATTRIBUTES: usize = 64;
 
 /// One element. Its name is without namespace prefix.
 #[derive(Debug)]
-pub(crate) struct Element {
-    pub(crate) name: String,
-    pub(crate) attributes: Vec<(String, String)>,
+pub struct Element {
+    pub name: String,
+    pub attributes: Vec<(String, String)>,
     /// The text directly inside, all pieces joined.
-    pub(crate) text: String,
-    pub(crate) children: Vec<usize>,
-    pub(crate) parent: Option<usize>,
+    pub text: String,
+    pub children: Vec<usize>,
+    pub parent: Option<usize>,
     /// Where it begins, in bytes.
-    pub(crate) offset: usize,
+    pub offset: usize,
 }
 
 impl Element {
-    pub(crate) fn get(&self, name: &str) -> Option<&str> {
+    /// The value of an attribute; of several of one name, the first.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<&str> {
         self.attributes.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
     }
 }
 
 /// A whole document; element 0 is the root.
 #[derive(Debug)]
-pub(crate) struct Document {
-    pub(crate) elements: Vec<Element>,
+pub struct Document {
+    pub elements: Vec<Element>,
 }
 
 impl Document {
-    pub(crate) fn root(&self) -> &Element {
+    #[must_use]
+    pub fn root(&self) -> &Element {
         &self.elements[0]
     }
 
-    pub(crate) fn children<'a>(
+    pub fn children<'a>(
         &'a self,
         element: &'a Element,
     ) -> impl Iterator<Item = (usize, &'a Element)> {
@@ -56,7 +60,7 @@ impl Document {
 }
 
 /// Reads a document. It has exactly one root element.
-pub(crate) fn parse(text: &str) -> Result<Document, ReadError> {
+pub fn parse(text: &str) -> Result<Document, ReadError> {
     let mut reader = Reader::from_str(text);
     let mut tree = Tree { text, elements: Vec::new(), open: Vec::new() };
     loop {
@@ -173,7 +177,8 @@ impl Tree<'_> {
 
 /// `text` as it stands in an attribute or between tags. What XML 1.0 cannot hold at all (control
 /// characters) becomes U+FFFD; line breaks are written as references so that no reader folds them.
-pub(crate) fn escape(text: &str) -> String {
+#[must_use]
+pub fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for char in text.chars() {
         match char {

@@ -1,6 +1,6 @@
 //! [`Outcome`]: what a run gives.
 
-use motet_units::{Bytes, Duration};
+use motet_units::{Bytes, Duration, LinkId};
 
 /// What one link did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -30,16 +30,20 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// Bytes per second of a size, in 10⁹ bytes (nccl-tests' algbw): for printing only.
+    /// Bytes per second of a size, in 10⁹ bytes (nccl-tests' algbw), zero if it took no
+    /// time: for printing only.
     #[must_use]
     pub fn algbw_gb_per_s(&self, size: Bytes) -> f64 {
+        if self.time.is_zero() {
+            return 0.0;
+        }
         // bytes ÷ ps is TB/s.
         size.get() as f64 / self.time.as_ps() as f64 * 1e3
     }
 
     /// The part of the time that a link was busy, 0 to 1: for printing only.
     #[must_use]
-    pub fn utilization(&self, link: motet_units::LinkId) -> f64 {
+    pub fn utilization(&self, link: LinkId) -> f64 {
         if self.time.is_zero() {
             return 0.0;
         }

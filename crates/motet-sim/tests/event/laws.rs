@@ -118,6 +118,14 @@ fn carried(trace: &StateTrace, state: &NetworkState, link: LinkId, from: u64, to
     sum
 }
 
+/// A crossing that wants a link: what decides the order of turns (head if FIFO, place in program
+/// order, hop), whose it is, and its head.
+type Turn = ((u64, usize, u32), TransferId, u64);
+
+/// A crossing under fair sharing: its link, its rate, since when, the sum of rate × time before,
+/// and how long that was.
+type Metered = (LinkId, u64, u64, u128, u128);
+
 struct Case<'a> {
     routed: &'a Routed<'a>,
     trace: StateTrace,
@@ -131,9 +139,7 @@ impl Case<'_> {
         let (routed, network) = (self.routed, self.routed.network());
         let state = NetworkState::nominal(network);
         let begin = self.options.launch.as_ps();
-        // By link: (order of turns, crossing, head).
-        let mut turns: BTreeMap<LinkId, Vec<((u64, usize, u32), TransferId, u64)>> =
-            BTreeMap::new();
+        let mut turns: BTreeMap<LinkId, Vec<Turn>> = BTreeMap::new();
         let order = routed.sequence().iter().filter(|it| it.is_sent()).map(|it| it.transfer());
         for (place, id) in order.enumerate() {
             let mut before: Option<(u64, u64)> = None;
@@ -181,8 +187,7 @@ impl Case<'_> {
         let network = self.routed.network();
         let mut state = NetworkState::nominal(network);
         let mut cursor = self.trace.cursor();
-        // By crossing: link, rate since when, sum of rate × time, how long.
-        let mut rates: BTreeMap<(u32, u32), (LinkId, u64, u64, u128, u128)> = BTreeMap::new();
+        let mut rates: BTreeMap<(u32, u32), Metered> = BTreeMap::new();
         for instant in log.0.chunk_by(|a, b| a.0 == b.0) {
             let now = instant[0].0.as_ps();
             cursor.advance(&mut state, instant[0].0);

@@ -1,5 +1,7 @@
 //! Tests of the event engine from outside: closed forms, laws, changes, groups, bad input.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 mod bad_input;
 mod changes;
 mod closed_forms;

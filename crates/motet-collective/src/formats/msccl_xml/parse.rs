@@ -5,17 +5,10 @@
 //! names it knows), because no meaning can be made up for them. Numbers are only parsed here,
 //! not judged.
 
-use std::borrow::Cow;
-
 use motet_net::formats::ReadError;
-use quick_xml::events::{BytesStart, Event};
-use quick_xml::{Reader, XmlVersion};
+use motet_net::formats::xml::{self, Element};
 
 use crate::program::Buffer;
-
-/// Deeper than any file: algo, gpu, tb, step.
-const MAX_DEPTH: usize = 16;
-const MAX_ATTRIBUTES: usize = 64;
 
 /// A whole file.
 #[derive(Debug)]
@@ -139,127 +132,53 @@ impl Algo {
     }
 }
 
-/// Reads the elements of a file.
+/// Reads the elements of a file. Like the runtimes, it passes over elements that it does not know.
 pub(super) fn parse(text: &str) -> Result<Algo, ReadError> {
-    let mut reader = Reader::from_str(text);
-    let mut parser = Parser { text, algo: None, open: Vec::new(), line: 1, counted: 0 };
-    loop {
-        let offset = usize::try_from(reader.buffer_position()).unwrap_or(text.len());
-        let event = reader.read_event().map_err(|error| {
-            let offset = usize::try_from(reader.error_position()).unwrap_or(offset);
-            ReadError::new(format!("the XML is broken: {error}")).at(text, offset)
-        })?;
-        match event {
-            Event::Start(start) => {
-                let level = parser.element(&start, offset)?;
-                parser.open.push(level);
+    let document = xml::parse(text)?;
+    let root = document.root();
+    if root.name != "algo" {
+        return Err(ReadError::new(format!("the outermost element is <{}>", root.name))
+            .at(text, root.offset)
+            .with_remedy("an MSCCL program is an XML file whose outermost element is <algo>"));
+    }
+    let mut lines = Lines { text, line: 1, counted: 0 };
+    let mut algo = Algo {
+        attributes: root.attributes.clone(),
+        offset: root.offset,
+        gpus: Vec::new(),
+        has_copies: false,
+    };
+    let of = |parent, name| {
+        document.children(parent).map(|(_, it)| it).filter(move |it| it.name == name)
+    };
+    for element in of(root, "gpu") {
+        let attributes = Attributes { text, element };
+        let mut gpu = gpu(&attributes, lines.at(element.offset))?;
+        algo.has_copies |= of(element, "copy").next().is_some();
+        for element in of(element, "tb") {
+            let attributes = Attributes { text, element };
+            let mut block = block(&attributes, lines.at(element.offset))?;
+            for element in of(element, "step") {
+                let attributes = Attributes { text, element };
+                block.steps.push(step(&attributes, lines.at(element.offset))?);
             }
-            Event::Empty(start) => {
-                parser.element(&start, offset)?;
-            }
-            Event::End(_) => {
-                parser.open.pop();
-            }
-            Event::Eof => break,
-            _ => {}
+            gpu.blocks.push(block);
         }
+        algo.gpus.push(gpu);
     }
-    if !parser.open.is_empty() {
-        let problem = "an element is never closed; the file may be cut short";
-        return Err(ReadError::new(problem).at(text, text.len()));
-    }
-    parser.algo.ok_or_else(|| {
-        ReadError::new("there is no <algo> element")
-            .with_remedy("an MSCCL program is an XML file whose outermost element is <algo>")
-    })
+    Ok(algo)
 }
 
-/// What an open element is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Level {
-    Algo,
-    Gpu,
-    Block,
-    Other,
-}
-
-struct Parser<'a> {
+/// Counts lines once, for offsets that come in ascending order.
+struct Lines<'a> {
     text: &'a str,
-    algo: Option<Algo>,
-    open: Vec<Level>,
     /// The line of byte `counted`.
     line: u32,
     counted: usize,
 }
 
-impl Parser<'_> {
-    fn element(&mut self, start: &BytesStart<'_>, offset: usize) -> Result<Level, ReadError> {
-        if self.open.len() >= MAX_DEPTH {
-            let problem = format!("elements are nested deeper than {MAX_DEPTH} levels");
-            return Err(ReadError::new(problem).at(self.text, offset));
-        }
-        let name = start.local_name();
-        let name = name.into_inner();
-        let level = self.open.last().copied();
-        match (level, name) {
-            (None, "algo") => {
-                let attributes = Attributes::of(start, self.text, offset)?;
-                if self.algo.is_some() {
-                    return Err(attributes.wrong("there is a second <algo>"));
-                }
-                let owned = attributes.all.into_iter().map(|(k, v)| (k.to_owned(), v.into_owned()));
-                self.algo = Some(Algo {
-                    attributes: owned.collect(),
-                    offset,
-                    gpus: Vec::new(),
-                    has_copies: false,
-                });
-                Ok(Level::Algo)
-            }
-            (Some(Level::Algo), "gpu") => {
-                let line = self.line_at(offset);
-                let gpu = gpu(&Attributes::of(start, self.text, offset)?, line)?;
-                if let Some(algo) = &mut self.algo {
-                    algo.gpus.push(gpu);
-                }
-                Ok(Level::Gpu)
-            }
-            (Some(Level::Gpu), "tb") => {
-                let line = self.line_at(offset);
-                let block = block(&Attributes::of(start, self.text, offset)?, line)?;
-                if let Some(gpu) = self.last_gpu() {
-                    gpu.blocks.push(block);
-                }
-                Ok(Level::Block)
-            }
-            (Some(Level::Block), "step") => {
-                let line = self.line_at(offset);
-                let step = step(&Attributes::of(start, self.text, offset)?, line)?;
-                if let Some(block) = self.last_gpu().and_then(|it| it.blocks.last_mut()) {
-                    block.steps.push(step);
-                }
-                Ok(Level::Other)
-            }
-            (Some(Level::Gpu), "copy") => {
-                if let Some(algo) = &mut self.algo {
-                    algo.has_copies = true;
-                }
-                Ok(Level::Other)
-            }
-            (None, _) => Err(ReadError::new(format!("the outermost element is <{name}>"))
-                .at(self.text, offset)
-                .with_remedy("an MSCCL program is an XML file whose outermost element is <algo>")),
-            // Runtimes pass over elements that they do not know.
-            _ => Ok(Level::Other),
-        }
-    }
-
-    fn last_gpu(&mut self) -> Option<&mut Gpu> {
-        self.algo.as_mut().and_then(|it| it.gpus.last_mut())
-    }
-
-    /// The line of `offset`; offsets come in ascending order.
-    fn line_at(&mut self, offset: usize) -> u32 {
+impl Lines<'_> {
+    fn at(&mut self, offset: usize) -> u32 {
         let passed = &self.text.as_bytes()[self.counted.min(offset)..offset];
         self.line += passed.iter().filter(|it| **it == b'\n').count() as u32;
         self.counted = offset;
@@ -270,39 +189,17 @@ impl Parser<'_> {
 /// The attributes of one element.
 struct Attributes<'a> {
     text: &'a str,
-    offset: usize,
-    element: String,
-    all: Vec<(&'a str, Cow<'a, str>)>,
+    element: &'a Element,
 }
 
-impl<'a> Attributes<'a> {
-    fn of(start: &'a BytesStart<'_>, text: &'a str, offset: usize) -> Result<Self, ReadError> {
-        let element = start.local_name().into_inner().to_owned();
-        let mut them = Self { text, offset, element, all: Vec::with_capacity(12) };
-        // The check for duplicates is quadratic; the limit below and `get` (first wins, as in the
-        // runtime) replace it.
-        for attribute in start.attributes().with_checks(false) {
-            let attribute =
-                attribute.map_err(|it| them.wrong(&format!("an attribute is broken: {it}")))?;
-            if them.all.len() >= MAX_ATTRIBUTES {
-                return Err(them.wrong(&format!("there are more than {MAX_ATTRIBUTES} attributes")));
-            }
-            let value = attribute
-                .normalized_value(XmlVersion::Implicit1_0)
-                .map_err(|it| them.wrong(&format!("an attribute's value is broken: {it}")))?;
-            them.all.push((attribute.key.0, value));
-        }
-        Ok(them)
-    }
-
+impl Attributes<'_> {
     fn wrong(&self, problem: &str) -> ReadError {
-        ReadError::new(problem).at(self.text, self.offset)
+        ReadError::new(problem).at(self.text, self.element.offset)
     }
 
     fn get(&self, name: &str) -> Result<&str, ReadError> {
-        let found = self.all.iter().find(|(key, _)| *key == name);
-        found.map(|(_, value)| value.as_ref()).ok_or_else(|| {
-            self.wrong(&format!("<{}> has no attribute `{name}`", self.element))
+        self.element.get(name).ok_or_else(|| {
+            self.wrong(&format!("<{}> has no attribute `{name}`", self.element.name))
                 .with_remedy("the runtime refuses a file without it; add it")
         })
     }
@@ -352,9 +249,9 @@ fn step(attributes: &Attributes<'_>, line: u32) -> Result<Step, ReadError> {
             .wrong(&format!("unknown step type `{name}`"))
             .with_remedy(format!("the runtime knows {known}"))
     })?;
-    let number = match attributes.all.iter().any(|(key, _)| *key == "s") {
-        true => Some(attributes.number("s")?),
-        false => None,
+    let number = match attributes.element.get("s") {
+        Some(_) => Some(attributes.number("s")?),
+        None => None,
     };
     Ok(Step {
         number,

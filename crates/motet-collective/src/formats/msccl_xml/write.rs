@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use motet_net::formats::xml;
 use motet_units::{Bytes, Rank};
 
 use super::header::counts_all_parts;
@@ -45,7 +46,7 @@ fn text(program: &Program, plan: &Plan, out: &mut String) -> std::fmt::Result {
         out,
         "<algo name=\"{}\" proto=\"{}\" nchannels=\"{}\" nchunksperloop=\"{}\" ngpus=\"{}\" \
          coll=\"{}\" inplace=\"{}\" outofplace=\"{}\" minBytes=\"{}\" maxBytes=\"{}\"",
-        escape(program.name()),
+        xml::escape(program.name()),
         program.hints().protocol.name(),
         channels(program),
         collective.chunks() * parts,
@@ -138,7 +139,7 @@ fn check_header(program: &Program, report: &mut Report) {
     let mut refuse = |message: String| {
         report.push(Diagnostic::error(Finding::Limit, message));
     };
-    let name = escape(program.name());
+    let name = xml::escape(program.name());
     if name.len() > MAX_ATTRIBUTE {
         let length = name.len();
         refuse(format!(
@@ -216,24 +217,4 @@ fn check_blocks(program: &Program, plan: &Plan, options: &Options, report: &mut 
             format!("gpu {rank} makes {elements} elements; the parser holds {MAX_ELEMENTS}");
         report.push(Diagnostic::error(Finding::Limit, message));
     }
-}
-
-/// `text` as it stands in an attribute. What XML cannot hold at all becomes U+FFFD. The runtime's
-/// parser knows no references; it reads past the name, which is the only text here.
-fn escape(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for char in text.chars() {
-        match char {
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '&' => out.push_str("&amp;"),
-            '"' => out.push_str("&quot;"),
-            '\t' => out.push_str("&#9;"),
-            '\n' => out.push_str("&#10;"),
-            '\r' => out.push_str("&#13;"),
-            '\u{0}'..='\u{1f}' | '\u{fffe}' | '\u{ffff}' => out.push('\u{fffd}'),
-            other => out.push(other),
-        }
-    }
-    out
 }
