@@ -194,4 +194,16 @@ pub(crate) struct ExportArgs {
     /// Where to write it; stdout by default
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<String>,
+    /// MSCCL: steps that a threadblock of the runtime's build holds [default: 64, Azure's executor]
+    #[arg(long, value_name = "COUNT", help_heading = "Runtimes")]
+    pub(crate) msccl_steps: Option<u32>,
+    /// MSCCL: at least so many parallel channels between two ranks
+    #[arg(long, value_name = "COUNT", default_value_t = 1, help_heading = "Runtimes")]
+    pub(crate) msccl_channels: u32,
+    /// MSCCL++: ports between servers of so many consecutive ranks; by default all ranks share memory
+    #[arg(long, value_name = "COUNT", help_heading = "Runtimes")]
+    pub(crate) gpus_per_server: Option<u32>,
+    /// MSCCL++: threads of a threadblock
+    #[arg(long, value_name = "COUNT", default_value_t = 1024, help_heading = "Runtimes")]
+    pub(crate) mscclpp_threads: u32,
 }

@@ -22,6 +22,8 @@ mod compile;
 pub mod critical;
 mod error;
 mod kernel;
+#[cfg(test)]
+mod tests;
 mod times;
 pub mod usage;
 mod waits;

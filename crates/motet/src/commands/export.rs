@@ -17,7 +17,7 @@ pub(crate) fn run(args: &ExportArgs, printer: &mut Printer) -> Result<Status, Fa
         refused("the program is not right, so it is not exported", &rejected.report)
             .in_file(&args.file)
     })?;
-    let text = write(&program, args.to).map_err(|report| {
+    let text = write(&program, args).map_err(|report| {
         refused("the runtime could not load this program, so it is not exported", &report)
             .in_file(&args.file)
     })?;
@@ -26,10 +26,26 @@ pub(crate) fn run(args: &ExportArgs, printer: &mut Printer) -> Result<Status, Fa
     Ok(Status::Done)
 }
 
-fn write(program: &Verified<Program>, target: Target) -> Result<String, Report> {
-    match target {
-        Target::Msccl => msccl_xml::write(program, &msccl_xml::Options::default()),
-        Target::Mscclpp => mscclpp_json::write(program, &mscclpp_json::Options::default()),
+fn write(program: &Verified<Program>, args: &ExportArgs) -> Result<String, Report> {
+    match args.to {
+        Target::Msccl => {
+            let runtime = match args.msccl_steps {
+                Some(steps) => msccl_xml::Runtime::Custom { steps },
+                None => msccl_xml::Runtime::Azure,
+            };
+            msccl_xml::write(
+                program,
+                &msccl_xml::Options { runtime, channels: args.msccl_channels },
+            )
+        }
+        Target::Mscclpp => {
+            let channel = match args.gpus_per_server {
+                Some(gpus_per_server) => mscclpp_json::Channel::Auto { gpus_per_server },
+                None => mscclpp_json::Channel::Memory,
+            };
+            let threads_per_block = args.mscclpp_threads;
+            mscclpp_json::write(program, &mscclpp_json::Options { channel, threads_per_block })
+        }
         Target::Motet => Ok(program_json::write(program)),
     }
 }

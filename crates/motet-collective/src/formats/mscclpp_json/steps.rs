@@ -1,5 +1,5 @@
 //! What the operations of a plan do, with every reference looked up: the form between the file
-//! ([`super::model`]) and the graph of what orders what ([`super::order`]).
+//! ([`super::model`]) and the graph of what orders what ([`super::graph`]).
 
 use std::collections::BTreeMap;
 
