@@ -15,6 +15,8 @@
 //! - [`nccl`]: what NCCL would do on a network, and what its knobs do to other programs.
 //! - [`replay`]: the replay engine.
 //! - [`route`]: a program with its way through a network settled: [`Routed`], what engines take.
+//! - [`timeline`]: what every link and rank did when, for ui.perfetto.dev; [`utilization`]: how
+//!   busy links were.
 
 pub mod changes;
 pub mod event;
@@ -24,9 +26,13 @@ pub mod nccl;
 pub mod replay;
 pub mod route;
 pub mod run_many;
+pub mod timeline;
+pub mod utilization;
 
 pub use event::{Observer, Outcome, Prepared, SimError, Simulation};
 pub use model::{Discipline, SimOptions, SwitchForwarding};
 pub use replay::Replay;
 pub use route::{Hop, RouteError, Routed};
 pub use run_many::run_many;
+pub use timeline::Timeline;
+pub use utilization::Utilization;

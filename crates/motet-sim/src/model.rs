@@ -21,7 +21,11 @@
 //! [`SimOptions::local_bandwidth`] says otherwise.
 //!
 //! **Links.** A link carries one transfer at a time, from sᵢ to fᵢ, and then takes the next one by
-//! its [`Discipline`]. Under fair sharing it carries all at once, at max–min fair rates.
+//! its [`Discipline`]. Under fair sharing it carries all at once, at max–min fair rates; a
+//! cut-through segment is then one flow with one rate, and has been sent when it has drained.
+//!
+//! **Capable switches.** Where a node can multicast or reduce, transfers that carry the same data,
+//! or that are summed on the way, cross their common links once; `group.rs` has the exact rule.
 //!
 //! **Order.** A transfer is ready when every event that its sending waits for has happened: the
 //! program's waits and the event before it in its lane. It has *arrived* when it has reached its

@@ -44,6 +44,10 @@ pub(crate) enum Command {
     Verify(VerifyArgs),
     /// Write a program in the format of a real runtime
     Export(ExportArgs),
+    /// Simulate a program: its time, its bandwidth, and what every link does meanwhile
+    Sim(SimArgs),
+    /// nccl-tests' table: what NCCL would do on a network
+    Bench(BenchArgs),
     /// Print the completions of a shell
     Completions { shell: Shell },
 }
@@ -206,4 +210,73 @@ pub(crate) struct ExportArgs {
     /// MSCCL++: threads of a threadblock
     #[arg(long, value_name = "COUNT", default_value_t = 1024, help_heading = "Runtimes")]
     pub(crate) mscclpp_threads: u32,
+}
+
+/// The order in which a link carries the transfers that want it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Turns {
+    /// In the program's order, even if a later one is ready before
+    ProgramOrder,
+    /// As they come
+    Fifo,
+    /// All at once, at max–min fair rates
+    Fair,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SimArgs {
+    #[arg(value_name = "CLUSTER")]
+    pub(crate) cluster: String,
+    /// A program: ours, MSCCL XML or an MSCCL++ JSON plan; it runs on the first GPUs
+    #[arg(value_name = "FILE")]
+    pub(crate) file: String,
+    /// The size in nccl-tests' sense: "1 GiB"
+    #[arg(short, long)]
+    pub(crate) size: Bytes,
+    /// Write a timeline of every link and rank, for ui.perfetto.dev
+    #[arg(long, value_name = "OUT.json")]
+    pub(crate) trace: Option<String>,
+    /// The order in which a link carries transfers
+    #[arg(long, value_name = "ORDER", default_value = "program-order")]
+    pub(crate) discipline: Turns,
+    /// Switches pass data on when it is whole, as GPUs do, not as it comes
+    #[arg(long)]
+    pub(crate) store_and_forward: bool,
+    /// How many of the busiest links to show
+    #[arg(long, value_name = "COUNT", default_value_t = 10)]
+    pub(crate) top: usize,
+    /// Show when links are busy, in so many equal parts of the time
+    #[arg(long, value_name = "PARTS", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub(crate) over_time: Option<u32>,
+    #[command(flatten)]
+    pub(crate) read: ReadArgs,
+}
+
+/// Where a benchmark runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Backend {
+    /// NCCL's own cost model
+    Sim,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct BenchArgs {
+    #[arg(value_name = "CLUSTER")]
+    pub(crate) cluster: String,
+    /// allreduce, allgather, reducescatter, broadcast or reduce
+    #[arg(short, long, default_value = "allreduce")]
+    pub(crate) collective: CollectiveKind,
+    /// The least size in nccl-tests' sense
+    #[arg(long, value_name = "SIZE", default_value = "8")]
+    pub(crate) min: Bytes,
+    /// The greatest size
+    #[arg(long, value_name = "SIZE", default_value = "128 MiB")]
+    pub(crate) max: Bytes,
+    /// From one size to the next
+    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u64).range(2..))]
+    pub(crate) factor: u64,
+    #[arg(long, default_value = "sim")]
+    pub(crate) backend: Backend,
+    #[command(flatten)]
+    pub(crate) read: ReadArgs,
 }

@@ -1,7 +1,8 @@
 //! `motet`: the command line. Arguments are in [`args`], each command in a file of its own under
-//! `commands/`, what they share in [`files`], [`failure`], [`printer`] and [`progress`].
+//! `commands/`, what they share in [`files`], [`failure`], [`printer`], [`progress`] and [`c_format`].
 
 mod args;
+mod c_format;
 mod commands;
 mod failure;
 mod files;

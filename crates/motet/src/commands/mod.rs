@@ -1,9 +1,11 @@
 //! The commands, one file each.
 
+mod bench;
 mod bound;
 mod completions;
 mod export;
 mod net;
+mod sim;
 mod verify;
 
 use crate::args::{Command, NetCommand};
@@ -19,6 +21,8 @@ pub(crate) fn run(command: &Command, printer: &mut Printer) -> Result<Status, Fa
         Command::Bound(args) => bound::run(args, printer),
         Command::Verify(args) => verify::run(args, printer),
         Command::Export(args) => export::run(args, printer),
+        Command::Sim(args) => sim::run(args, printer),
+        Command::Bench(args) => bench::run(args, printer),
         Command::Completions { shell } => completions::run(*shell, printer),
     }
 }

@@ -47,13 +47,22 @@ pub(in crate::formats) fn looks_like(text: &str) -> bool {
 fn clean(line: &str) -> String {
     let mut out = String::with_capacity(line.len());
     let mut rest = line;
-    while let Some(at) = rest.find(['\u{1b}', '^']) {
+    while let Some(at) = rest.find(['\u{1b}', '^', '[']) {
         let after = &rest[at..];
-        let sequence = after.strip_prefix("\u{1b}[").or_else(|| after.strip_prefix("^[["));
+        // Chats and issue trackers lose the escape character itself and leave "[4m".
+        let bare =
+            |it: &&str| it.trim_start_matches(|it: char| it.is_ascii_digit()).starts_with('m');
+        let sequence = after
+            .strip_prefix("\u{1b}[")
+            .or_else(|| after.strip_prefix("^[["))
+            .or_else(|| after.strip_prefix('[').filter(bare));
         // A sequence ends with its letter, soon: "[4m" underlines, "[0m" resets.
         let letter = |it: &str| it.bytes().take(16).position(|it| it.is_ascii_alphabetic());
         let end = sequence.and_then(|it| it.get(letter(it)? + 1..));
         out.push_str(&rest[..at]);
+        if end.is_none() && after.starts_with('[') {
+            out.push('[');
+        }
         let skip = after.chars().next().map_or(0, char::len_utf8);
         rest = end.unwrap_or(&after[skip..]);
     }

@@ -53,6 +53,16 @@ fn nvswitch_servers() {
     assert!(network.find("mlx5_6").is_some() && network.find("cpu1").is_some());
 }
 
+/// As it looks after a chat or an issue tracker has taken the escape characters out.
+#[test]
+fn lost_escape_characters_do_not_matter() {
+    let text = switched(18);
+    let lost = text.replace('\u{1b}', "");
+    let network = |text: &str| read(text, None, None).unwrap().network;
+    assert_eq!(network(&lost), network(&text));
+    assert!(crate::formats::NetworkFormat::detect(&lost, None).is_some());
+}
+
 #[test]
 fn direct_nvlinks_stay_direct() {
     let text = "

@@ -112,7 +112,8 @@ pub(super) fn layout(picture: &Picture) -> Scene {
     let mut left = FRAME;
     for block in blocks(picture, shared) {
         let highest = block.items.iter().map(|it| rows[*it]).max().unwrap_or(0);
-        let width = place(picture, &block.items, &rows, &neighbours, left + FRAME, &mut scene);
+        let start = (left + FRAME, 0.0);
+        let width = place(picture, &block.items, &rows, &neighbours, start, &mut scene);
         if block.framed {
             let home = &picture.items[block.items[0]].home;
             let above = y(highest) - ROW / 4.0 - 18.0;
@@ -129,7 +130,9 @@ pub(super) fn layout(picture: &Picture) -> Scene {
         }
     }
     let fabric: Vec<usize> = (0..rows.len()).filter(|it| shared(&picture.items[*it])).collect();
-    let width = place(picture, &fabric, &rows, &neighbours, FRAME, &mut scene);
+    // The fabric has all the room above the servers.
+    let start = (FRAME, left - 2.0 * FRAME);
+    let width = place(picture, &fabric, &rows, &neighbours, start, &mut scene);
     scene.width = left.max(width + 2.0 * FRAME);
     scene.height = height;
     for (at, row) in scene.at.iter_mut().zip(&rows) {
@@ -151,13 +154,14 @@ fn neighbours(picture: &Picture) -> Vec<Vec<usize>> {
     neighbours
 }
 
-/// Gives the items their x, row by row from the bottom; the width they take.
+/// Gives the items their x, row by row from the bottom; the width they take. They begin at `left`
+/// and have at least `room`.
 fn place(
     picture: &Picture,
     items: &[usize],
     rows: &[usize],
     neighbours: &[Vec<usize>],
-    left: f64,
+    (left, room): (f64, f64),
     scene: &mut Scene,
 ) -> f64 {
     let mut by_row: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
@@ -166,7 +170,7 @@ fn place(
     }
     let size = |item: usize| box_width(&picture.items[item].label) + GAP;
     let natural = |row: &Vec<usize>| row.iter().map(|it| size(*it)).sum::<f64>();
-    let width = by_row.values().map(natural).fold(0.0, f64::max);
+    let width = by_row.values().map(natural).fold(room, f64::max);
     for row in by_row.values() {
         // Above the middle of what is below; what has nothing below keeps its place in the row.
         let spread = width / row.len() as f64;

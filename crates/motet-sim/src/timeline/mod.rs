@@ -1,0 +1,121 @@
+//! [`Timeline`]: an observer that writes down when every link carried what, and when every rank
+//! sent and received.
+//!
+//! [`Timeline::to_perfetto`] (in `perfetto`) makes of it a trace that ui.perfetto.dev opens;
+//! `rows` keeps what happens at once apart. For figures rather than pictures see
+//! [`crate::utilization`].
+
+mod perfetto;
+mod rows;
+
+use motet_collective::TransferId;
+use motet_units::{Bandwidth, Bytes, Instant, LinkId};
+use rustc_hash::FxHashMap;
+
+use crate::event::{Crossing, Observer};
+use crate::route::Routed;
+
+/// One crossing of a link, from its start until its tail has left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Span {
+    pub link: LinkId,
+    pub bytes: Bytes,
+    pub start: Instant,
+    pub end: Instant,
+    /// Where its transfers stand in the list of all spans' transfers, and how many they are.
+    first: usize,
+    count: usize,
+}
+
+/// What is known of one transfer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Course {
+    /// When its first link began to carry it, and when it had been sent.
+    sending: Option<Instant>,
+    sent: Option<Instant>,
+    /// When its head came to its destination, and when it had arrived.
+    receiving: Option<Instant>,
+    arrived: Option<Instant>,
+}
+
+/// Everything that happened, on the clock of the run.
+#[derive(Debug)]
+pub struct Timeline<'a> {
+    routed: &'a Routed<'a>,
+    spans: Vec<Span>,
+    /// The transfers of all spans, one span after the other.
+    carried: Vec<TransferId>,
+    /// The span of a crossing under way, by its first transfer and that one's hop.
+    open: FxHashMap<(TransferId, u32), usize>,
+    courses: Vec<Course>,
+    changes: Vec<(Instant, LinkId, Bandwidth)>,
+}
+
+impl<'a> Timeline<'a> {
+    /// Of a run of this program on this network.
+    #[must_use]
+    pub fn new(routed: &'a Routed<'a>) -> Self {
+        Self {
+            routed,
+            spans: Vec::new(),
+            carried: Vec::new(),
+            open: FxHashMap::default(),
+            courses: vec![Course::default(); routed.program().transfers().len()],
+            changes: Vec::new(),
+        }
+    }
+
+    /// Crossings in the order in which they started.
+    #[must_use]
+    pub fn spans(&self) -> &[Span] {
+        &self.spans
+    }
+
+    /// Whose data a crossing carried.
+    #[must_use]
+    pub fn transfers(&self, span: &Span) -> &[TransferId] {
+        &self.carried[span.first..span.first + span.count]
+    }
+}
+
+impl Observer for Timeline<'_> {
+    fn started(&mut self, at: Instant, crossing: Crossing<'_>) {
+        let Crossing { link, transfers, hop, bytes } = crossing;
+        let latency = self.routed.network().link(link).spec.latency;
+        for transfer in transfers {
+            let (hops, course) =
+                (self.routed.hops(transfer.index()), &mut self.courses[transfer.index()]);
+            if hops.first().is_some_and(|it| it.link == link) && course.sending.is_none() {
+                course.sending = Some(at);
+            }
+            if hops.last().is_some_and(|it| it.link == link) {
+                course.receiving = Some(at + latency);
+            }
+        }
+        if let Some(first) = transfers.first() {
+            self.open.insert((*first, hop), self.spans.len());
+        }
+        let (first, count) = (self.carried.len(), transfers.len());
+        self.carried.extend_from_slice(transfers);
+        self.spans.push(Span { link, bytes, start: at, end: at, first, count });
+    }
+
+    fn finished(&mut self, at: Instant, crossing: Crossing<'_>) {
+        let first = crossing.transfers.first();
+        if let Some(span) = first.and_then(|it| self.open.remove(&(*it, crossing.hop))) {
+            self.spans[span].end = at;
+        }
+    }
+
+    fn sent(&mut self, at: Instant, transfer: TransferId) {
+        self.courses[transfer.index()].sent = Some(at);
+    }
+
+    fn arrived(&mut self, at: Instant, transfer: TransferId) {
+        self.courses[transfer.index()].arrived = Some(at);
+    }
+
+    fn changed(&mut self, at: Instant, link: LinkId, bandwidth: Bandwidth) {
+        self.changes.push((at, link, bandwidth));
+    }
+}

@@ -1,0 +1,245 @@
+//! `motet bench`: nccl-tests' table of what NCCL would do on a network, and how long it thinks
+//! that takes.
+//!
+//! Columns and footer are those of nccl-tests, so that what reads its output reads this. In and
+//! out of place are the same to NCCL's model; nothing is computed, so nothing is checked (`N/A`).
+
+use std::fmt::Write as _;
+
+use motet_collective::{Collective, CollectiveKind};
+use motet_sim::nccl::{Choice, NcclModel, NcclOptions, Tuned};
+use motet_units::{Bytes, Rank};
+use serde::Serialize;
+
+use crate::args::{Backend, BenchArgs};
+use crate::c_format::{fixed, general};
+use crate::failure::{Failure, Status};
+use crate::files;
+use crate::printer::Printer;
+use crate::progress::Progress;
+
+/// Elements are floats.
+const ELEMENT: u64 = 4;
+/// What a rank has of an AllGather or ReduceScatter is a multiple of this many bytes.
+const ALIGNMENT: u64 = 16;
+
+#[derive(Serialize)]
+struct BenchJson {
+    backend: &'static str,
+    model: String,
+    collective: &'static str,
+    ranks: u32,
+    results: Vec<Line>,
+    avg_busbw_gbps: f64,
+}
+
+#[derive(Serialize)]
+struct Line {
+    size_bytes: u64,
+    /// Elements, as NCCL's call is given them.
+    count: u64,
+    r#type: &'static str,
+    redop: &'static str,
+    root: i32,
+    time_us: f64,
+    algbw_gbps: f64,
+    busbw_gbps: f64,
+    algorithm: &'static str,
+    protocol: &'static str,
+    channels: usize,
+    threads: u32,
+}
+
+/// What is run.
+struct Bench {
+    tuned: Tuned,
+    collective: Collective,
+    model: NcclModel,
+}
+
+pub(crate) fn run(args: &BenchArgs, printer: &mut Printer) -> Result<Status, Failure> {
+    let Backend::Sim = args.backend;
+    if args.max < args.min {
+        return Err(Failure::unreadable(format!("{} to {} are no sizes", args.min, args.max))
+            .with_remedy("give `--max` at least what `--min` is"));
+    }
+    let tuned = Tuned::of(args.collective).ok_or_else(|| {
+        Failure::unreadable(format!("NCCL chooses no algorithm for {}", args.collective))
+            .with_remedy("it does for allreduce, allgather, reducescatter, broadcast and reduce")
+    })?;
+    let progress = Progress::start(printer, "searching rings and trees as NCCL does");
+    let bench = Bench::new(args, tuned, printer)?;
+    let lines = bench.lines(args)?;
+    drop(progress);
+    printer.note(&format!(
+        "times are what the cost model of {} expects on this network, not measurements",
+        bench.name()
+    ));
+    if printer.is_json() {
+        printer.json(&bench.json(lines))?;
+    } else {
+        printer.out(&bench.text(args, &lines, printer.is_verbose()))?;
+    }
+    Ok(Status::Done)
+}
+
+impl Bench {
+    fn new(args: &BenchArgs, tuned: Tuned, printer: &Printer) -> Result<Self, Failure> {
+        let cluster = files::network(&args.cluster, &args.read.options(), printer)?;
+        let (network, options) = (&cluster.network, NcclOptions::default());
+        let model = match &cluster.graphs {
+            Some(graphs) => NcclModel::with_graphs(network, graphs, options),
+            None => NcclModel::new(network, options),
+        };
+        let model = model.map_err(|it| {
+            Failure::wrong(format!("NCCL cannot be modelled on this network: {it}"))
+                .in_file(&args.cluster)
+        })?;
+        let ranks = u32::try_from(network.ranks().len()).unwrap_or(u32::MAX);
+        let collective = if args.collective.has_root() {
+            Collective::rooted(args.collective, ranks, 1, Rank(0))
+        } else {
+            Collective::new(args.collective, ranks, 1)
+        };
+        let collective =
+            collective.map_err(|it| Failure::wrong(it.to_string()).in_file(&args.cluster))?;
+        Ok(Self { tuned, collective, model })
+    }
+
+    fn name(&self) -> String {
+        format!("NCCL {}", self.model.options().version.name())
+    }
+
+    fn lines(&self, args: &BenchArgs) -> Result<Vec<Line>, Failure> {
+        let mut lines = Vec::new();
+        let mut size = Some(args.min).filter(|it| *it <= args.max);
+        while let Some(asked) = size {
+            let (size_bytes, count) = self.size(asked);
+            let choice = self.model.choose(self.tuned, Bytes::new(size_bytes));
+            let choice = choice.ok_or_else(|| {
+                Failure::wrong(format!("NCCL has no algorithm for {} here", self.tuned))
+                    .in_file(&args.cluster)
+            })?;
+            lines.push(self.line(size_bytes, count, &choice));
+            // Zero times anything is zero: nccl-tests would go on for ever.
+            size = asked.checked_mul(args.factor).filter(|it| *it <= args.max && *it > asked);
+        }
+        Ok(lines)
+    }
+
+    /// The bytes that are moved, in nccl-tests' sense, and the count of elements in the call.
+    fn size(&self, asked: Bytes) -> (u64, u64) {
+        if !self.tuned.is_half() {
+            let count = asked.get() / ELEMENT;
+            return (count * ELEMENT, count);
+        }
+        let ranks = u64::from(self.collective.ranks());
+        let share = asked.get() / ranks / ALIGNMENT * ALIGNMENT;
+        (share * ranks, share / ELEMENT)
+    }
+
+    fn line(&self, size_bytes: u64, count: u64, choice: &Choice) -> Line {
+        let kind = self.collective.kind();
+        let algbw = if choice.time > 0.0 { size_bytes as f64 / choice.time / 1e3 } else { 0.0 };
+        let (numerator, denominator) = self.collective.busbw_factor();
+        Line {
+            size_bytes,
+            count,
+            r#type: "float",
+            redop: if kind.reduces() { "sum" } else { "none" },
+            root: if kind.has_root() { 0 } else { -1 },
+            time_us: choice.time,
+            algbw_gbps: algbw,
+            busbw_gbps: algbw * f64::from(numerator) / f64::from(denominator),
+            algorithm: choice.algorithm.name(),
+            protocol: choice.protocol.name(),
+            channels: choice.used_channels,
+            threads: choice.threads,
+        }
+    }
+
+    fn json(&self, results: Vec<Line>) -> BenchJson {
+        BenchJson {
+            backend: "sim",
+            model: self.name(),
+            collective: self.collective.kind().name(),
+            ranks: self.collective.ranks(),
+            avg_busbw_gbps: average(&results),
+            results,
+        }
+    }
+
+    fn text(&self, args: &BenchArgs, lines: &[Line], verbose: bool) -> String {
+        let (ranks, name) = (self.collective.ranks(), test_name(self.collective.kind()));
+        let (min, max) = (args.min.get(), args.max.get());
+        let mut out = format!("# Collective test starting: {name}\n");
+        // Writing to a string cannot fail.
+        let _ = writeln!(
+            out,
+            "# nThread 1 nGpus {ranks} minBytes {min} maxBytes {max} step: {}(factor) \
+             warmup iters: 0 iters: 1 agg iters: 1 validation: 0 graph: 0 unalign: 0",
+            args.factor
+        );
+        let (nccl, cluster) = (self.name(), &args.cluster);
+        let _ = writeln!(
+            out,
+            "#\n# {nccl}'s cost model on {cluster}, {ranks} GPUs; nothing was run\n#"
+        );
+        let more = |text: &str| if verbose { text.to_owned() } else { String::new() };
+        let groups = "           out-of-place                       in-place";
+        let _ = writeln!(out, "# {:10}  {:12}  {:8}  {:6}  {:6}{groups}", "", "", "", "", "");
+        header(
+            &mut out,
+            ["size", "count", "type", "redop", "root"],
+            ["time", "algbw", "busbw", "#wrong"],
+            &more("           algo   proto  channels  threads"),
+        );
+        header(&mut out, ["(B)", "(elements)", "", "", ""], ["(us)", "(GB/s)", "(GB/s)", ""], "");
+        for it in lines {
+            let Line { size_bytes, count, r#type, redop, root, .. } = it;
+            let time = fixed(it.time_us, 7);
+            let (algbw, busbw) = (fixed(it.algbw_gbps, 6), fixed(it.busbw_gbps, 6));
+            let group = format!("  {time:>7}  {algbw:>6}  {busbw:>6}    N/A");
+            let choice = format!(
+                "  {:>13}  {:>6}  {:>8}  {:>7}",
+                it.algorithm, it.protocol, it.channels, it.threads
+            );
+            let _ = writeln!(
+                out,
+                "{size_bytes:12}  {count:12}  {:>8}  {redop:>6}  {root:>6}{group}{group}{}",
+                r#type,
+                more(&choice)
+            );
+        }
+        let _ = writeln!(out, "# {:20} : 0 OK", "Out of bounds values");
+        let _ = writeln!(out, "# {:20} : {}", "Avg bus bandwidth", general(average(lines)));
+        let _ = writeln!(out, "#\n# Collective test concluded: {name}");
+        out
+    }
+}
+
+fn header(out: &mut String, call: [&str; 5], group: [&str; 4], more: &str) {
+    let [size, count, kind, redop, root] = call;
+    let [time, algbw, busbw, wrong] = group;
+    let group = format!("  {time:>7}  {algbw:>6}  {busbw:>6}  {wrong:>6}");
+    let line =
+        format!("# {size:>10}  {count:>12}  {kind:>8}  {redop:>6}  {root:>6}{group}{group}{more}");
+    let _ = writeln!(out, "{}", line.trim_end());
+}
+
+/// The mean over all lines, in and out of place.
+fn average(lines: &[Line]) -> f64 {
+    let sum: f64 = lines.iter().map(|it| it.busbw_gbps).sum();
+    sum / lines.len().max(1) as f64
+}
+
+/// The nccl-tests program of a collective.
+const fn test_name(kind: CollectiveKind) -> &'static str {
+    match kind {
+        CollectiveKind::AllGather => "all_gather_perf",
+        CollectiveKind::ReduceScatter => "reduce_scatter_perf",
+        CollectiveKind::Broadcast => "broadcast_perf",
+        CollectiveKind::Reduce => "reduce_perf",
+        _ => "all_reduce_perf",
+    }
+}

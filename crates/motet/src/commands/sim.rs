@@ -1,0 +1,265 @@
+//! `motet sim`: how long a program takes on a network, how far that is from the bound, and what
+//! every link does meanwhile.
+
+use std::fmt::Write as _;
+use std::time::Instant as Clock;
+
+use motet_collective::bound;
+use motet_collective::{Program, Verified};
+use motet_net::Network;
+use motet_sim::utilization::{busiest, by_class, picture};
+use motet_sim::{
+    Discipline, Outcome, Prepared, Routed, SimError, SimOptions, Simulation, SwitchForwarding,
+    Timeline, Utilization,
+};
+use motet_units::{Duration, Instant, LinkId};
+use serde::Serialize;
+
+use crate::args::{SimArgs, Turns};
+use crate::commands::verify;
+use crate::failure::{Failure, Status};
+use crate::files;
+use crate::printer::Printer;
+use crate::progress::Progress;
+
+#[derive(Serialize)]
+struct SimJson {
+    program: String,
+    collective: &'static str,
+    ranks: u32,
+    size_bytes: u64,
+    time_us: f64,
+    algbw_gbps: f64,
+    busbw_gbps: f64,
+    /// The least time any program could take, and how much of it that is: 1 at the bound.
+    bound_time_us: Option<f64>,
+    ratio_to_bound: Option<f64>,
+    transfers: usize,
+    events: u64,
+    /// What the simulation itself took.
+    wall_seconds: f64,
+    classes: Vec<ClassJson>,
+    link_utilization: Vec<LinkJson>,
+}
+
+#[derive(Serialize)]
+struct ClassJson {
+    class: &'static str,
+    links: usize,
+    used: usize,
+    mean: f64,
+    most: f64,
+}
+
+#[derive(Serialize)]
+struct LinkJson {
+    link: u32,
+    from: String,
+    to: String,
+    class: &'static str,
+    utilization: f64,
+    bytes: u64,
+    crossings: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    over_time: Option<Vec<f64>>,
+}
+
+pub(crate) fn run(args: &SimArgs, printer: &mut Printer) -> Result<Status, Failure> {
+    if args.trace.as_deref() == Some("-") {
+        return Err(Failure::unreadable("the trace cannot go to stdout, where the result goes")
+            .with_remedy("give `--trace` the name of a file"));
+    }
+    let network = files::network(&args.cluster, &args.read.options(), printer)?.network;
+    let progress = Progress::start(printer, format!("simulating {}", args.file));
+    let program = program(args, &network)?;
+    let options = options(args);
+    let routed = Routed::new(&program, &network, options.switches)
+        .map_err(|it| Failure::wrong(it.to_string()).in_file(&args.file))?;
+    let prepared = Prepared::new(&routed);
+    let simulation = || Simulation::new(&prepared, args.size).options(options);
+    let failure = |it: SimError| Failure::wrong(it.to_string()).in_file(&args.file);
+    #[allow(clippy::disallowed_methods, reason = "the binary may read the clock")]
+    let clock = Clock::now();
+    let outcome = simulation().run().map_err(failure)?;
+    let wall_seconds = clock.elapsed().as_secs_f64();
+    // Being observed costs time and events, so what is reported above comes from a run that is not.
+    if let Some(name) = &args.trace {
+        let mut timeline = Timeline::new(&routed);
+        simulation().run_with(&mut timeline).map_err(failure)?;
+        files::write(name, &timeline.to_perfetto(), printer)?;
+    }
+    let mut utilization = None;
+    if args.over_time.is_some() {
+        let found = utilization.insert(Utilization::new(&network));
+        simulation().run_with(found).map_err(failure)?;
+    }
+    let bound = bound_time(&program, &network, &outcome, args, printer);
+    drop(progress);
+    let result =
+        Simulated { args, program: &program, network: &network, outcome, utilization, bound };
+    if result.outcome.rounded_up {
+        printer.note(&format!(
+            "{} do not divide into chunks; they were rounded up to {} each",
+            args.size, result.outcome.chunk
+        ));
+    }
+    if printer.is_json() {
+        printer.json(&result.json(wall_seconds))?;
+    } else {
+        printer.out(&result.text())?;
+    }
+    Ok(Status::Done)
+}
+
+fn program(args: &SimArgs, network: &Network) -> Result<Verified<Program>, Failure> {
+    let (_, imported) = verify::read(&args.file)?;
+    imported.verify(Some(network)).map_err(|rejected| {
+        let report = rejected.report.to_string();
+        let problem = "the program is not right on this network, so it is not simulated";
+        Failure::wrong(format!("{problem}:\n{}", report.trim_end())).in_file(&args.file)
+    })
+}
+
+fn options(args: &SimArgs) -> SimOptions {
+    SimOptions {
+        discipline: match args.discipline {
+            Turns::ProgramOrder => Discipline::ProgramOrder,
+            Turns::Fifo => Discipline::Fifo,
+            Turns::Fair => Discipline::FairShare,
+        },
+        switches: if args.store_and_forward {
+            SwitchForwarding::StoreAndForward
+        } else {
+            SwitchForwarding::CutThrough
+        },
+        ..SimOptions::default()
+    }
+}
+
+/// The least time, if there is one that holds for this program.
+fn bound_time(
+    program: &Program,
+    network: &Network,
+    outcome: &Outcome,
+    args: &SimArgs,
+    printer: &Printer,
+) -> Option<Duration> {
+    let time = match bound::bound(network, program.collective()) {
+        Ok(bound) => bound.program_time(args.size),
+        Err(error) => {
+            printer.note(&format!("no bound: {error}"));
+            return None;
+        }
+    };
+    // The bound is of a group whose ranks alone relay; a program may pass through other GPUs.
+    let all = program.collective().ranks() as usize == network.ranks().len();
+    if outcome.time < time && !all {
+        printer.note("no bound: the program passes through GPUs that are none of its ranks");
+        return None;
+    }
+    Some(time)
+}
+
+/// All there is to print.
+struct Simulated<'a> {
+    args: &'a SimArgs,
+    program: &'a Program,
+    network: &'a Network,
+    outcome: Outcome,
+    utilization: Option<Utilization>,
+    bound: Option<Duration>,
+}
+
+impl Simulated<'_> {
+    fn algbw(&self) -> f64 {
+        self.outcome.algbw_gb_per_s(self.args.size)
+    }
+
+    fn busbw(&self) -> f64 {
+        let (numerator, denominator) = self.program.collective().busbw_factor();
+        self.algbw() * f64::from(numerator) / f64::from(denominator)
+    }
+
+    /// 1 at the bound, less the slower the program is.
+    fn ratio(&self) -> Option<f64> {
+        let time = self.outcome.time.as_ps();
+        let bound = self.bound.filter(|it| !it.is_zero() && time > 0)?;
+        Some(bound.as_ps() as f64 / time as f64)
+    }
+
+    fn over_time(&self, link: LinkId) -> Option<Vec<f64>> {
+        let parts = self.args.over_time? as usize;
+        let utilization = self.utilization.as_ref()?;
+        Some(utilization.over_time(link, Instant::START, &self.outcome, parts))
+    }
+
+    fn json(&self, wall_seconds: f64) -> SimJson {
+        let (outcome, collective) = (&self.outcome, self.program.collective());
+        let class = |it: motet_sim::utilization::ClassUse| ClassJson {
+            class: it.class.name(),
+            links: it.links,
+            used: it.used,
+            mean: it.mean,
+            most: it.most,
+        };
+        SimJson {
+            program: self.program.name().to_owned(),
+            collective: collective.kind().name(),
+            ranks: collective.ranks(),
+            size_bytes: self.args.size.get(),
+            time_us: outcome.time.as_us_f64(),
+            algbw_gbps: self.algbw(),
+            busbw_gbps: self.busbw(),
+            bound_time_us: self.bound.map(Duration::as_us_f64),
+            ratio_to_bound: self.ratio(),
+            transfers: outcome.transfers,
+            events: outcome.events,
+            wall_seconds,
+            classes: by_class(self.network, outcome).into_iter().map(class).collect(),
+            link_utilization: busiest(outcome).into_iter().map(|it| self.link(it)).collect(),
+        }
+    }
+
+    fn link(&self, id: LinkId) -> LinkJson {
+        let (link, usage) = (self.network.link(id), &self.outcome.links[id.index()]);
+        let name = |id| self.network.node(id).name.clone();
+        LinkJson {
+            link: id.0,
+            from: name(link.from),
+            to: name(link.to),
+            class: link.spec.class.name(),
+            utilization: self.outcome.utilization(id),
+            bytes: usage.bytes.get(),
+            crossings: usage.crossings,
+            over_time: self.over_time(id),
+        }
+    }
+
+    fn text(&self) -> String {
+        let (outcome, collective) = (&self.outcome, self.program.collective());
+        let (kind, ranks) = (collective.kind(), collective.ranks());
+        let heading = format!("{kind} of {} over {ranks} ranks", self.args.size);
+        let mut out = format!("{}: {}\n", Printer::strong(&heading), self.program.name());
+        // Writing to a string cannot fail.
+        let mut line = |word: &str, text: String| {
+            let _ = writeln!(out, "  {word:9}  {text}");
+        };
+        line("time", format!("{:.3} µs", outcome.time.as_us_f64()));
+        line("algbw", format!("{:.2} GB/s", self.algbw()));
+        line("busbw", format!("{:.2} GB/s", self.busbw()));
+        if let (Some(bound), Some(ratio)) = (self.bound, self.ratio()) {
+            let (bound, percent) = (bound.as_us_f64(), ratio * 100.0);
+            line(
+                "bound",
+                format!("{bound:.3} µs at least; the program reaches {percent:.1}% of that speed"),
+            );
+        }
+        line("transfers", format!("{} in {} events", outcome.transfers, outcome.events));
+        let _ = writeln!(out, "{}", Printer::strong("links"));
+        let parts = |id| self.over_time(id).unwrap_or_default();
+        let over_time: Option<&dyn Fn(LinkId) -> Vec<f64>> =
+            if self.utilization.is_some() { Some(&parts) } else { None };
+        out.push_str(&picture(self.network, outcome, self.args.top, over_time));
+        out
+    }
+}
