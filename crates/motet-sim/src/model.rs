@@ -33,7 +33,7 @@
 //! (`Protocol::fifo_depth`) are not part of this model; a custom program's knobs add them.
 //!
 //! **Program order.** Events are taken in the order of their numbers as far as what they wait for
-//! allows (the least of those that can happen next comes next); [`Routed::sequence`] is that order,
+//! allows (the least of those that can happen next comes next); [`Routed::sequence`](crate::Routed::sequence) is that order,
 //! and the order of sendings in it is the order in which a [`Discipline::ProgramOrder`] link
 //! carries transfers. It depends on the program alone, never on the network's state, which is what
 //! lets the replay engine keep it over many states.
@@ -71,6 +71,8 @@ pub enum SwitchForwarding {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SimOptions {
     pub discipline: Discipline,
+    /// For [`Routed::new`](crate::Routed::new), which settles it: a run keeps what its program was
+    /// routed with.
     pub switches: SwitchForwarding,
     /// How fast a rank copies or reduces within itself; `None`: at once.
     pub local_bandwidth: Option<Bandwidth>,

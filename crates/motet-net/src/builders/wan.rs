@@ -1,7 +1,7 @@
 //! A WAN from a graph file: its nodes become border routers, and datacenters are attached.
 //!
 //! A server or fabric stands at the WAN node whose name is its `dc`. Links without a capacity
-//! or a latency get theirs as [`formats::wan`](crate::formats::wan) says: latency from the
+//! or a latency get theirs as [`formats::wan`] says: latency from the
 //! distance of the ends at two thirds of the speed of light, where the file has coordinates.
 
 use std::collections::BTreeMap;

@@ -1,6 +1,6 @@
 //! The event engine: runs any verified program on any network with time-varying state.
 //!
-//! [`Prepared`] is made once from a [`Routed`] program; each [`Simulation`] of it is one run, with
+//! [`Prepared`] is made once from a [`Routed`](crate::Routed) program; each [`Simulation`] of it is one run, with
 //! a size, a state of the network, changes to come, and [`SimOptions`].
 //!
 //! Events happen in the order (time, priority, source, sequence): `queue` says what the priorities

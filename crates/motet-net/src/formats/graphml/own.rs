@@ -1,4 +1,4 @@
-//! Reading back what [`write`](super::write) wrote: exactly, field by field.
+//! Reading back what [`write`](super::write()) wrote: exactly, field by field.
 
 use std::str::FromStr;
 

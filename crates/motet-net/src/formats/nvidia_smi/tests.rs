@@ -60,7 +60,7 @@ fn lost_escape_characters_do_not_matter() {
     let lost = text.replace('\u{1b}', "");
     let network = |text: &str| read(text, None, None).unwrap().network;
     assert_eq!(network(&lost), network(&text));
-    assert!(crate::formats::NetworkFormat::detect(&lost, None).is_some());
+    assert!(NetworkFormat::detect(&lost, None).is_some());
 }
 
 #[test]
