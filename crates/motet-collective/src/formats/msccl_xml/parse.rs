@@ -1,5 +1,5 @@
 //! The text of an MSCCL XML file as elements and numbers; what they mean is for
-//! [`super::read`] to say.
+//! [`super::read()`] to say.
 //!
 //! Strict about what the runtime's own parser is strict about (attributes that must be there,
 //! names it knows), because no meaning can be made up for them. Numbers are only parsed here,

@@ -1,4 +1,4 @@
-//! From the events of lanes to the steps of threadblocks: the inverse of [`super::read`].
+//! From the events of lanes to the steps of threadblocks: the inverse of [`super::read()`].
 //!
 //! Events that the format can say in one step become one: `rcs` for an arrival that is sent on,
 //! `rrc` for a reduction, with the copy before it if there is one, and so on. They must follow
@@ -27,7 +27,7 @@ pub(super) struct OutStep {
     pub(super) flag: bool,
 }
 
-/// The steps of every lane of a program that [`super::lower`] has made.
+/// The steps of every lane of a program that [`super::lower()`] has made.
 #[derive(Debug)]
 pub(super) struct Plan {
     /// By lane.

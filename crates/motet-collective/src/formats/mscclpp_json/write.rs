@@ -1,4 +1,4 @@
-//! Writes a plan: see [`write`].
+//! Writes a plan: see [`write()`].
 
 use super::{Options, emit, lower, read};
 use crate::diagnostic::{Diagnostic, Finding, Report};
