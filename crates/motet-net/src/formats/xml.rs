@@ -132,6 +132,9 @@ impl Tree<'_> {
             let value = attribute
                 .normalized_value(XmlVersion::Implicit1_0)
                 .map_err(|error| refuse(format!("an attribute's value is broken: {error}")))?;
+            if let Some(char) = value.chars().find(|it| is_forbidden(*it)) {
+                return Err(refuse(forbidden(char)));
+            }
             attributes.push((attribute.key.0.to_owned(), value.into_owned()));
         }
         let index = self.elements.len();
@@ -150,6 +153,9 @@ impl Tree<'_> {
     }
 
     fn add_text(&mut self, piece: &str, offset: usize) -> Result<(), ReadError> {
+        if let Some(char) = piece.chars().find(|it| is_forbidden(*it)) {
+            return Err(ReadError::new(forbidden(char)).at(self.text, offset));
+        }
         match self.open.last() {
             Some(open) => {
                 self.elements[*open].text.push_str(piece);
@@ -175,6 +181,16 @@ impl Tree<'_> {
     }
 }
 
+/// What XML 1.0 cannot hold, not even as a reference.
+const fn is_forbidden(char: char) -> bool {
+    let control = matches!(char, '\u{0}'..='\u{1f}') && !matches!(char, '\t' | '\n' | '\r');
+    control || matches!(char, '\u{fffe}' | '\u{ffff}')
+}
+
+fn forbidden(char: char) -> String {
+    format!("the character U+{:04X} is not allowed in XML; take it out", char as u32)
+}
+
 /// `text` as it stands in an attribute or between tags. What XML 1.0 cannot hold at all (control
 /// characters) becomes U+FFFD; line breaks are written as references so that no reader folds them.
 #[must_use]
@@ -189,7 +205,7 @@ pub fn escape(text: &str) -> String {
             '\t' => out.push_str("&#9;"),
             '\n' => out.push_str("&#10;"),
             '\r' => out.push_str("&#13;"),
-            '\u{0}'..='\u{1f}' | '\u{fffe}' | '\u{ffff}' => out.push('\u{fffd}'),
+            other if is_forbidden(other) => out.push('\u{fffd}'),
             other => out.push(other),
         }
     }
@@ -221,6 +237,8 @@ mod tests {
             ("<a/>\nlog line", 1, "outside the root"),
             ("<!DOCTYPE a [<!ENTITY x 'y'>]><a>&x;</a>", 1, "neither a character"),
             ("<a x=1/>", 1, "attribute is broken"),
+            ("<a>\n<b x='\0'/></a>", 2, "U+0000"),
+            ("<a>\n\u{b}</a>", 1, "U+000B"),
         ] {
             let error = parse(text).unwrap_err();
             assert!(error.problem.contains(part), "{text}: {error}");
