@@ -1,0 +1,66 @@
+//! The house rules that a test can check: who may use whom, and how files begin.
+
+#![allow(clippy::panic, clippy::unwrap_used, reason = "tests may fail, and say so")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Each crate with its floor; a crate may use what stands on a floor below it, and on its own
+/// floor only `motet-collective` uses `motet-net`.
+const FLOORS: [(&str, u32); 5] =
+    [("motet-units", 0), ("motet-net", 1), ("motet-collective", 1), ("motet-sim", 2), ("motet", 7)];
+
+fn floor(name: &str) -> u32 {
+    let found = FLOORS.iter().find(|it| it.0 == name);
+    found
+        .unwrap_or_else(|| panic!("`{name}` has no floor; give it one here and in ARCHITECTURE.md"))
+        .1
+}
+
+fn crates() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+#[test]
+fn a_crate_uses_only_what_stands_below_it() {
+    let mut seen = 0;
+    for entry in fs::read_dir(crates()).unwrap() {
+        let folder = entry.unwrap().path().canonicalize().unwrap();
+        let name = folder.file_name().unwrap().to_string_lossy().into_owned();
+        let manifest = fs::read_to_string(folder.join("Cargo.toml")).unwrap();
+        let dependencies = manifest.split("[dependencies]").nth(1).unwrap();
+        let dependencies = dependencies.split("\n[").next().unwrap();
+        for line in dependencies.lines().filter(|it| it.starts_with("motet")) {
+            let used = line.split(['.', ' ', '=']).next().unwrap();
+            let below = floor(used) < floor(&name);
+            let beside = (name.as_str(), used) == ("motet-collective", "motet-net");
+            assert!(below || beside, "`{name}` may not use `{used}`");
+        }
+        seen += 1;
+    }
+    assert_eq!(seen, FLOORS.len());
+}
+
+fn sources(folder: &Path, files: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            sources(&path, files);
+        } else if path.extension().is_some_and(|it| it == "rs") {
+            files.push(path);
+        }
+    }
+}
+
+#[test]
+fn every_file_says_what_it_is_and_is_not_too_long() {
+    let mut files = Vec::new();
+    sources(&crates(), &mut files);
+    assert!(files.len() > 200);
+    for file in files {
+        let text = fs::read_to_string(&file).unwrap();
+        assert!(text.starts_with("//!"), "{} does not begin with `//!`", file.display());
+        let lines = text.lines().count();
+        assert!(lines <= 700, "{} has {lines} lines: two ideas in one file?", file.display());
+    }
+}
