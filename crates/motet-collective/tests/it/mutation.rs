@@ -79,7 +79,9 @@ fn change_transfer(b: &mut ProgramBuilder, ranks: u32, stream: &mut Stream) {
         1 if up => slot.offset += shift,
         1 => slot.offset = slot.offset.saturating_sub(shift),
         2 => slot.buffer = buffer,
-        3 => transfer.count = if up { transfer.count + 1 } else { transfer.count - 1 },
+        3 => {
+            transfer.count = if up { transfer.count + 1 } else { transfer.count.saturating_sub(1) }
+        }
         4 => {
             transfer.action = match transfer.action {
                 Action::Copy => Action::Reduce,
