@@ -7,8 +7,14 @@ use std::path::{Path, PathBuf};
 
 /// Each crate with its floor; a crate may use what stands on a floor below it, and on its own
 /// floor only `motet-collective` uses `motet-net`.
-const FLOORS: [(&str, u32); 5] =
-    [("motet-units", 0), ("motet-net", 1), ("motet-collective", 1), ("motet-sim", 2), ("motet", 7)];
+const FLOORS: [(&str, u32); 6] = [
+    ("motet-units", 0),
+    ("motet-net", 1),
+    ("motet-collective", 1),
+    ("motet-sim", 2),
+    ("motet-synth", 3),
+    ("motet", 7),
+];
 
 fn floor(name: &str) -> u32 {
     let found = FLOORS.iter().find(|it| it.0 == name);

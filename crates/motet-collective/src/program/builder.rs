@@ -139,6 +139,29 @@ impl ProgramBuilder {
         &mut self.lanes
     }
 
+    /// The same transfers, numbered in this order, which must name each of them once. Only what
+    /// stands in lanes and waits is renumbered with them.
+    #[must_use]
+    pub fn renumbered(mut self, order: &[TransferId]) -> Self {
+        let mut number = vec![0u32; self.transfers.len()];
+        for (new, old) in (0..).zip(order) {
+            number[old.index()] = new;
+        }
+        let moved = |event: Event| match number.get(event.transfer().index()) {
+            Some(new) if event.is_sent() => TransferId(*new).sent(),
+            Some(new) => TransferId(*new).arrived(),
+            None => event,
+        };
+        self.transfers = order.iter().map(|it| self.transfers[it.index()]).collect();
+        for (event, awaited) in &mut self.waits {
+            (*event, *awaited) = (moved(*event), moved(*awaited));
+        }
+        for event in self.lanes.iter_mut().flat_map(|it| &mut it.events) {
+            *event = moved(*event);
+        }
+        self
+    }
+
     /// The program. Waits of events that do not exist are dropped; waits *for* events that do not
     /// exist are kept, for the verifier to report.
     #[must_use]

@@ -1,0 +1,283 @@
+//! Trees into programs.
+//!
+//! What a tree carries is cut into slices that follow each other through it: with one slice a
+//! rank forwards only when everything has come; with many the tree is a pipeline, at the price of
+//! a latency per slice. [`Lowering::best`] tries numbers of slices and keeps the best. In which
+//! order links carry slices of different trees is settled by list scheduling ([`crate::schedule`]).
+//!
+//! A forest that collects (ReduceScatter, Reduce) is scheduled as if it spread, on the fabric it
+//! was found on, which is the network turned round; then time is turned round too. So both take
+//! the same time.
+
+mod emit;
+
+use motet_collective::{Collective, CollectiveKind, Program};
+use motet_units::{Bytes, Duration, Rank};
+
+use crate::fabric::Fabric;
+use crate::schedule::{Jobs, Schedule};
+use crate::task::{SynthError, Task};
+use crate::tree::{Forest, PairForest, Tree};
+
+/// Most transfers that a lowered program may have.
+pub const MAX_TRANSFERS: u64 = 1 << 23;
+
+/// The most chunks over all buffers of all ranks that the verifier judges; a program with more is
+/// not worth making.
+const MAX_CELLS: u64 = 1 << 26;
+
+/// Trees, and what is done with them.
+#[derive(Clone, Copy, Debug)]
+pub enum Trees<'a> {
+    /// AllGather, Broadcast.
+    Spread(&'a Forest),
+    /// ReduceScatter, Reduce; found on the fabric turned round.
+    Collect(&'a Forest),
+    /// AllReduce.
+    Both(&'a PairForest),
+}
+
+/// A program and how long its schedule says it takes.
+#[derive(Clone, Debug)]
+pub struct Lowered {
+    pub program: Program,
+    pub makespan: Duration,
+    pub slices: u32,
+}
+
+/// Makes programs of trees for a task.
+#[derive(Debug)]
+pub struct Lowering<'a> {
+    task: &'a Task<'a>,
+    /// As in the network.
+    fabric: &'a Fabric,
+    turned: Fabric,
+    trees: Trees<'a>,
+    /// Chunks per part and slice.
+    weight: u32,
+}
+
+/// One tree's share of a part: where it starts, in units of the weight.
+pub(crate) struct Share<'a> {
+    tree: &'a Tree,
+    /// The tree that collects, where there are two; `tree` is then the one that spreads.
+    collect: Option<&'a Tree>,
+    base: u32,
+}
+
+impl<'a> Lowering<'a> {
+    /// Checks that the trees fit the goal: as many for every root, and roots that it has.
+    pub fn new(
+        task: &'a Task<'a>,
+        fabric: &'a Fabric,
+        trees: Trees<'a>,
+    ) -> Result<Self, SynthError> {
+        use CollectiveKind::{AllGather, AllReduce, Broadcast, Reduce, ReduceScatter};
+        let kind = task.goal.kind();
+        let fits = match trees {
+            Trees::Spread(_) => matches!(kind, AllGather | Broadcast),
+            Trees::Collect(_) => matches!(kind, ReduceScatter | Reduce),
+            Trees::Both(_) => kind == AllReduce,
+        };
+        if !fits {
+            return Err(SynthError::not_for("trees", format!("{kind} is not done by such trees")));
+        }
+        let mut weights = vec![0u64; fabric.rank_count()];
+        for tree in trees_of(trees) {
+            weights[tree.root.index()] += u64::from(tree.weight);
+        }
+        let weight = match task.goal.root() {
+            Some(root) => weights[root.index()],
+            None if kind == AllReduce => weights.iter().sum(),
+            None => weights[0],
+        };
+        let even = kind == AllReduce || task.goal.root().is_some();
+        if weight == 0 || (!even && weights.iter().any(|it| *it != weight)) {
+            return Err(SynthError::not_for("trees", "some roots have less weight than others"));
+        }
+        let weight = u32::try_from(weight)
+            .map_err(|_| SynthError::not_for("trees", "the weights are too large"))?;
+        Ok(Self { task, fabric, turned: fabric.turned_round(), trees, weight })
+    }
+
+    /// How many transfers a program with this many slices has between ranks.
+    #[must_use]
+    pub fn transfers(&self, slices: u32) -> u64 {
+        let edges: usize = match self.trees {
+            Trees::Spread(it) | Trees::Collect(it) => {
+                it.trees.iter().map(|it| it.edges.len()).sum()
+            }
+            Trees::Both(it) => {
+                it.pairs.iter().map(|it| it.collect.edges.len() + it.spread.edges.len()).sum()
+            }
+        };
+        edges as u64 * u64::from(slices)
+    }
+
+    /// Whether a program with this many slices is within what can be verified and run.
+    #[must_use]
+    pub fn fits(&self, slices: u32) -> bool {
+        let ranks = u64::from(self.task.goal.ranks());
+        let parts = match self.task.goal.kind() {
+            CollectiveKind::AllGather | CollectiveKind::ReduceScatter => ranks,
+            _ => 1,
+        };
+        let cells = u64::from(self.weight).saturating_mul(u64::from(slices)) * parts * ranks;
+        cells <= MAX_CELLS && self.transfers(slices) <= MAX_TRANSFERS
+    }
+
+    /// The program with this many slices.
+    pub fn with_slices(&self, slices: u32) -> Result<Lowered, SynthError> {
+        let collective = self.collective(slices)?;
+        let schedule = self.schedule(&collective, slices);
+        Ok(self.emit(collective, &schedule, slices))
+    }
+
+    /// The program with the best of 1, 2, 4, … slices, as far as they help and the program has at
+    /// most `most_transfers`.
+    pub fn best(&self, most_transfers: u64) -> Result<Lowered, SynthError> {
+        let mut best: Option<(Collective, Schedule, u32)> = None;
+        let mut worse = 0;
+        let mut slices = 1;
+        while worse < 2
+            && (slices == 1 || (self.transfers(slices) <= most_transfers && self.fits(slices)))
+        {
+            let collective = self.collective(slices)?;
+            let schedule = self.schedule(&collective, slices);
+            // Twice the transfers for less than a thousandth is no bargain.
+            let gain = |old: &Schedule| {
+                schedule.makespan.as_ps() < old.makespan.as_ps() - old.makespan.as_ps() / 1000
+            };
+            match &best {
+                Some((_, old, _)) if !gain(old) => worse += 1,
+                _ => {
+                    worse = 0;
+                    best = Some((collective, schedule, slices));
+                }
+            }
+            slices *= 2;
+        }
+        match best {
+            Some((collective, schedule, slices)) => Ok(self.emit(collective, &schedule, slices)),
+            None => self.with_slices(1),
+        }
+    }
+
+    /// How long the program with this many slices takes, without making it.
+    pub fn makespan(&self, slices: u32) -> Result<Duration, SynthError> {
+        let collective = self.collective(slices)?;
+        Ok(self.schedule(&collective, slices).makespan)
+    }
+
+    fn collective(&self, slices: u32) -> Result<Collective, SynthError> {
+        let chunks = self.weight.checked_mul(slices);
+        let chunks = chunks.ok_or_else(|| SynthError::not_for("trees", "too many slices"))?;
+        Ok(self.task.goal.collective(chunks)?)
+    }
+
+    /// Every tree with where its share of its part begins.
+    fn shares(&self) -> Vec<Share<'a>> {
+        let mut used = vec![0u32; self.fabric.rank_count()];
+        let one_part = self.task.goal.kind() == CollectiveKind::AllReduce;
+        let mut base_of = |root: Rank, weight: u32| {
+            let used = &mut used[if one_part { 0 } else { root.index() }];
+            std::mem::replace(used, *used + weight)
+        };
+        match self.trees {
+            Trees::Spread(forest) | Trees::Collect(forest) => forest
+                .trees
+                .iter()
+                .map(|tree| Share { tree, collect: None, base: base_of(tree.root, tree.weight) })
+                .collect(),
+            Trees::Both(forest) => forest
+                .pairs
+                .iter()
+                .map(|it| Share {
+                    tree: &it.spread,
+                    collect: Some(&it.collect),
+                    base: base_of(it.spread.root, it.spread.weight),
+                })
+                .collect(),
+        }
+    }
+
+    /// The order of sendings. Jobs are numbered share by share within a slice: first the edges
+    /// that collect, last edge first, then those that spread.
+    fn schedule(&self, collective: &Collective, slices: u32) -> Schedule {
+        let chunk = collective.chunk_bytes(self.task.size);
+        match self.trees {
+            Trees::Spread(forest) => self.one_way(self.fabric, forest, chunk, slices),
+            Trees::Collect(forest) => {
+                let mut schedule = self.one_way(&self.turned, forest, chunk, slices);
+                schedule.order.reverse();
+                schedule
+            }
+            Trees::Both(forest) => self.both_ways(forest, chunk, slices),
+        }
+    }
+
+    fn one_way(&self, fabric: &Fabric, forest: &Forest, chunk: Bytes, slices: u32) -> Schedule {
+        let mut jobs = Jobs::new(fabric);
+        let mut into = vec![0u32; fabric.rank_count()];
+        for _ in 0..slices {
+            for tree in &forest.trees {
+                let bytes = bytes_of(chunk, tree.weight);
+                for edge in &tree.edges {
+                    let job = jobs.send(edge.path, &forest.paths[edge.path as usize], bytes);
+                    if edge.from != tree.root {
+                        jobs.wait(job, into[edge.from.index()]);
+                    }
+                    into[edge.to.index()] = job;
+                }
+            }
+        }
+        jobs.schedule()
+    }
+
+    fn both_ways(&self, forest: &PairForest, chunk: Bytes, slices: u32) -> Schedule {
+        let mut jobs = Jobs::new(self.fabric);
+        let back: Vec<_> =
+            forest.paths.iter().map(|it| it.iter().rev().copied().collect::<Vec<_>>()).collect();
+        let ranks = self.fabric.rank_count();
+        let mut arrived: Vec<Vec<u32>> = vec![Vec::new(); ranks];
+        let mut into = vec![0u32; ranks];
+        let turned = forest.paths.len() as u32;
+        for _ in 0..slices {
+            for pair in &forest.pairs {
+                let bytes = bytes_of(chunk, pair.spread.weight);
+                arrived.iter_mut().for_each(Vec::clear);
+                for edge in pair.collect.edges.iter().rev() {
+                    let job = jobs.send(turned + edge.path, &back[edge.path as usize], bytes);
+                    for before in &arrived[edge.to.index()] {
+                        jobs.wait(job, *before);
+                    }
+                    arrived[edge.from.index()].push(job);
+                }
+                for edge in &pair.spread.edges {
+                    let job = jobs.send(edge.path, &forest.paths[edge.path as usize], bytes);
+                    if edge.from == pair.spread.root {
+                        for before in &arrived[edge.from.index()] {
+                            jobs.wait(job, *before);
+                        }
+                    } else {
+                        jobs.wait(job, into[edge.from.index()]);
+                    }
+                    into[edge.to.index()] = job;
+                }
+            }
+        }
+        jobs.schedule()
+    }
+}
+
+fn bytes_of(chunk: Bytes, weight: u32) -> Bytes {
+    chunk.checked_mul(u64::from(weight)).unwrap_or(Bytes::new(u64::MAX))
+}
+
+/// Every tree that sets how much of a part goes where.
+fn trees_of(trees: Trees<'_>) -> Vec<&Tree> {
+    match trees {
+        Trees::Spread(forest) | Trees::Collect(forest) => forest.trees.iter().collect(),
+        Trees::Both(forest) => forest.pairs.iter().map(|it| &it.spread).collect(),
+    }
+}

@@ -1,0 +1,242 @@
+//! Transfers of a lowered program, in the order of its schedule.
+//!
+//! Where data lies: what spreads goes from the root's input into everyone's output. What is
+//! collected is summed where it passes: at the root in the output, elsewhere in the output of an
+//! AllReduce (which the result then overwrites) or in scratch. A rank that only sends, sends its
+//! input. So the input is never written to, and the program serves calls in place and out of
+//! place alike.
+
+use motet_collective::{
+    Collective, CollectiveKind, Forms, ProgramBuilder, Slot, Transfer, TransferId,
+};
+use motet_units::Rank;
+
+use super::{Lowered, Lowering, Share, Trees};
+use crate::schedule::Schedule;
+
+/// Which half of an AllReduce an edge belongs to, and which edge it is.
+#[derive(Clone, Copy)]
+enum Step {
+    Collect(usize),
+    Spread(usize),
+}
+
+/// One share in one slice, while its transfers are made.
+struct Piece {
+    /// First chunk in the root's part.
+    offset: u32,
+    count: u32,
+    /// The transfer that brought the data to each rank.
+    brought: Vec<Option<TransferId>>,
+    /// For what is collected: where each rank sums, and what has come there.
+    sums: Vec<Option<Sum>>,
+}
+
+#[derive(Clone)]
+struct Sum {
+    slot: Slot,
+    /// The copy of the rank's own input, then every arrival.
+    came: Vec<TransferId>,
+}
+
+pub(super) struct Emitter<'a, 'b> {
+    lowering: &'b Lowering<'a>,
+    builder: ProgramBuilder,
+    shares: Vec<Share<'a>>,
+    /// Paths the data takes when it is collected, by the forest's number.
+    back: Vec<u32>,
+    forth: Vec<u32>,
+    pieces: Vec<Option<Piece>>,
+    scratch: Vec<u32>,
+    chunks: u32,
+    slices: u32,
+}
+
+impl Lowering<'_> {
+    pub(super) fn emit(&self, collective: Collective, schedule: &Schedule, slices: u32) -> Lowered {
+        let emitter = Emitter::new(self, collective, slices);
+        let program = emitter.run(schedule).build();
+        Lowered { program, makespan: schedule.makespan, slices }
+    }
+}
+
+impl<'a, 'b> Emitter<'a, 'b> {
+    fn new(lowering: &'b Lowering<'a>, collective: Collective, slices: u32) -> Self {
+        let kind = collective.kind();
+        let chunks = collective.chunks();
+        let forms = Forms { in_place: true, out_of_place: true };
+        let name = format!("{kind}-{}", collective.ranks());
+        let mut builder = ProgramBuilder::new(name, collective).forms(forms);
+        let paths = match lowering.trees {
+            Trees::Spread(forest) | Trees::Collect(forest) => &forest.paths,
+            Trees::Both(forest) => &forest.paths,
+        };
+        let collects = !matches!(lowering.trees, Trees::Spread(_));
+        let spreads = !matches!(lowering.trees, Trees::Collect(_));
+        let mut add = |wanted: bool, turned: bool| -> Vec<u32> {
+            let all = paths.iter().filter(|_| wanted);
+            all.map(|it| {
+                let mut links = it.clone();
+                if turned {
+                    links.reverse();
+                }
+                builder.add_path(links)
+            })
+            .collect()
+        };
+        let (forth, back) = (add(spreads, false), add(collects, true));
+        let shares = lowering.shares();
+        let pieces = (0..shares.len() * slices as usize).map(|_| None).collect();
+        let scratch = vec![0; lowering.fabric.rank_count()];
+        Self { lowering, builder, shares, back, forth, pieces, scratch, chunks, slices }
+    }
+
+    fn run(mut self, schedule: &Schedule) -> ProgramBuilder {
+        self.keep_own();
+        let mut steps: Vec<(u32, u32, Step)> = Vec::with_capacity(schedule.order.len());
+        for slice in 0..self.slices {
+            for (number, share) in self.shares.iter().enumerate() {
+                let at = |step| (slice, number as u32, step);
+                if let Some(collect) = share.collect {
+                    steps.extend((0..collect.edges.len()).rev().map(|it| at(Step::Collect(it))));
+                }
+                let only_collects = matches!(self.lowering.trees, Trees::Collect(_));
+                steps.extend((0..share.tree.edges.len()).map(|it| {
+                    at(if only_collects { Step::Collect(it) } else { Step::Spread(it) })
+                }));
+            }
+        }
+        for job in &schedule.order {
+            let (slice, share, step) = steps[*job as usize];
+            self.send(slice, share as usize, step);
+        }
+        for (rank, chunks) in self.scratch.iter().enumerate() {
+            self.builder.set_scratch(Rank::from_index(rank), *chunks);
+        }
+        self.builder
+    }
+
+    /// What a rank has and also ends up with it copies itself.
+    fn keep_own(&mut self) {
+        let (kind, chunks) = (self.lowering.task.goal.kind(), self.chunks);
+        let ranks = self.lowering.task.goal.ranks();
+        match (kind, self.lowering.task.goal.root()) {
+            (CollectiveKind::AllGather, _) => {
+                for rank in (0..ranks).map(Rank) {
+                    let own = Slot::output(rank, rank.0 * chunks);
+                    self.builder.add(Transfer::copy(Slot::input(rank, 0), own, chunks));
+                }
+            }
+            (CollectiveKind::Broadcast, Some(root)) => {
+                let own = Slot::output(root, 0);
+                self.builder.add(Transfer::copy(Slot::input(root, 0), own, chunks));
+            }
+            _ if ranks == 1 => {
+                let (from, to) = (Slot::input(Rank(0), 0), Slot::output(Rank(0), 0));
+                self.builder.add(Transfer::copy(from, to, chunks));
+            }
+            _ => {}
+        }
+    }
+
+    fn send(&mut self, slice: u32, number: usize, step: Step) {
+        let index = slice as usize * self.shares.len() + number;
+        let mut piece = match self.pieces[index].take() {
+            Some(piece) => piece,
+            None => self.new_piece(slice, number),
+        };
+        match step {
+            Step::Spread(edge) => self.send_down(&mut piece, number, edge),
+            Step::Collect(edge) => self.send_up(&mut piece, number, edge),
+        }
+        self.pieces[index] = Some(piece);
+    }
+
+    fn new_piece(&self, slice: u32, number: usize) -> Piece {
+        let share = &self.shares[number];
+        let ranks = self.lowering.fabric.rank_count();
+        Piece {
+            offset: share.base * self.slices + slice * share.tree.weight,
+            count: share.tree.weight,
+            brought: vec![None; ranks],
+            sums: vec![None; ranks],
+        }
+    }
+
+    /// Where the share's chunks lie in the larger buffer.
+    fn place(&self, root: Rank, piece: &Piece) -> u32 {
+        match self.lowering.task.goal.kind() {
+            CollectiveKind::AllGather | CollectiveKind::ReduceScatter => {
+                root.0 * self.chunks + piece.offset
+            }
+            _ => piece.offset,
+        }
+    }
+
+    fn send_down(&mut self, piece: &mut Piece, number: usize, edge: usize) {
+        let share = &self.shares[number];
+        let (root, edge) = (share.tree.root, share.tree.edges[edge]);
+        let place = self.place(root, piece);
+        let both = share.collect.is_some();
+        let source = if edge.from == root && !both {
+            Slot::input(root, piece.offset)
+        } else {
+            Slot::output(edge.from, place)
+        };
+        let mut transfer = Transfer::copy(source, Slot::output(edge.to, place), piece.count);
+        transfer.path = Some(self.forth[edge.path as usize]);
+        let id = self.builder.add(transfer);
+        if edge.from == root {
+            if let Some(sum) = &piece.sums[root.index()] {
+                for came in &sum.came {
+                    self.builder.wait(id.sent(), came.arrived());
+                }
+            }
+        } else if let Some(before) = piece.brought[edge.from.index()] {
+            self.builder.wait(id.sent(), before.arrived());
+        }
+        piece.brought[edge.to.index()] = Some(id);
+    }
+
+    fn send_up(&mut self, piece: &mut Piece, number: usize, edge: usize) {
+        let share = &self.shares[number];
+        let tree = share.collect.unwrap_or(share.tree);
+        let (root, edge) = (tree.root, tree.edges[edge]);
+        let place = self.place(root, piece);
+        let (child, parent) = (edge.to, edge.from);
+        if piece.sums[parent.index()].is_none() {
+            let sum = self.start_sum(piece, root, parent, place);
+            piece.sums[parent.index()] = Some(sum);
+        }
+        let source = match &piece.sums[child.index()] {
+            Some(sum) => sum.slot,
+            None => Slot::input(child, place),
+        };
+        let Some(sum) = &mut piece.sums[parent.index()] else { return };
+        let mut transfer = Transfer::reduce(source, sum.slot, piece.count);
+        transfer.path = Some(self.back[edge.path as usize]);
+        let id = self.builder.add(transfer);
+        if let Some(last) = sum.came.last() {
+            self.builder.wait(id.arrived(), last.arrived());
+        }
+        sum.came.push(id);
+        if let Some(own) = &piece.sums[child.index()] {
+            for came in &own.came {
+                self.builder.wait(id.sent(), came.arrived());
+            }
+        }
+    }
+
+    /// Where `rank` sums what passes through it, with its own input in it.
+    fn start_sum(&mut self, piece: &Piece, root: Rank, rank: Rank, place: u32) -> Sum {
+        let kind = self.lowering.task.goal.kind();
+        let slot = if kind == CollectiveKind::AllReduce || rank == root {
+            Slot::output(rank, piece.offset)
+        } else {
+            let free = &mut self.scratch[rank.index()];
+            Slot::scratch(rank, std::mem::replace(free, *free + piece.count))
+        };
+        let own = Transfer::copy(Slot::input(rank, place), slot, piece.count);
+        Sum { slot, came: vec![self.builder.add(own)] }
+    }
+}

@@ -1,0 +1,43 @@
+//! [`order`]: numbers a program's transfers in the order in which links should carry them.
+//!
+//! A program's waits say what must be; where they leave a choice, links take transfers by number
+//! (`Discipline::ProgramOrder`). Methods that make programs transfer by transfer leave the choice
+//! to this pass.
+
+use motet_collective::{Program, TransferId};
+use motet_units::{Bytes, Duration, LinkId};
+
+use crate::fabric::Fabric;
+use crate::schedule::Jobs;
+
+/// The program with its transfers renumbered for `size`, and how long its schedule takes. Every
+/// transfer between ranks must have a path; lanes fix an order already, so that a program with
+/// lanes is returned as it is.
+#[must_use]
+pub fn order(program: Program, fabric: &Fabric, size: Bytes) -> (Program, Duration) {
+    let chunk = program.collective().chunk_bytes(size);
+    let mut jobs = Jobs::new(fabric);
+    for transfer in program.transfers() {
+        let path: Option<&[LinkId]> =
+            transfer.path.and_then(|it| program.paths().get(it as usize)).map(Vec::as_slice);
+        match (transfer.path, path) {
+            (Some(number), Some(path)) if !transfer.is_local() => {
+                let bytes = chunk.checked_mul(u64::from(transfer.count));
+                jobs.send(number, path, bytes.unwrap_or(Bytes::new(u64::MAX)))
+            }
+            _ => jobs.stay(),
+        };
+    }
+    for transfer in 0..program.transfers().len() {
+        let id = TransferId::from_index(transfer);
+        for awaited in program.deps(id.sent()) {
+            jobs.wait(id.0, awaited.transfer().0);
+        }
+    }
+    let schedule = jobs.schedule();
+    if !program.lanes().is_empty() || schedule.order.len() != program.transfers().len() {
+        return (program, schedule.makespan);
+    }
+    let numbering: Vec<TransferId> = schedule.order.into_iter().map(TransferId).collect();
+    (program.to_builder().renumbered(&numbering).build(), schedule.makespan)
+}

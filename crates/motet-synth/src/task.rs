@@ -1,0 +1,198 @@
+//! [`Task`]: what is asked of a synthesizer; [`SynthError`]: why it may have no answer.
+
+use motet_collective::bound::bound;
+use motet_collective::{Bound, BoundError, Collective, CollectiveError, CollectiveKind};
+use motet_net::{LinkSpec, Network, NetworkBuilder, NetworkState};
+use motet_units::{Bytes, LinkId, Rank};
+
+/// A collective whose chunks are not yet chosen: how finely data is cut is the method's choice.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Goal {
+    kind: CollectiveKind,
+    ranks: u32,
+    shape: Shape,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Shape {
+    Plain,
+    Root(Rank),
+    /// AllToAllV: relative sizes, source by source.
+    Counts(Vec<u32>),
+    /// SendRecv.
+    Peers(Vec<Option<Rank>>),
+}
+
+impl Goal {
+    /// A collective without a root, counts or peers.
+    pub fn new(kind: CollectiveKind, ranks: u32) -> Result<Self, CollectiveError> {
+        Collective::new(kind, ranks, 1)?;
+        Ok(Self { kind, ranks, shape: Shape::Plain })
+    }
+
+    /// One with a root (which is ignored where the collective has none).
+    pub fn rooted(kind: CollectiveKind, ranks: u32, root: Rank) -> Result<Self, CollectiveError> {
+        Collective::rooted(kind, ranks, 1, root)?;
+        let shape = if kind.has_root() { Shape::Root(root) } else { Shape::Plain };
+        Ok(Self { kind, ranks, shape })
+    }
+
+    /// AllToAllV: rank s has `counts[s * ranks + d]` units for rank d.
+    pub fn all_to_all_v(ranks: u32, counts: Vec<u32>) -> Result<Self, CollectiveError> {
+        Collective::all_to_all_v(ranks, counts.clone())?;
+        Ok(Self { kind: CollectiveKind::AllToAllV, ranks, shape: Shape::Counts(counts) })
+    }
+
+    /// SendRecv: rank r sends to `peers[r]`, if to anyone.
+    pub fn send_recv(peers: Vec<Option<Rank>>) -> Result<Self, CollectiveError> {
+        let collective = Collective::send_recv(1, peers.clone())?;
+        let (kind, ranks) = (collective.kind(), collective.ranks());
+        Ok(Self { kind, ranks, shape: Shape::Peers(peers) })
+    }
+
+    /// The same collective with `chunks` chunks per part (per unit of an AllToAllV).
+    pub fn collective(&self, chunks: u32) -> Result<Collective, CollectiveError> {
+        match &self.shape {
+            Shape::Plain => Collective::new(self.kind, self.ranks, chunks),
+            Shape::Root(root) => Collective::rooted(self.kind, self.ranks, chunks, *root),
+            Shape::Counts(counts) => {
+                let times = |it: &u32| it.checked_mul(chunks);
+                let counts: Option<Vec<u32>> = counts.iter().map(times).collect();
+                let counts = counts.ok_or(CollectiveError::Chunks(u64::from(u32::MAX)))?;
+                Collective::all_to_all_v(self.ranks, counts)
+            }
+            Shape::Peers(peers) => Collective::send_recv(chunks, peers.clone()),
+        }
+    }
+
+    #[must_use]
+    pub const fn kind(&self) -> CollectiveKind {
+        self.kind
+    }
+
+    #[must_use]
+    pub const fn ranks(&self) -> u32 {
+        self.ranks
+    }
+
+    #[must_use]
+    pub const fn root(&self) -> Option<Rank> {
+        match self.shape {
+            Shape::Root(root) => Some(root),
+            _ => None,
+        }
+    }
+
+    /// The units of an AllToAllV, source by source.
+    #[must_use]
+    pub fn counts(&self) -> Option<&[u32]> {
+        match &self.shape {
+            Shape::Counts(counts) => Some(counts),
+            _ => None,
+        }
+    }
+
+    /// Whom each rank of a SendRecv sends to.
+    #[must_use]
+    pub fn peers(&self) -> Option<&[Option<Rank>]> {
+        match &self.shape {
+            Shape::Peers(peers) => Some(peers),
+            _ => None,
+        }
+    }
+}
+
+/// What is asked: a collective of some size on a network in some state, over the links that may
+/// be used.
+#[derive(Clone, Debug)]
+pub struct Task<'a> {
+    pub network: &'a Network,
+    /// What every link can carry now.
+    pub state: NetworkState,
+    pub goal: Goal,
+    /// In nccl-tests' sense.
+    pub size: Bytes,
+    /// Per link: whether a program may use it (a sketch forbids links so).
+    pub allowed: Vec<bool>,
+}
+
+impl<'a> Task<'a> {
+    /// On the network as it nominally is, with every link allowed.
+    #[must_use]
+    pub fn new(network: &'a Network, goal: Goal, size: Bytes) -> Self {
+        let state = NetworkState::nominal(network);
+        Self { network, state, goal, size, allowed: vec![true; network.links().len()] }
+    }
+
+    /// In another state of the network.
+    #[must_use]
+    pub fn in_state(mut self, state: NetworkState) -> Self {
+        self.state = state;
+        self
+    }
+
+    /// The network cut down to what may be used now, with links at what they carry now; links
+    /// are numbered anew. Bounds are taken on it.
+    #[must_use]
+    pub fn usable_network(&self) -> Option<Network> {
+        let mut builder = NetworkBuilder::new(self.network.name());
+        for node in self.network.nodes() {
+            builder.add_node(node.clone()).ok()?;
+        }
+        for (id, link) in self.network.link_ids().zip(self.network.links()) {
+            if self.usable(id) {
+                let spec = LinkSpec { bandwidth: self.state.bandwidth(id), ..link.spec };
+                builder.add_link(link.from, link.to, spec).ok()?;
+            }
+        }
+        builder.build().ok()
+    }
+
+    /// The least time any program could take over what may be used now. On failure the error
+    /// holds the cut, in nodes and links of [`usable_network`](Self::usable_network).
+    pub fn bound(&self) -> Result<Bound, SynthError> {
+        let (ranks, gpus) = (self.goal.ranks(), self.network.ranks().len());
+        if ranks as usize > gpus {
+            return Err(SynthError::Ranks { ranks, gpus });
+        }
+        let collective = self.goal.collective(1)?;
+        let nominal = NetworkState::nominal(self.network);
+        if self.state == nominal && self.allowed.iter().all(|it| *it) {
+            return Ok(bound(self.network, &collective)?);
+        }
+        match self.usable_network() {
+            Some(network) => Ok(bound(&network, &collective)?),
+            None => Ok(bound(self.network, &collective)?),
+        }
+    }
+
+    /// Whether a program may use the link: it is allowed, up, and carries something.
+    #[must_use]
+    pub fn usable(&self, link: LinkId) -> bool {
+        let allowed = self.allowed.get(link.index()).copied().unwrap_or(false);
+        allowed && self.state.bandwidth(link).bits_per_s() > 0
+    }
+}
+
+/// Why there is no program.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SynthError {
+    #[error("the task has {ranks} ranks and the network {gpus} GPUs; ask for at most as many")]
+    Ranks { ranks: u32, gpus: usize },
+    /// No program can exist: the bound's own error holds the cut that proves it.
+    #[error(transparent)]
+    Impossible(#[from] BoundError),
+    #[error(transparent)]
+    Collective(#[from] CollectiveError),
+    /// This method cannot do the task, though another may.
+    #[error("method {method} does not do this: {why}")]
+    NotForMethod { method: &'static str, why: String },
+}
+
+impl SynthError {
+    #[must_use]
+    pub fn not_for(method: &'static str, why: impl Into<String>) -> Self {
+        Self::NotForMethod { method, why: why.into() }
+    }
+}

@@ -1,0 +1,88 @@
+//! Trees of any shape lower to programs that verify, and the schedule's time is the simulator's.
+
+#![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
+
+use motet_collective::{CollectiveKind, Program, Verified};
+use motet_net::Network;
+use motet_net::builders::{self, Params};
+use motet_sim::{Prepared, Routed, Simulation, SwitchForwarding};
+use motet_synth::{Edge, Fabric, Forest, Goal, Lowering, PairForest, PathTable, Task, Tree, Trees};
+use motet_units::{Bytes, Duration, Rank};
+
+/// A tree of shortest ways, breadth first, out of every root.
+fn breadth_first(fabric: &Fabric, roots: &[Rank]) -> Forest {
+    let mut paths = PathTable::default();
+    let mut trees = Vec::new();
+    for root in roots {
+        let mut seen = vec![false; fabric.rank_count()];
+        seen[root.index()] = true;
+        let (mut open, mut edges, mut next) = (vec![*root], Vec::new(), 0);
+        while let Some(from) = open.get(next).copied() {
+            next += 1;
+            for link in fabric.outgoing(fabric.node(from)) {
+                let Some(to) = fabric.rank(fabric.to(*link)) else { continue };
+                if !std::mem::replace(&mut seen[to.index()], true) {
+                    edges.push(Edge { from, to, path: paths.number(&[*link]) });
+                    open.push(to);
+                }
+            }
+        }
+        trees.push(Tree { root: *root, weight: 1, edges });
+    }
+    Forest { paths: paths.into_paths(), trees }
+}
+
+fn network(template: &str, params: &[(&str, &str)]) -> Network {
+    let template = builders::find(template).unwrap();
+    let mut given = Params::new();
+    for (key, value) in params {
+        given.set(*key, *value);
+    }
+    template.build(&given).unwrap()
+}
+
+fn simulated(program: &Verified<Program>, network: &Network, size: Bytes) -> Duration {
+    let routed = Routed::new(program, network, SwitchForwarding::CutThrough).unwrap();
+    Simulation::new(&Prepared::new(&routed), size).run().unwrap().time
+}
+
+#[test]
+fn every_collective_by_trees_verifies_and_takes_the_time_of_its_schedule() {
+    let network = network("torus-2d", &[("rows", "3"), ("columns", "4")]);
+    for kind in [
+        CollectiveKind::AllGather,
+        CollectiveKind::Broadcast,
+        CollectiveKind::ReduceScatter,
+        CollectiveKind::Reduce,
+        CollectiveKind::AllReduce,
+    ] {
+        let goal = Goal::rooted(kind, 12, Rank(5)).unwrap();
+        let task = Task::new(&network, goal, Bytes::mib(12));
+        let fabric = Fabric::new(&task).unwrap();
+        let roots: Vec<Rank> = match task.goal.root() {
+            Some(root) => vec![root],
+            None => fabric.ranks().collect(),
+        };
+        let spread = breadth_first(&fabric, &roots);
+        let collect = breadth_first(&fabric.turned_round(), &roots);
+        let pairs = PairForest::of(&collect, &spread);
+        let trees = match kind {
+            CollectiveKind::AllGather | CollectiveKind::Broadcast => Trees::Spread(&spread),
+            CollectiveKind::AllReduce => Trees::Both(&pairs),
+            _ => Trees::Collect(&collect),
+        };
+        let lowering = Lowering::new(&task, &fabric, trees).unwrap();
+        for slices in [1, 2, 5] {
+            let lowered = lowering.with_slices(slices).unwrap();
+            let verified = Verified::new(lowered.program, Some(&network)).unwrap();
+            let time = simulated(&verified, &network, task.size);
+            assert!(
+                time <= lowered.makespan,
+                "{kind}, {slices} slices: {time} {}",
+                lowered.makespan
+            );
+        }
+        let best = lowering.best(100_000).unwrap();
+        assert!(best.makespan <= lowering.makespan(1).unwrap());
+    }
+}
