@@ -13,6 +13,7 @@ mod interpreter;
 mod msccl_xml;
 mod msccl_xml_wrong;
 mod mscclpp_json;
+mod mscclpp_json_equal;
 mod mscclpp_json_wrong;
 mod mutation;
 mod program_json;

@@ -9,8 +9,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use motet_units::Rank;
 
-use super::handshake;
-use crate::diagnostic::{Diagnostic, Finding};
+use super::packing::{Packing, provides};
+use super::{handshake, ports};
 use crate::program::graph::EventGraph;
 use crate::program::{Event, LaneKind, Program, TransferId};
 
@@ -19,6 +19,8 @@ use crate::program::{Event, LaneKind, Program, TransferId};
 pub(super) struct Block {
     pub(super) rank: Rank,
     pub(super) items: Vec<Item>,
+    /// What a block that moves nothing hands on: see [`super::ports`].
+    pub(super) relays: Vec<Relay>,
     /// Port lanes whose signals are taken when all is done, and how often.
     pub(super) last_takes: Vec<(usize, usize)>,
     pub(super) call: Call,
@@ -43,9 +45,23 @@ pub(super) struct Call {
 }
 
 impl Block {
-    fn new(rank: Rank) -> Self {
-        Self { rank, items: Vec::new(), last_takes: Vec::new(), call: Call::default() }
+    pub(super) fn new(rank: Rank) -> Self {
+        Self {
+            rank,
+            items: Vec::new(),
+            relays: Vec::new(),
+            last_takes: Vec::new(),
+            call: Call::default(),
+        }
     }
+}
+
+/// So many signals of a port lane, after which other blocks are told.
+#[derive(Debug)]
+pub(super) struct Relay {
+    pub(super) lane: usize,
+    pub(super) times: usize,
+    pub(super) tells: BTreeSet<usize>,
 }
 
 /// One step of a threadblock.
@@ -61,6 +77,8 @@ pub(super) struct Item {
     pub(super) tells: BTreeSet<usize>,
     /// Whether the block waits until what it posts is there.
     pub(super) flush: bool,
+    /// The blocks of this GPU told when it is.
+    pub(super) after_flush: BTreeSet<usize>,
     /// The last of its port: the other end is told, whoever else is.
     pub(super) last: bool,
 }
@@ -88,18 +106,32 @@ pub(super) struct Agenda {
 }
 
 /// Where a transfer is: its lane and its place there.
-type At = (usize, usize);
+pub(super) type At = (usize, usize);
 
-struct Maker<'a> {
-    program: &'a Program,
+pub(super) struct Maker<'a> {
+    pub(super) program: &'a Program,
+    pub(super) packing: Option<Packing>,
     graph: EventGraph,
-    at: Vec<At>,
+    pub(super) at: Vec<At>,
     /// The block of each threadblock lane and port lane.
-    block_of: Vec<usize>,
-    agenda: Agenda,
+    pub(super) block_of: Vec<usize>,
+    pub(super) agenda: Agenda,
 }
 
-pub(super) fn agenda(program: &Program) -> Result<Agenda, Box<Diagnostic>> {
+/// A step that waits for one of another lane.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Need {
+    pub(super) block: usize,
+    pub(super) item: usize,
+    pub(super) awaited: TransferId,
+    /// The lane of what is awaited, and its place there.
+    pub(super) lane: usize,
+    pub(super) place: usize,
+}
+
+/// The agenda; with `flush` a block learns that what its own GPU posted has arrived by a flush
+/// where that can be, and not from the other end.
+pub(super) fn agenda(program: &Program, packing: Option<Packing>, flush: bool) -> Agenda {
     let mut at = vec![(usize::MAX, 0); program.transfers().len()];
     let mut blocks: Vec<Block> = Vec::new();
     let mut block_of = vec![usize::MAX; program.lanes().len()];
@@ -123,14 +155,14 @@ pub(super) fn agenda(program: &Program) -> Result<Agenda, Box<Diagnostic>> {
     }
     let agenda = Agenda { blocks, receivers: BTreeMap::new() };
     let graph = EventGraph::new(program);
-    let mut maker = Maker { program, graph, at, block_of, agenda };
+    let mut maker = Maker { program, packing, graph, at, block_of, agenda };
     maker.items();
-    maker.meetings()?;
-    maker.mark_last();
-    maker.settle_ports();
+    let needs = maker.needs();
+    maker.meet(&needs);
+    ports::settle(&mut maker, &needs, flush);
     let mut agenda = maker.agenda;
-    handshake::add(program, &mut agenda);
-    Ok(agenda)
+    handshake::add(program, packing, &mut agenda);
+    agenda
 }
 
 impl Maker<'_> {
@@ -189,114 +221,69 @@ impl Maker<'_> {
         false
     }
 
-    /// Who waits for whom.
-    fn meetings(&mut self) -> Result<(), Box<Diagnostic>> {
-        let mut tells: BTreeMap<TransferId, BTreeSet<usize>> = BTreeMap::new();
-        let mut flushes: BTreeSet<TransferId> = BTreeSet::new();
+    /// Who waits for whom, once for each lane and place. Packets are waited for by whoever reads
+    /// them.
+    fn needs(&mut self) -> Vec<Need> {
+        let mut needs = Vec::new();
         for block in 0..self.agenda.blocks.len() {
             let mut known: BTreeMap<usize, usize> = BTreeMap::new();
             for item in 0..self.agenda.blocks[block].items.len() {
                 let id = self.agenda.blocks[block].items[item].id;
-                for awaited in self.program.deps(id.sent()) {
-                    let (lane, place) = self.at[awaited.transfer().index()];
-                    let from = self.block_of[lane];
-                    let posted = matches!(self.program.lanes()[lane].kind, LaneKind::Port { .. });
-                    if from == block {
-                        self.agenda.blocks[block].items[item].follows.push(awaited.transfer());
-                        if posted {
-                            flushes.insert(awaited.transfer());
-                        }
+                for awaited in self.program.deps(id.sent()).iter().map(|it| it.transfer()) {
+                    let (waiter, wanted) =
+                        (self.program.transfer(id), self.program.transfer(awaited));
+                    if provides(self.packing, waiter, wanted) {
+                        continue;
+                    }
+                    let (lane, place) = self.at[awaited.index()];
+                    if self.block_of[lane] == block && !self.is_port(lane) {
+                        self.agenda.blocks[block].items[item].follows.push(awaited);
                         continue;
                     }
                     let reached = known.entry(lane).or_insert(0);
-                    if *reached > place {
-                        continue;
+                    if *reached <= place {
+                        *reached = place + 1;
+                        needs.push(Need { block, item, awaited, lane, place });
                     }
-                    *reached = place + 1;
-                    if posted {
-                        self.receive(lane, block)?;
-                        // How often is known when all signals are.
-                        self.agenda.blocks[block].items[item]
-                            .takes
-                            .push(Take::Port { lane, times: place });
-                    } else {
-                        self.agenda.blocks[block].items[item].takes.push(Take::Block(from));
-                    }
-                    tells.entry(awaited.transfer()).or_default().insert(block);
                 }
             }
         }
-        for item in self.agenda.blocks.iter_mut().flat_map(|it| &mut it.items) {
-            item.flush = flushes.contains(&item.id);
-            item.tells = tells.remove(&item.id).unwrap_or_default();
-        }
-        Ok(())
+        needs
     }
 
-    /// What arrives through a port is signalled to one block of its destination.
-    fn receive(&mut self, lane: usize, block: usize) -> Result<(), Box<Diagnostic>> {
-        let rank = self.agenda.blocks[block].rank;
-        let first = self.program.lanes()[lane].events.first();
-        let dst = first.map(|it| self.program.transfer(it.transfer()).dst.rank);
-        let receiver = *self.agenda.receivers.entry(lane).or_insert(block);
-        if receiver == block && dst == Some(rank) {
-            return Ok(());
-        }
-        let message = format!(
-            "a threadblock of gpu {rank} waits for data posted by gpu {} to a port that is \
-             signalled elsewhere",
-            self.program.lanes()[lane].rank
-        );
-        Err(Box::new(Diagnostic::error(Finding::Limit, message)))
+    pub(super) fn is_port(&self, lane: usize) -> bool {
+        self.program.lanes()[lane].kind != LaneKind::Block
     }
 
-    fn mark_last(&mut self) {
-        let last = self.program.lanes().iter().filter(|it| it.kind != LaneKind::Block);
-        let last: BTreeSet<TransferId> =
-            last.filter_map(|it| it.events.last()).map(|it| it.transfer()).collect();
-        for item in self.agenda.blocks.iter_mut().flat_map(|it| &mut it.items) {
-            item.last = item.port.is_some() && last.contains(&item.id);
-        }
-    }
-
-    /// Counts the signals behind each port: those that somebody waits for, those that come
-    /// with a flush and the last one. All are taken in the end, or a second call would find them.
-    fn settle_ports(&mut self) {
-        for (lane, it) in self.program.lanes().iter().enumerate() {
-            let LaneKind::Port { block } = it.kind else { continue };
-            let block = self.block_of[block as usize];
-            let items = self.agenda.blocks[block].items.iter();
-            let signals = items.filter(|it| it.port == Some(lane) && it.signals());
-            let places: Vec<usize> = signals.map(|it| self.at[it.id.index()].1).collect();
-            let Some(dst) =
-                it.events.first().map(|it| self.program.transfer(it.transfer()).dst.rank)
-            else {
+    /// What threadblocks tell one another of their own steps.
+    fn meet(&mut self, needs: &[Need]) {
+        let mut tells: BTreeMap<TransferId, BTreeSet<usize>> = BTreeMap::new();
+        for need in needs {
+            if self.is_port(need.lane) {
                 continue;
-            };
-            let first = self.agenda.blocks.iter().position(|it| it.rank == dst).unwrap_or(0);
-            let receiver = *self.agenda.receivers.entry(lane).or_insert(first);
-            let mut taken = 0;
-            let receiver = &mut self.agenda.blocks[receiver];
-            for take in receiver.items.iter_mut().flat_map(|it| &mut it.takes) {
-                if let Take::Port { lane: of, times } = take
-                    && *of == lane
-                {
-                    let needed = places.partition_point(|it| it <= times);
-                    *times = needed - taken;
-                    taken = needed;
-                }
             }
-            if taken < places.len() {
-                receiver.last_takes.push((lane, places.len() - taken));
-            }
+            let from = self.block_of[need.lane];
+            self.agenda.blocks[need.block].items[need.item].takes.push(Take::Block(from));
+            tells.entry(need.awaited).or_default().insert(need.block);
+        }
+        for item in self.agenda.blocks.iter_mut().flat_map(|it| &mut it.items) {
+            item.tells = tells.remove(&item.id).unwrap_or_default();
         }
     }
 }
 
 impl Item {
     fn new(id: TransferId, port: Option<usize>) -> Self {
-        let (follows, takes, tells) = (Vec::new(), Vec::new(), BTreeSet::new());
-        Self { id, port, follows, takes, tells, flush: false, last: false }
+        Self {
+            id,
+            port,
+            follows: Vec::new(),
+            takes: Vec::new(),
+            tells: BTreeSet::new(),
+            flush: false,
+            after_flush: BTreeSet::new(),
+            last: false,
+        }
     }
 }
 

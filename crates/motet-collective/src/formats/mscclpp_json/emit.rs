@@ -6,48 +6,41 @@ use std::collections::{BTreeMap, BTreeSet};
 use motet_units::{Bytes, Rank};
 
 use super::agenda::{self, Agenda, Block, Item, Take};
+use super::fuse::{self, Fused, Fuser, Kind};
 use super::lists::Lists;
 use super::model::{self, ChannelType, Chunk, Op, Plan};
-use super::resolve::address;
-use super::{Options, limits, shape};
+use super::packing::Ends;
+use super::style::Style;
+use super::{Options, limits};
 use crate::diagnostic::{Diagnostic, Finding, Report};
-use crate::program::{Action, Program, Slot, Transfer, TransferId};
+use crate::program::{Program, Slot, Transfer, TransferId};
 
-/// The plan, if the program has the shape for one and the executor can load it.
-pub(super) fn plan(program: &Program, options: &Options) -> Result<Plan, Report> {
+/// Transfers that a threadblock's operations can hold, however they are put together.
+const MAX_TRANSFERS: usize = limits::MAX_OPS * 2 * limits::MAX_BUFFERS_PER_OP;
+
+/// The plan of a one-sided program, if the executor can load it.
+pub(super) fn plan(program: &Program, options: &Options, style: Style) -> Result<Plan, Report> {
     let mut report = Report::default();
-    if !shape::is_one_sided(program, |a, b| options.channel.by_port(a, b)) {
-        let message = "the program is not one-sided; lower it first";
-        report.push(Diagnostic::error(Finding::Limit, message));
-        return Err(report);
-    }
     for (index, lane) in
-        program.lanes().iter().enumerate().filter(|(_, it)| it.events.len() / 2 > limits::MAX_OPS)
+        program.lanes().iter().enumerate().filter(|(_, it)| it.events.len() / 2 > MAX_TRANSFERS)
     {
         let message = format!(
-            "lane {index} of rank {} has {} transfers; a threadblock has at most {} operations",
+            "lane {index} of rank {} has {} transfers; a threadblock does at most {MAX_TRANSFERS}",
             lane.rank,
             lane.events.len() / 2,
-            limits::MAX_OPS
         );
         report.push(Diagnostic::error(Finding::Limit, message));
     }
     if !report.is_right() {
         return Err(report);
     }
-    let agenda = match agenda::agenda(program) {
-        Ok(agenda) => agenda,
-        Err(diagnostic) => {
-            report.push(*diagnostic);
-            return Err(report);
-        }
-    };
+    let agenda = agenda::agenda(program, style.packing, style.flush);
     let mut lists = Lists::new(program, &agenda, options);
     let mut threadblocks: Vec<Vec<model::Threadblock>> =
         vec![Vec::new(); program.collective().ranks() as usize];
     for (index, block) in agenda.blocks.iter().enumerate() {
         let list = &mut threadblocks[block.rank.index()];
-        let ops = Emit::new(program, &agenda, index, &mut lists).run();
+        let ops = Emit::new(program, &agenda, style, index, &mut lists).run();
         list.push(lists.threadblock(index, list.len() as u32, ops));
     }
     let hints = program.hints();
@@ -59,7 +52,7 @@ pub(super) fn plan(program: &Program, options: &Options) -> Result<Plan, Report>
         inplace: program.forms().in_place,
         reuse_resources: false,
         num_threads_per_block: options.threads_per_block,
-        use_double_scratch_buffer: false,
+        use_double_scratch_buffer: style.packing.is_some_and(|it| it.doubled),
         buffer_alignment: 16,
         min_message_size: hints.min_size.get(),
         max_message_size: hints.max_size.map_or(u64::MAX, Bytes::get),
@@ -75,18 +68,37 @@ pub(super) fn plan(program: &Program, options: &Options) -> Result<Plan, Report>
 struct Emit<'a> {
     program: &'a Program,
     agenda: &'a Agenda,
+    style: Style,
     index: usize,
     lists: &'a mut Lists,
     ops: Vec<Op>,
     /// Moves since the threads last met.
     phase: Vec<TransferId>,
+    /// The thread that posted to each port since.
+    posted: BTreeMap<usize, usize>,
     /// Whether a thread has waited for something since.
     waited: bool,
 }
 
 impl<'a> Emit<'a> {
-    fn new(program: &'a Program, agenda: &'a Agenda, index: usize, lists: &'a mut Lists) -> Self {
-        Self { program, agenda, index, lists, ops: Vec::new(), phase: Vec::new(), waited: false }
+    fn new(
+        program: &'a Program,
+        agenda: &'a Agenda,
+        style: Style,
+        index: usize,
+        lists: &'a mut Lists,
+    ) -> Self {
+        Self {
+            program,
+            agenda,
+            style,
+            index,
+            lists,
+            ops: Vec::new(),
+            phase: Vec::new(),
+            posted: BTreeMap::new(),
+            waited: false,
+        }
     }
 
     fn run(mut self) -> Vec<Op> {
@@ -94,26 +106,62 @@ impl<'a> Emit<'a> {
         self.tell("rlxsignal", &block.call.greets);
         let greeted: Vec<Take> = block.call.greeted_by.iter().map(|it| Take::Block(*it)).collect();
         self.take("rlxwait", &greeted);
-        for item in &block.items {
-            self.take("wait", &item.takes);
-            let follows = item.follows.iter().any(|it| self.phase.contains(it));
-            let conflicts = item.port.is_none() && self.conflicts(self.program.transfer(item.id));
-            if self.waited || follows || conflicts {
-                self.meet();
-            }
-            match item.port {
-                Some(port) => self.post(item, port),
-                None => self.step(item.id),
-            }
-            if item.port.is_none() && !item.tells.is_empty() {
-                if self.phase.contains(&item.id) {
-                    self.meet();
-                }
-                self.tell("signal", &item.tells);
-            }
+        let Style { packing, fused, .. } = self.style;
+        let fuser =
+            Fuser { program: self.program, packing, here: block.rank, items: &block.items, fused };
+        for Fused { items, kind } in fuser.run() {
+            self.group(&block.items[items], kind);
+        }
+        for relay in &block.relays {
+            self.take("wait", &[Take::Port { lane: relay.lane, times: relay.times }]);
+            self.meet();
+            self.tell("signal", &relay.tells);
         }
         self.end(block);
         self.ops
+    }
+
+    /// One operation, what is waited for before it and who is told after it.
+    fn group(&mut self, items: &[Item], kind: Kind) {
+        let takes: Vec<Take> = items.iter().flat_map(|it| it.takes.iter().copied()).collect();
+        self.take("wait", &takes);
+        let must_meet = |item: &Item| {
+            let transfer = self.program.transfer(item.id);
+            let mut phase = self.phase.iter().map(|it| self.program.transfer(*it));
+            item.follows.iter().any(|it| self.phase.contains(it))
+                || item.port.is_none() && phase.any(|it| fuse::conflict(self.program, transfer, it))
+        };
+        if self.waited || items.iter().any(must_meet) || self.changes_threads(items) {
+            self.meet();
+        }
+        match kind {
+            Kind::Posts => self.posts(items),
+            Kind::Copies => self.copies(items),
+            Kind::Sum { copied, reduces } => self.sum(items, copied, reduces),
+        }
+        let Some(last) = items.last() else { return };
+        let reads = |it: &Item| Ends::of(self.style.packing, self.program.transfer(it.id)).reads;
+        self.waited |= self.style.careful && items.iter().any(reads);
+        if last.port.is_none() {
+            self.phase.extend(items.iter().map(|it| it.id));
+            if !last.tells.is_empty() {
+                self.meet();
+                self.tell("signal", &last.tells);
+            }
+        } else if !last.after_flush.is_empty() {
+            self.meet();
+            self.tell("signal", &last.after_flush);
+        }
+    }
+
+    /// Whether another thread than before would post to the same port. Only what one thread posts
+    /// is in order.
+    fn changes_threads(&self, items: &[Item]) -> bool {
+        let mut ports = items.iter().enumerate();
+        ports.any(|(thread, it)| {
+            let before = it.port.and_then(|it| self.posted.get(&it));
+            before.is_some_and(|it| *it != thread)
+        })
     }
 
     /// Leaves others' memory, and waits until they have left one's own.
@@ -145,6 +193,7 @@ impl<'a> Emit<'a> {
     fn meet(&mut self) {
         self.push("nop");
         self.phase.clear();
+        self.posted.clear();
         self.waited = false;
     }
 
@@ -209,48 +258,125 @@ impl<'a> Emit<'a> {
         }
     }
 
-    fn post(&mut self, item: &Item, port: usize) {
-        let transfer = *self.program.transfer(item.id);
-        let name = match (item.flush, item.signals()) {
-            (true, _) => "pwsf",
-            (false, true) => "pws",
-            (false, false) => "put",
+    /// What different threads post to different ports.
+    fn posts(&mut self, items: &[Item]) {
+        let Some(first) = items.first() else { return };
+        let packets = self.ends(first).reads;
+        let name = match (packets, first.flush, first.signals()) {
+            (true, _, _) => "rppkt",
+            (false, true, _) => "pwsf",
+            (false, false, true) => "pws",
+            (false, false, false) => "put",
         };
-        let channel = self.lists.sending(self.index, port);
-        let dst = self.remote(ChannelType::Port, transfer.dst, transfer.count);
+        if packets {
+            // All threads meet before these are posted.
+            self.phase.clear();
+            self.posted.clear();
+        }
+        let (mut channels, mut sources, mut targets) = (Vec::new(), Vec::new(), Vec::new());
+        for (thread, item) in items.iter().enumerate() {
+            let Some(port) = item.port else { continue };
+            let it = *self.program.transfer(item.id);
+            channels.push(self.lists.sending(self.index, port));
+            sources.push(local(it.src, it.count));
+            targets.push(self.remote(ChannelType::Port, it.dst, it.count));
+            self.posted.insert(port, thread);
+        }
+        if packets {
+            sources.truncate(1);
+        }
         let op = self.push(name);
         op.channel_type = Some(ChannelType::Port);
-        op.channel_ids = vec![channel];
-        op.src_buff = vec![local(transfer.src, transfer.count)];
-        op.dst_buff = vec![dst];
+        op.channel_ids.clone_from(&channels);
+        op.src_buff = sources;
+        op.dst_buff = targets;
+        if packets && first.signals() {
+            let op = self.push("signal");
+            op.channel_type = Some(ChannelType::Port);
+            op.channel_ids = channels;
+        }
         // A flush is over for the thread that posted; the others learn of it at a meeting.
-        self.waited |= item.flush;
+        self.waited |= first.flush;
     }
 
-    fn step(&mut self, id: TransferId) {
-        self.phase.push(id);
-        let Transfer { action, src, dst, count, .. } = *self.program.transfer(id);
+    fn ends(&self, item: &Item) -> Ends {
+        Ends::of(self.style.packing, self.program.transfer(item.id))
+    }
+
+    fn copies(&mut self, items: &[Item]) {
+        let Some(first) = items.first() else { return };
         let here = self.agenda.blocks[self.index].rank;
-        let (own_src, own_dst) = (local(src, count), local(dst, count));
+        let Ends { reads, writes } = self.ends(first);
         let kind = ChannelType::Memory;
-        let (name, sources, target) = match (action, src.rank == here, dst.rank == here) {
-            (Action::Copy, true, true) => ("copy", vec![own_src], own_dst),
-            (Action::Copy, true, false) => ("put", vec![own_src], self.remote(kind, dst, count)),
-            (Action::Copy, false, _) => ("get", vec![self.remote(kind, src, count)], own_dst),
-            (Action::Reduce, true, _) => ("re", vec![own_dst, own_src], own_dst),
-            (Action::Reduce, false, _) => {
-                ("rre", vec![own_dst, self.remote(kind, src, count)], own_dst)
-            }
+        let one = self.program.transfer(first.id);
+        let name = match (one.is_local(), one.src.rank == here, reads, writes) {
+            (true, _, false, false) => "copy",
+            (true, _, true, _) => "upkt",
+            (true, _, false, true) => "cpkt",
+            (false, false, ..) => "get",
+            (false, true, false, false) => "put",
+            (false, true, false, true) => "ppkt",
+            (false, true, true, _) => "rppkt",
         };
+        let channel_type = (!one.is_local()).then_some(kind);
+        let (mut sources, mut targets) = (Vec::new(), Vec::new());
+        for item in items {
+            let it = *self.program.transfer(item.id);
+            sources.push(self.range(here, it.src, it.count));
+            targets.push(self.range(here, it.dst, it.count));
+        }
+        if name == "rppkt" {
+            sources.truncate(1);
+        }
         let op = self.push(name);
-        if src.rank != dst.rank {
-            op.channel_type = Some(kind);
-        }
-        if action == Action::Reduce {
-            op.reduce_op = Some("sum".to_owned());
-        }
+        op.channel_type = channel_type;
         op.src_buff = sources;
-        op.dst_buff = vec![target];
+        op.dst_buff = targets;
+    }
+
+    fn sum(&mut self, items: &[Item], copied: bool, reduces: usize) {
+        let here = self.agenda.blocks[self.index].rank;
+        let transfers: Vec<Transfer> =
+            items.iter().map(|it| *self.program.transfer(it.id)).collect();
+        let (added, sent) = transfers.split_at(usize::from(copied) + reduces);
+        let (Some(first), Some(last)) = (added.first(), added.last()) else { return };
+        let reads = !last.is_local();
+        let sends = sent.iter().any(|it| !it.is_local());
+        let copies = sent.iter().any(Transfer::is_local);
+        let packets = Ends::of(self.style.packing, last).reads;
+        let name = match (packets, reads, copies, sends) {
+            (false, false, _, false) => "re",
+            (false, false, _, true) => "res",
+            (false, true, _, false) => "rre",
+            (false, true, _, true) => "rres",
+            (true, _, false, false) => "repkt",
+            (true, _, false, true) => "respkt",
+            (true, _, true, false) => "recpkt",
+            (true, _, true, true) => "recspkt",
+        };
+        let own = local(first.dst, first.count);
+        let mut sources: Vec<Chunk> = if copied { Vec::new() } else { vec![own] };
+        for it in added {
+            sources.push(self.range(here, it.src, it.count));
+        }
+        let mut targets = vec![own];
+        for it in sent {
+            targets.push(self.range(here, it.dst, it.count));
+        }
+        let op = self.push(name);
+        op.channel_type = (reads || sends).then_some(ChannelType::Memory);
+        op.reduce_op = Some("sum".to_owned());
+        op.src_buff = sources;
+        op.dst_buff = targets;
+    }
+
+    /// A range as a threadblock at `here` names it.
+    fn range(&mut self, here: Rank, slot: Slot, count: u32) -> Chunk {
+        if slot.rank == here {
+            local(slot, count)
+        } else {
+            self.remote(ChannelType::Memory, slot, count)
+        }
     }
 
     fn remote(&mut self, kind: ChannelType, slot: Slot, count: u32) -> Chunk {
@@ -262,21 +388,6 @@ impl<'a> Emit<'a> {
             index: slot.offset,
             size: count,
         }
-    }
-
-    /// Whether a transfer touches what another of this phase writes, or writes what it touches.
-    fn conflicts(&self, transfer: &Transfer) -> bool {
-        let in_place = Some(self.program.collective()).filter(|_| self.program.forms().in_place);
-        let overlap = |a: Slot, m: u32, b: Slot, n: u32| {
-            let (a, b) = (address(in_place, a), address(in_place, b));
-            (a.0, a.1) == (b.0, b.1) && a.2 < b.2 + u64::from(n) && b.2 < a.2 + u64::from(m)
-        };
-        self.phase.iter().map(|it| self.program.transfer(*it)).any(|other| {
-            let (m, n) = (transfer.count, other.count);
-            overlap(transfer.src, m, other.dst, n)
-                || overlap(transfer.dst, m, other.dst, n)
-                || overlap(transfer.dst, m, other.src, n)
-        })
     }
 }
 

@@ -60,6 +60,8 @@ pub(super) struct Graph {
     pub(super) takes: BTreeMap<Counter, Vec<Touched>>,
     /// By block: the meeting that ends each phase.
     pub(super) ends: Vec<Vec<Node>>,
+    /// Posts of packets, and the meeting of all threads once they have seen these.
+    pub(super) seen: BTreeMap<TransferId, Node>,
     /// Where a node that is no event stands.
     places: Vec<Place>,
     barriers: BTreeMap<(Rank, u32), Barriers>,
@@ -270,6 +272,9 @@ impl<'a> Walk<'a> {
             let node = self.own(thread, place);
             self.open.push((node, true));
             self.graph.edge(event(id.sent()), node, true);
+            if post.what.reads_packets {
+                self.graph.seen.insert(*id, self.start);
+            }
             let posted = Posted { id: *id, phase: self.phase, thread: thread as u32 };
             let earlier = self.posted.entry(post.end).or_default();
             let (before, beside): (Vec<Posted>, Vec<Posted>) = earlier

@@ -11,6 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use motet_units::Rank;
 
 use super::agenda::{Agenda, Take};
+use super::packing::{Ends, Packing};
 use crate::program::Program;
 
 /// What a block does with another GPU's memory, by index of its items.
@@ -22,7 +23,7 @@ struct Access {
 }
 
 /// Adds the handshakes of all blocks.
-pub(super) fn add(program: &Program, agenda: &mut Agenda) {
+pub(super) fn add(program: &Program, packing: Option<Packing>, agenda: &mut Agenda) {
     let mut of_rank: BTreeMap<Rank, Vec<usize>> = BTreeMap::new();
     for (index, block) in agenda.blocks.iter().enumerate() {
         of_rank.entry(block.rank).or_default().push(index);
@@ -31,7 +32,7 @@ pub(super) fn add(program: &Program, agenda: &mut Agenda) {
     for index in 0..agenda.blocks.len() {
         let rank = agenda.blocks[index].rank;
         let place = of_rank[&rank].partition_point(|it| *it < index);
-        for (peer, access) in accesses(program, agenda, index) {
+        for (peer, access) in accesses(program, packing, agenda, index) {
             let blocks = &of_rank[&peer];
             // A block has only so many channels: take one that is there, or spread new ones.
             let partner = blocks.iter().find(|it| joined.contains(&(index, **it)));
@@ -62,11 +63,20 @@ fn joined(agenda: &Agenda) -> BTreeSet<(usize, usize)> {
     joined
 }
 
-fn accesses(program: &Program, agenda: &Agenda, index: usize) -> BTreeMap<Rank, Access> {
+fn accesses(
+    program: &Program,
+    packing: Option<Packing>,
+    agenda: &Agenda,
+    index: usize,
+) -> BTreeMap<Rank, Access> {
     let block = &agenda.blocks[index];
     let mut accesses: BTreeMap<Rank, Access> = BTreeMap::new();
     for (at, item) in block.items.iter().enumerate() {
         let transfer = program.transfer(item.id);
+        // Two calls do not write the same packets where scratch is doubled.
+        if packing.is_some_and(|it| it.doubled) && Ends::of(packing, transfer).writes {
+            continue;
+        }
         for rank in [transfer.src.rank, transfer.dst.rank] {
             if rank != block.rank {
                 let access = accesses.entry(rank).or_insert(Access { first: at, last_own: None });

@@ -61,12 +61,21 @@ impl Lists {
                 pairs.insert((low.0, high.0, low.1, high.1));
             }
         }
+        let (mut near, far) = reached(program);
         for (a, b, x, y) in pairs {
-            let kind =
-                if options.channel.by_port(a, b) { ChannelType::Port } else { ChannelType::Memory };
+            let by_port =
+                options.channel.by_port(a, b) || far.contains(&(a, b)) && !near.contains(&(a, b));
+            let kind = if by_port { ChannelType::Port } else { ChannelType::Memory };
             let (end_a, end_b) = lists.connect(kind, a, b);
             lists.between.insert((x, y), (kind, end_a));
             lists.between.insert((y, x), (kind, end_b));
+            if kind == ChannelType::Memory {
+                near.remove(&(a, b));
+            }
+        }
+        // Packets need no channel, but GPUs are connected by those there are.
+        for (a, b) in near {
+            lists.connect(ChannelType::Memory, a, b);
         }
         lists
     }
@@ -205,4 +214,23 @@ impl Lists {
             semaphores: vec![model::Semaphore { init_value: 0 }; semaphores],
         }
     }
+}
+
+/// Pairs of ranks, the lower first.
+type Pairs = BTreeSet<(Rank, Rank)>;
+
+/// Those whose threads reach the other's memory, and those that ports join.
+fn reached(program: &Program) -> (Pairs, Pairs) {
+    let (mut near, mut far) = (Pairs::new(), Pairs::new());
+    for lane in program.lanes() {
+        let pairs = if lane.kind == LaneKind::Block { &mut near } else { &mut far };
+        for event in lane.events.iter().filter(|it| it.is_sent()) {
+            let transfer = program.transfer(event.transfer());
+            let (a, b) = (transfer.src.rank, transfer.dst.rank);
+            if a != b {
+                pairs.insert((a.min(b), a.max(b)));
+            }
+        }
+    }
+    (near, far)
 }

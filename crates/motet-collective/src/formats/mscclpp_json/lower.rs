@@ -6,7 +6,7 @@ use motet_units::Rank;
 
 use super::hazards::{Hazards, tidy};
 use super::stage::{self, Piece, Staged};
-use super::{Options, emit, shape};
+use super::{Options, shape, style};
 use crate::collective::CollectiveKind;
 use crate::diagnostic::{Diagnostic, Finding, Report};
 use crate::program::{Lane, LaneKind, Program, TransferId};
@@ -37,9 +37,17 @@ const MAX_PIECES: usize = 128 * 64;
 /// [`write`](super::write()).
 ///
 /// A program that has this shape keeps its lanes. Any other is ordered anew by its data alone and
-/// spread over threadblocks, one for each peer where that fits the executor; a program that uses
-/// ports gets one threadblock per rank, since what arrives by a port is known to one block only.
+/// spread over threadblocks, one for each peer where that fits the executor, or one per rank if it
+/// uses ports.
 pub fn lower(program: &Verified<Program>, options: &Options) -> Result<Verified<Program>, Report> {
+    Ok(lowered(program, options)?.0)
+}
+
+/// The program in this shape, and its plan.
+pub(super) fn lowered(
+    program: &Verified<Program>,
+    options: &Options,
+) -> Result<(Verified<Program>, String), Report> {
     let kind = program.collective().kind();
     if kind.has_root() || kind == CollectiveKind::AllToAllV {
         let message = format!("a plan has no place for what a {kind} needs (its root or counts)");
@@ -55,11 +63,12 @@ pub fn lower(program: &Verified<Program>, options: &Options) -> Result<Verified<
     }
     let staged = stage::stage(program, by_port).map_err(|it| only(*it))?;
     too_many(&staged)?;
-    let posted = staged.pieces.iter().any(|it| it.posted);
-    for spread in SPREADS {
-        if posted && (spread.by_peer || spread.most != usize::MAX) {
-            continue;
-        }
+    let mut spreads = SPREADS;
+    if staged.pieces.iter().any(|it| it.posted) {
+        // What arrives by a port is known to one block; further ones must be told.
+        spreads.swap(0, 1);
+    }
+    for spread in spreads {
         match proved(shape::normal(&spread_out(program, &staged, spread)), options) {
             Ok(lowered) => return Ok(lowered),
             Err(report) => refused = refused.or(Some(report)),
@@ -92,11 +101,11 @@ fn too_many(staged: &Staged) -> Result<(), Report> {
     }
 }
 
-/// The program if it is right and the executor can load it.
-fn proved(program: Program, options: &Options) -> Result<Verified<Program>, Report> {
+/// The program and its plan, if it is right and the executor can load it.
+fn proved(program: Program, options: &Options) -> Result<(Verified<Program>, String), Report> {
     let verified = Verified::new(program, None).map_err(|it| it.report)?;
-    emit::plan(&verified, options)?;
-    Ok(verified)
+    let text = style::text(&verified, options)?;
+    Ok((verified, text))
 }
 
 /// The pieces in lanes.

@@ -10,14 +10,16 @@
 //!   `graph`, `counters`, `packets` and `pipeline` (what orders them), `waits` (the program),
 //!   `ending` (what is left when a GPU ends).
 //! - Writing: `stage`, `hazards` and `shape` (one-sided pieces), `lower` (their threadblocks),
-//!   `agenda` and `handshake` (who waits for whom), `emit` and `lists` (operations and what they
-//!   refer to).
+//!   `agenda`, `ports` and `handshake` (who waits for whom), `packing` and `fuse` (what goes into
+//!   one operation), `emit` and `lists` (operations and what they refer to), `style` (which of the
+//!   ways to write a program says just what it says).
 
 mod agenda;
 mod collective;
 mod counters;
 mod emit;
 mod ending;
+mod fuse;
 mod graph;
 mod handshake;
 mod hazards;
@@ -28,12 +30,15 @@ mod lower;
 mod model;
 mod operations;
 mod packets;
+mod packing;
 mod pipeline;
+mod ports;
 mod read;
 mod resolve;
 mod shape;
 mod stage;
 mod steps;
+mod style;
 mod tables;
 mod waits;
 mod write;

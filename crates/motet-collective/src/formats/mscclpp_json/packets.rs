@@ -1,6 +1,8 @@
 //! Packets carry their own flags: whoever reads one waits until it has been written in this call.
 //!
-//! So each read of packets follows the writes of them, if each packet is written once. Where one
+//! So each read of packets follows the writes of them, if each packet is written once. Before
+//! packets are posted to a port, all threads of the block see them and meet: what the block does
+//! later follows too. Where one
 //! is written twice, nothing tells which of the two a reader gets, and no order is claimed.
 
 use motet_units::Rank;
@@ -64,7 +66,8 @@ pub(super) fn join(graph: &mut Graph, numbered: &Numbered, ranks: usize, report:
                 covered = covered.max(it.end);
             }
             if !it.twice {
-                graph.edge(event(id.sent()), event(it.id.arrived()), true);
+                let reader = graph.seen.get(&id).copied().unwrap_or(event(id.sent()));
+                graph.edge(reader, event(it.id.arrived()), true);
             }
             edges += 1;
         }
