@@ -10,10 +10,12 @@
 //!
 //! - [`event`]: the event engine: [`Prepared`], [`Simulation`], [`Outcome`], [`Observer`].
 //! - [`changes`]: where changes of the network come from: traces, background traffic, circuits.
+//! - [`mod@knobs`]: a program as NCCL's kernels run it under given knobs: [`Knobbed`].
 //! - [`mod@run_many`]: many runs over all cores.
 //! - [`model`]: the rules, in words and as [`SimOptions`].
 //! - [`nccl`]: what NCCL would do on a network, and what its knobs do to other programs.
 //! - [`replay`]: the replay engine.
+//! - [`reroute`]: a program whose routes are given at each run.
 //! - [`route`]: a program with its way through a network settled: [`Routed`], what engines take.
 //! - [`timeline`]: what every link and rank did when, for ui.perfetto.dev; [`utilization`]: how
 //!   busy links were.
@@ -21,15 +23,22 @@
 pub mod changes;
 pub mod event;
 mod group;
+pub mod knobs;
 pub mod model;
+mod names;
 pub mod nccl;
+#[cfg(test)]
+#[path = "../../motet-collective/tests/support/programs.rs"]
+mod programs;
 pub mod replay;
+pub mod reroute;
 pub mod route;
 pub mod run_many;
 pub mod timeline;
 pub mod utilization;
 
 pub use event::{Observer, Outcome, Prepared, SimError, Simulation};
+pub use knobs::{KnobError, KnobOutcome, Knobbed};
 pub use model::{Discipline, SimOptions, SwitchForwarding};
 pub use replay::Replay;
 pub use route::{Hop, RouteError, Routed};

@@ -30,7 +30,7 @@
 //! **Order.** A transfer is ready when every event that its sending waits for has happened: the
 //! program's waits and the event before it in its lane. It has *arrived* when it has reached its
 //! destination and every event that its arrival waits for has happened. Finite connection buffers
-//! (`Protocol::fifo_depth`) are not part of this model; a custom program's knobs add them.
+//! (`Protocol::fifo_depth`) are not part of this model; [`crate::knobs`] adds them.
 //!
 //! **Program order.** Events are taken in the order of their numbers as far as what they wait for
 //! allows (the least of those that can happen next comes next); [`Routed::sequence`](crate::Routed::sequence) is that order,
@@ -57,7 +57,8 @@ pub enum Discipline {
     FairShare,
 }
 
-/// What nodes other than GPUs do with data that passes through.
+/// What nodes other than GPUs do with data that passes through; [`Routed::new`](crate::Routed::new)
+/// settles it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum SwitchForwarding {
     /// They pass it on as it comes.
@@ -71,9 +72,6 @@ pub enum SwitchForwarding {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SimOptions {
     pub discipline: Discipline,
-    /// For [`Routed::new`](crate::Routed::new), which settles it: a run keeps what its program was
-    /// routed with.
-    pub switches: SwitchForwarding,
     /// How fast a rank copies or reduces within itself; `None`: at once.
     pub local_bandwidth: Option<Bandwidth>,
     /// Before anything starts: what launching the collective costs.

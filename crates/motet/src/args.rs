@@ -236,6 +236,9 @@ pub(crate) struct SimArgs {
     /// Write a timeline of every link and rank, for ui.perfetto.dev
     #[arg(long, value_name = "OUT.json")]
     pub(crate) trace: Option<String>,
+    /// Draw the network with every link coloured by how busy it was
+    #[arg(long, value_name = "OUT.svg")]
+    pub(crate) svg: Option<String>,
     /// The order in which a link carries transfers
     #[arg(long, value_name = "ORDER", default_value = "program-order")]
     pub(crate) discipline: Turns,
@@ -249,7 +252,47 @@ pub(crate) struct SimArgs {
     #[arg(long, value_name = "PARTS", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub(crate) over_time: Option<u32>,
     #[command(flatten)]
+    pub(crate) knobs: KnobArgs,
+    #[command(flatten)]
     pub(crate) read: ReadArgs,
+}
+
+/// A protocol of NCCL's kernels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ProtocolArg {
+    Simple,
+    Ll,
+    Ll128,
+}
+
+/// With any of these the program runs as NCCL's kernels run it.
+#[derive(Debug, Args)]
+#[group(id = "knobs", multiple = true, conflicts_with_all = ["trace", "over_time", "discipline"])]
+pub(crate) struct KnobArgs {
+    /// How NCCL's kernels pass data on; by default as the program says
+    #[arg(long, help_heading = "Knobs (the program as NCCL's kernels run it)")]
+    pub(crate) protocol: Option<ProtocolArg>,
+    /// Channels in all: a multiple of the program's own, which is the default
+    #[arg(
+        long,
+        value_name = "COUNT",
+        help_heading = "Knobs (the program as NCCL's kernels run it)"
+    )]
+    pub(crate) channels: Option<u32>,
+    /// Threads of a thread block; by default the protocol's most
+    #[arg(
+        long,
+        value_name = "COUNT",
+        help_heading = "Knobs (the program as NCCL's kernels run it)"
+    )]
+    pub(crate) threads: Option<u32>,
+    /// The buffer of a connection; by default NCCL's for the protocol
+    #[arg(
+        long,
+        value_name = "SIZE",
+        help_heading = "Knobs (the program as NCCL's kernels run it)"
+    )]
+    pub(crate) buffer_size: Option<Bytes>,
 }
 
 /// Where a benchmark runs.
@@ -257,6 +300,15 @@ pub(crate) struct SimArgs {
 pub(crate) enum Backend {
     /// NCCL's own cost model
     Sim,
+}
+
+/// The versions of NCCL that are modelled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Nccl {
+    #[value(name = "2.28")]
+    V2_28,
+    #[value(name = "2.30")]
+    V2_30,
 }
 
 #[derive(Debug, Args)]
@@ -277,6 +329,13 @@ pub(crate) struct BenchArgs {
     pub(crate) factor: u64,
     #[arg(long, default_value = "sim")]
     pub(crate) backend: Backend,
+    /// The version of NCCL
+    #[arg(long, value_name = "VERSION", default_value = "2.30")]
+    pub(crate) nccl: Nccl,
+    /// Print NCCL's tables of latency and bandwidth instead, as its TUNING log does; with -v its
+    /// GRAPH lines too
+    #[arg(long, conflicts_with_all = ["collective", "min", "max", "factor"])]
+    pub(crate) tuning: bool,
     #[command(flatten)]
     pub(crate) read: ReadArgs,
 }

@@ -54,8 +54,12 @@ pub(crate) fn write(name: &str, text: &str, printer: &mut Printer) -> Result<(),
             .with_remedy(format!("create the folder `{}` first", folder.display())));
     }
     // In the same folder, so that the rename cannot cross a file system.
-    let mut file =
-        tempfile::Builder::new().prefix(".motet-").tempfile_in(folder).map_err(failure)?;
+    let mut builder = tempfile::Builder::new();
+    builder.prefix(".motet-");
+    // As any new file, less what the user's mask forbids; by itself a temporary file is private.
+    #[cfg(unix)]
+    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
+    let mut file = builder.tempfile_in(folder).map_err(failure)?;
     file.write_all(text.as_bytes()).map_err(failure)?;
     file.as_file().sync_all().map_err(failure)?;
     file.persist(path).map_err(|it| failure(it.error))?;

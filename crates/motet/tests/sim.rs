@@ -1,4 +1,4 @@
-//! What `motet sim` writes for other programs: its JSON fields and the trace.
+//! What `motet sim` writes for other programs: its JSON fields, the trace and the picture.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -39,6 +39,33 @@ fn the_json_has_its_fields() {
 }
 
 #[test]
+fn knobs_are_in_the_json_where_they_are_given() {
+    let json = |more: &[&str]| -> Value {
+        let output = sim(&[&["--json"], more].concat());
+        assert!(output.status.success());
+        serde_json::from_slice(&output.stdout).unwrap()
+    };
+    let plain = json(&[]);
+    assert_eq!(plain.get("knobs"), None);
+    let ll = json(&["--protocol", "ll", "--channels", "2", "--buffer-size", "512 KiB"]);
+    let knobs = &ll["knobs"];
+    assert_eq!(knobs["protocol"], "LL");
+    assert_eq!((&knobs["channels"], &knobs["instances"]), (&2.into(), &2.into()));
+    assert_eq!((&knobs["threads"], &knobs["buffer_bytes"]), (&512.into(), &(1 << 19).into()));
+    assert_eq!((&knobs["places"], &knobs["place_bytes"]), (&8.into(), &(1 << 15).into()));
+    // 128 KiB of each chunk for each instance, 32 KiB at a time.
+    assert_eq!((&knobs["iterations"], &knobs["iterations_simulated"]), (&4.into(), &4.into()));
+    assert_eq!(knobs["launch_us"], 6.6);
+    let time = |json: &Value| json["time_us"].as_f64().unwrap();
+    assert!(time(&ll) > time(&plain) + 6.6);
+    // Payload is what it was; flags keep the links busy twice as long.
+    let (a, b) = (&plain["link_utilization"][0], &ll["link_utilization"][0]);
+    assert_eq!(a["bytes"], b["bytes"]);
+    let busy = |json: &Value, link: &Value| time(json) * link["utilization"].as_f64().unwrap();
+    assert!((busy(&ll, b) / busy(&plain, a) - 2.0).abs() < 1e-3);
+}
+
+#[test]
 fn the_trace_is_written_and_the_same_every_time() {
     let folder = tempfile::tempdir().unwrap();
     let read = |name: &str| {
@@ -60,4 +87,26 @@ fn the_trace_does_not_mix_with_the_result() {
     let output = sim(&["--trace", "-"]);
     assert_eq!(output.status.code(), Some(2));
     assert!(output.stdout.is_empty());
+}
+
+#[test]
+fn the_picture_is_written_beside_the_result() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("ring.svg");
+    let output = sim(&["--json", "--svg", path.to_str().unwrap()]);
+    assert!(output.status.success());
+    let json: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let picture = std::fs::read_to_string(path).unwrap();
+    let links = json["link_utilization"].as_array().unwrap();
+    // What the result says of a link, its `<title>` says too.
+    for link in links {
+        let (from, to) = (link["from"].as_str().unwrap(), link["to"].as_str().unwrap());
+        let percent = link["utilization"].as_f64().unwrap() * 100.0;
+        let title = format!(
+            "<title>{from} → {to}: other 50 GB/s, busy {percent:.1}% of the time, 768 KiB</title>"
+        );
+        assert_eq!(picture.matches(&title).count(), 1, "{title}");
+    }
+    assert_eq!(picture.matches(", idle</title>").count(), 4);
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "no temporary file is left");
 }

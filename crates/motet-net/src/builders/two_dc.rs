@@ -19,6 +19,12 @@ pub(super) const TWO_DC: Template = Template {
     doc: "two leaf-spine datacenters whose border routers are joined by a WAN (seed 000, §V-A)",
     params: &[
         Param::count("gpus", (1, 65_536), "4", "GPUs of each datacenter"),
+        Param::new(
+            "fabric",
+            ParamKind::Choice(&["leaf-spine", "logical"]),
+            "leaf-spine",
+            "logical: a link between any two GPUs, and from each GPU to each border router (§III)",
+        ),
         Param::count("leaves", (1, 1024), "2", "leaves of each datacenter"),
         Param::count("spines", (1, 1024), "2", "spines of each datacenter"),
         Param::count("borders", (1, 1024), "2", "border routers of each datacenter"),
@@ -41,10 +47,15 @@ fn two_dc(assembly: &mut Assembly<'_>, args: &Args) -> Result<(), TemplateError>
     let [gpus, leaves, spines, borders] =
         ["gpus", "leaves", "spines", "borders"].map(|it| args.count(it).map(|it| it as u128));
     let (gpus, leaves, spines, borders) = (gpus?, leaves?, spines?, borders?);
+    let logical = args.text("fabric")? == "logical";
     let full = args.text("wan-links")? == "full";
     let wan = if full { borders * borders } else { borders };
-    let links = 2 * (gpus + leaves * spines + spines * borders) + wan;
-    assembly.reserve(2 * (gpus + leaves + spines + borders), 2 * links)?;
+    let (switches, inside) = if logical {
+        (0, gpus * (gpus - 1) / 2 + gpus * borders)
+    } else {
+        (leaves + spines, gpus + leaves * spines + spines * borders)
+    };
+    assembly.reserve(2 * (gpus + switches + borders), 2 * (2 * inside + wan))?;
     let here = add_datacenter(assembly, args, 0)?;
     let there = add_datacenter(assembly, args, 1)?;
     let spec = LinkSpec::new(LinkClass::Wan, args.bandwidth("wan")?, args.latency("wan-latency")?);
@@ -77,19 +88,30 @@ fn add_datacenter(
     };
     let (count, leaf_count) = (args.count("gpus")?, args.count("leaves")?);
     let share = count.div_ceil(leaf_count);
+    let logical = args.text("fabric")? == "logical";
     let (mut gpus, mut leaves) = (Vec::new(), Vec::new());
     for index in 0..count {
-        gpus.push(add(&format!("gpu{index}"), NodeKind::Gpu, Some(index / share))?);
+        let rack = if logical { None } else { Some(index / share) };
+        gpus.push(add(&format!("gpu{index}"), NodeKind::Gpu, rack)?);
     }
-    for index in 0..leaf_count {
+    for index in 0..if logical { 0 } else { leaf_count } {
         leaves.push(add(&format!("leaf{index}"), NodeKind::Leaf, Some(index))?);
     }
     let mut several = |name: &str, kind: NodeKind, count: usize| {
         let ids = (0..count).map(|it| add(&format!("{name}{it}"), kind, None));
         ids.collect::<Result<Vec<NodeId>, _>>()
     };
-    let spines = several("spine", NodeKind::Spine, args.count("spines")?)?;
+    let spines =
+        several("spine", NodeKind::Spine, if logical { 0 } else { args.count("spines")? })?;
     let borders = several("border", NodeKind::Border, args.count("borders")?)?;
+    if logical {
+        for (index, gpu) in gpus.iter().enumerate() {
+            for other in gpus[index + 1..].iter().chain(&borders) {
+                assembly.builder.add_duplex(*gpu, *other, spec)?;
+            }
+        }
+        return Ok(borders);
+    }
     for (index, gpu) in gpus.iter().enumerate() {
         assembly.builder.add_duplex(*gpu, leaves[index / share], spec)?;
     }
@@ -120,5 +142,13 @@ mod tests {
         let wan = net.link_ids().filter(|it| net.tier(*it).get() == 4);
         assert_eq!(wan.count(), 2 * 3);
         assert_eq!(net.count(NodeKind::Gpu), 16);
+    }
+
+    #[test]
+    fn a_logical_datacenter_has_a_link_for_every_pair() {
+        let net = build("two-dc", &["fabric=logical", "borders=3"]);
+        assert_eq!(net.nodes().len(), 2 * (4 + 3));
+        assert_eq!(net.links().len(), 2 * (2 * (6 + 12) + 9));
+        assert_eq!(net.count(NodeKind::Leaf) + net.count(NodeKind::Spine), 0);
     }
 }

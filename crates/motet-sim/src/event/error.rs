@@ -5,6 +5,8 @@ use motet_units::{Bytes, Instant, LinkId};
 
 use motet_collective::{Program, TransferId};
 
+use crate::names;
+
 /// Why a simulation gives no result.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -18,15 +20,15 @@ pub enum SimError {
     )]
     TooLarge { size: Bytes },
     #[error(
-        "transfer {} ({text}) never ends: link {link} ({ends}) has no bandwidth from {} on; \
+        "transfer {} ({text}) never ends: link {name} has no bandwidth from {} on; \
          bring the link back or route around it", transfer.0, at_text(*at)
     )]
-    NeverEnds { transfer: TransferId, text: String, link: LinkId, ends: String, at: Instant },
+    NeverEnds { transfer: TransferId, text: String, link: LinkId, name: String, at: Instant },
     #[error(
-        "transfer {} ({text}) is still on link {link} ({ends}) after 2⁶⁴ ps (213 days); use a \
+        "transfer {} ({text}) is still on link {name} after 2⁶⁴ ps (213 days); use a \
          smaller size or a faster link", transfer.0
     )]
-    TooLong { transfer: TransferId, text: String, link: LinkId, ends: String },
+    TooLong { transfer: TransferId, text: String, link: LinkId, name: String },
     #[error("ranks copy within themselves at 0 bit/s; set local_bandwidth to more, or to none")]
     NoLocalBandwidth,
     #[error("a copy within a rank lasts beyond 2⁶⁴ ps (213 days); set a higher local_bandwidth")]
@@ -53,24 +55,18 @@ pub(super) struct Names<'a> {
 }
 
 impl Names<'_> {
-    fn ends(&self, link: LinkId) -> String {
-        let link = self.network.link(link);
-        let name = |id| &self.network.node(id).name;
-        format!("{} to {}", name(link.from), name(link.to))
-    }
-
     pub(super) fn never_ends(&self, transfer: TransferId, link: LinkId, at: u64) -> SimError {
         SimError::NeverEnds {
             transfer,
             text: self.program.transfer(transfer).to_string(),
             link,
-            ends: self.ends(link),
+            name: names::link(self.network, link),
             at: Instant::from_ps(at),
         }
     }
 
     pub(super) fn too_long(&self, transfer: TransferId, link: LinkId) -> SimError {
         let text = self.program.transfer(transfer).to_string();
-        SimError::TooLong { transfer, text, link, ends: self.ends(link) }
+        SimError::TooLong { transfer, text, link, name: names::link(self.network, link) }
     }
 }

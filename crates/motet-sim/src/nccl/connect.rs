@@ -190,7 +190,7 @@ mod tests {
         for (kind, words) in [
             ("dgx-a100", vec!["count=5"]),
             ("dgx-a100", vec!["count=2", "detail=full"]),
-            ("dgx-h100", vec!["count=4", "nvls=true"]),
+            ("dgx-h100", vec!["count=4"]),
             ("dgx-1", vec!["count=3"]),
             ("ndv2", vec!["count=2"]),
             ("gb200-nvl72", vec!["trays=2"]),

@@ -88,7 +88,7 @@ impl<'a> Drawing<'a> {
             let host = self.host(node);
             let dev = self.system.gpus.iter().filter(|it| it.host == host).count();
             let direct = self.options.gpu_direct.or(flag(node, "gdr")).unwrap_or(true);
-            let sm = self.sm(*gpu);
+            let sm = sm(self.network, *gpu, self.options);
             self.system.gpus.push(Gpu { device, sm, host, dev, direct });
         }
         self.system.hosts = self.hosts.len().max(1);
@@ -112,36 +112,14 @@ impl<'a> Drawing<'a> {
 
     /// All NVSwitches are one to NCCL.
     fn add_nvswitch(&mut self, node: &Node) -> usize {
-        let reduces = node.multicast && node.reduces;
-        self.system.nvls |= self.options.nvls.unwrap_or(reduces);
+        // Not `node.reduces`, which says what programs may ask of the switch.
+        self.system.nvls |= self.options.nvls.or(flag(node, "nvls")).unwrap_or(true);
         if let Some(switch) = self.system.nvs {
             return switch;
         }
         let switch = self.system.device(Device::Nvs);
         self.system.nvs = Some(switch);
         switch
-    }
-
-    /// The compute capability of a GPU: what it says, what the options say, or what its NVLinks
-    /// look like.
-    fn sm(&self, gpu: NodeId) -> u32 {
-        let said = self.network.node(gpu).properties.get("sm").and_then(|it| it.parse().ok());
-        if let Some(sm) = said.or(self.options.sm) {
-            return sm;
-        }
-        let links = self.network.outgoing(gpu).iter().map(|it| self.network.link(*it));
-        let (mut lanes, mut rate) = (0u32, 0i64);
-        for link in links.filter(|it| inside(self.network, it) == Some(Wire::NvLink)) {
-            lanes = lanes.saturating_add(link.spec.lanes);
-            rate = rate.saturating_add(mbps(link.spec.bandwidth));
-        }
-        match lanes {
-            18.. if rate / i64::from(lanes) >= 40_000 => 100,
-            18.. => 90,
-            5..=9 => 70,
-            4 => 60,
-            _ => 80,
-        }
     }
 
     /// The CPU: what the first one of the file says, what the options say, or what is usual.
@@ -294,5 +272,27 @@ impl<'a> Drawing<'a> {
             return Err(NcclError::NoInterface { gpu: name.to_owned() });
         }
         Ok(self.system)
+    }
+}
+
+/// The compute capability of a GPU: what it says, what the options say, or what its NVLinks look
+/// like.
+pub(super) fn sm(network: &Network, gpu: NodeId, options: &NcclOptions) -> u32 {
+    let said = network.node(gpu).properties.get("sm").and_then(|it| it.parse().ok());
+    if let Some(sm) = said.or(options.sm) {
+        return sm;
+    }
+    let links = network.outgoing(gpu).iter().map(|it| network.link(*it));
+    let (mut lanes, mut rate) = (0u32, 0i64);
+    for link in links.filter(|it| inside(network, it) == Some(Wire::NvLink)) {
+        lanes = lanes.saturating_add(link.spec.lanes);
+        rate = rate.saturating_add(mbps(link.spec.bandwidth));
+    }
+    match lanes {
+        18.. if rate / i64::from(lanes) >= 40_000 => 100,
+        18.. => 90,
+        5..=9 => 70,
+        4 => 60,
+        _ => 80,
     }
 }

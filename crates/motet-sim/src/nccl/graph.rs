@@ -101,13 +101,18 @@ impl Graph {
         let crosses = channels.iter().any(|it| matches!(it.nets, Some((a, b)) if a != b));
         Ok(Self {
             pattern,
-            same_channels: channels.windows(2).all(|it| it[0] == it[1]),
+            same_channels: graph
+                .same_channels
+                .unwrap_or_else(|| channels.windows(2).all(|it| it[0] == it[1])),
             intra_mbps: mbps(graph.speed_intra),
             inter_mbps: mbps(graph.speed_inter),
             type_intra: kind(&graph.type_intra)?,
             type_inter: kind(&graph.type_inter)?,
-            cross_nic: u8::from(crosses && pattern == Pattern::Ring) * 2,
-            latency_inter: 0.0,
+            cross_nic: graph.cross_nic.map_or_else(
+                || u8::from(crosses && pattern == Pattern::Ring) * 2,
+                |it| u8::try_from(it).unwrap_or(u8::MAX),
+            ),
+            latency_inter: graph.latency_inter.as_us_f64(),
             hops: 0,
             channels,
         })

@@ -1,27 +1,28 @@
-//! [`KnobModel`]: what protocol, channels, threads and buffer size do to a program that is not
+//! [`KnobModel`]: what protocol, channels, threads and buffer size mean for a program that is not
 //! NCCL's own (an MSCCL program, say), which NCCL's kernels run transfer by transfer.
 //!
-//! A connection is a FIFO of 8 steps that a thread block fills and another empties. From that
-//! follow, per transfer: a latency for each hop; the share of a link that is payload; the most
-//! that one channel carries; the slice in which it is pipelined; the window that may be under
-//! way. A simulation takes them as corrections of its links ([`Terms`]); [`Terms::chain_time`]
-//! is the closed form for a chain of equal hops. docs/nccl-model.md says where each term comes
-//! from and how sure we are of it.
+//! A connection is a FIFO of a few places that a thread block fills and another empties. From
+//! that follow [`Terms`]: what starting costs, how much of a wire is payload, what one block
+//! carries, how much goes into a place. [`crate::knobs`] runs a program under them;
+//! docs/nccl-model.md says where each term comes from and how sure we are of it.
 
-use motet_net::LinkClass;
+use motet_collective::program::Protocol as Hint;
+use motet_net::{LinkClass, Network};
 use motet_units::{Bandwidth, Bytes, Duration};
 
 use super::choice::STEPS;
-use super::constants::{Constants, Generation, Hardware, NcclVersion};
+use super::constants::{Constants, Generation, Hardware};
+use super::drawing;
 use super::kinds::{Algorithm, Protocol};
-use super::options::Buffers;
+use super::options::{Buffers, NcclOptions};
 
 /// The knobs of one collective call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Knobs {
     pub protocol: Protocol,
-    /// Thread blocks that work side by side, each with FIFOs of its own.
-    pub channels: u32,
+    /// Channels in all, each with thread blocks and FIFOs of its own; `None`: as many as the
+    /// program has itself.
+    pub channels: Option<u32>,
     /// Threads of a block; `None`: the protocol's most.
     pub threads: Option<u32>,
     /// The FIFO; `None`: NCCL's default for the protocol.
@@ -30,9 +31,25 @@ pub struct Knobs {
 
 impl Knobs {
     #[must_use]
-    pub const fn new(protocol: Protocol, channels: u32) -> Self {
-        Self { protocol, channels, threads: None, buffer: None }
+    pub const fn new(protocol: Protocol) -> Self {
+        Self { protocol, channels: None, threads: None, buffer: None }
     }
+}
+
+/// Why knobs cannot be set so.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum TermsError {
+    #[error(
+        "{threads} threads cannot run {protocol}; use a multiple of 32 from {least} to {}",
+        KnobModel::MOST_THREADS
+    )]
+    Threads { threads: u32, protocol: Protocol, least: u32 },
+    #[error(
+        "a buffer of {buffer} is too small for {protocol} with {threads} threads, which write {grain} bytes \
+         each at a time; use at least {least}, or fewer threads"
+    )]
+    Buffer { buffer: Bytes, protocol: Protocol, threads: u32, grain: u64, least: Bytes },
 }
 
 impl Hardware {
@@ -51,22 +68,57 @@ impl Hardware {
     }
 }
 
-/// What knobs do to every transfer over one kind of link.
+impl From<Hint> for Protocol {
+    fn from(hint: Hint) -> Self {
+        match hint {
+            Hint::Ll => Self::Ll,
+            Hint::Ll128 => Self::Ll128,
+            Hint::Simple => Self::Simple,
+        }
+    }
+}
+
+/// What a protocol writes at a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Line {
+    pub payload: u64,
+    /// Payload and flags.
+    pub wire: u64,
+}
+
+impl Line {
+    /// What `bytes` of payload are on a wire. Saturates.
+    #[must_use]
+    pub const fn on_wire(self, bytes: u64) -> u64 {
+        bytes.div_ceil(self.payload).saturating_mul(self.wire)
+    }
+
+    /// How much payload fits into so much of a FIFO.
+    const fn within(self, wire: u64) -> u64 {
+        wire / self.wire * self.payload
+    }
+}
+
+/// What knobs mean for every transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Terms {
+    pub protocol: Protocol,
+    /// Of a block.
+    pub threads: u32,
+    pub buffer: Bytes,
     /// Once per collective: launching the kernel and starting its first step.
     pub launch: Duration,
-    /// Added to each transfer: what a block and its flags take to pass data on.
-    pub latency: Duration,
-    /// Payload of a link's bandwidth, as a fraction.
-    pub payload: (u32, u32),
-    /// The most that one channel carries of payload.
-    pub channel_limit: Bandwidth,
-    pub channels: u32,
-    /// Payload that is passed on as a whole.
-    pub slice: Bytes,
-    /// Payload of one channel that may be under way.
-    pub window: Bytes,
+    pub line: Line,
+    /// The most payload that one block sends.
+    pub block_rate: Bandwidth,
+    /// The most that one block copies or reduces within its GPU.
+    pub copy_rate: Bandwidth,
+    /// Payload that one place of a FIFO holds: what a block passes on as a whole.
+    pub place: Bytes,
+    /// Places of a FIFO.
+    pub places: u32,
+    /// Added to each transfer over each [`Hardware`]: what blocks and flags take to pass data on.
+    pub latency: [Duration; 3],
 }
 
 /// How NCCL's kernels treat programs, for one version and GPU generation.
@@ -82,47 +134,77 @@ pub struct KnobModel {
 const LL_CHANNELS: f64 = 24.0;
 
 impl KnobModel {
-    #[must_use]
-    pub fn new(version: NcclVersion, sm: u32, buffers: Buffers) -> Self {
-        Self { constants: version.constants(), generation: Generation::of(sm), buffers }
-    }
+    /// The most threads of a block.
+    pub const MOST_THREADS: u32 = 640;
 
-    /// What `knobs` do to transfers over `hardware`.
+    /// For the oldest GPUs of a network.
     #[must_use]
-    pub fn terms(&self, knobs: Knobs, hardware: Hardware) -> Terms {
-        let protocol = knobs.protocol;
-        let ring = Algorithm::Ring.index();
-        let micros = |us: f64| Duration::from_ps((us * 1e6).round() as u64);
-        let buffer = knobs.buffer.unwrap_or_else(|| self.buffers.of(protocol)).get();
-        let payload = payload(protocol);
-        let carried = |wire: u64| Bytes::new(wire / u64::from(payload.1) * u64::from(payload.0));
-        // Simple passes on two steps at a time; the others each line, in steps of the FIFO.
-        let steps = if protocol == Protocol::Simple { 2 } else { 1 };
-        Terms {
-            launch: micros(self.constants.base_latency[ring][protocol.index()]),
-            latency: micros(
-                self.constants.hardware_latency[hardware as usize][ring][protocol.index()],
-            ),
-            payload,
-            channel_limit: self.channel_limit(knobs),
-            channels: knobs.channels.max(1),
-            slice: carried(buffer / STEPS * steps).max(Bytes::new(1)),
-            window: carried(buffer).max(Bytes::new(1)),
+    pub fn new(network: &Network, options: &NcclOptions) -> Self {
+        let sms = network.ranks().iter().map(|it| drawing::sm(network, *it, options));
+        Self {
+            constants: options.version.constants(),
+            generation: Generation::of(sms.min().unwrap_or(0)),
+            buffers: options.buffers,
         }
     }
 
-    /// The most that one block carries: NCCL's per-channel figures on one server, in proportion
-    /// where it has fewer threads than the most.
-    fn channel_limit(&self, knobs: Knobs) -> Bandwidth {
+    /// Blocks that can be resident at a time: one per multiprocessor of the generation's largest
+    /// data-centre GPU.
+    #[must_use]
+    pub const fn resident_blocks(&self) -> u32 {
+        match self.generation {
+            Generation::Volta => 80,
+            Generation::Ampere => 108,
+            Generation::Hopper => 132,
+            Generation::Blackwell => 148,
+        }
+    }
+
+    /// What `knobs` mean; channels are the program's matter.
+    pub fn terms(&self, knobs: &Knobs) -> Result<Terms, TermsError> {
+        let protocol = knobs.protocol;
+        let (ring, index) = (Algorithm::Ring.index(), protocol.index());
+        let threads = knobs.threads.unwrap_or_else(|| most_threads(protocol));
+        let least = least_threads(protocol);
+        if !threads.is_multiple_of(32) || !(least..=Self::MOST_THREADS).contains(&threads) {
+            return Err(TermsError::Threads { threads, protocol, least });
+        }
+        let buffer = knobs.buffer.unwrap_or_else(|| self.buffers.of(protocol));
+        let (line, steps) = (line(protocol), steps(protocol));
+        let place = line.within(buffer.get() / STEPS * steps);
+        let grain = grain(protocol);
+        let needed = u64::from(threads) * grain;
+        if place < needed {
+            let least = Bytes::new(line.on_wire(needed).div_ceil(steps) * STEPS);
+            return Err(TermsError::Buffer { buffer, protocol, threads, grain, least });
+        }
+        let micros = |us: f64| Duration::from_ps((us * 1e6).round() as u64);
+        let rate = |protocol| self.block_rate(protocol, threads);
+        Ok(Terms {
+            protocol,
+            threads,
+            buffer,
+            launch: micros(self.constants.base_latency[ring][index]),
+            line,
+            block_rate: rate(protocol),
+            copy_rate: rate(Protocol::Simple),
+            place: Bytes::new(place),
+            places: (STEPS / steps) as u32,
+            latency: self.constants.hardware_latency.each_ref().map(|it| micros(it[ring][index])),
+        })
+    }
+
+    /// The most that one block sends: NCCL's per-channel figures on one server, in proportion
+    /// where it has fewer threads than the protocol's most.
+    fn block_rate(&self, protocol: Protocol, threads: u32) -> Bandwidth {
         let row = self.generation as usize;
-        let gbps = match knobs.protocol {
+        let gbps = match protocol {
             Protocol::Ll => self.constants.ll_max_bandwidth[row][0] / LL_CHANNELS,
             Protocol::Ll128 => self.constants.ring_ll128_max[row][0],
             Protocol::Simple => self.constants.tree_max[row][0],
         };
-        let most = most_threads(knobs.protocol);
-        let threads = knobs.threads.unwrap_or(most).clamp(32, most);
-        let share = f64::from(threads) / f64::from(most);
+        let most = most_threads(protocol);
+        let share = f64::from(threads.min(most)) / f64::from(most);
         Bandwidth::from_bits_per_s((gbps * share * 8e9).round() as u64)
     }
 }
@@ -134,130 +216,119 @@ const fn most_threads(protocol: Protocol) -> u32 {
     }
 }
 
-/// Four bytes of eight are flags under LL, eight of 128 under LL128.
-const fn payload(protocol: Protocol) -> (u32, u32) {
+const fn least_threads(protocol: Protocol) -> u32 {
     match protocol {
-        Protocol::Ll => (1, 2),
-        Protocol::Ll128 => (120, 128),
-        Protocol::Simple => (1, 1),
+        Protocol::Ll | Protocol::Simple => 64,
+        Protocol::Ll128 => 160,
     }
 }
 
-impl Terms {
-    /// The rate of payload over a link: its share of the link, what all channels carry, and what
-    /// their windows let through at the latency there and back.
-    #[must_use]
-    pub fn rate(&self, link: Bandwidth, link_latency: Duration) -> Bandwidth {
-        let share =
-            u128::from(link.bits_per_s()) * u128::from(self.payload.0) / u128::from(self.payload.1);
-        let share = u64::try_from(share).unwrap_or(u64::MAX);
-        let blocks = self.channel_limit.saturating_mul(u64::from(self.channels)).bits_per_s();
-        let trip = u128::from((self.latency + link_latency).saturating_mul(2).as_ps());
-        let bits = u128::from(self.window.get()) * 8 * u128::from(self.channels);
-        let windows = (bits * 1_000_000_000_000).checked_div(trip);
-        let windows = windows.map_or(u64::MAX, |it| u64::try_from(it).unwrap_or(u64::MAX));
-        Bandwidth::from_bits_per_s(share.min(blocks).min(windows).max(1))
+/// Eight bytes of sixteen are flags under LL, eight of 128 under LL128.
+const fn line(protocol: Protocol) -> Line {
+    match protocol {
+        Protocol::Ll => Line { payload: 8, wire: 16 },
+        Protocol::Ll128 => Line { payload: 120, wire: 128 },
+        Protocol::Simple => Line { payload: 1, wire: 1 },
     }
+}
 
-    /// How many slices a channel makes of its part of `bytes`.
-    #[must_use]
-    pub fn slices(&self, bytes: Bytes) -> u64 {
-        bytes.div_ceil(u64::from(self.channels)).get().div_ceil(self.slice.get()).max(1)
+/// Of the FIFO's eight steps, how many a place takes: what MSCCL's executor sends at a time.
+const fn steps(protocol: Protocol) -> u64 {
+    match protocol {
+        Protocol::Ll | Protocol::Ll128 => 1,
+        Protocol::Simple => 4,
     }
+}
 
-    /// The time of `bytes` along `hops` equal links in a row, sliced and pipelined: every hop but
-    /// the last holds up one slice.
-    #[must_use]
-    pub fn chain_time(
-        &self,
-        bytes: Bytes,
-        hops: u32,
-        link: Bandwidth,
-        link_latency: Duration,
-    ) -> Duration {
-        let rate = self.rate(link, link_latency);
-        let time = |bytes: Bytes| {
-            rate.transfer_time(bytes, motet_units::Rounding::Up).unwrap_or(Duration::MAX)
-        };
-        let hops = u64::from(hops.max(1));
-        let all = self.slice.get().saturating_mul(u64::from(self.channels)).min(bytes.get());
-        self.launch
-            + (self.latency + link_latency).saturating_mul(hops)
-            + time(Bytes::new(all)).saturating_mul(hops - 1)
-            + time(bytes)
+/// What a thread writes at a time, in bytes of payload.
+const fn grain(protocol: Protocol) -> u64 {
+    match protocol {
+        Protocol::Ll | Protocol::Simple => 8,
+        Protocol::Ll128 => 60,
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use motet_net::builders::{Params, find};
+
     use super::*;
-    use proptest::prelude::*;
 
     fn hopper() -> KnobModel {
-        KnobModel::new(NcclVersion::V2_30, 90, Buffers::default())
+        let params = Params::from_words(["count=1"]).unwrap();
+        let network = find("dgx-h100").unwrap().build(&params).unwrap();
+        KnobModel::new(&network, &NcclOptions::default())
     }
-
-    const LINK: Bandwidth = Bandwidth::gb_per_s(450);
 
     #[test]
     fn terms_of_the_protocols() {
-        let simple = hopper().terms(Knobs::new(Protocol::Simple, 1), Hardware::NvLink);
-        assert_eq!((simple.slice, simple.window), (Bytes::mib(1), Bytes::mib(4)));
-        assert_eq!(simple.latency, Duration::from_ns(3400));
-        let ll = hopper().terms(Knobs::new(Protocol::Ll, 1), Hardware::NvLink);
-        assert_eq!((ll.slice, ll.window), (Bytes::kib(32), Bytes::kib(256)));
-        assert_eq!((ll.latency, ll.launch), (Duration::from_ns(600), Duration::from_ns(6600)));
-        let ll128 = hopper().terms(Knobs::new(Protocol::Ll128, 1), Hardware::Net);
-        assert_eq!(ll128.window, Bytes::new(4_608_000));
-        assert_eq!(ll128.latency, Duration::from_us(4));
+        let of = |protocol| hopper().terms(&Knobs::new(protocol)).unwrap();
+        let simple = of(Protocol::Simple);
+        assert_eq!((simple.place, simple.places), (Bytes::mib(2), 2));
+        assert_eq!(simple.latency[Hardware::NvLink as usize], Duration::from_ns(3400));
+        assert!((simple.block_rate.as_gb_per_s_f64() - 38.7).abs() < 1e-6);
+        let ll = of(Protocol::Ll);
+        assert_eq!((ll.place, ll.places), (Bytes::kib(32), 8));
+        assert_eq!(ll.launch, Duration::from_ns(6600));
+        let ll128 = of(Protocol::Ll128);
+        assert_eq!((ll128.place, ll128.places), (Bytes::new(576_000), 8));
+        assert_eq!(ll128.latency[Hardware::Net as usize], Duration::from_us(4));
+        assert_eq!(ll128.copy_rate, simple.block_rate);
+    }
+
+    /// The verifier and the exporters count on the same places.
+    #[test]
+    fn places_are_those_of_the_program_format() {
+        for hint in Hint::ALL {
+            let terms = hopper().terms(&Knobs::new(hint.into())).unwrap();
+            assert_eq!(terms.place, hint.place_bytes());
+            assert_eq!(terms.places as usize, hint.fifo_depth());
+        }
     }
 
     #[test]
-    fn one_block_does_not_fill_a_link() {
-        let rate = |channels| {
-            let terms = hopper().terms(Knobs::new(Protocol::Simple, channels), Hardware::NvLink);
-            terms.rate(LINK, Duration::ZERO).as_gb_per_s_f64()
+    fn lines_on_a_wire() {
+        assert_eq!(line(Protocol::Ll).on_wire(8), 16);
+        assert_eq!(line(Protocol::Ll).on_wire(9), 32);
+        assert_eq!(line(Protocol::Ll128).on_wire(240), 256);
+        assert_eq!(line(Protocol::Simple).on_wire(u64::MAX), u64::MAX);
+    }
+
+    #[test]
+    fn fewer_threads_carry_less() {
+        let rate = |threads| {
+            let knobs = Knobs { threads: Some(threads), ..Knobs::new(Protocol::Simple) };
+            hopper().terms(&knobs).unwrap().block_rate.bits_per_s()
         };
-        assert!((rate(1) - 38.7).abs() < 1e-6);
-        assert!((rate(8) - 309.6).abs() < 1e-6);
-        assert!((rate(16) - 450.0).abs() < 1e-6);
+        assert_eq!(rate(256) * 2, rate(512));
+        assert_eq!(rate(640), rate(512));
     }
 
     #[test]
-    fn small_buffers_hold_long_links_up() {
-        let knobs =
-            |kib| Knobs { buffer: Some(Bytes::kib(kib)), ..Knobs::new(Protocol::Simple, 1) };
-        let far = Duration::from_ms(10);
-        let rate = |kib| hopper().terms(knobs(kib), Hardware::Net).rate(LINK, far).bits_per_s();
-        assert!(
-            rate(64) * 16 <= rate(1024) + 16 && rate(1024) < Bandwidth::gb_per_s(1).bits_per_s()
+    fn knobs_that_cannot_be() {
+        let terms = |knobs: Knobs| hopper().terms(&knobs).unwrap_err().to_string();
+        let ll128 = Knobs::new(Protocol::Ll128);
+        assert_eq!(
+            terms(Knobs { threads: Some(100), ..ll128 }),
+            "100 threads cannot run LL128; use a multiple of 32 from 160 to 640"
         );
-    }
-
-    #[test]
-    fn small_data_prefers_ll_and_large_simple() {
-        let time = |protocol, bytes| {
-            let terms = hopper().terms(Knobs::new(protocol, 16), Hardware::NvLink);
-            terms.chain_time(bytes, 7, LINK, Duration::ZERO)
-        };
-        assert!(time(Protocol::Ll, Bytes::kib(1)) < time(Protocol::Simple, Bytes::kib(1)));
-        assert!(time(Protocol::Simple, Bytes::mib(256)) < time(Protocol::Ll, Bytes::mib(256)));
-    }
-
-    proptest! {
-        /// More bytes, more hops and fewer threads never take less time.
-        #[test]
-        fn time_grows(bytes in 1u64..1 << 34, hops in 1u32..64, channels in 1u32..64, p in 0usize..3) {
-            let knobs = Knobs::new(Protocol::ALL[p], channels);
-            let terms = hopper().terms(knobs, Hardware::NvLink);
-            let time = |terms: Terms, bytes, hops| {
-                terms.chain_time(Bytes::new(bytes), hops, LINK, Duration::from_ns(300))
+        assert_eq!(
+            terms(Knobs { threads: Some(0), ..Knobs::new(Protocol::Simple) }),
+            "0 threads cannot run Simple; use a multiple of 32 from 64 to 640"
+        );
+        assert_eq!(
+            terms(Knobs { buffer: Some(Bytes::kib(16)), ..Knobs::new(Protocol::Ll) }),
+            "a buffer of 16 KiB is too small for LL with 512 threads, which write 8 bytes each at a \
+             time; use at least 64 KiB, or fewer threads"
+        );
+        // What the error names is enough, and a byte less is not.
+        for protocol in Protocol::ALL {
+            let buffer = |bytes| Knobs { buffer: Some(Bytes::new(bytes)), ..Knobs::new(protocol) };
+            let TermsError::Buffer { least, .. } = hopper().terms(&buffer(0)).unwrap_err() else {
+                panic!("{protocol}: an empty buffer")
             };
-            let here = time(terms, bytes, hops);
-            prop_assert!(time(terms, bytes + 4096, hops) >= here);
-            prop_assert!(time(terms, bytes, hops + 1) > here);
-            let slow = hopper().terms(Knobs { threads: Some(96), ..knobs }, Hardware::NvLink);
-            prop_assert!(time(slow, bytes, hops) >= here);
+            hopper().terms(&buffer(least.get())).unwrap();
+            hopper().terms(&buffer(least.get() - 1)).unwrap_err();
         }
     }
 }

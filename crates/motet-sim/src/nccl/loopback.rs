@@ -3,7 +3,7 @@
 //!
 //! It is the cheapest way to make a real NCCL use its network code, and so the way to check this
 //! model against one: compare [`NcclModel::table`](super::NcclModel::table) with its TUNING log.
-//! `cargo run -p motet-sim --example nccl_table -- --help` prints it.
+//! `motet bench examples/loopback.toml --tuning` prints it.
 
 use motet_net::{BuildError, LinkClass, LinkSpec, Network, NetworkBuilder, Node, NodeKind};
 use motet_units::{Bandwidth, Duration};

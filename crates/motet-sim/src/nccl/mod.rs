@@ -43,7 +43,7 @@ pub use connect::{Channels, Tree};
 pub use constants::{Hardware, NcclVersion};
 pub use graph::{Graph, Graphs};
 pub use kinds::{Algorithm, Cpu, PathKind, Pattern, Protocol, Tuned};
-pub use knobs::{KnobModel, Knobs, Terms};
+pub use knobs::{KnobModel, Knobs, Terms, TermsError};
 pub use loopback::Loopback;
 pub use model::{CostTable, NcclError, NcclModel};
 pub use options::NcclOptions;

@@ -65,7 +65,9 @@ pub struct NcclOptions {
     pub cross_nic: CrossNic,
     /// `NCCL_PXN_DISABLE`.
     pub no_pxn: bool,
-    /// Whether NVSwitches reduce. `None`: as the network says.
+    /// `NCCL_NVLS_ENABLE`. `None`: as the network says (property `nvls` of an NVSwitch), and where
+    /// it does not, yes: NCCL uses NVLS wherever it can, from Hopper on. What the network says of
+    /// its switches' own abilities is for programs and does not count here.
     pub nvls: Option<bool>,
     /// Whether a network that reduces (SHARP) is used; NCCL needs `NCCL_COLLNET_ENABLE` for it.
     pub collnet: bool,

@@ -8,10 +8,8 @@ use motet_units::Bytes;
 use super::Replay;
 use super::code::Op;
 use crate::model::{SimOptions, SwitchForwarding};
+use crate::programs;
 use crate::route::Routed;
-
-#[path = "../../../motet-collective/tests/support/programs.rs"]
-mod programs;
 
 #[test]
 fn a_ring_is_one_step_a_transfer_and_one_slot_a_rank() {

@@ -6,7 +6,9 @@
 //! several links — gets further tracks, marked `+1`, `+2` and so on. Copies within a rank and
 //! changes of a link's bandwidth are instants.
 //!
-//! Times are microseconds, exact to the picosecond; the viewer itself shows nanoseconds.
+//! Times are microseconds in whole nanoseconds, which is what the viewer keeps: it rounds start and
+//! duration apart, and drops spans that then overlap. Here start and end are rounded instead, so
+//! that what does not overlap never will; the exact picoseconds are among the arguments.
 
 use std::fmt::Write as _;
 
@@ -192,10 +194,13 @@ impl Writer {
             let Slice { start, end, name, args } = slice;
             self.event(format_args!(
                 "{{\"ph\":\"X\",\"pid\":{pid},\"tid\":{},\"ts\":{},\"dur\":{},\"name\":\"{name}\",\
-                 \"args\":{args}}}",
+                 \"args\":{{\"start_ps\":{},\"dur_ps\":{},{}}}",
                 first + row as u32,
-                microseconds(start.as_ps()),
-                microseconds(end.since(*start).as_ps())
+                microseconds(nanoseconds(*start)),
+                microseconds(nanoseconds(*end) - nanoseconds(*start)),
+                start.as_ps(),
+                end.since(*start).as_ps(),
+                args.trim_start_matches('{'),
             ));
         }
         first
@@ -205,13 +210,18 @@ impl Writer {
         self.event(format_args!(
             "{{\"ph\":\"i\",\"s\":\"t\",\"pid\":{pid},\"tid\":{tid},\"ts\":{},\"name\":\"{name}\",\
              \"args\":{args}}}",
-            microseconds(at.as_ps())
+            microseconds(nanoseconds(at))
         ));
     }
 }
 
-fn microseconds(ps: u64) -> String {
-    format!("{}.{:06}", ps / 1_000_000, ps % 1_000_000)
+/// To the nearest.
+fn nanoseconds(at: Instant) -> u64 {
+    (at.as_ps() / 1000) + u64::from(at.as_ps() % 1000 >= 500)
+}
+
+fn microseconds(ns: u64) -> String {
+    format!("{}.{:03}", ns / 1000, ns % 1000)
 }
 
 /// A text as JSON.

@@ -51,8 +51,8 @@ fn links_that_never_return() {
         );
         assert_eq!(
             error.to_string(),
-            "transfer 1 (reduce rank 1 output[0] to rank 2 output[0]) never ends: link l2 (gpu1 to \
-             gpu2) has no bandwidth from 700 ns on; bring the link back or route around it"
+            "transfer 1 (reduce rank 1 output[0] to rank 2 output[0]) never ends: link gpu1 → gpu2 \
+             has no bandwidth from 700 ns on; bring the link back or route around it"
         );
         // Nothing to carry needs no bandwidth.
         let nothing = Simulation::new(&prepared, Bytes::ZERO).options(options(discipline));

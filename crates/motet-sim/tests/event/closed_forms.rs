@@ -12,7 +12,7 @@ use motet_units::{Bytes, Duration, LinkId, Rank};
 use proptest::prelude::*;
 
 use crate::programs;
-use crate::support::{line, run, send, template, time, verified};
+use crate::support::{line, run, run_forwarding, send, template, time, verified};
 
 const DISCIPLINES: [Discipline; 3] =
     [Discipline::ProgramOrder, Discipline::Fifo, Discipline::FairShare];
@@ -40,8 +40,8 @@ proptest! {
         ] {
             let expected = path.transfer_time(&network, None, size, forwarding);
             for discipline in DISCIPLINES {
-                let options = SimOptions { discipline, switches, ..SimOptions::default() };
-                let outcome = run(&program, &network, size, options);
+                let options = SimOptions { discipline, ..SimOptions::default() };
+                let outcome = run_forwarding(&program, &network, size, options, switches);
                 // Slow links and large sizes go beyond what a clock of 64 bits holds.
                 match expected.filter(|it| *it < Duration::MAX) {
                     Some(time) => prop_assert_eq!(outcome.unwrap().time, time),

@@ -10,7 +10,10 @@ use motet_sim::{Discipline, Outcome, Prepared, Routed, SimOptions, Simulation, S
 use motet_units::{Bytes, Duration, NodeId, Rank};
 use proptest::prelude::*;
 
-use crate::support::{Log, Told, any_network, any_options, any_program, link, run, verified};
+use crate::support::{
+    Log, Told, any_network, any_options, any_program, any_switches, link, run, run_forwarding,
+    verified,
+};
 
 const ALPHA: u64 = 70;
 /// One chunk of 100 bytes at 8 bit/ps.
@@ -106,9 +109,10 @@ fn two_levels() {
 fn switches_that_store_and_forward_wait_for_the_whole() {
     for discipline in DISCIPLINES {
         let switches = SwitchForwarding::StoreAndForward;
-        let options = SimOptions { discipline, switches, ..SimOptions::default() };
+        let options = SimOptions { discipline, ..SimOptions::default() };
         let program = verified(star_all_reduce(6));
-        let outcome = run(&program, &tree(3, 2, true, true), SIZE, options).unwrap();
+        let outcome = run_forwarding(&program, &tree(3, 2, true, true), SIZE, options, switches);
+        let outcome = outcome.unwrap();
         assert_eq!(outcome.time, Duration::from_ps(2 * 4 * (ALPHA + BETA)));
     }
 }
@@ -163,9 +167,10 @@ proptest! {
         ],
         network in any_network(5, true),
         options in any_options(),
+        switches in any_switches(),
         size in 0u64..100_000,
     ) {
-        let routed = Routed::new(&program, &network, options.switches).unwrap();
+        let routed = Routed::new(&program, &network, switches).unwrap();
         let prepared = Prepared::new(&routed);
         let simulation = || Simulation::new(&prepared, Bytes::new(size)).options(options);
         let (mut log, mut again) = (Log::default(), Log::default());

@@ -10,7 +10,7 @@ use motet_sim::{Discipline, Outcome, Prepared, Routed, SimOptions, Simulation, r
 use motet_units::{Bandwidth, Bytes, Instant, LinkId};
 use proptest::prelude::*;
 
-use crate::support::{Log, Told, any_network, any_options, any_program, run};
+use crate::support::{Log, Told, any_network, any_options, any_program, any_switches, run};
 
 const PS_PER_S: u128 = 1_000_000_000_000;
 const RANKS: u32 = 5;
@@ -257,10 +257,11 @@ proptest! {
         program in any_program(RANKS),
         network in any_network(RANKS as usize, false),
         options in any_options(),
+        switches in any_switches(),
         size in 1u64..150_000,
         changes in prop_oneof![Just(Vec::new()), any_changes()],
     ) {
-        let routed = Routed::new(&program, &network, options.switches).unwrap();
+        let routed = Routed::new(&program, &network, switches).unwrap();
         let prepared = Prepared::new(&routed);
         let trace = trace(&network, &changes);
         let simulation = || {

@@ -5,22 +5,24 @@ use std::collections::BTreeMap;
 use motet_collective::{Program, Verified};
 use motet_net::Network;
 use motet_sim::{
-    Discipline, Outcome, Prepared, Routed, SimOptions, Simulation, Timeline, Utilization,
+    Discipline, Outcome, Prepared, Routed, SimOptions, Simulation, SwitchForwarding, Timeline,
+    Utilization,
 };
 use motet_units::{Bytes, Instant, LinkId};
 use proptest::prelude::*;
 use serde_json::Value;
 
 use crate::programs;
-use crate::support::{any_network, any_options, any_program, template, verified};
+use crate::support::{any_network, any_options, any_program, any_switches, template, verified};
 
 fn trace(
     program: &Verified<Program>,
     network: &Network,
     size: Bytes,
     options: SimOptions,
+    switches: SwitchForwarding,
 ) -> (String, Outcome) {
-    let routed = Routed::new(program, network, options.switches).unwrap();
+    let routed = Routed::new(program, network, switches).unwrap();
     let prepared = Prepared::new(&routed);
     let mut timeline = Timeline::new(&routed);
     let outcome =
@@ -28,16 +30,18 @@ fn trace(
     (timeline.to_perfetto(), outcome)
 }
 
-/// A track: its name and its spans in ps, as a viewer would read them.
+/// A track: its name and its spans in ps.
 type Tracks = BTreeMap<u64, (u64, String, Vec<(u64, u64)>)>;
 
-fn ps(value: &Value) -> u64 {
-    (value.as_f64().unwrap() * 1e6).round() as u64
+/// As the viewer reads it: in nanoseconds, start and duration each rounded by itself.
+fn ns(value: &Value) -> u64 {
+    (value.as_f64().unwrap() * 1e3).round() as u64
 }
 
 fn tracks(text: &str) -> Tracks {
     let json: Value = serde_json::from_str(text).unwrap();
     let mut tracks = Tracks::new();
+    let mut seen: BTreeMap<u64, Vec<(u64, u64)>> = BTreeMap::new();
     for event in json["traceEvents"].as_array().unwrap() {
         let pid = event["pid"].as_u64().unwrap();
         match (event["ph"].as_str().unwrap(), event["name"].as_str().unwrap()) {
@@ -49,11 +53,19 @@ fn tracks(text: &str) -> Tracks {
             ("X", _) => {
                 let track = tracks.get_mut(&event["tid"].as_u64().unwrap()).unwrap();
                 assert_eq!(track.0, pid);
-                let start = ps(&event["ts"]);
-                track.2.push((start, start + ps(&event["dur"])));
+                let exact = |key: &str| event["args"][key].as_u64().unwrap();
+                let (start, end) = (exact("start_ps"), exact("start_ps") + exact("dur_ps"));
+                assert!(ns(&event["ts"]).abs_diff((start + 500) / 1000) == 0);
+                track.2.push((start, end));
+                let seen = seen.entry(event["tid"].as_u64().unwrap()).or_default();
+                seen.push((ns(&event["ts"]), ns(&event["ts"]) + ns(&event["dur"])));
             }
             _ => {}
         }
+    }
+    // The viewer drops a span that begins before the last one on its track has ended.
+    for spans in seen.values() {
+        assert!(spans.windows(2).all(|it| it[0].1 <= it[1].0), "{spans:?}");
     }
     tracks
 }
@@ -94,7 +106,13 @@ fn check(text: &str, outcome: &Outcome) {
 fn a_ring_has_a_track_for_each_link_and_two_for_each_rank() {
     let (program, network) =
         (verified(programs::ring_all_gather(4, 1)), template("ring", &["gpus=4"]));
-    let (text, outcome) = trace(&program, &network, Bytes::mib(1), SimOptions::default());
+    let (text, outcome) = trace(
+        &program,
+        &network,
+        Bytes::mib(1),
+        SimOptions::default(),
+        SwitchForwarding::CutThrough,
+    );
     let tracks = tracks(&text);
     let names: Vec<&str> = tracks.values().map(|it| it.1.as_str()).collect();
     assert_eq!(names.iter().filter(|it| it.starts_with("link")).count(), 4);
@@ -108,7 +126,13 @@ fn a_ring_has_a_track_for_each_link_and_two_for_each_rank() {
 fn the_end_of_the_trace_is_the_time_of_the_run() {
     let (program, network) =
         (verified(programs::ring_all_gather(4, 1)), template("ring", &["gpus=4"]));
-    let (text, outcome) = trace(&program, &network, Bytes::new(12_345), SimOptions::default());
+    let (text, outcome) = trace(
+        &program,
+        &network,
+        Bytes::new(12_345),
+        SimOptions::default(),
+        SwitchForwarding::CutThrough,
+    );
     let last = tracks(&text).into_values().flat_map(|it| it.2).map(|it| it.1).max();
     assert_eq!(last, Some(outcome.time.as_ps()));
 }
@@ -117,7 +141,13 @@ fn the_end_of_the_trace_is_the_time_of_the_run() {
 fn names_from_files_are_escaped() {
     let network = template("ring", &["gpus=4"]).renamed("a \"quoted\"\\ name");
     let program = verified(programs::ring_all_gather(4, 1));
-    let (text, _) = trace(&program, &network, Bytes::mib(1), SimOptions::default());
+    let (text, _) = trace(
+        &program,
+        &network,
+        Bytes::mib(1),
+        SimOptions::default(),
+        SwitchForwarding::CutThrough,
+    );
     let json: Value = serde_json::from_str(&text).unwrap();
     assert_eq!(json["otherData"]["network"], "a \"quoted\"\\ name");
 }
@@ -128,13 +158,14 @@ proptest! {
         program in any_program(6),
         network in any_network(6, true),
         options in any_options(),
+        switches in any_switches(),
         size in 0u64..100_000,
     ) {
-        let (text, outcome) = trace(&program, &network, Bytes::new(size), options);
+        let (text, outcome) = trace(&program, &network, Bytes::new(size), options, switches);
         check(&text, &outcome);
-        prop_assert_eq!(text, trace(&program, &network, Bytes::new(size), options).0);
+        prop_assert_eq!(text, trace(&program, &network, Bytes::new(size), options, switches).0);
         if options.discipline != Discipline::FairShare {
-            let doubled = tracks(&trace(&program, &network, Bytes::new(size), options).0)
+            let doubled = tracks(&trace(&program, &network, Bytes::new(size), options, switches).0)
                 .into_values()
                 .any(|(pid, name, _)| pid == 1 && name.contains('+'));
             prop_assert!(!doubled, "a link carries one transfer at a time");
@@ -146,11 +177,12 @@ proptest! {
         program in any_program(6),
         network in any_network(6, true),
         options in any_options(),
+        switches in any_switches(),
         size in 1u64..100_000,
         parts in 1usize..50,
         start in 0u64..1_000_000,
     ) {
-        let routed = Routed::new(&program, &network, options.switches).unwrap();
+        let routed = Routed::new(&program, &network, switches).unwrap();
         let prepared = Prepared::new(&routed);
         let mut utilization = Utilization::new(&network);
         let start = Instant::from_ps(start);

@@ -8,7 +8,7 @@ use motet_collective::{
 use motet_sim::{Discipline, SimOptions, SwitchForwarding};
 use motet_units::{Bytes, Duration, Rank};
 
-use crate::support::{run, template, verified};
+use crate::support::{run_forwarding, template, verified};
 
 const SPLITS: u32 = 4;
 
@@ -50,8 +50,9 @@ fn check(network: &str, ranks: u32, all_gather_ns: u64, all_reduce_ns: u64) {
         let program = verified(split_ring(kind, ranks));
         for discipline in [Discipline::Fifo, Discipline::ProgramOrder] {
             let switches = SwitchForwarding::StoreAndForward;
-            let options = SimOptions { discipline, switches, ..SimOptions::default() };
-            let outcome = run(&program, &network, Bytes::gib(1), options).unwrap();
+            let options = SimOptions { discipline, ..SimOptions::default() };
+            let outcome = run_forwarding(&program, &network, Bytes::gib(1), options, switches);
+            let outcome = outcome.unwrap();
             assert_eq!(outcome.time, Duration::from_ns(ns), "{kind:?} {ranks} {discipline:?}");
             assert!(!outcome.rounded_up);
         }

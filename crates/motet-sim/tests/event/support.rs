@@ -24,7 +24,17 @@ pub(crate) fn run(
     size: Bytes,
     options: SimOptions,
 ) -> Result<Outcome, SimError> {
-    let routed = Routed::new(program, network, options.switches).unwrap();
+    run_forwarding(program, network, size, options, SwitchForwarding::CutThrough)
+}
+
+pub(crate) fn run_forwarding(
+    program: &Verified<Program>,
+    network: &Network,
+    size: Bytes,
+    options: SimOptions,
+    switches: SwitchForwarding,
+) -> Result<Outcome, SimError> {
+    let routed = Routed::new(program, network, switches).unwrap();
     Simulation::new(&Prepared::new(&routed), size).options(options).run()
 }
 
@@ -181,15 +191,14 @@ impl Observer for Log {
 pub(crate) fn any_options() -> impl Strategy<Value = SimOptions> {
     use motet_sim::Discipline::{FairShare, Fifo, ProgramOrder};
     let discipline = prop::sample::select(vec![ProgramOrder, Fifo, FairShare]);
-    let switches =
-        prop::sample::select(vec![SwitchForwarding::CutThrough, SwitchForwarding::StoreAndForward]);
     let local = prop::option::of((1u64..4).prop_map(Bandwidth::gb_per_s));
-    (discipline, switches, local, 0u64..3000).prop_map(|(discipline, switches, local, launch)| {
-        SimOptions {
-            discipline,
-            switches,
-            local_bandwidth: local,
-            launch: Duration::from_ps(launch),
-        }
+    (discipline, local, 0u64..3000).prop_map(|(discipline, local_bandwidth, launch)| SimOptions {
+        discipline,
+        local_bandwidth,
+        launch: Duration::from_ps(launch),
     })
+}
+
+pub(crate) fn any_switches() -> impl Strategy<Value = SwitchForwarding> {
+    prop::sample::select(vec![SwitchForwarding::CutThrough, SwitchForwarding::StoreAndForward])
 }

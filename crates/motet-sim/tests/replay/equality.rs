@@ -15,6 +15,7 @@ use crate::{networks, random_programs};
 struct Case {
     network: Network,
     program: Verified<motet_collective::Program>,
+    switches: SwitchForwarding,
     options: SimOptions,
     size: Bytes,
     states: Vec<NetworkState>,
@@ -24,12 +25,12 @@ fn case(stream: &mut Stream) -> Case {
     let network = networks::network(stream);
     let program = random_programs::program(&network, stream);
     let program = Verified::new(program, Some(&network)).unwrap_or_else(|it| panic!("{it}"));
+    let switches = match stream.random_range(0..3) {
+        0 => SwitchForwarding::StoreAndForward,
+        _ => SwitchForwarding::CutThrough,
+    };
     let options = SimOptions {
         discipline: Discipline::ProgramOrder,
-        switches: match stream.random_range(0..3) {
-            0 => SwitchForwarding::StoreAndForward,
-            _ => SwitchForwarding::CutThrough,
-        },
         local_bandwidth: match stream.random_range(0..2) {
             0 => None,
             _ => Some(Bandwidth::from_bits_per_s(stream.random_range(1 << 30..1 << 42))),
@@ -44,7 +45,7 @@ fn case(stream: &mut Stream) -> Case {
         _ => Bytes::new(stream.random_range(0..1 << 24)),
     };
     let states = (0..stream.random_range(1..40)).map(|_| networks::state(&network, stream));
-    Case { states: states.collect(), network, program, options, size }
+    Case { states: states.collect(), network, program, switches, options, size }
 }
 
 /// The chain leads from the launch to the end without a gap, over links of its transfers.
@@ -68,8 +69,8 @@ fn check_chain(replay: &Replay, routed: &Routed<'_>, launch: Duration, state: &N
 }
 
 fn check(case: &Case) -> Result<(), TestCaseError> {
-    let Case { network, program, options, size, states } = case;
-    let routed = Routed::new(program, network, options.switches).unwrap();
+    let Case { network, program, switches, options, size, states } = case;
+    let routed = Routed::new(program, network, *switches).unwrap();
     let replay = Replay::compile(&routed, *size, options).unwrap();
     let prepared = Prepared::new(&routed);
     let wide = replay.run_many(states);
@@ -119,8 +120,8 @@ proptest! {
 #[test]
 fn other_disciplines_are_the_event_engines() {
     let mut stream = Seed::new(1).stream("case");
-    let Case { network, program, mut options, size, .. } = case(&mut stream);
-    let routed = Routed::new(&program, &network, options.switches).unwrap();
+    let Case { network, program, switches, mut options, size, .. } = case(&mut stream);
+    let routed = Routed::new(&program, &network, switches).unwrap();
     for discipline in [Discipline::Fifo, Discipline::FairShare] {
         options.discipline = discipline;
         let refused = Replay::compile(&routed, size, &options).unwrap_err();

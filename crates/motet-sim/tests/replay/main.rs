@@ -10,3 +10,4 @@ mod networks;
 #[path = "../../../motet-collective/tests/support/programs.rs"]
 mod programs;
 mod random_programs;
+mod rerouted;

@@ -3,21 +3,26 @@
 //!
 //! Columns and footer are those of nccl-tests, so that what reads its output reads this. In and
 //! out of place are the same to NCCL's model; nothing is computed, so nothing is checked (`N/A`).
+//! With `--tuning` it is NCCL's own table of latencies and bandwidths instead (`tuning`).
+
+mod tuning;
 
 use std::fmt::Write as _;
 
 use motet_collective::{Collective, CollectiveKind};
-use motet_sim::nccl::{Choice, NcclModel, NcclOptions, Tuned};
+use motet_sim::nccl::{Choice, NcclModel, NcclOptions, NcclVersion, Tuned};
 use motet_units::{Bytes, Rank};
 use serde::Serialize;
 
-use crate::args::{Backend, BenchArgs};
+use crate::args::{Backend, BenchArgs, Nccl};
 use crate::c_format::{fixed, general};
 use crate::failure::{Failure, Status};
 use crate::files;
 use crate::printer::Printer;
 use crate::progress::Progress;
 
+/// What takes time.
+const SEARCHING: &str = "searching rings and trees as NCCL does";
 /// Elements are floats.
 const ELEMENT: u64 = 4;
 /// What a rank has of an AllGather or ReduceScatter is a multiple of this many bytes.
@@ -59,6 +64,9 @@ struct Bench {
 
 pub(crate) fn run(args: &BenchArgs, printer: &mut Printer) -> Result<Status, Failure> {
     let Backend::Sim = args.backend;
+    if args.tuning {
+        return run_tuning(args, printer);
+    }
     if args.max < args.min {
         return Err(Failure::unreadable(format!("{} to {} are no sizes", args.min, args.max))
             .with_remedy("give `--max` at least what `--min` is"));
@@ -67,14 +75,13 @@ pub(crate) fn run(args: &BenchArgs, printer: &mut Printer) -> Result<Status, Fai
         Failure::unreadable(format!("NCCL chooses no algorithm for {}", args.collective))
             .with_remedy("it does for allreduce, allgather, reducescatter, broadcast and reduce")
     })?;
-    let progress = Progress::start(printer, "searching rings and trees as NCCL does");
-    let bench = Bench::new(args, tuned, printer)?;
-    let lines = bench.lines(args)?;
-    drop(progress);
-    printer.note(&format!(
-        "times are what the cost model of {} expects on this network, not measurements",
-        bench.name()
-    ));
+    let (bench, lines) = {
+        let _progress = Progress::start(printer, SEARCHING);
+        let bench = Bench::new(args, tuned, printer)?;
+        let lines = bench.lines(args)?;
+        (bench, lines)
+    };
+    note(printer, &bench.model);
     if printer.is_json() {
         printer.json(&bench.json(lines))?;
     } else {
@@ -83,19 +90,53 @@ pub(crate) fn run(args: &BenchArgs, printer: &mut Printer) -> Result<Status, Fai
     Ok(Status::Done)
 }
 
+fn run_tuning(args: &BenchArgs, printer: &mut Printer) -> Result<Status, Failure> {
+    let model = {
+        let _progress = Progress::start(printer, SEARCHING);
+        model(args, printer)?
+    };
+    note(printer, &model);
+    if printer.is_json() {
+        printer.json(&tuning::json(&model, name(&model)))?;
+    } else {
+        printer.out(&tuning::text(&model, printer.is_verbose()))?;
+    }
+    Ok(Status::Done)
+}
+
+/// NCCL on the network of the command line.
+fn model(args: &BenchArgs, printer: &Printer) -> Result<NcclModel, Failure> {
+    let cluster = files::network(&args.cluster, &args.read.options(), printer)?;
+    let version = match args.nccl {
+        Nccl::V2_28 => NcclVersion::V2_28,
+        Nccl::V2_30 => NcclVersion::V2_30,
+    };
+    let options = NcclOptions { version, ..NcclOptions::default() };
+    let model = match &cluster.graphs {
+        Some(graphs) => NcclModel::with_graphs(&cluster.network, graphs, options),
+        None => NcclModel::new(&cluster.network, options),
+    };
+    model.map_err(|it| {
+        Failure::wrong(format!("NCCL cannot be modelled on this network: {it}"))
+            .in_file(&args.cluster)
+    })
+}
+
+fn name(model: &NcclModel) -> String {
+    format!("NCCL {}", model.options().version.name())
+}
+
+fn note(printer: &Printer, model: &NcclModel) {
+    printer.note(&format!(
+        "times are what the cost model of {} expects on this network, not measurements",
+        name(model)
+    ));
+}
+
 impl Bench {
     fn new(args: &BenchArgs, tuned: Tuned, printer: &Printer) -> Result<Self, Failure> {
-        let cluster = files::network(&args.cluster, &args.read.options(), printer)?;
-        let (network, options) = (&cluster.network, NcclOptions::default());
-        let model = match &cluster.graphs {
-            Some(graphs) => NcclModel::with_graphs(network, graphs, options),
-            None => NcclModel::new(network, options),
-        };
-        let model = model.map_err(|it| {
-            Failure::wrong(format!("NCCL cannot be modelled on this network: {it}"))
-                .in_file(&args.cluster)
-        })?;
-        let ranks = u32::try_from(network.ranks().len()).unwrap_or(u32::MAX);
+        let model = model(args, printer)?;
+        let ranks = u32::try_from(model.communicator().ranks).unwrap_or(u32::MAX);
         let collective = if args.collective.has_root() {
             Collective::rooted(args.collective, ranks, 1, Rank(0))
         } else {
@@ -104,10 +145,6 @@ impl Bench {
         let collective =
             collective.map_err(|it| Failure::wrong(it.to_string()).in_file(&args.cluster))?;
         Ok(Self { tuned, collective, model })
-    }
-
-    fn name(&self) -> String {
-        format!("NCCL {}", self.model.options().version.name())
     }
 
     fn lines(&self, args: &BenchArgs) -> Result<Vec<Line>, Failure> {
@@ -161,7 +198,7 @@ impl Bench {
     fn json(&self, results: Vec<Line>) -> BenchJson {
         BenchJson {
             backend: "sim",
-            model: self.name(),
+            model: name(&self.model),
             collective: self.collective.kind().name(),
             ranks: self.collective.ranks(),
             avg_busbw_gbps: average(&results),
@@ -170,9 +207,9 @@ impl Bench {
     }
 
     fn text(&self, args: &BenchArgs, lines: &[Line], verbose: bool) -> String {
-        let (ranks, name) = (self.collective.ranks(), test_name(self.collective.kind()));
+        let (ranks, test) = (self.collective.ranks(), test_name(self.collective.kind()));
         let (min, max) = (args.min.get(), args.max.get());
-        let mut out = format!("# Collective test starting: {name}\n");
+        let mut out = format!("# Collective test starting: {test}\n");
         // Writing to a string cannot fail.
         let _ = writeln!(
             out,
@@ -180,7 +217,7 @@ impl Bench {
              warmup iters: 0 iters: 1 agg iters: 1 validation: 0 graph: 0 unalign: 0",
             args.factor
         );
-        let (nccl, cluster) = (self.name(), &args.cluster);
+        let (nccl, cluster) = (name(&self.model), &args.cluster);
         let _ = writeln!(
             out,
             "#\n# {nccl}'s cost model on {cluster}, {ranks} GPUs; nothing was run\n#"
@@ -213,7 +250,7 @@ impl Bench {
         }
         let _ = writeln!(out, "# {:20} : 0 OK", "Out of bounds values");
         let _ = writeln!(out, "# {:20} : {}", "Avg bus bandwidth", general(average(lines)));
-        let _ = writeln!(out, "#\n# Collective test concluded: {name}");
+        let _ = writeln!(out, "#\n# Collective test concluded: {test}");
         out
     }
 }

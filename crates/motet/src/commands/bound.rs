@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use motet_collective::bound::{self, Bound, BoundError, Cut, Ratio, SetBy};
+use motet_collective::bound::{self, Bound, BoundError, Cut, Ratio, SetBy, Work};
 use motet_collective::{Collective, CollectiveError, CollectiveKind};
 use motet_net::Network;
 use motet_units::{Bytes, Rank};
@@ -32,6 +32,9 @@ struct BoundJson {
     /// What a program can do at best whose switches neither reduce nor copy (AllReduce).
     #[serde(skip_serializing_if = "Option::is_none")]
     program_algbw_gbps: Option<f64>,
+    /// What sets that: messages between groups (AllReduce).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    work: Option<WorkJson>,
     cut: Option<CutJson>,
     set_by: String,
 }
@@ -44,6 +47,20 @@ struct CutJson {
     bandwidth_gbps: f64,
     /// Bytes that must cross per byte of size.
     share: f64,
+    description: String,
+}
+
+#[derive(Serialize)]
+struct WorkJson {
+    algbw_gbps: f64,
+    algbw_gbps_exact: String,
+    /// What the groups are: rank, server, rack, pod, datacenter, or group if they have no name.
+    level: String,
+    groups: usize,
+    members: Vec<Vec<u32>>,
+    bandwidth_gbps: f64,
+    /// Whether it is the largest packing of spanning trees, which a program can reach.
+    is_packing: bool,
     description: String,
 }
 
@@ -116,9 +133,44 @@ fn json(bound: &Bound, network: &Network, size: Option<Bytes>) -> BoundJson {
         program_algbw_gbps: work
             .and_then(|it| it.time_per_byte.inverse())
             .map(|bytes_per_s| bytes_per_s.to_f64() / 1e9),
+        work: bound.work.as_ref().and_then(work_json),
         cut: bound.cut().map(|it| cut_json(it, network)),
         set_by: bound.describe(network),
     }
+}
+
+/// Size over time, in GB/s.
+fn algbw(work: &Work) -> Option<Ratio> {
+    Ratio::new(1, 1_000_000_000)?.checked_mul(work.time_per_byte.inverse()?)
+}
+
+fn work_json(work: &Work) -> Option<WorkJson> {
+    let algbw = algbw(work)?;
+    let numbers = |it: &Vec<Rank>| it.iter().map(|it| it.0).collect();
+    Some(WorkJson {
+        algbw_gbps: algbw.to_f64(),
+        algbw_gbps_exact: algbw.to_string(),
+        level: work.level.to_string(),
+        groups: work.groups,
+        members: work.members.iter().map(numbers).collect(),
+        bandwidth_gbps: work.bandwidth.as_gb_per_s_f64(),
+        is_packing: work.is_packing,
+        description: describe(work),
+    })
+}
+
+/// What sets the bound of programs, in words.
+fn describe(work: &Work) -> String {
+    let messages = 2 * (work.groups - 1);
+    let (groups, level) = (work.groups, work.level);
+    let bandwidth = work.bandwidth.as_gb_per_s_f64();
+    let packing = match work.is_packing {
+        true => "; spanning trees can be packed so well",
+        false => "",
+    };
+    format!(
+        "{messages} messages a byte between {groups} {level}s that send {bandwidth:.2} GB/s together{packing}"
+    )
 }
 
 fn cut_json(cut: &Cut, network: &Network) -> CutJson {
@@ -155,13 +207,13 @@ fn text(bound: &Bound, network: &Network, size: Option<Bytes>) -> String {
     let word = if matches!(bound.set_by, SetBy::Cut(_)) { "cut" } else { "set by" };
     let _ = writeln!(out, "  {word:9}  {}", bound.describe(network));
     if let Some(work) = &bound.work
-        && work.time_per_byte > bound.time_per_byte
-        && let Some(bytes_per_s) = work.time_per_byte.inverse()
+        && let Some(algbw) = algbw(work)
     {
         let _ = writeln!(
             out,
-            "  programs   at most {:.2} GB/s if switches neither reduce nor copy",
-            bytes_per_s.to_f64() / 1e9
+            "  programs   at most {:.2} GB/s if switches only forward: {}",
+            algbw.to_f64(),
+            describe(work)
         );
     }
     out

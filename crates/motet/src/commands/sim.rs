@@ -1,16 +1,19 @@
 //! `motet sim`: how long a program takes on a network, how far that is from the bound, and what
 //! every link does meanwhile.
 
+mod knobs;
+
 use std::fmt::Write as _;
 use std::time::Instant as Clock;
 
 use motet_collective::bound;
 use motet_collective::{Program, Verified};
 use motet_net::Network;
+use motet_net::formats::svg;
 use motet_sim::utilization::{busiest, by_class, picture};
 use motet_sim::{
-    Discipline, Outcome, Prepared, Routed, SimError, SimOptions, Simulation, SwitchForwarding,
-    Timeline, Utilization,
+    Discipline, KnobOutcome, Outcome, Prepared, Routed, SimError, SimOptions, Simulation,
+    SwitchForwarding, Timeline, Utilization,
 };
 use motet_units::{Duration, Instant, LinkId};
 use serde::Serialize;
@@ -21,6 +24,7 @@ use crate::failure::{Failure, Status};
 use crate::files;
 use crate::printer::Printer;
 use crate::progress::Progress;
+use knobs::KnobsJson;
 
 #[derive(Serialize)]
 struct SimJson {
@@ -38,6 +42,8 @@ struct SimJson {
     events: u64,
     /// What the simulation itself took.
     wall_seconds: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    knobs: Option<KnobsJson>,
     classes: Vec<ClassJson>,
     link_utilization: Vec<LinkJson>,
 }
@@ -65,22 +71,35 @@ struct LinkJson {
 }
 
 pub(crate) fn run(args: &SimArgs, printer: &mut Printer) -> Result<Status, Failure> {
-    if args.trace.as_deref() == Some("-") {
-        return Err(Failure::unreadable("the trace cannot go to stdout, where the result goes")
-            .with_remedy("give `--trace` the name of a file"));
+    for (what, flag, name) in [("trace", "--trace", &args.trace), ("picture", "--svg", &args.svg)] {
+        if name.as_deref() == Some("-") {
+            return Err(Failure::unreadable(format!(
+                "the {what} cannot go to stdout, where the result goes"
+            ))
+            .with_remedy(format!("give `{flag}` the name of a file")));
+        }
     }
     let network = files::network(&args.cluster, &args.read.options(), printer)?.network;
     let progress = Progress::start(printer, format!("simulating {}", args.file));
     let program = program(args, &network)?;
     let options = options(args);
-    let routed = Routed::new(&program, &network, options.switches)
+    let switches = if args.store_and_forward {
+        SwitchForwarding::StoreAndForward
+    } else {
+        SwitchForwarding::CutThrough
+    };
+    let routed = Routed::new(&program, &network, switches)
         .map_err(|it| Failure::wrong(it.to_string()).in_file(&args.file))?;
     let prepared = Prepared::new(&routed);
     let simulation = || Simulation::new(&prepared, args.size).options(options);
     let failure = |it: SimError| Failure::wrong(it.to_string()).in_file(&args.file);
     #[allow(clippy::disallowed_methods, reason = "the binary may read the clock")]
     let clock = Clock::now();
-    let outcome = simulation().run().map_err(failure)?;
+    let under = knobs::run(args, &routed)?;
+    let outcome = match &under {
+        Some(under) => under.outcome.clone(),
+        None => simulation().run().map_err(failure)?,
+    };
     let wall_seconds = clock.elapsed().as_secs_f64();
     // Being observed costs time and events, so what is reported above comes from a run that is not.
     if let Some(name) = &args.trace {
@@ -95,13 +114,16 @@ pub(crate) fn run(args: &SimArgs, printer: &mut Printer) -> Result<Status, Failu
     }
     let bound = bound_time(&program, &network, &outcome, args, printer);
     drop(progress);
-    let result =
-        Simulated { args, program: &program, network: &network, outcome, utilization, bound };
+    let (program, network) = (&*program, &network);
+    let result = Simulated { args, program, network, outcome, under, utilization, bound };
     if result.outcome.rounded_up {
         printer.note(&format!(
             "{} do not divide into chunks; they were rounded up to {} each",
             args.size, result.outcome.chunk
         ));
+    }
+    if let Some(name) = &args.svg {
+        files::write(name, &result.svg(), printer)?;
     }
     if printer.is_json() {
         printer.json(&result.json(wall_seconds))?;
@@ -126,11 +148,6 @@ fn options(args: &SimArgs) -> SimOptions {
             Turns::ProgramOrder => Discipline::ProgramOrder,
             Turns::Fifo => Discipline::Fifo,
             Turns::Fair => Discipline::FairShare,
-        },
-        switches: if args.store_and_forward {
-            SwitchForwarding::StoreAndForward
-        } else {
-            SwitchForwarding::CutThrough
         },
         ..SimOptions::default()
     }
@@ -166,6 +183,8 @@ struct Simulated<'a> {
     program: &'a Program,
     network: &'a Network,
     outcome: Outcome,
+    /// If it ran under knobs.
+    under: Option<KnobOutcome>,
     utilization: Option<Utilization>,
     bound: Option<Duration>,
 }
@@ -215,6 +234,7 @@ impl Simulated<'_> {
             transfers: outcome.transfers,
             events: outcome.events,
             wall_seconds,
+            knobs: self.under.as_ref().map(KnobsJson::new),
             classes: by_class(self.network, outcome).into_iter().map(class).collect(),
             link_utilization: busiest(outcome).into_iter().map(|it| self.link(it)).collect(),
         }
@@ -235,10 +255,27 @@ impl Simulated<'_> {
         }
     }
 
-    fn text(&self) -> String {
-        let (outcome, collective) = (&self.outcome, self.program.collective());
+    /// What ran, without its time.
+    fn heading(&self) -> String {
+        let collective = self.program.collective();
         let (kind, ranks) = (collective.kind(), collective.ranks());
-        let heading = format!("{kind} of {} over {ranks} ranks", self.args.size);
+        format!("{kind} of {} over {ranks} ranks", self.args.size)
+    }
+
+    /// The network with what every link did.
+    fn svg(&self) -> String {
+        let outcome = &self.outcome;
+        let (time, name) = (outcome.time.as_us_f64(), self.program.name());
+        let caption = format!("{} in {time:.3} µs: {name}", self.heading());
+        svg::write_utilization(self.network, &caption, |id| svg::Traffic {
+            utilization: outcome.utilization(id),
+            bytes: outcome.links[id.index()].bytes,
+        })
+    }
+
+    fn text(&self) -> String {
+        let outcome = &self.outcome;
+        let heading = self.heading();
         let mut out = format!("{}: {}\n", Printer::strong(&heading), self.program.name());
         // Writing to a string cannot fail.
         let mut line = |word: &str, text: String| {
@@ -253,6 +290,10 @@ impl Simulated<'_> {
                 "bound",
                 format!("{bound:.3} µs at least; the program reaches {percent:.1}% of that speed"),
             );
+        }
+        if let Some(under) = &self.under {
+            line("knobs", knobs::text(under));
+            line("cut into", knobs::cut_text(under));
         }
         line("transfers", format!("{} in {} events", outcome.transfers, outcome.events));
         let _ = writeln!(out, "{}", Printer::strong("links"));

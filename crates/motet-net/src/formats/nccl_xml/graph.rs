@@ -29,6 +29,13 @@ pub struct Graph {
     /// The worst path inside a server: NVL, PIX, PHB, SYS…
     pub type_intra: String,
     pub type_inter: String,
+    /// What NCCL counts for the network beside its own constants.
+    pub latency_inter: Duration,
+    /// Whether channels may leave and enter by different NICs: 0 no, 1 yes, 2 they do in pairs.
+    /// `None`: the dump does not say.
+    pub cross_nic: Option<u32>,
+    /// Whether all channels are alike. `None`: the dump does not say.
+    pub same_channels: Option<bool>,
     pub channels: Vec<Vec<Hop>>,
 }
 
@@ -70,6 +77,7 @@ impl Graph {
                     .at(text, element.offset)
             })
         };
+        let said = |name: &str| element.get(name).map(|_| number(name)).transpose();
         let word = |name: &str| element.get(name).unwrap_or_default().to_owned();
         let channels = document.children(element).filter(|(_, it)| it.name == "channel");
         Ok(Self {
@@ -79,6 +87,9 @@ impl Graph {
             speed_inter: speed("speedinter")?,
             type_intra: word("typeintra"),
             type_inter: word("typeinter"),
+            latency_inter: latency(text, element)?,
+            cross_nic: said("crossnic")?,
+            same_channels: said("samechannels")?.map(|it| it != 0),
             channels: channels.map(|(_, it)| hops(document, it)).collect(),
         })
     }
@@ -128,6 +139,17 @@ fn hops(document: &Document, channel: &Element) -> Vec<Hop> {
 fn gigabytes(text: &str) -> Option<Bandwidth> {
     let gb = text.parse::<f64>().ok().filter(|it| (0.0..1e9).contains(it))?;
     Some(Bandwidth::from_bits_per_s((gb * 8e9).round() as u64))
+}
+
+/// Microseconds, rounded to whole picoseconds.
+fn latency(text: &str, element: &Element) -> Result<Duration, ReadError> {
+    let value = element.get("latencyinter").unwrap_or("0");
+    let micros =
+        value.parse::<f64>().ok().filter(|it| (0.0..1e9).contains(it)).ok_or_else(|| {
+            ReadError::new(format!("latencyinter=\"{value}\" is not a time in microseconds"))
+                .at(text, element.offset)
+        })?;
+    Ok(Duration::from_ps((micros * 1e6).round() as u64))
 }
 
 impl GraphDump {

@@ -1,6 +1,6 @@
 //! Small topologies written by hand, one trait of real files each.
 
-use motet_units::{Bandwidth, NodeId};
+use motet_units::{Bandwidth, Duration, NodeId};
 
 use super::read;
 use crate::{LinkClass, LinkSpec, Network, NodeKind};
@@ -204,6 +204,24 @@ fn graph_dumps_imply_a_network() {
     let error = super::read(&text.replace("20.6", "fast")).unwrap_err();
     assert!(error.problem.contains("speedintra=\"fast\""), "{error}");
     assert_eq!(error.at.map(|it| it.line), Some(2));
+}
+
+#[test]
+fn graph_dumps_keep_what_they_say_of_channels() {
+    let text = "<graphs version=\"1\">
+      <graph id=\"0\" pattern=\"4\" crossnic=\"2\" latencyinter=\"2.5\" samechannels=\"0\"/>
+      <graph id=\"1\" pattern=\"1\"/></graphs>";
+    let graphs = read(text).unwrap().graphs.unwrap().graphs;
+    let said = |index: usize| {
+        let it = &graphs[index];
+        (it.cross_nic, it.same_channels, it.latency_inter)
+    };
+    assert_eq!(said(0), (Some(2), Some(false), Duration::from_ns(2500)));
+    assert_eq!(said(1), (None, None, Duration::ZERO));
+    for (right, wrong) in [("\"2.5\"", "\"-1\""), ("crossnic=\"2\"", "crossnic=\"x\"")] {
+        let error = read(&text.replace(right, wrong)).unwrap_err();
+        assert_eq!(error.at.map(|it| it.line), Some(2), "{error}");
+    }
 }
 
 #[test]

@@ -4,32 +4,82 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use super::Scene;
-use super::layered::{ARCS, box_width};
-use super::picture::{Picture, Stroke};
+use super::course::{Course, HALF_BOX, courses};
+use super::layered::box_width;
+use super::load::Loads;
+use super::picture::{Item, Picture, Stroke};
+use super::{Scene, SceneStyle, heat, labels};
 use crate::LinkClass;
 use crate::formats::palette;
 use crate::formats::xml::escape;
 
 const HEAD: f64 = 54.0;
 const LEGEND: f64 = 34.0;
-const BOX: f64 = 26.0;
-const DOT: f64 = 7.0;
+pub(super) const DOT: f64 = 7.0;
 /// Legible on white and on black.
 const INK: &str = "#7a7a7a";
+/// Legible on white, which pictures of traffic bring along: a scale of colours needs a ground.
+const DARK_INK: &str = "#4a4a4a";
 
-pub(super) fn svg(picture: &Picture, scene: &Scene) -> String {
-    let wide = scene.width.max(420.0).ceil();
-    let high = (scene.height + HEAD + LEGEND).ceil();
+pub(super) fn svg(picture: &Picture, scene: &Scene, loads: Option<&Loads>) -> String {
+    let ink = if loads.is_some() { DARK_INK } else { INK };
+    let heads = head(picture, loads);
+    let top = HEAD + heads.len().saturating_sub(1) as f64 * 16.0;
+    let (legend_wide, legend_high) = loads.map_or((0.0, LEGEND), heat::legend_size);
+    let longest = heads.iter().map(|it| it.chars().count()).max().unwrap_or(0) as f64;
+    let title = picture.title.chars().count() as f64;
+    let text_wide = (longest * 6.2 + 32.0).max(title * 9.6 + 32.0).max(legend_wide);
+    let wide = scene.width.max(420.0).max(text_wide.min(1200.0)).ceil();
+    let high = (scene.height + top + legend_high).ceil();
     let mut out = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {wide} {high}\" \
          width=\"{wide}\" height=\"{high}\" font-family=\"system-ui, sans-serif\" \
          font-size=\"11\">\n"
     );
     let _ = writeln!(out, "<title>{}</title>", escape(&picture.title));
-    text(&mut out, (16.0, 24.0), "font-size=\"16\" font-weight=\"600\"", &picture.title);
-    text(&mut out, (16.0, 42.0), "", &picture.subtitle);
-    let _ = writeln!(out, "<g transform=\"translate(0 {HEAD})\">");
+    if loads.is_some() {
+        let _ = writeln!(out, "<rect width=\"{wide}\" height=\"{high}\" fill=\"#ffffff\"/>");
+    }
+    let bold = "font-size=\"16\" font-weight=\"600\"";
+    text(&mut out, ink, (16.0, 24.0), bold, &picture.title);
+    for (index, line) in heads.iter().enumerate() {
+        text(&mut out, ink, (16.0, 42.0 + index as f64 * 16.0), "", line);
+    }
+    let _ = writeln!(out, "<g transform=\"translate(0 {top})\">");
+    frames(&mut out, scene);
+    let courses = courses(picture, scene);
+    match loads {
+        Some(loads) => heat::strokes(&mut out, picture, scene, &courses, loads),
+        None => lines(&mut out, picture, &courses),
+    }
+    // Above the lines, which may cross them.
+    for frame in &scene.frames {
+        text(&mut out, ink, (frame.x + 8.0, frame.y + 14.0), "", &frame.label);
+    }
+    items(&mut out, ink, (picture, scene, &courses), loads);
+    out.push_str("</g>\n");
+    match loads {
+        Some(loads) => heat::legend(&mut out, ink, high - legend_high, loads),
+        None => legend(&mut out, ink, picture, high - LEGEND / 2.0 + 4.0),
+    }
+    out.push_str("</svg>\n");
+    out
+}
+
+/// The lines below the title.
+fn head<'a>(picture: &'a Picture, loads: Option<&'a Loads>) -> Vec<&'a str> {
+    let caption = loads.map(|it| it.caption.as_str()).filter(|it| !it.is_empty());
+    caption.into_iter().chain([picture.subtitle.as_str()]).collect()
+}
+
+// Writing to a String cannot fail.
+pub(super) fn text(out: &mut String, ink: &str, (x, y): (f64, f64), style: &str, content: &str) {
+    let content = escape(content);
+    let _ =
+        writeln!(out, "<text x=\"{x:.1}\" y=\"{y:.1}\" fill=\"{ink}\" {style}>{content}</text>");
+}
+
+fn frames(out: &mut String, scene: &Scene) {
     for frame in &scene.frames {
         let _ = writeln!(
             out,
@@ -37,90 +87,80 @@ pub(super) fn svg(picture: &Picture, scene: &Scene) -> String {
              fill=\"{INK}\" fill-opacity=\"0.08\" stroke=\"{INK}\" stroke-opacity=\"0.5\"/>",
             frame.x, frame.y, frame.width, frame.height
         );
-        text(&mut out, (frame.x + 8.0, frame.y + 14.0), "", &frame.label);
     }
+}
+
+/// Lines in the colours of their classes.
+fn lines(out: &mut String, picture: &Picture, courses: &[Course]) {
     // The wide below the narrow, so that none hides another.
-    let mut lines: Vec<&Stroke> = picture.lines.iter().collect();
-    lines.sort_by_key(|it| std::cmp::Reverse(it.bandwidth));
-    for line in lines {
-        stroke(&mut out, picture, scene, line);
+    let mut lines: Vec<(&Stroke, &Course)> = picture.lines.iter().zip(courses).collect();
+    lines.sort_by_key(|it| std::cmp::Reverse(it.0.bandwidth));
+    for (line, course) in lines {
+        let style = palette::style(line.class);
+        let _ = write!(
+            out,
+            "<path d=\"{}\" fill=\"none\" stroke=\"{}\" stroke-width=\"{}\" \
+             stroke-opacity=\"0.85\"",
+            course.path(),
+            style.colour,
+            palette::width(line.bandwidth)
+        );
+        if !style.dashes.is_empty() {
+            let _ = write!(out, " stroke-dasharray=\"{}\"", style.dashes);
+        }
+        let (a, b) = (&picture.items[line.from].label, &picture.items[line.to].label);
+        let arrow = if line.both_ways { "↔" } else { "→" };
+        let title = escape(&format!("{a} {arrow} {b}: {}, {}", line.class, line.bandwidth));
+        let _ = writeln!(out, "><title>{title}</title></path>");
     }
-    items(&mut out, picture, scene);
-    out.push_str("</g>\n");
-    legend(&mut out, picture, high - LEGEND / 2.0 + 4.0);
-    out.push_str("</svg>\n");
-    out
 }
 
-// Writing to a String cannot fail.
-fn text(out: &mut String, (x, y): (f64, f64), style: &str, content: &str) {
-    let content = escape(content);
-    let _ =
-        writeln!(out, "<text x=\"{x:.1}\" y=\"{y:.1}\" fill=\"{INK}\" {style}>{content}</text>");
-}
-
-fn stroke(out: &mut String, picture: &Picture, scene: &Scene, line: &Stroke) {
-    let (from, to) = (scene.at[line.from], scene.at[line.to]);
-    let style = palette::style(line.class);
-    // A line within a row passes below or above it, deeper the further it goes.
-    let flat = !scene.dots && (from.1 - to.1).abs() < 1.0;
-    let path = if flat {
-        let reach = (from.0 - to.0).abs();
-        // A quadratic curve goes half as deep as its control point.
-        let depth = (ARCS - 24.0) * (0.25 + 0.75 * reach / scene.reach.max(1.0));
-        let bend = BOX / 2.0 + 2.0 * depth;
-        let (x, y) = ((from.0 + to.0) / 2.0, from.1 + bend);
-        format!("M{:.1} {:.1}Q{x:.1} {y:.1} {:.1} {:.1}", from.0, from.1, to.0, to.1)
-    } else {
-        format!("M{:.1} {:.1}L{:.1} {:.1}", from.0, from.1, to.0, to.1)
-    };
-    let _ = write!(
-        out,
-        "<path d=\"{path}\" fill=\"none\" stroke=\"{}\" stroke-width=\"{}\" stroke-opacity=\"0.85\"",
-        style.colour,
-        palette::width(line.bandwidth)
-    );
-    if !style.dashes.is_empty() {
-        let _ = write!(out, " stroke-dasharray=\"{}\"", style.dashes);
-    }
-    let (a, b) = (&picture.items[line.from].label, &picture.items[line.to].label);
-    let arrow = if line.both_ways { "↔" } else { "→" };
-    let title = escape(&format!("{a} {arrow} {b}: {}, {}", line.class, line.bandwidth));
-    let _ = writeln!(out, "><title>{title}</title></path>");
-}
-
-fn items(out: &mut String, picture: &Picture, scene: &Scene) {
-    let sides = if scene.dots { label_sides(picture, scene) } else { Vec::new() };
+fn items(
+    out: &mut String,
+    ink: &str,
+    (picture, scene, courses): (&Picture, &Scene, &[Course]),
+    loads: Option<&Loads>,
+) {
+    let sides = labels::sides(picture, scene, courses);
     for (index, item) in picture.items.iter().enumerate() {
         let (x, y) = scene.at[index];
-        let fill = palette::fill(item.kind);
-        let title = escape(&format!("{} ({})", item.label, item.kind));
-        if scene.dots {
-            let _ = writeln!(
-                out,
-                "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"{DOT}\" fill=\"{fill}\" \
-                 stroke=\"#444444\"><title>{title}</title></circle>"
-            );
+        let (outline, title) = outline(item, index, loads);
+        let look =
+            format!("fill=\"{}\" {outline}><title>{title}</title>", palette::fill(item.kind));
+        if !matches!(scene.style, SceneStyle::Rows { .. }) {
+            let _ =
+                writeln!(out, "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"{DOT}\" {look}</circle>");
             let (dx, dy, anchor) = sides[index];
             let style = format!("text-anchor=\"{anchor}\"");
-            text(out, (x + dx, y + dy), &style, &item.label);
+            text(out, ink, (x + dx, y + dy), &style, &item.label);
             continue;
         }
         let width = box_width(&item.label);
         let _ = writeln!(
             out,
-            "<rect x=\"{:.1}\" y=\"{:.1}\" width=\"{width:.1}\" height=\"{BOX}\" rx=\"5\" \
-             fill=\"{fill}\" stroke=\"#444444\" stroke-width=\"0.8\"><title>{title}</title></rect>",
+            "<rect x=\"{:.1}\" y=\"{:.1}\" width=\"{width:.1}\" height=\"{}\" rx=\"5\" {look}</rect>",
             x - width / 2.0,
-            y - BOX / 2.0
+            y - HALF_BOX,
+            HALF_BOX * 2.0
         );
-        let label = escape(&shorten(&item.label));
-        let _ = writeln!(
-            out,
-            "<text x=\"{x:.1}\" y=\"{:.1}\" fill=\"#1a1a1a\" text-anchor=\"middle\">{label}</text>",
-            y + 4.0
-        );
+        text(out, "#1a1a1a", (x, y + 4.0), "text-anchor=\"middle\"", &shorten(&item.label));
     }
+}
+
+/// The border of an item and its `<title>`. What gathers links within shows their heat.
+fn outline(item: &Item, index: usize, loads: Option<&Loads>) -> (String, String) {
+    let title = escape(&format!("{} ({})", item.label, item.kind));
+    let inside = loads.map(|it| it.items[index]).filter(|it| it.links > 0);
+    let Some(load) = inside else {
+        return ("stroke=\"#444444\" stroke-width=\"0.8\"".to_owned(), title);
+    };
+    let (colour, width) = (heat::colour(load.most), heat::width(load.most));
+    let colour = if load.used > 0 { colour } else { "#444444".to_owned() };
+    let words = escape(&load.words());
+    (
+        format!("stroke=\"{colour}\" stroke-width=\"{width:.1}\""),
+        format!("{title}; inside: {words}"),
+    )
 }
 
 /// A label that fits the widest box; its item's `<title>` has the whole.
@@ -132,42 +172,7 @@ fn shorten(label: &str) -> String {
     std::iter::once('…').chain(end.into_iter().rev()).collect()
 }
 
-/// Where a label goes relative to its dot: offset and text anchor.
-type Side = (f64, f64, &'static str);
-
-/// For each dot the first side on which its label covers no other dot and no earlier label.
-fn label_sides(picture: &Picture, scene: &Scene) -> Vec<Side> {
-    const SIDES: [Side; 4] = [
-        (DOT + 4.0, 4.0, "start"),
-        (-DOT - 4.0, 4.0, "end"),
-        (0.0, -DOT - 5.0, "middle"),
-        (0.0, DOT + 14.0, "middle"),
-    ];
-    let mut taken: Vec<[f64; 4]> =
-        scene.at.iter().map(|(x, y)| [x - DOT, y - DOT, x + DOT, y + DOT]).collect();
-    let mut sides = Vec::with_capacity(picture.items.len());
-    for (item, (x, y)) in picture.items.iter().zip(&scene.at) {
-        let width = item.label.chars().count() as f64 * 6.0;
-        let area = |(dx, dy, anchor): Side| {
-            let left = match anchor {
-                "start" => x + dx,
-                "end" => x + dx - width,
-                _ => x - width / 2.0,
-            };
-            [left, y + dy - 10.0, left + width, y + dy + 2.0]
-        };
-        let free = |side: &&Side| {
-            let [l, t, r, b] = area(**side);
-            l > 0.0 && !taken.iter().any(|it| l < it[2] && it[0] < r && t < it[3] && it[1] < b)
-        };
-        let side = SIDES.iter().find(free).copied().unwrap_or(SIDES[0]);
-        taken.push(area(side));
-        sides.push(side);
-    }
-    sides
-}
-
-fn legend(out: &mut String, picture: &Picture, y: f64) {
+fn legend(out: &mut String, ink: &str, picture: &Picture, y: f64) {
     let mut classes: BTreeMap<LinkClass, (u64, u64)> = BTreeMap::new();
     for line in &picture.lines {
         let bits = line.bandwidth.bits_per_s();
@@ -192,7 +197,7 @@ fn legend(out: &mut String, picture: &Picture, y: f64) {
             palette::width(rate(high)),
             if style.dashes.is_empty() { "none" } else { style.dashes }
         );
-        text(out, (x + 32.0, y), "", &label);
+        text(out, ink, (x + 32.0, y), "", &label);
         x += 32.0 + label.chars().count() as f64 * 6.2 + 22.0;
     }
 }

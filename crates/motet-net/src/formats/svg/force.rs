@@ -2,8 +2,8 @@
 //! from a circle. Only additions, products and roots after the start, so that every machine
 //! draws the same picture.
 
-use super::Scene;
 use super::picture::Picture;
+use super::{Scene, SceneStyle};
 
 const ROUNDS: usize = 400;
 const MARGIN: f64 = 60.0;
@@ -34,8 +34,7 @@ pub(super) fn layout(picture: &Picture) -> Scene {
         frames: Vec::new(),
         width: high.0 - low.0 + 2.0 * MARGIN + 50.0,
         height: high.1 - low.1 + 2.0 * MARGIN,
-        dots: true,
-        reach: 0.0,
+        style: SceneStyle::Dots,
     }
 }
 

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use super::picture::{Item, Picture};
-use super::{Frame, Scene};
+use super::{Frame, Scene, SceneStyle};
 use crate::{LinkClass, NodeKind};
 
 const ROW: f64 = 84.0;
@@ -140,7 +140,7 @@ pub(super) fn layout(picture: &Picture) -> Scene {
     }
     let flat = picture.lines.iter().filter(|it| rows[it.from] == rows[it.to]);
     let reach = flat.map(|it| (scene.at[it.from].0 - scene.at[it.to].0).abs());
-    scene.reach = reach.fold(0.0, f64::max);
+    scene.style = SceneStyle::Rows { reach: reach.fold(0.0, f64::max) };
     scene
 }
 

@@ -1,7 +1,7 @@
 //! By coordinates: an equirectangular map, true to shape at its middle latitude.
 
-use super::Scene;
 use super::picture::Picture;
+use super::{Scene, SceneStyle};
 
 const WIDTH: f64 = 960.0;
 const MARGIN: f64 = 70.0;
@@ -34,8 +34,7 @@ pub(super) fn layout(picture: &Picture) -> Scene {
         frames: Vec::new(),
         width: width + 2.0 * MARGIN + 60.0,
         height: height + 2.0 * TOP + 30.0,
-        dots: true,
-        reach: 0.0,
+        style: SceneStyle::Dots,
     }
 }
 

@@ -1,38 +1,75 @@
-//! A network as a self-contained SVG picture.
+//! A network as a self-contained SVG picture, alone or with what its links did.
 //!
-//! `picture.rs` takes the network, gathered into at most `MAX_ITEMS` items; one of three layouts
-//! gives each item its place: `map.rs` where most nodes have coordinates, `force.rs` where all
-//! nodes are of one kind (a mesh, a WAN without places), `layered.rs` otherwise, with GPUs at the
-//! bottom and spines on top; `draw.rs` writes it down.
+//! `picture.rs` takes the network, gathered into at most `MAX_ITEMS` items; one of four layouts
+//! gives each item its place: `map.rs` where most nodes have coordinates, `grid.rs` for meshes and
+//! tori, `force.rs` where all nodes are of one kind (a hypercube, a WAN without places),
+//! `layered.rs` otherwise, with GPUs at the bottom and spines on top. `course.rs` leads lines from
+//! item to item; `draw.rs` writes it all down. With traffic, `load.rs` adds up what each line and
+//! item carried, and `heat.rs` colours them by it.
 
+mod course;
 mod draw;
 mod force;
+mod grid;
+mod heat;
+mod labels;
 mod layered;
+mod load;
 mod map;
 mod picture;
 #[cfg(test)]
 mod tests;
 
+use motet_units::{Bytes, LinkId};
+
 use crate::Network;
+use load::Loads;
 use picture::Picture;
 
 /// More than this cannot be read: servers, then racks, then datacenters become one item each.
 const MAX_ITEMS: usize = 320;
 
+/// What one link did during a run.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Traffic {
+    /// The part of the time that it was busy, 0 to 1.
+    pub utilization: f64,
+    pub bytes: Bytes,
+}
+
 /// The network as an SVG file. It has no background of its own and shows on light and on dark.
 #[must_use]
 pub fn write(network: &Network) -> String {
     let picture = Picture::of(network, MAX_ITEMS);
+    draw::svg(&picture, &layout(&picture), None)
+}
+
+/// The network with each direction of each link coloured by how busy it was, as an SVG file. The
+/// caption says what ran.
+#[must_use]
+pub fn write_utilization(
+    network: &Network,
+    caption: &str,
+    traffic: impl Fn(LinkId) -> Traffic,
+) -> String {
+    let picture = Picture::of(network, MAX_ITEMS);
+    let loads = Loads::of(network, &picture, caption, traffic);
+    draw::svg(&picture, &layout(&picture), Some(&loads))
+}
+
+fn layout(picture: &Picture) -> Scene {
     let placed = picture.items.iter().filter(|it| it.place.is_some()).count();
     let one_kind = picture.items.windows(2).all(|it| it[0].kind == it[1].kind);
-    let scene = if placed * 2 > picture.items.len() {
-        map::layout(&picture)
-    } else if one_kind && picture.lines.len() + 1 >= picture.items.len() {
-        force::layout(&picture)
-    } else {
-        layered::layout(&picture)
-    };
-    draw::svg(&picture, &scene)
+    if placed * 2 > picture.items.len() {
+        return map::layout(picture);
+    }
+    if one_kind && let Some(columns) = grid::columns(picture) {
+        return grid::layout(picture, columns);
+    }
+    if one_kind && picture.lines.len() + 1 >= picture.items.len() {
+        return force::layout(picture);
+    }
+    layered::layout(picture)
 }
 
 /// Where everything goes.
@@ -44,10 +81,25 @@ struct Scene {
     frames: Vec<Frame>,
     width: f64,
     height: f64,
-    /// The longest line within a row: arcs go as deep as they are long.
-    reach: f64,
-    /// Whether items are drawn as dots with the label beside, rather than boxes around it.
-    dots: bool,
+    style: SceneStyle,
+}
+
+/// How items and lines are drawn.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum SceneStyle {
+    /// Boxes around their labels. Lines within a row are arcs, as deep as they are long, the
+    /// longest reaching this far.
+    Rows { reach: f64 },
+    /// Dots with the label beside, straight lines.
+    Dots,
+    /// Dots so far apart; lines that wrap around pass beside those between their ends.
+    Grid { spacing: f64 },
+}
+
+impl Default for SceneStyle {
+    fn default() -> Self {
+        Self::Rows { reach: 0.0 }
+    }
 }
 
 #[derive(Debug)]

@@ -35,6 +35,8 @@ pub(super) struct Picture {
     pub(super) subtitle: String,
     pub(super) items: Vec<Item>,
     pub(super) lines: Vec<Stroke>,
+    /// The item of each node.
+    pub(super) of_node: Vec<usize>,
 }
 
 impl Picture {
@@ -43,7 +45,8 @@ impl Picture {
             let count = gather(network, *level).1.len();
             count <= most || *level == 4
         });
-        let (of_node, members) = gather(network, level.unwrap_or(4));
+        let level = level.unwrap_or(4);
+        let (of_node, members) = gather(network, level);
         let items = members.iter().map(|it| item(network, it)).collect();
         // Per pair and class: the bandwidth, and whether data goes up and down the pair.
         let mut lines: BTreeMap<(usize, usize, LinkClass), (Bandwidth, [bool; 2])> =
@@ -63,19 +66,21 @@ impl Picture {
         };
         Self {
             title: network.name().to_owned(),
-            subtitle: subtitle(network, members.len()),
+            subtitle: subtitle(network, level),
             items,
             lines: lines.into_iter().map(stroke).collect(),
+            of_node,
         }
     }
 }
 
-fn subtitle(network: &Network, items: usize) -> String {
+fn subtitle(network: &Network, level: usize) -> String {
     let kinds = NodeKind::ALL.iter().map(|it| (it, network.count(*it))).filter(|it| it.1 > 0);
     let counts: Vec<String> = kinds.map(|(kind, count)| format!("{count} {kind}")).collect();
     let mut text = format!("{}, {} links", counts.join(", "), network.links().len());
-    if items < network.nodes().len() {
-        text.push_str(", gathered");
+    let gathered = ["", "server", "rack", "datacenter", "kind of node"];
+    if let Some(what) = gathered.get(level).filter(|it| !it.is_empty()) {
+        text.push_str(&format!("; too many to draw: each {what} is one box"));
     }
     text
 }

@@ -3,7 +3,7 @@
 use super::*;
 use crate::formats::xml;
 use crate::{LinkClass, LinkSpec, NetworkBuilder, Node, NodeKind};
-use motet_units::{Bandwidth, Duration, NodeId};
+use motet_units::{Bandwidth, Bytes, Duration, LinkId, NodeId};
 
 fn spec(class: LinkClass) -> LinkSpec {
     LinkSpec::new(class, Bandwidth::gb_per_s(25), Duration::ZERO)
@@ -77,8 +77,10 @@ fn large_networks_are_gathered() {
     assert!(titles.iter().any(|it| it == "s99: 4 gpu (gpu)"), "{:?}", titles.last());
     // 100 servers, the leaf, 100 lines.
     assert_eq!(titles.len(), 1 + 101 + 100);
+    assert!(svg.contains("too many to draw: each server is one box"));
     let huge = write(&cluster(400));
     assert!(xml::parse(&huge).unwrap().elements.len() < 40);
+    assert!(huge.contains("too many to draw: each kind of node is one box"));
 }
 
 #[test]
@@ -108,7 +110,9 @@ fn one_kind_spreads_out() {
         builder.add_duplex(NodeId(index), next, spec(LinkClass::Other)).unwrap();
     }
     let network = builder.build().unwrap();
-    let scene = force::layout(&Picture::of(&network, MAX_ITEMS));
+    let picture = Picture::of(&network, MAX_ITEMS);
+    assert_eq!(grid::columns(&picture), None);
+    let scene = force::layout(&picture);
     for (index, a) in scene.at.iter().enumerate() {
         for b in &scene.at[index + 1..] {
             assert!((a.0 - b.0).hypot(a.1 - b.1) > 30.0, "{a:?} {b:?}");
@@ -120,4 +124,133 @@ fn one_kind_spreads_out() {
 fn nothing_is_a_picture_too() {
     let network = NetworkBuilder::new("").build().unwrap();
     assert_eq!(titles(&write(&network)), [""]);
+}
+
+/// GPUs on a grid, each joined to the next in its row and column.
+fn grid_of(rows: u32, columns: u32, wrap: bool) -> Network {
+    let mut builder = NetworkBuilder::new("grid");
+    for index in 0..rows * columns {
+        builder.add_node(Node::new(format!("g{index}"), NodeKind::Gpu)).unwrap();
+    }
+    let mut join = |from: u32, to: u32| {
+        builder.add_duplex(NodeId(from), NodeId(to), spec(LinkClass::Other)).unwrap();
+    };
+    for row in 0..rows {
+        for column in 0..columns {
+            let at = row * columns + column;
+            if wrap || column + 1 < columns {
+                join(at, row * columns + (column + 1) % columns);
+            }
+            if wrap || row + 1 < rows {
+                join(at, (row + 1) % rows * columns + column);
+            }
+        }
+    }
+    builder.build().unwrap()
+}
+
+#[test]
+fn grids_are_found() {
+    for wrap in [false, true] {
+        for (rows, columns) in [(4, 4), (3, 5), (5, 3), (2, 6)] {
+            let picture = Picture::of(&grid_of(rows, columns, wrap), MAX_ITEMS);
+            let found = grid::columns(&picture);
+            assert_eq!(found, Some(columns as usize), "{rows} x {columns}, wrap {wrap}");
+            let scene = grid::layout(&picture, columns as usize);
+            assert!(scene.at[0].0 < scene.at[1].0 && scene.at[0].1 == scene.at[1].1);
+        }
+    }
+    let mut picture = Picture::of(&grid_of(4, 4, true), MAX_ITEMS);
+    picture.lines.pop();
+    assert_eq!(grid::columns(&picture), None, "one line is missing");
+}
+
+fn traffic(id: LinkId) -> Traffic {
+    match id.0 {
+        // Links come in pairs; the first pair is used one way.
+        0 => Traffic { utilization: 0.25, bytes: Bytes::mib(3) },
+        _ => Traffic::default(),
+    }
+}
+
+#[test]
+fn each_direction_is_drawn() {
+    let network = grid_of(2, 2, false);
+    let svg = write_utilization(&network, "what & when", traffic);
+    let titles = titles(&svg);
+    // The drawing's own, 4 nodes, 8 links.
+    assert_eq!(titles.len(), 1 + 4 + 8);
+    let title = |it: &str| titles.iter().filter(|title| *title == it).count();
+    assert_eq!(title("g0 → g1: other 25 GB/s, busy 25.0% of the time, 3 MiB"), 1);
+    assert_eq!(title("g1 → g0: other 25 GB/s, idle"), 1);
+    assert!(svg.contains(
+        "other: 1 of 8 links used, busy 3.1% of the time on average, 25.0% at most, 3 MiB"
+    ));
+    assert!(svg.contains(">what &amp; when<"));
+    // Only the stroke and its arrow have this colour: no step of the legend is at 25%.
+    let colour = heat::colour(0.25);
+    assert_eq!(svg.matches(colour.as_str()).count(), 2);
+    assert_eq!(svg, write_utilization(&network, "what & when", traffic));
+}
+
+#[test]
+fn one_way_links_have_one_stroke() {
+    let mut builder = NetworkBuilder::new("one way");
+    for name in ["a", "b"] {
+        builder.add_node(Node::new(name, NodeKind::Gpu)).unwrap();
+    }
+    builder.add_link(NodeId(1), NodeId(0), spec(LinkClass::Wan)).unwrap();
+    builder.add_link(NodeId(1), NodeId(0), spec(LinkClass::Wan)).unwrap();
+    let svg = write_utilization(&builder.build().unwrap(), "", traffic);
+    let expected = "b → a: wan 50 GB/s, 1 of 2 links used, busy 12.5% of the time on average, \
+                    25.0% at most, 3 MiB";
+    assert_eq!(titles(&svg).iter().filter(|it| it.contains("wan")).collect::<Vec<_>>(), [expected]);
+}
+
+/// What is inside a gathered server shows on its box.
+#[test]
+fn gathered_servers_show_what_is_inside() {
+    let busy = |id: LinkId| Traffic {
+        utilization: if id.0 == 2 { 1.0 } else { 0.0 },
+        bytes: Bytes::new(u64::from(id.0 == 2)),
+    };
+    let svg = write_utilization(&cluster(100), "", busy);
+    let expected = "s0: 4 gpu (gpu); inside: 1 of 16 links used, busy 6.2% of the time on \
+                    average, 100.0% at most, 1 B";
+    assert!(titles(&svg).iter().any(|it| it == expected));
+    assert!(titles(&svg).iter().any(|it| it == "s1: 4 gpu (gpu); inside: none of 16 links used"));
+    assert!(svg.contains("the colour of the busiest"));
+}
+
+#[test]
+fn nothing_is_a_picture_of_traffic_too() {
+    let network = NetworkBuilder::new("").build().unwrap();
+    assert_eq!(titles(&write_utilization(&network, "", traffic)), [""]);
+}
+
+/// A leaf right above a switch, joined to the GPU right below it: the line must not seem to end at
+/// the switch.
+#[test]
+fn lines_go_around_boxes() {
+    let mut builder = NetworkBuilder::new("around");
+    let leaf = builder.add_node(Node::new("leaf", NodeKind::Leaf)).unwrap();
+    let inside = |name: &str, kind: NodeKind| Node::new(name, kind).in_server("s");
+    let switch = builder.add_node(inside("switch", NodeKind::NvSwitch)).unwrap();
+    for name in ["a", "b", "c"] {
+        let gpu = builder.add_node(inside(name, NodeKind::Gpu)).unwrap();
+        builder.add_duplex(gpu, switch, spec(LinkClass::NvLink)).unwrap();
+        if name == "b" {
+            builder.add_duplex(gpu, leaf, spec(LinkClass::Roce)).unwrap();
+        }
+    }
+    let picture = Picture::of(&builder.build().unwrap(), MAX_ITEMS);
+    let scene = layered::layout(&picture);
+    assert!((scene.at[0].0 - scene.at[1].0).abs() < 0.1, "one above the other");
+    for (line, course) in picture.lines.iter().zip(course::courses(&picture, &scene)) {
+        assert_eq!(course.path().contains('Q'), line.class == LinkClass::Roce);
+        let (x, y) = scene.at[1];
+        let covered = (1..100).map(|it| course.at(f64::from(it) / 100.0).0);
+        let covered = covered.filter(|at| (at.0 - x).abs() < 25.0 && (at.1 - y).abs() < 13.0);
+        assert!(line.class == LinkClass::NvLink || covered.count() == 0);
+    }
 }

@@ -37,11 +37,32 @@ fn dgx_h200() {
         "nChannels 12, bw 30/30, type NVL/PIX",
         "nChannels 8, bw 40/60, type NVL/PIX",
     ];
+    assert_eq!(lines("dgx-h200", &[]), expected);
+    // What programs may ask of the switches does not matter to NCCL.
     assert_eq!(lines("dgx-h200", &["nvls=true"]), expected);
-    assert_eq!(lines("dgx-h200", &[]), expected[..2]);
-    let four = lines("dgx-h200", &["count=4", "nvls=true"]);
+    let four = lines("dgx-h200", &["count=4"]);
     assert_eq!(four[0], "nChannels 8, bw 48/48, type NVL/PIX");
     assert_eq!(four[2], "nChannels 8, bw 40/48, type NVL/PIX");
+}
+
+/// NVLS is NCCL's own choice, unless the machine or the options say that it is off.
+#[test]
+fn nvls_can_be_turned_off() {
+    let switched = |said: Option<&str>, nvls| {
+        let mut b = NetworkBuilder::new("box");
+        let mut switch = Node::new("nvs", NodeKind::NvSwitch).in_server("s");
+        switch.properties.extend(said.map(|it| ("nvls".to_owned(), it.to_owned())));
+        let switch = b.add_node(switch).unwrap();
+        for index in 0..8 {
+            let gpu = Node::new(format!("g{index}"), NodeKind::Gpu).in_server("s");
+            let gpu = b.add_node(gpu).unwrap();
+            b.add_duplex(gpu, switch, spec(LinkClass::NvLink, 450.0).with_lanes(18)).unwrap();
+        }
+        let options = NcclOptions { nvls, ..NcclOptions::default() };
+        NcclModel::new(&b.build().unwrap(), options).unwrap().communicator().nvls
+    };
+    assert!(switched(None, None) && switched(Some("1"), None) && switched(Some("0"), Some(true)));
+    assert!(!switched(Some("0"), None) && !switched(None, Some(false)));
 }
 
 #[test]

@@ -24,12 +24,13 @@ fn boundaries(model: &NcclModel, collective: Tuned) -> Vec<String> {
 
 #[test]
 fn h200() {
-    let with = model(&build("dgx-h200", &["nvls=true"]));
+    let with = model(&build("dgx-h200", &[]));
     assert_eq!(
         boundaries(&with, Tuned::AllReduce),
         ["Ring/LL from 1 KiB", "NVLS/Simple from 2 MiB"]
     );
-    let without = model(&build("dgx-h200", &[]));
+    let options = NcclOptions { nvls: Some(false), ..NcclOptions::default() };
+    let without = NcclModel::new(&build("dgx-h200", &[]), options).unwrap();
     assert_eq!(
         boundaries(&without, Tuned::AllReduce),
         ["Ring/LL from 1 KiB", "Ring/LL128 from 4 MiB", "Ring/Simple from 64 MiB"]
@@ -42,7 +43,7 @@ fn h200() {
 
 #[test]
 fn channels_threads_and_chunks() {
-    let model = model(&build("dgx-h200", &["nvls=true"]));
+    let model = model(&build("dgx-h200", &[]));
     let plan = |bytes, algorithm, protocol| {
         let it = model.force(Tuned::AllReduce, bytes, algorithm, protocol).unwrap();
         (it.channels, it.used_channels, it.threads, it.chunk, it.slice)
@@ -131,14 +132,14 @@ fn tables_of_dgx_a100() {
 
 #[test]
 fn tables_of_dgx_h100() {
-    insta::assert_snapshot!(compact(&model(&build("dgx-h100", &["nvls=true"]))), @r"
+    insta::assert_snapshot!(compact(&model(&build("dgx-h100", &[]))), @r"
     AllReduce Tree       15.2/43.6  31.5/128.8  64.4/165.6
     AllReduce Ring       15.0/80.6  40.6/189.3  56.0/205.7
     AllReduce NVLS               -           -  25.0/272.0
     AllGather Ring      10.8/161.1  27.3/378.5  32.2/411.4
     AllGather NVLS               -           -  25.0/208.2
     ");
-    insta::assert_snapshot!(compact(&model(&build("dgx-h100", &["count=4", "nvls=true"]))), @r"
+    insta::assert_snapshot!(compact(&model(&build("dgx-h100", &["count=4"]))), @r"
     AllReduce Tree       35.2/10.2  65.5/116.0 120.4/144.0
     AllReduce Ring       78.8/10.5 144.4/151.5 282.8/198.2
     AllReduce NVLSTree           -           - 108.6/187.9
