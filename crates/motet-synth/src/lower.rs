@@ -26,6 +26,13 @@ pub const MAX_TRANSFERS: u64 = 1 << 23;
 /// not worth making.
 const MAX_CELLS: u64 = 1 << 26;
 
+/// Slices that may queue on their way up and down a tree, at the least.
+const QUEUED: u64 = 4;
+
+/// How long what goes up and down trees may wait within the network, in times of sending it: as long
+/// as it takes. With slices held back, what queues is needed soon, and no link should be idle.
+const PATIENCE: u64 = 1 << 20;
+
 /// Trees, and what is done with them.
 #[derive(Clone, Copy, Debug)]
 pub enum Trees<'a> {
@@ -148,12 +155,16 @@ impl<'a> Lowering<'a> {
             let gain = |old: &Schedule| {
                 schedule.makespan.as_ps() < old.makespan.as_ps() - old.makespan.as_ps() / 1000
             };
+            let full = schedule.is_full();
             match &best {
                 Some((_, old, _)) if !gain(old) => worse += 1,
                 _ => {
                     worse = 0;
                     best = Some((collective, schedule, slices));
                 }
+            }
+            if full {
+                break;
             }
             slices *= 2;
         }
@@ -217,9 +228,10 @@ impl<'a> Lowering<'a> {
     }
 
     fn one_way(&self, fabric: &Fabric, forest: &Forest, chunk: Bytes, slices: u32) -> Schedule {
-        let mut jobs = Jobs::new(fabric);
+        let mut jobs = Jobs::new(fabric).with_patience(PATIENCE).urgent_first();
         let mut into = vec![0u32; fabric.rank_count()];
-        for _ in 0..slices {
+        let mut wave_of = Vec::new();
+        for slice in 0..slices {
             for tree in &forest.trees {
                 let bytes = bytes_of(chunk, tree.weight);
                 for edge in &tree.edges {
@@ -230,26 +242,38 @@ impl<'a> Lowering<'a> {
                     into[edge.to.index()] = job;
                 }
             }
+            wave_of.resize(jobs.len(), slice);
         }
-        jobs.schedule()
+        jobs.schedule_in_waves(&wave_of)
     }
 
     fn both_ways(&self, forest: &PairForest, chunk: Bytes, slices: u32) -> Schedule {
-        let mut jobs = Jobs::new(self.fabric);
+        let mut jobs = Jobs::new(self.fabric).with_patience(PATIENCE);
         let back: Vec<_> =
             forest.paths.iter().map(|it| it.iter().rev().copied().collect::<Vec<_>>()).collect();
         let ranks = self.fabric.rank_count();
         let mut arrived: Vec<Vec<u32>> = vec![Vec::new(); ranks];
         let mut into = vec![0u32; ranks];
         let turned = forest.paths.len() as u32;
-        for _ in 0..slices {
+        let mut wave_of = Vec::new();
+        let per_slice = self.transfers(1) as u32;
+        let mut window = u32::MAX;
+        let mut down = vec![0u32; ranks];
+        for slice in 0..slices {
             for pair in &forest.pairs {
+                let first_down = jobs.len() as u32 + pair.collect.edges.len() as u32;
+                for (job, edge) in (first_down..).zip(&pair.spread.edges) {
+                    down[edge.to.index()] = job;
+                }
                 let bytes = bytes_of(chunk, pair.spread.weight);
                 arrived.iter_mut().for_each(Vec::clear);
                 for edge in pair.collect.edges.iter().rev() {
                     let job = jobs.send(turned + edge.path, &back[edge.path as usize], bytes);
                     for before in &arrived[edge.to.index()] {
                         jobs.wait(job, *before);
+                    }
+                    if slice >= window && arrived[edge.to.index()].is_empty() {
+                        jobs.wait(job, down[edge.to.index()] - window * per_slice);
                     }
                     arrived[edge.from.index()].push(job);
                 }
@@ -265,9 +289,24 @@ impl<'a> Lowering<'a> {
                     into[edge.to.index()] = job;
                 }
             }
+            wave_of.resize(jobs.len(), slice);
+            if slice == 0 {
+                window = window_of(&jobs);
+            }
         }
-        jobs.schedule()
+        Schedule { window, ..jobs.schedule_wave_by_wave(&wave_of) }
     }
+}
+
+/// How many slices of a pair may be under way at once, given the jobs of one slice. A rank with
+/// nothing to wait for would send slice after slice up its tree long before anyone needs them, and
+/// at the end only what goes down is left, which fills few links. So it holds back a slice until
+/// the result of the one so many slices before has come down to it: enough slices to fill the
+/// time of a round trip, and some to queue.
+fn window_of(jobs: &Jobs<'_>) -> u32 {
+    let (there_and_back, period) = (jobs.longest(), jobs.busiest().max(1));
+    let slices = there_and_back.saturating_mul(2).div_ceil(period).saturating_add(QUEUED);
+    u32::try_from(slices).unwrap_or(u32::MAX)
 }
 
 fn bytes_of(chunk: Bytes, weight: u32) -> Bytes {

@@ -1,13 +1,19 @@
 //! List scheduling: in which order links should carry a set of jobs, and how long that takes.
 //!
 //! A job is one sending of data over a path. Whenever a link is free it takes, of the jobs that
-//! are ready for it, the one with the longest tail: the most that must still happen after it.
+//! are ready for it, the most urgent: the one that must start first for its slice to be done in
+//! time. Waves (slices) are due one after the other, as far apart as the busiest link needs for one; what
+//! must still happen after a job, its tail, comes off that. Without the due times a link would
+//! carry all slices of the tallest tree before the first of any other, and those who wait for the
+//! others would be idle.
+//!
 //! Time is that of the simulator's model, so that a program whose transfers are numbered in this
 //! order takes the time found here, or less.
 //!
-//! A job over several links starts when all of them will be free as its head comes by; until then
-//! its first link serves others. That keeps two senders from queueing up for one receiver while
-//! another receiver is idle.
+//! A job over several links starts when those behind the first will be free as its head comes by;
+//! until then its first link serves others, which keeps two senders from queueing up for one
+//! receiver while another receiver is idle. But rather than idle, a link takes a job that will
+//! have to wait a little within the network ([`PATIENCE`]).
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -17,8 +23,16 @@ use rustc_hash::FxHashMap;
 
 use crate::fabric::Fabric;
 
-/// How many of the jobs that wait for a link are looked at for one that can go at once.
-const LOOKED_AT: usize = 16;
+/// How long a job may have to wait within the network, in units of the time it keeps its first
+/// link busy, unless the caller says otherwise.
+const PATIENCE: u64 = 1;
+
+/// How many times the longest way's latency a job may have to wait besides, where the most urgent
+/// goes first: what queues behind data from afar is not idle.
+const FAR_PATIENCE: u64 = 4;
+
+/// A schedule that takes at most one part in so many longer than its busiest link is full.
+const FULL: u64 = 200;
 
 /// What a job that stays at its rank has instead of a way.
 const LOCAL: u32 = u32::MAX;
@@ -43,6 +57,8 @@ pub struct Jobs<'a> {
     way: Vec<u32>,
     /// (job, awaited job)
     waits: Vec<(u32, u32)>,
+    patience: u64,
+    urgent_first: bool,
 }
 
 /// The order found.
@@ -52,6 +68,18 @@ pub struct Schedule {
     pub order: Vec<u32>,
     /// When the last one has arrived.
     pub makespan: Duration,
+    /// How many slices may be under way at once, where that was limited.
+    pub window: u32,
+    /// How long the busiest link is busy: no order takes less.
+    pub busiest: Duration,
+}
+
+impl Schedule {
+    /// Whether neither another order nor other slices would take much less time.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        self.makespan.as_ps() <= self.busiest.as_ps() + self.busiest.as_ps() / FULL
+    }
 }
 
 impl<'a> Jobs<'a> {
@@ -64,7 +92,25 @@ impl<'a> Jobs<'a> {
             known: FxHashMap::default(),
             way: Vec::new(),
             waits: Vec::new(),
+            patience: PATIENCE,
+            urgent_first: false,
         }
+    }
+
+    /// Jobs may wait within the network for so many times as long as they keep their first link
+    /// busy.
+    #[must_use]
+    pub const fn with_patience(mut self, patience: u64) -> Self {
+        self.patience = patience;
+        self
+    }
+
+    /// A link takes the most urgent job even if it will have to wait within the network; of equally
+    /// urgent ones, the one that waits least.
+    #[must_use]
+    pub const fn urgent_first(mut self) -> Self {
+        self.urgent_first = true;
+        self
     }
 
     /// A job that sends `bytes` over `path`, which the caller numbers `number`; returns the job.
@@ -133,9 +179,58 @@ impl<'a> Jobs<'a> {
     /// The order by longest tail first.
     #[must_use]
     pub fn schedule(&self) -> Schedule {
+        self.schedule_in_waves(&[])
+    }
+
+    /// The order by urgency, where jobs belong to waves (slices) that are due one after the other;
+    /// a job that is not listed belongs to the first.
+    #[must_use]
+    pub fn schedule_in_waves(&self, wave_of: &[u32]) -> Schedule {
         let followers = Followers::of(self.way.len(), &self.waits);
-        let tails = self.tails(&followers);
-        Run::new(self, &followers, &tails).run()
+        let mut urgency = self.tails(&followers);
+        let last = wave_of.iter().copied().max().unwrap_or(0);
+        let period = self.busiest() / (u64::from(last) + 1);
+        let waves = wave_of.iter().copied().chain(std::iter::repeat(0));
+        for (urgency, wave) in urgency.iter_mut().zip(waves) {
+            *urgency = urgency.saturating_add(period.saturating_mul(u64::from(last - wave)));
+        }
+        Run::new(self, &followers, &urgency).run()
+    }
+
+    /// The order by wave, and within a wave by longest tail: for jobs that are held back by earlier
+    /// waves, so that none can run far ahead.
+    #[must_use]
+    pub fn schedule_wave_by_wave(&self, wave_of: &[u32]) -> Schedule {
+        let followers = Followers::of(self.way.len(), &self.waits);
+        let mut urgency = self.tails(&followers);
+        let longest = urgency.iter().copied().max().unwrap_or(0).saturating_add(1);
+        let last = wave_of.iter().copied().max().unwrap_or(0);
+        for (urgency, wave) in urgency.iter_mut().zip(wave_of) {
+            *urgency = urgency.saturating_add(longest.saturating_mul(u64::from(last - wave)));
+        }
+        Run::new(self, &followers, &urgency).run()
+    }
+
+    /// How long the jobs take if each starts as soon as what it waits for has arrived.
+    pub(crate) fn longest(&self) -> u64 {
+        let tails = self.tails(&Followers::of(self.way.len(), &self.waits));
+        tails.into_iter().max().unwrap_or(0)
+    }
+
+    /// How long the busiest link is busy.
+    pub(crate) fn busiest(&self) -> u64 {
+        let mut count = vec![0u64; self.ways.len()];
+        for way in self.way.iter().filter(|it| **it != LOCAL) {
+            count[*way as usize] += 1;
+        }
+        let mut busy = vec![0u64; self.fabric.link_count()];
+        for ((start, end), count) in self.ways.iter().zip(count) {
+            for hop in &self.hops[*start as usize..*end as usize] {
+                let busy = &mut busy[hop.link.index()];
+                *busy = busy.saturating_add(hop.busy.saturating_mul(count));
+            }
+        }
+        busy.into_iter().max().unwrap_or(0)
     }
 
     /// For each job, how long it and what follows it takes if nothing holds that up.
@@ -213,31 +308,43 @@ enum Happening {
 struct Run<'a> {
     jobs: &'a Jobs<'a>,
     followers: &'a Followers,
-    tails: &'a [u64],
+    urgency: &'a [u64],
     awaited: Vec<u32>,
     free_at: Vec<u64>,
-    /// Per link: the jobs ready for it, longest tail first, then by number.
+    /// Per link: the ways that begin with it.
+    ways: Vec<Vec<u32>>,
+    /// Per way: the jobs ready for it, the most urgent first, then by number.
     ready: Vec<BinaryHeap<(u64, Reverse<u32>)>>,
     happenings: BinaryHeap<Reverse<(u64, Happening)>>,
     order: Vec<u32>,
     makespan: u64,
-    put_back: Vec<(u64, Reverse<u32>)>,
+    far_patience: u64,
 }
 
 impl<'a> Run<'a> {
-    fn new(jobs: &'a Jobs<'a>, followers: &'a Followers, tails: &'a [u64]) -> Self {
+    fn new(jobs: &'a Jobs<'a>, followers: &'a Followers, urgency: &'a [u64]) -> Self {
         let links = jobs.fabric.link_count();
+        let mut ways = vec![Vec::new(); links];
+        for (way, (start, _)) in (0..).zip(&jobs.ways) {
+            ways[jobs.hops[*start as usize].link.index()].push(way);
+        }
         Self {
             jobs,
             followers,
-            tails,
+            urgency,
             awaited: followers.awaited.clone(),
             free_at: vec![0; links],
-            ready: vec![BinaryHeap::new(); links],
+            ways,
+            ready: vec![BinaryHeap::new(); jobs.ways.len()],
             happenings: BinaryHeap::new(),
             order: Vec::with_capacity(jobs.way.len()),
             makespan: 0,
-            put_back: Vec::new(),
+            far_patience: if jobs.urgent_first {
+                let farthest = jobs.hops.iter().map(|it| it.head.saturating_add(it.latency)).max();
+                farthest.unwrap_or(0).saturating_mul(FAR_PATIENCE)
+            } else {
+                0
+            },
         }
     }
 
@@ -249,22 +356,27 @@ impl<'a> Run<'a> {
         }
         while let Some(Reverse((now, happening))) = self.happenings.pop() {
             match happening {
-                Happening::Arrived(job) => {
-                    self.makespan = self.makespan.max(now);
-                    for at in
-                        self.followers.start[job as usize]..self.followers.start[job as usize + 1]
-                    {
-                        let follower = self.followers.jobs[at as usize];
-                        self.awaited[follower as usize] -= 1;
-                        if self.awaited[follower as usize] == 0 {
-                            self.make_ready(follower, now);
-                        }
-                    }
-                }
+                Happening::Arrived(job) => self.arrive(job, now),
                 Happening::Free(link) => self.serve(link as usize, now),
             }
         }
-        Schedule { order: self.order, makespan: Duration::from_ps(self.makespan) }
+        Schedule {
+            order: self.order,
+            makespan: Duration::from_ps(self.makespan),
+            window: u32::MAX,
+            busiest: Duration::from_ps(self.jobs.busiest()),
+        }
+    }
+
+    fn arrive(&mut self, job: u32, now: u64) {
+        self.makespan = self.makespan.max(now);
+        let followers = self.followers;
+        for follower in followers.of_job(job) {
+            self.awaited[*follower as usize] -= 1;
+            if self.awaited[*follower as usize] == 0 {
+                self.make_ready(*follower, now);
+            }
+        }
     }
 
     fn make_ready(&mut self, job: u32, now: u64) {
@@ -275,34 +387,38 @@ impl<'a> Run<'a> {
             }
             Some(hop) => {
                 let link = hop.link.index();
-                self.ready[link].push((self.tails[job as usize], Reverse(job)));
-                let at = now.max(self.free_at[link]);
-                self.happenings.push(Reverse((at, Happening::Free(link as u32))));
+                let way = self.jobs.way[job as usize];
+                self.ready[way as usize].push((self.urgency[job as usize], Reverse(job)));
+                // A busy link asks for work by itself when it is free.
+                if self.free_at[link] <= now {
+                    self.happenings.push(Reverse((now, Happening::Free(link as u32))));
+                }
             }
         }
     }
 
-    /// Gives a free link its next job, or asks again when one can go.
+    /// Gives a free link its most urgent job that can go, or asks again when one can.
     fn serve(&mut self, link: usize, now: u64) {
         if self.free_at[link] > now {
             return;
         }
         let mut soonest = u64::MAX;
-        let mut chosen = None;
-        for _ in 0..LOOKED_AT {
-            let Some(entry) = self.ready[link].pop() else { break };
-            let job = entry.1.0;
-            let start = self.earliest_start(job, now);
-            if start <= now {
-                chosen = Some(job);
-                break;
+        let mut chosen: Option<(bool, u64, Reverse<u64>, Reverse<u32>)> = None;
+        for way in &self.ways[link] {
+            let Some((urgency, job)) = self.ready[*way as usize].peek() else { continue };
+            let (free, nearly) = self.earliest_start(*way);
+            if nearly > now {
+                soonest = soonest.min(nearly);
+                continue;
             }
-            soonest = soonest.min(start);
-            self.put_back.push(entry);
+            let at_once = self.jobs.urgent_first || free <= now;
+            chosen = chosen.max(Some((at_once, *urgency, Reverse(free.max(now)), *job)));
         }
-        self.ready[link].extend(self.put_back.drain(..));
         match chosen {
-            Some(job) => self.start(job, now),
+            Some((.., Reverse(job))) => {
+                self.ready[self.jobs.way[job as usize] as usize].pop();
+                self.start(job, now);
+            }
             None if soonest < u64::MAX => {
                 self.happenings.push(Reverse((soonest, Happening::Free(link as u32))));
             }
@@ -310,11 +426,15 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// When all links of the job's way will be free as its head comes by.
-    fn earliest_start(&self, job: u32, now: u64) -> u64 {
-        let hops = self.jobs.hops(job);
-        let wanted = hops.iter().map(|it| self.free_at[it.link.index()].saturating_sub(it.head));
-        wanted.max().unwrap_or(0).max(now)
+    /// When the links behind the first will be free, and when they will nearly be, as the head of
+    /// a job comes by.
+    fn earliest_start(&self, way: u32) -> (u64, u64) {
+        let (start, end) = self.jobs.ways[way as usize];
+        let hops = &self.jobs.hops[start as usize..end as usize];
+        let free = |it: &HopCost| self.free_at[it.link.index()].saturating_sub(it.head);
+        let free = hops.iter().skip(1).map(free).max().unwrap_or(0);
+        let patience = hops.first().map_or(0, |it| it.busy).saturating_mul(self.jobs.patience);
+        (free, free.saturating_sub(patience.saturating_add(self.far_patience)))
     }
 
     fn start(&mut self, job: u32, now: u64) {

@@ -185,6 +185,11 @@ pub enum SynthError {
     Impossible(#[from] BoundError),
     #[error(transparent)]
     Collective(#[from] CollectiveError),
+    /// A method made a program that is not right: a fault of Motet's own.
+    #[error(
+        "method {method} made a program that is not right, which is a fault in Motet:\n{report}"
+    )]
+    Wrong { method: &'static str, report: String },
     /// This method cannot do the task, though another may.
     #[error("method {method} does not do this: {why}")]
     NotForMethod { method: &'static str, why: String },

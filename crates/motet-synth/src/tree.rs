@@ -93,6 +93,12 @@ impl PathTable {
         number
     }
 
+    /// The path with this number, which [`number`](Self::number) gave.
+    #[must_use]
+    pub fn path(&self, number: u32) -> &[LinkId] {
+        &self.paths[number as usize]
+    }
+
     #[must_use]
     pub fn into_paths(self) -> Vec<Path> {
         self.paths

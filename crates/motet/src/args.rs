@@ -3,7 +3,9 @@
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use motet_collective::CollectiveKind;
+use motet_synth::Method;
 use motet_units::{Bandwidth, Bytes};
+use motet_wan::Strength;
 
 const AFTER_HELP: &str = "\
 CLUSTER is a file in any format that `motet net show` reads, `-` for stdin, or a template with its \
@@ -40,6 +42,8 @@ pub(crate) enum Command {
     Net(NetCommand),
     /// The least time any program could take, and the cut that sets it
     Bound(BoundArgs),
+    /// Make a program for a collective on a network, close to the bound
+    Synth(SynthArgs),
     /// Prove a program right, or say everything that is wrong with it
     Verify(VerifyArgs),
     /// Write a program in the format of a real runtime
@@ -48,6 +52,8 @@ pub(crate) enum Command {
     Sim(SimArgs),
     /// nccl-tests' table: what NCCL would do on a network
     Bench(BenchArgs),
+    /// Routes and programs over a WAN: the reconfiguration modes over many collectives
+    Wan(WanArgs),
     /// Print the completions of a shell
     Completions { shell: Shell },
 }
@@ -163,6 +169,104 @@ pub(crate) struct BoundArgs {
     /// The root of a broadcast, reduce, gather or scatter
     #[arg(long, default_value_t = 0)]
     pub(crate) root: u32,
+    #[command(flatten)]
+    pub(crate) read: ReadArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SynthArgs {
+    #[arg(value_name = "CLUSTER", required_unless_present = "list")]
+    pub(crate) cluster: Option<String>,
+    /// allgather, reducescatter, allreduce, broadcast, reduce, gather, scatter, alltoall,
+    /// alltoallv (with `--counts`) or sendrecv (every rank to the next)
+    #[arg(short, long, required_unless_present = "list")]
+    pub(crate) collective: Option<CollectiveKind>,
+    /// The size in nccl-tests' sense: "1 GiB"
+    #[arg(short, long, required_unless_present = "list")]
+    pub(crate) size: Option<Bytes>,
+    /// How to make it; `--list` shows them all
+    #[arg(short, long, default_value = "auto", value_parser = method)]
+    pub(crate) method: Method,
+    /// List the methods
+    #[arg(long)]
+    pub(crate) list: bool,
+    /// Write the program, in Motet's own format
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: Option<String>,
+    /// Only the first so many GPUs take part
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) ranks: Option<u32>,
+    /// The root of a broadcast, reduce, gather or scatter
+    #[arg(long, default_value_t = 0)]
+    pub(crate) root: u32,
+    /// What each rank has for each other: a row of numbers per sending rank
+    #[arg(long, value_name = "FILE")]
+    pub(crate) counts: Option<String>,
+    /// Which links may be used
+    #[arg(long, value_name = "FILE")]
+    pub(crate) sketch: Option<String>,
+    /// Stop trying methods after so many seconds; the result then depends on the machine
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    pub(crate) budget: Option<f64>,
+    #[arg(long, default_value_t = 1)]
+    pub(crate) seed: u64,
+    #[command(flatten)]
+    pub(crate) read: ReadArgs,
+}
+
+fn method(text: &str) -> Result<Method, String> {
+    text.parse().map_err(|error: motet_net::node::UnknownName| error.to_string())
+}
+
+fn seconds(text: &str) -> Result<f64, String> {
+    let value = text.parse().ok().filter(|it: &f64| it.is_finite() && *it > 0.0);
+    value.ok_or_else(|| format!("`{text}` is no number of seconds above zero"))
+}
+
+/// What the programs hand can do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Hand {
+    /// Other orders of ranks in the same rings and trees
+    Remap,
+    /// Programs made for the network and its state
+    Synth,
+}
+
+impl From<Hand> for Strength {
+    fn from(hand: Hand) -> Self {
+        match hand {
+            Hand::Remap => Self::Remap,
+            Hand::Synth => Self::Synth,
+        }
+    }
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct WanArgs {
+    /// What to run: see docs/wan.md
+    #[arg(value_name = "SCENARIO")]
+    pub(crate) scenario: String,
+    /// How many collectives, instead of what the scenario says
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) count: Option<u32>,
+    /// The seed, instead of what the scenario says
+    #[arg(long)]
+    pub(crate) seed: Option<u64>,
+    /// Only this strength of the programs hand
+    #[arg(long)]
+    pub(crate) strength: Option<Hand>,
+    /// On how many of the collectives to find the bound and an oracle's time; 0 for none
+    #[arg(long, value_name = "COUNT", default_value_t = 20)]
+    pub(crate) yardstick: u32,
+    /// Write what every collective took in every mode
+    #[arg(long, value_name = "OUT.csv")]
+    pub(crate) csv: Option<String>,
+    /// Write when routes and programs changed
+    #[arg(long, value_name = "OUT.csv")]
+    pub(crate) timeline: Option<String>,
+    /// Draw how completion times are distributed
+    #[arg(long, value_name = "OUT.svg")]
+    pub(crate) svg: Option<String>,
     #[command(flatten)]
     pub(crate) read: ReadArgs,
 }

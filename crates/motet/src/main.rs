@@ -6,6 +6,7 @@ mod c_format;
 mod commands;
 mod failure;
 mod files;
+mod plot;
 mod printer;
 mod progress;
 

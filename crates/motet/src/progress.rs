@@ -5,7 +5,7 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use indicatif::ProgressBar;
+use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::printer::Printer;
 
@@ -39,6 +39,38 @@ impl Progress {
             bar.finish_and_clear();
         });
         Self { done: Some(done), thread: Some(thread) }
+    }
+}
+
+/// A bar over a known amount of work.
+#[derive(Debug)]
+pub(crate) struct Bar(Option<ProgressBar>);
+
+impl Bar {
+    pub(crate) fn start(printer: &Printer, total: u64, unit: &'static str) -> Self {
+        if !printer.shows_progress() {
+            return Self(None);
+        }
+        let style = ProgressStyle::with_template("{bar:40} {pos}/{len} {msg}, {eta} left");
+        let bar = ProgressBar::new(total).with_message(unit);
+        Self(Some(match style {
+            Ok(style) => bar.with_style(style),
+            Err(_) => bar,
+        }))
+    }
+
+    pub(crate) fn set(&self, done: u64) {
+        if let Some(bar) = &self.0 {
+            bar.set_position(done);
+        }
+    }
+}
+
+impl Drop for Bar {
+    fn drop(&mut self) {
+        if let Some(bar) = &self.0 {
+            bar.finish_and_clear();
+        }
     }
 }
 

@@ -7,12 +7,13 @@ use std::path::{Path, PathBuf};
 
 /// Each crate with its floor; a crate may use what stands on a floor below it, and on its own
 /// floor only `motet-collective` uses `motet-net`.
-const FLOORS: [(&str, u32); 6] = [
+const FLOORS: [(&str, u32); 7] = [
     ("motet-units", 0),
     ("motet-net", 1),
     ("motet-collective", 1),
     ("motet-sim", 2),
     ("motet-synth", 3),
+    ("motet-wan", 5),
     ("motet", 7),
 ];
 

@@ -18,11 +18,13 @@
 //! the near side's sum, which is as many bytes as the result. The bound of AllToAll by lengths
 //! holds because each of its bytes is wanted by one rank only and a sum cannot be taken apart
 //! again; copying and reducing do not help. [`Work`] is sharper for AllReduce and does depend on
-//! what switches can do; it is given apart from the cut bound and only where it holds.
+//! what switches can do; it is given apart from the cut bound and only where it holds. Where links
+//! are equal both ways it is the bound by packing spanning trees (Nash-Williams and Tutte).
 //!
 //! **Groups.** Ranks of the group send, receive and relay. Other GPUs do none of these: a
 //! library's communicator has no buffers or kernels on them. NICs, CPUs and switches relay.
 
+mod apart;
 mod concurrent;
 mod cut;
 mod delay;
@@ -38,6 +40,7 @@ mod partition;
 mod ratio;
 mod reach;
 mod spread;
+mod strength;
 #[cfg(test)]
 mod tests;
 mod tightest;

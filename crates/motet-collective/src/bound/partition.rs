@@ -20,6 +20,8 @@ pub enum Level {
     /// What hangs together without spines, optical switches and border routers.
     Pod,
     Datacenter,
+    /// No place that has a name: whatever sets of nodes a search found.
+    Group,
 }
 
 impl fmt::Display for Level {
@@ -30,6 +32,7 @@ impl fmt::Display for Level {
             Self::Rack => "rack",
             Self::Pod => "pod",
             Self::Datacenter => "datacenter",
+            Self::Group => "group",
         })
     }
 }
@@ -59,6 +62,11 @@ impl Partition {
             by_place(Level::Datacenter, |it| it.dc.as_ref()),
         ];
         all.into_iter().filter(|it| it.parts > 0).collect()
+    }
+
+    /// Sets that were found: for each node the number of its set below `parts`, or `u32::MAX`.
+    pub(super) const fn found(of: Vec<u32>, parts: usize) -> Self {
+        Self { level: Level::Group, of, parts }
     }
 
     fn by_pod(network: &Network, graph: &Graph) -> Self {

@@ -11,7 +11,13 @@
 //!
 //! > T ≥ 2(k − 1)·M ÷ Σ B⁺(group), and the same with Σ B⁻(group).
 //!
-//! For k = n single ranks on a ring or under one switch this is met by the ring algorithm.
+//! For k = n single ranks on a ring or under one switch this is met by the ring algorithm. The
+//! groups that say most are looked for among all there are ([`strength`](super::strength)), after
+//! those that have names. Where links are as wide one way as the other the result is the largest
+//! packing of spanning trees over the ranks: programs that go up and down packed trees reach it,
+//! and no bound of any kind is sharper for programs whose switches only forward. Where links are
+//! not, the search takes the mean of both directions and the groups it finds are judged by the
+//! narrower one: a bound that holds, though other groups may say more.
 //!
 //! Devices inside a group may do what they like. Of the devices outside all groups,
 //! - if none copies or reduces, messages sent and messages delivered are the same, and both hold;
@@ -21,11 +27,12 @@
 //! - if some do either, neither holds.
 
 use motet_net::Network;
-use motet_units::Bandwidth;
+use motet_units::{Bandwidth, Rank};
 
 use super::graph::Graph;
 use super::partition::{Level, Partition};
 use super::ratio::Ratio;
+use super::strength::strength;
 
 /// A bound by counting messages between groups of ranks.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,15 +42,42 @@ pub struct Work {
     /// What the groups are, and how many.
     pub level: Level,
     pub groups: usize,
+    /// The ranks of each group.
+    pub members: Vec<Vec<Rank>>,
     /// Out of (or into, if that is less) all groups together; the largest there is if it is more.
     pub bandwidth: Bandwidth,
+    /// Whether links are as wide one way as the other and no groups say more: then some packing of
+    /// spanning trees over the ranks reaches it.
+    pub is_packing: bool,
 }
 
-/// The best such bound of an AllReduce, over ranks, servers, racks, pods and datacenters.
+/// The best such bound of an AllReduce.
 pub(super) fn work(network: &Network, graph: &Graph, partitions: &[Partition]) -> Option<Work> {
-    let of = |partition| of_partition(network, graph, partition);
-    let found: Vec<Work> = partitions.iter().filter_map(of).collect();
-    found.into_iter().rev().max_by_key(|it| it.time_per_byte)
+    let judge = |it| of_partition(network, graph, it);
+    let named: Vec<&Partition> = partitions.iter().filter(|it| it.covers(graph)).collect();
+    let ratio = |it: &&Partition| {
+        let borders = it.borders(graph);
+        let sum = borders.out.iter().chain(&borders.into).sum();
+        Ratio::new(sum, it.parts.saturating_sub(1) as u128)
+    };
+    let start = named.iter().filter_map(ratio).min()?;
+    let search = strength(graph, start);
+    let found = search
+        .as_ref()
+        .and_then(|it| it.sets.clone())
+        .map(|(of, parts)| Partition::found(of, parts));
+    // Of equals the last is taken: the smallest groups that have a name.
+    let all = found.iter().chain(named.into_iter().rev());
+    let mut best = all.filter_map(judge).max_by_key(|it| it.time_per_byte)?;
+    // Borders count both ways, so that 2(k − 1) messages cost 4(k − 1) of them: 32 bits per byte.
+    let least = search.and_then(|it| Ratio::new(32, graph.unit)?.checked_mul(it.ratio.inverse()?));
+    best.is_packing = is_symmetric(graph) && least == Some(best.time_per_byte);
+    Some(best)
+}
+
+/// Whether every link is as wide one way as the other.
+fn is_symmetric(graph: &Graph) -> bool {
+    (0..graph.arcs()).all(|it| graph.capacity(it) == graph.capacity(graph.opposite(it)))
 }
 
 fn of_partition(network: &Network, graph: &Graph, partition: &Partition) -> Option<Work> {
@@ -66,10 +100,18 @@ fn of_partition(network: &Network, graph: &Graph, partition: &Partition) -> Opti
         (true, true) => return None,
     };
     let bits = capacity * graph.unit;
+    let mut members = vec![Vec::new(); partition.parts];
+    for (rank, node) in graph.ranks.iter().enumerate() {
+        if let Some(part) = partition.of(*node as usize) {
+            members[part].push(Rank::from_index(rank));
+        }
+    }
     Some(Work {
         time_per_byte: Ratio::new(16 * (partition.parts as u128 - 1), bits)?,
         level: partition.level,
         groups: partition.parts,
+        members,
         bandwidth: Bandwidth::from_bits_per_s(u64::try_from(bits).unwrap_or(u64::MAX)),
+        is_packing: false,
     })
 }

@@ -50,18 +50,19 @@ pub(super) struct Emitter<'a, 'b> {
     scratch: Vec<u32>,
     chunks: u32,
     slices: u32,
+    window: u32,
 }
 
 impl Lowering<'_> {
     pub(super) fn emit(&self, collective: Collective, schedule: &Schedule, slices: u32) -> Lowered {
-        let emitter = Emitter::new(self, collective, slices);
+        let emitter = Emitter::new(self, collective, slices, schedule.window);
         let program = emitter.run(schedule).build();
         Lowered { program, makespan: schedule.makespan, slices }
     }
 }
 
 impl<'a, 'b> Emitter<'a, 'b> {
-    fn new(lowering: &'b Lowering<'a>, collective: Collective, slices: u32) -> Self {
+    fn new(lowering: &'b Lowering<'a>, collective: Collective, slices: u32, window: u32) -> Self {
         let kind = collective.kind();
         let chunks = collective.chunks();
         let forms = Forms { in_place: true, out_of_place: true };
@@ -88,7 +89,7 @@ impl<'a, 'b> Emitter<'a, 'b> {
         let shares = lowering.shares();
         let pieces = (0..shares.len() * slices as usize).map(|_| None).collect();
         let scratch = vec![0; lowering.fabric.rank_count()];
-        Self { lowering, builder, shares, back, forth, pieces, scratch, chunks, slices }
+        Self { lowering, builder, shares, back, forth, pieces, scratch, chunks, slices, window }
     }
 
     fn run(mut self, schedule: &Schedule) -> ProgramBuilder {
@@ -147,7 +148,10 @@ impl<'a, 'b> Emitter<'a, 'b> {
         };
         match step {
             Step::Spread(edge) => self.send_down(&mut piece, number, edge),
-            Step::Collect(edge) => self.send_up(&mut piece, number, edge),
+            Step::Collect(edge) => {
+                let id = self.send_up(&mut piece, number, edge);
+                self.hold_back(&piece, id, slice, number, edge);
+            }
         }
         self.pieces[index] = Some(piece);
     }
@@ -198,7 +202,7 @@ impl<'a, 'b> Emitter<'a, 'b> {
         piece.brought[edge.to.index()] = Some(id);
     }
 
-    fn send_up(&mut self, piece: &mut Piece, number: usize, edge: usize) {
+    fn send_up(&mut self, piece: &mut Piece, number: usize, edge: usize) -> Option<TransferId> {
         let share = &self.shares[number];
         let tree = share.collect.unwrap_or(share.tree);
         let (root, edge) = (tree.root, tree.edges[edge]);
@@ -212,7 +216,7 @@ impl<'a, 'b> Emitter<'a, 'b> {
             Some(sum) => sum.slot,
             None => Slot::input(child, place),
         };
-        let Some(sum) = &mut piece.sums[parent.index()] else { return };
+        let sum = piece.sums[parent.index()].as_mut()?;
         let mut transfer = Transfer::reduce(source, sum.slot, piece.count);
         transfer.path = Some(self.back[edge.path as usize]);
         let id = self.builder.add(transfer);
@@ -224,6 +228,29 @@ impl<'a, 'b> Emitter<'a, 'b> {
             for came in &own.came {
                 self.builder.wait(id.sent(), came.arrived());
             }
+        }
+        Some(id)
+    }
+
+    /// A rank that waits for nobody sends a slice up only when the result of an earlier one has
+    /// come down to it, as the schedule has it.
+    fn hold_back(
+        &mut self,
+        piece: &Piece,
+        id: Option<TransferId>,
+        slice: u32,
+        number: usize,
+        edge: usize,
+    ) {
+        let Some(collect) = self.shares[number].collect else { return };
+        let child = collect.edges[edge].to.index();
+        let earlier = slice.checked_sub(self.window).filter(|_| piece.sums[child].is_none());
+        let Some(earlier) = earlier.map(|it| it as usize * self.shares.len() + number) else {
+            return;
+        };
+        let result = self.pieces[earlier].as_ref().and_then(|it| it.brought[child]);
+        if let (Some(id), Some(result)) = (id, result) {
+            self.builder.wait(id.sent(), result.arrived());
         }
     }
 

@@ -211,7 +211,7 @@ fn text(bound: &Bound, network: &Network, size: Option<Bytes>) -> String {
     {
         let _ = writeln!(
             out,
-            "  programs   at most {:.2} GB/s if switches only forward: {}",
+            "  programs   at most {:.2} GB/s if switches neither reduce nor copy: {}",
             algbw.to_f64(),
             describe(work)
         );

@@ -6,7 +6,9 @@ mod completions;
 mod export;
 mod net;
 mod sim;
+mod synth;
 mod verify;
+mod wan;
 
 use crate::args::{Command, NetCommand};
 use crate::failure::{Failure, Status};
@@ -22,6 +24,8 @@ pub(crate) fn run(command: &Command, printer: &mut Printer) -> Result<Status, Fa
         Command::Verify(args) => verify::run(args, printer),
         Command::Export(args) => export::run(args, printer),
         Command::Sim(args) => sim::run(args, printer),
+        Command::Synth(args) => synth::run(args, printer),
+        Command::Wan(args) => wan::run(args, printer),
         Command::Bench(args) => bench::run(args, printer),
         Command::Completions { shell } => completions::run(*shell, printer),
     }

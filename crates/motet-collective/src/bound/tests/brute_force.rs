@@ -120,3 +120,82 @@ proptest! {
         prop_assert!(found.reached.unwrap() < 1.02, "{:?}", found.reached);
     }
 }
+
+/// Every way to put nodes into sets, each with a rank: the set of each node, or 0 for none, which
+/// is for switches only.
+fn every_family(network: &Network) -> Vec<Vec<usize>> {
+    let mut families = vec![Vec::new()];
+    let gpu = |node: usize| network.nodes()[node].kind == NodeKind::Gpu;
+    // GPUs come first in these networks, so that every set has one when switches join.
+    for node in 0..network.nodes().len() {
+        families = families
+            .into_iter()
+            .flat_map(|family: Vec<usize>| {
+                let sets = family.iter().copied().max().unwrap_or(0);
+                let choices = if gpu(node) { 1..=sets + 1 } else { 0..=sets };
+                choices.map(move |it| [family.as_slice(), &[it]].concat())
+            })
+            .collect();
+    }
+    families
+}
+
+/// Seconds per byte of an AllReduce by counting messages between the sets that say most.
+fn most_messages(network: &Network) -> Ratio {
+    let mut slowest = Ratio::ZERO;
+    for family in every_family(network) {
+        let sets = family.iter().copied().max().unwrap_or(0);
+        let (mut out, mut into) = (0, 0);
+        for link in network.links() {
+            let (from, to) = (family[link.from.index()], family[link.to.index()]);
+            let bits = u128::from(link.spec.bandwidth.bits_per_s());
+            out += if from != to && from != 0 { bits } else { 0 };
+            into += if from != to && to != 0 { bits } else { 0 };
+        }
+        if sets > 1 {
+            slowest = slowest.max(Ratio::new(16 * (sets as u128 - 1), out.min(into)).unwrap());
+        }
+    }
+    slowest
+}
+
+/// The same network with every link both ways.
+fn both_ways(network: &Network) -> Network {
+    let mut builder = NetworkBuilder::new("both ways");
+    for node in network.nodes() {
+        builder.add_node(node.clone()).unwrap();
+    }
+    for link in network.links() {
+        builder.add_duplex(link.from, link.to, link.spec).unwrap();
+    }
+    builder.build().unwrap()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    #[test]
+    fn all_reduce_counts_messages_between_the_best_of_all_groups(network in small_network()) {
+        let network = both_ways(&network);
+        let Ok(found) = bound(&network, &collective(CollectiveKind::AllReduce, &network)) else {
+            return Ok(());
+        };
+        let work = found.work.unwrap();
+        prop_assert_eq!(work.time_per_byte, most_messages(&network));
+        prop_assert!(work.is_packing);
+        // Two sides of a cut are two groups.
+        prop_assert!(work.time_per_byte >= found.time_per_byte);
+        let ranks: usize = work.members.iter().map(Vec::len).sum();
+        prop_assert_eq!((work.members.len(), ranks), (work.groups, network.ranks().len()));
+    }
+
+    #[test]
+    fn all_reduce_over_unequal_links_claims_no_more_than_some_groups_prove(
+        network in small_network(),
+    ) {
+        let Ok(found) = bound(&network, &collective(CollectiveKind::AllReduce, &network)) else {
+            return Ok(());
+        };
+        prop_assert!(found.work.unwrap().time_per_byte <= most_messages(&network));
+    }
+}

@@ -1,0 +1,247 @@
+//! [`synthesize`]: a program by one method, or by the best of all.
+//!
+//! What a method makes is a [`Draft`]: a program and how long its maker's schedule says it takes.
+//! [`Draft::prove`] verifies and simulates it; only what comes out of that is given to anyone.
+//!
+//! `auto` tries methods in the order in which they are likely to win and stops as soon as one is
+//! within half a percent of the bound. Without a time limit its choice depends on the task and
+//! the seed alone.
+
+use motet_collective::{CollectiveKind, Program, Verified};
+use motet_net::Signature;
+use motet_sim::{Prepared, Routed, Simulation, SwitchForwarding};
+use motet_units::{Duration, Rank, Seed};
+
+use crate::classic::Classic;
+use crate::fabric::Fabric;
+use crate::forest::ForestOptions;
+use crate::lower::{Lowered, Lowering, Trees};
+use crate::method::Method;
+use crate::task::{Goal, SynthError, Task};
+use crate::tree::PairForest;
+use crate::{classic, exchange, forest, greedy, packing, symmetric};
+
+/// Close enough to the bound to look no further: 1/200 above it.
+const CLOSE: u64 = 200;
+
+/// Most transfers of a program, unless the network is so large that it needs more.
+const MOST_TRANSFERS: u64 = 1 << 20;
+
+/// Most ranks for which exact packing and every classic are tried: their cost grows fast.
+const MOST_PACKED: usize = 96;
+const MOST_TRIED: usize = 256;
+
+/// How hard to try.
+pub struct Effort<'a> {
+    pub seed: Seed,
+    /// Asked between methods; once it says so, the best so far is taken. It makes the result
+    /// depend on the machine.
+    pub out_of_time: &'a (dyn Fn() -> bool + Sync),
+}
+
+impl std::fmt::Debug for Effort<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Effort").field("seed", &self.seed).finish_non_exhaustive()
+    }
+}
+
+impl Effort<'_> {
+    /// As much as the task needs.
+    #[must_use]
+    pub const fn unlimited(seed: Seed) -> Self {
+        Self { seed, out_of_time: &|| false }
+    }
+}
+
+/// A method that was tried.
+#[derive(Clone, Debug)]
+pub struct Tried {
+    pub method: Method,
+    /// How long its program takes.
+    pub time: Option<Duration>,
+    /// Why it made none.
+    pub why_not: Option<String>,
+}
+
+/// A program that nobody has proved yet.
+#[derive(Clone, Debug)]
+pub struct Draft {
+    pub method: Method,
+    pub program: Program,
+    pub makespan: Duration,
+    /// In one line: which method won, with what.
+    pub explanation: String,
+    pub tried: Vec<Tried>,
+}
+
+/// A program that was proved right, and how long it takes in the simulator.
+#[derive(Clone, Debug)]
+pub struct Synthesis {
+    pub method: Method,
+    pub program: Verified<Program>,
+    pub time: Duration,
+    pub explanation: String,
+    pub tried: Vec<Tried>,
+}
+
+/// Makes a program for the task.
+pub fn synthesize(
+    task: &Task<'_>,
+    method: Method,
+    effort: &Effort<'_>,
+) -> Result<Draft, SynthError> {
+    let fabric = Fabric::new(task)?;
+    match method {
+        Method::Auto => best(task, &fabric, effort),
+        _ => one(task, &fabric, method, effort),
+    }
+}
+
+fn one(
+    task: &Task<'_>,
+    fabric: &Fabric,
+    method: Method,
+    effort: &Effort<'_>,
+) -> Result<Draft, SynthError> {
+    let most = MOST_TRANSFERS.max(enough(task));
+    let lowered = match method {
+        Method::Auto => return best(task, fabric, effort),
+        Method::Forest => by_forest(task, fabric, most)?,
+        Method::Packing => packing::synthesize(task, fabric)?,
+        Method::Greedy => greedy::synthesize(task, fabric, effort.seed, most)?,
+        Method::Symmetric => symmetric::synthesize(task, fabric, effort.seed, most)?,
+        Method::Exchange => {
+            let options = exchange::Options { most_transfers: most, ..Default::default() };
+            let made = exchange::synthesize(task, &options)?;
+            Lowered { program: made.program, makespan: made.makespan, slices: 1 }
+        }
+        Method::Classic(it) => (it.make)(task, fabric)?,
+    };
+    let slices = match lowered.slices {
+        1 => String::new(),
+        slices => format!(", in {slices} slices"),
+    };
+    Ok(Draft {
+        method,
+        makespan: lowered.makespan,
+        explanation: format!("{}{slices}", method.name()),
+        program: lowered.program,
+        tried: Vec::new(),
+    })
+}
+
+/// Four for each pair of ranks: what a large network needs to be near the bound.
+fn enough(task: &Task<'_>) -> u64 {
+    4 * u64::from(task.goal.ranks()).pow(2)
+}
+
+/// By forests: an AllReduce is a ReduceScatter, then an AllGather, root by root.
+fn by_forest(task: &Task<'_>, fabric: &Fabric, most: u64) -> Result<Lowered, SynthError> {
+    if task.goal.kind() != CollectiveKind::AllReduce {
+        return forest::synthesize(task, ForestOptions { most_transfers: most });
+    }
+    let half = |kind| -> Result<Task<'_>, SynthError> {
+        let goal = Goal::new(kind, task.goal.ranks())?;
+        Ok(Task { goal, ..task.clone() })
+    };
+    let turned = fabric.turned_round();
+    let mut collect = forest::forest(&half(CollectiveKind::ReduceScatter)?, &turned)?;
+    let mut spread = forest::forest(&half(CollectiveKind::AllGather)?, fabric)?;
+    let (a, b) = (collect.weight_of(Rank(0)), spread.weight_of(Rank(0)));
+    let least = lcm(a.max(1), b.max(1));
+    for (forest, weight) in [(&mut collect, a), (&mut spread, b)] {
+        for tree in &mut forest.trees {
+            let scaled = u64::from(tree.weight).checked_mul(least / weight.max(1));
+            tree.weight = scaled.and_then(|it| u32::try_from(it).ok()).ok_or_else(|| {
+                SynthError::not_for("forest", "the weights of the two halves do not fit together")
+            })?;
+        }
+    }
+    let pairs = PairForest::of(&collect, &spread);
+    Lowering::new(task, fabric, Trees::Both(&pairs))?.best(most)
+}
+
+fn lcm(a: u64, b: u64) -> u64 {
+    let (mut x, mut y) = (a, b);
+    while y != 0 {
+        (x, y) = (y, x % y);
+    }
+    (a / x).saturating_mul(b)
+}
+
+/// The best of the methods that may do the task.
+fn best(task: &Task<'_>, fabric: &Fabric, effort: &Effort<'_>) -> Result<Draft, SynthError> {
+    let least = task.bound()?.program_time(task.size).as_ps();
+    let close = least.saturating_add(least / CLOSE);
+    let mut best: Option<Draft> = None;
+    let mut tried = Vec::new();
+    let mut problem = None;
+    for method in candidates(task, fabric) {
+        if best.is_some() && (effort.out_of_time)() {
+            break;
+        }
+        match one(task, fabric, method, effort) {
+            Ok(draft) => {
+                tried.push(Tried { method, time: Some(draft.makespan), why_not: None });
+                if best.as_ref().is_none_or(|it| draft.makespan < it.makespan) {
+                    best = Some(draft);
+                }
+            }
+            Err(error @ SynthError::Impossible(_)) => return Err(error),
+            Err(error) => {
+                tried.push(Tried { method, time: None, why_not: Some(error.to_string()) });
+                problem = Some(error);
+            }
+        }
+        if best.as_ref().is_some_and(|it| it.makespan.as_ps() <= close) {
+            break;
+        }
+    }
+    match (best, problem) {
+        (Some(draft), _) => Ok(Draft { tried, ..draft }),
+        (None, Some(error)) => Err(error),
+        (None, None) => Err(SynthError::not_for("auto", "no method does this collective")),
+    }
+}
+
+/// Methods worth trying, likely winners first.
+fn candidates(task: &Task<'_>, fabric: &Fabric) -> Vec<Method> {
+    let kind = task.goal.kind();
+    let mut first = vec![Method::Symmetric, Method::Exchange];
+    match kind {
+        // Exact packing costs a flow for every edge of every tree.
+        _ if fabric.rank_count() > MOST_PACKED => {}
+        CollectiveKind::AllReduce => first.extend([Method::Packing, Method::Forest]),
+        _ => first.push(Method::Forest),
+    }
+    let large = |it: &Classic| fabric.rank_count() <= MOST_TRIED || it.scales;
+    let classics = classic::methods().iter().filter(|it| large(it)).map(Method::Classic);
+    first.extend(classics);
+    first.push(Method::Greedy);
+    first.retain(|it| it.does(kind));
+    first
+}
+
+impl Draft {
+    /// Verifies the program on the task's network and simulates it in the task's state.
+    pub fn prove(self, task: &Task<'_>) -> Result<Synthesis, SynthError> {
+        let mut builder = self.program.to_builder();
+        builder.set_network(Some(Signature::of(task.network)));
+        let program = Verified::new(builder.build(), Some(task.network)).map_err(|rejected| {
+            SynthError::Wrong { method: self.method.name(), report: rejected.report.to_string() }
+        })?;
+        let simulated = |it: String| SynthError::Wrong { method: self.method.name(), report: it };
+        let routed = Routed::new(&program, task.network, SwitchForwarding::CutThrough)
+            .map_err(|it| simulated(it.to_string()))?;
+        let prepared = Prepared::new(&routed);
+        let outcome = Simulation::new(&prepared, task.size).state(&task.state).run();
+        let time = outcome.map_err(|it| simulated(it.to_string()))?.time;
+        Ok(Synthesis {
+            method: self.method,
+            program,
+            time,
+            explanation: self.explanation,
+            tried: self.tried,
+        })
+    }
+}

@@ -1,0 +1,186 @@
+//! The classics: algorithms that everyone knows, and what NCCL itself would build; baselines, and
+//! often enough the best there is.
+//!
+//! [`methods`] lists them. Each works on any network: ranks without a direct link reach each
+//! other by the way that `routes` finds. Only the methods for grids and for NCCL's own channels
+//! ask for a network of a certain kind.
+//!
+//! Most find trees and leave slices and order to [`crate::lower`]:
+//! - [`ring`], [`double_tree`], [`pat`], [`direct`], [`hierarchical`], [`dimension`], [`nccl`].
+//!
+//! Those that gather many parts into one message say it step by step:
+//! - [`recursive`], [`bruck`], by way of `steps` and `gather`.
+//!
+//! What they share: `routes` (ways that share the load), `levels` (servers, racks, datacenters),
+//! `tour` (a short ring through all ranks), `plan` (trees into programs, and which are best).
+
+mod bruck;
+mod dimension;
+mod direct;
+mod double_tree;
+mod gather;
+mod hierarchical;
+mod levels;
+mod nccl;
+mod pat;
+mod plan;
+mod recursive;
+mod ring;
+mod routes;
+mod spread;
+mod steps;
+#[cfg(test)]
+mod testing;
+#[cfg(test)]
+mod tests;
+mod tour;
+
+use motet_collective::CollectiveKind::{
+    self, AllGather, AllReduce, AllToAll, AllToAllV, Broadcast, Gather, Reduce, ReduceScatter,
+    Scatter, SendRecv,
+};
+
+use crate::fabric::Fabric;
+use crate::lower::Lowered;
+use crate::task::{SynthError, Task};
+
+/// A method of this module.
+#[derive(Clone, Copy, Debug)]
+pub struct Classic {
+    /// As on the command line.
+    pub name: &'static str,
+    /// What it does, in one line.
+    pub about: &'static str,
+    pub collectives: &'static [CollectiveKind],
+    /// Whether it is worth its time on thousands of ranks.
+    pub scales: bool,
+    /// Makes a program for the task on its fabric.
+    pub make: fn(&Task<'_>, &Fabric) -> Result<Lowered, SynthError>,
+}
+
+const BY_TREES: &[CollectiveKind] = &[AllGather, ReduceScatter, AllReduce, Broadcast, Reduce];
+const BY_PARTS: &[CollectiveKind] = &[AllGather, ReduceScatter, AllReduce];
+
+static METHODS: [Classic; 15] = [
+    Classic {
+        name: "hierarchical",
+        about: "between servers by rails and inside them at once; two or three levels",
+        collectives: BY_TREES,
+        scales: true,
+        make: hierarchical::make,
+    },
+    Classic {
+        name: "direct",
+        about: "every rank straight to every other (allreduce: in one shot or two)",
+        collectives: &[
+            AllGather,
+            ReduceScatter,
+            AllReduce,
+            AllToAll,
+            AllToAllV,
+            Broadcast,
+            Gather,
+            Scatter,
+            SendRecv,
+        ],
+        scales: false,
+        make: direct::make,
+    },
+    Classic {
+        name: "dimension-wise",
+        about: "meshes and tori: one dimension after the other, all of them at once",
+        collectives: BY_PARTS,
+        scales: true,
+        make: dimension::make,
+    },
+    Classic {
+        name: "ring",
+        about: "one ring through all ranks, fast links first",
+        collectives: BY_TREES,
+        scales: false,
+        make: ring::one,
+    },
+    Classic {
+        name: "ring-bidirectional",
+        about: "one ring, half of the data each way round",
+        collectives: BY_TREES,
+        scales: false,
+        make: ring::bidirectional,
+    },
+    Classic {
+        name: "rings",
+        about: "several rings that share links and NICs evenly",
+        collectives: BY_TREES,
+        scales: false,
+        make: ring::several,
+    },
+    Classic {
+        name: "double-tree",
+        about: "two binary trees, each rank a leaf of one and inner in the other, pipelined",
+        collectives: &[AllReduce, Broadcast, Reduce],
+        scales: false,
+        make: double_tree::make,
+    },
+    Classic {
+        name: "binomial",
+        about: "one binomial tree out of the root",
+        collectives: &[Broadcast, Reduce],
+        scales: false,
+        make: pat::binomial,
+    },
+    Classic {
+        name: "pat",
+        about: "parallel aggregated trees: binomial trees, far ranks first",
+        collectives: BY_PARTS,
+        scales: false,
+        make: pat::make,
+    },
+    Classic {
+        name: "recursive-doubling",
+        about: "what a rank has doubles with every step (allreduce: whole sums are exchanged)",
+        collectives: &[AllGather, AllReduce],
+        scales: false,
+        make: recursive::doubling,
+    },
+    Classic {
+        name: "recursive-halving",
+        about: "what a rank sums halves with every step (allreduce: halving, then doubling)",
+        collectives: &[ReduceScatter, AllReduce],
+        scales: false,
+        make: recursive::halving,
+    },
+    Classic {
+        name: "bruck",
+        about: "steps of doubling distance, for any number of ranks",
+        collectives: &[AllGather, ReduceScatter, AllReduce, AllToAll],
+        scales: false,
+        make: bruck::make,
+    },
+    Classic {
+        name: "nccl-ring",
+        about: "the rings that NCCL would build, on its channels",
+        collectives: BY_TREES,
+        scales: false,
+        make: nccl::ring,
+    },
+    Classic {
+        name: "nccl-tree",
+        about: "the double binary trees that NCCL would build, on its channels",
+        collectives: &[AllReduce],
+        scales: false,
+        make: nccl::tree,
+    },
+    Classic {
+        name: "nccl-pat",
+        about: "NCCL's parallel aggregated trees over ranks as it numbers them",
+        collectives: &[AllGather, ReduceScatter],
+        scales: false,
+        make: pat::as_numbered,
+    },
+];
+
+/// Every method, those that are most often best first.
+#[must_use]
+pub fn methods() -> &'static [Classic] {
+    &METHODS
+}

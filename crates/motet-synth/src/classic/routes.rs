@@ -1,0 +1,343 @@
+//! [`Routes`]: ways between ranks, chosen so that links share the load.
+//!
+//! A way costs Σ(α + L/b) over its links, for the L bytes that a typical send carries: that
+//! prefers fast links to slow ones and short ways to long ones. Among several of one cost the one
+//! that has carried least is taken; so a leaf–spine fabric uses all its spines. Where links are
+//! unequal (WANs), [`Choice::Balanced`] also takes dearer ways once the cheap ones are busy.
+//!
+//! Ways pass through no GPU. Where there is none, [`Routes::relays`] says which GPUs must pass
+//! data on; they store and forward, so that each hop is a transfer of its own.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use motet_units::{Bytes, LinkId, NodeId, Rank};
+use rustc_hash::FxHashMap;
+
+use crate::fabric::{Fabric, Path};
+use crate::tree::PathTable;
+
+/// No way.
+pub(super) const NO_WAY: u64 = u64::MAX;
+
+/// So many ways between two ranks are looked for; then the best of those found is taken.
+const WAYS: u8 = 4;
+
+const NO_LINK: u32 = u32::MAX;
+
+/// Which of several ways to take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Choice {
+    /// The cheapest when nothing else is on the way; of equals, the one that has carried least.
+    Cheapest,
+    /// The cheapest behind all that its links carry already.
+    Balanced,
+}
+
+/// Ways already found between two ranks.
+#[derive(Debug, Default)]
+struct Known {
+    paths: Vec<u32>,
+    asked: u8,
+}
+
+/// Finds ways on a fabric and remembers what each link carries.
+#[derive(Debug)]
+pub(super) struct Routes<'a> {
+    fabric: &'a Fabric,
+    table: PathTable,
+    /// By number, as in the table.
+    paths: Vec<Path>,
+    /// Per link, in picoseconds: α + L/b, and L/b alone.
+    cost: Vec<u64>,
+    busy: Vec<u64>,
+    /// What each link carries so far, in picoseconds.
+    load: Vec<u64>,
+    known: FxHashMap<(Rank, Rank, Choice), Known>,
+    /// Costs of the ways from each rank to all others that pass through no GPU.
+    rows: Vec<Option<Vec<u64>>>,
+    /// From each rank, the last link of the way to every node where GPUs may be passed through.
+    through: Vec<Option<Vec<u32>>>,
+    search: Search,
+}
+
+/// What a search needs, kept between searches.
+#[derive(Debug, Default)]
+struct Search {
+    heap: BinaryHeap<Reverse<(u64, u64, u32)>>,
+    best: Vec<(u64, u64)>,
+    last: Vec<u32>,
+    touched: Vec<u32>,
+}
+
+impl Search {
+    fn clear(&mut self) {
+        for node in self.touched.drain(..) {
+            self.best[node as usize] = (NO_WAY, NO_WAY);
+        }
+        self.heap.clear();
+    }
+
+    /// Whether this is the best way to the node so far; if so it is noted.
+    fn improve(&mut self, node: NodeId, key: (u64, u64), link: u32) -> bool {
+        let best = &mut self.best[node.index()];
+        if key >= *best {
+            return false;
+        }
+        if *best == (NO_WAY, NO_WAY) {
+            self.touched.push(node.0);
+        }
+        *best = key;
+        self.last[node.index()] = link;
+        true
+    }
+}
+
+impl<'a> Routes<'a> {
+    /// On `fabric`, for sends of about `bytes`.
+    pub(super) fn new(fabric: &'a Fabric, bytes: Bytes) -> Self {
+        let (nodes, ranks) = (fabric.node_count(), fabric.rank_count());
+        let mut busy = vec![0; fabric.link_count()];
+        let mut cost = vec![NO_WAY; fabric.link_count()];
+        for link in fabric.links() {
+            busy[link.index()] = fabric.busy(*link, bytes).as_ps();
+            // At least 1, so that among free links fewer are better.
+            let latency = fabric.latency(*link).as_ps();
+            cost[link.index()] = busy[link.index()].saturating_add(latency).max(1);
+        }
+        Self {
+            fabric,
+            table: PathTable::default(),
+            paths: Vec::new(),
+            cost,
+            busy,
+            load: vec![0; fabric.link_count()],
+            known: FxHashMap::default(),
+            rows: vec![None; ranks],
+            through: vec![None; ranks],
+            search: Search {
+                best: vec![(NO_WAY, NO_WAY); nodes],
+                last: vec![NO_LINK; nodes],
+                ..Search::default()
+            },
+        }
+    }
+
+    pub(super) const fn fabric(&self) -> &'a Fabric {
+        self.fabric
+    }
+
+    pub(super) fn into_paths(self) -> Vec<Path> {
+        self.table.into_paths()
+    }
+
+    pub(super) fn links(&self, path: u32) -> &[LinkId] {
+        &self.paths[path as usize]
+    }
+
+    /// What each link would be busy for with all that was sent its way, in picoseconds.
+    pub(super) fn loads(&self) -> &[u64] {
+        &self.load
+    }
+
+    /// Costs of the ways from `from` to every rank that pass through no GPU, on idle links.
+    pub(super) fn row(&mut self, from: Rank) -> &[u64] {
+        if self.rows[from.index()].is_none() {
+            let row = self.costs_from(from, false);
+            self.rows[from.index()] = Some(row);
+        }
+        self.rows[from.index()].as_deref().unwrap_or(&[])
+    }
+
+    /// The same behind what links carry already, and through GPUs where there is no other way.
+    pub(super) fn loaded_row(&mut self, from: Rank) -> Vec<u64> {
+        let mut row = self.costs_from(from, true);
+        for (to, cost) in row.iter_mut().enumerate().filter(|it| *it.1 == NO_WAY) {
+            let links = self.links_through(from, Rank::from_index(to));
+            *cost = links.map_or(NO_WAY, |it| self.behind(&it));
+        }
+        row
+    }
+
+    fn behind(&self, links: &[LinkId]) -> u64 {
+        let each = |it: &LinkId| self.cost[it.index()].saturating_add(self.load[it.index()]);
+        links.iter().map(each).fold(0, u64::saturating_add)
+    }
+
+    fn costs_from(&mut self, from: Rank, loaded: bool) -> Vec<u64> {
+        let fabric = self.fabric;
+        let mut row = vec![NO_WAY; fabric.rank_count()];
+        row[from.index()] = 0;
+        self.search.clear();
+        self.search.improve(fabric.node(from), (0, 0), NO_LINK);
+        self.search.heap.push(Reverse((0, 0, fabric.node(from).0)));
+        while let Some(Reverse((cost, _, node))) = self.search.heap.pop() {
+            if self.search.best[node as usize].0 < cost {
+                continue;
+            }
+            for link in fabric.outgoing(NodeId(node)) {
+                let extra = if loaded { self.load[link.index()] } else { 0 };
+                let next = cost.saturating_add(self.cost[link.index()]).saturating_add(extra);
+                let to = fabric.to(*link);
+                match fabric.rank(to) {
+                    Some(rank) => row[rank.index()] = row[rank.index()].min(next),
+                    None if self.search.improve(to, (next, 0), link.0) => {
+                        self.search.heap.push(Reverse((next, 0, to.0)));
+                    }
+                    None => {}
+                }
+            }
+        }
+        row
+    }
+
+    /// A way for `weight` times the typical send; `None` if all pass through GPUs.
+    pub(super) fn path(
+        &mut self,
+        from: Rank,
+        to: Rank,
+        weight: u32,
+        choice: Choice,
+    ) -> Option<u32> {
+        let mut known = self.known.remove(&(from, to, choice)).unwrap_or_default();
+        if known.asked < WAYS {
+            known.asked += 1;
+            if let Some(links) = self.links_between(from, to, choice) {
+                let number = self.table.number(&links);
+                if number as usize == self.paths.len() {
+                    self.paths.push(links);
+                }
+                if !known.paths.contains(&number) {
+                    known.paths.push(number);
+                }
+            }
+        }
+        let chosen = known.paths.iter().copied().min_by_key(|it| self.fullest(*it));
+        self.known.insert((from, to, choice), known);
+        if let Some(chosen) = chosen {
+            for link in &self.paths[chosen as usize] {
+                let more = self.busy[link.index()].saturating_mul(u64::from(weight));
+                self.load[link.index()] = self.load[link.index()].saturating_add(more);
+            }
+        }
+        chosen
+    }
+
+    /// Loads the links of a way for one typical send, through GPUs if need be.
+    pub(super) fn carry(&mut self, from: Rank, to: Rank) -> Option<()> {
+        if self.path(from, to, 1, Choice::Cheapest).is_some() {
+            return Some(());
+        }
+        for hop in self.relays(from, to)?.windows(2) {
+            self.path(hop[0], hop[1], 1, Choice::Cheapest)?;
+        }
+        Some(())
+    }
+
+    /// When the fullest link of a path would have carried one send more, and what all together
+    /// carry.
+    fn fullest(&self, path: u32) -> (u64, u64) {
+        let after = |it: &LinkId| self.load[it.index()].saturating_add(self.busy[it.index()]);
+        let links = &self.paths[path as usize];
+        let fullest = links.iter().map(after).max().unwrap_or(0);
+        (fullest, links.iter().map(after).fold(0, u64::saturating_add))
+    }
+
+    /// A way that passes through no GPU.
+    fn links_between(&mut self, from: Rank, to: Rank, choice: Choice) -> Option<Path> {
+        let fabric = self.fabric;
+        let target = fabric.node(to);
+        self.search.clear();
+        self.search.improve(fabric.node(from), (0, 0), NO_LINK);
+        self.search.heap.push(Reverse((0, 0, fabric.node(from).0)));
+        while let Some(Reverse((cost, load, node))) = self.search.heap.pop() {
+            if NodeId(node) == target {
+                return Some(self.walk_back(fabric.node(from), target));
+            }
+            if self.search.best[node as usize] < (cost, load) {
+                continue;
+            }
+            for link in fabric.outgoing(NodeId(node)) {
+                let next = fabric.to(*link);
+                if next != target && fabric.rank(next).is_some() {
+                    continue;
+                }
+                let key = self.key((cost, load), *link, choice);
+                if self.search.improve(next, key, link.0) {
+                    self.search.heap.push(Reverse((key.0, key.1, next.0)));
+                }
+            }
+        }
+        None
+    }
+
+    fn key(&self, (cost, load): (u64, u64), link: LinkId, choice: Choice) -> (u64, u64) {
+        let (more, queue) = (self.cost[link.index()], self.load[link.index()]);
+        match choice {
+            Choice::Cheapest => (cost.saturating_add(more), load.saturating_add(queue)),
+            Choice::Balanced => (cost.saturating_add(more).saturating_add(queue), load),
+        }
+    }
+
+    fn walk_back(&self, start: NodeId, end: NodeId) -> Path {
+        let mut links = Vec::new();
+        let mut at = end;
+        while at != start {
+            let link = LinkId(self.search.last[at.index()]);
+            links.push(link);
+            at = self.fabric.from(link);
+        }
+        links.reverse();
+        links
+    }
+
+    /// The ranks on the way from one to another, both included, where GPUs may be passed through.
+    pub(super) fn relays(&mut self, from: Rank, to: Rank) -> Option<Vec<Rank>> {
+        let links = self.links_through(from, to)?;
+        let ranks = links.iter().filter_map(|it| self.fabric.rank(self.fabric.to(*it)));
+        Some(std::iter::once(from).chain(ranks).collect())
+    }
+
+    /// A way that may pass through GPUs.
+    fn links_through(&mut self, from: Rank, to: Rank) -> Option<Path> {
+        if self.through[from.index()].is_none() {
+            let last = self.search_through(from);
+            self.through[from.index()] = Some(last);
+        }
+        let last = self.through[from.index()].as_ref()?;
+        let (start, mut at) = (self.fabric.node(from), self.fabric.node(to));
+        let mut links = Vec::new();
+        while at != start {
+            let link = LinkId(last[at.index()]);
+            if link.0 == NO_LINK {
+                return None;
+            }
+            links.push(link);
+            at = self.fabric.from(link);
+        }
+        links.reverse();
+        Some(links)
+    }
+
+    fn search_through(&mut self, from: Rank) -> Vec<u32> {
+        let fabric = self.fabric;
+        let mut found = vec![NO_LINK; fabric.node_count()];
+        self.search.clear();
+        self.search.improve(fabric.node(from), (0, 0), NO_LINK);
+        self.search.heap.push(Reverse((0, 0, fabric.node(from).0)));
+        while let Some(Reverse((cost, load, node))) = self.search.heap.pop() {
+            if self.search.best[node as usize] < (cost, load) {
+                continue;
+            }
+            found[node as usize] = self.search.last[node as usize];
+            for link in fabric.outgoing(NodeId(node)) {
+                let key = self.key((cost, load), *link, Choice::Cheapest);
+                let next = fabric.to(*link);
+                if self.search.improve(next, key, link.0) {
+                    self.search.heap.push(Reverse((key.0, key.1, next.0)));
+                }
+            }
+        }
+        found
+    }
+}

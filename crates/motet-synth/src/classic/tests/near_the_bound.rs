@@ -1,0 +1,45 @@
+//! How near the bound the methods come where they should be best.
+
+use motet_collective::CollectiveKind::{AllGather, AllReduce, Broadcast, Reduce, ReduceScatter};
+
+use super::super::testing::{network, over_bound};
+
+const GIB: u64 = 1 << 30;
+
+fn within(name: &str, spec: &str, kind: motet_collective::CollectiveKind, most: f64) {
+    let ratio = over_bound(name, &network(spec), kind, GIB);
+    assert!(ratio >= 1.0 - 1e-9 && ratio <= most, "{name} {kind} on {spec}: {ratio}");
+}
+
+#[test]
+fn hierarchical_on_servers() {
+    for spec in ["dgx-a100 count=4", "dgx-h100 count=4", "dgx-a100 count=16"] {
+        within("hierarchical", spec, AllGather, 1.05);
+        within("hierarchical", spec, ReduceScatter, 1.05);
+    }
+    within("hierarchical", "dgx-a100 count=4", Broadcast, 1.2);
+    within("hierarchical", "dgx-a100 count=4", Reduce, 1.2);
+    within("hierarchical", "rail servers=8", AllGather, 1.05);
+}
+
+/// A chunk crosses the WAN once.
+#[test]
+fn hierarchical_between_datacenters() {
+    within("hierarchical", "two-dc gpus=8", AllGather, 1.05);
+    within("hierarchical", "two-dc gpus=8", ReduceScatter, 1.05);
+}
+
+#[test]
+fn dimension_wise_on_grids() {
+    for spec in ["mesh rows=4 columns=4", "torus-2d rows=4 columns=4", "torus-3d x=4 y=4 z=4"] {
+        within("dimension-wise", spec, AllGather, 1.05);
+        within("dimension-wise", spec, ReduceScatter, 1.05);
+    }
+}
+
+#[test]
+fn rings_on_one_server() {
+    within("rings", "dgx-a100 count=1", AllGather, 1.05);
+    within("rings", "dgx-a100 count=8", AllGather, 1.15);
+    within("double-tree", "switch gpus=8", AllReduce, 1.6);
+}

@@ -1,0 +1,265 @@
+//! `exact`: the best programs a small network allows, with proof that there are none better.
+//!
+//! A program is cut into *steps*: what a rank receives in one step it can forward from the next
+//! on. A step lasts one or more *rounds*; in a round the slowest link carries one chunk, and a link
+//! c times as fast carries c. A [`Point`] (chunks, steps, rounds) asks whether a program exists
+//! that moves so many chunks of every root's data in so many steps that last so many rounds
+//! together. Steps cost latency, rounds per chunk cost bandwidth: the [`Front`] lists the points of
+//! which neither can be bettered without the other getting worse, each with a program, and with
+//! every better point ruled out by a bound or by a search to the end. (These are the programs and
+//! the front of SCCL, "Synthesizing optimal collective algorithms", PPoPP 2021.)
+//!
+//! ReduceScatter and Reduce are AllGather and Broadcast on the network turned round; AllReduce is
+//! one after the other.
+//!
+//! What is proved is proved of links in whole multiples of the slowest: capacities are rounded down
+//! where they are not (see [`board`]), and switches neither copy nor store.
+//!
+//! - [`board`], [`symmetry`]: the network, and how it is like itself;
+//! - [`bounds`]: proofs without search;
+//! - [`encode`], [`sat`], [`search`]: the search;
+//! - [`plan`]: what was found, as trees;
+//! - [`front`]: all points that matter.
+
+mod board;
+mod bounds;
+mod encode;
+mod front;
+mod plan;
+mod sat;
+mod search;
+mod symmetry;
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+
+use motet_collective::CollectiveKind;
+
+pub use front::{Best, Front, RuledOut};
+pub use plan::{Plan, Send};
+
+use crate::fabric::Fabric;
+use crate::lower::{Lowered, Lowering, Trees};
+use crate::task::{SynthError, Task};
+use crate::tree::{Forest, PairForest, Tree};
+use board::{Board, FAR, Wire};
+use search::Outcome;
+
+/// Most ranks that a board may have.
+const MOST_RANKS: usize = 32;
+
+/// Most transfers of a program.
+const MOST_TRANSFERS: u64 = 1 << 18;
+
+/// A question, or its answer: so many chunks per root in so many steps and rounds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Point {
+    pub chunks: u32,
+    pub steps: u32,
+    /// Of all steps together.
+    pub rounds: u32,
+}
+
+impl Point {
+    #[must_use]
+    pub const fn new(chunks: u32, steps: u32, rounds: u32) -> Self {
+        Self { chunks, steps, rounds }
+    }
+}
+
+impl fmt::Display for Point {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "({},{},{})", self.chunks, self.steps, self.rounds)
+    }
+}
+
+/// How it is known that no program exists.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Proof {
+    /// By counting: a cut, a distance, or what can come in at a rank.
+    Bound,
+    /// By a search to the end.
+    Search,
+    /// An easier point is impossible.
+    Harder(Point),
+}
+
+/// How far to go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Conflicts in the search for one point.
+    pub conflicts: u64,
+    /// Conflicts of a front: each point gets at most an eighth of what is left, so that easy ones
+    /// are found to the end.
+    pub front_conflicts: u64,
+    /// Most chunks per root of a front.
+    pub chunks: u32,
+    /// Most steps of a front beyond the fewest possible.
+    pub more_steps: u32,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { conflicts: 20_000, front_conflicts: 200_000, chunks: 6, more_steps: 3 }
+    }
+}
+
+/// What is known of a point.
+#[derive(Clone, Debug)]
+pub enum Answer {
+    Possible(Plan),
+    Impossible(Proof),
+    /// The limits were reached.
+    Unknown,
+}
+
+/// A network and a collective, made ready for questions.
+#[derive(Clone, Debug)]
+pub struct Exact {
+    board: Board,
+}
+
+impl Exact {
+    /// For AllGather, Broadcast, ReduceScatter and Reduce, on networks of few ranks that can all
+    /// reach each other.
+    pub fn new(task: &Task<'_>, fabric: &Fabric) -> Result<Self, SynthError> {
+        use CollectiveKind::{AllGather, Broadcast, Reduce, ReduceScatter};
+        match task.goal.kind() {
+            AllGather | Broadcast => Self::spreading(task, fabric),
+            ReduceScatter | Reduce => Self::spreading(task, &fabric.turned_round()),
+            kind => Err(SynthError::not_for(NAME, format!("{kind} is none of its collectives"))),
+        }
+    }
+
+    /// For spreading what every root has over the fabric.
+    fn spreading(task: &Task<'_>, fabric: &Fabric) -> Result<Self, SynthError> {
+        let ranks = fabric.rank_count();
+        if ranks > MOST_RANKS {
+            let why = format!("{ranks} ranks are more than the {MOST_RANKS} it can search");
+            return Err(SynthError::not_for(NAME, why));
+        }
+        let mut number: Vec<Option<u32>> = vec![None; fabric.node_count()];
+        for rank in fabric.ranks() {
+            number[fabric.node(rank).index()] = Some(rank.0);
+        }
+        let mut nodes = ranks as u32;
+        let mut number = |node: motet_units::NodeId| {
+            *number[node.index()].get_or_insert_with(|| {
+                nodes += 1;
+                nodes - 1
+            })
+        };
+        let wires: Vec<Wire> = fabric
+            .links()
+            .iter()
+            .map(|link| Wire {
+                from: number(fabric.from(*link)),
+                to: number(fabric.to(*link)),
+                link: link.0,
+                speed: fabric.bits_per_s(*link),
+            })
+            .collect();
+        let roots = match task.goal.root() {
+            Some(root) => vec![root.0],
+            None => (0..ranks as u32).collect(),
+        };
+        let board = Board::new(ranks, nodes as usize, roots, &wires)
+            .ok_or_else(|| SynthError::not_for(NAME, "there are too many ways between ranks"))?;
+        if board.least_steps() == FAR {
+            task.bound()?;
+            return Err(SynthError::not_for(NAME, "some rank cannot be reached"));
+        }
+        Ok(Self { board })
+    }
+
+    /// Whether there is a program with these chunks, steps and rounds.
+    #[must_use]
+    pub fn solve(&self, point: Point, limits: &Limits) -> Answer {
+        self.ask(point, limits.conflicts).0
+    }
+
+    /// The answer, and how many conflicts it took.
+    fn ask(&self, point: Point, most_conflicts: u64) -> (Answer, u64) {
+        let (outcome, met) = search::search(&self.board, point, most_conflicts);
+        let answer = match outcome {
+            Outcome::Found(rounds, sent) => {
+                Answer::Possible(Plan::new(&self.board, point, rounds, &sent))
+            }
+            Outcome::Impossible(proof) => Answer::Impossible(proof),
+            Outcome::Unknown => Answer::Unknown,
+        };
+        (answer, met)
+    }
+
+    /// The points of which neither steps nor rounds per chunk can be bettered alone, within the
+    /// limits.
+    #[must_use]
+    pub fn front(&self, limits: &Limits) -> Front {
+        front::front(self, limits)
+    }
+
+    /// Whether it takes as few rounds per chunk as the tightest cut allows.
+    fn is_bandwidth_optimal(&self, point: Point) -> bool {
+        self.board.cuts.first().is_none_or(|cut| {
+            let must = cut.roots.len() as u64 * u64::from(point.chunks);
+            cut.capacity * u64::from(point.rounds) == must
+        })
+    }
+}
+
+const NAME: &str = "exact";
+
+/// The program of the front's points that is fastest for the task's size.
+pub fn synthesize(
+    task: &Task<'_>,
+    fabric: &Fabric,
+    limits: &Limits,
+) -> Result<Lowered, SynthError> {
+    use CollectiveKind::{AllReduce, Reduce, ReduceScatter};
+    let forests = |exact: Exact| -> Vec<Forest> {
+        exact.front(limits).points.into_iter().map(|it| it.plan.forest).collect()
+    };
+    let kind = task.goal.kind();
+    let mut best: Option<Lowered> = None;
+    let mut offer = |trees: Trees<'_>| -> Result<(), SynthError> {
+        let lowered = Lowering::new(task, fabric, trees)?.best(MOST_TRANSFERS)?;
+        if best.as_ref().is_none_or(|it| lowered.makespan < it.makespan) {
+            best = Some(lowered);
+        }
+        Ok(())
+    };
+    if kind == AllReduce {
+        let collect = forests(Exact::spreading(task, &fabric.turned_round())?);
+        let spread = forests(Exact::spreading(task, fabric)?);
+        for collect in &collect {
+            for spread in &spread {
+                offer(Trees::Both(&paired(collect, spread)))?;
+            }
+        }
+    } else {
+        for forest in &forests(Exact::new(task, fabric)?) {
+            let collects = matches!(kind, ReduceScatter | Reduce);
+            offer(if collects { Trees::Collect(forest) } else { Trees::Spread(forest) })?;
+        }
+    }
+    best.ok_or_else(|| SynthError::not_for(NAME, "nothing was found within the limits"))
+}
+
+/// Pairs forests whose roots have different weights, by making weights larger where needed.
+fn paired(collect: &Forest, spread: &Forest) -> PairForest {
+    let weight = |it: &Forest| {
+        let root = it.trees.first().map(|it| it.root);
+        root.map_or(1, |root| it.weight_of(root)).max(1) as u32
+    };
+    let (up, down) = (weight(collect), weight(spread));
+    let scaled = |it: &Forest, times: u32| Forest {
+        paths: it.paths.clone(),
+        trees: it
+            .trees
+            .iter()
+            .map(|it| Tree { weight: it.weight.saturating_mul(times), ..it.clone() })
+            .collect(),
+    };
+    PairForest::of(&scaled(collect, down), &scaled(spread, up))
+}

@@ -1,0 +1,336 @@
+//! AllToAll, AllToAllV, SendRecv, Gather and Scatter: data that goes from one rank to one other.
+//!
+//! Three ways to route it, of which [`synthesize`] takes the one that is fastest for the task:
+//!
+//! - [`direct`]: every pair by its quickest way; for small sizes.
+//! - [`flow`]: spread over the whole network so that the busiest link is as little busy as can be
+//!   (multi-commodity flow), then [`round`]ed to whole chunks; for large sizes.
+//! - [`servers`]: what leaves a server is first spread evenly over its ranks and comes in over
+//!   all ranks of the other server; no search, for skewed AllToAllV among hundreds of ranks.
+//!
+//! Each makes a [`plan`] of legs over the [`ways`] of the network; [`timing`] puts the legs in
+//! order and [`emit`] makes the program. Where data waits at ranks on its way it lies in scratch.
+
+mod demand;
+mod direct;
+mod emit;
+mod flow;
+mod least;
+mod plan;
+mod round;
+mod servers;
+#[cfg(test)]
+mod tests;
+mod timing;
+mod ways;
+
+use motet_collective::{CollectiveKind, Program};
+use motet_net::{BuildError, NetworkBuilder};
+use motet_units::Duration;
+
+use crate::fabric::Fabric;
+use crate::lower::MAX_TRANSFERS;
+use crate::task::{SynthError, Task};
+use demand::Demands;
+use plan::Plan;
+use timing::{Cutting, MANY, Rule, SOME, Timing};
+use ways::{Shortest, Ways};
+
+/// How data is routed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Method {
+    /// The fastest of the others.
+    #[default]
+    Auto,
+    Direct,
+    Flow,
+    Servers,
+}
+
+impl Method {
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Direct => "direct",
+            Self::Flow => "flow",
+            Self::Servers => "servers",
+        }
+    }
+}
+
+/// What may be chosen about an exchange.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options {
+    pub method: Method,
+    /// Most transfers of the program.
+    pub most_transfers: u64,
+    /// How much work the search for a flow may be, in visits of a link; 10⁸ are about a second.
+    pub effort: u64,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { method: Method::Auto, most_transfers: 1 << 20, effort: 100_000_000 }
+    }
+}
+
+/// A program and how it came about.
+#[derive(Clone, Debug)]
+pub struct Exchange {
+    pub program: Program,
+    /// How long its schedule says it takes.
+    pub makespan: Duration,
+    /// How it is routed; never [`Method::Auto`].
+    pub method: Method,
+}
+
+/// A candidate this much above what a bound by hand says is good enough.
+const GOOD: f64 = 1.01;
+
+/// By how much finer cuts must shorten a program to be worth their number.
+const WORTH_IT: f64 = 1.002;
+
+/// So few jobs are cut finer whether it has helped so far or not.
+const FEW: usize = 2_048;
+
+/// How many jobs are put in order in all while finer cuts and other rules are tried.
+const MOST_TRIED: usize = 1 << 19;
+
+/// Into how many jobs the work of the busiest link is cut at least, by [`servers`].
+const PIPELINED: u64 = 64;
+
+/// Most amounts that a flow is kept in: senders times links, one for each rate of a link.
+const MOST_AMOUNTS: usize = 1 << 26;
+
+/// A program for a task whose data goes between pairs.
+pub fn synthesize(task: &Task<'_>, options: &Options) -> Result<Exchange, SynthError> {
+    let fabric = Fabric::new(task)?;
+    let whole = Demands::new(task, 1)?;
+    let ways = Ways::new(&fabric);
+    check_reach(task, &ways, &whole)?;
+    let planner = Planner { task, fabric: &fabric, ways: &ways, options };
+    match options.method {
+        Method::Direct => planner.finish(planner.direct()?),
+        Method::Flow => planner.finish(planner.flow()?),
+        Method::Servers => planner.finish(planner.servers()?),
+        Method::Auto => planner.finish(planner.fastest(&whole)?),
+    }
+}
+
+/// Routes with their order, before a program is made of them.
+struct Candidate {
+    method: Method,
+    demands: Demands,
+    chunks: u32,
+    plan: Plan,
+    cutting: Cutting,
+    timing: Timing,
+}
+
+struct Planner<'a> {
+    task: &'a Task<'a>,
+    fabric: &'a Fabric,
+    ways: &'a Ways,
+    options: &'a Options,
+}
+
+impl Planner<'_> {
+    fn fastest(&self, whole: &Demands) -> Result<Candidate, SynthError> {
+        let chunk = whole.collective.chunk_bytes(self.task.size).get() as f64;
+        let least = least::least_time(self.task.network, self.fabric, whole) * chunk;
+        let good = |it: &Candidate| it.timing.makespan.as_ps() as f64 <= least * GOOD;
+        let mut best: Option<Candidate> = None;
+        // Where amounts differ, what spreads them is most likely to be good, and soonest made.
+        let first = if self.task.goal.kind() == CollectiveKind::AllToAllV {
+            [Method::Servers, Method::Direct]
+        } else {
+            [Method::Direct, Method::Servers]
+        };
+        for method in first.into_iter().chain([Method::Flow]) {
+            let found = match method {
+                Method::Servers => self.servers(),
+                Method::Flow => self.flow(),
+                _ => self.direct(),
+            };
+            match found {
+                Ok(found) if good(&found) => return Ok(found),
+                Ok(found) => {
+                    let is_faster = |it: &Candidate| found.timing.makespan < it.timing.makespan;
+                    if best.as_ref().is_none_or(is_faster) {
+                        best = Some(found);
+                    }
+                }
+                Err(SynthError::NotForMethod { .. }) => {}
+                Err(other) => return Err(other),
+            }
+        }
+        best.ok_or_else(|| SynthError::not_for("exchange", "it would have too many transfers"))
+    }
+
+    fn direct(&self) -> Result<Candidate, SynthError> {
+        let chunks = self.chunks();
+        let demands = Demands::new(self.task, chunks)?;
+        let chunk = demands.collective.chunk_bytes(self.task.size);
+        let routes = direct::quickest(self.fabric, self.ways, &demands, chunk);
+        let plan = Plan::of_routes(self.ways, &demands, &routes);
+        self.in_order(Method::Direct, demands, chunks, plan)
+    }
+
+    fn flow(&self) -> Result<Candidate, SynthError> {
+        let chunks = self.chunks();
+        let demands = Demands::new(self.task, chunks)?;
+        if demands.senders().len().saturating_mul(self.ways.arcs()) > MOST_AMOUNTS {
+            return Err(SynthError::not_for("flow", "the network is too large for its search"));
+        }
+        let least = least::least_time(self.task.network, self.fabric, &demands);
+        let flow = flow::spread(self.ways, &demands, least, self.options.effort);
+        let routes = round::whole_chunks(self.ways, &demands, flow);
+        let plan = Plan::of_routes(self.ways, &demands, &routes);
+        self.in_order(Method::Flow, demands, chunks, plan)
+    }
+
+    fn servers(&self) -> Result<Candidate, SynthError> {
+        let chunks = self.chunks();
+        let demands = Demands::new(self.task, chunks)?;
+        let (server_of_node, _) = least::servers(self.task.network);
+        let plan = servers::balanced(self.fabric, self.ways, &demands, &server_of_node)?;
+        // So fine that no leg is a notable part of what any rank has to do.
+        let chunk = demands.collective.chunk_bytes(self.task.size);
+        let grain = (plan.busiest(self.fabric) / PIPELINED).max(1);
+        let cutting = Cutting::new(&plan, u32::try_from(grain).unwrap_or(u32::MAX));
+        let timing = timing::timing(&plan, &cutting, self.fabric, chunk, Rule::Urgent, SOME);
+        Ok(Candidate { method: Method::Servers, demands, chunks, plan, cutting, timing })
+    }
+
+    /// Into how many chunks a part is cut: enough to spread it and to let it flow, few enough
+    /// that rounding them up to whole bytes adds next to nothing.
+    fn chunks(&self) -> u32 {
+        let (goal, size) = (&self.task.goal, self.task.size.get());
+        let ranks = goal.ranks();
+        let (parts, wanted) = match goal.kind() {
+            CollectiveKind::SendRecv => (1, 1024),
+            CollectiveKind::Gather | CollectiveKind::Scatter => {
+                (u64::from(ranks), (8192 / ranks).clamp(16, 256))
+            }
+            CollectiveKind::AllToAllV => {
+                let counts = goal.counts().unwrap_or(&[]);
+                let some = counts.iter().filter(|it| **it > 0).count().max(1) as u64;
+                let sum: u64 = counts.iter().map(|it| u64::from(*it)).sum();
+                let largest = goal.collective(1).map_or(1, |it| it.size_chunks());
+                let most = (motet_collective::collective::MAX_CHUNKS / largest.max(1)).max(1);
+                let wanted = (16 * some).div_ceil(sum.max(1)).clamp(1, u64::from(most.min(32)));
+                (u64::from(largest.max(1)), wanted as u32)
+            }
+            _ => (u64::from(ranks), (2048 / ranks).clamp(8, 32)),
+        };
+        let mut chunks = 1u32 << wanted.max(1).ilog2();
+        while chunks > 1 {
+            let cut: u64 = parts * u64::from(chunks);
+            let rounded = u128::from(size.div_ceil(cut)) * u128::from(cut);
+            if rounded * 1000 <= u128::from(size) * 1001 {
+                break;
+            }
+            chunks /= 2;
+        }
+        chunks
+    }
+
+    /// The plan in the best order found, with its legs cut as finely as helps.
+    fn in_order(
+        &self,
+        method: Method,
+        demands: Demands,
+        chunks: u32,
+        plan: Plan,
+    ) -> Result<Candidate, SynthError> {
+        let chunk = demands.collective.chunk_bytes(self.task.size);
+        let most = self.options.most_transfers.min(MAX_TRANSFERS);
+        let mut grain = plan.legs.iter().map(|it| it.chunks).max().unwrap_or(1).max(1);
+        let mut best: Option<(Cutting, Timing)> = None;
+        let mut rules = Rule::ALL.to_vec();
+        let mut worse = 0;
+        let mut tried_jobs = 0;
+        while grain > 0 && worse < 2 && Cutting::count(&plan, grain) <= most {
+            if best.is_some() && tried_jobs > MOST_TRIED {
+                break;
+            }
+            let before = best.as_ref().map(|(_, it)| it.makespan);
+            let cutting = Cutting::new(&plan, grain);
+            let mut tried: Vec<(Rule, Timing)> = Vec::new();
+            for rule in &rules {
+                tried_jobs += cutting.jobs();
+                tried.push((
+                    *rule,
+                    timing::timing(&plan, &cutting, self.fabric, chunk, *rule, MANY),
+                ));
+            }
+            tried.sort_by_key(|(_, it)| it.makespan);
+            // The rule that does worst is not tried again.
+            if rules.len() > 1 && best.is_some() {
+                rules.retain(|it| Some(it) != tried.last().map(|(rule, _)| rule));
+            }
+            if let Some((_, timing)) = tried.into_iter().next() {
+                let saved = before.map_or(f64::INFINITY, |it| {
+                    it.as_ps() as f64 / timing.makespan.as_ps().max(1) as f64
+                });
+                worse = if saved > WORTH_IT || cutting.jobs() < FEW { 0 } else { worse + 1 };
+                if saved > 1.0 {
+                    best = Some((cutting, timing));
+                }
+            }
+            grain /= 2;
+        }
+        let Some((cutting, timing)) = best else {
+            return Err(SynthError::not_for(method.name(), "it has too many transfers"));
+        };
+        Ok(Candidate { method, demands, chunks, plan, cutting, timing })
+    }
+
+    fn finish(&self, mut it: Candidate) -> Result<Exchange, SynthError> {
+        let common = it.cutting.common(&it.plan, it.chunks);
+        if common > 1 {
+            it.plan.coarser(common);
+            it.demands = Demands::new(self.task, it.chunks / common)?;
+        }
+        let program = emit::emit(&it.demands, &it.plan, &it.cutting, &it.timing);
+        Ok(Exchange { program, makespan: it.timing.makespan, method: it.method })
+    }
+}
+
+/// Fails with the bound's proof if some demand cannot be met.
+fn check_reach(task: &Task<'_>, ways: &Ways, demands: &Demands) -> Result<(), SynthError> {
+    let mut shortest = Shortest::new(ways);
+    for from in 0..demands.ranks() {
+        if demands.from(from).is_empty() {
+            continue;
+        }
+        shortest.search(ways, from, |_| 1.0);
+        let missed = |dst: u32| shortest.distance[dst as usize].is_infinite();
+        if demands.from(from).iter().any(|it| missed(it.dst)) {
+            return Err(impossible(task));
+        }
+    }
+    Ok(())
+}
+
+/// What the bound says about the network with only the links that may be used.
+fn impossible(task: &Task<'_>) -> SynthError {
+    let bound = || -> Result<(), SynthError> {
+        let mut builder = NetworkBuilder::new(task.network.name());
+        let failed = |it: BuildError| SynthError::not_for("exchange", it.to_string());
+        for node in task.network.nodes() {
+            builder.add_node(node.clone()).map_err(failed)?;
+        }
+        for (id, link) in task.network.link_ids().zip(task.network.links()) {
+            if task.usable(id) {
+                builder.add_link(link.from, link.to, link.spec).map_err(failed)?;
+            }
+        }
+        let network = builder.build().map_err(failed)?;
+        motet_collective::bound::bound(&network, &task.goal.collective(1)?)?;
+        Ok(())
+    };
+    let unknown = || SynthError::not_for("exchange", "some ranks cannot be reached");
+    bound().err().unwrap_or_else(unknown)
+}

@@ -1,0 +1,96 @@
+//! [`Plan`]: who sends what to whom by which path, and what that needs to have come before.
+//!
+//! A plan is made of [`Leg`]s: consecutive chunks of one sender's input that go from one rank to
+//! another. All methods of this module make one; [`super::timing`] finds in which order its legs
+//! should go and [`super::emit`] makes the program.
+
+use motet_units::LinkId;
+
+use super::demand::Demands;
+use super::round::Route;
+use super::ways::Ways;
+use crate::fabric::{Fabric, Path};
+use crate::tree::PathTable;
+
+/// No leg, no output: for indices that may be missing.
+pub(super) const NONE: u32 = u32::MAX;
+
+/// Consecutive chunks of one input on their way between two ranks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Leg {
+    pub(super) from: u32,
+    pub(super) to: u32,
+    pub(super) path: u32,
+    /// The leg that brought the chunks to `from`; [`NONE`] if they are its own.
+    pub(super) after: u32,
+    /// First chunk in the input of the rank that they come from.
+    pub(super) input: u32,
+    pub(super) chunks: u32,
+    /// Where in the output of `to` they stay; [`NONE`] if they are forwarded.
+    pub(super) output: u32,
+}
+
+/// Legs, each after the one it waits for.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Plan {
+    pub(super) paths: Vec<Path>,
+    pub(super) legs: Vec<Leg>,
+}
+
+impl Plan {
+    /// Routes cut at the ranks they pass through.
+    pub(super) fn of_routes(ways: &Ways, demands: &Demands, routes: &[Route]) -> Self {
+        let mut paths = PathTable::default();
+        let mut legs = Vec::with_capacity(routes.len());
+        let mut path: Vec<LinkId> = Vec::new();
+        for route in routes {
+            let pair = &demands.pairs[route.pair as usize];
+            let (mut from, mut after) = (pair.src, NONE);
+            for (at, arc) in route.arcs.iter().enumerate() {
+                let arc = *arc as usize;
+                path.push(ways.link[arc]);
+                let to = ways.head[arc];
+                if to as usize >= ways.ranks {
+                    continue;
+                }
+                let last = at + 1 == route.arcs.len();
+                legs.push(Leg {
+                    from,
+                    to,
+                    path: paths.number(&path),
+                    after,
+                    input: pair.input + route.base,
+                    chunks: route.chunks,
+                    output: if last { pair.output + route.base } else { NONE },
+                });
+                (from, after) = (to, legs.len() as u32 - 1);
+                path.clear();
+            }
+        }
+        Self { paths: paths.into_paths(), legs }
+    }
+
+    /// How many chunks the link carries that is busiest for its bandwidth.
+    pub(super) fn busiest(&self, fabric: &Fabric) -> u64 {
+        let mut chunks = vec![0u64; fabric.link_count()];
+        for leg in &self.legs {
+            for link in &self.paths[leg.path as usize] {
+                chunks[link.index()] += u64::from(leg.chunks);
+            }
+        }
+        let time = |link: &LinkId| chunks[link.index()] as f64 / fabric.bits_per_s(*link) as f64;
+        let busiest = fabric.links().iter().max_by(|a, b| time(a).total_cmp(&time(b)));
+        busiest.map_or(0, |it| chunks[it.index()])
+    }
+
+    /// The same plan with `by` chunks made one.
+    pub(super) fn coarser(&mut self, by: u32) {
+        for leg in &mut self.legs {
+            leg.input /= by;
+            leg.chunks /= by;
+            if leg.output != NONE {
+                leg.output /= by;
+            }
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! How close to the bound programs come, on real and regular networks.
+
+use motet_collective::{BoundError, CollectiveKind};
+use motet_net::formats::cluster_toml;
+use motet_net::{Network, NetworkState};
+use motet_units::{Bytes, Rank, Seed};
+use rand::RngExt;
+
+use super::{made, peers, ratio, template};
+use crate::exchange::{Method, Options, synthesize};
+use crate::task::{Goal, SynthError, Task};
+
+fn sample(name: &str) -> Option<Network> {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data/networks");
+    let Ok(text) = std::fs::read_to_string(format!("{folder}/{name}.toml")) else {
+        eprintln!("{name} is not there; skipped");
+        return None;
+    };
+    let none = |_: &str| Err("no other files".to_owned());
+    Some(cluster_toml::read(&text, &none).unwrap().network)
+}
+
+fn all_to_all(network: &Network, size: Bytes) -> Task<'_> {
+    let goal = Goal::new(CollectiveKind::AllToAll, network.ranks().len() as u32).unwrap();
+    Task::new(network, goal, size)
+}
+
+#[test]
+fn all_to_all_reaches_the_bound_of_the_sample_networks() {
+    let least = [
+        ("dgx1", 0.985),
+        ("dgx-a100-x1", 0.999),
+        ("dgx-a100-x2", 0.985),
+        ("dgx-a100-x4", 0.98),
+        ("mi250-x1", 0.985),
+        ("mi250-x2", 0.985),
+        ("ndv2-x2", 0.98),
+        ("ndv2-x4", 0.985),
+        ("dgx2-x2", 0.98),
+        ("mesh-4x4", 0.985),
+        ("torus-4x4", 0.985),
+    ];
+    for (name, least) in least {
+        let Some(network) = sample(name) else { continue };
+        let ratio = ratio(&all_to_all(&network, Bytes::gib(1)), &Options::default());
+        assert!(ratio >= least, "{name}: {ratio}");
+    }
+}
+
+#[test]
+fn small_sizes_take_little_more_than_the_latency() {
+    let network = template("dgx-a100", &["count=2"]);
+    let task = all_to_all(&network, Bytes::kib(16));
+    assert!(ratio(&task, &Options::default()) > 0.6);
+}
+
+#[test]
+fn a_skewed_exchange_is_balanced_over_the_servers() {
+    let network = template("dgx-a100", &["count=4"]);
+    let mut stream = Seed::new(5).stream("counts");
+    // Expert d draws tokens like 1 ÷ (d + 1).
+    let counts = (0..32 * 32).map(|it| stream.random_range(200..800) / (it % 32 + 1)).collect();
+    let task = Task::new(&network, Goal::all_to_all_v(32, counts).unwrap(), Bytes::mib(256));
+    let servers = Options { method: Method::Servers, ..Options::default() };
+    assert!(ratio(&task, &servers) > 0.98);
+    let direct = Options { method: Method::Direct, ..Options::default() };
+    assert!(ratio(&task, &direct) < 0.5, "what one rank gets is more than its own link can take");
+    assert_eq!(made(&task, &Options::default()).0.method, Method::Servers);
+}
+
+#[test]
+fn rooted_and_paired_data_take_all_ways_there_are() {
+    let mesh = template("mesh", &["rows=4", "columns=4"]);
+    for kind in [CollectiveKind::Gather, CollectiveKind::Scatter] {
+        for root in [0, 5] {
+            let goal = Goal::rooted(kind, 16, Rank(root)).unwrap();
+            let ratio = ratio(&Task::new(&mesh, goal, Bytes::gib(1)), &Options::default());
+            assert!(ratio > 0.97, "{kind} at {root}: {ratio}");
+        }
+    }
+    // Two ways out of the corner, four out of the middle.
+    for pair in [(0, 15), (5, 10)] {
+        let task = Task::new(&mesh, peers(&[pair], 16), Bytes::gib(1));
+        let ratio = ratio(&task, &Options::default());
+        assert!(ratio > 0.95, "{pair:?}: {ratio}");
+    }
+}
+
+#[test]
+fn gather_and_scatter_serve_calls_in_place() {
+    let mesh = template("mesh", &["rows=2", "columns=2"]);
+    for kind in [CollectiveKind::Gather, CollectiveKind::Scatter] {
+        let goal = Goal::rooted(kind, 4, Rank(1)).unwrap();
+        let (made, _) = made(&Task::new(&mesh, goal, Bytes::mib(1)), &Options::default());
+        assert!(made.program.forms().in_place && made.program.forms().out_of_place);
+    }
+}
+
+#[test]
+fn what_cannot_be_reached_is_proved_by_a_cut() {
+    let ring = template("ring", &["gpus=4"]);
+    let mut state = NetworkState::nominal(&ring);
+    let gone = ring.gpu(Rank(2)).unwrap();
+    for link in ring.incoming(gone) {
+        state.set_up(*link, false);
+    }
+    let goal = Goal::new(CollectiveKind::AllToAll, 4).unwrap();
+    let task = Task::new(&ring, goal, Bytes::mib(1)).in_state(state);
+    match synthesize(&task, &Options::default()) {
+        Err(SynthError::Impossible(BoundError::Unreachable(it))) => assert_eq!(it.to, Rank(2)),
+        other => panic!("{other:?}"),
+    }
+    // Nothing goes there: all is well.
+    let task = Task { goal: peers(&[(0, 1), (1, 3)], 4), ..task };
+    assert!(synthesize(&task, &Options::default()).is_ok());
+}
+
+#[test]
+fn other_collectives_are_not_exchanges() {
+    let ring = template("ring", &["gpus=4"]);
+    let goal = Goal::new(CollectiveKind::AllReduce, 4).unwrap();
+    let error = synthesize(&Task::new(&ring, goal, Bytes::mib(1)), &Options::default());
+    assert!(matches!(error, Err(SynthError::NotForMethod { .. })));
+}

@@ -1,0 +1,483 @@
+//! In which order the legs of a plan go, and how long that takes.
+//!
+//! List scheduling, as in [`crate::schedule`], but with other rules for who goes first: where many
+//! pairs exchange data every link has plenty to do, and what counts is that the links with most
+//! to do never wait. There are several rules ([`Rule`]), none of which is always best. Ties go to
+//! the receiver that is next in turn after the sender: s to s + 1, then to s + 2, and so on.
+//!
+//! In the model a switch holds what comes while the next link is taken, so that sending into a
+//! queue costs the sender nothing; but queues that grow at one receiver starve others.
+//!
+//! Legs are cut into jobs of at most `grain` chunks that follow each other.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use motet_units::{Bytes, Duration};
+
+use super::plan::{NONE, Plan};
+use crate::fabric::Fabric;
+
+/// How many of the jobs that wait for a link are looked at: nearly all, which equal amounts need
+/// to fall into rounds; or some, which is enough where a few links have most to do.
+pub(super) const MANY: usize = 128;
+pub(super) const SOME: usize = 24;
+
+/// The legs of a plan cut into jobs. Job numbers run leg by leg.
+#[derive(Clone, Debug)]
+pub(super) struct Cutting {
+    /// The jobs of leg l: `first[l]..first[l + 1]`.
+    pub(super) first: Vec<u32>,
+}
+
+impl Cutting {
+    pub(super) fn new(plan: &Plan, grain: u32) -> Self {
+        let mut first = Vec::with_capacity(plan.legs.len() + 1);
+        let mut jobs = 0u32;
+        first.push(0);
+        for leg in &plan.legs {
+            jobs = jobs.saturating_add(leg.chunks.div_ceil(grain.max(1)));
+            first.push(jobs);
+        }
+        Self { first }
+    }
+
+    /// How many jobs there would be.
+    pub(super) fn count(plan: &Plan, grain: u32) -> u64 {
+        plan.legs.iter().map(|it| u64::from(it.chunks.div_ceil(grain.max(1)))).sum()
+    }
+
+    pub(super) fn jobs(&self) -> usize {
+        self.first.last().map_or(0, |it| *it as usize)
+    }
+
+    /// How many jobs a leg is.
+    pub(super) fn cuts(&self, leg: u32) -> u32 {
+        self.first[leg as usize + 1] - self.first[leg as usize]
+    }
+
+    /// The chunks of the `nth` job of a leg, from the leg's first one: start and end.
+    pub(super) fn range(&self, plan: &Plan, leg: u32, nth: u32) -> (u32, u32) {
+        let (chunks, cuts) = (u64::from(plan.legs[leg as usize].chunks), self.cuts(leg));
+        let at = |nth: u32| (chunks * u64::from(nth) / u64::from(cuts)) as u32;
+        (at(nth), at(nth + 1))
+    }
+
+    /// The jobs of `leg` that have any of its chunks from `start` to `end`: first and last.
+    fn overlapping(&self, plan: &Plan, leg: u32, start: u32, end: u32) -> (u32, u32) {
+        let (chunks, cuts) = (u64::from(plan.legs[leg as usize].chunks), u64::from(self.cuts(leg)));
+        // The job with chunk c is the last whose start, rounded down, is not behind c.
+        let of = |chunk: u32| (((u64::from(chunk) + 1) * cuts - 1) / chunks) as u32;
+        (of(start), of(end - 1))
+    }
+
+    /// A number that divides `chunks` and all places and lengths of jobs: with so many chunks
+    /// made one, the plan is the same.
+    pub(super) fn common(&self, plan: &Plan, chunks: u32) -> u32 {
+        let mut common = chunks;
+        for (leg, it) in (0..).zip(&plan.legs) {
+            common = gcd(common, it.input);
+            for nth in 0..self.cuts(leg) {
+                common = gcd(common, self.range(plan, leg, nth).1);
+            }
+            if common == 1 {
+                break;
+            }
+        }
+        common
+    }
+
+    /// The jobs that the `nth` job of a leg waits for: first and last of the leg before it.
+    pub(super) fn awaited(&self, plan: &Plan, leg: u32, nth: u32) -> Option<(u32, u32)> {
+        let it = &plan.legs[leg as usize];
+        if it.after == NONE {
+            return None;
+        }
+        let (start, end) = self.range(plan, leg, nth);
+        let shift = it.input - plan.legs[it.after as usize].input;
+        Some(self.overlapping(plan, it.after, start + shift, end + shift))
+    }
+}
+
+fn gcd(a: u32, b: u32) -> u32 {
+    if b == 0 { a } else { gcd(b, a % b) }
+}
+
+/// The order found.
+#[derive(Clone, Debug)]
+pub(super) struct Timing {
+    /// All jobs by when they start, as (leg, which of its jobs).
+    pub(super) order: Vec<(u32, u32)>,
+    pub(super) makespan: Duration,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Hop {
+    link: u32,
+    /// From the start on the first link until the head is here.
+    head: u64,
+    latency: u64,
+}
+
+/// What happens at an instant; arrivals come before links look for work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Happening {
+    Arrived { leg: u32, nth: u32 },
+    Free(u32),
+}
+
+/// A job that waits for its first link.
+#[derive(Clone, Copy, Debug)]
+struct Ready {
+    leg: u32,
+    nth: u32,
+    /// The less the sooner, among equals.
+    turn: u64,
+}
+
+/// The greater the sooner: by how much its queue is too long, how much the busiest link on its
+/// way has left to do, whose turn it is.
+type Rank = (Reverse<u64>, u64, Reverse<u64>);
+
+struct Run<'a> {
+    rule: Rule,
+    looked_at: usize,
+    plan: &'a Plan,
+    cutting: &'a Cutting,
+    fabric: &'a Fabric,
+    chunk: Bytes,
+    hops: Vec<Hop>,
+    /// Hops of each path.
+    of_path: Vec<(u32, u32)>,
+    followers: Followers,
+    /// Per leg: the link with most to do on the ways behind it, and the time from its arrival to
+    /// the end if nothing is in the way.
+    crux: Vec<u32>,
+    tail: Vec<u64>,
+    /// Per job: how many jobs it still waits for.
+    awaited: Vec<u32>,
+    free_at: Vec<u64>,
+    /// Per link: how much it still has to carry, in picoseconds.
+    left: Vec<u64>,
+    ready: Vec<Vec<Ready>>,
+    /// Per link: when it was last told to look again.
+    asked: Vec<u64>,
+    happenings: BinaryHeap<Reverse<(u64, Happening)>>,
+    order: Vec<(u32, u32)>,
+    makespan: u64,
+    /// Per leg: how long one of its jobs keeps the slowest link of its path busy. A queue may be
+    /// that long before others go first.
+    patience: Vec<u64>,
+}
+
+/// Who goes first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Rule {
+    /// Nobody sends into a queue; then whose way has the link with most left to do. Makes the
+    /// rounds of the classic exchange where amounts are equal.
+    Rounds,
+    /// Who would not find a long queue; then whose way has the link with most left to do.
+    Urgent,
+    /// Who would not find a long queue; then who is behind if all go on evenly.
+    Even,
+}
+
+impl Rule {
+    pub(super) const ALL: [Self; 3] = [Self::Rounds, Self::Urgent, Self::Even];
+}
+
+/// The order for chunks of so many bytes.
+pub(super) fn timing(
+    plan: &Plan,
+    cutting: &Cutting,
+    fabric: &Fabric,
+    chunk: Bytes,
+    rule: Rule,
+    looked_at: usize,
+) -> Timing {
+    let mut run = Run::new(plan, cutting, fabric, chunk, rule);
+    run.looked_at = looked_at;
+    run.run()
+}
+
+impl<'a> Run<'a> {
+    fn new(
+        plan: &'a Plan,
+        cutting: &'a Cutting,
+        fabric: &'a Fabric,
+        chunk: Bytes,
+        rule: Rule,
+    ) -> Self {
+        let links = fabric.link_count();
+        let mut hops = Vec::new();
+        let mut of_path = Vec::with_capacity(plan.paths.len());
+        for path in &plan.paths {
+            let start = hops.len() as u32;
+            let mut head = 0;
+            for link in path {
+                let latency = fabric.latency(*link).as_ps();
+                hops.push(Hop { link: link.0, head, latency });
+                head += latency;
+            }
+            of_path.push((start, hops.len() as u32));
+        }
+        let mut run = Self {
+            rule,
+            looked_at: MANY,
+            plan,
+            cutting,
+            fabric,
+            chunk,
+            hops,
+            of_path,
+            followers: Followers::of(plan),
+            crux: vec![NONE; plan.legs.len()],
+            tail: vec![0; plan.legs.len()],
+            awaited: vec![0; cutting.jobs()],
+            free_at: vec![0; links],
+            left: vec![0; links],
+            ready: vec![Vec::new(); links],
+            asked: vec![u64::MAX; links],
+            happenings: BinaryHeap::new(),
+            order: Vec::with_capacity(cutting.jobs()),
+            makespan: 0,
+            patience: vec![0; plan.legs.len()],
+        };
+        run.count_work();
+        run.look_ahead();
+        run
+    }
+
+    fn bytes(&self, chunks: u32) -> Bytes {
+        self.chunk.checked_mul(u64::from(chunks)).unwrap_or(Bytes::new(u64::MAX))
+    }
+
+    fn path_hops(&self, leg: u32) -> (usize, usize) {
+        let (start, end) = self.of_path[self.plan.legs[leg as usize].path as usize];
+        (start as usize, end as usize)
+    }
+
+    /// What each link has to do in all.
+    fn count_work(&mut self) {
+        for leg in 0..self.plan.legs.len() as u32 {
+            let bytes = self.bytes(self.plan.legs[leg as usize].chunks);
+            let (start, end) = self.path_hops(leg);
+            let mut slowest = 0;
+            for at in start..end {
+                let link = self.hops[at].link;
+                slowest = self.fabric.busy(motet_units::LinkId(link), bytes).as_ps().max(slowest);
+                let left = &mut self.left[link as usize];
+                *left = left.saturating_add(slowest);
+            }
+            self.patience[leg as usize] = slowest / u64::from(self.cutting.cuts(leg));
+        }
+    }
+
+    /// The crux and the tail of each leg, from the last leg back.
+    fn look_ahead(&mut self) {
+        for leg in (0..self.plan.legs.len() as u32).rev() {
+            let (mut crux, mut most, mut longest) = (NONE, 0, 0);
+            for follower in self.followers.of_leg(leg) {
+                let (start, end) = self.path_hops(*follower);
+                let bytes = self.bytes(self.cutting.range(self.plan, *follower, 0).1);
+                let (mut alone, mut slowest) = (0, 0);
+                for hop in &self.hops[start..end] {
+                    let busy = self.fabric.busy(motet_units::LinkId(hop.link), bytes).as_ps();
+                    slowest = busy.max(slowest);
+                    alone = hop.head + hop.latency;
+                    if self.left[hop.link as usize] > most {
+                        (crux, most) = (hop.link, self.left[hop.link as usize]);
+                    }
+                }
+                let behind = self.crux[*follower as usize];
+                if behind != NONE && self.left[behind as usize] > most {
+                    (crux, most) = (behind, self.left[behind as usize]);
+                }
+                let tail =
+                    alone.saturating_add(slowest).saturating_add(self.tail[*follower as usize]);
+                longest = longest.max(tail);
+            }
+            self.crux[leg as usize] = crux;
+            self.tail[leg as usize] = longest;
+        }
+    }
+
+    fn run(mut self) -> Timing {
+        for leg in 0..self.plan.legs.len() as u32 {
+            for nth in 0..self.cutting.cuts(leg) {
+                match self.cutting.awaited(self.plan, leg, nth) {
+                    None => self.make_ready(leg, nth, 0),
+                    Some((first, last)) => {
+                        let job = self.cutting.first[leg as usize] + nth;
+                        self.awaited[job as usize] = last - first + 1;
+                    }
+                }
+            }
+        }
+        while let Some(Reverse((now, happening))) = self.happenings.pop() {
+            match happening {
+                Happening::Arrived { leg, nth } => self.arrived(leg, nth, now),
+                Happening::Free(link) => self.serve(link as usize, now),
+            }
+        }
+        Timing { order: self.order, makespan: Duration::from_ps(self.makespan) }
+    }
+
+    fn arrived(&mut self, leg: u32, nth: u32, now: u64) {
+        self.makespan = self.makespan.max(now);
+        for at in self.followers.range(leg) {
+            let follower = self.followers.legs[at];
+            let (start, end) = self.cutting.range(self.plan, leg, nth);
+            let it = &self.plan.legs[follower as usize];
+            let shift = it.input - self.plan.legs[leg as usize].input;
+            let (start, end) = (start.max(shift), end.min(shift + it.chunks));
+            if start >= end {
+                continue;
+            }
+            let (first, last) =
+                self.cutting.overlapping(self.plan, follower, start - shift, end - shift);
+            for nth in first..=last {
+                let job = (self.cutting.first[follower as usize] + nth) as usize;
+                self.awaited[job] -= 1;
+                if self.awaited[job] == 0 {
+                    self.make_ready(follower, nth, now);
+                }
+            }
+        }
+    }
+
+    fn make_ready(&mut self, leg: u32, nth: u32, now: u64) {
+        let it = &self.plan.legs[leg as usize];
+        let link = self.hops[self.path_hops(leg).0].link as usize;
+        let ranks = self.fabric.rank_count() as u32;
+        let turn = u64::from(nth) << 32 | u64::from((it.to + ranks - it.from) % ranks);
+        self.ready[link].push(Ready { leg, nth, turn });
+        self.ask(link, now.max(self.free_at[link]));
+    }
+
+    /// Lets a link look for work at a time, once.
+    fn ask(&mut self, link: usize, at: u64) {
+        if self.asked[link] != at {
+            self.asked[link] = at;
+            self.happenings.push(Reverse((at, Happening::Free(link as u32))));
+        }
+    }
+
+    /// Gives a free link its next job.
+    fn serve(&mut self, link: usize, now: u64) {
+        if self.asked[link] == now {
+            self.asked[link] = u64::MAX;
+        }
+        if self.free_at[link] > now {
+            return;
+        }
+        let mut best: Option<(Rank, usize)> = None;
+        let mut soonest = u64::MAX;
+        for at in 0..self.ready[link].len().min(self.looked_at) {
+            let ready = self.ready[link][at];
+            let (queue, most) = self.ahead(ready.leg, now);
+            if queue > 0 && self.rule == Rule::Rounds {
+                soonest = soonest.min(now + queue);
+                continue;
+            }
+            let excess = queue.saturating_sub(self.patience[ready.leg as usize]);
+            let urgency = match self.rule {
+                Rule::Even => u64::MAX - self.due(ready),
+                _ => most.saturating_add(self.tail[ready.leg as usize]),
+            };
+            let rank = (Reverse(excess), urgency, Reverse(ready.turn));
+            if best.is_none_or(|(it, _)| rank > it) {
+                best = Some((rank, at));
+            }
+        }
+        match best {
+            Some((_, at)) => {
+                let ready = self.ready[link].swap_remove(at);
+                self.start(ready, now);
+            }
+            None if soonest < u64::MAX => self.ask(link, soonest),
+            None => {}
+        }
+    }
+
+    /// How long the queue is that a job would find, and how much the link with most to do on its
+    /// way has left.
+    fn ahead(&self, leg: u32, now: u64) -> (u64, u64) {
+        let (start, end) = self.path_hops(leg);
+        let (mut queue, mut most) = (0, 0);
+        for hop in &self.hops[start..end] {
+            queue = queue.max(self.free_at[hop.link as usize].saturating_sub(hop.head + now));
+            most = most.max(self.left[hop.link as usize]);
+        }
+        let crux = self.crux[leg as usize];
+        if crux != NONE {
+            most = most.max(self.left[crux as usize]);
+        }
+        (queue, most)
+    }
+
+    /// When a job is due if each leg goes on evenly from start to end, as a share of 2³².
+    fn due(&self, ready: Ready) -> u64 {
+        let (ranks, cuts) = (self.fabric.rank_count() as u64, self.cutting.cuts(ready.leg));
+        let phase = ready.turn & u64::from(u32::MAX);
+        ((u64::from(ready.nth) << 32) + (phase << 32) / ranks) / u64::from(cuts)
+    }
+
+    fn start(&mut self, ready: Ready, now: u64) {
+        let Ready { leg, nth, .. } = ready;
+        self.order.push((leg, nth));
+        let (from, to) = self.cutting.range(self.plan, leg, nth);
+        let bytes = self.bytes(to - from);
+        let (start, end) = self.path_hops(leg);
+        let (mut head, mut tail, mut slowest) = (now, 0u64, 0);
+        for at in start..end {
+            let hop = self.hops[at];
+            let link = hop.link as usize;
+            let busy = self.fabric.busy(motet_units::LinkId(hop.link), bytes).as_ps();
+            let begin = head.max(self.free_at[link]);
+            let end = begin.saturating_add(busy).max(tail);
+            self.free_at[link] = end;
+            slowest = busy.max(slowest);
+            self.left[link] = self.left[link].saturating_sub(slowest);
+            head = begin.saturating_add(hop.latency);
+            tail = end.saturating_add(hop.latency);
+        }
+        let link = self.hops[start].link as usize;
+        self.ask(link, self.free_at[link]);
+        self.happenings.push(Reverse((tail, Happening::Arrived { leg, nth })));
+    }
+}
+
+/// Which legs wait for each leg, in compressed rows.
+#[derive(Debug)]
+struct Followers {
+    start: Vec<u32>,
+    legs: Vec<u32>,
+}
+
+impl Followers {
+    fn of(plan: &Plan) -> Self {
+        let mut start = vec![0u32; plan.legs.len() + 1];
+        for leg in plan.legs.iter().filter(|it| it.after != NONE) {
+            start[leg.after as usize + 1] += 1;
+        }
+        for leg in 0..plan.legs.len() {
+            start[leg + 1] += start[leg];
+        }
+        let mut next = start.clone();
+        let mut legs = vec![0u32; start[plan.legs.len()] as usize];
+        for (number, leg) in (0..).zip(&plan.legs).filter(|(_, it)| it.after != NONE) {
+            legs[next[leg.after as usize] as usize] = number;
+            next[leg.after as usize] += 1;
+        }
+        Self { start, legs }
+    }
+
+    fn range(&self, leg: u32) -> std::ops::Range<usize> {
+        self.start[leg as usize] as usize..self.start[leg as usize + 1] as usize
+    }
+
+    fn of_leg(&self, leg: u32) -> &[u32] {
+        &self.legs[self.range(leg)]
+    }
+}

@@ -1,0 +1,222 @@
+//! A first guess at what a switch passes from whom to whom.
+//!
+//! Any way of taking a switch out that keeps all cuts is right; but the more evenly a switch
+//! serves all pairs of its neighbours, the lower trees can be. So the guess spreads each port's
+//! capacity over all ports it may usefully serve: those that lie on the far side of the switch on
+//! some shortest way between two ranks. Shares are fitted to the ports' capacities (rows and
+//! columns in turn), then rounded so that a port's leftover units go to different servers.
+//!
+//! Whether the guess keeps the rate is for the caller to ask; see [`split`](super::split).
+
+use super::net::Net;
+
+/// Rounds of fitting; more change little.
+const FITTINGS: usize = 24;
+
+/// A port of the switch: a neighbour and how much passes.
+#[derive(Clone, Copy, Debug)]
+struct Port {
+    node: u32,
+    capacity: u64,
+    group: u32,
+    /// Place within its group.
+    place: u32,
+}
+
+/// One share of the guess.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Share {
+    pub(super) from: u32,
+    pub(super) to: u32,
+    pub(super) amount: u64,
+}
+
+/// What `switch` should pass, if it served all useful pairs evenly. `group` says which server (or
+/// the like) a node is in.
+pub(super) fn guess(net: &Net, switch: u32, group: &[u32]) -> Vec<Share> {
+    let from = ports(net.incoming(switch), group);
+    let to = ports(net.outgoing(switch), group);
+    let mut shares = vec![0.0; from.len() * to.len()];
+    let support = useful(net, switch, &from, &to);
+    for (row, a) in from.iter().enumerate() {
+        for (column, b) in to.iter().enumerate() {
+            let at = row * to.len() + column;
+            if support[at] {
+                shares[at] = a.capacity as f64 * b.capacity as f64;
+            }
+        }
+    }
+    fit(&mut shares, &from, &to);
+    let whole = rounded(&shares, &from, &to);
+    let pairs = from.iter().flat_map(|a| to.iter().map(move |b| (a.node, b.node)));
+    let shares = pairs.zip(whole).map(|((from, to), amount)| Share { from, to, amount });
+    shares.filter(|it| it.amount > 0).collect()
+}
+
+fn ports(neighbours: impl Iterator<Item = (u32, u64)>, group: &[u32]) -> Vec<Port> {
+    let mut ports: Vec<Port> = neighbours
+        .map(|(node, capacity)| Port { node, capacity, group: group[node as usize], place: 0 })
+        .collect();
+    ports.sort_unstable_by_key(|it| (it.group, it.node));
+    for at in 1..ports.len() {
+        if ports[at].group == ports[at - 1].group {
+            ports[at].place = ports[at - 1].place + 1;
+        }
+    }
+    ports
+}
+
+/// Which pairs of ports lie on a shortest way between two ranks through the switch.
+fn useful(net: &Net, switch: u32, from: &[Port], to: &[Port]) -> Vec<bool> {
+    let mut useful = vec![false; from.len() * to.len()];
+    let spans = from.iter().chain(to).any(|it| it.group != from[0].group);
+    let mut distance = Distances::new(net.nodes());
+    let to_switch = distance.all(net, switch, true);
+    for rank in 0..net.ranks() as u32 {
+        let hops = to_switch[rank as usize];
+        if hops == u32::MAX {
+            continue;
+        }
+        let away = distance.all(net, rank, false);
+        // The switch is on a shortest way to those that are as far beyond it as they are apart.
+        for (column, b) in to.iter().enumerate() {
+            let serves = distance.serves(net, b.node, &away, hops + 1);
+            if !serves {
+                continue;
+            }
+            for (row, a) in from.iter().enumerate() {
+                let on_way = away[a.node as usize] + 1 == hops && a.node != b.node;
+                // Within a server there are better ways than out of it and back.
+                let inside = spans && a.group == b.group;
+                let direct = inside && net.capacity_between(a.node, b.node) > 0;
+                if on_way && !direct {
+                    useful[row * to.len() + column] = true;
+                }
+            }
+        }
+    }
+    if !useful.contains(&true) {
+        for (row, a) in from.iter().enumerate() {
+            for (column, b) in to.iter().enumerate() {
+                useful[row * to.len() + column] = a.node != b.node;
+            }
+        }
+    }
+    useful
+}
+
+/// Distances in hops, kept between questions.
+struct Distances {
+    queue: Vec<u32>,
+    /// From each node asked about, the ranks' distances.
+    of: Vec<Option<Vec<u32>>>,
+}
+
+impl Distances {
+    fn new(nodes: usize) -> Self {
+        Self { queue: Vec::new(), of: vec![None; nodes] }
+    }
+
+    /// Hops from a node to all (or from all to it).
+    fn all(&mut self, net: &Net, start: u32, back: bool) -> Vec<u32> {
+        let mut hops = vec![u32::MAX; net.nodes()];
+        hops[start as usize] = 0;
+        self.queue.clear();
+        self.queue.push(start);
+        let mut next = 0;
+        while let Some(node) = self.queue.get(next).copied() {
+            next += 1;
+            for arc in net.arcs_of(node) {
+                let to = net.head(*arc);
+                let open = net.capacity(if back { *arc ^ 1 } else { *arc }) > 0;
+                if open && hops[to as usize] == u32::MAX {
+                    hops[to as usize] = hops[node as usize] + 1;
+                    self.queue.push(to);
+                }
+            }
+        }
+        hops
+    }
+
+    /// Whether some rank is, through `node` at `hops` from a rank, as near as it is at all.
+    fn serves(&mut self, net: &Net, node: u32, away: &[u32], hops: u32) -> bool {
+        if self.of[node as usize].is_none() {
+            let beyond = self.all(net, node, false);
+            self.of[node as usize] = Some(beyond[..net.ranks()].to_vec());
+        }
+        let Some(beyond) = &self.of[node as usize] else { return false };
+        let mut ranks = beyond.iter().zip(away).filter(|(beyond, _)| **beyond != u32::MAX);
+        ranks.any(|(beyond, away)| hops + beyond == *away)
+    }
+}
+
+/// Scales rows and columns in turn until both fit their ports; ends with no port overfull.
+fn fit(shares: &mut [f64], from: &[Port], to: &[Port]) {
+    let columns = to.len();
+    for round in 0..FITTINGS {
+        let last = round + 1 == FITTINGS;
+        for (row, port) in from.iter().enumerate() {
+            let row = &mut shares[row * columns..(row + 1) * columns];
+            scale(row.iter_mut(), port.capacity as f64, false);
+        }
+        for (column, port) in to.iter().enumerate() {
+            let column = shares.iter_mut().skip(column).step_by(columns);
+            scale(column, port.capacity as f64, last);
+        }
+    }
+}
+
+fn scale<'a>(entries: impl Iterator<Item = &'a mut f64>, wanted: f64, only_down: bool) {
+    let entries: Vec<&mut f64> = entries.collect();
+    let sum: f64 = entries.iter().map(|it| **it).sum();
+    if sum > 0.0 && !(only_down && sum <= wanted) {
+        entries.into_iter().for_each(|it| *it *= wanted / sum);
+    }
+}
+
+/// Whole shares that fill ports as far as the fractions do. What falls short of whole is dealt
+/// out unit by unit, to the group and then the port that is most below its fraction; among equals
+/// to the one that stands to the receiver as the sender does, so that columns fill evenly.
+fn rounded(shares: &[f64], from: &[Port], to: &[Port]) -> Vec<u64> {
+    let columns = to.len();
+    // Fractions that are whole but for the last digits count as whole.
+    let mut whole: Vec<u64> = shares.iter().map(|it| (it + 1e-6) as u64).collect();
+    let mut room: Vec<u64> = (0..columns)
+        .map(|column| {
+            let used: u64 = whole.iter().skip(column).step_by(columns).sum();
+            to[column].capacity.saturating_sub(used)
+        })
+        .collect();
+    let groups: Vec<usize> = {
+        let mut names: Vec<u32> = to.iter().map(|it| it.group).collect();
+        names.dedup();
+        to.iter().map(|it| names.partition_point(|name| *name < it.group)).collect()
+    };
+    let group_count = groups.last().map_or(0, |it| it + 1);
+    for (row, sender) in from.iter().enumerate() {
+        let own = &mut whole[row * columns..(row + 1) * columns];
+        let wanted = &shares[row * columns..(row + 1) * columns];
+        let mut short = vec![0.0; group_count];
+        for column in 0..columns {
+            short[groups[column]] += wanted[column] - own[column] as f64;
+        }
+        let sum: f64 = wanted.iter().sum();
+        let mut left = ((sum + 1e-6) as u64).saturating_sub(own.iter().sum());
+        while left > 0 {
+            let open = (0..columns).filter(|it| room[*it] > 0 && wanted[*it] > 0.0);
+            let rank = |column: usize| {
+                let steps = |value: f64| (value * 1e4) as i64;
+                let turn = (to[column].place + to.len() as u32 - sender.place) % to.len() as u32;
+                let lack = wanted[column] - own[column] as f64;
+                let server = to[column].group.wrapping_sub(sender.group);
+                (-steps(short[groups[column]]), -steps(lack), turn, server)
+            };
+            let Some(column) = open.min_by_key(|it| rank(*it)) else { break };
+            own[column] += 1;
+            room[column] -= 1;
+            short[groups[column]] -= 1.0;
+            left -= 1;
+        }
+    }
+    whole
+}

@@ -1,0 +1,95 @@
+//! The forest: spanning trees packed at the best throughput there is, and low.
+//!
+//! AllGather at the cut bound is a packing of spanning trees, equally many out of every root
+//! (Edmonds; over switches Bang-Jensen, Frank and Jackson). The stages, each in its file:
+//!
+//! 1. [`rate`]: the exact rate at which roots can spread their parts.
+//! 2. [`scale`]: whole numbers: how many trees (weights) per root, and what each link can carry
+//!    in that unit.
+//! 3. [`split`]: takes out the switches, with [`exchange`] as the first guess; [`ways`] remembers
+//!    the links.
+//! 4. [`pack`]: the trees, with [`cuts`] to avoid what cannot be completed.
+//! 5. [`shorten`]: lowers the trees by exchanging arcs between them.
+//! 6. [`finish`]: gives the trees their paths.
+//!
+//! [`net`] answers all questions of flow. ReduceScatter and Reduce are the same on the fabric
+//! turned round; Broadcast and Reduce have one root.
+
+mod cuts;
+mod exchange;
+mod finish;
+mod net;
+mod pack;
+mod rate;
+mod scale;
+mod shorten;
+mod split;
+#[cfg(test)]
+mod tests;
+mod ways;
+
+use motet_collective::CollectiveKind;
+use motet_units::Rank;
+
+use crate::fabric::Fabric;
+use crate::lower::{Lowered, Lowering, Trees};
+use crate::task::{SynthError, Task};
+use crate::tree::{Forest, Tree};
+
+/// What may be chosen about a forest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ForestOptions {
+    /// Most transfers that the program may have.
+    pub most_transfers: u64,
+}
+
+impl Default for ForestOptions {
+    fn default() -> Self {
+        Self { most_transfers: 1 << 20 }
+    }
+}
+
+/// The program by the best forest, with the number of slices that suits the task's size.
+pub fn synthesize(task: &Task<'_>, options: ForestOptions) -> Result<Lowered, SynthError> {
+    let fabric = Fabric::new(task)?;
+    let forest = if collects(task)? {
+        forest(task, &fabric.turned_round())?
+    } else {
+        forest(task, &fabric)?
+    };
+    let trees = if collects(task)? { Trees::Collect(&forest) } else { Trees::Spread(&forest) };
+    Lowering::new(task, &fabric, trees)?.best(options.most_transfers)
+}
+
+/// The trees for an AllGather or Broadcast on the fabric, or for a ReduceScatter or Reduce on the
+/// fabric turned round.
+pub fn forest(task: &Task<'_>, fabric: &Fabric) -> Result<Forest, SynthError> {
+    if collects(task)? != fabric.is_turned_round() {
+        let why = "its fabric is the wrong way round for the collective";
+        return Err(SynthError::not_for("forest", why));
+    }
+    let roots: Vec<Rank> = match task.goal.root() {
+        Some(root) => vec![root],
+        None => fabric.ranks().collect(),
+    };
+    let Some(rate) = rate::rate(task, fabric)? else {
+        let bare = |root: &Rank| Tree { root: *root, weight: 1, edges: Vec::new() };
+        return Ok(Forest { paths: Vec::new(), trees: roots.iter().map(bare).collect() });
+    };
+    let Some(scaled) = scale::scale(task.network, fabric, &roots, rate) else {
+        return Err(SynthError::not_for("forest", "its bandwidths are too far apart"));
+    };
+    Ok(finish::finish(fabric, scaled))
+}
+
+/// Whether trees collect into their roots rather than spread out of them.
+fn collects(task: &Task<'_>) -> Result<bool, SynthError> {
+    use CollectiveKind::{AllGather, Broadcast, Reduce, ReduceScatter};
+    match task.goal.kind() {
+        AllGather | Broadcast => Ok(false),
+        ReduceScatter | Reduce => Ok(true),
+        other => {
+            Err(SynthError::not_for("forest", format!("{other} is not one of its collectives")))
+        }
+    }
+}

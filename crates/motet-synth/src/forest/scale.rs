@@ -1,0 +1,140 @@
+//! How many trees per root, and what links can carry in that unit.
+//!
+//! At the exact rate x a root with k units of weight has U = k ÷ x seconds per unit and bit, and a
+//! link of b bit/s carries ⌊U·b⌋ units. The least k for which nothing is lost to rounding can be
+//! large (83 for two boxes of MI250), and where bandwidths are measured it always is. So k is the
+//! least number for which rounding costs at most [`LOSS`]; where none up to [`MOST`] does, what
+//! the largest one reaches.
+
+use motet_collective::bound::Ratio;
+use motet_net::Network;
+use motet_units::Rank;
+
+use super::net::Net;
+use super::split::{Removed, remove_switches};
+use super::ways::Ways;
+use crate::fabric::Fabric;
+
+/// What rounding may cost, in thousandths of the time.
+const LOSS: u64 = 2;
+
+/// So many units per root are tried one by one; beyond, in steps of a sixteenth.
+const ONE_BY_ONE: u64 = 64;
+
+/// Most units of all roots together that are tried, and of each root at least.
+const MOST: u64 = 8192;
+const MOST_PER_ROOT: u64 = 96;
+
+/// A fabric in whole units, with its switches taken out.
+#[derive(Debug)]
+pub(super) struct Scaled {
+    pub(super) net: Net,
+    pub(super) ways: Ways,
+}
+
+/// The ranks and switches of a fabric as nodes of a net.
+struct Nodes {
+    /// The net's node of each node of the network.
+    of: Vec<u32>,
+    /// The server of each of the net's nodes, or a number of its own.
+    group: Vec<u32>,
+    roots: Vec<u32>,
+}
+
+pub(super) fn scale(
+    network: &Network,
+    fabric: &Fabric,
+    roots: &[Rank],
+    rate: Ratio,
+) -> Option<Scaled> {
+    let nodes = Nodes::new(network, fabric, roots);
+    let most = (MOST / roots.len().max(1) as u64).max(MOST_PER_ROOT);
+    let mut units = 1;
+    while units <= most {
+        if let Some(scaled) = nodes.attempt(fabric, rate, units, 1000 + LOSS) {
+            return Some(scaled);
+        }
+        units += if units < ONE_BY_ONE { 1 } else { units / 16 };
+    }
+    let (mut low, mut high) = (1000 + LOSS, 1001 + LOSS);
+    let mut best = None;
+    while best.is_none() {
+        high = high.checked_mul(2)?;
+        best = nodes.attempt(fabric, rate, most, high);
+        if best.is_none() {
+            low = high;
+        }
+    }
+    while high - low > low.div_ceil(1000) {
+        let middle = low.midpoint(high);
+        match nodes.attempt(fabric, rate, most, middle) {
+            Some(better) => {
+                best = Some(better);
+                high = middle;
+            }
+            None => low = middle,
+        }
+    }
+    best
+}
+
+impl Nodes {
+    fn new(network: &Network, fabric: &Fabric, roots: &[Rank]) -> Self {
+        let ranks = fabric.rank_count() as u32;
+        let mut switches = ranks..;
+        let mut of = vec![u32::MAX; fabric.node_count()];
+        for rank in fabric.ranks() {
+            of[fabric.node(rank).index()] = rank.0;
+        }
+        for link in fabric.links() {
+            for node in [fabric.from(*link), fabric.to(*link)] {
+                if of[node.index()] == u32::MAX {
+                    of[node.index()] = switches.next().unwrap_or(u32::MAX);
+                }
+            }
+        }
+        let mut servers: Vec<&str> =
+            network.nodes().iter().filter_map(|it| it.location.server.as_deref()).collect();
+        servers.sort_unstable();
+        servers.dedup();
+        let count = switches.start as usize;
+        let mut group: Vec<u32> = (0..count).map(|it| (servers.len() + it) as u32).collect();
+        for (node, own) in network.nodes().iter().zip(&of) {
+            if let (Some(server), true) = (node.location.server.as_deref(), *own != u32::MAX) {
+                group[*own as usize] = servers.partition_point(|it| *it < server) as u32;
+            }
+        }
+        Self { of, group, roots: roots.iter().map(|it| it.0).collect() }
+    }
+
+    /// The fabric with `units` per root, `stretch` thousandths of the best time; `None` if that
+    /// is too few.
+    fn attempt(&self, fabric: &Fabric, rate: Ratio, units: u64, stretch: u64) -> Option<Scaled> {
+        let mut net = Net::new(fabric.rank_count(), self.group.len());
+        let mut ways = Ways::default();
+        let wanted = units.checked_mul(self.roots.len() as u64)?;
+        let all = wanted.checked_mul(fabric.rank_count() as u64)?;
+        let times = rate.denominator().checked_mul(u128::from(units))?;
+        let times = times.checked_mul(u128::from(stretch))?;
+        let divisor = rate.numerator().checked_mul(1000)?;
+        for link in fabric.links() {
+            let [from, to] = [fabric.from(*link), fabric.to(*link)].map(|it| self.of[it.index()]);
+            let capacity = times.checked_mul(u128::from(fabric.bits_per_s(*link)))? / divisor;
+            // More than all that all ranks want together is never used.
+            let capacity = u64::try_from(capacity).unwrap_or(u64::MAX).min(all);
+            if capacity > 0 {
+                net.add(from, to, capacity);
+                ways.add_link(from, to, *link, capacity);
+            }
+        }
+        for root in &self.roots {
+            net.set_supply(*root, units);
+        }
+        if !net.feeds_all(wanted) {
+            return None;
+        }
+        let Removed { net, steps } = remove_switches(&net, wanted, &self.group)?;
+        ways.follow(&steps);
+        Some(Scaled { net, ways })
+    }
+}

@@ -1,0 +1,311 @@
+//! Everything to somebody: AllToAll, AllToAllV, Gather, Scatter, SendRecv.
+//!
+//! What one rank has for another is cut into pieces that travel on their own. Whenever a link is
+//! free it takes a piece that it brings nearer to where it is wanted, the farthest first. Which
+//! destinations a way brings something nearer to is settled beforehand, as a set of ranks, so that
+//! a choice is a search among the destinations of what waits at its source.
+
+mod emit;
+mod pieces;
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use motet_units::seed::Stream;
+use motet_units::{Bytes, Duration, LinkId, Rank, Seed};
+use rand::seq::SliceRandom;
+
+use super::METHOD;
+use super::overlay::Overlay;
+use crate::fabric::Fabric;
+use crate::lower::Lowered;
+use crate::task::{SynthError, Task};
+use pieces::{Piece, pieces};
+
+/// Marks an event in which a link becomes free; others are hops that end.
+const FREE: u32 = 1 << 31;
+/// No piece.
+const NONE: u32 = u32::MAX;
+/// There are tables of all pairs.
+const MOST_RANKS: usize = 1 << 12;
+const CHUNKS: [u32; 5] = [1, 2, 4, 8, 16];
+
+/// A piece goes over a way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Step {
+    piece: u32,
+    way: u32,
+}
+
+struct Journey {
+    /// In the order in which they start.
+    steps: Vec<Step>,
+    makespan: u64,
+}
+
+pub(super) fn synthesize(
+    task: &Task<'_>,
+    fabric: &Fabric,
+    seed: Seed,
+    most_transfers: u64,
+) -> Result<Lowered, SynthError> {
+    let ranks = fabric.rank_count();
+    if ranks > MOST_RANKS {
+        return Err(SynthError::not_for(METHOD, format!("{ranks} ranks are too many")));
+    }
+    let overlay = Overlay::new(fabric);
+    let mut best: Option<Lowered> = None;
+    let mut worse = 0;
+    for chunks in CHUNKS {
+        let Ok(collective) = task.goal.collective(chunks) else { break };
+        let pieces = pieces(&collective, task.goal.counts().map(|_| chunks));
+        let chunk = collective.chunk_bytes(task.size);
+        let largest = pieces.iter().map(|it| it.count).max().unwrap_or(1);
+        let bytes = chunk.checked_mul(u64::from(largest)).unwrap_or(Bytes::new(u64::MAX));
+        let travel = Travel::new(fabric, &overlay, bytes);
+        let mut random = seed.named(METHOD).stream("directed");
+        let journey = travel
+            .journey(&pieces, chunk, &mut random)
+            .ok_or_else(|| SynthError::not_for(METHOD, "some rank cannot be reached"))?;
+        let transfers = journey.steps.len() as u64;
+        let makespan = Duration::from_ps(journey.makespan);
+        let gain =
+            |old: &Lowered| makespan.as_ps() < old.makespan.as_ps() - old.makespan.as_ps() / 200;
+        if best.as_ref().is_none_or(gain) && (best.is_none() || transfers <= most_transfers) {
+            let program = emit::program(collective, &overlay, &pieces, &journey);
+            best = Some(Lowered { program, makespan, slices: chunks });
+            worse = 0;
+        } else {
+            worse += 1;
+        }
+        if worse == 2 || transfers.saturating_mul(2) > most_transfers {
+            break;
+        }
+    }
+    best.ok_or_else(|| SynthError::not_for(METHOD, "there is nothing to send"))
+}
+
+/// Ranks that each way brings things nearer to.
+struct Travel<'a> {
+    fabric: &'a Fabric,
+    overlay: &'a Overlay,
+    words: usize,
+    /// How long it takes at least from rank to rank; `distance[to * ranks + from]`.
+    distance: Vec<u64>,
+    nearer: Vec<u64>,
+}
+
+impl<'a> Travel<'a> {
+    fn new(fabric: &'a Fabric, overlay: &'a Overlay, bytes: Bytes) -> Self {
+        let (ranks, ways) = (fabric.rank_count(), overlay.ways.len());
+        let cost: Vec<u64> = (0..ways).map(|it| overlay.alone(fabric, it, bytes)).collect();
+        let mut into: Vec<Vec<u32>> = vec![Vec::new(); ranks];
+        for (number, way) in overlay.ways.iter().enumerate() {
+            into[way.to as usize].push(number as u32);
+        }
+        let mut distance = vec![u64::MAX; ranks * ranks];
+        for (to, distance) in distance.chunks_mut(ranks).enumerate() {
+            distances_to(to, overlay, &cost, &into, distance);
+        }
+        let words = ranks.div_ceil(64);
+        let mut nearer = vec![0u64; ways * words];
+        for (number, way) in overlay.ways.iter().enumerate() {
+            for to in 0..ranks {
+                let row = &distance[to * ranks..][..ranks];
+                let (before, after) = (row[way.from as usize], row[way.to as usize]);
+                // A little longer than the shortest way is fine if that one is busy.
+                let total = after.saturating_add(cost[number]);
+                if after < before && total <= before.saturating_add(before / 4) {
+                    nearer[number * words + to / 64] |= 1 << (to % 64);
+                }
+            }
+        }
+        Self { fabric, overlay, words, distance, nearer }
+    }
+
+    fn journey(&self, pieces: &[Piece], chunk: Bytes, random: &mut Stream) -> Option<Journey> {
+        let mut run = Run::new(self, pieces, chunk, random);
+        let mut order: Vec<u32> = (0..pieces.len() as u32).collect();
+        order.shuffle(random);
+        for piece in order {
+            run.put(piece, pieces[piece as usize].from.index(), 0);
+        }
+        while let Some(Reverse((now, event))) = run.events.pop() {
+            if event & FREE != 0 {
+                run.serve((event & !FREE) as usize, now);
+            } else {
+                let Step { piece, way } = run.steps[event as usize];
+                run.makespan = run.makespan.max(now);
+                run.put(piece, self.overlay.ways[way as usize].to as usize, now);
+            }
+        }
+        (run.missing == 0).then_some(Journey { steps: run.steps, makespan: run.makespan })
+    }
+}
+
+fn distances_to(
+    to: usize,
+    overlay: &Overlay,
+    cost: &[u64],
+    into: &[Vec<u32>],
+    distance: &mut [u64],
+) {
+    let mut queue = BinaryHeap::from([Reverse((0u64, to as u32))]);
+    distance[to] = 0;
+    while let Some(Reverse((so_far, rank))) = queue.pop() {
+        if so_far > distance[rank as usize] {
+            continue;
+        }
+        for way in &into[rank as usize] {
+            let from = overlay.ways[*way as usize].from;
+            let through = so_far.saturating_add(cost[*way as usize].max(1));
+            if through < distance[from as usize] {
+                distance[from as usize] = through;
+                queue.push(Reverse((through, from)));
+            }
+        }
+    }
+}
+
+struct Run<'a> {
+    travel: &'a Travel<'a>,
+    pieces: &'a [Piece],
+    chunk: Bytes,
+    /// Per rank: the destinations of what waits there.
+    waiting: Vec<u64>,
+    /// Per rank and destination: the piece that came last; each names the one before it.
+    top: Vec<u32>,
+    below: Vec<u32>,
+    free_at: Vec<u64>,
+    idle: Vec<bool>,
+    turn: Vec<u32>,
+    place: Vec<u32>,
+    events: BinaryHeap<Reverse<(u64, u32)>>,
+    steps: Vec<Step>,
+    makespan: u64,
+    missing: usize,
+}
+
+impl<'a> Run<'a> {
+    fn new(travel: &'a Travel<'a>, pieces: &'a [Piece], chunk: Bytes, random: &mut Stream) -> Self {
+        let (ranks, links) = (travel.fabric.rank_count(), travel.fabric.link_count());
+        let mut turn: Vec<u32> = (0..links as u32).collect();
+        turn.shuffle(random);
+        let mut place = vec![0; links];
+        for (at, link) in (0..).zip(&turn) {
+            place[*link as usize] = at;
+        }
+        Self {
+            travel,
+            pieces,
+            chunk,
+            waiting: vec![0; ranks * travel.words],
+            top: vec![NONE; ranks * ranks],
+            below: vec![NONE; pieces.len()],
+            free_at: vec![0; links],
+            idle: vec![true; links],
+            turn,
+            place,
+            events: BinaryHeap::new(),
+            steps: Vec::new(),
+            makespan: 0,
+            missing: pieces.len(),
+        }
+    }
+
+    /// A piece is at a rank: it is where it is wanted, or waits there for a link.
+    fn put(&mut self, piece: u32, rank: usize, now: u64) {
+        let to = self.pieces[piece as usize].to.index();
+        if to == rank {
+            self.missing -= 1;
+            return;
+        }
+        let ranks = self.travel.fabric.rank_count();
+        self.waiting[rank * self.travel.words + to / 64] |= 1 << (to % 64);
+        let top = &mut self.top[rank * ranks + to];
+        self.below[piece as usize] = std::mem::replace(top, piece);
+        let node = self.travel.fabric.node(Rank::from_index(rank));
+        for link in self.travel.fabric.outgoing(node) {
+            if std::mem::replace(&mut self.idle[link.index()], false) {
+                let at = now.max(self.free_at[link.index()]);
+                self.events.push(Reverse((at, FREE | self.place[link.index()])));
+            }
+        }
+    }
+
+    fn serve(&mut self, place: usize, now: u64) {
+        let link = self.turn[place] as usize;
+        if self.free_at[link] > now {
+            self.events.push(Reverse((self.free_at[link], FREE | place as u32)));
+            return;
+        }
+        let mut soonest = u64::MAX;
+        let mut best: Option<(u64, u32, usize)> = None;
+        for way in self.travel.overlay.of_link(link) {
+            let Some((distance, to)) = self.farthest(*way as usize) else { continue };
+            let hops = self.travel.overlay.hops(*way as usize);
+            let free = hops.iter().map(|it| self.free_at[it.link as usize].saturating_sub(it.head));
+            let start = free.max().unwrap_or(0);
+            if start > now {
+                soonest = soonest.min(start);
+            } else if best.is_none_or(|it| distance > it.0) {
+                best = Some((distance, *way, to));
+            }
+        }
+        match best {
+            Some((_, way, to)) => self.start(way, to, now),
+            None if soonest < u64::MAX => {
+                self.events.push(Reverse((soonest, FREE | place as u32)));
+            }
+            None => self.idle[link] = true,
+        }
+    }
+
+    /// Of what waits at the start of a way and would come nearer on it, the farthest destination.
+    fn farthest(&self, way: usize) -> Option<(u64, usize)> {
+        let (words, ranks) = (self.travel.words, self.travel.fabric.rank_count());
+        let from = self.travel.overlay.ways[way].from as usize;
+        let mut best = None;
+        for word in 0..words {
+            let nearer = self.travel.nearer[way * words + word];
+            let mut open = self.waiting[from * words + word] & nearer;
+            while open != 0 {
+                let to = word * 64 + open.trailing_zeros() as usize;
+                let distance = self.travel.distance[to * ranks + from];
+                if best.is_none_or(|it: (u64, usize)| distance > it.0) {
+                    best = Some((distance, to));
+                }
+                open &= open - 1;
+            }
+        }
+        best
+    }
+
+    fn start(&mut self, way: u32, to: usize, now: u64) {
+        let (words, ranks) = (self.travel.words, self.travel.fabric.rank_count());
+        let from = self.travel.overlay.ways[way as usize].from as usize;
+        let top = &mut self.top[from * ranks + to];
+        let piece = *top;
+        *top = self.below[piece as usize];
+        if *top == NONE {
+            self.waiting[from * words + to / 64] &= !(1 << (to % 64));
+        }
+        let count = u64::from(self.pieces[piece as usize].count);
+        let bytes = self.chunk.checked_mul(count).unwrap_or(Bytes::new(u64::MAX));
+        let (mut head, mut tail) = (now, 0u64);
+        let hops = self.travel.overlay.hops(way as usize);
+        for hop in hops {
+            let link = hop.link as usize;
+            let busy = self.travel.fabric.busy(LinkId(hop.link), bytes).as_ps();
+            let start = head.max(self.free_at[link]);
+            let end = start.saturating_add(busy).max(tail);
+            self.free_at[link] = end;
+            head = start.saturating_add(hop.latency);
+            tail = end.saturating_add(hop.latency);
+        }
+        let link = hops[0].link as usize;
+        self.events.push(Reverse((self.free_at[link], FREE | self.place[link])));
+        self.events.push(Reverse((tail, self.steps.len() as u32)));
+        self.steps.push(Step { piece, way });
+    }
+}

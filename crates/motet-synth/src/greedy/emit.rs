@@ -1,0 +1,169 @@
+//! Matchings into programs.
+//!
+//! Where data lies is as in [`crate::lower`]: what spreads goes from the origin's input into
+//! everyone's output; what is collected is summed where it passes, in scratch (in the output for
+//! an AllReduce). A matching for collecting was found on the fabric turned round, so its sends are
+//! taken last first, from their end to their start.
+
+use motet_collective::{
+    Collective, CollectiveKind, Forms, Program, ProgramBuilder, Slot, Transfer, TransferId,
+};
+use motet_units::Rank;
+
+use super::matching::{Plan, Send};
+use super::overlay::Overlay;
+
+/// No transfer, no place.
+const NONE: u32 = u32::MAX;
+
+pub(super) struct Emitter {
+    kind: CollectiveKind,
+    root: Option<Rank>,
+    ranks: usize,
+    /// Per part.
+    chunks: u32,
+    builder: ProgramBuilder,
+    /// Per chunk: the transfer after which its sum is whole, in an AllReduce.
+    summed: Vec<u32>,
+}
+
+impl Emitter {
+    pub(super) fn new(collective: Collective, ranks: usize, chunks: u32) -> Self {
+        let (kind, root) = (collective.kind(), collective.root());
+        let name = format!("{kind}-{}", collective.ranks());
+        let forms = Forms { in_place: true, out_of_place: true };
+        let builder = ProgramBuilder::new(name, collective).forms(forms);
+        let mut it = Self { kind, root, ranks, chunks, builder, summed: Vec::new() };
+        it.keep_own();
+        it
+    }
+
+    pub(super) fn build(self) -> Program {
+        self.builder.build()
+    }
+
+    /// What a rank has and also ends up with it copies itself.
+    fn keep_own(&mut self) {
+        let chunks = self.chunks;
+        let ranks = (0..self.ranks).map(Rank::from_index);
+        let own: Vec<(Rank, u32)> = match (self.kind, self.root) {
+            (CollectiveKind::AllGather, _) => ranks.map(|it| (it, it.0 * chunks)).collect(),
+            (CollectiveKind::Broadcast, Some(root)) => vec![(root, 0)],
+            _ if self.ranks == 1 => vec![(Rank(0), 0)],
+            _ => Vec::new(),
+        };
+        for (rank, to) in own {
+            let copy = Transfer::copy(Slot::input(rank, 0), Slot::output(rank, to), chunks);
+            self.builder.add(copy);
+        }
+    }
+
+    /// Where the chunk lies in the input of a rank that has it from the start.
+    const fn in_input(&self, chunk: u32) -> u32 {
+        match self.kind {
+            CollectiveKind::AllGather => chunk % self.chunks,
+            _ => chunk,
+        }
+    }
+
+    /// Where the chunk ends in an output.
+    const fn in_output(&self, chunk: u32) -> u32 {
+        match self.kind {
+            CollectiveKind::ReduceScatter => chunk % self.chunks,
+            _ => chunk,
+        }
+    }
+
+    pub(super) fn spread(&mut self, overlay: &Overlay, plan: &Plan, origins: &[u32]) {
+        let first = self.builder_paths(overlay, false);
+        let chunks = origins.len();
+        let mut brought = vec![NONE; chunks * self.ranks];
+        for (chunk, summed) in self.summed.iter().enumerate() {
+            brought[origins[chunk] as usize * chunks + chunk] = *summed;
+        }
+        for Send { chunk, way } in plan.sends.iter().copied() {
+            let (from, to) = ends(overlay, way);
+            let place = self.in_output(chunk);
+            let before = brought[from.index() * chunks + chunk as usize];
+            let source = match before {
+                NONE => Slot::input(from, self.in_input(chunk)),
+                _ => Slot::output(from, place),
+            };
+            let mut transfer = Transfer::copy(source, Slot::output(to, place), 1);
+            transfer.path = Some(first + way);
+            let id = self.builder.add(transfer);
+            if before != NONE {
+                self.builder.wait(id.sent(), TransferId(before).arrived());
+            }
+            brought[to.index() * chunks + chunk as usize] = id.0;
+        }
+    }
+
+    pub(super) fn collect(&mut self, overlay: &Overlay, plan: &Plan, origins: &[u32]) {
+        let first = self.builder_paths(overlay, true);
+        let chunks = origins.len();
+        let mut last = vec![NONE; chunks * self.ranks];
+        let mut slots = vec![NONE; chunks * self.ranks];
+        let mut scratch = vec![0u32; self.ranks];
+        for Send { chunk, way } in plan.sends.iter().rev().copied() {
+            let (parent, child) = ends(overlay, way);
+            let sum = parent.index() * chunks + chunk as usize;
+            let own = child.index() * chunks + chunk as usize;
+            if last[sum] == NONE {
+                if origins[chunk as usize] != parent.0 && self.kind != CollectiveKind::AllReduce {
+                    let free = &mut scratch[parent.index()];
+                    slots[sum] = std::mem::replace(free, *free + 1);
+                }
+                let slot = self.sum_slot(parent, chunk, slots[sum]);
+                last[sum] = self.builder.add(Transfer::copy(Slot::input(parent, chunk), slot, 1)).0;
+            }
+            let source = match last[own] {
+                NONE => Slot::input(child, chunk),
+                _ => self.sum_slot(child, chunk, slots[own]),
+            };
+            let target = self.sum_slot(parent, chunk, slots[sum]);
+            let mut transfer = Transfer::reduce(source, target, 1);
+            transfer.path = Some(first + way);
+            let id = self.builder.add(transfer);
+            if last[own] != NONE {
+                self.builder.wait(id.sent(), TransferId(last[own]).arrived());
+            }
+            self.builder.wait(id.arrived(), TransferId(last[sum]).arrived());
+            last[sum] = id.0;
+        }
+        for (rank, chunks) in scratch.iter().enumerate() {
+            self.builder.set_scratch(Rank::from_index(rank), *chunks);
+        }
+        let at_origin = |(chunk, origin): (usize, &u32)| last[*origin as usize * chunks + chunk];
+        self.summed = origins.iter().enumerate().map(at_origin).collect();
+    }
+
+    /// Where a rank sums a chunk; `scratch` is its place there, if it is there.
+    const fn sum_slot(&self, rank: Rank, chunk: u32, scratch: u32) -> Slot {
+        match scratch {
+            NONE => Slot::output(rank, self.in_output(chunk)),
+            place => Slot::scratch(rank, place),
+        }
+    }
+
+    /// Adds every way of the overlay as a path; returns the number of the first.
+    fn builder_paths(&mut self, overlay: &Overlay, turned: bool) -> u32 {
+        let mut first = 0;
+        for way in 0..overlay.ways.len() {
+            let mut path = overlay.path(way);
+            if turned {
+                path.reverse();
+            }
+            let number = self.builder.add_path(path);
+            if way == 0 {
+                first = number;
+            }
+        }
+        first
+    }
+}
+
+fn ends(overlay: &Overlay, way: u32) -> (Rank, Rank) {
+    let way = &overlay.ways[way as usize];
+    (Rank(way.from), Rank(way.to))
+}

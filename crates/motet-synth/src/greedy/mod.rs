@@ -1,0 +1,269 @@
+//! greedy: links take chunks as they become free, α–β-aware, on any network.
+//!
+//! The idea is TACOS's: walk through time, and whenever a link is free match it with a chunk. It
+//! is fast, needs no structure, and on networks whose ranks differ little in what they can
+//! receive it comes close to the bound. Chunks never wait for a latency (a link may send on while
+//! what it sent is still under way), and small parts are not cut at all.
+//!
+//! - [`overlay`]: the ways from rank to rank, through switches too.
+//! - [`groups`]: ranks into whose midst nothing may come twice.
+//! - [`matching`]: everything to everyone: AllGather, Broadcast; turned round ReduceScatter and
+//!   Reduce; AllReduce is one after the other. [`emit`] makes the program.
+//! - [`directed`]: everything to somebody: AllToAll, AllToAllV, Gather, Scatter, SendRecv.
+
+mod directed;
+mod emit;
+mod groups;
+mod matching;
+mod overlay;
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use motet_collective::CollectiveKind;
+use motet_units::{Bytes, Duration, LinkId, Rank, Seed};
+use rayon::prelude::*;
+
+use crate::fabric::Fabric;
+use crate::lower::Lowered;
+use crate::task::{SynthError, Task};
+use groups::Groups;
+use matching::{Plan, Spread};
+use overlay::Overlay;
+
+const METHOD: &str = "greedy";
+
+/// Chunks per part to begin with; then twice as many, as long as that helps.
+const CHUNKS: [u32; 8] = [1, 2, 3, 4, 6, 8, 12, 16];
+/// More tries of a matching are made while all of them together send at most this much.
+const SENDS_PER_SEARCH: u64 = 1 << 18;
+const MOST_TRIES: u64 = 8;
+/// Among this many groups what goes from each to the next only is soon everywhere.
+const FEW_GROUPS: usize = 16;
+/// The most chunks over all buffers that the verifier judges.
+const MAX_CELLS: u64 = 1 << 26;
+
+/// A program of at most about `most_transfers` transfers between ranks, for any collective.
+pub fn synthesize(
+    task: &Task<'_>,
+    fabric: &Fabric,
+    seed: Seed,
+    most_transfers: u64,
+) -> Result<Lowered, SynthError> {
+    use CollectiveKind::{AllGather, AllReduce, Broadcast, Reduce, ReduceScatter};
+    let (collects, spreads) = match task.goal.kind() {
+        AllGather | Broadcast => (false, true),
+        ReduceScatter | Reduce => (true, false),
+        AllReduce => (true, true),
+        _ => return directed::synthesize(task, fabric, seed, most_transfers),
+    };
+    let seed = seed.named(METHOD);
+    let ranks = fabric.rank_count() as u64;
+    let parts = if task.goal.root().is_some() { 1 } else { ranks };
+    if ranks * parts > MAX_CELLS {
+        return Err(SynthError::not_for(METHOD, format!("{ranks} ranks are too many")));
+    }
+    let part = task.size.div_ceil(parts);
+    let both = collects && spreads;
+    let limit = most_transfers >> u32::from(both);
+    let turned = fabric.turned_round();
+    let search = |over| Search::new(task, over, part, seed, limit);
+    let first = search(if spreads { fabric } else { &turned });
+    let (chunks, plan) = first.best()?;
+    let other = match both {
+        false => None,
+        true => {
+            let search = search(&turned);
+            Some((search.with(chunks)?, search))
+        }
+    };
+    let makespan = plan.makespan.saturating_add(other.as_ref().map_or(0, |it| it.0.makespan));
+    let parts = if both { fabric.rank_count() as u32 } else { 1 };
+    let collective = task.goal.collective(chunks.saturating_mul(parts))?;
+    let mut emitter = emit::Emitter::new(collective, fabric.rank_count(), chunks);
+    if let Some((plan, search)) = &other {
+        emitter.collect(&search.overlay, plan, &search.origins(chunks));
+    }
+    if spreads {
+        emitter.spread(&first.overlay, &plan, &first.origins(chunks));
+    } else {
+        emitter.collect(&first.overlay, &plan, &first.origins(chunks));
+    }
+    Ok(Lowered { program: emitter.build(), makespan: Duration::from_ps(makespan), slices: chunks })
+}
+
+/// The search for the best matching over one fabric.
+struct Search<'a> {
+    fabric: &'a Fabric,
+    overlay: Overlay,
+    groups: Groups,
+    /// From where everything comes, if from one rank.
+    root: Option<Rank>,
+    part: Bytes,
+    seed: Seed,
+    most_transfers: u64,
+    /// The latency to the farthest rank.
+    farthest: u64,
+}
+
+impl<'a> Search<'a> {
+    fn new(
+        task: &Task<'_>,
+        fabric: &'a Fabric,
+        part: Bytes,
+        seed: Seed,
+        most_transfers: u64,
+    ) -> Self {
+        let overlay = Overlay::new(fabric);
+        let groups = Groups::new(fabric, &overlay);
+        let root = task.goal.root();
+        let farthest = 0;
+        let it = Self { fabric, overlay, groups, root, part, seed, most_transfers, farthest };
+        Self { farthest: it.eccentricity(), ..it }
+    }
+
+    /// The best number of chunks per part, and its matching. More chunks must be worth it.
+    fn best(&self) -> Result<(u32, Plan), SynthError> {
+        let first = self.first_chunks();
+        let mut best = (first, self.with(first)?);
+        let mut chunks = first;
+        loop {
+            chunks = chunks.saturating_mul(2);
+            // Twice the transfers for less than a hundredth is no bargain.
+            let worth_it = best.1.makespan - best.1.makespan / 100;
+            if !self.fits(chunks) || self.least(chunks).max(self.farthest) >= worth_it {
+                return Ok(best);
+            }
+            let plan = self.with(chunks)?;
+            if plan.makespan >= worth_it {
+                return Ok(best);
+            }
+            best = (chunks, plan);
+        }
+    }
+
+    /// The fewest chunks with which rounding to whole chunks costs next to nothing.
+    fn first_chunks(&self) -> u32 {
+        let all = CHUNKS.into_iter().filter(|it| self.fits(*it));
+        let time = |it: u32| self.least(it).saturating_add(self.farthest);
+        let least: Vec<(u32, u64)> = all.map(|it| (it, time(it))).collect();
+        let best = least.iter().map(|it| it.1).min().unwrap_or(0);
+        let good = least.iter().find(|it| it.1 <= best.saturating_add(best / 250));
+        good.map_or(1, |it| it.0)
+    }
+
+    fn fits(&self, chunks: u32) -> bool {
+        let ranks = self.fabric.rank_count() as u64;
+        let parts = if self.root.is_some() { 1 } else { ranks };
+        let cells = u64::from(chunks) * parts * ranks;
+        chunks == 1 || (cells <= self.most_transfers && cells <= MAX_CELLS)
+    }
+
+    /// The latency from the first rank, or the root, to the farthest.
+    fn eccentricity(&self) -> u64 {
+        let mut far = vec![u64::MAX; self.fabric.rank_count()];
+        let start = self.root.map_or(0, Rank::index);
+        far[start] = 0;
+        let mut queue = BinaryHeap::from([Reverse((0u64, start as u32))]);
+        while let Some(Reverse((so_far, rank))) = queue.pop() {
+            if so_far > far[rank as usize] {
+                continue;
+            }
+            for link in self.fabric.outgoing(self.fabric.node(Rank(rank))) {
+                for way in self.overlay.of_link(link.index()) {
+                    let to = self.overlay.ways[*way as usize].to;
+                    let there = so_far.saturating_add(self.overlay.latency(*way as usize));
+                    if there < far[to as usize] {
+                        far[to as usize] = there;
+                        queue.push(Reverse((there, to)));
+                    }
+                }
+            }
+        }
+        far.into_iter().filter(|it| *it < u64::MAX).max().unwrap_or(0)
+    }
+
+    /// How long it takes at least until every rank has received its chunks.
+    fn least(&self, chunks: u32) -> u64 {
+        let chunk = self.part.div_ceil(u64::from(chunks));
+        let parts = if self.root.is_some() { 1 } else { self.fabric.rank_count() as u64 - 1 };
+        let needed = u64::from(chunks) * parts;
+        let busy_of = |links: &[LinkId]| -> Vec<u64> {
+            links.iter().map(|it| self.fabric.busy(*it, chunk).as_ps().max(1)).collect()
+        };
+        let mut worst = 0;
+        for rank in self.fabric.ranks().filter(|it| Some(*it) != self.root) {
+            let busy = busy_of(self.fabric.incoming(self.fabric.node(rank)));
+            if received(&busy, worst) < needed {
+                worst = until(&busy, needed);
+            }
+        }
+        worst
+    }
+
+    /// The best matching with this many chunks per part.
+    fn with(&self, chunks: u32) -> Result<Plan, SynthError> {
+        let origins = self.origins(chunks);
+        let spread = |groups, faithful| Spread {
+            fabric: self.fabric,
+            overlay: &self.overlay,
+            groups,
+            faithful,
+            origins: &origins,
+            chunk: self.part.div_ceil(u64::from(chunks)),
+        };
+        let no_groups = Groups::default();
+        // Whether groups help, and staying with partners, is found by trying.
+        let few = self.groups.count() <= FEW_GROUPS;
+        let plan = |number: u64| {
+            let groups = if number.is_multiple_of(2) { &self.groups } else { &no_groups };
+            let faithful = few == number.is_multiple_of(4);
+            spread(groups, faithful).plan(&mut self.seed.numbered(number).stream("matching"))
+        };
+        let unreachable = || SynthError::not_for(METHOD, "some rank cannot be reached");
+        let first = plan(0).ok_or_else(unreachable)?;
+        let least = self.least(chunks).max(self.farthest);
+        let tries = (SENDS_PER_SEARCH / (first.sends.len() as u64).max(1)).min(MOST_TRIES);
+        if first.makespan <= least.saturating_add(least / 250) || tries < 2 {
+            return Ok(first);
+        }
+        // In order, so that the same one wins every time.
+        let others: Vec<Plan> = (1..tries).into_par_iter().filter_map(plan).collect();
+        let best = others.into_iter().chain([first]).min_by_key(|it| it.makespan);
+        best.ok_or_else(unreachable)
+    }
+
+    /// Where each chunk comes from.
+    fn origins(&self, chunks: u32) -> Vec<u32> {
+        match self.root {
+            Some(root) => vec![root.0; chunks as usize],
+            None => {
+                let ranks = 0..self.fabric.rank_count() as u32;
+                ranks.flat_map(|it| std::iter::repeat_n(it, chunks as usize)).collect()
+            }
+        }
+    }
+}
+
+/// How many chunks links that take `busy` for one carry in `time`.
+fn received(busy: &[u64], time: u64) -> u64 {
+    busy.iter().map(|it| time / it).fold(0, u64::saturating_add)
+}
+
+/// How long they need for `chunks`.
+fn until(busy: &[u64], chunks: u64) -> u64 {
+    let Some(fastest) = busy.iter().min() else { return 0 };
+    let (mut low, mut high) = (0, fastest.saturating_mul(chunks));
+    while low < high {
+        let middle = low + (high - low) / 2;
+        if received(busy, middle) >= chunks {
+            high = middle;
+        } else {
+            low = middle + 1;
+        }
+    }
+    low
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,268 @@
+//! [`Overlay`]: the ways from rank to rank that the matching chooses from.
+//!
+//! A direct link is a way. Through switches there is a way for each port that a rank can leave by
+//! and each port that another can be entered by, up to a few, and for some of the routes between
+//! that are equally long. On a large switched network a rank keeps only some of the others as
+//! partners, at distances 1, 2, 4, 8, … among those that are equally far from it: matching is a
+//! matter of many chunks, not of many partners.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use motet_units::{Bytes, LinkId};
+
+use crate::fabric::{Fabric, Path};
+
+/// The most ways from one rank to another that start on the same link.
+const MOST_ENTRIES: usize = 4;
+/// How many times other ways through the devices between are looked for.
+const MOST_ROUTES: usize = 4;
+/// The most ways in all before ranks keep only some partners.
+const MOST_WAYS: usize = 1 << 15;
+/// Of equally far partners beyond this many only some are kept.
+const PARTNERS: usize = 8;
+
+/// One way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Way {
+    pub(super) from: u32,
+    pub(super) to: u32,
+    /// The first of its hops and how many there are.
+    first: u32,
+    hops: u32,
+}
+
+/// What one link does to data on a way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Hop {
+    pub(super) link: u32,
+    /// From the start of the way until the head is here, in picoseconds.
+    pub(super) head: u64,
+    pub(super) latency: u64,
+}
+
+#[derive(Debug)]
+pub(super) struct Overlay {
+    pub(super) ways: Vec<Way>,
+    hops: Vec<Hop>,
+    /// Per link: the ways that begin with it.
+    start: Vec<u32>,
+    of_link: Vec<u32>,
+}
+
+impl Overlay {
+    pub(super) fn new(fabric: &Fabric) -> Self {
+        let ports = |it| fabric.outgoing(fabric.node(it)).iter();
+        let switched = |it: &&LinkId| fabric.rank(fabric.to(**it)).is_none();
+        let count: usize = fabric.ranks().map(|it| ports(it).filter(switched).count()).sum();
+        let all_partners = count.saturating_mul(fabric.rank_count()) <= MOST_WAYS;
+        let mut found: Vec<(u32, u32, Path)> = Vec::new();
+        let mut through = Through::new(fabric);
+        for rank in fabric.ranks() {
+            for link in ports(rank) {
+                if let Some(to) = fabric.rank(fabric.to(*link)).filter(|it| *it != rank) {
+                    found.push((rank.0, to.0, vec![*link]));
+                }
+            }
+            let links: Vec<LinkId> = ports(rank).filter(switched).copied().collect();
+            through.add_ways(rank.index(), &links, all_partners, &mut found);
+        }
+        Self::of(fabric, found)
+    }
+
+    fn of(fabric: &Fabric, found: Vec<(u32, u32, Path)>) -> Self {
+        let mut ways = Vec::with_capacity(found.len());
+        let mut hops = Vec::with_capacity(found.len());
+        let mut start = vec![0u32; fabric.link_count() + 1];
+        for (from, to, path) in &found {
+            let first = hops.len() as u32;
+            let mut head = 0;
+            for link in path {
+                let latency = fabric.latency(*link).as_ps();
+                hops.push(Hop { link: link.0, head, latency });
+                head = u64::saturating_add(head, latency);
+            }
+            start[path[0].index() + 1] += 1;
+            ways.push(Way { from: *from, to: *to, first, hops: path.len() as u32 });
+        }
+        for link in 0..fabric.link_count() {
+            start[link + 1] += start[link];
+        }
+        let mut next = start.clone();
+        let mut of_link = vec![0; ways.len()];
+        for (number, (_, _, path)) in found.iter().enumerate() {
+            let slot = &mut next[path[0].index()];
+            of_link[*slot as usize] = number as u32;
+            *slot += 1;
+        }
+        Self { ways, hops, start, of_link }
+    }
+
+    pub(super) fn hops(&self, way: usize) -> &[Hop] {
+        let way = &self.ways[way];
+        &self.hops[way.first as usize..][..way.hops as usize]
+    }
+
+    /// The ways that begin with a link.
+    pub(super) fn of_link(&self, link: usize) -> &[u32] {
+        &self.of_link[self.start[link] as usize..self.start[link + 1] as usize]
+    }
+
+    pub(super) fn path(&self, way: usize) -> Path {
+        self.hops(way).iter().map(|it| LinkId(it.link)).collect()
+    }
+
+    /// From the start of a way until its end, without the time that data takes.
+    pub(super) fn latency(&self, way: usize) -> u64 {
+        self.hops(way).last().map_or(0, |it| it.head.saturating_add(it.latency))
+    }
+
+    /// How long `bytes` take over a way that nothing else uses.
+    pub(super) fn alone(&self, fabric: &Fabric, way: usize, bytes: Bytes) -> u64 {
+        let hops = self.hops(way);
+        let busy = hops.iter().map(|it| fabric.busy(LinkId(it.link), bytes).as_ps()).max();
+        self.latency(way).saturating_add(busy.unwrap_or(0))
+    }
+}
+
+/// The search for ways through devices that are no ranks.
+struct Through<'a> {
+    fabric: &'a Fabric,
+    /// Per node, in this search: the link it was entered by.
+    reached: Vec<Option<LinkId>>,
+    touched: Vec<usize>,
+    /// Per link: how many ways of the rank at hand take it.
+    used: Vec<u32>,
+}
+
+/// A rank that can be entered: how far it is, and its last link.
+struct Entry {
+    to: u32,
+    latency: u64,
+    last: LinkId,
+}
+
+impl<'a> Through<'a> {
+    fn new(fabric: &'a Fabric) -> Self {
+        let reached = vec![None; fabric.node_count()];
+        Self { fabric, reached, touched: Vec::new(), used: vec![0; fabric.link_count()] }
+    }
+
+    /// The ways of a rank that begin with any of `links`.
+    fn add_ways(
+        &mut self,
+        rank: usize,
+        links: &[LinkId],
+        all_partners: bool,
+        found: &mut Vec<(u32, u32, Path)>,
+    ) {
+        let mut near = vec![u64::MAX; self.fabric.rank_count()];
+        if !all_partners {
+            for link in links {
+                for entry in self.search(rank, *link) {
+                    let near = &mut near[entry.to as usize];
+                    *near = (*near).min(entry.latency);
+                }
+                self.forget();
+            }
+        }
+        let start = found.len();
+        self.used.fill(0);
+        let rounds = if all_partners { MOST_ROUTES } else { 1 };
+        for link in links {
+            for _ in 0..rounds {
+                let mut entries = self.search(rank, *link);
+                if !all_partners {
+                    keep_some(rank, &near, &mut entries);
+                }
+                let before = found.len();
+                for entry in &entries {
+                    let path = self.path(*link, entry.last);
+                    path.iter().for_each(|it| self.used[it.index()] += 1);
+                    if !found[start..before].iter().any(|it| it.2 == path) {
+                        found.push((rank as u32, entry.to, path));
+                    }
+                }
+                self.forget();
+                if found.len() == before {
+                    break;
+                }
+            }
+        }
+        found[start..].sort_by_key(|it| it.1);
+    }
+
+    /// The way that was found from one link to another.
+    fn path(&self, first: LinkId, last: LinkId) -> Path {
+        let mut path = vec![last];
+        let mut node = self.fabric.from(last);
+        while let Some(by) = self.reached[node.index()] {
+            path.push(by);
+            if by == first {
+                break;
+            }
+            node = self.fabric.from(by);
+        }
+        path.reverse();
+        path
+    }
+
+    fn forget(&mut self) {
+        for node in self.touched.drain(..) {
+            self.reached[node] = None;
+        }
+    }
+
+    /// The nearest ways first; of equally near ones the links that the rank's ways use least, and
+    /// then it depends on who asks, so that parallel switches are all used.
+    fn search(&mut self, rank: usize, link: LinkId) -> Vec<Entry> {
+        let mut entries: Vec<Entry> = Vec::new();
+        let mut entered = vec![0u8; self.fabric.rank_count()];
+        let mut queue = BinaryHeap::new();
+        let mix = |link: LinkId| (link.0 ^ (rank as u32)).wrapping_mul(0x9e37_79b9);
+        queue.push(Reverse((self.fabric.latency(link).as_ps(), 0, 0, link)));
+        while let Some(Reverse((latency, _, _, by))) = queue.pop() {
+            let node = self.fabric.to(by);
+            if let Some(to) = self.fabric.rank(node) {
+                let times = &mut entered[to.index()];
+                if to.index() != rank && (*times as usize) < MOST_ENTRIES {
+                    *times += 1;
+                    entries.push(Entry { to: to.0, latency, last: by });
+                }
+                continue;
+            }
+            if self.reached[node.index()].is_some() {
+                continue;
+            }
+            self.reached[node.index()] = Some(by);
+            self.touched.push(node.index());
+            for next in self.fabric.outgoing(node) {
+                let latency = latency.saturating_add(self.fabric.latency(*next).as_ps());
+                queue.push(Reverse((latency, self.used[next.index()], mix(*next), *next)));
+            }
+        }
+        entries
+    }
+}
+
+/// Keeps all of the nearest partners, and of each farther group those 1, 2, 4, … places after the
+/// rank, counted in steps of the nearest group so that ranks alike in theirs become partners.
+/// `near` is how far every rank is by the best port; ports that are much worse are not for it.
+fn keep_some(rank: usize, near: &[u64], entries: &mut Vec<Entry>) {
+    let ranks = near.len();
+    entries.retain(|it| it.latency <= near[it.to as usize].saturating_mul(2));
+    let nearest = near.iter().min().copied().unwrap_or(0);
+    let group = near.iter().filter(|it| **it == nearest).count() + 1;
+    let step = if group < ranks { group } else { 1 };
+    let mut latencies: Vec<u64> = entries.iter().map(|it| it.latency).collect();
+    latencies.sort_unstable();
+    let as_far = |latency: u64| {
+        let before = latencies.partition_point(|it| *it < latency);
+        latencies.partition_point(|it| *it <= latency) - before
+    };
+    entries.retain(|it| {
+        let apart = (it.to as usize + ranks - rank) % ranks;
+        let few = as_far(it.latency) <= if it.latency == nearest { 4 } else { 1 } * PARTNERS;
+        few || (apart.is_multiple_of(step) && (apart / step).is_power_of_two())
+    });
+}

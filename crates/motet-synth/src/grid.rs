@@ -1,0 +1,173 @@
+//! [`grid`]: whether ranks stand on a grid, and where, found from the links alone.
+//!
+//! A grid is a Cartesian product of lines, rings and cliques: meshes, tori, hypercubes, complete
+//! graphs and their mixtures. Two links at a rank run along the same dimension unless they span a
+//! square; opposite sides of a square run along the same dimension. So the links around one rank
+//! give the dimensions, squares carry them outward, and each rank gets coordinates. At the end
+//! every link is held against the coordinates, so that a wrong guess can only end as `None`.
+//!
+//! [`crate::symmetric`] moves one pattern to every rank of a grid that wraps around; methods that
+//! work dimension by dimension need the coordinates only. Links to devices other than ranks are
+//! left aside.
+
+mod axes;
+mod neighbours;
+
+use motet_units::{LinkId, Rank};
+
+use crate::fabric::Fabric;
+use neighbours::Neighbours;
+
+/// How ranks that differ in one coordinate are joined.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Each to the next.
+    Line,
+    /// Each to the next and the last to the first; three or more.
+    Ring,
+    /// Each to each other; four or more.
+    Clique,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Dimension {
+    pub side: u32,
+    pub kind: Kind,
+}
+
+impl Dimension {
+    /// Whether moving along the dimension by the same distance is possible everywhere.
+    #[must_use]
+    pub const fn wraps(self) -> bool {
+        self.side <= 2 || !matches!(self.kind, Kind::Line)
+    }
+
+    /// Whether ranks with these coordinates are joined.
+    fn joins(self, a: u32, b: u32) -> bool {
+        let apart = a.abs_diff(b);
+        match self.kind {
+            Kind::Line => apart == 1,
+            Kind::Ring => apart == 1 || apart + 1 == self.side,
+            Kind::Clique => apart != 0,
+        }
+    }
+
+    /// To how many others the rank at `at` is joined.
+    const fn degree(self, at: u32) -> usize {
+        match self.kind {
+            Kind::Line => (at > 0) as usize + (at + 1 < self.side) as usize,
+            Kind::Ring => 2,
+            Kind::Clique => self.side as usize - 1,
+        }
+    }
+}
+
+/// Where every rank stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Grid {
+    dimensions: Vec<Dimension>,
+    /// Rank by rank.
+    coordinates: Vec<u32>,
+    /// The rank at each place, the last coordinate running fastest.
+    at: Vec<Rank>,
+}
+
+impl Grid {
+    #[must_use]
+    pub fn dimensions(&self) -> &[Dimension] {
+        &self.dimensions
+    }
+
+    #[must_use]
+    pub fn coordinates(&self, rank: Rank) -> &[u32] {
+        let d = self.dimensions.len();
+        &self.coordinates[rank.index() * d..][..d]
+    }
+
+    /// The rank at these coordinates, which must be within the sides.
+    #[must_use]
+    pub fn rank_at(&self, coordinates: &[u32]) -> Rank {
+        self.at[place(&self.dimensions, coordinates)]
+    }
+
+    /// The ranks that differ from `rank` in one coordinate only, itself included, in its order.
+    #[must_use]
+    pub fn line(&self, rank: Rank, dimension: usize) -> Vec<Rank> {
+        let mut at = self.coordinates(rank).to_vec();
+        (0..self.dimensions[dimension].side)
+            .map(|coordinate| {
+                at[dimension] = coordinate;
+                self.rank_at(&at)
+            })
+            .collect()
+    }
+
+    /// The direct links from one rank to another.
+    pub fn links<'a>(
+        &self,
+        fabric: &'a Fabric,
+        from: Rank,
+        to: Rank,
+    ) -> impl Iterator<Item = LinkId> + use<'a> {
+        let end = fabric.node(to);
+        fabric.outgoing(fabric.node(from)).iter().copied().filter(move |it| fabric.to(*it) == end)
+    }
+}
+
+fn place(dimensions: &[Dimension], coordinates: &[u32]) -> usize {
+    let along = dimensions.iter().zip(coordinates);
+    along.fold(0, |place, (it, at)| place * it.side as usize + *at as usize)
+}
+
+/// The grid that the ranks of the fabric form over their direct links, if they form one.
+#[must_use]
+pub fn grid(fabric: &Fabric) -> Option<Grid> {
+    let neighbours = Neighbours::new(fabric)?;
+    let found = axes::find(&neighbours)?;
+    let (dimensions, coordinates) = axes::join_pairs(&neighbours, found);
+    let grid = numbered(dimensions, coordinates, fabric.rank_count())?;
+    is_true(&grid, &neighbours).then_some(grid)
+}
+
+/// The grid, if each place has exactly one rank.
+fn numbered(dimensions: Vec<Dimension>, coordinates: Vec<u32>, ranks: usize) -> Option<Grid> {
+    const NOBODY: Rank = Rank(u32::MAX);
+    let mut places = 1usize;
+    for it in &dimensions {
+        places = places.checked_mul(it.side as usize).filter(|it| *it <= ranks)?;
+    }
+    if places != ranks {
+        return None;
+    }
+    let mut at = vec![NOBODY; ranks];
+    for (rank, own) in coordinates.chunks(dimensions.len()).enumerate() {
+        if own.iter().zip(&dimensions).any(|(at, it)| *at >= it.side) {
+            return None;
+        }
+        let slot = &mut at[place(&dimensions, own)];
+        if std::mem::replace(slot, Rank::from_index(rank)) != NOBODY {
+            return None;
+        }
+    }
+    Some(Grid { dimensions, coordinates, at })
+}
+
+/// Whether ranks are joined exactly as their coordinates say.
+fn is_true(grid: &Grid, neighbours: &Neighbours) -> bool {
+    (0..neighbours.count()).all(|from| {
+        let own = grid.coordinates(Rank::from_index(from));
+        let degree: usize = grid.dimensions.iter().zip(own).map(|(it, at)| it.degree(*at)).sum();
+        let joined = |to: &u32| {
+            let other = grid.coordinates(Rank(*to));
+            let mut differ = (0..own.len()).filter(|it| own[*it] != other[*it]);
+            match (differ.next(), differ.next()) {
+                (Some(it), None) => grid.dimensions[it].joins(own[it], other[it]),
+                _ => false,
+            }
+        };
+        neighbours.of(from).len() == degree && neighbours.of(from).iter().all(joined)
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,329 @@
+//! [`Arborist`]: the cheapest tree out of a root over directed links of given lengths.
+//!
+//! First the shortest way between every two ranks through devices that are no ranks, where a link
+//! behind a slower one counts for as long as data takes to pass that; then, over those ways, the least arborescence by the method of Chu, Liu and Edmonds: every rank takes its
+//! cheapest way in; where that makes a cycle, the cycle becomes one rank and the search goes on.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use motet_units::{LinkId, NodeId, Rank};
+
+use super::roads::Roads;
+use super::spanning::{Branch, Found};
+use crate::fabric::Fabric;
+
+const NONE: u32 = u32::MAX;
+
+/// A way in, by the ranks it joins, however many have been merged since.
+#[derive(Clone, Copy, Debug)]
+struct Way {
+    length: f64,
+    from: u32,
+    to: u32,
+}
+
+const NO_WAY: Way = Way { length: f64::INFINITY, from: NONE, to: NONE };
+
+/// The memory of searches, kept between them.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Arborist {
+    ranks: usize,
+    nodes: usize,
+    /// Shortest ways, rank by rank.
+    length: Vec<f64>,
+    /// The last link into each node on the way from each rank.
+    via: Vec<u32>,
+    distance: Vec<f64>,
+    /// The slowest link on the way to each node.
+    slowest: Vec<f64>,
+    turned: bool,
+    heap: BinaryHeap<Reverse<(u64, u32)>>,
+    /// Ways between what ranks have been merged into, each number `2 · ranks` apart.
+    ways: Vec<Way>,
+    chosen: Vec<Way>,
+    /// What each number has been merged into.
+    into: Vec<u32>,
+    alive: Vec<u32>,
+    mark: Vec<u32>,
+}
+
+impl Arborist {
+    /// Finds the shortest ways for these lengths of links. With `turned`, trees go against the data.
+    pub(super) fn survey(&mut self, roads: &Roads, lengths: &[f64], turned: bool) {
+        let fabric = &roads.fabric;
+        self.turned = turned;
+        self.ranks = fabric.rank_count();
+        self.nodes = fabric.node_count();
+        self.length.clear();
+        self.length.resize(self.ranks * self.ranks, f64::INFINITY);
+        self.via.clear();
+        self.via.resize(self.ranks * self.nodes, NONE);
+        for rank in fabric.ranks() {
+            self.survey_from(roads, lengths, rank);
+        }
+    }
+
+    fn survey_from(&mut self, roads: &Roads, lengths: &[f64], rank: Rank) {
+        let fabric = &roads.fabric;
+        let via = &mut self.via[rank.index() * self.nodes..(rank.index() + 1) * self.nodes];
+        self.distance.clear();
+        self.distance.resize(self.nodes, f64::INFINITY);
+        let start = fabric.node(rank);
+        self.distance[start.index()] = 0.0;
+        self.slowest.clear();
+        self.slowest.resize(self.nodes, f64::INFINITY);
+        self.heap.push(Reverse((0, start.0)));
+        while let Some(Reverse((distance, node))) = self.heap.pop() {
+            let (node, at) = (NodeId(node), node as usize);
+            if distance != self.distance[at].to_bits() {
+                continue;
+            }
+            if let Some(reached) = fabric.rank(node).filter(|it| *it != rank) {
+                let (from, to) = if self.turned { (reached, rank) } else { (rank, reached) };
+                self.length[from.index() * self.ranks + to.index()] = self.distance[at];
+                continue;
+            }
+            for link in fabric.outgoing(node) {
+                let to = fabric.to(*link).index();
+                let slowest = self.slowest[at].min(roads.speed(*link));
+                let held = lengths[link.index()] * (roads.speed(*link) / slowest);
+                let through = self.distance[at] + held;
+                if through < self.distance[to] {
+                    self.distance[to] = through;
+                    self.slowest[to] = slowest;
+                    via[to] = link.0;
+                    self.heap.push(Reverse((through.to_bits(), to as u32)));
+                }
+            }
+        }
+    }
+
+    /// What the cheapest tree out of `root` costs and its ways in, left for
+    /// [`tree`](Self::tree); `None` if some rank cannot be reached.
+    pub(super) fn cost(&mut self, root: Rank) -> Option<f64> {
+        self.begin(root);
+        let wide = 2 * self.ranks;
+        let mut numbers = self.ranks as u32;
+        let mut merged: Vec<(u32, Vec<u32>)> = Vec::new();
+        loop {
+            self.choose(root, wide)?;
+            let Some(cycle) = self.cycle(root) else { break };
+            self.merge(&cycle, numbers, wide);
+            merged.push((numbers, cycle));
+            numbers += 1;
+        }
+        // Unfolding: the way into a cycle replaces one of its ways.
+        for (number, cycle) in merged.into_iter().rev() {
+            let way = self.chosen[number as usize];
+            let mut member = way.to;
+            while self.into[member as usize] != number {
+                member = self.into[member as usize];
+            }
+            debug_assert!(cycle.contains(&member));
+            self.chosen[member as usize] = way;
+        }
+        let length = |it: &Way| self.length[it.from as usize * self.ranks + it.to as usize];
+        let ways = self.chosen[..self.ranks].iter();
+        Some(ways.filter(|it| it.from != NONE).map(length).sum())
+    }
+
+    /// The tree whose cost was last asked for.
+    pub(super) fn tree(&self, fabric: &Fabric, root: Rank, cost: f64) -> Found {
+        let mut children: Vec<Vec<Rank>> = vec![Vec::new(); self.ranks];
+        for (to, way) in self.chosen[..self.ranks].iter().enumerate() {
+            if to != root.index() && way.from != NONE {
+                children[way.from as usize].push(Rank::from_index(to));
+            }
+        }
+        let mut branches = Vec::with_capacity(self.ranks.saturating_sub(1));
+        let mut open = vec![root];
+        let mut next = 0;
+        while let Some(from) = open.get(next).copied() {
+            next += 1;
+            for to in &children[from.index()] {
+                branches.push(Branch { from, to: *to, links: self.links(fabric, from, *to) });
+                open.push(*to);
+            }
+        }
+        Found { cost, root, branches }
+    }
+
+    fn links(&self, fabric: &Fabric, from: Rank, to: Rank) -> Vec<LinkId> {
+        let (start, end) = if self.turned { (to, from) } else { (from, to) };
+        let via = &self.via[start.index() * self.nodes..(start.index() + 1) * self.nodes];
+        let mut links = Vec::new();
+        let mut node = fabric.node(end);
+        while node != fabric.node(start) && via[node.index()] != NONE {
+            let link = LinkId(via[node.index()]);
+            links.push(link);
+            node = fabric.from(link);
+        }
+        // Found from its end, which is where a tree on the turned fabric begins.
+        if !self.turned {
+            links.reverse();
+        }
+        links
+    }
+
+    fn begin(&mut self, root: Rank) {
+        let (ranks, wide) = (self.ranks, 2 * self.ranks);
+        self.ways.resize(wide * wide, NO_WAY);
+        for from in 0..ranks {
+            for to in 0..ranks {
+                let usable = from != to && to != root.index();
+                let length = if usable { self.length[from * ranks + to] } else { f64::INFINITY };
+                self.ways[from * wide + to] = Way { length, from: from as u32, to: to as u32 };
+            }
+        }
+        self.alive.clear();
+        self.alive.extend(0..ranks as u32);
+        self.into.clear();
+        self.into.resize(wide, NONE);
+        self.chosen.clear();
+        self.chosen.resize(wide, NO_WAY);
+    }
+
+    /// The cheapest way into each number that has none yet.
+    fn choose(&mut self, root: Rank, wide: usize) -> Option<()> {
+        for at in 0..self.alive.len() {
+            let to = self.alive[at] as usize;
+            if to == root.index() || self.chosen[to].from != NONE {
+                continue;
+            }
+            let mut best = NO_WAY;
+            for from in &self.alive {
+                let way = self.ways[*from as usize * wide + to];
+                if *from as usize != to && way.length < best.length {
+                    best = way;
+                }
+            }
+            if best.from == NONE {
+                return None;
+            }
+            self.chosen[to] = best;
+        }
+        Some(())
+    }
+
+    /// What a rank is part of now.
+    fn now(&self, rank: u32) -> u32 {
+        let mut number = rank;
+        while self.into[number as usize] != NONE {
+            number = self.into[number as usize];
+        }
+        number
+    }
+
+    /// A cycle of chosen ways, if there is one.
+    fn cycle(&mut self, root: Rank) -> Option<Vec<u32>> {
+        self.mark.clear();
+        self.mark.resize(2 * self.ranks, NONE);
+        for start in self.alive.clone() {
+            let mut number = start;
+            while number != root.0 && self.mark[number as usize] == NONE {
+                self.mark[number as usize] = start;
+                number = self.now(self.chosen[number as usize].from);
+            }
+            if number == root.0 || self.mark[number as usize] != start {
+                continue;
+            }
+            let mut cycle = vec![number];
+            let mut next = self.now(self.chosen[number as usize].from);
+            while next != number {
+                cycle.push(next);
+                next = self.now(self.chosen[next as usize].from);
+            }
+            return Some(cycle);
+        }
+        None
+    }
+
+    /// Makes one number of a cycle. A way into it costs what it adds over the way it replaces.
+    fn merge(&mut self, cycle: &[u32], number: u32, wide: usize) {
+        for member in cycle {
+            self.into[*member as usize] = number;
+        }
+        self.alive.retain(|it| !cycle.contains(it));
+        for other in &self.alive {
+            let (mut into, mut out) = (NO_WAY, NO_WAY);
+            for member in cycle {
+                let way = self.ways[*other as usize * wide + *member as usize];
+                let length = way.length - self.chosen[*member as usize].length;
+                if length < into.length {
+                    into = Way { length: length.max(0.0), ..way };
+                }
+                let way = self.ways[*member as usize * wide + *other as usize];
+                if way.length < out.length {
+                    out = way;
+                }
+            }
+            self.ways[*other as usize * wide + number as usize] = into;
+            self.ways[number as usize * wide + *other as usize] = out;
+        }
+        self.alive.push(number);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use motet_units::Seed;
+    use rand::RngExt;
+
+    /// The least over every choice of one way into each rank that makes a tree.
+    fn by_force(length: &[f64], ranks: usize, root: usize) -> f64 {
+        let mut best = f64::INFINITY;
+        let mut parent = vec![0usize; ranks];
+        'choices: loop {
+            let is_tree = (0..ranks).all(|start| {
+                let mut at = start;
+                for _ in 0..ranks {
+                    if at == root {
+                        return true;
+                    }
+                    at = parent[at];
+                }
+                at == root
+            });
+            if is_tree {
+                let others = (0..ranks).filter(|it| *it != root);
+                best = best.min(others.map(|it| length[parent[it] * ranks + it]).sum());
+            }
+            let mut digit = 0;
+            loop {
+                if digit == ranks {
+                    break 'choices;
+                }
+                parent[digit] += 1;
+                if digit != root && parent[digit] < ranks {
+                    break;
+                }
+                parent[digit] = 0;
+                digit += 1;
+            }
+        }
+        best
+    }
+
+    #[test]
+    fn costs_what_the_best_of_all_trees_costs() {
+        let mut stream = Seed::new(11).stream("arborescence");
+        for ranks in 2..6usize {
+            for _ in 0..200 {
+                let mut arborist = Arborist { ranks, nodes: ranks, ..Arborist::default() };
+                let mut length = vec![f64::INFINITY; ranks * ranks];
+                for from in 0..ranks {
+                    for to in (0..ranks).filter(|it| *it != from) {
+                        length[from * ranks + to] = f64::from(stream.random_range(0..12u32));
+                    }
+                }
+                arborist.length.clone_from(&length);
+                for root in 0..ranks {
+                    let cost = arborist.cost(Rank::from_index(root)).unwrap();
+                    assert_eq!(cost, by_force(&length, ranks, root), "{length:?} from {root}");
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! `packing`: AllReduce up and down packed trees.
+//!
+//! ReduceScatter followed by AllGather sends every byte to everyone twice over. An AllReduce can
+//! do better: collect into a root along a tree, spread out of it along another, many such pairs
+//! at once, each with a share of the data, overlapped and in slices. How much fits is a packing
+//! problem: the weights of the pairs together, so that no link carries more than it can.
+//!
+//! Where every link is as wide one way as the other, a pair is best one tree used both ways, and
+//! the largest packing is that of spanning trees over the ranks, through whatever devices lie
+//! between. `motet_collective::bound` finds what that can be, exactly, and proves that no program
+//! beats it whose switches neither copy nor reduce.
+//!
+//! - [`roads`]: links, and the rows of the linear program;
+//! - [`spanning`], [`arborescence`]: cheapest trees for given lengths, both ways and one way;
+//! - [`pricing`], [`pool`]: the cheapest trees of each group; all trees known;
+//! - [`simplex`], [`master`]: the linear program, and how trees join it;
+//! - [`mod@round`]: fractions into whole weights.
+//!
+//! [`crate::repair`] keeps a [`Master`] and asks it again as the network changes.
+
+mod arborescence;
+pub(crate) mod master;
+mod pool;
+pub(crate) mod pricing;
+pub(crate) mod roads;
+mod round;
+mod simplex;
+mod spanning;
+
+use motet_collective::CollectiveKind;
+use motet_units::Rank;
+
+use crate::fabric::Fabric;
+use crate::lower::{Lowered, Lowering, Trees};
+use crate::task::{SynthError, Task};
+use crate::tree::{Forest, PairForest, Tree, TreePair};
+use master::{Effort, Master};
+use pricing::Shape;
+use roads::Roads;
+
+/// Pairs of trees for an AllReduce.
+#[derive(Clone, Debug)]
+pub struct Packing {
+    pub pairs: PairForest,
+    /// What the whole weights reach, in GB/s of size.
+    pub algbw: f64,
+    /// No packing of pairs of trees on this fabric is better, in GB/s.
+    pub bound: f64,
+}
+
+/// Most units that weights are rounded to.
+const MOST_UNITS: u32 = 1024;
+
+/// What rounding may lose.
+const LOSS: f64 = 0.003;
+
+/// Most transfers of a program.
+const MOST_TRANSFERS: u64 = 2_400_000;
+
+/// Packs pairs of trees; `None` if some rank cannot be reached, or there is only one.
+#[must_use]
+pub fn pack(fabric: &Fabric) -> Option<Packing> {
+    let both_ways = Roads::both_ways(fabric);
+    let equal = both_ways.is_some();
+    let roads = both_ways.unwrap_or_else(|| Roads::one_way(fabric));
+    let mut master = Master::new(roads, Shape::Both);
+    let packed = master.solve(effort_for(fabric, equal))?;
+    let rounded = master.round(&packed, MOST_UNITS, LOSS)?;
+    let pairs = master.pairs(&rounded);
+    let gb_per_s = 1.0 / 8e9;
+    Some(Packing { pairs, algbw: rounded.value * gb_per_s, bound: packed.bound * gb_per_s })
+}
+
+/// Small networks are solved to the end; large ones as far as seconds go. Trees over links that
+/// are not equal both ways take longer to find.
+fn effort_for(fabric: &Fabric, equal: bool) -> Effort {
+    let ranks = fabric.rank_count();
+    if !equal {
+        let turns = (12_000 / ranks.max(1)).clamp(40, 1000);
+        return Effort { gap: 0.003, rounds: ranks.clamp(20, 100), turns, idle: 25 };
+    }
+    Effort {
+        gap: 0.003,
+        rounds: (2 * ranks).clamp(40, 400),
+        turns: (60_000 / ranks.max(1)).clamp(100, 3000),
+        idle: 60,
+    }
+}
+
+/// An AllReduce up and down packed trees.
+pub fn synthesize(task: &Task<'_>, fabric: &Fabric) -> Result<Lowered, SynthError> {
+    if task.goal.kind() != CollectiveKind::AllReduce {
+        let why = format!("it packs pairs of trees, which {} has no use for", task.goal.kind());
+        return Err(SynthError::not_for("packing", why));
+    }
+    if fabric.rank_count() < 2 {
+        return alone(task);
+    }
+    let Some(packing) = pack(fabric) else {
+        // The bound knows the cut that proves it.
+        task.bound()?;
+        return Err(SynthError::not_for("packing", "some rank cannot be reached"));
+    };
+    Lowering::new(task, fabric, Trees::Both(&packing.pairs))?.best(MOST_TRANSFERS)
+}
+
+/// The program of a rank that is alone.
+pub(crate) fn alone(task: &Task<'_>) -> Result<Lowered, SynthError> {
+    let fabric = Fabric::new(task)?;
+    let tree = Tree { root: Rank(0), weight: 1, edges: Vec::new() };
+    let forest = Forest { paths: Vec::new(), trees: vec![tree.clone()] };
+    let pair = TreePair { collect: tree.clone(), spread: tree };
+    let pairs = PairForest { paths: Vec::new(), pairs: vec![pair] };
+    let trees = match task.goal.kind() {
+        CollectiveKind::AllReduce => Trees::Both(&pairs),
+        CollectiveKind::AllGather | CollectiveKind::Broadcast => Trees::Spread(&forest),
+        _ => Trees::Collect(&forest),
+    };
+    Lowering::new(task, &fabric, trees)?.with_slices(1)
+}

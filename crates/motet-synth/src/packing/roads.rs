@@ -1,0 +1,179 @@
+//! [`Roads`]: what trees are laid over: links, and the rows of the linear program they share.
+//!
+//! A row is what has a capacity of its own: a link, or, where every link has an opposite of the
+//! same bandwidth, a link and its opposite together. An AllReduce that goes up and down one tree
+//! loads both alike, so that half the rows do.
+
+use motet_units::{LinkId, NodeId, Rank};
+use rustc_hash::FxHashMap;
+
+use crate::fabric::Fabric;
+
+const NONE: u32 = u32::MAX;
+
+/// How a network is used: see the head of this file.
+#[derive(Clone, Debug)]
+pub(crate) struct Roads {
+    pub(super) fabric: Fabric,
+    row_of: Vec<u32>,
+    /// The link that leads back, if there is one, in the same place among parallel links.
+    opposite: Vec<u32>,
+    /// Per row, in bits per second.
+    capacity: Vec<f64>,
+    both_ways: bool,
+    /// Per link, when this was made.
+    speed: Vec<f64>,
+    /// Ranks in the middle of the network.
+    pub(super) centres: Vec<Rank>,
+}
+
+impl Roads {
+    /// One row per link.
+    pub(crate) fn one_way(fabric: &Fabric) -> Self {
+        let mut row_of = vec![NONE; fabric.link_count()];
+        for (row, link) in (0..).zip(fabric.links()) {
+            row_of[link.index()] = row;
+        }
+        Self {
+            capacity: fabric.links().iter().map(|it| fabric.bits_per_s(*it) as f64).collect(),
+            row_of,
+            opposite: opposites(fabric),
+            both_ways: false,
+            speed: fabric_speeds(fabric),
+            centres: centres(fabric),
+            fabric: fabric.clone(),
+        }
+    }
+
+    /// One row for every link and its opposite, if all have one of the same bandwidth.
+    pub(crate) fn both_ways(fabric: &Fabric) -> Option<Self> {
+        let mut roads = Self::one_way(fabric);
+        roads.capacity.clear();
+        roads.both_ways = true;
+        for link in fabric.links() {
+            let back = roads.opposite(*link)?;
+            if fabric.bits_per_s(back) != fabric.bits_per_s(*link) {
+                return None;
+            }
+            if *link < back {
+                let row = roads.capacity.len() as u32;
+                roads.row_of[link.index()] = row;
+                roads.row_of[back.index()] = row;
+                roads.capacity.push(fabric.bits_per_s(*link) as f64);
+            }
+        }
+        Some(roads)
+    }
+
+    pub(super) fn is_both_ways(&self) -> bool {
+        self.both_ways
+    }
+
+    /// What a link could carry when this was made, in bits per second.
+    pub(super) fn speed(&self, link: LinkId) -> f64 {
+        self.speed[link.index()]
+    }
+
+    pub(super) fn rows(&self) -> usize {
+        self.capacity.len()
+    }
+
+    pub(super) fn capacities(&self) -> &[f64] {
+        &self.capacity
+    }
+
+    /// Other capacities for the same links, given per link; a link may have none for now.
+    pub(super) fn set_capacities(&mut self, bits_per_s: impl Fn(LinkId) -> u64) {
+        for link in self.fabric.links() {
+            self.capacity[self.row_of[link.index()] as usize] = bits_per_s(*link) as f64;
+        }
+    }
+
+    pub(super) fn row(&self, link: LinkId) -> Option<usize> {
+        let row = self.row_of.get(link.index()).copied();
+        row.filter(|it| *it != NONE).map(|it| it as usize)
+    }
+
+    pub(super) fn opposite(&self, link: LinkId) -> Option<LinkId> {
+        Some(self.opposite[link.index()]).filter(|it| *it != NONE).map(LinkId)
+    }
+
+    /// What each link costs if each row costs so much; without end where nothing gets through.
+    pub(super) fn lengths(&self, of_row: &[f64], lengths: &mut Vec<f64>) {
+        lengths.clear();
+        lengths.resize(self.fabric.link_count(), f64::INFINITY);
+        for link in self.fabric.links() {
+            let row = self.row_of[link.index()] as usize;
+            if self.capacity[row] > 0.0 {
+                lengths[link.index()] = of_row[row];
+            }
+        }
+    }
+
+    /// What each link and the way back over its opposite cost together.
+    pub(super) fn round_trips(&self, lengths: &[f64], trips: &mut Vec<f64>) {
+        if self.both_ways {
+            trips.clear();
+            trips.extend_from_slice(lengths);
+            return;
+        }
+        trips.clear();
+        trips.resize(lengths.len(), f64::INFINITY);
+        for link in self.fabric.links() {
+            if let Some(back) = self.opposite(*link) {
+                trips[link.index()] = lengths[link.index()] + lengths[back.index()];
+            }
+        }
+    }
+}
+
+fn fabric_speeds(fabric: &Fabric) -> Vec<f64> {
+    (0..fabric.link_count()).map(|it| fabric.bits_per_s(LinkId::from_index(it)) as f64).collect()
+}
+
+/// Parallel links are matched by bandwidth, the widest first.
+fn opposites(fabric: &Fabric) -> Vec<u32> {
+    let mut between: FxHashMap<(NodeId, NodeId), Vec<LinkId>> = FxHashMap::default();
+    for link in fabric.links() {
+        between.entry((fabric.from(*link), fabric.to(*link))).or_default().push(*link);
+    }
+    for links in between.values_mut() {
+        links.sort_by_key(|it| (std::cmp::Reverse(fabric.bits_per_s(*it)), *it));
+    }
+    let mut opposite = vec![NONE; fabric.link_count()];
+    for ((from, to), links) in &between {
+        let Some(back) = between.get(&(*to, *from)) else { continue };
+        for (there, back) in links.iter().zip(back) {
+            opposite[there.index()] = back.0;
+        }
+    }
+    opposite
+}
+
+/// The ranks from which the farthest other rank is nearest, in links.
+fn centres(fabric: &Fabric) -> Vec<Rank> {
+    let mut steps = vec![u32::MAX; fabric.node_count()];
+    let mut open: Vec<NodeId> = Vec::new();
+    let mut farthest: Vec<(u32, Rank)> = Vec::with_capacity(fabric.rank_count());
+    for rank in fabric.ranks() {
+        steps.fill(u32::MAX);
+        steps[fabric.node(rank).index()] = 0;
+        open.clear();
+        open.push(fabric.node(rank));
+        let mut next = 0;
+        while let Some(node) = open.get(next).copied() {
+            next += 1;
+            for link in fabric.outgoing(node) {
+                let to = fabric.to(*link);
+                if steps[to.index()] == u32::MAX {
+                    steps[to.index()] = steps[node.index()] + 1;
+                    open.push(to);
+                }
+            }
+        }
+        let far = fabric.ranks().map(|it| steps[fabric.node(it).index()]).max().unwrap_or(0);
+        farthest.push((far, rank));
+    }
+    let least = farthest.iter().map(|it| it.0).min().unwrap_or(0);
+    farthest.into_iter().filter(|it| it.0 == least).map(|it| it.1).collect()
+}

@@ -1,0 +1,422 @@
+//! [`Simplex`]: a small linear program that grows columns and whose right-hand sides change.
+//!
+//! > maximize c·v subject to A·v ≤ b, v ≥ 0
+//!
+//! The revised simplex method with an explicit inverse of the basis, dense because the programs
+//! of [`super::master`] have tens to a few hundred rows. What a solver from outside would not give:
+//! it starts again from the last basis. New columns leave the basis primal feasible, and the
+//! primal method goes on; new right-hand sides leave it dual feasible, and the dual method does.
+//! That is what makes [`crate::repair`] fast.
+//!
+//! Right-hand sides are raised by tiny, different amounts, so that no two bases tie and the method
+//! cannot cycle; who needs more digits than that must not ask here.
+
+/// Reduced costs and pivots smaller than this count as zero.
+const SMALL: f64 = 1e-9;
+
+/// How far below zero a basic variable may be.
+const BELOW: f64 = 1e-9;
+
+/// After so many pivots the inverse is computed anew, to shed rounding errors.
+const FRESH: usize = 200;
+
+/// Relative size of what is added to right-hand sides.
+const RAISE: f64 = 1e-6;
+
+const OUTSIDE: u32 = u32::MAX;
+
+/// See the head of this file. Variables are numbered: first a slack for each row, then columns.
+#[derive(Clone, Debug)]
+pub(super) struct Simplex {
+    rows: usize,
+    rhs: Vec<f64>,
+    start: Vec<u32>,
+    entries: Vec<(u32, f64)>,
+    cost: Vec<f64>,
+    /// The variable of each row of the basis.
+    basis: Vec<u32>,
+    /// Where each variable is in the basis.
+    place: Vec<u32>,
+    /// The inverse, column by column.
+    inverse: Vec<f64>,
+    /// Of the basic variables.
+    values: Vec<f64>,
+    duals: Vec<f64>,
+    pivots: usize,
+    /// The entering column times the inverse.
+    step: Vec<f64>,
+}
+
+/// How a run of pivots ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum End {
+    Optimal,
+    /// The pivots allowed were used up, or the numbers went bad.
+    Stopped,
+}
+
+impl Simplex {
+    /// Without columns; every right-hand side must be at least 0.
+    pub(super) fn new(rhs: &[f64]) -> Self {
+        let rows = rhs.len();
+        let mut made = Self {
+            rows,
+            rhs: Vec::new(),
+            start: vec![0],
+            entries: Vec::new(),
+            cost: Vec::new(),
+            basis: (0..rows as u32).collect(),
+            place: (0..rows as u32).collect(),
+            inverse: vec![0.0; rows * rows],
+            values: vec![0.0; rows],
+            duals: vec![0.0; rows],
+            pivots: 0,
+            step: vec![0.0; rows],
+        };
+        for row in 0..rows {
+            made.inverse[row * rows + row] = 1.0;
+        }
+        made.set_rhs(rhs);
+        made
+    }
+
+    pub(super) fn columns(&self) -> usize {
+        self.cost.len()
+    }
+
+    /// Adds a column, out of the basis; its number.
+    pub(super) fn add(&mut self, cost: f64, entries: &[(u32, f64)]) -> usize {
+        self.entries.extend_from_slice(entries);
+        self.start.push(self.entries.len() as u32);
+        self.cost.push(cost);
+        self.place.push(OUTSIDE);
+        self.cost.len() - 1
+    }
+
+    /// Other right-hand sides; follow with [`dual`](Self::dual).
+    pub(super) fn set_rhs(&mut self, rhs: &[f64]) {
+        let largest = rhs.iter().fold(0.0_f64, |most, it| most.max(*it));
+        let raised = |(row, value): (usize, &f64)| {
+            // Any numbers without a pattern do: here the fractions of multiples of the golden ratio.
+            let odd = (row as f64 + 1.0) * 0.618_033_988_749_895;
+            value + largest * RAISE * (0.5 + 0.5 * odd.fract())
+        };
+        self.rhs = rhs.iter().enumerate().map(raised).collect();
+        self.find_values();
+    }
+
+    /// The value of a column's variable.
+    pub(super) fn value(&self, column: usize) -> f64 {
+        match self.place[self.rows + column] {
+            OUTSIDE => 0.0,
+            place => self.values[place as usize].max(0.0),
+        }
+    }
+
+    /// What one unit more of a right-hand side would gain.
+    pub(super) fn dual_of(&self, row: usize) -> f64 {
+        self.duals[row].max(0.0)
+    }
+
+    /// From a basis whose values are not negative to the optimum.
+    pub(super) fn primal(&mut self, most: usize) -> End {
+        self.find_duals();
+        for _ in 0..most {
+            let Some(entering) = self.best_entering() else { return End::Optimal };
+            self.find_step(entering);
+            let Some(row) = self.leaving() else { return End::Stopped };
+            self.pivot(entering, row);
+            self.find_duals();
+        }
+        End::Stopped
+    }
+
+    /// From a basis whose reduced costs are not positive to the optimum.
+    pub(super) fn dual(&mut self, most: usize) -> End {
+        self.find_duals();
+        for _ in 0..most {
+            let worst = (0..self.rows).min_by(|a, b| self.values[*a].total_cmp(&self.values[*b]));
+            let Some(row) = worst.filter(|it| self.values[*it] < -BELOW) else {
+                return End::Optimal;
+            };
+            let Some(entering) = self.entering_for(row) else { return End::Stopped };
+            self.find_step(entering);
+            if self.step[row] > -SMALL {
+                self.refresh();
+                self.find_duals();
+                continue;
+            }
+            self.pivot(entering, row);
+            self.find_duals();
+        }
+        End::Stopped
+    }
+
+    fn column(&self, column: usize) -> &[(u32, f64)] {
+        &self.entries[self.start[column] as usize..self.start[column + 1] as usize]
+    }
+
+    fn cost_of(&self, variable: usize) -> f64 {
+        if variable < self.rows { 0.0 } else { self.cost[variable - self.rows] }
+    }
+
+    fn reduced(&self, variable: usize) -> f64 {
+        if variable < self.rows {
+            return -self.duals[variable];
+        }
+        let column = variable - self.rows;
+        let paid: f64 =
+            self.column(column).iter().map(|(row, it)| self.duals[*row as usize] * it).sum();
+        self.cost[column] - paid
+    }
+
+    fn best_entering(&self) -> Option<usize> {
+        let mut best = (SMALL, None);
+        for variable in 0..self.place.len() {
+            if self.place[variable] != OUTSIDE {
+                continue;
+            }
+            let gain = self.reduced(variable);
+            if gain > best.0 {
+                best = (gain, Some(variable));
+            }
+        }
+        best.1
+    }
+
+    /// The row whose variable first falls to zero; of equals the largest pivot.
+    fn leaving(&self) -> Option<usize> {
+        let mut best: Option<(f64, usize)> = None;
+        for row in 0..self.rows {
+            if self.step[row] <= SMALL {
+                continue;
+            }
+            let ratio = self.values[row].max(0.0) / self.step[row];
+            let better = match best {
+                None => true,
+                Some((least, at)) => {
+                    ratio < least - 1e-12
+                        || (ratio <= least + 1e-12 && self.step[row] > self.step[at])
+                }
+            };
+            if better {
+                best = Some((ratio, row));
+            }
+        }
+        best.map(|it| it.1)
+    }
+
+    /// For the dual method: what may enter in place of the variable of `row`.
+    fn entering_for(&self, row: usize) -> Option<usize> {
+        let across: Vec<f64> =
+            (0..self.rows).map(|it| self.inverse[it * self.rows + row]).collect();
+        let mut best: Option<(f64, f64, usize)> = None;
+        for variable in 0..self.place.len() {
+            if self.place[variable] != OUTSIDE {
+                continue;
+            }
+            let pivot = if variable < self.rows {
+                across[variable]
+            } else {
+                let column = self.column(variable - self.rows);
+                column.iter().map(|(row, it)| across[*row as usize] * it).sum()
+            };
+            if pivot >= -SMALL {
+                continue;
+            }
+            let ratio = (-self.reduced(variable)).max(0.0) / -pivot;
+            if best.is_none_or(|(least, largest, _)| {
+                ratio < least - 1e-12 || (ratio <= least + 1e-12 && pivot < largest)
+            }) {
+                best = Some((ratio, pivot, variable));
+            }
+        }
+        best.map(|it| it.2)
+    }
+
+    fn find_step(&mut self, variable: usize) {
+        let rows = self.rows;
+        if variable < rows {
+            self.step.copy_from_slice(&self.inverse[variable * rows..(variable + 1) * rows]);
+            return;
+        }
+        self.step.fill(0.0);
+        let column = variable - rows;
+        let range = self.start[column] as usize..self.start[column + 1] as usize;
+        for (row, times) in &self.entries[range] {
+            let start = *row as usize * rows;
+            for (sum, it) in self.step.iter_mut().zip(&self.inverse[start..start + rows]) {
+                *sum += times * it;
+            }
+        }
+    }
+
+    fn pivot(&mut self, entering: usize, row: usize) {
+        let amount = self.values[row] / self.step[row];
+        for (value, step) in self.values.iter_mut().zip(&self.step) {
+            *value -= amount * step;
+        }
+        self.values[row] = amount;
+        self.place[self.basis[row] as usize] = OUTSIDE;
+        self.place[entering] = row as u32;
+        self.replace(entering as u32, row);
+        self.pivots += 1;
+        if self.pivots >= FRESH.max(self.rows) {
+            self.refresh();
+        }
+    }
+
+    fn find_duals(&mut self) {
+        let rows = self.rows;
+        self.duals.fill(0.0);
+        for (place, variable) in self.basis.iter().enumerate() {
+            let cost = self.cost_of(*variable as usize);
+            if cost == 0.0 {
+                continue;
+            }
+            for (row, dual) in self.duals.iter_mut().enumerate() {
+                *dual += cost * self.inverse[row * rows + place];
+            }
+        }
+    }
+
+    fn find_values(&mut self) {
+        self.values.fill(0.0);
+        for (row, rhs) in self.rhs.iter().enumerate() {
+            if *rhs == 0.0 {
+                continue;
+            }
+            let start = row * self.rows;
+            for (value, it) in self.values.iter_mut().zip(&self.inverse[start..start + self.rows]) {
+                *value += rhs * it;
+            }
+        }
+    }
+
+    /// The inverse of the basis from its columns (Gauss and Jordan), or, if that has become
+    /// singular by rounding, the basis of slacks.
+    fn refresh(&mut self) {
+        self.pivots = 0;
+        let old = std::mem::take(&mut self.basis);
+        let rows = self.rows;
+        self.basis = (0..rows as u32).collect();
+        self.inverse.fill(0.0);
+        for row in 0..rows {
+            self.inverse[row * rows + row] = 1.0;
+        }
+        let mut open = vec![true; rows];
+        // Slacks need no work, and columns then only meet rows that are left.
+        for variable in old.iter().filter(|it| (**it as usize) < rows) {
+            open[*variable as usize] = false;
+        }
+        let mut lost = false;
+        for variable in old.iter().filter(|it| **it as usize >= rows) {
+            self.find_step(*variable as usize);
+            let rows_left = (0..rows).filter(|it| open[*it]);
+            let row = rows_left.max_by(|a, b| self.step[*a].abs().total_cmp(&self.step[*b].abs()));
+            match row.filter(|it| self.step[*it].abs() > SMALL) {
+                Some(row) => {
+                    open[row] = false;
+                    self.replace(*variable, row);
+                }
+                None => lost = true,
+            }
+        }
+        self.place.fill(OUTSIDE);
+        for (place, variable) in self.basis.iter().enumerate() {
+            self.place[*variable as usize] = place as u32;
+        }
+        self.find_values();
+        if lost && self.values.iter().any(|it| *it < -BELOW) {
+            self.restart();
+        }
+    }
+
+    /// Puts a variable in the basis at `row`, in the inverse only.
+    fn replace(&mut self, variable: u32, row: usize) {
+        let pivot = self.step[row];
+        for column in self.inverse.chunks_exact_mut(self.rows) {
+            let factor = column[row] / pivot;
+            if factor == 0.0 {
+                continue;
+            }
+            for (it, step) in column.iter_mut().zip(&self.step) {
+                *it -= factor * step;
+            }
+            column[row] = factor;
+        }
+        self.basis[row] = variable;
+    }
+
+    /// Back to the basis of slacks, from which the primal method can always go on.
+    pub(super) fn restart(&mut self) {
+        let rows = self.rows;
+        self.pivots = 0;
+        self.basis = (0..rows as u32).collect();
+        self.place.fill(OUTSIDE);
+        self.inverse.fill(0.0);
+        for row in 0..rows {
+            self.place[row] = row as u32;
+            self.inverse[row * rows + row] = 1.0;
+        }
+        self.find_values();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Two products, three limits: the textbook's 36 at (2, 6).
+    fn textbook() -> Simplex {
+        let mut lp = Simplex::new(&[4.0, 12.0, 18.0]);
+        lp.add(3.0, &[(0, 1.0), (2, 3.0)]);
+        lp.add(5.0, &[(1, 2.0), (2, 2.0)]);
+        lp
+    }
+
+    fn near(a: f64, b: f64) {
+        assert!((a - b).abs() < 1e-3, "{a} is not {b}");
+    }
+
+    #[test]
+    fn the_textbook_example_and_its_duals() {
+        let mut lp = textbook();
+        assert_eq!(lp.primal(100), End::Optimal);
+        near(lp.value(0), 2.0);
+        near(lp.value(1), 6.0);
+        near(lp.dual_of(0), 0.0);
+        near(lp.dual_of(1), 1.5);
+        near(lp.dual_of(2), 1.0);
+    }
+
+    #[test]
+    fn goes_on_after_columns_and_right_hand_sides_change() {
+        let mut lp = textbook();
+        lp.primal(100);
+        lp.set_rhs(&[4.0, 6.0, 18.0]);
+        assert_eq!(lp.dual(100), End::Optimal);
+        near(lp.value(0), 4.0);
+        near(lp.value(1), 3.0);
+        let third = lp.add(4.0, &[(2, 1.0)]);
+        assert_eq!(lp.primal(100), End::Optimal);
+        near(lp.value(third), 18.0 - 2.0 * lp.value(1) - 3.0 * lp.value(0));
+        lp.set_rhs(&[0.0, 0.0, 10.0]);
+        assert_eq!(lp.dual(100), End::Optimal);
+        near(lp.value(third), 10.0);
+        near(lp.value(0), 0.0);
+    }
+
+    #[test]
+    fn a_fresh_inverse_changes_nothing() {
+        let mut lp = textbook();
+        lp.primal(100);
+        let before = (lp.value(0), lp.value(1));
+        lp.refresh();
+        near(lp.value(0), before.0);
+        near(lp.value(1), before.1);
+        lp.restart();
+        assert_eq!(lp.primal(100), End::Optimal);
+        near(lp.value(1), 6.0);
+    }
+}

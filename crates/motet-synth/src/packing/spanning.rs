@@ -1,0 +1,249 @@
+//! [`Spanner`]: the cheapest tree over all ranks, used up and down, for given lengths of links.
+//!
+//! Ranks are joined by ways through devices that are no ranks. It is enough to look, for each
+//! link, at the way between the ranks nearest to its two ends: the cheapest tree over those ways
+//! is the cheapest of all (Mehlhorn's shortcut for Steiner trees), and one search from all ranks
+//! at once finds them. Prim's method then grows the tree from a root.
+//!
+//! A tree is the better the lower it is, since data waits at every step. Growing with a fee for
+//! depth gives trees that are a little dearer and much lower; who packs trees says how much.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use motet_units::{LinkId, NodeId, Rank};
+
+use super::roads::Roads;
+use crate::fabric::Fabric;
+
+const NONE: u32 = u32::MAX;
+
+/// A float in a heap: bit patterns of floats that are not negative sort as the floats do.
+fn key(length: f64) -> u64 {
+    length.to_bits()
+}
+
+/// One step of a tree and the links it takes, from the parent to the child.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Branch {
+    pub(super) from: Rank,
+    pub(super) to: Rank,
+    pub(super) links: Vec<LinkId>,
+}
+
+/// A tree found, parents first, and what it costs.
+#[derive(Clone, Debug)]
+pub(super) struct Found {
+    pub(super) cost: f64,
+    pub(super) root: Rank,
+    pub(super) branches: Vec<Branch>,
+}
+
+/// A way between two ranks over a link.
+#[derive(Clone, Copy, Debug)]
+struct Way {
+    link: LinkId,
+    to: u32,
+    length: f64,
+}
+
+/// The memory of a search, kept between searches.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Spanner {
+    distance: Vec<f64>,
+    /// The link that leads from each node towards its nearest rank, as travelled from that rank.
+    via: Vec<u32>,
+    nearest: Vec<u32>,
+    heap: BinaryHeap<Reverse<(u64, u32)>>,
+    start: Vec<u32>,
+    ways: Vec<Way>,
+    unsorted: Vec<(u32, Way)>,
+    grow: BinaryHeap<Reverse<(u64, u32, u32)>>,
+    depth: Vec<u32>,
+}
+
+impl Spanner {
+    /// Looks at lengths anew; each is that of a link and of its way back together.
+    pub(super) fn survey(&mut self, roads: &Roads, trips: &[f64]) {
+        self.find_nearest(&roads.fabric, trips);
+        self.find_ways(roads, trips);
+    }
+
+    /// The cheapest tree for the lengths last surveyed, grown from `root` with a fee of `fee`
+    /// mean ways for each step of depth. `None` if some rank cannot be reached.
+    pub(super) fn tree(&mut self, roads: &Roads, root: Rank, fee: f64) -> Option<Found> {
+        let ranks = roads.fabric.rank_count();
+        let mean =
+            self.ways.iter().map(|it| it.length).sum::<f64>() / self.ways.len().max(1) as f64;
+        let fee = fee * mean;
+        self.depth.clear();
+        self.depth.resize(ranks, NONE);
+        self.grow.clear();
+        self.depth[root.index()] = 0;
+        self.reach_from(root.0, fee);
+        let mut order = Vec::with_capacity(ranks.saturating_sub(1));
+        let mut cost = 0.0;
+        while let Some(Reverse((_, at, from))) = self.grow.pop() {
+            let way = self.ways[at as usize];
+            if self.depth[way.to as usize] != NONE {
+                continue;
+            }
+            self.depth[way.to as usize] = self.depth[from as usize] + 1;
+            cost += way.length;
+            order.push((Rank(from), at));
+            self.reach_from(way.to, fee);
+        }
+        if order.len() + 1 < ranks {
+            return None;
+        }
+        let branch = |(from, at): &(Rank, u32)| {
+            let way = self.ways[*at as usize];
+            Branch { from: *from, to: Rank(way.to), links: self.links_of(roads, way.link) }
+        };
+        Some(Found { cost, root, branches: order.iter().map(branch).collect() })
+    }
+
+    fn reach_from(&mut self, from: u32, fee: f64) {
+        let extra = fee * f64::from(self.depth[from as usize]);
+        for at in self.start[from as usize]..self.start[from as usize + 1] {
+            let way = self.ways[at as usize];
+            if self.depth[way.to as usize] == NONE {
+                self.grow.push(Reverse((key(way.length + extra), at, from)));
+            }
+        }
+    }
+
+    fn find_nearest(&mut self, fabric: &Fabric, trips: &[f64]) {
+        let nodes = fabric.node_count();
+        self.distance.clear();
+        self.distance.resize(nodes, f64::INFINITY);
+        self.via.clear();
+        self.via.resize(nodes, NONE);
+        self.nearest.clear();
+        self.nearest.resize(nodes, NONE);
+        self.heap.clear();
+        for rank in fabric.ranks() {
+            let node = fabric.node(rank);
+            self.distance[node.index()] = 0.0;
+            self.nearest[node.index()] = rank.0;
+            self.heap.push(Reverse((0, node.0)));
+        }
+        while let Some(Reverse((distance, node))) = self.heap.pop() {
+            let at = node as usize;
+            if distance != key(self.distance[at]) {
+                continue;
+            }
+            for link in fabric.outgoing(NodeId(node)) {
+                let to = fabric.to(*link).index();
+                let through = self.distance[at] + trips[link.index()];
+                if through < self.distance[to] {
+                    self.distance[to] = through;
+                    self.via[to] = link.0;
+                    self.nearest[to] = self.nearest[at];
+                    self.heap.push(Reverse((key(through), to as u32)));
+                }
+            }
+        }
+    }
+
+    /// For each link the way between the ranks nearest to its ends, in rows by rank.
+    fn find_ways(&mut self, roads: &Roads, trips: &[f64]) {
+        let fabric = &roads.fabric;
+        self.unsorted.clear();
+        for link in fabric.links() {
+            let (from, to) = (fabric.from(*link).index(), fabric.to(*link).index());
+            let (near, far) = (self.nearest[from], self.nearest[to]);
+            let length = self.distance[from] + trips[link.index()] + self.distance[to];
+            if near != far && near != NONE && far != NONE && length < f64::INFINITY {
+                self.unsorted.push((near, Way { link: *link, to: far, length }));
+            }
+        }
+        let ranks = fabric.rank_count();
+        self.start.clear();
+        self.start.resize(ranks + 1, 0);
+        for (from, _) in &self.unsorted {
+            self.start[*from as usize + 1] += 1;
+        }
+        for rank in 0..ranks {
+            self.start[rank + 1] += self.start[rank];
+        }
+        let mut next = self.start.clone();
+        let nothing = Way { link: LinkId(0), to: 0, length: 0.0 };
+        self.ways.clear();
+        self.ways.resize(self.unsorted.len(), nothing);
+        for (from, way) in &self.unsorted {
+            self.ways[next[*from as usize] as usize] = *way;
+            next[*from as usize] += 1;
+        }
+    }
+
+    /// All links of the way over `link`, between the ranks nearest to its ends.
+    fn links_of(&self, roads: &Roads, link: LinkId) -> Vec<LinkId> {
+        let fabric = &roads.fabric;
+        let mut links = Vec::new();
+        let mut node = fabric.from(link).index();
+        while self.via[node] != NONE {
+            let before = LinkId(self.via[node]);
+            links.push(before);
+            node = fabric.from(before).index();
+        }
+        links.reverse();
+        links.push(link);
+        node = fabric.to(link).index();
+        while self.via[node] != NONE {
+            let towards = LinkId(self.via[node]);
+            // A way whose length is that of a round trip has a way back.
+            links.extend(roads.opposite(towards));
+            node = fabric.from(towards).index();
+        }
+        links
+    }
+}
+
+/// The tree out of the middle of its longest way, parents first.
+pub(super) fn recentred(found: Found, roads: &Roads) -> Found {
+    let ranks = roads.fabric.rank_count();
+    let mut near: Vec<Vec<u32>> = vec![Vec::new(); ranks];
+    for (number, branch) in (0..).zip(&found.branches) {
+        near[branch.from.index()].push(number);
+        near[branch.to.index()].push(number);
+    }
+    let walk = |start: Rank| {
+        let mut order: Vec<(Rank, u32)> = vec![(start, NONE)];
+        let mut next = 0;
+        while let Some((rank, came)) = order.get(next).copied() {
+            next += 1;
+            for number in near[rank.index()].iter().filter(|it| **it != came) {
+                let branch = &found.branches[*number as usize];
+                let to = if branch.from == rank { branch.to } else { branch.from };
+                order.push((to, *number));
+            }
+        }
+        order
+    };
+    let last = |order: &[(Rank, u32)]| order.last().map_or(found.root, |it| it.0);
+    let far = last(&walk(found.root));
+    let order = walk(far);
+    let mut way = vec![last(&order)];
+    let mut came = vec![NONE; ranks];
+    for (rank, number) in &order {
+        came[rank.index()] = *number;
+    }
+    while let Some(number) = way.last().map(|it| came[it.index()]).filter(|it| *it != NONE) {
+        let branch = &found.branches[number as usize];
+        let here = way[way.len() - 1];
+        way.push(if branch.to == here { branch.from } else { branch.to });
+    }
+    let root = way[way.len() / 2];
+    let mut branches = Vec::with_capacity(found.branches.len());
+    for (rank, number) in walk(root) {
+        let Some(branch) = found.branches.get(number as usize) else { continue };
+        if branch.to == rank {
+            branches.push(branch.clone());
+        } else {
+            let back = branch.links.iter().rev().filter_map(|it| roads.opposite(*it));
+            branches.push(Branch { from: branch.to, to: branch.from, links: back.collect() });
+        }
+    }
+    Found { cost: found.cost, root, branches }
+}

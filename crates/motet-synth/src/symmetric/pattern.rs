@@ -1,0 +1,309 @@
+//! [`search`]: how the data of one rank spreads over the others, and when.
+//!
+//! The data goes in as many equal shares as there are trees. Whenever a direction is free it
+//! carries a share to a rank that lacks it: by preference one to which this is a shortest way
+//! from the root, and of those either the nearest to the root or the farthest, whichever order
+//! turns out better. Ties are broken at random, in several tries. A choice is the first or last
+//! set bit of a set of ranks, so that a try costs a microsecond for every ten ranks or so.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use motet_units::{Bandwidth, Bytes, Duration, Rounding, Seed};
+use rand::seq::SliceRandom;
+
+use super::translations::Translations;
+
+/// Stands for the root where a move is named.
+pub(super) const ROOT: u32 = u32::MAX;
+const NOT_YET: u32 = u32::MAX - 1;
+/// Marks an event in which a direction becomes free; others are moves that arrive.
+const FREE: u32 = 1 << 31;
+/// How many tries, by what they cost.
+const MOST_TRIES: usize = 8;
+const WORK_PER_SEARCH: usize = 1 << 15;
+
+/// One step of a tree: what every rank does for its own data, moved along.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Move {
+    pub(super) tree: u32,
+    /// The move that brought the data to where this one starts, or [`ROOT`].
+    pub(super) parent: u32,
+    pub(super) direction: u32,
+}
+
+/// Moves in the order in which they start; parents come before children.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Pattern {
+    pub(super) moves: Vec<Move>,
+    /// When the last one has arrived, in picoseconds.
+    pub(super) makespan: u64,
+}
+
+/// How long a share takes in each direction, in picoseconds.
+#[derive(Debug)]
+pub(super) struct Cost {
+    busy: Vec<u64>,
+    latency: Vec<u64>,
+}
+
+impl Cost {
+    pub(super) fn of(over: &Translations, chunk: Bytes) -> Self {
+        let busy = |bits: u64| {
+            let time = Bandwidth::from_bits_per_s(bits).transfer_time(chunk, Rounding::Up);
+            time.map_or(u64::MAX, Duration::as_ps)
+        };
+        Self {
+            busy: over.directions().iter().map(|it| busy(it.bits_per_s)).collect(),
+            latency: over.directions().iter().map(|it| it.latency).collect(),
+        }
+    }
+
+    /// How long the directions together take at least for this many moves.
+    pub(super) fn least_time(&self, moves: u64) -> u64 {
+        let fastest = self.busy.iter().min().copied().unwrap_or(0).max(1);
+        let done =
+            |time: u64| self.busy.iter().map(|it| time / (*it).max(1)).fold(0, u64::saturating_add);
+        let (mut low, mut high) = (0, fastest.saturating_mul(moves));
+        while low < high {
+            let middle = low + (high - low) / 2;
+            if done(middle) >= moves {
+                high = middle;
+            } else {
+                low = middle + 1;
+            }
+        }
+        low
+    }
+}
+
+/// The best pattern of a number of tries. `back` is `over` turned round.
+pub(super) fn search(
+    over: &Translations,
+    back: &Translations,
+    cost: &Cost,
+    trees: u32,
+    seed: Seed,
+) -> Pattern {
+    let work = over.ranks() * over.directions().len() * trees as usize;
+    let tries = (WORK_PER_SEARCH / work.max(1)).clamp(2, MOST_TRIES);
+    let distance = distances(over);
+    let mut random = seed.named(super::METHOD).stream("pattern");
+    let mut order: Vec<u32> = (0..over.ranks() as u32).collect();
+    let least = cost.least_time(u64::from(trees) * (over.ranks() as u64 - 1));
+    let good = least.saturating_add(least / 1000);
+    let mut best: Option<Pattern> = None;
+    for number in 0..tries {
+        let rankings = (0..trees).map(|_| {
+            order.shuffle(&mut random);
+            Ranking::new(&order, &distance)
+        });
+        let rankings = rankings.collect();
+        let farthest_first = number % 2 == 1;
+        let found = Try::new((over, back), cost, &distance, rankings, farthest_first).run();
+        if best.as_ref().is_none_or(|it| found.makespan < it.makespan) {
+            let enough = found.makespan <= good;
+            best = Some(found);
+            if enough {
+                break;
+            }
+        }
+    }
+    best.unwrap_or(Pattern { moves: Vec::new(), makespan: 0 })
+}
+
+/// Steps from the root, which is rank 0, to every rank.
+fn distances(over: &Translations) -> Vec<u32> {
+    let mut distance = vec![NOT_YET; over.ranks()];
+    let mut order = vec![0u32];
+    distance[0] = 0;
+    let mut next = 0;
+    while let Some(rank) = order.get(next).copied() {
+        next += 1;
+        for direction in over.directions() {
+            let to = direction.next[rank as usize];
+            if distance[to as usize] == NOT_YET {
+                distance[to as usize] = distance[rank as usize] + 1;
+                order.push(to);
+            }
+        }
+    }
+    distance
+}
+
+/// In which order a tree prefers ranks: by distance, then at random.
+struct Ranking {
+    place: Vec<u32>,
+    rank: Vec<u32>,
+}
+
+impl Ranking {
+    fn new(shuffled: &[u32], distance: &[u32]) -> Self {
+        // A counting sort: stable, so that the shuffled order settles ties.
+        let farthest = distance.iter().max().copied().unwrap_or(0) as usize;
+        let mut start = vec![0u32; farthest + 2];
+        for it in distance {
+            start[*it as usize + 1] += 1;
+        }
+        for it in 0..=farthest {
+            start[it + 1] += start[it];
+        }
+        let mut place = vec![0; distance.len()];
+        let mut rank = vec![0; distance.len()];
+        for it in shuffled {
+            let next = &mut start[distance[*it as usize] as usize];
+            place[*it as usize] = *next;
+            rank[*next as usize] = *it;
+            *next += 1;
+        }
+        Self { place, rank }
+    }
+}
+
+/// One try. Sets of ranks are bits by place in the tree's ranking; there are two for each
+/// direction and tree: ranks it can bring the tree's share to on a shortest way, and others.
+struct Try<'a> {
+    over: &'a Translations,
+    back: &'a Translations,
+    cost: &'a Cost,
+    distance: &'a [u32],
+    rankings: Vec<Ranking>,
+    farthest_first: bool,
+    words: usize,
+    trees: usize,
+    shortest: Vec<u64>,
+    other: Vec<u64>,
+    /// Per tree and rank: the move that brings the share there.
+    brings: Vec<u32>,
+    idle: Vec<bool>,
+    sent: Vec<u32>,
+    events: BinaryHeap<Reverse<(u64, u32)>>,
+    moves: Vec<Move>,
+    /// Per move: where it leads.
+    ends: Vec<u32>,
+    makespan: u64,
+}
+
+impl<'a> Try<'a> {
+    fn new(
+        (over, back): (&'a Translations, &'a Translations),
+        cost: &'a Cost,
+        distance: &'a [u32],
+        rankings: Vec<Ranking>,
+        farthest_first: bool,
+    ) -> Self {
+        let (ranks, trees, directions) = (over.ranks(), rankings.len(), over.directions().len());
+        let words = ranks.div_ceil(64);
+        Self {
+            over,
+            back,
+            cost,
+            distance,
+            rankings,
+            farthest_first,
+            words,
+            trees,
+            shortest: vec![0; directions * trees * words],
+            other: vec![0; directions * trees * words],
+            brings: vec![NOT_YET; trees * ranks],
+            idle: vec![true; directions],
+            sent: vec![0; directions],
+            events: BinaryHeap::new(),
+            moves: Vec::with_capacity(trees * (ranks - 1)),
+            ends: Vec::with_capacity(trees * (ranks - 1)),
+            makespan: 0,
+        }
+    }
+
+    fn run(mut self) -> Pattern {
+        for tree in 0..self.trees {
+            self.brings[tree * self.over.ranks()] = ROOT;
+            self.offer(tree, 0, 0);
+        }
+        while let Some(Reverse((now, event))) = self.events.pop() {
+            if event & FREE != 0 {
+                self.serve((event & !FREE) as usize, now);
+            } else {
+                self.makespan = self.makespan.max(now);
+                let (tree, rank) = (self.moves[event as usize].tree, self.ends[event as usize]);
+                self.offer(tree as usize, rank as usize, now);
+            }
+        }
+        Pattern { moves: self.moves, makespan: self.makespan }
+    }
+
+    /// A rank has the tree's share: every direction may carry it on.
+    fn offer(&mut self, tree: usize, rank: usize, now: u64) {
+        for (number, direction) in self.over.directions().iter().enumerate() {
+            let to = direction.next[rank] as usize;
+            if self.brings[tree * self.over.ranks() + to] != NOT_YET {
+                continue;
+            }
+            let place = self.rankings[tree].place[to] as usize;
+            let word = (number * self.trees + tree) * self.words + place / 64;
+            let set = if self.distance[to] == self.distance[rank] + 1 {
+                &mut self.shortest
+            } else {
+                &mut self.other
+            };
+            set[word] |= 1 << (place % 64);
+            if std::mem::replace(&mut self.idle[number], false) {
+                self.events.push(Reverse((now, FREE | number as u32)));
+            }
+        }
+    }
+
+    /// A direction is free: it takes a share, or waits for one.
+    fn serve(&mut self, direction: usize, now: u64) {
+        let chosen = self.choose(&self.shortest, direction);
+        let Some((tree, place)) = chosen.or_else(|| self.choose(&self.other, direction)) else {
+            self.idle[direction] = true;
+            return;
+        };
+        let ranks = self.over.ranks();
+        let to = self.rankings[tree].rank[place];
+        for number in 0..self.over.directions().len() {
+            let word = (number * self.trees + tree) * self.words + place / 64;
+            self.shortest[word] &= !(1 << (place % 64));
+            self.other[word] &= !(1 << (place % 64));
+        }
+        let number = self.moves.len() as u32;
+        self.brings[tree * ranks + to as usize] = number;
+        let from = self.back.directions()[direction].next[to as usize];
+        let parent = self.brings[tree * ranks + from as usize];
+        self.moves.push(Move { tree: tree as u32, parent, direction: direction as u32 });
+        self.ends.push(to);
+        self.sent[direction] += 1;
+        let end = now.saturating_add(self.cost.busy[direction]);
+        self.events.push(Reverse((end, FREE | direction as u32)));
+        let arrival = end.saturating_add(self.cost.latency[direction]);
+        self.events.push(Reverse((arrival, number)));
+    }
+
+    /// The tree and the place of the rank that comes first, trees taking turns.
+    fn choose(&self, sets: &[u64], direction: usize) -> Option<(usize, usize)> {
+        let mut best: Option<(u32, usize, usize)> = None;
+        let turn = (direction + self.sent[direction] as usize) % self.trees;
+        for tree in (turn..self.trees).chain(0..turn) {
+            let set = &sets[(direction * self.trees + tree) * self.words..][..self.words];
+            let place = if self.farthest_first { last(set) } else { first(set) };
+            let Some(place) = place else { continue };
+            let distance = self.distance[self.rankings[tree].rank[place] as usize];
+            let key = if self.farthest_first { u32::MAX - distance } else { distance };
+            if best.is_none_or(|it| key < it.0) {
+                best = Some((key, tree, place));
+            }
+        }
+        best.map(|(_, tree, place)| (tree, place))
+    }
+}
+
+fn first(set: &[u64]) -> Option<usize> {
+    let word = set.iter().position(|it| *it != 0)?;
+    Some(word * 64 + set[word].trailing_zeros() as usize)
+}
+
+fn last(set: &[u64]) -> Option<usize> {
+    let word = set.iter().rposition(|it| *it != 0)?;
+    Some(word * 64 + 63 - set[word].leading_zeros() as usize)
+}

@@ -1,0 +1,223 @@
+//! Packed trees reach the bound by packing spanning trees, and repair keeps close to it.
+
+#![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
+
+use motet_collective::{BoundError, CollectiveKind, Program, Verified};
+use motet_net::builders::{self, Params};
+use motet_net::formats::cluster_toml;
+use motet_net::{LinkClass, LinkSpec, Network, NetworkBuilder, NetworkState, Node, NodeKind};
+use motet_sim::{Prepared, Routed, Simulation, SwitchForwarding};
+use motet_synth::repair::Repairer;
+use motet_synth::{Fabric, Goal, Lowered, Lowering, SynthError, Task, Trees, packing};
+use motet_units::{Bandwidth, Bytes, Duration, LinkId, NodeId, Rank};
+use proptest::prelude::*;
+
+const DATA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data/networks");
+
+fn template(name: &str, params: &[(&str, &str)]) -> Network {
+    let mut given = Params::new();
+    for (key, value) in params {
+        given.set(*key, *value);
+    }
+    builders::find(name).unwrap().build(&given).unwrap()
+}
+
+fn all_reduce(network: &Network, size: Bytes) -> Task<'_> {
+    let ranks = network.ranks().len() as u32;
+    Task::new(network, Goal::new(CollectiveKind::AllReduce, ranks).unwrap(), size)
+}
+
+fn verified(lowered: Lowered, network: &Network) -> Verified<Program> {
+    Verified::new(lowered.program, Some(network)).unwrap()
+}
+
+fn simulated(program: &Verified<Program>, task: &Task<'_>, state: &NetworkState) -> Duration {
+    let routed = Routed::new(program, task.network, SwitchForwarding::CutThrough).unwrap();
+    Simulation::new(&Prepared::new(&routed), task.size).state(state).run().unwrap().time
+}
+
+fn algbw(size: Bytes, time: Duration) -> f64 {
+    size.get() as f64 / time.as_ps() as f64 * 1e3
+}
+
+/// In GB/s: what no program exceeds whose switches only forward.
+fn packing_bound(task: &Task<'_>) -> f64 {
+    let work = task.bound().unwrap().work.unwrap();
+    assert!(work.is_packing);
+    work.time_per_byte.inverse().unwrap().to_f64() / 1e9
+}
+
+#[test]
+fn a_mesh_comes_within_three_percent_of_eighty() {
+    let sides = [("rows", "4"), ("columns", "4"), ("bandwidth", "50 GB/s"), ("latency", "200 ns")];
+    let network = template("mesh", &sides);
+    let task = all_reduce(&network, Bytes::gib(1));
+    assert!((packing_bound(&task) - 80.0).abs() < 1e-9);
+    let fabric = Fabric::new(&task).unwrap();
+    let pairs = packing::pack(&fabric).unwrap().pairs;
+    let lowered = Lowering::new(&task, &fabric, Trees::Both(&pairs)).unwrap().best(150_000);
+    let program = verified(lowered.unwrap(), &network);
+    let reached = algbw(task.size, simulated(&program, &task, &task.state));
+    assert!((77.5..=80.0).contains(&reached), "{reached}");
+}
+
+#[test]
+fn packings_of_real_networks_are_within_a_hundredth_of_their_bound() {
+    for name in ["dgx1", "dgx-a100-x1", "dgx-a100-x2", "mesh-4x4", "mi250-x1", "torus-4x4"] {
+        let Ok(text) = std::fs::read_to_string(format!("{DATA}/{name}.toml")) else {
+            eprintln!("skipped: no sample network {name}");
+            continue;
+        };
+        let network = cluster_toml::read(&text, &|_| Err("not needed".to_owned())).unwrap().network;
+        let task = all_reduce(&network, Bytes::mib(64));
+        let (bound, fabric) = (packing_bound(&task), Fabric::new(&task).unwrap());
+        let packed = packing::pack(&fabric).unwrap();
+        assert!(packed.algbw > bound * 0.99, "{name}: {} of {bound}", packed.algbw);
+        assert!(packed.algbw <= bound * 1.000_001 && packed.bound >= bound * 0.999_999, "{name}");
+    }
+}
+
+/// Up to nine nodes in one piece, GPUs first, whose links are equal both ways or not.
+fn network(equal: bool) -> impl Strategy<Value = Network> {
+    (2usize..7, 0usize..3).prop_flat_map(move |(gpus, switches)| {
+        let count = gpus + switches;
+        let link = (0..count, 1..count.max(2), 1u64..6, 1u64..6);
+        prop::collection::vec(link, count..=count * 3).prop_map(move |links| {
+            let mut builder = NetworkBuilder::new("random");
+            for index in 0..count {
+                let kind = if index < gpus { NodeKind::Gpu } else { NodeKind::Leaf };
+                builder.add_node(Node::new(format!("n{index}"), kind)).unwrap();
+            }
+            let chain = (1..count).map(|it| (it - 1, 1, 1, 2));
+            for (from, step, there, back) in chain.chain(links) {
+                let (a, b) = (NodeId(from as u32), NodeId(((from + step) % count) as u32));
+                let spec = |gb| {
+                    let rate = Bandwidth::gb_per_s(gb);
+                    LinkSpec::new(LinkClass::Other, rate, Duration::from_us(1))
+                };
+                builder.add_link(a, b, spec(there)).unwrap();
+                builder.add_link(b, a, spec(if equal { there } else { back })).unwrap();
+            }
+            builder.build().unwrap()
+        })
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(60))]
+
+    /// Without switches nothing holds a link longer than its own bandwidth does, and a packing is
+    /// all that the bound allows.
+    #[test]
+    fn packings_of_random_networks_reach_their_bound(network in network(true)) {
+        let task = all_reduce(&network, Bytes::mib(1));
+        let (bound, fabric) = (packing_bound(&task), Fabric::new(&task).unwrap());
+        let packed = packing::pack(&fabric).unwrap();
+        prop_assert!(packed.algbw <= bound * 1.000_001);
+        if network.count(NodeKind::Leaf) == 0 {
+            prop_assert!(packed.algbw > bound * 0.98, "{} of {bound}", packed.algbw);
+        }
+    }
+
+    #[test]
+    fn programs_over_unequal_links_verify(network in network(false)) {
+        let task = all_reduce(&network, Bytes::mib(1));
+        let fabric = Fabric::new(&task).unwrap();
+        let pairs = packing::pack(&fabric).unwrap().pairs;
+        let lowering = Lowering::new(&task, &fabric, Trees::Both(&pairs)).unwrap();
+        for slices in [1, 3, 40] {
+            let lowered = lowering.with_slices(slices).unwrap();
+            let makespan = lowered.makespan;
+            let program = verified(lowered, &network);
+            prop_assert!(simulated(&program, &task, &task.state) <= makespan);
+        }
+    }
+}
+
+/// Two datacenters with eight GPUs each and eight WAN links; and those links.
+fn two_datacenters() -> (Network, Vec<LinkId>) {
+    let params = [("gpus", "8"), ("borders", "8"), ("wan-links", "paired"), ("wan", "20 Gbit/s")];
+    let network = template("two-dc", &params);
+    let wan: Vec<LinkId> = network.link_ids().filter(|it| network.tier(*it).get() == 4).collect();
+    assert_eq!((network.ranks().len(), wan.len()), (16, 16));
+    (network, wan)
+}
+
+const BY_TREES: [CollectiveKind; 5] = [
+    CollectiveKind::AllReduce,
+    CollectiveKind::AllGather,
+    CollectiveKind::ReduceScatter,
+    CollectiveKind::Broadcast,
+    CollectiveKind::Reduce,
+];
+
+#[test]
+fn repair_after_links_slow_fail_and_return_is_as_good_as_a_new_start() {
+    let (network, wan) = two_datacenters();
+    let nominal = NetworkState::nominal(&network);
+    let half = Bandwidth::from_bits_per_s(nominal.bandwidth(wan[0]).bits_per_s() / 2);
+    let (mut slow, mut gone) = (nominal.clone(), nominal.clone());
+    slow.set_bandwidth(wan[0], half);
+    slow.set_bandwidth(wan[1], half);
+    gone.set_up(wan[2], false);
+    for kind in BY_TREES {
+        let goal = Goal::rooted(kind, 16, Rank(3)).unwrap();
+        let task = Task::new(&network, goal, Bytes::mib(256));
+        let repairer = Repairer::new(&task).unwrap();
+        for state in [&slow, &gone, &nominal] {
+            let program = verified(repairer.repair(state).unwrap(), &network);
+            let time = simulated(&program, &task, state);
+            let anew = Repairer::new(&task.clone().in_state(state.clone())).unwrap().repair(state);
+            let anew = simulated(&verified(anew.unwrap(), &network), &task, state);
+            assert!(
+                time.as_ps() as f64 <= anew.as_ps() as f64 * 1.05,
+                "{kind}: {time} after a repair, {anew} from scratch"
+            );
+        }
+    }
+}
+
+#[test]
+fn repair_starts_from_trees_that_others_found() {
+    let (network, wan) = two_datacenters();
+    let task = all_reduce(&network, Bytes::mib(64));
+    let fabric = Fabric::new(&task).unwrap();
+    let pairs = packing::pack(&fabric).unwrap().pairs;
+    let repairer = Repairer::with_pairs(&task, &pairs).unwrap();
+    let mut gone = task.state.clone();
+    gone.set_up(wan[4], false);
+    let first = repairer.repair(&gone).unwrap();
+    let again = repairer.repair(&gone).unwrap();
+    assert_eq!(first.program, again.program);
+    simulated(&verified(again, &network), &task, &gone);
+}
+
+#[test]
+fn a_network_in_two_pieces_is_refused_with_the_cut() {
+    let (network, wan) = two_datacenters();
+    let mut apart = NetworkState::nominal(&network);
+    for link in &wan {
+        apart.set_up(*link, false);
+    }
+    for kind in BY_TREES {
+        let task = Task::new(&network, Goal::rooted(kind, 16, Rank(0)).unwrap(), Bytes::mib(1));
+        let repairer = Repairer::new(&task).unwrap();
+        match repairer.repair(&apart) {
+            Err(SynthError::Impossible(BoundError::Unreachable(gap))) => {
+                assert_eq!((gap.cut.ranks.len(), gap.cut.links.len()), (8, 0), "{kind}");
+            }
+            other => panic!("{kind}: {other:?}"),
+        }
+        repairer.repair(&NetworkState::nominal(&network)).unwrap();
+    }
+}
+
+#[test]
+fn one_rank_alone_keeps_what_it_has() {
+    let network = template("ring", &[("gpus", "2")]);
+    let task = Task::new(&network, Goal::new(CollectiveKind::AllReduce, 1).unwrap(), Bytes::kib(1));
+    let fabric = Fabric::new(&task).unwrap();
+    verified(packing::synthesize(&task, &fabric).unwrap(), &network);
+    let repairer = Repairer::new(&task).unwrap();
+    verified(repairer.repair(&task.state).unwrap(), &network);
+}

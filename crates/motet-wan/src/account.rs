@@ -1,0 +1,106 @@
+//! [`Account`]: what a mode adds up to.
+
+use motet_units::{Duration, LinkId};
+
+/// Most changes that are kept one by one.
+const MOST_EVENTS: usize = 100_000;
+
+/// Everything that happened in one mode.
+#[derive(Clone, Debug, Default)]
+pub struct Account {
+    /// What each collective took, from its start to its end.
+    pub times: Vec<Duration>,
+    /// Added up: collectives, pauses for moves, waiting for the network to heal, gaps.
+    pub collectives: Duration,
+    pub pauses: Duration,
+    pub stalls: Duration,
+    pub gaps: Duration,
+    pub route_moves: u64,
+    pub flows_moved: u64,
+    pub program_moves: u64,
+    /// Moves that went back to what the move before had left.
+    pub flaps: u64,
+    /// How often each link was the one that is busy longest.
+    pub bottleneck: Vec<u32>,
+    pub events: Vec<Happening>,
+}
+
+/// A change, for the timeline.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Happening {
+    /// Before this collective.
+    pub index: u32,
+    pub at: Duration,
+    pub what: What,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum What {
+    /// So many flows took another way.
+    Routes {
+        flows: u32,
+    },
+    Program {
+        name: String,
+    },
+    /// Nothing could run until the network healed.
+    Stalled {
+        until: Duration,
+    },
+}
+
+impl Account {
+    #[must_use]
+    pub fn new(links: usize, count: u32) -> Self {
+        Self {
+            times: Vec::with_capacity(count as usize),
+            bottleneck: vec![0; links],
+            ..Self::default()
+        }
+    }
+
+    /// From the start of the run to its end.
+    #[must_use]
+    pub fn total(&self) -> Duration {
+        let parts = [self.collectives, self.pauses, self.stalls, self.gaps];
+        Duration::from_ps(parts.iter().map(|it| it.as_ps()).fold(0, u64::saturating_add))
+    }
+
+    /// What the paper adds up: collectives, and what moving cost them.
+    #[must_use]
+    pub fn completion(&self) -> Duration {
+        Duration::from_ps(self.collectives.as_ps().saturating_add(self.pauses.as_ps()))
+    }
+
+    pub(crate) fn note(&mut self, index: u32, at: Duration, what: What) {
+        if self.events.len() < MOST_EVENTS {
+            self.events.push(Happening { index, at, what });
+        }
+    }
+
+    /// Moves of either hand per hour of the run.
+    #[must_use]
+    pub fn moves_per_hour(&self) -> f64 {
+        let hours = self.total().as_us_f64() / 3.6e9;
+        if hours > 0.0 { (self.route_moves + self.program_moves) as f64 / hours } else { 0.0 }
+    }
+
+    /// The time that `share` of the collectives are within.
+    #[must_use]
+    pub fn quantile(&self, share: f64) -> Duration {
+        let mut sorted = self.times.clone();
+        sorted.sort_unstable();
+        let at = (share.clamp(0.0, 1.0) * sorted.len().saturating_sub(1) as f64).round() as usize;
+        sorted.get(at).copied().unwrap_or(Duration::ZERO)
+    }
+
+    /// Links by how often they were the bottleneck, most often first.
+    #[must_use]
+    pub fn bottlenecks(&self) -> Vec<(LinkId, u32)> {
+        let counted = self.bottleneck.iter().enumerate().filter(|it| *it.1 > 0);
+        let mut list: Vec<(LinkId, u32)> =
+            counted.map(|(link, count)| (LinkId::from_index(link), *count)).collect();
+        list.sort_by_key(|it| (std::cmp::Reverse(it.1), it.0));
+        list
+    }
+}

@@ -1,0 +1,59 @@
+//! [`Fault`]: links that go and return by the clock of the run.
+
+use motet_net::{Network, NetworkState};
+use motet_units::{Duration, Instant, LinkId};
+
+/// Links that are down for a while.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// In words, for reports.
+    pub what: String,
+    pub links: Vec<LinkId>,
+    pub at: Instant,
+    /// For ever if not given.
+    pub lasts: Option<Duration>,
+}
+
+impl Fault {
+    /// Every link that leaves or enters a datacenter.
+    #[must_use]
+    pub fn region(network: &Network, dc: &str) -> Vec<LinkId> {
+        let inside = |node| network.node(node).location.dc.as_deref() == Some(dc);
+        let crosses = |link: &LinkId| {
+            let it = network.link(*link);
+            inside(it.from) != inside(it.to)
+        };
+        network.link_ids().filter(crosses).collect()
+    }
+
+    #[must_use]
+    pub fn end(&self) -> Option<Instant> {
+        self.lasts.map(|it| Instant::from_ps(self.at.as_ps().saturating_add(it.as_ps())))
+    }
+
+    #[must_use]
+    pub fn is_on(&self, now: Instant) -> bool {
+        self.at <= now && self.end().is_none_or(|it| now < it)
+    }
+}
+
+/// Takes down what is down at `now`. Which faults are on, as bits, tells whether anything changed.
+pub fn apply(faults: &[Fault], now: Instant, state: &mut NetworkState) -> u64 {
+    let mut on = 0;
+    for (number, fault) in faults.iter().enumerate() {
+        if fault.is_on(now) {
+            on |= 1 << (number % 64);
+            for link in &fault.links {
+                state.set_up(*link, false);
+            }
+        }
+    }
+    on
+}
+
+/// When the next fault begins or ends after `now`.
+#[must_use]
+pub fn next_change(faults: &[Fault], now: Instant) -> Option<Instant> {
+    let changes = faults.iter().flat_map(|it| [Some(it.at), it.end()]).flatten();
+    changes.filter(|it| *it > now).min()
+}

@@ -1,0 +1,31 @@
+//! Routes and programs over a WAN (seed 000): what adapting WAN routes to every collective,
+//! adapting the program every few collectives, or both, buys on a network whose bandwidth varies.
+//!
+//! - [`scenario`]: what is run: network, variation, collectives, cadences, costs, faults.
+//! - [`formats`]: files of scenarios, traffic matrices and traces.
+//! - [`variation`]: how bandwidth varies from collective to collective; [`fault`]: what fails.
+//! - [`built`]: a program made ready to run under any routes.
+//! - [`ways`]: the routes a flow may take; [`routes`]: the hand that chooses among them.
+//! - [`programs`]: the hand that rebuilds programs, in two strengths.
+//! - [`trigger`]: when a hand moves, and what that costs.
+//! - [`run`]: one mode over all collectives; [`account`]: what it adds up to.
+//! - [`yardstick`]: what an oracle, and what the bound, would give.
+
+pub mod account;
+pub mod built;
+pub mod fault;
+pub mod forecast;
+pub mod formats;
+pub mod programs;
+pub mod routes;
+pub mod run;
+pub mod scenario;
+pub mod trigger;
+pub mod variation;
+pub mod ways;
+pub mod yardstick;
+
+pub use account::Account;
+pub use programs::Strength;
+pub use run::{Mode, RunError, run_mode};
+pub use scenario::{Asked, Scenario};

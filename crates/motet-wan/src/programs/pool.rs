@@ -1,0 +1,201 @@
+//! The programs that a [`Rebuilder`](super::Rebuilder) chooses from.
+
+use motet_collective::{CollectiveKind, Program, Verified};
+use motet_net::NetworkState;
+use motet_synth::{
+    Edge, Effort, Fabric, Forest, Lowering, Method, PairForest, PathTable, Repairer, SynthError,
+    Task, Tree, Trees, synthesize,
+};
+use motet_units::{Rank, Stream};
+use rand::RngExt;
+
+use super::permute::permuted;
+use crate::built::Built;
+use crate::run::RunError;
+use crate::scenario::{Asked, Scenario};
+use crate::ways::WayTable;
+
+/// How many orders of ranks the remapping hand has.
+const ORDERS: usize = 32;
+
+fn task<'a>(scenario: &Scenario<'a>, asked: &Asked) -> Task<'a> {
+    Task::new(scenario.network, asked.goal.clone(), asked.size)
+}
+
+/// The program that everyone starts with: what the scenario says, and if it says nothing a ring in
+/// rank order that passes whole chunks (seed 000: NCCL, store and forward at GPUs), or what
+/// routes point-to-point traffic where there is no ring.
+pub(super) fn base(
+    scenario: &Scenario<'_>,
+    asked: &Asked,
+    table: &mut WayTable<'_>,
+) -> Result<Built, RunError> {
+    let task = task(scenario, asked);
+    let split = scenario.routes.split;
+    let trees = matches!(
+        asked.goal.kind(),
+        CollectiveKind::AllGather
+            | CollectiveKind::ReduceScatter
+            | CollectiveKind::AllReduce
+            | CollectiveKind::Broadcast
+            | CollectiveKind::Reduce
+    );
+    match scenario.programs.base {
+        None if trees => {
+            let program = ring(&task, table)?;
+            Ok(Built::new("ring", prove(program, &task)?, asked.size, table, split)?)
+        }
+        method => {
+            let method = method.unwrap_or(Method::Exchange);
+            made(scenario, &task, method, asked, table)
+        }
+    }
+}
+
+fn prove(program: Program, task: &Task<'_>) -> Result<Verified<Program>, SynthError> {
+    Verified::new(program, Some(task.network))
+        .map_err(|it| SynthError::Wrong { method: "base", report: it.report.to_string() })
+}
+
+/// A program by a method, for the network as it nominally is.
+fn made(
+    scenario: &Scenario<'_>,
+    task: &Task<'_>,
+    method: Method,
+    asked: &Asked,
+    table: &mut WayTable<'_>,
+) -> Result<Built, RunError> {
+    let effort = Effort::unlimited(scenario.seed);
+    let found = synthesize(task, method, &effort)?.prove(task)?;
+    let name = found.method.name();
+    Ok(Built::new(name, found.program, asked.size, table, scenario.routes.split)?)
+}
+
+/// The ring in rank order, one chunk at a time.
+fn ring(task: &Task<'_>, table: &mut WayTable<'_>) -> Result<Program, RunError> {
+    let fabric = Fabric::new(task)?;
+    let ranks = task.goal.ranks();
+    let kind = task.goal.kind();
+    let roots: Vec<Rank> = match task.goal.root() {
+        Some(root) => vec![root],
+        None => (0..ranks).map(Rank).collect(),
+    };
+    let spread = along_ring(&roots, ranks, table, false)?;
+    let collect = along_ring(&roots, ranks, table, true)?;
+    let pairs = PairForest::of(&collect, &spread);
+    let trees = match kind {
+        CollectiveKind::AllReduce => Trees::Both(&pairs),
+        CollectiveKind::ReduceScatter | CollectiveKind::Reduce => Trees::Collect(&collect),
+        _ => Trees::Spread(&spread),
+    };
+    Ok(Lowering::new(task, &fabric, trees)?.with_slices(1)?.program)
+}
+
+/// A chain out of each root, to the next rank and on; `turned` for chains that lead data into the
+/// root, along the same ring.
+fn along_ring(
+    roots: &[Rank],
+    ranks: u32,
+    table: &mut WayTable<'_>,
+    turned: bool,
+) -> Result<Forest, RunError> {
+    let mut paths = PathTable::default();
+    let mut trees = Vec::new();
+    for root in roots {
+        let mut edges = Vec::new();
+        for step in 0..ranks.saturating_sub(1) {
+            let at =
+                |it: u32| Rank(if turned { root.0 + 2 * ranks - it } else { root.0 + it } % ranks);
+            let (from, to) = (at(step), at(step + 1));
+            // Data of a chain that collects flows from `to` to `from`.
+            let (a, b) = if turned { (to, from) } else { (from, to) };
+            let ways = table.between(a, b);
+            let Some(way) = ways.first() else {
+                return Err(motet_sim::RouteError::NoPath { from: a, to: b }.into());
+            };
+            let mut links: Vec<_> = way.links().collect();
+            if turned {
+                links.reverse();
+            }
+            edges.push(Edge { from, to, path: paths.number(&links) });
+        }
+        trees.push(Tree { root: *root, weight: 1, edges });
+    }
+    Ok(Forest { paths: paths.into_paths(), trees })
+}
+
+/// The base with its ranks in other orders: datacenters in any order, and the ranks of each.
+pub(super) fn remapped(
+    scenario: &Scenario<'_>,
+    base: &Built,
+    table: &mut WayTable<'_>,
+) -> Result<Vec<Built>, RunError> {
+    let mut stream = scenario.seed.stream("orders");
+    let ranks = base.program.collective().ranks();
+    let network = scenario.network;
+    let dc = |rank: Rank| network.node(network.ranks()[rank.index()]).location.dc.clone();
+    let mut groups: Vec<(Option<String>, Vec<Rank>)> = Vec::new();
+    for rank in (0..ranks).map(Rank) {
+        match groups.iter_mut().find(|it| it.0 == dc(rank)) {
+            Some(group) => group.1.push(rank),
+            None => groups.push((dc(rank), vec![rank])),
+        }
+    }
+    let mut found: Vec<Built> = Vec::new();
+    for _ in 0..ORDERS {
+        shuffle(&mut groups, &mut stream);
+        for group in &mut groups {
+            shuffle(&mut group.1, &mut stream);
+        }
+        let order: Vec<Rank> = groups.iter().flat_map(|it| it.1.iter().copied()).collect();
+        let Some(program) = permuted(&base.program, &order) else { continue };
+        let program = Verified::new(program, Some(network))
+            .map_err(|it| SynthError::Wrong { method: "remap", report: it.report.to_string() })?;
+        found.push(Built::new("remap", program, base.size, table, scenario.routes.split)?);
+    }
+    Ok(found)
+}
+
+fn shuffle<T>(list: &mut [T], stream: &mut Stream) {
+    for last in (1..list.len()).rev() {
+        list.swap(last, stream.random_range(0..=last));
+    }
+}
+
+/// Programs that motet-synth makes for the network.
+pub(super) fn synthesized(
+    scenario: &Scenario<'_>,
+    asked: &Asked,
+    table: &mut WayTable<'_>,
+) -> Result<Vec<Built>, RunError> {
+    let task = task(scenario, asked);
+    let kind = asked.goal.kind();
+    let worth = |it: &Method| it.does(kind) && !matches!(it, Method::Auto | Method::Symmetric);
+    let mut found = Vec::new();
+    for method in Method::all().filter(worth) {
+        match made(scenario, &task, method, asked, table) {
+            Ok(built) => found.push(built),
+            Err(RunError::Synth(SynthError::NotForMethod { .. })) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(found)
+}
+
+/// What repairs programs for a state, where the collective can be repaired.
+pub(super) fn repairer<'a>(scenario: &Scenario<'a>, asked: &Asked) -> Option<Repairer<'a>> {
+    Repairer::new(&task(scenario, asked)).ok()
+}
+
+/// The program repaired for `state`, if that is possible and it verifies.
+pub(super) fn repaired(
+    repairer: &mut Repairer<'_>,
+    state: &NetworkState,
+    asked: &Asked,
+    table: &mut WayTable<'_>,
+    split: u32,
+) -> Option<Built> {
+    let lowered = repairer.repair(state).ok()?;
+    let program = Verified::new(lowered.program, Some(table.network())).ok()?;
+    Built::new("repair", program, asked.size, table, split).ok()
+}

@@ -1,0 +1,67 @@
+//! [`Scenario`]: what is run.
+//!
+//! Files of scenarios are read by [`crate::formats`]; the reference for users is `docs/wan.md`.
+
+use motet_net::Network;
+use motet_synth::{Goal, Method};
+use motet_units::{Bytes, Duration, Seed};
+
+use crate::fault::Fault;
+use crate::trigger::Hand;
+use crate::variation::Variation;
+
+/// A run to come.
+#[derive(Clone, Debug)]
+pub struct Scenario<'a> {
+    pub name: String,
+    pub network: &'a Network,
+    pub seed: Seed,
+    /// How many collectives, one after the other.
+    pub count: u32,
+    /// Between the end of a collective and the start of the next.
+    pub gap: Duration,
+    /// Gone through in turn, over and over; at least one.
+    pub collectives: Vec<Asked>,
+    pub variation: Variation,
+    pub routes: RoutesHand,
+    pub programs: ProgramsHand,
+    pub faults: Vec<Fault>,
+}
+
+/// One of the collectives of a run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Asked {
+    pub goal: Goal,
+    /// In nccl-tests' sense.
+    pub size: Bytes,
+}
+
+/// What the routes hand may do.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RoutesHand {
+    pub hand: Hand,
+    /// How many ways of a flow are considered.
+    pub paths: usize,
+    /// Over how many ways a flow may be split.
+    pub split: u32,
+    /// Where flows go as long as nobody moves them.
+    pub start: StartRoutes,
+}
+
+/// The routes that a run starts with.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum StartRoutes {
+    /// Each flow on one of its shortest ways, by a hash of its ends, as routers do.
+    #[default]
+    Hashed,
+    /// Every flow on the first of its shortest ways.
+    First,
+}
+
+/// What the programs hand may do.
+#[derive(Clone, Debug)]
+pub struct ProgramsHand {
+    pub hand: Hand,
+    /// What makes the program that a run starts with; a ring in rank order if not given.
+    pub base: Option<Method>,
+}

@@ -1,0 +1,261 @@
+//! `motet synth`: a program for a collective on a network, verified, with how far it is from the
+//! bound.
+
+use std::fmt::Write as _;
+use std::time::{Duration as Wall, Instant as Clock};
+
+use motet_collective::formats::program_json;
+use motet_collective::{Bound, BoundError, CollectiveError, CollectiveKind};
+use motet_net::Network;
+use motet_synth::{Effort, Goal, Method, Sketch, SynthError, Synthesis, Task, synthesize};
+use motet_units::{Bytes, Rank, Seed};
+use serde::Serialize;
+
+use crate::args::SynthArgs;
+use crate::failure::{Failure, Status};
+use crate::files;
+use crate::printer::Printer;
+use crate::progress::Progress;
+
+#[derive(Serialize)]
+struct SynthJson {
+    method: &'static str,
+    collective: &'static str,
+    ranks: u32,
+    size_bytes: u64,
+    /// Chunks per part.
+    chunks: u32,
+    transfers: usize,
+    time_us: f64,
+    algbw_gbps: f64,
+    bound_time_us: f64,
+    bound_algbw_gbps: f64,
+    /// 1 at the bound, less the slower the program is.
+    ratio_to_bound: f64,
+    /// Making the program, without proving it right.
+    synth_seconds: f64,
+    /// Proving it right, and simulating it.
+    verify_seconds: f64,
+    seed: u64,
+    explanation: String,
+    tried: Vec<TriedJson>,
+}
+
+#[derive(Serialize)]
+struct TriedJson {
+    method: &'static str,
+    time_us: Option<f64>,
+    why_not: Option<String>,
+}
+
+pub(crate) fn run(args: &SynthArgs, printer: &mut Printer) -> Result<Status, Failure> {
+    if args.list {
+        return list(printer);
+    }
+    let (Some(cluster), Some(size), Some(_)) = (&args.cluster, args.size, args.collective) else {
+        return Err(Failure::unreadable("a cluster, a collective and a size are needed"));
+    };
+    let network = files::network(cluster, &args.read.options(), printer)?.network;
+    let task = task(args, cluster, &network, size)?;
+    let bound = task.bound().map_err(|it| failure(&it, &task).in_file(cluster))?;
+    let progress = Progress::start(printer, format!("synthesizing with {}", args.method.name()));
+    let clock = now();
+    let deadline = args.budget.map(Wall::from_secs_f64);
+    let out_of_time = || deadline.is_some_and(|it| clock.elapsed() >= it);
+    let effort = Effort { seed: Seed::new(args.seed), out_of_time: &out_of_time };
+    let draft = synthesize(&task, args.method, &effort).map_err(|it| failure(&it, &task))?;
+    let synth_seconds = clock.elapsed().as_secs_f64();
+    let clock = now();
+    let made = draft.prove(&task).map_err(|it| failure(&it, &task))?;
+    let verify_seconds = clock.elapsed().as_secs_f64();
+    drop(progress);
+    if let Some(name) = &args.output {
+        files::write(name, &program_json::write(&made.program), printer)?;
+    }
+    let result = Made { args, size, bound: &bound, made: &made };
+    if printer.is_json() {
+        printer.json(&result.json(synth_seconds, verify_seconds))?;
+    } else {
+        printer.out(&result.text(&task, synth_seconds, verify_seconds))?;
+    }
+    Ok(Status::Done)
+}
+
+fn now() -> Clock {
+    #[allow(clippy::disallowed_methods, reason = "the binary may read the clock")]
+    Clock::now()
+}
+
+fn list(printer: &mut Printer) -> Result<Status, Failure> {
+    let methods: Vec<Method> = Method::all().collect();
+    if printer.is_json() {
+        let names: Vec<&str> = methods.iter().map(|it| it.name()).collect();
+        printer.json(&names)?;
+        return Ok(Status::Done);
+    }
+    let width = methods.iter().map(|it| it.name().len()).max().unwrap_or(0);
+    let mut out = String::new();
+    for method in methods {
+        // Writing to a string cannot fail.
+        let _ = writeln!(out, "{:width$}  {}", method.name(), method.about());
+    }
+    printer.out(&out)?;
+    Ok(Status::Done)
+}
+
+fn task<'a>(
+    args: &SynthArgs,
+    cluster: &str,
+    network: &'a Network,
+    size: Bytes,
+) -> Result<Task<'a>, Failure> {
+    let gpus = u32::try_from(network.ranks().len()).unwrap_or(u32::MAX);
+    if gpus == 0 {
+        return Err(Failure::wrong("has no GPUs, and so no ranks").in_file(cluster));
+    }
+    let ranks = args.ranks.unwrap_or(gpus);
+    let goal = goal(args, ranks)?;
+    let mut task = Task::new(network, goal, size);
+    if let Some(name) = &args.sketch {
+        let text = files::read(name)?;
+        let sketch = Sketch::read(&text, network).map_err(|it| Failure::from(it).in_file(name))?;
+        task.allowed = sketch.allowed;
+    }
+    Ok(task)
+}
+
+fn goal(args: &SynthArgs, ranks: u32) -> Result<Goal, Failure> {
+    let kind = args.collective.unwrap_or(CollectiveKind::AllGather);
+    let made = match (kind, &args.counts) {
+        (CollectiveKind::AllToAllV, Some(name)) => {
+            let text = files::read(name)?;
+            Goal::all_to_all_v(ranks, counts(&text).map_err(|it| it.in_file(name))?)
+        }
+        (CollectiveKind::AllToAllV, None) => {
+            return Err(Failure::unreadable("alltoallv needs a count for each pair of ranks")
+                .with_remedy("give `--counts` a file with one row of numbers per sending rank"));
+        }
+        (CollectiveKind::SendRecv, _) => {
+            Goal::send_recv((0..ranks).map(|it| Some(Rank((it + 1) % ranks))).collect())
+        }
+        _ => Goal::rooted(kind, ranks, Rank(args.root)),
+    };
+    made.map_err(|error| match error {
+        CollectiveError::RootOutOfRange { .. } => Failure::unreadable(error.to_string())
+            .with_remedy(format!("give `--root` a rank from 0 to {}", ranks - 1)),
+        _ => Failure::unreadable(error.to_string()),
+    })
+}
+
+/// Whole numbers, separated by commas, blanks or line ends.
+fn counts(text: &str) -> Result<Vec<u32>, Failure> {
+    let words = text.split(|it: char| it == ',' || it.is_whitespace()).filter(|it| !it.is_empty());
+    words
+        .map(|it| {
+            it.parse().map_err(|_| {
+                Failure::unreadable(format!("`{it}` is no whole number below 2^32"))
+                    .with_remedy("write one row of counts per sending rank, separated by commas")
+            })
+        })
+        .collect()
+}
+
+fn failure(error: &SynthError, task: &Task<'_>) -> Failure {
+    let failure = Failure::wrong(error.to_string());
+    match (error, task.usable_network()) {
+        (SynthError::Impossible(BoundError::Unreachable(it)), Some(network)) => {
+            failure.with_remedy(format!("the cut that proves it: {}", it.cut.describe(&network)))
+        }
+        _ => failure,
+    }
+}
+
+/// All there is to print.
+struct Made<'a> {
+    args: &'a SynthArgs,
+    size: Bytes,
+    bound: &'a Bound,
+    made: &'a Synthesis,
+}
+
+impl Made<'_> {
+    /// In GB/s.
+    fn algbw(&self, time: motet_units::Duration) -> f64 {
+        if time.is_zero() { 0.0 } else { self.size.get() as f64 / (time.as_us_f64() * 1e3) }
+    }
+
+    fn least(&self) -> motet_units::Duration {
+        self.bound.program_time(self.size)
+    }
+
+    fn ratio(&self) -> f64 {
+        let time = self.made.time.as_ps();
+        if time == 0 { 1.0 } else { self.least().as_ps() as f64 / time as f64 }
+    }
+
+    fn json(&self, synth_seconds: f64, verify_seconds: f64) -> SynthJson {
+        let collective = self.made.program.collective();
+        SynthJson {
+            method: self.made.method.name(),
+            collective: collective.kind().name(),
+            ranks: collective.ranks(),
+            size_bytes: self.size.get(),
+            chunks: collective.chunks(),
+            transfers: self.made.program.transfers().len(),
+            time_us: self.made.time.as_us_f64(),
+            algbw_gbps: self.algbw(self.made.time),
+            bound_time_us: self.least().as_us_f64(),
+            bound_algbw_gbps: self.algbw(self.least()),
+            ratio_to_bound: self.ratio(),
+            synth_seconds,
+            verify_seconds,
+            seed: self.args.seed,
+            explanation: self.made.explanation.clone(),
+            tried: self.made.tried.iter().map(tried_json).collect(),
+        }
+    }
+
+    fn text(&self, task: &Task<'_>, synth_seconds: f64, verify_seconds: f64) -> String {
+        let program = &self.made.program;
+        let (kind, ranks) = (program.collective().kind(), program.collective().ranks());
+        let heading = format!("{kind} of {} over {ranks} ranks", self.size);
+        let mut out = format!("{}: {}\n", Printer::strong(&heading), self.made.explanation);
+        let mut line = |word: &str, text: String| {
+            // Writing to a string cannot fail.
+            let _ = writeln!(out, "  {word:9}  {text}");
+        };
+        let (time, least) = (self.made.time, self.least());
+        line("time", format!("{:.3} µs, {:.2} GB/s", time.as_us_f64(), self.algbw(time)));
+        line(
+            "bound",
+            format!(
+                "{:.3} µs at least; the program takes {:.3} times that",
+                least.as_us_f64(),
+                if self.ratio() > 0.0 { 1.0 / self.ratio() } else { 1.0 },
+            ),
+        );
+        if let Some(network) = task.usable_network() {
+            line("set by", self.bound.describe(&network));
+        }
+        line("program", format!("{} transfers, verified", program.transfers().len()));
+        line("took", format!("{synth_seconds:.3} s, and {verify_seconds:.3} s to prove it"));
+        line("seed", self.args.seed.to_string());
+        for tried in &self.made.tried {
+            let result = match (&tried.time, &tried.why_not) {
+                (Some(time), _) => format!("{:.3} µs", time.as_us_f64()),
+                (None, Some(why)) => why.clone(),
+                (None, None) => String::new(),
+            };
+            line("tried", format!("{:16} {result}", tried.method.name()));
+        }
+        out
+    }
+}
+
+fn tried_json(tried: &motet_synth::Tried) -> TriedJson {
+    TriedJson {
+        method: tried.method.name(),
+        time_us: tried.time.map(motet_units::Duration::as_us_f64),
+        why_not: tried.why_not.clone(),
+    }
+}
