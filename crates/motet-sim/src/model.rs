@@ -9,7 +9,7 @@
 //! starts there and fᵢ the time its tail has left:
 //!
 //! - h₁ = when the transfer is ready (see *order* below),
-//! - sᵢ = hᵢ, or later if the link is taken,
+//! - sᵢ = hᵢ, or later if the link is taken (see *links* below),
 //! - fᵢ = sᵢ + βᵢ, but within a cut-through segment not before fᵢ₋₁ + αᵢ₋₁ (the tail cannot
 //!   leave before it has come),
 //! - behind a cut-through node hᵢ₊₁ = sᵢ + αᵢ; behind a store-and-forward node hᵢ₊₁ = fᵢ + αᵢ, and
@@ -20,9 +20,19 @@
 //! of seed 000 §III. A transfer within one rank takes no time unless
 //! [`SimOptions::local_bandwidth`] says otherwise.
 //!
-//! **Links.** A link carries one transfer at a time, from sᵢ to fᵢ, and then takes the next one by
-//! its [`Discipline`]. Under fair sharing it carries all at once, at max–min fair rates; a
-//! cut-through segment is then one flow with one rate, and has been sent when it has drained.
+//! **Links.** A link is taken by one transfer at a time, from sᵢ to sᵢ + βᵢ: for as long as the
+//! bits need on it alone. It then takes the next one by its [`Discipline`], although the tail of
+//! this one, fed more slowly than the link could go, may be still to come (fᵢ > sᵢ + βᵢ): packets
+//! of several streams interleave, "with sufficient buffering to absorb rate mismatches" (seed 000
+//! §III). So two streams from links of 100 Gbit/s both fit on one of 200 Gbit/s behind them.
+//!
+//! Starts on a link are at least β apart, and no bit leaves before its time in such a β; so by any
+//! time t a link has carried no more than (t − its first start) · b. Counted from a later moment,
+//! tails of earlier transfers may come on top of that, but never more than the link left unused
+//! before. Its busy time is the sum of the βᵢ, never more than the time that has passed.
+//!
+//! Under fair sharing a link carries all at once, at max–min fair rates; a cut-through segment is
+//! then one flow with one rate, and has been sent when it has drained.
 //!
 //! **Capable switches.** Where a node can multicast or reduce, transfers that carry the same data,
 //! or that are summed on the way, cross their common links once; `group.rs` has the exact rule.
@@ -39,8 +49,9 @@
 //! lets the replay engine keep it over many states.
 //!
 //! **State.** Available bandwidth may change, and links fail and return, at any time. What is left
-//! of a transfer goes on at the new rate; a link that is down has rate zero. The tail leaves at the
-//! first whole picosecond at which all bits have left. A transfer that would never end is an error
+//! of a transfer goes on at the new rate; a link that is down has rate zero. sᵢ + βᵢ is then the
+//! first whole picosecond by which the link alone would have sent all bits since sᵢ; what becomes
+//! of the link after that does not hold up the tail. A transfer that would never end is an error
 //! that names it.
 
 use motet_units::{Bandwidth, Duration};

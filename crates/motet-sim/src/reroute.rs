@@ -234,11 +234,12 @@ impl Reroutable {
                     tail = 0;
                 }
                 let start = head.max(free[link]);
-                let left = start.saturating_add(busy).max(tail);
+                let streamed = start.saturating_add(busy);
+                let left = streamed.max(tail);
                 if free[link] == 0 {
                     touched.push(hop.link);
                 }
-                free[link] = left;
+                free[link] = streamed;
                 sent.get_or_insert(left);
                 head = start.saturating_add(hop.latency);
                 tail = left.saturating_add(hop.latency);

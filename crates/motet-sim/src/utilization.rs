@@ -2,7 +2,8 @@
 //! picture of it in plain text.
 //!
 //! Over the whole run an [`Outcome`] is enough; what links do when is for an observer. Busy means
-//! carrying something, however slowly: under fair sharing a link that a flow crosses is busy.
+//! taken: by each crossing for as long as its bits need on this link alone, and so never for more
+//! than the whole time. Under fair sharing a link that a flow crosses is busy, however slow it is.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -16,7 +17,7 @@ use crate::event::{Crossing, LinkUse, Observer, Outcome};
 /// What one link has done so far.
 #[derive(Clone, Debug, Default)]
 struct Busy {
-    /// How many crossings are under way, and since when it is busy.
+    /// How many crossings take it now, and since when it is busy.
     crossings: u32,
     since: u64,
     /// When it was busy, in ps; what touches is one interval.
@@ -71,7 +72,7 @@ impl Observer for Utilization {
         link.crossings += 1;
     }
 
-    fn finished(&mut self, at: Instant, crossing: Crossing<'_>) {
+    fn streamed(&mut self, at: Instant, crossing: Crossing<'_>) {
         let link = &mut self.links[crossing.link.index()];
         link.crossings -= 1;
         if link.crossings > 0 || at.as_ps() == link.since {

@@ -4,7 +4,7 @@
 //! [`Draft::prove`] verifies and simulates it; only what comes out of that is given to anyone.
 //!
 //! `auto` tries methods in the order in which they are likely to win and stops as soon as one is
-//! within half a percent of the bound. Without a time limit its choice depends on the task and
+//! within 0.8% of the bound. Without a time limit its choice depends on the task and
 //! the seed alone.
 
 use motet_collective::{CollectiveKind, Program, Verified};
@@ -19,13 +19,13 @@ use crate::lower::{Lowered, Lowering, Trees};
 use crate::method::Method;
 use crate::task::{Goal, SynthError, Task};
 use crate::tree::PairForest;
-use crate::{classic, exchange, forest, greedy, packing, symmetric};
+use crate::{classic, exact, exchange, forest, greedy, packing, symmetric};
 
-/// Close enough to the bound to look no further: 1/200 above it.
-const CLOSE: u64 = 200;
+/// Close enough to the bound to look no further: 1/125 above it.
+const CLOSE: u64 = 125;
 
-/// Most transfers of a program, unless the network is so large that it needs more.
-const MOST_TRANSFERS: u64 = 1 << 20;
+/// Most transfers of a program unless told otherwise, or the network is so large that it needs more.
+pub const MOST_TRANSFERS: u64 = 1 << 21;
 
 /// Most ranks for which exact packing and every classic are tried: their cost grows fast.
 const MOST_PACKED: usize = 96;
@@ -34,6 +34,8 @@ const MOST_TRIED: usize = 256;
 /// How hard to try.
 pub struct Effort<'a> {
     pub seed: Seed,
+    /// Most transfers that a program should have, where the method can choose.
+    pub most_transfers: u64,
     /// Asked between methods; once it says so, the best so far is taken. It makes the result
     /// depend on the machine.
     pub out_of_time: &'a (dyn Fn() -> bool + Sync),
@@ -49,7 +51,7 @@ impl Effort<'_> {
     /// As much as the task needs.
     #[must_use]
     pub const fn unlimited(seed: Seed) -> Self {
-        Self { seed, out_of_time: &|| false }
+        Self { seed, most_transfers: MOST_TRANSFERS, out_of_time: &|| false }
     }
 }
 
@@ -103,7 +105,7 @@ fn one(
     method: Method,
     effort: &Effort<'_>,
 ) -> Result<Draft, SynthError> {
-    let most = MOST_TRANSFERS.max(enough(task));
+    let most = effort.most_transfers.max(enough(task));
     let lowered = match method {
         Method::Auto => return best(task, fabric, effort),
         Method::Forest => by_forest(task, fabric, most)?,
@@ -115,6 +117,7 @@ fn one(
             let made = exchange::synthesize(task, &options)?;
             Lowered { program: made.program, makespan: made.makespan, slices: 1 }
         }
+        Method::Exact => exact::synthesize(task, fabric, &exact_limits(task))?,
         Method::Classic(it) => (it.make)(task, fabric)?,
     };
     let slices = match lowered.slices {
@@ -130,9 +133,17 @@ fn one(
     })
 }
 
-/// Four for each pair of ranks: what a large network needs to be near the bound.
+/// What the exact search may cost: seconds on one box, and no more than that on larger networks.
+fn exact_limits(task: &Task<'_>) -> exact::Limits {
+    match task.goal.ranks() {
+        ..=8 => exact::Limits::default(),
+        _ => exact::Limits { conflicts: 2_000, front_conflicts: 20_000, chunks: 4, more_steps: 2 },
+    }
+}
+
+/// Two for each pair of ranks, without which a large network is far from the bound.
 fn enough(task: &Task<'_>) -> u64 {
-    4 * u64::from(task.goal.ranks()).pow(2)
+    2 * u64::from(task.goal.ranks()).pow(2)
 }
 
 /// By forests: an AllReduce is a ReduceScatter, then an AllGather, root by root.
@@ -216,8 +227,14 @@ fn candidates(task: &Task<'_>, fabric: &Fabric) -> Vec<Method> {
     }
     let large = |it: &Classic| fabric.rank_count() <= MOST_TRIED || it.scales;
     let classics = classic::methods().iter().filter(|it| large(it)).map(Method::Classic);
-    first.extend(classics);
-    first.push(Method::Greedy);
+    // Where packing is out of reach the structured classics come first: they are cheap.
+    if fabric.rank_count() > MOST_PACKED {
+        first.extend(classics);
+        first.push(Method::Greedy);
+    } else {
+        first.push(Method::Greedy);
+        first.extend(classics);
+    }
     first.retain(|it| it.does(kind));
     first
 }

@@ -2,7 +2,7 @@
 //!
 //! What a tree carries is cut into slices that follow each other through it: with one slice a
 //! rank forwards only when everything has come; with many the tree is a pipeline, at the price of
-//! a latency per slice. [`Lowering::best`] tries numbers of slices and keeps the best. In which
+//! a latency per slice. [`slices`] finds how many are best. In which
 //! order links carry slices of different trees is settled by list scheduling ([`crate::schedule`]).
 //!
 //! A forest that collects (ReduceScatter, Reduce) is scheduled as if it spread, on the fabric it
@@ -10,6 +10,7 @@
 //! the same time.
 
 mod emit;
+mod slices;
 
 use motet_collective::{Collective, CollectiveKind, Program};
 use motet_units::{Bytes, Duration, Rank};
@@ -31,7 +32,7 @@ const QUEUED: u64 = 4;
 
 /// How long what goes up and down trees may wait within the network, in times of sending it: as long
 /// as it takes. With slices held back, what queues is needed soon, and no link should be idle.
-const PATIENCE: u64 = 1 << 20;
+const PATIENCE: u64 = u64::MAX;
 
 /// Trees, and what is done with them.
 #[derive(Clone, Copy, Debug)]
@@ -140,40 +141,6 @@ impl<'a> Lowering<'a> {
         Ok(self.emit(collective, &schedule, slices))
     }
 
-    /// The program with the best of 1, 2, 4, … slices, as far as they help and the program has at
-    /// most `most_transfers`.
-    pub fn best(&self, most_transfers: u64) -> Result<Lowered, SynthError> {
-        let mut best: Option<(Collective, Schedule, u32)> = None;
-        let mut worse = 0;
-        let mut slices = 1;
-        while worse < 2
-            && (slices == 1 || (self.transfers(slices) <= most_transfers && self.fits(slices)))
-        {
-            let collective = self.collective(slices)?;
-            let schedule = self.schedule(&collective, slices);
-            // Twice the transfers for less than a thousandth is no bargain.
-            let gain = |old: &Schedule| {
-                schedule.makespan.as_ps() < old.makespan.as_ps() - old.makespan.as_ps() / 1000
-            };
-            let full = schedule.is_full();
-            match &best {
-                Some((_, old, _)) if !gain(old) => worse += 1,
-                _ => {
-                    worse = 0;
-                    best = Some((collective, schedule, slices));
-                }
-            }
-            if full {
-                break;
-            }
-            slices *= 2;
-        }
-        match best {
-            Some((collective, schedule, slices)) => Ok(self.emit(collective, &schedule, slices)),
-            None => self.with_slices(1),
-        }
-    }
-
     /// How long the program with this many slices takes, without making it.
     pub fn makespan(&self, slices: u32) -> Result<Duration, SynthError> {
         let collective = self.collective(slices)?;
@@ -228,14 +195,18 @@ impl<'a> Lowering<'a> {
     }
 
     fn one_way(&self, fabric: &Fabric, forest: &Forest, chunk: Bytes, slices: u32) -> Schedule {
-        let mut jobs = Jobs::new(fabric).with_patience(PATIENCE).urgent_first();
+        let mut jobs = Jobs::new(fabric).urgent_first();
         let mut into = vec![0u32; fabric.rank_count()];
         let mut wave_of = Vec::new();
+        let per_slice = self.transfers(1) as u32;
         for slice in 0..slices {
             for tree in &forest.trees {
                 let bytes = bytes_of(chunk, tree.weight);
                 for edge in &tree.edges {
-                    let job = jobs.send(edge.path, &forest.paths[edge.path as usize], bytes);
+                    let job = match (jobs.len() as u32).checked_sub(per_slice) {
+                        Some(before) => jobs.send_like(before),
+                        None => jobs.send(edge.path, &forest.paths[edge.path as usize], bytes),
+                    };
                     if edge.from != tree.root {
                         jobs.wait(job, into[edge.from.index()]);
                     }

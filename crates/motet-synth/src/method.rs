@@ -22,6 +22,8 @@ pub enum Method {
     Symmetric,
     /// Routing of point-to-point traffic.
     Exchange,
+    /// The best of all programs in few synchronous steps, proved so; small networks only.
+    Exact,
     /// A textbook algorithm, or one of NCCL's own.
     Classic(&'static Classic),
 }
@@ -36,6 +38,7 @@ impl Method {
             Self::Greedy,
             Self::Symmetric,
             Self::Exchange,
+            Self::Exact,
         ];
         own.into_iter().chain(classic::methods().iter().map(Self::Classic))
     }
@@ -49,6 +52,7 @@ impl Method {
             Self::Greedy => "greedy",
             Self::Symmetric => "symmetric",
             Self::Exchange => "exchange",
+            Self::Exact => "exact",
             Self::Classic(it) => it.name,
         }
     }
@@ -62,6 +66,7 @@ impl Method {
             Self::Packing => "allreduce up and down packed pairs of trees",
             Self::Greedy => "chunks matched to links as they come free, rarest first",
             Self::Symmetric => "one pattern moved to every rank, on rings, tori and the like",
+            Self::Exact => "the fewest steps and rounds there are, proved; up to 32 ranks",
             Self::Exchange => "point-to-point traffic routed so that no link is overloaded",
             Self::Classic(it) => it.about,
         }
@@ -73,7 +78,7 @@ impl Method {
         use CollectiveKind::{AllGather, AllReduce, Broadcast, Reduce, ReduceScatter};
         match self {
             Self::Auto | Self::Greedy => true,
-            Self::Forest => {
+            Self::Forest | Self::Exact => {
                 matches!(kind, AllGather | ReduceScatter | Broadcast | Reduce | AllReduce)
             }
             Self::Packing => kind == AllReduce,

@@ -14,25 +14,44 @@
 //! until then its first link serves others, which keeps two senders from queueing up for one
 //! receiver while another receiver is idle. But rather than idle, a link takes a job that will
 //! have to wait a little within the network ([`PATIENCE`]).
+//!
+//! On a fabric turned round, time is turned round too: what comes out, read backwards, is a
+//! schedule for the network as it is.
+//!
+//! - [`run`]: the scheduling itself.
+//! - [`number`]: how jobs are numbered where they overtake each other.
+//! - [`waits`]: who waits for whom.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+mod number;
+mod run;
+mod waits;
 
 use motet_units::{Bytes, Duration, LinkId};
 use rustc_hash::FxHashMap;
 
+use self::run::Run;
+use self::waits::Followers;
 use crate::fabric::Fabric;
 
-/// How long a job may have to wait within the network, in units of the time it keeps its first
-/// link busy, unless the caller says otherwise.
+/// How long a job may have to wait for a link within the network, in units of the time it keeps
+/// that link busy, unless the caller says otherwise.
 const PATIENCE: u64 = 1;
 
-/// How many times the longest way's latency a job may have to wait besides, where the most urgent
-/// goes first: what queues behind data from afar is not idle.
-const FAR_PATIENCE: u64 = 4;
-
 /// A schedule that takes at most one part in so many longer than its busiest link is full.
-const FULL: u64 = 200;
+const FULL: u64 = 125;
+
+/// A schedule that takes more than one part in so many longer than its busiest link and the longest
+/// chain of jobs together is poor.
+const POOR: u64 = 20;
+
+/// Latencies differ much if they differ by more than this part of what the busiest link needs.
+const MUCH: u64 = 200;
+
+/// How patient jobs are that queue on their way.
+const QUEUEING: [u64; 2] = [1, 2];
+
+/// With more jobs it is not tried whether queueing is better: that takes twice as long as booking.
+const MOST_QUEUEING: usize = 1 << 17;
 
 /// What a job that stays at its rank has instead of a way.
 const LOCAL: u32 = u32::MAX;
@@ -40,7 +59,7 @@ const LOCAL: u32 = u32::MAX;
 #[derive(Clone, Copy, Debug)]
 struct HopCost {
     link: LinkId,
-    /// From the start on the first link until the head is here, if nothing holds it up.
+    /// From the start of the job until this link takes it, if nothing holds it up.
     head: u64,
     latency: u64,
     busy: u64,
@@ -50,13 +69,17 @@ struct HopCost {
 #[derive(Debug)]
 pub struct Jobs<'a> {
     fabric: &'a Fabric,
-    /// Costs of each way that occurs: a path with a number of bytes.
+    /// Each way that occurs, a path with a number of bytes: where its hops begin and end.
     ways: Vec<(u32, u32)>,
+    /// How long each way takes if nothing holds the job up.
+    alone: Vec<u64>,
     hops: Vec<HopCost>,
     known: FxHashMap<(u32, u64), u32>,
     way: Vec<u32>,
     /// (job, awaited job)
     waits: Vec<(u32, u32)>,
+    /// Whether jobs wait only for those before them.
+    in_order: bool,
     patience: u64,
     urgent_first: bool,
 }
@@ -64,7 +87,8 @@ pub struct Jobs<'a> {
 /// The order found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Schedule {
-    /// All jobs, by when they start.
+    /// All jobs, as every link carries them and after all they wait for; otherwise by when they
+    /// start.
     pub order: Vec<u32>,
     /// When the last one has arrived.
     pub makespan: Duration,
@@ -88,28 +112,30 @@ impl<'a> Jobs<'a> {
         Self {
             fabric,
             ways: Vec::new(),
+            alone: Vec::new(),
             hops: Vec::new(),
             known: FxHashMap::default(),
             way: Vec::new(),
             waits: Vec::new(),
+            in_order: true,
             patience: PATIENCE,
             urgent_first: false,
         }
     }
 
-    /// Jobs may wait within the network for so many times as long as they keep their first link
-    /// busy.
+    /// Jobs may wait for a link within the network so many times as long as they keep it busy.
     #[must_use]
     pub const fn with_patience(mut self, patience: u64) -> Self {
         self.patience = patience;
         self
     }
 
-    /// A link takes the most urgent job even if it will have to wait within the network; of equally
-    /// urgent ones, the one that waits least.
+    /// A link takes the most urgent job however long it will have to wait within the network; of
+    /// equally urgent ones, the one that waits least.
     #[must_use]
     pub const fn urgent_first(mut self) -> Self {
         self.urgent_first = true;
+        self.patience = u64::MAX;
         self
     }
 
@@ -123,6 +149,12 @@ impl<'a> Jobs<'a> {
         self.way.len() as u32 - 1
     }
 
+    /// A job that sends as many bytes as `other` over the same path.
+    pub fn send_like(&mut self, other: u32) -> u32 {
+        self.way.push(self.way[other as usize]);
+        self.way.len() as u32 - 1
+    }
+
     /// A job within a rank, which takes no time.
     pub fn stay(&mut self) -> u32 {
         self.way.push(LOCAL);
@@ -131,6 +163,7 @@ impl<'a> Jobs<'a> {
 
     /// `job` starts only after `awaited` has arrived.
     pub fn wait(&mut self, job: u32, awaited: u32) {
+        self.in_order &= awaited < job;
         self.waits.push((job, awaited));
     }
 
@@ -146,13 +179,18 @@ impl<'a> Jobs<'a> {
 
     fn new_way(&mut self, number: u32, path: &[LinkId], bytes: Bytes) -> u32 {
         let start = self.hops.len() as u32;
-        let mut head = 0;
+        let turned = self.fabric.is_turned_round();
+        let (mut before, mut longest) = (0u64, 0);
         for link in path {
             let latency = self.fabric.latency(*link).as_ps();
             let busy = self.fabric.busy(*link, bytes).as_ps();
+            let after = before.saturating_add(latency);
+            let head = if turned { after } else { before };
             self.hops.push(HopCost { link: *link, head, latency, busy });
-            head += latency;
+            before = after;
+            longest = busy.max(longest);
         }
+        self.alone.push(before.saturating_add(longest));
         self.ways.push((start, self.hops.len() as u32));
         let way = self.ways.len() as u32 - 1;
         self.known.insert((number, bytes.get()), way);
@@ -169,13 +207,6 @@ impl<'a> Jobs<'a> {
         }
     }
 
-    /// How long a job takes if nothing holds it up.
-    fn alone(&self, job: u32) -> u64 {
-        let hops = self.hops(job);
-        let busy = hops.iter().map(|it| it.busy).max().unwrap_or(0);
-        hops.last().map_or(0, |it| it.head + it.latency + busy)
-    }
-
     /// The order by longest tail first.
     #[must_use]
     pub fn schedule(&self) -> Schedule {
@@ -186,29 +217,61 @@ impl<'a> Jobs<'a> {
     /// a job that is not listed belongs to the first.
     #[must_use]
     pub fn schedule_in_waves(&self, wave_of: &[u32]) -> Schedule {
-        let followers = Followers::of(self.way.len(), &self.waits);
-        let mut urgency = self.tails(&followers);
         let last = wave_of.iter().copied().max().unwrap_or(0);
-        let period = self.busiest() / (u64::from(last) + 1);
-        let waves = wave_of.iter().copied().chain(std::iter::repeat(0));
-        for (urgency, wave) in urgency.iter_mut().zip(waves) {
-            *urgency = urgency.saturating_add(period.saturating_mul(u64::from(last - wave)));
-        }
-        Run::new(self, &followers, &urgency).run()
+        let busiest = self.busiest();
+        let period = busiest / (u64::from(last) + 1);
+        self.best(busiest, |tails| {
+            let waves = wave_of.iter().copied().chain(std::iter::repeat(0));
+            for (urgency, wave) in tails.iter_mut().zip(waves) {
+                *urgency = urgency.saturating_add(period.saturating_mul(u64::from(last - wave)));
+            }
+        })
     }
 
     /// The order by wave, and within a wave by longest tail: for jobs that are held back by earlier
     /// waves, so that none can run far ahead.
     #[must_use]
     pub fn schedule_wave_by_wave(&self, wave_of: &[u32]) -> Schedule {
+        let last = wave_of.iter().copied().max().unwrap_or(0);
+        self.best(self.busiest(), |tails| {
+            let longest = tails.iter().copied().max().unwrap_or(0).saturating_add(1);
+            for (urgency, wave) in tails.iter_mut().zip(wave_of) {
+                *urgency = urgency.saturating_add(longest.saturating_mul(u64::from(last - wave)));
+            }
+        })
+    }
+
+    /// The best schedule by what `rank` makes of the jobs' tails. Where booking links at once may
+    /// be far from the best, jobs that queue on their way are tried too.
+    fn best(&self, busiest: u64, rank: impl Fn(&mut [u64])) -> Schedule {
         let followers = Followers::of(self.way.len(), &self.waits);
         let mut urgency = self.tails(&followers);
-        let longest = urgency.iter().copied().max().unwrap_or(0).saturating_add(1);
-        let last = wave_of.iter().copied().max().unwrap_or(0);
-        for (urgency, wave) in urgency.iter_mut().zip(wave_of) {
-            *urgency = urgency.saturating_add(longest.saturating_mul(u64::from(last - wave)));
+        let least = urgency.iter().copied().max().unwrap_or(0).saturating_add(busiest);
+        rank(&mut urgency);
+        let mut best = Run::new(self, &followers, &urgency, busiest).run();
+        let may_queue =
+            self.way.len() <= MOST_QUEUEING && self.ways.iter().any(|it| it.1 - it.0 > 1);
+        let is_poor = best.makespan.as_ps() > least.saturating_add(least / POOR);
+        if best.is_full() || !may_queue || !(is_poor || self.latencies_differ(busiest)) {
+            return best;
         }
-        Run::new(self, &followers, &urgency).run()
+        for patience in QUEUEING {
+            let other = Run::new(self, &followers, &urgency, busiest).queueing(patience).run();
+            if other.makespan < best.makespan && other.order.len() == best.order.len() {
+                best = other;
+            }
+        }
+        best
+    }
+
+    /// Whether ways meet at a link whose latencies up to there differ much.
+    fn latencies_differ(&self, busiest: u64) -> bool {
+        let mut between = vec![(u64::MAX, 0u64); self.fabric.link_count()];
+        for hop in &self.hops {
+            let (least, most) = &mut between[hop.link.index()];
+            (*least, *most) = ((*least).min(hop.head), (*most).max(hop.head));
+        }
+        between.iter().any(|(least, most)| most.saturating_sub(*least) > busiest / MUCH)
     }
 
     /// How long the jobs take if each starts as soon as what it waits for has arrived.
@@ -236,223 +299,17 @@ impl<'a> Jobs<'a> {
     /// For each job, how long it and what follows it takes if nothing holds that up.
     fn tails(&self, followers: &Followers) -> Vec<u64> {
         let mut tails = vec![0u64; self.way.len()];
-        let order = followers.topological();
-        for job in order.iter().rev() {
-            let after = followers.of_job(*job).iter().map(|it| tails[*it as usize]).max();
-            tails[*job as usize] = self.alone(*job).saturating_add(after.unwrap_or(0));
+        let mut set = |job: u32| {
+            let after = followers.of_job(job).iter().map(|it| tails[*it as usize]).max();
+            let way = self.way[job as usize];
+            let own = if way == LOCAL { 0 } else { self.alone[way as usize] };
+            tails[job as usize] = own.saturating_add(after.unwrap_or(0));
+        };
+        if self.in_order {
+            (0..self.way.len() as u32).rev().for_each(&mut set);
+        } else {
+            followers.topological().into_iter().rev().for_each(&mut set);
         }
         tails
-    }
-}
-
-/// Who waits for each job, in compressed rows.
-#[derive(Debug)]
-struct Followers {
-    start: Vec<u32>,
-    jobs: Vec<u32>,
-    awaited: Vec<u32>,
-}
-
-impl Followers {
-    fn of(count: usize, waits: &[(u32, u32)]) -> Self {
-        let mut start = vec![0u32; count + 1];
-        let mut awaited = vec![0u32; count];
-        for (job, before) in waits {
-            start[*before as usize + 1] += 1;
-            awaited[*job as usize] += 1;
-        }
-        for job in 0..count {
-            start[job + 1] += start[job];
-        }
-        let mut next = start.clone();
-        let mut jobs = vec![0u32; waits.len()];
-        for (job, before) in waits {
-            jobs[next[*before as usize] as usize] = *job;
-            next[*before as usize] += 1;
-        }
-        Self { start, jobs, awaited }
-    }
-
-    fn of_job(&self, job: u32) -> &[u32] {
-        let job = job as usize;
-        &self.jobs[self.start[job] as usize..self.start[job + 1] as usize]
-    }
-
-    /// Jobs after all they wait for. Jobs that wait for each other are left out.
-    fn topological(&self) -> Vec<u32> {
-        let mut left = self.awaited.clone();
-        let ready = |it: &u32| self.awaited[*it as usize] == 0;
-        let mut order: Vec<u32> = (0..left.len() as u32).filter(ready).collect();
-        let mut next = 0;
-        while let Some(job) = order.get(next).copied() {
-            next += 1;
-            for follower in self.of_job(job) {
-                left[*follower as usize] -= 1;
-                if left[*follower as usize] == 0 {
-                    order.push(*follower);
-                }
-            }
-        }
-        order
-    }
-}
-
-/// What happens at an instant; arrivals come before links look for work.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Happening {
-    Arrived(u32),
-    /// A link may take another job.
-    Free(u32),
-}
-
-struct Run<'a> {
-    jobs: &'a Jobs<'a>,
-    followers: &'a Followers,
-    urgency: &'a [u64],
-    awaited: Vec<u32>,
-    free_at: Vec<u64>,
-    /// Per link: the ways that begin with it.
-    ways: Vec<Vec<u32>>,
-    /// Per way: the jobs ready for it, the most urgent first, then by number.
-    ready: Vec<BinaryHeap<(u64, Reverse<u32>)>>,
-    happenings: BinaryHeap<Reverse<(u64, Happening)>>,
-    order: Vec<u32>,
-    makespan: u64,
-    far_patience: u64,
-}
-
-impl<'a> Run<'a> {
-    fn new(jobs: &'a Jobs<'a>, followers: &'a Followers, urgency: &'a [u64]) -> Self {
-        let links = jobs.fabric.link_count();
-        let mut ways = vec![Vec::new(); links];
-        for (way, (start, _)) in (0..).zip(&jobs.ways) {
-            ways[jobs.hops[*start as usize].link.index()].push(way);
-        }
-        Self {
-            jobs,
-            followers,
-            urgency,
-            awaited: followers.awaited.clone(),
-            free_at: vec![0; links],
-            ways,
-            ready: vec![BinaryHeap::new(); jobs.ways.len()],
-            happenings: BinaryHeap::new(),
-            order: Vec::with_capacity(jobs.way.len()),
-            makespan: 0,
-            far_patience: if jobs.urgent_first {
-                let farthest = jobs.hops.iter().map(|it| it.head.saturating_add(it.latency)).max();
-                farthest.unwrap_or(0).saturating_mul(FAR_PATIENCE)
-            } else {
-                0
-            },
-        }
-    }
-
-    fn run(mut self) -> Schedule {
-        for job in 0..self.awaited.len() as u32 {
-            if self.awaited[job as usize] == 0 {
-                self.make_ready(job, 0);
-            }
-        }
-        while let Some(Reverse((now, happening))) = self.happenings.pop() {
-            match happening {
-                Happening::Arrived(job) => self.arrive(job, now),
-                Happening::Free(link) => self.serve(link as usize, now),
-            }
-        }
-        Schedule {
-            order: self.order,
-            makespan: Duration::from_ps(self.makespan),
-            window: u32::MAX,
-            busiest: Duration::from_ps(self.jobs.busiest()),
-        }
-    }
-
-    fn arrive(&mut self, job: u32, now: u64) {
-        self.makespan = self.makespan.max(now);
-        let followers = self.followers;
-        for follower in followers.of_job(job) {
-            self.awaited[*follower as usize] -= 1;
-            if self.awaited[*follower as usize] == 0 {
-                self.make_ready(*follower, now);
-            }
-        }
-    }
-
-    fn make_ready(&mut self, job: u32, now: u64) {
-        match self.jobs.hops(job).first() {
-            None => {
-                self.order.push(job);
-                self.happenings.push(Reverse((now, Happening::Arrived(job))));
-            }
-            Some(hop) => {
-                let link = hop.link.index();
-                let way = self.jobs.way[job as usize];
-                self.ready[way as usize].push((self.urgency[job as usize], Reverse(job)));
-                // A busy link asks for work by itself when it is free.
-                if self.free_at[link] <= now {
-                    self.happenings.push(Reverse((now, Happening::Free(link as u32))));
-                }
-            }
-        }
-    }
-
-    /// Gives a free link its most urgent job that can go, or asks again when one can.
-    fn serve(&mut self, link: usize, now: u64) {
-        if self.free_at[link] > now {
-            return;
-        }
-        let mut soonest = u64::MAX;
-        let mut chosen: Option<(bool, u64, Reverse<u64>, Reverse<u32>)> = None;
-        for way in &self.ways[link] {
-            let Some((urgency, job)) = self.ready[*way as usize].peek() else { continue };
-            let (free, nearly) = self.earliest_start(*way);
-            if nearly > now {
-                soonest = soonest.min(nearly);
-                continue;
-            }
-            let at_once = self.jobs.urgent_first || free <= now;
-            chosen = chosen.max(Some((at_once, *urgency, Reverse(free.max(now)), *job)));
-        }
-        match chosen {
-            Some((.., Reverse(job))) => {
-                self.ready[self.jobs.way[job as usize] as usize].pop();
-                self.start(job, now);
-            }
-            None if soonest < u64::MAX => {
-                self.happenings.push(Reverse((soonest, Happening::Free(link as u32))));
-            }
-            None => {}
-        }
-    }
-
-    /// When the links behind the first will be free, and when they will nearly be, as the head of
-    /// a job comes by.
-    fn earliest_start(&self, way: u32) -> (u64, u64) {
-        let (start, end) = self.jobs.ways[way as usize];
-        let hops = &self.jobs.hops[start as usize..end as usize];
-        let free = |it: &HopCost| self.free_at[it.link.index()].saturating_sub(it.head);
-        let free = hops.iter().skip(1).map(free).max().unwrap_or(0);
-        let patience = hops.first().map_or(0, |it| it.busy).saturating_mul(self.jobs.patience);
-        (free, free.saturating_sub(patience.saturating_add(self.far_patience)))
-    }
-
-    fn start(&mut self, job: u32, now: u64) {
-        self.order.push(job);
-        let (mut head, mut tail) = (now, 0u64);
-        let hops = self.jobs.hops(job);
-        for hop in hops {
-            let start = head.max(self.free_at[hop.link.index()]);
-            let end = (start + hop.busy).max(tail);
-            self.free_at[hop.link.index()] = end;
-            head = start + hop.latency;
-            tail = end + hop.latency;
-        }
-        if let Some(first) = hops.first() {
-            let link = first.link.index();
-            let at = self.free_at[link];
-            self.happenings.push(Reverse((at, Happening::Free(link as u32))));
-        }
-        self.happenings.push(Reverse((tail, Happening::Arrived(job))));
     }
 }

@@ -3,11 +3,12 @@
 #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
 use motet_collective::{CollectiveKind, Program, Verified};
-use motet_net::Network;
 use motet_net::builders::{self, Params};
+use motet_net::{Network, NetworkState};
 use motet_sim::{Prepared, Routed, Simulation, SwitchForwarding};
+use motet_synth::forest::{self, ForestOptions};
 use motet_synth::{Edge, Fabric, Forest, Goal, Lowering, PairForest, PathTable, Task, Tree, Trees};
-use motet_units::{Bytes, Duration, Rank};
+use motet_units::{Bandwidth, Bytes, Duration, Rank};
 
 /// A tree of shortest ways, breadth first, out of every root.
 fn breadth_first(fabric: &Fabric, roots: &[Rank]) -> Forest {
@@ -41,9 +42,9 @@ fn network(template: &str, params: &[(&str, &str)]) -> Network {
     template.build(&given).unwrap()
 }
 
-fn simulated(program: &Verified<Program>, network: &Network, size: Bytes) -> Duration {
-    let routed = Routed::new(program, network, SwitchForwarding::CutThrough).unwrap();
-    Simulation::new(&Prepared::new(&routed), size).run().unwrap().time
+fn simulated(program: &Verified<Program>, task: &Task<'_>) -> Duration {
+    let routed = Routed::new(program, task.network, SwitchForwarding::CutThrough).unwrap();
+    Simulation::new(&Prepared::new(&routed), task.size).state(&task.state).run().unwrap().time
 }
 
 #[test]
@@ -75,7 +76,7 @@ fn every_collective_by_trees_verifies_and_takes_the_time_of_its_schedule() {
         for slices in [1, 2, 5] {
             let lowered = lowering.with_slices(slices).unwrap();
             let verified = Verified::new(lowered.program, Some(&network)).unwrap();
-            let time = simulated(&verified, &network, task.size);
+            let time = simulated(&verified, &task);
             assert!(
                 time <= lowered.makespan,
                 "{kind}, {slices} slices: {time} {}",
@@ -84,5 +85,53 @@ fn every_collective_by_trees_verifies_and_takes_the_time_of_its_schedule() {
         }
         let best = lowering.best(100_000).unwrap();
         assert!(best.makespan <= lowering.makespan(1).unwrap());
+    }
+}
+
+/// Data from the other datacenter come late to links that local data take meanwhile.
+#[test]
+fn latency_between_datacenters_costs_no_bandwidth() {
+    let network = network("two-dc", &[("fabric", "logical")]);
+    for kind in [CollectiveKind::AllGather, CollectiveKind::ReduceScatter] {
+        let task = Task::new(&network, Goal::new(kind, 8).unwrap(), Bytes::gib(1));
+        let lowered = forest::synthesize(&task, ForestOptions { most_transfers: 40_000 }).unwrap();
+        let makespan = lowered.makespan;
+        let program = Verified::new(lowered.program, Some(&network)).unwrap();
+        let time = simulated(&program, &task);
+        assert!(time <= makespan, "{kind}: {time} {makespan}");
+        let ratio = time.as_ps() as f64 / task.bound().unwrap().time(task.size).as_ps() as f64;
+        assert!(ratio <= 1.01, "{kind}: {ratio}");
+    }
+}
+
+/// Over switches, with links of all rates and far apart, where jobs overtake each other and what
+/// is collected is not simply what is spread, read backwards.
+#[test]
+fn schedules_hold_over_unequal_links() {
+    for latency in ["2 us", "1 ms"] {
+        let network = network("two-dc", &[("wan-latency", latency)]);
+        let mut state = NetworkState::nominal(&network);
+        for link in network.link_ids() {
+            let eighth = state.bandwidth(link).bits_per_s() / 8;
+            let rate = eighth * (1 + (link.index() as u64 * 5) % 8);
+            state.set_bandwidth(link, Bandwidth::from_bits_per_s(rate));
+        }
+        for kind in [CollectiveKind::AllGather, CollectiveKind::ReduceScatter] {
+            let task = Task::new(&network, Goal::new(kind, 8).unwrap(), Bytes::mib(64));
+            let task = task.in_state(state.clone());
+            let fabric = Fabric::new(&task).unwrap();
+            let collects = kind == CollectiveKind::ReduceScatter;
+            let turned = if collects { fabric.turned_round() } else { fabric.clone() };
+            let found = forest::forest(&task, &turned).unwrap();
+            let trees = if collects { Trees::Collect(&found) } else { Trees::Spread(&found) };
+            let lowering = Lowering::new(&task, &fabric, trees).unwrap();
+            for slices in [1, 3, 20] {
+                let lowered = lowering.with_slices(slices).unwrap();
+                let makespan = lowered.makespan;
+                let program = Verified::new(lowered.program, Some(&network)).unwrap();
+                let time = simulated(&program, &task);
+                assert!(time <= makespan, "{kind}, {slices} slices: {time} {makespan}");
+            }
+        }
     }
 }

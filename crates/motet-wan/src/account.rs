@@ -1,6 +1,6 @@
 //! [`Account`]: what a mode adds up to.
 
-use motet_units::{Duration, LinkId};
+use motet_units::{Bandwidth, Duration, LinkId};
 
 /// Most changes that are kept one by one.
 const MOST_EVENTS: usize = 100_000;
@@ -42,6 +42,11 @@ pub enum What {
     },
     Program {
         name: String,
+    },
+    /// What all WAN links carry together became this; noted in the base mode, being the same in
+    /// all.
+    Bandwidth {
+        wan: Bandwidth,
     },
     /// Nothing could run until the network healed.
     Stalled {

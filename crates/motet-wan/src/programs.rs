@@ -43,8 +43,16 @@ impl Strength {
     }
 }
 
+/// A program is left only for one that is likely to take less than this part of its time.
+const WORTH_MOVING: f64 = 0.98;
+
 /// Repairing for a state pays if it counts for at least this much of what is to come.
 const WORTH_REPAIR: f64 = 0.5;
+
+/// After so many rebuilds the means say enough, and a program this many times above the best of
+/// them is not asked again.
+const KNOWN: u32 = 32;
+const FAR: f64 = 1.2;
 
 /// How much of a new time goes into a program's mean.
 const SMOOTHING: f64 = 0.05;
@@ -58,6 +66,17 @@ struct Member {
     now: f64,
 }
 
+/// What a rebuild goes by.
+#[derive(Clone, Copy, Debug)]
+pub struct Outlook<'a> {
+    pub state: &'a NetworkState,
+    pub forecast: &'a Forecast,
+    /// For how many collectives the program is likely to stay.
+    pub horizon: u32,
+    /// Whether routes will be chosen for it.
+    pub moves_routes: bool,
+}
+
 /// Chooses programs for one of the collectives.
 #[derive(Debug)]
 pub struct Rebuilder<'a> {
@@ -68,6 +87,7 @@ pub struct Rebuilder<'a> {
     repairer: Option<Repairer<'a>>,
     loads: Loads,
     weight: f64,
+    rebuilds: u32,
 }
 
 impl<'a> Rebuilder<'a> {
@@ -93,7 +113,7 @@ impl<'a> Rebuilder<'a> {
         };
         let member = |built| Member { built: Arc::new(built), mean: None, now: f64::INFINITY };
         let pool = programs.into_iter().map(member).collect();
-        Ok(Self { asked, split, pool, repairer, loads: Loads::default(), weight: 1.0 })
+        Ok(Self { asked, split, pool, repairer, loads: Loads::default(), weight: 1.0, rebuilds: 0 })
     }
 
     /// The program that a run starts with.
@@ -105,13 +125,12 @@ impl<'a> Rebuilder<'a> {
     /// The program to run from now on.
     pub fn rebuild(
         &mut self,
+        standing: &Arc<Built>,
+        outlook: &Outlook<'_>,
         table: &mut WayTable<'_>,
-        state: &NetworkState,
-        forecast: &Forecast,
-        horizon: u32,
-        moves_routes: bool,
         bench: &mut Bench,
     ) -> Result<Arc<Built>, RunError> {
+        let Outlook { state, forecast, horizon, moves_routes } = *outlook;
         self.weight = forecast.weight_of_now(horizon);
         for member in &mut self.pool {
             let time = predicted(&member.built, state, moves_routes, &mut self.loads, bench);
@@ -121,17 +140,20 @@ impl<'a> Rebuilder<'a> {
                 *mean += SMOOTHING * (member.now - *mean);
             }
         }
+        self.prune();
         let weight = self.weight;
         let score = |it: &Member| weight * it.now + (1.0 - weight) * it.mean.unwrap_or(it.now);
         let best = self.pool.iter().min_by(|a, b| score(a).total_cmp(&score(b)));
-        let (chosen, reached) = match best {
-            Some(it) => (Arc::clone(&it.built), it.now),
-            None => return Ok(self.base()),
-        };
+        let Some(mut best) = best else { return Ok(self.base()) };
+        let stands = self.pool.iter().find(|it| Arc::ptr_eq(&it.built, standing));
+        if let Some(stands) = stands.filter(|it| score(it) * WORTH_MOVING <= score(best)) {
+            best = stands;
+        }
+        let (chosen, reached) = (Arc::clone(&best.built), best.now);
         if weight < WORTH_REPAIR && reached.is_finite() {
             return Ok(chosen);
         }
-        let Some(repairer) = &mut self.repairer else { return Ok(chosen) };
+        let Some(repairer) = &self.repairer else { return Ok(chosen) };
         let likely = forecast.state(state, horizon);
         let Some(repaired) = pool::repaired(repairer, &likely, self.asked, table, self.split)
         else {
@@ -139,9 +161,22 @@ impl<'a> Rebuilder<'a> {
         };
         let time = predicted(&repaired, state, moves_routes, &mut self.loads, bench);
         match time {
-            Some(time) if time.as_us_f64() < reached => Ok(Arc::new(repaired)),
+            Some(time) if time.as_us_f64() < WORTH_MOVING * reached => Ok(Arc::new(repaired)),
             _ => Ok(chosen),
         }
+    }
+
+    /// Drops programs that are far from the best on average, once that is known and averages are
+    /// what counts; the base stays.
+    fn prune(&mut self) {
+        self.rebuilds += 1;
+        if self.rebuilds < KNOWN || self.weight >= WORTH_REPAIR {
+            return;
+        }
+        let mean = |it: &Member| it.mean.unwrap_or(f64::INFINITY);
+        let best = self.pool.iter().map(mean).fold(f64::INFINITY, f64::min);
+        let mut first = true;
+        self.pool.retain(|it| std::mem::take(&mut first) || mean(it) <= FAR * best);
     }
 
     /// What changing from one program to another saves over the next `horizon` collectives, by

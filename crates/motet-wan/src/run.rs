@@ -7,15 +7,15 @@
 use std::sync::Arc;
 
 use motet_collective::BoundError;
-use motet_net::NetworkState;
+use motet_net::{LinkClass, Network, NetworkState};
 use motet_synth::{SynthError, Task};
-use motet_units::{Duration, Instant};
+use motet_units::{Bandwidth, Duration, Instant, LinkId};
 
 use crate::account::{Account, What};
 use crate::built::{Bench, Built, Routes};
 use crate::fault;
 use crate::forecast::Forecast;
-use crate::programs::{Rebuilder, Strength};
+use crate::programs::{Outlook, Rebuilder, Strength};
 use crate::routes::{Loads, around_failures};
 use crate::scenario::Scenario;
 use crate::trigger::{Costs, Trigger, Verdict, Watch};
@@ -227,6 +227,10 @@ impl<'a> Run<'a> {
             self.state.clone_from(state);
             fault::apply(faults, self.now, &mut self.state);
             self.state_of = Some((sample, on));
+            if self.mode == Mode::Base {
+                let wan = wan_bandwidth(self.scenario.network, &self.state);
+                self.account.note(index, since_start(self.now), What::Bandwidth { wan });
+            }
         }
         self.forecast.learn(&self.state);
     }
@@ -239,14 +243,10 @@ impl<'a> Run<'a> {
         let horizon = horizon(hand.trigger);
         if verdict != Verdict::Stay && standing.pending_program.is_none() {
             let moves_routes = self.mode.moves_routes();
-            let chosen = rebuilder.rebuild(
-                &mut self.table,
-                &self.state,
-                &self.forecast,
-                horizon,
-                moves_routes,
-                &mut self.bench,
-            )?;
+            let outlook =
+                Outlook { state: &self.state, forecast: &self.forecast, horizon, moves_routes };
+            let (table, bench) = (&mut self.table, &mut self.bench);
+            let chosen = rebuilder.rebuild(&standing.built, &outlook, table, bench)?;
             let worth = match verdict {
                 Verdict::MoveIfWorth { horizon } => {
                     rebuilder.saving(&standing.built, &chosen, horizon) > hand.costs.pause()
@@ -365,6 +365,13 @@ impl<'a> Run<'a> {
         let problem = format!("the clock shows {clock} ps and the parts add up to {sum} ps");
         Err(RunError::Unsound { index, mode: self.mode.name(), problem })
     }
+}
+
+/// What all WAN links carry together.
+fn wan_bandwidth(network: &Network, state: &NetworkState) -> Bandwidth {
+    let wan = |it: &LinkId| network.link(*it).spec.class == LinkClass::Wan;
+    let links = network.link_ids().filter(wan);
+    links.fold(Bandwidth::ZERO, |sum, it| sum.saturating_add(state.bandwidth(it)))
 }
 
 fn since_start(now: Instant) -> Duration {

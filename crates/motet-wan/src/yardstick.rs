@@ -58,7 +58,7 @@ pub fn measure(scenario: &Scenario<'_>, sample: u32) -> Result<Yardstick, RunErr
 fn best(scenario: &Scenario<'_>, task: &Task<'_>) -> Result<Duration, RunError> {
     let effort = Effort::unlimited(scenario.seed);
     let made = synthesize(task, Method::Auto, &effort)?.prove(task)?.time;
-    let repaired = Repairer::new(task).and_then(|mut it| it.repair(&task.state)).ok();
+    let repaired = Repairer::new(task).and_then(|it| it.repair(&task.state)).ok();
     let repaired = repaired.and_then(|it| Verified::new(it.program, Some(task.network)).ok());
     let time = repaired.and_then(|program| {
         let routed = Routed::new(&program, task.network, SwitchForwarding::CutThrough).ok()?;

@@ -54,6 +54,8 @@ pub(crate) enum Command {
     Bench(BenchArgs),
     /// Routes and programs over a WAN: the reconfiguration modes over many collectives
     Wan(WanArgs),
+    /// Tables and figures of the papers that Motet builds on, ours beside what was published
+    Reproduce(ReproduceArgs),
     /// Print the completions of a shell
     Completions { shell: Shell },
 }
@@ -261,7 +263,7 @@ pub(crate) struct WanArgs {
     /// Write what every collective took in every mode
     #[arg(long, value_name = "OUT.csv")]
     pub(crate) csv: Option<String>,
-    /// Write when routes and programs changed
+    /// Write when bandwidth, routes and programs changed
     #[arg(long, value_name = "OUT.csv")]
     pub(crate) timeline: Option<String>,
     /// Draw how completion times are distributed
@@ -269,6 +271,24 @@ pub(crate) struct WanArgs {
     pub(crate) svg: Option<String>,
     #[command(flatten)]
     pub(crate) read: ReadArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ReproduceArgs {
+    /// Which; `--list` shows them all
+    #[arg(value_name = "NAME", required_unless_present = "list", conflicts_with = "list")]
+    pub(crate) name: Option<String>,
+    /// List what can be reproduced
+    #[arg(long)]
+    pub(crate) list: bool,
+    /// How many collectives each point is of, where it is of many
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) count: Option<u32>,
+    #[arg(long, default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// Write the figures as CSV and SVG into this folder
+    #[arg(short, long, value_name = "FOLDER")]
+    pub(crate) output: Option<String>,
 }
 
 #[derive(Debug, Args)]

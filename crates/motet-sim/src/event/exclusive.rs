@@ -1,11 +1,13 @@
-//! The engine for links that carry one transfer at a time: program order and FIFO.
+//! The engine for links that one transfer takes at a time: program order and FIFO.
 //!
 //! Under both disciplines it is settled, when a head comes to a link and has its turn, when the
-//! link will start to carry it and when its tail will have left: nothing that comes later can
-//! come before it, and changes of the network's state are known ahead ([`Timeline`]). So a
-//! crossing is worked out at once, and of all that happens only what something waits for is put
-//! into the queue: one event for a transfer over one link. An observer wants the rest as well;
-//! for it, events are added that change nothing.
+//! link will start to carry it, how long its bits take the link, and when its tail will have left:
+//! nothing that comes later can come before it, and changes of the network's state are known ahead
+//! ([`Timeline`]). The next one waits for the bits' time only, not for the tail of a stream that
+//! is fed more slowly than the link could go ([`crate::model`]). So a crossing is worked out at
+//! once, and of all that happens only what something waits for is put into the queue: one event
+//! for a transfer over one link. An observer wants the rest as well; for it, events are added that
+//! change nothing.
 //!
 //! - Program order: a link has a fixed list of legs and a pointer to whose turn it is. A head that
 //!   comes early waits until its predecessors have had theirs.
@@ -114,6 +116,7 @@ impl<'a, 'o, O: Observer> Exclusive<'a, 'o, O> {
                 Kind::Reached => self.reached(id)?,
                 Kind::Left => self.left(id)?,
                 Kind::Head => self.take_turn(id, self.queue.now())?,
+                Kind::Streamed => self.tell(id, O::streamed),
                 Kind::Started => self.tell_started(id),
                 Kind::Passed => {
                     self.tell_started(id);
@@ -229,39 +232,38 @@ impl<'a, 'o, O: Observer> Exclusive<'a, 'o, O> {
         Ok(())
     }
 
-    /// Works out a crossing: when it starts, when its tail leaves, and what follows.
+    /// Works out a crossing: when it starts, when the link is free again, when the tail leaves, and
+    /// what follows.
     #[inline]
     fn carry(&mut self, id: u32, head: u64) -> Result<(), SimError> {
         let leg = self.setting.prepared.legs[id as usize];
         let port = &mut self.ports[leg.link as usize];
         let start = head.max(port.free_at);
-        let mut finish = if self.timeline.is_some() {
-            self.finish_in_time(&leg, start)?
+        let streamed = if self.timeline.is_some() {
+            self.streamed_in_time(&leg, start)?
         } else {
             if port.count != leg.count {
                 (port.count, port.time) = (leg.count, self.setting.time_at(leg.count, port.rate));
             }
             start.saturating_add(port.time)
         };
-        if !leg.starts_segment {
-            finish = finish.max(self.waiting[id as usize].tail);
-        }
+        let finish = if leg.starts_segment {
+            streamed
+        } else {
+            streamed.max(self.waiting[id as usize].tail)
+        };
         let port = &mut self.ports[leg.link as usize];
         let (first, last) =
             (start.saturating_add(port.latency), finish.saturating_add(port.latency));
         if last == u64::MAX {
             return Err(self.too_long(&leg, start));
         }
-        port.free_at = finish;
-        port.busy += finish - start;
+        port.free_at = streamed;
+        port.busy += streamed - start;
         port.chunks = port.chunks.saturating_add(u64::from(leg.count));
         port.crossings += 1;
         if O::ACTIVE {
-            if start < finish {
-                self.queue.push(start, Kind::Started, id);
-            }
-            let kind = if start < finish { Kind::Left } else { Kind::Passed };
-            self.queue.push(finish, kind, id);
+            self.expect_crossing(id, start, streamed, finish);
         } else if leg.hop == 0 && (leg.is_shared || self.progress.is_sending_awaited(leg.transfer))
         {
             self.queue.push(finish, Kind::Left, id);
@@ -274,6 +276,19 @@ impl<'a, 'o, O: Observer> Exclusive<'a, 'o, O> {
             self.follow(leg.next, first, last);
         }
         Ok(())
+    }
+
+    /// Sets the events of a crossing for the observer.
+    fn expect_crossing(&mut self, id: u32, start: u64, streamed: u64, finish: u64) {
+        if start < finish {
+            self.queue.push(start, Kind::Started, id);
+        }
+        // What takes no time is told with the start.
+        if start < streamed {
+            self.queue.push(streamed, Kind::Streamed, id);
+        }
+        let kind = if start < finish { Kind::Left } else { Kind::Passed };
+        self.queue.push(finish, kind, id);
     }
 
     /// What is behind a shared leg.
@@ -299,7 +314,7 @@ impl<'a, 'o, O: Observer> Exclusive<'a, 'o, O> {
         }
     }
 
-    fn finish_in_time(&mut self, leg: &Leg, start: u64) -> Result<u64, SimError> {
+    fn streamed_in_time(&mut self, leg: &Leg, start: u64) -> Result<u64, SimError> {
         let bytes = u128::from(leg.count) * u128::from(self.setting.chunk);
         let Some(timeline) = &mut self.timeline else { return Ok(u64::MAX) };
         match timeline.finish(leg.link as usize, start, bytes * 8 * PS_PER_S)? {
@@ -355,6 +370,10 @@ impl<'a, 'o, O: Observer> Exclusive<'a, 'o, O> {
 
     fn tell_started(&mut self, id: u32) {
         self.tell(id, O::started);
+        let leg = &self.setting.prepared.legs[id as usize];
+        if leg.count == 0 || self.setting.chunk == 0 {
+            self.tell(id, O::streamed);
+        }
     }
 
     fn tell(&mut self, id: u32, what: impl FnOnce(&mut O, Instant, Crossing<'_>)) {

@@ -104,7 +104,7 @@ impl<'a, 'o, O: Observer> Fair<'a, 'o, O> {
                 Kind::Share => self.share(),
                 // A local copy that was sent and is nothing else.
                 Kind::Passed => self.progress.sent(id, self.queue.now(), self.observer),
-                Kind::Started => {}
+                Kind::Started | Kind::Streamed => {}
             }
             self.send_ready()?;
         }
@@ -186,6 +186,7 @@ impl<'a, 'o, O: Observer> Fair<'a, 'o, O> {
                 let meter = &mut self.meters[leg.link as usize];
                 meter.busy += now - meter.busy_since;
             }
+            self.tell(id, O::streamed);
             self.tell(id, O::finished);
             if leg.is_shared {
                 for transfer in &prepared.shared[leg.next as usize].begins {

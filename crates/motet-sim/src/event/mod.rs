@@ -8,7 +8,7 @@
 //! equal results, to the last event.
 //!
 //! - `prepared`: the program as crossings of links ([`crate::group`] for those that share some);
-//! - `exclusive`: links that carry one transfer at a time; `fair`, `segments`, `shares`: all at
+//! - `exclusive`: links that one transfer takes at a time; `fair`, `segments`, `shares`: all at
 //!   once;
 //! - `progress`: what waits for what; `timeline`: what changes; `queue`: what comes next;
 //! - [`observer`]: being told of every step; [`outcome`]: what a run gives; [`error`]: why not.

@@ -32,6 +32,13 @@ pub trait Observer {
         let _ = (at, crossing, rate);
     }
 
+    /// A transfer's bits have had the time on a link that they need there, and the link is free
+    /// for the next one. Its tail may be still to come, if the link before is slower; under fair
+    /// sharing it leaves now.
+    fn streamed(&mut self, at: Instant, crossing: Crossing<'_>) {
+        let _ = (at, crossing);
+    }
+
     /// The tail of a transfer has left a link.
     fn finished(&mut self, at: Instant, crossing: Crossing<'_>) {
         let _ = (at, crossing);

@@ -5,7 +5,8 @@ use motet_units::{Bytes, Duration, LinkId};
 /// What one link did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LinkUse {
-    /// How long it carried something.
+    /// How long it was taken: for each crossing as long as the bits need on this link alone; under
+    /// fair sharing, how long it carried anything.
     pub busy: Duration,
     /// How much it carried. Saturates.
     pub bytes: Bytes,

@@ -18,6 +18,8 @@ use std::collections::BinaryHeap;
 pub(super) enum Kind {
     /// The network's state changes.
     Change,
+    /// A link has been taken for as long as a transfer's bits need there.
+    Streamed,
     /// The tail of a transfer leaves a link.
     Left,
     /// The same where it also started at this very instant.
@@ -33,8 +35,9 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    const ALL: [Self; 7] = [
+    const ALL: [Self; 8] = [
         Self::Change,
+        Self::Streamed,
         Self::Left,
         Self::Passed,
         Self::Reached,
@@ -166,7 +169,7 @@ mod tests {
         #[test]
         fn pops_in_order(
             start in prop_oneof![Just(0u64), any::<u64>().prop_map(|it| it >> 1)],
-            steps in prop::collection::vec((0u8..5, 0u64..1 << 40, 0u32..64, 0usize..7), 1..1500),
+            steps in prop::collection::vec((0u8..5, 0u64..1 << 40, 0u32..64, 0usize..8), 1..1500),
         ) {
             let mut queue = Queue::new(start);
             let mut model: BTreeSet<(u64, u64)> = BTreeSet::new();

@@ -2,7 +2,7 @@
 //! [`Timeline`] answers when a link will have carried so much.
 //!
 //! Changes are known before they happen (a trace, a schedule, a seeded draw), so an engine whose
-//! links carry one transfer at a time need not stop for them: it asks the timeline, which looks
+//! links one transfer takes at a time need not stop for them: it asks the timeline, which looks
 //! as far ahead as the answer takes and remembers what it saw of every link.
 
 use motet_net::{NetworkState, StateEvent};

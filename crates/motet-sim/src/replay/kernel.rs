@@ -67,7 +67,7 @@ pub(super) struct Table<T, const N: usize> {
 #[derive(Debug)]
 pub(super) struct Memory<T, const N: usize> {
     slots: Vec<[T; N]>,
-    /// When each link has sent all that it took so far.
+    /// When each link has had the time that all it took so far need on it.
     free: Vec<[T; N]>,
 }
 
@@ -94,7 +94,7 @@ pub(super) struct Passage<T, const N: usize> {
     /// When the link was free.
     pub(super) free: [T; N],
     pub(super) start: [T; N],
-    /// When the link alone would have let the tail go.
+    /// When the link alone would have let the tail go, and takes the next transfer.
     pub(super) streamed: [T; N],
     pub(super) tail: [T; N],
     pub(super) stores: bool,
@@ -193,7 +193,7 @@ impl<T: Tick, const N: usize, O: Observer<T, N>> Run<'_, T, N, O> {
         let beta = &self.table.beta[channel as usize];
         let streamed = std::array::from_fn(|it| start[it].plus(beta[it]));
         let tail = came.map_or(streamed, |it| later(streamed, it));
-        *slot = tail;
+        *slot = streamed;
         let stores = came.is_none();
         self.observer.pass(&Passage { link, head, free, start, streamed, tail, stores });
         (start, tail)

@@ -14,8 +14,8 @@ pub struct Usage {
     pub end: Duration,
     /// When each rank has sent and received all it has to; the launch if it has nothing to do.
     pub ranks: Vec<Duration>,
-    /// How long each link of the network was taken, from the start of each transfer on it to its
-    /// tail's leaving.
+    /// How long each link of the network was taken: for each transfer as long as its bits need on
+    /// this link alone.
     pub busy: Vec<Duration>,
 }
 
@@ -85,7 +85,7 @@ impl Observer<u64, 1> for Meter<'_> {
 
     fn pass(&mut self, it: &Passage<u64, 1>) {
         let slot = &mut self.busy[it.link as usize];
-        *slot = slot.saturating_add(it.tail[0] - it.start[0]);
+        *slot = slot.saturating_add(it.streamed[0] - it.start[0]);
         if self.first {
             self.at(self.transfer.0, it.tail[0]);
             self.first = false;

@@ -1,5 +1,5 @@
-//! [`Timeline`]: an observer that writes down when every link carried what, and when every rank
-//! sent and received.
+//! [`Timeline`]: an observer that writes down when every link was taken by what, and when every
+//! rank sent and received.
 //!
 //! [`Timeline::to_perfetto`] (in `perfetto`) makes of it a trace that ui.perfetto.dev opens;
 //! `rows` keeps what happens at once apart. For figures rather than pictures see
@@ -15,7 +15,8 @@ use rustc_hash::FxHashMap;
 use crate::event::{Crossing, Observer};
 use crate::route::Routed;
 
-/// One crossing of a link, from its start until its tail has left.
+/// One crossing of a link, for as long as it takes the link: unless links are shared fairly, until
+/// the next one may start, though the tail may still be on its way over a slower link before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
     pub link: LinkId,
@@ -45,7 +46,7 @@ pub struct Timeline<'a> {
     spans: Vec<Span>,
     /// The transfers of all spans, one span after the other.
     carried: Vec<TransferId>,
-    /// The span of a crossing under way, by its first transfer and that one's hop.
+    /// The span of a crossing that takes its link, by its first transfer and that one's hop.
     open: FxHashMap<(TransferId, u32), usize>,
     courses: Vec<Course>,
     changes: Vec<(Instant, LinkId, Bandwidth)>,
@@ -100,7 +101,7 @@ impl Observer for Timeline<'_> {
         self.spans.push(Span { link, bytes, start: at, end: at, first, count });
     }
 
-    fn finished(&mut self, at: Instant, crossing: Crossing<'_>) {
+    fn streamed(&mut self, at: Instant, crossing: Crossing<'_>) {
         let first = crossing.transfers.first();
         if let Some(span) = first.and_then(|it| self.open.remove(&(*it, crossing.hop))) {
             self.spans[span].end = at;

@@ -1,10 +1,11 @@
 //! A [`Timeline`] as a trace in Chrome's JSON format, which ui.perfetto.dev opens.
 //!
-//! Two processes, "links" and "ranks". A link has a track; a rank has one for what it sends (from
-//! the start on the first link until the tail has left it) and one for what it receives (from the
-//! head's coming until the arrival counts). What overlaps — links under fair sharing, ranks with
-//! several links — gets further tracks, marked `+1`, `+2` and so on. Copies within a rank and
-//! changes of a link's bandwidth are instants.
+//! Two processes, "links" and "ranks". A link has a track, on which a crossing lasts as long as it
+//! takes the link; a rank has one for what it sends (from the start on the first link until the
+//! tail has left it) and one for what it receives (from the head's coming until the arrival
+//! counts). What overlaps — links under fair sharing, ranks with several links — gets further
+//! tracks, marked `+1`, `+2` and so on. Copies within a rank and changes of a link's bandwidth are
+//! instants.
 //!
 //! Times are microseconds in whole nanoseconds, which is what the viewer keeps: it rounds start and
 //! duration apart, and drops spans that then overlap. Here start and end are rounded instead, so

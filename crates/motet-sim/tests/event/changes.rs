@@ -9,7 +9,7 @@ use motet_sim::{Discipline, Outcome, Prepared, Routed, SimOptions, Simulation};
 use motet_units::{Bandwidth, Bytes, Duration, Instant, LinkId, Seed};
 
 use crate::programs;
-use crate::support::{Log, Told, line, send, template, verified};
+use crate::support::{Log, Told, funnel, line, send, template, verified};
 
 const DISCIPLINES: [Discipline; 3] =
     [Discipline::ProgramOrder, Discipline::Fifo, Discipline::FairShare];
@@ -74,6 +74,33 @@ fn what_is_left_goes_on_at_the_new_rate() {
     assert_eq!(time(100, &[at(0, 0, rate(4)), at(200, 0, rate(1)), at(900, 0, rate(1))]), 205);
     // Up with no bandwidth is as good as down.
     assert_eq!(time(100, &[at(0, 0, rate(0)), at(1000, 0, rate(800))]), 1001 + 5);
+}
+
+/// Two streams of 800 bits at 1 bit/ps come to a link of 8 bit/ps: the second has it when the link,
+/// at the rates it had, could have sent the first.
+#[test]
+fn a_link_is_taken_for_what_its_own_rate_needs() {
+    let (network, program) = funnel(2, (1_000_000_000_000, 0), (8_000_000_000_000, 5));
+    let program = verified(program);
+    let nominal = NetworkState::nominal(&network);
+    let run = |changes: &[StateEvent]| {
+        let outcomes = run_all(&program, &network, 300, &nominal, changes);
+        let figures = |it: &Result<Outcome, SimError>| {
+            let outcome = it.as_ref().unwrap();
+            (outcome.time.as_ps(), outcome.links[2].busy.as_ps())
+        };
+        // Not fair shares, which a slow link holds up at any time.
+        assert_eq!(figures(&outcomes[0]), figures(&outcomes[1]));
+        figures(&outcomes[0])
+    };
+    assert_eq!(run(&[]), (805, 200));
+    // The second has 400 bits left at 150, and 4 bit/ps from there on.
+    assert_eq!(run(&[at(150, 2, rate(4))]), (805, 250));
+    // The first has 400 bits left when the link fails, and takes it until 1050.
+    let outage = [at(50, 2, LinkChange::Down), at(1000, 2, LinkChange::Up)];
+    assert_eq!(run(&outage), (1050 + 100 + 5, 1150));
+    // An outage after both have had their time.
+    assert_eq!(run(&[at(300, 2, LinkChange::Down), at(900, 2, LinkChange::Up)]), (805, 200));
 }
 
 #[test]

@@ -12,7 +12,7 @@ use motet_units::{Bytes, Duration, LinkId, Rank};
 use proptest::prelude::*;
 
 use crate::programs;
-use crate::support::{line, run, run_forwarding, send, template, time, verified};
+use crate::support::{funnel, line, run, run_forwarding, send, template, time, verified};
 
 const DISCIPLINES: [Discipline; 3] =
     [Discipline::ProgramOrder, Discipline::Fifo, Discipline::FairShare];
@@ -236,6 +236,30 @@ fn launch_and_local_copies() {
         let options = SimOptions { local_bandwidth, discipline, ..SimOptions::default() };
         let slow = run(&program, &network, size, options).unwrap();
         assert_eq!(slow.time, Duration::from_us(32), "{discipline:?}");
+    }
+}
+
+/// k streams from slow links share a fast one behind them as far as it goes: alike under every
+/// discipline, 2α + the longer of β over a slow link and k·β over the fast one. The fast one is
+/// busy for the latter, however slowly tails come.
+#[test]
+fn slow_streams_share_a_fast_link() {
+    let rate = |bits: u64| bits * 1_000_000_000_000;
+    for (streams, fast) in [(2u32, 2), (2, 3), (6, 3), (8, 8), (16, 8), (4, 1), (1, 5)] {
+        let (network, program) = funnel(streams, (rate(1), 700), (rate(fast), 700));
+        let size = Bytes::new(15_000 * u64::from(streams + 1));
+        let (slow, all) = (120_000, 120_000 / fast * u64::from(streams));
+        for discipline in DISCIPLINES {
+            let options = SimOptions { discipline, ..SimOptions::default() };
+            let outcome = run(&verified(program.clone()), &network, size, options).unwrap();
+            let expected = Duration::from_ps(1_400 + all.max(slow));
+            assert_eq!(outcome.time, expected, "{streams} {fast} {discipline:?}");
+            let last = LinkId::from_index(network.links().len() - 1);
+            if discipline != Discipline::FairShare {
+                assert_eq!(outcome.links[last.index()].busy, Duration::from_ps(all));
+            }
+            assert!(outcome.utilization(last) <= 1.0);
+        }
     }
 }
 

@@ -49,6 +49,7 @@ fn trace(network: &Network, changes: &[(u64, usize, LinkChange)]) -> StateTrace 
 #[derive(Clone, Debug, Default)]
 struct Seen {
     start: Option<u64>,
+    streamed: Option<u64>,
     finish: Option<u64>,
     bytes: u64,
 }
@@ -84,9 +85,13 @@ impl Record {
                     prop_assert!(seen.start.replace(now).is_none());
                     seen.bytes = bytes.get();
                 }
+                Told::Streamed { transfers, hop } => {
+                    let seen = crossings.entry((transfers[0].0, *hop)).or_default();
+                    prop_assert!(seen.start.is_some() && seen.streamed.replace(now).is_none());
+                }
                 Told::Finished { transfers, hop, .. } => {
                     let seen = crossings.entry((transfers[0].0, *hop)).or_default();
-                    prop_assert!(seen.start.is_some() && seen.finish.replace(now).is_none());
+                    prop_assert!(seen.streamed.is_some() && seen.finish.replace(now).is_none());
                 }
                 Told::Rate { .. } | Told::Changed(..) => {}
             }
@@ -134,10 +139,9 @@ struct Case<'a> {
 }
 
 impl Case<'_> {
-    /// The model's equations for links that carry one at a time.
-    fn check_exclusive(&self, record: &Record) -> Result<(), TestCaseError> {
+    /// The model's equations for links that one transfer takes at a time.
+    fn check_exclusive(&self, record: &Record, outcome: &Outcome) -> Result<(), TestCaseError> {
         let (routed, network) = (self.routed, self.routed.network());
-        let state = NetworkState::nominal(network);
         let begin = self.options.launch.as_ps();
         let mut turns: BTreeMap<LinkId, Vec<Turn>> = BTreeMap::new();
         let order = routed.sequence().iter().filter(|it| it.is_sent()).map(|it| it.transfer());
@@ -146,15 +150,17 @@ impl Case<'_> {
             for (number, hop) in routed.hops(id.index()).iter().enumerate() {
                 let seen = &record.crossings[&(id.0, number as u32)];
                 let (start, finish) = (seen.start.unwrap(), seen.finish.unwrap());
+                let streamed = seen.streamed.unwrap();
                 let (head, tail) = match before {
                     None => (record.after_preds(routed, id.sent(), begin), 0),
                     Some((_, last)) if hop.starts_segment => (last, 0),
                     Some((first, last)) => (first, last),
                 };
                 let work = u128::from(seen.bytes) * 8 * PS_PER_S;
-                let enough = |at| carried(&self.trace, &state, hop.link, start, at) >= work;
-                prop_assert!(enough(finish) && finish >= tail);
-                prop_assert!(finish == tail || finish == start || !enough(finish - 1));
+                let enough = |at| self.carried(hop.link, start, at) >= work;
+                prop_assert!(enough(streamed));
+                prop_assert!(streamed == start || !enough(streamed - 1));
+                prop_assert_eq!(finish, streamed.max(tail));
                 let by_head = if self.options.discipline == Discipline::Fifo { head } else { 0 };
                 let turn = ((by_head, place, number as u32), id, head);
                 turns.entry(hop.link).or_default().push(turn);
@@ -169,17 +175,45 @@ impl Case<'_> {
                 prop_assert_eq!(record.happened[id.arrived().index()], reached.max(waits));
             }
         }
-        // A link takes each as soon as it is there and the one before has left.
-        for turns in turns.values_mut() {
+        for (link, turns) in &mut turns {
             turns.sort_unstable();
-            let mut free = 0;
-            for ((_, _, number), id, head) in turns {
-                let seen = &record.crossings[&(id.0, *number)];
-                prop_assert_eq!(seen.start.unwrap(), (*head).max(free));
-                free = seen.finish.unwrap();
-            }
+            self.check_link(*link, turns, record, outcome)?;
         }
         Ok(())
+    }
+
+    /// A link takes each as soon as it is there and the one before has had its time, and so is
+    /// never above its capacity: starts are at least β apart; what it has taken was busy no longer
+    /// than has passed, and is no more than what it could carry since its first start.
+    fn check_link(
+        &self,
+        link: LinkId,
+        turns: &[Turn],
+        record: &Record,
+        outcome: &Outcome,
+    ) -> Result<(), TestCaseError> {
+        let (mut first, mut free, mut busy, mut work) = (None, 0, 0, 0);
+        for ((_, _, number), id, head) in turns {
+            let seen = &record.crossings[&(id.0, *number)];
+            let (start, streamed) = (seen.start.unwrap(), seen.streamed.unwrap());
+            prop_assert_eq!(start, (*head).max(free));
+            prop_assert!(start >= free && streamed >= start);
+            free = streamed;
+            let first = *first.get_or_insert(start);
+            busy += streamed - start;
+            prop_assert!(busy <= streamed - first);
+            work += u128::from(seen.bytes) * 8 * PS_PER_S;
+            prop_assert!(work <= self.carried(link, first, streamed));
+        }
+        prop_assert_eq!(outcome.links[link.index()].busy.as_ps(), busy);
+        prop_assert!(outcome.utilization(link) <= 1.0);
+        Ok(())
+    }
+
+    /// What a link can carry from `from` to `to`.
+    fn carried(&self, link: LinkId, from: u64, to: u64) -> u128 {
+        let state = NetworkState::nominal(self.routed.network());
+        carried(&self.trace, &state, link, from, to)
     }
 
     /// Fair sharing: rates within what links have, and what they add up to is what was carried.
@@ -222,7 +256,7 @@ impl Case<'_> {
             prop_assert!(sum + lasted >= work);
             let most = u128::from(network.link(link).spec.bandwidth.bits_per_s()) + 4_000_000_000;
             prop_assert!(sum < work + most);
-            prop_assert!(seen.finish >= seen.start);
+            prop_assert!(seen.finish >= seen.start && seen.streamed == seen.finish);
         }
         Ok(())
     }
@@ -284,7 +318,7 @@ proptest! {
         if options.discipline == Discipline::FairShare {
             case.check_fair(&record, &log)?;
         } else {
-            case.check_exclusive(&record)?;
+            case.check_exclusive(&record, &outcome)?;
         }
     }
 

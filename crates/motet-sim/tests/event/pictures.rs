@@ -168,7 +168,7 @@ proptest! {
             let doubled = tracks(&trace(&program, &network, Bytes::new(size), options, switches).0)
                 .into_values()
                 .any(|(pid, name, _)| pid == 1 && name.contains('+'));
-            prop_assert!(!doubled, "a link carries one transfer at a time");
+            prop_assert!(!doubled, "one transfer takes a link at a time");
         }
     }
 

@@ -55,6 +55,28 @@ pub(crate) fn line(kinds: &[NodeKind], links: &[(u64, u64)]) -> Network {
     b.build().unwrap()
 }
 
+/// `count` GPUs, each over a link of its own to a leaf, which has one link to a last GPU: that is
+/// the last of the links. Each is (bit/s, ps). And a Gather of one chunk each over it.
+pub(crate) fn funnel(count: u32, own: (u64, u64), last: (u64, u64)) -> (Network, Program) {
+    let mut b = NetworkBuilder::new("funnel");
+    let leaf = b.add_node(Node::new("leaf", NodeKind::Leaf)).unwrap();
+    let gpus: Vec<NodeId> = (0..=count)
+        .map(|it| b.add_node(Node::new(format!("gpu{it}"), NodeKind::Gpu)).unwrap())
+        .collect();
+    for gpu in &gpus[..count as usize] {
+        b.add_link(*gpu, leaf, link(own.0, own.1)).unwrap();
+    }
+    b.add_link(leaf, gpus[count as usize], link(last.0, last.1)).unwrap();
+    let root = Rank(count);
+    let gather = Collective::rooted(CollectiveKind::Gather, count + 1, 1, root).unwrap();
+    let mut program = ProgramBuilder::new("gather", gather);
+    for rank in 0..=count {
+        let to = Slot::output(root, rank);
+        program.add(Transfer::copy(Slot::input(Rank(rank), 0), to, 1));
+    }
+    (b.build().unwrap(), program.build())
+}
+
 pub(crate) fn link(rate: u64, latency: u64) -> LinkSpec {
     let (rate, latency) = (Bandwidth::from_bits_per_s(rate), Duration::from_ps(latency));
     LinkSpec::new(LinkClass::Other, rate, latency)
@@ -149,6 +171,7 @@ pub(crate) fn any_network(gpus: usize, capable: bool) -> impl Strategy<Value = N
 pub(crate) enum Told {
     Started { link: LinkId, transfers: Vec<TransferId>, hop: u32, bytes: Bytes },
     Rate { link: LinkId, transfers: Vec<TransferId>, hop: u32, rate: Bandwidth },
+    Streamed { transfers: Vec<TransferId>, hop: u32 },
     Finished { link: LinkId, transfers: Vec<TransferId>, hop: u32, bytes: Bytes },
     Sent(TransferId),
     Arrived(TransferId),
@@ -168,6 +191,11 @@ impl Observer for Log {
     fn rate(&mut self, at: Instant, it: Crossing<'_>, rate: Bandwidth) {
         let (link, transfers, hop) = (it.link, it.transfers.to_vec(), it.hop);
         self.0.push((at, Told::Rate { link, transfers, hop, rate }));
+    }
+
+    fn streamed(&mut self, at: Instant, it: Crossing<'_>) {
+        let (transfers, hop) = (it.transfers.to_vec(), it.hop);
+        self.0.push((at, Told::Streamed { transfers, hop }));
     }
 
     fn finished(&mut self, at: Instant, it: Crossing<'_>) {

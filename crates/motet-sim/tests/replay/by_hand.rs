@@ -90,10 +90,55 @@ fn the_critical_path_is_the_slow_link() {
     assert_eq!(steps, expected);
     assert_eq!(path.bottleneck(), Some(LinkId(0)));
     let usage = replay.usage(&NetworkState::nominal(&network)).unwrap();
-    // Chunk 0 holds the second link from its head's coming, 1 µs, to its tail's leaving, 2 µs.
-    assert_eq!(usage.busy, [Duration::from_us(2), Duration::from_us(2)]);
+    // Twice as fast, the second link is taken for half as long, though its tails come as slowly.
+    assert_eq!(usage.busy, [Duration::from_us(2), Duration::from_us(1)]);
     assert_eq!(usage.ranks, [Duration::from_us(2), Duration::from_us(4)]);
     assert_eq!(usage.busiest(), Some(LinkId(0)));
+}
+
+/// Ranks 0, 1 and 2 each over 1 GB/s to a leaf and from there over 2 GB/s to rank 3, 1 µs each.
+fn three_into_one() -> (Network, Program) {
+    let mut b = NetworkBuilder::new("three into one");
+    for name in ["g0", "g1", "g2", "g3"] {
+        b.add_node(Node::new(name, NodeKind::Gpu)).unwrap();
+    }
+    let leaf = b.add_node(Node::new("leaf", NodeKind::Leaf)).unwrap();
+    let spec = |gb| LinkSpec::new(LinkClass::Other, Bandwidth::gb_per_s(gb), Duration::from_us(1));
+    for gpu in 0..3 {
+        b.add_link(NodeId(gpu), leaf, spec(1)).unwrap();
+    }
+    b.add_link(leaf, NodeId(3), spec(2)).unwrap();
+    let it = Collective::rooted(CollectiveKind::Gather, 4, 1, Rank(3)).unwrap();
+    let mut gather = ProgramBuilder::new("gather", it);
+    for rank in 0..4 {
+        let to = Slot::output(Rank(3), rank);
+        gather.add(Transfer::copy(Slot::input(Rank(rank), 0), to, 1));
+    }
+    (b.build().unwrap(), gather.build())
+}
+
+/// Of three streams two fit beside each other behind their slow links; the third has the last link
+/// when that has had time for the bits of both, not when their tails have left.
+#[test]
+fn the_critical_path_goes_where_a_link_has_had_its_time() {
+    let (network, program) = three_into_one();
+    let program = verified(program);
+    // 4 µs over a slow link, 2 µs over the last.
+    let replay = compile(&program, &network, Bytes::new(16_000));
+    let path = replay.critical_path(&NetworkState::nominal(&network)).unwrap();
+    let at = |us: u64| Instant::START + Duration::from_us(us);
+    let steps: Vec<_> =
+        path.steps.iter().map(|it| (it.transfer.0, it.link, it.start, it.end, it.reason)).collect();
+    let expected = [
+        (0, Some(LinkId(0)), at(0), at(1), Reason::Launch),
+        (0, Some(LinkId(3)), at(1), at(3), Reason::Forwarded),
+        (1, Some(LinkId(3)), at(3), at(5), Reason::LinkFree),
+        (2, Some(LinkId(3)), at(5), at(8), Reason::LinkFree),
+    ];
+    assert_eq!(steps, expected);
+    assert_eq!(path.end, Duration::from_us(8));
+    let usage = replay.usage(&NetworkState::nominal(&network)).unwrap();
+    assert_eq!(usage.busy, [4, 4, 4, 6].map(Duration::from_us));
 }
 
 #[test]

@@ -20,7 +20,7 @@ pub(crate) struct Outcome {
 enum Happening {
     /// The head of a transfer is at its hop.
     Head { transfer: usize, hop: usize },
-    /// A link has sent the tail of what it carried.
+    /// A link has had the time that the bits of what it took need there.
     Free { link: usize },
     /// One of the things that an event waits for has come about.
     Ripe { event: usize },
@@ -172,8 +172,8 @@ impl Interpreter<'_> {
         }
         let (alpha, stay) = (alpha(hop), tail - self.clock);
         self.tails.insert(transfer, tail);
-        self.outcome.busy[link] += stay;
-        self.after(stay, Happening::Free { link });
+        self.outcome.busy[link] += beta;
+        self.after(beta, Happening::Free { link });
         if hop == 0 {
             self.has_happened_after(stay, transfer * 2);
         }

@@ -2,7 +2,8 @@
 //!
 //! A set of nodes with a rank in it must be entered at least once by every chunk of every root
 //! outside. So over all rounds the cables into it must be wide enough; and as chunks are near their
-//! roots in the first steps, not every cable can be filled in every step.
+//! roots in the first steps, and must have entered some steps before the end to reach everyone
+//! inside, not every cable can be filled in every step.
 
 use super::board::Board;
 
@@ -21,6 +22,9 @@ pub(super) struct Cut {
     pub(super) cables: Vec<u32>,
     /// Of all its cables, per round.
     pub(super) capacity: u64,
+    /// Steps that it takes at least from where chunks enter to the farthest rank inside: whatever
+    /// enters for the first time in the last `depth` steps comes too late.
+    depth: u32,
 }
 
 impl Cut {
@@ -36,8 +40,23 @@ impl Cut {
         let entering = numbered.filter(|(_, it)| !inside(it.from) && inside(it.to));
         let cables: Vec<u32> = entering.map(|(number, _)| number).collect();
         let capacity = cables.iter().map(|it| u64::from(board.cables[*it as usize].capacity)).sum();
-        Self { roots, cables, capacity }
+        let depth = depth(board, &cables, inside);
+        Self { roots, cables, capacity, depth }
     }
+}
+
+/// How far the farthest rank inside is from the nearest one at which chunks can enter.
+fn depth(board: &Board, cables: &[u32], inside: &dyn Fn(u32) -> bool) -> u32 {
+    let mut doors: Vec<u32> = cables
+        .iter()
+        .flat_map(|it| &board.over[*it as usize])
+        .map(|it| board.hops[*it as usize].to)
+        .filter(|it| inside(*it))
+        .collect();
+    doors.sort_unstable();
+    doors.dedup();
+    let from_door = |rank: u32| doors.iter().map(|it| board.distance(*it, rank)).min();
+    (0..board.ranks as u32).filter(|it| inside(*it)).filter_map(from_door).max().unwrap_or(0)
 }
 
 /// Cuts that matter, the one that takes the most rounds per chunk first.
@@ -66,7 +85,7 @@ pub(super) fn cuts(board: &Board) -> Vec<Cut> {
     cuts
 }
 
-/// What can enter a cut over each of its cables in each step.
+/// What can enter a cut for the first time over each of its cables in each step.
 #[derive(Clone, Debug)]
 pub(super) struct Intake {
     steps: usize,
@@ -83,6 +102,10 @@ impl Intake {
         for cable in &cut.cables {
             let capacity = board.cables[*cable as usize].capacity;
             for (step, rounds) in rounds.iter().enumerate() {
+                if step + cut.depth as usize >= steps {
+                    usable.push(0);
+                    continue;
+                }
                 let able = board.over[*cable as usize].iter().map(|hop| {
                     let crosses = |it: &&u32| board.can_cross(**it, *hop, step as u32 + 1);
                     cut.roots.iter().filter(crosses).count() as u32

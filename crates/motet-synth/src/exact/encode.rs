@@ -48,6 +48,28 @@ pub(super) struct Encoding<'a> {
 
 impl<'a> Encoding<'a> {
     pub(super) fn new(board: &'a Board, group: &'a Group, chunks: u32, rounds: &'a [u32]) -> Self {
+        let mut encoding = Self::plain(board, group, chunks, rounds);
+        for cut in &board.cuts {
+            if encoding.is_first(cut) {
+                encoding.add_intake(cut);
+            }
+        }
+        encoding.order_chunks();
+        if group.elements.len() == 1 {
+            for symmetry in board.symmetries.iter().take(BROKEN) {
+                encoding.break_symmetry(symmetry);
+            }
+        }
+        encoding
+    }
+
+    /// Only what a program is, without what counting proves and without an order.
+    pub(super) fn plain(
+        board: &'a Board,
+        group: &'a Group,
+        chunks: u32,
+        rounds: &'a [u32],
+    ) -> Self {
         let slots = board.ranks * chunks as usize * rounds.len();
         let mut encoding = Self {
             board,
@@ -59,35 +81,29 @@ impl<'a> Encoding<'a> {
             arrivals: vec![None; slots * board.ranks],
             solver: Solver::default(),
         };
-        let planned: Vec<u32> = board
-            .roots
-            .iter()
-            .copied()
-            .filter(|it| encoding.lowest[*it as usize].0 == *it)
-            .collect();
-        for root in &planned {
+        for root in encoding.planned() {
             for chunk in 0..chunks {
-                encoding.add_variables(*root, chunk);
-                encoding.add_chunk(*root, chunk);
+                encoding.add_variables(root, chunk);
+                encoding.add_chunk(root, chunk);
             }
         }
         encoding.add_capacities();
-        for cut in &board.cuts {
-            if encoding.is_first(cut) {
-                encoding.add_intake(cut);
-            }
-        }
-        encoding.order_chunks(&planned);
-        if group.elements.len() == 1 {
-            for symmetry in board.symmetries.iter().take(BROKEN) {
-                encoding.break_symmetry(symmetry);
-            }
-        }
         encoding
+    }
+
+    /// The roots that have variables of their own.
+    fn planned(&self) -> Vec<u32> {
+        let own = |it: &u32| self.lowest[*it as usize].0 == *it;
+        self.board.roots.iter().copied().filter(own).collect()
     }
 
     pub(super) fn solve(&mut self, most_conflicts: u64) -> Verdict {
         self.solver.solve(most_conflicts)
+    }
+
+    /// How many sends it has written down, possible or not.
+    pub(super) fn size(&self) -> u64 {
+        self.sends.len() as u64
     }
 
     pub(super) fn conflicts(&self) -> u64 {
@@ -271,13 +287,13 @@ impl<'a> Encoding<'a> {
     }
 
     /// Chunks of a root come in order of what is sent of them out of it.
-    fn order_chunks(&mut self, planned: &[u32]) {
-        for root in planned {
+    fn order_chunks(&mut self) {
+        for root in self.planned() {
             for chunk in 1..self.chunks {
                 let mut pairs = Vec::new();
-                for (hop, step) in self.key(*root, chunk) {
-                    let before = self.send(*root, chunk - 1, hop, step);
-                    pairs.extend(before.zip(self.send(*root, chunk, hop, step)));
+                for (hop, step) in self.key(root, chunk) {
+                    let before = self.send(root, chunk - 1, hop, step);
+                    pairs.extend(before.zip(self.send(root, chunk, hop, step)));
                 }
                 self.in_order(&pairs);
             }

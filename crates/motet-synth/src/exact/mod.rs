@@ -88,7 +88,7 @@ pub enum Proof {
 /// How far to go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Conflicts in the search for one point.
+    /// Conflicts in the search for one point; writing the question down counts too.
     pub conflicts: u64,
     /// Conflicts of a front: each point gets at most an eighth of what is left, so that easy ones
     /// are found to the end.

@@ -10,12 +10,16 @@ use super::encode::{Encoding, MOST_SENDS, Sent};
 use super::sat::Verdict;
 use super::{Point, Proof};
 
-/// Ways to share out rounds that are looked at.
-const MOST_SHARES: usize = 2048;
+/// Ways to share out rounds that are looked at, and that are searched.
+const MOST_SHARES: usize = 1 << 15;
+const MOST_ASKED: usize = 2048;
 
 /// Sends of all searches together above which a search is not kept from turn to turn but begun
 /// anew: it would take too much memory.
 const MOST_KEPT: usize = 1 << 20;
+
+/// Writing down so many sends takes about as long as a conflict, and counts as one.
+const SENDS_PER_CONFLICT: u64 = 512;
 
 /// Conflicts of the first turn.
 const FIRST_TURN: u64 = 100;
@@ -29,11 +33,13 @@ pub(super) enum Outcome {
     Unknown,
 }
 
-/// Searches until it is settled or so many conflicts have been met; says how many were.
+/// Searches until it is settled or so many conflicts have been met; says how many were, with what
+/// counts as such.
 pub(super) fn search(board: &Board, point: Point, most_conflicts: u64) -> (Outcome, u64) {
     let Point { chunks, steps, rounds } = point;
     let few = least_rounds(board, chunks).is_none_or(|it| u64::from(rounds) < it);
-    if few || rounds < steps || steps < board.least_steps() {
+    let idle = rounds < steps || (steps == 0 && rounds > 0);
+    if few || idle || steps < board.least_steps() {
         return (Outcome::Impossible(Proof::Bound), 0);
     }
     let sends = [board.ranks, board.hops.len(), chunks as usize, steps as usize];
@@ -41,20 +47,14 @@ pub(super) fn search(board: &Board, point: Point, most_conflicts: u64) -> (Outco
     if sends > MOST_SENDS {
         return (Outcome::Unknown, 0);
     }
-    let Some(shares) = shares(steps as usize, rounds) else {
-        return (Outcome::Unknown, 0);
-    };
-    // Where more can come in than must, a program is easier to find.
-    let mut shares: Vec<(u32, &Vec<u32>)> =
-        shares.iter().filter_map(|it| slack(board, chunks, it).map(|slack| (slack, it))).collect();
-    shares.sort_by_key(|(slack, _)| std::cmp::Reverse(*slack));
-    if shares.is_empty() {
+    let Shares { shares, all_there } = Shares::new(board, point);
+    if shares.is_empty() && all_there {
         return (Outcome::Impossible(Proof::Bound), 0);
     }
     let all = sends.saturating_mul(shares.len() * board.groups.len());
     let keep = all <= MOST_KEPT;
     let mut questions: Vec<Question<'_>> =
-        shares.iter().map(|(_, it)| Question::new(board, chunks, it, keep)).collect();
+        shares.iter().map(|it| Question::new(board, chunks, it, keep)).collect();
     let mut met = 0;
     let mut turn = FIRST_TURN;
     while met < most_conflicts {
@@ -66,7 +66,8 @@ pub(super) fn search(board: &Board, point: Point, most_conflicts: u64) -> (Outco
         }
         questions.retain(|it| !it.settled);
         if questions.is_empty() {
-            return (Outcome::Impossible(Proof::Search), met);
+            let proof = Outcome::Impossible(Proof::Search);
+            return (if all_there { proof } else { Outcome::Unknown }, met);
         }
         turn = turn.saturating_mul(2);
     }
@@ -101,8 +102,11 @@ impl<'a> Question<'a> {
             if self.refuted[number] {
                 continue;
             }
-            let search = self.searches[number]
-                .get_or_insert_with(|| Encoding::new(self.board, group, self.chunks, self.rounds));
+            let search = self.searches[number].get_or_insert_with(|| {
+                let search = Encoding::new(self.board, group, self.chunks, self.rounds);
+                *met += search.size() / SENDS_PER_CONFLICT;
+                search
+            });
             let before = search.conflicts();
             let verdict = search.solve(conflicts);
             *met += search.conflicts() - before;
@@ -121,25 +125,54 @@ impl<'a> Question<'a> {
     }
 }
 
-/// Every way to write `rounds` as `steps` numbers of at least 1, of which there must be no fewer
-/// rounds than steps; `None` if there are too many.
-fn shares(steps: usize, rounds: u32) -> Option<Vec<Vec<u32>>> {
-    if steps > 1 && rounds as usize - steps > MOST_SHARES {
-        return None;
-    }
-    let mut all: Vec<Vec<u32>> = vec![Vec::new()];
-    for step in 0..steps {
-        let after = (steps - step - 1) as u32;
-        let mut longer = Vec::new();
-        for share in &all {
-            let left = rounds - share.iter().sum::<u32>();
-            let range = if after == 0 { left..=left } else { 1..=left - after };
-            longer.extend(range.map(|it| [share.as_slice(), &[it]].concat()));
-            if longer.len() > MOST_SHARES {
-                return None;
-            }
+/// Ways to share out the rounds over the steps that no bound rules out.
+struct Shares {
+    /// Where more can come in than must, a program is easier to find: the most slack first.
+    shares: Vec<Vec<u32>>,
+    /// Whether these are all.
+    all_there: bool,
+}
+
+impl Shares {
+    /// There must be no fewer rounds than steps.
+    fn new(board: &Board, point: Point) -> Self {
+        let mut share = vec![1; point.steps as usize];
+        if let Some(last) = share.last_mut() {
+            *last = point.rounds - point.steps + 1;
         }
-        all = longer;
+        let mut kept: Vec<(u32, Vec<u32>)> = Vec::new();
+        let mut tries = 1;
+        let mut all_there = loop {
+            if let Some(slack) = slack(board, point.chunks, &share) {
+                kept.push((slack, share.clone()));
+            }
+            if !next(&mut share, point.rounds) {
+                break true;
+            }
+            tries += 1;
+            if tries > MOST_SHARES {
+                break false;
+            }
+        };
+        kept.sort_by_key(|(slack, _)| std::cmp::Reverse(*slack));
+        all_there &= kept.len() <= MOST_ASKED;
+        kept.truncate(MOST_ASKED);
+        Self { shares: kept.into_iter().map(|(_, it)| it).collect(), all_there }
     }
-    Some(all)
+}
+
+/// The next way to share out `rounds`, the last step taking what the others leave; whether there
+/// is one.
+pub(super) fn next(share: &mut [u32], rounds: u32) -> bool {
+    let last = share.len().saturating_sub(1);
+    for step in (0..last).rev() {
+        share[step] += 1;
+        share[step + 1..last].fill(1);
+        let others: u32 = share[..last].iter().sum();
+        if others < rounds {
+            share[last] = rounds - others;
+            return true;
+        }
+    }
+    false
 }

@@ -265,9 +265,10 @@ impl<'a> Run<'a> {
             let mut slowest = 0;
             for at in start..end {
                 let link = self.hops[at].link;
-                slowest = self.fabric.busy(motet_units::LinkId(link), bytes).as_ps().max(slowest);
+                let busy = self.fabric.busy(motet_units::LinkId(link), bytes).as_ps();
+                slowest = busy.max(slowest);
                 let left = &mut self.left[link as usize];
-                *left = left.saturating_add(slowest);
+                *left = left.saturating_add(busy);
             }
             self.patience[leg as usize] = slowest / u64::from(self.cutting.cuts(leg));
         }
@@ -429,18 +430,17 @@ impl<'a> Run<'a> {
         let (from, to) = self.cutting.range(self.plan, leg, nth);
         let bytes = self.bytes(to - from);
         let (start, end) = self.path_hops(leg);
-        let (mut head, mut tail, mut slowest) = (now, 0u64, 0);
+        let (mut head, mut tail) = (now, 0u64);
         for at in start..end {
             let hop = self.hops[at];
             let link = hop.link as usize;
             let busy = self.fabric.busy(motet_units::LinkId(hop.link), bytes).as_ps();
             let begin = head.max(self.free_at[link]);
-            let end = begin.saturating_add(busy).max(tail);
-            self.free_at[link] = end;
-            slowest = busy.max(slowest);
-            self.left[link] = self.left[link].saturating_sub(slowest);
+            let streamed = begin.saturating_add(busy);
+            self.free_at[link] = streamed;
+            self.left[link] = self.left[link].saturating_sub(busy);
             head = begin.saturating_add(hop.latency);
-            tail = end.saturating_add(hop.latency);
+            tail = streamed.max(tail).saturating_add(hop.latency);
         }
         let link = self.hops[start].link as usize;
         self.ask(link, self.free_at[link]);

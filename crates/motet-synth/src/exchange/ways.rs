@@ -1,10 +1,10 @@
 //! [`Ways`]: the graph that data is routed over.
 //!
-//! What passes through a switch behind a slow link keeps the next link busy for as long as the
-//! slow one (the model's cut-through), however fast the next one is. So what a byte costs on a
-//! link depends on where it came from. A switch is therefore several nodes here, one for each
-//! rate at which data can come to it; ranks, which store and forward, are one node each and come
-//! first. An arc is a link together with the rate at which it is used.
+//! How much a link delays what comes to it through a switch depends on how fast that comes: behind a
+//! slow link a fast one adds nothing. A switch is therefore several nodes here, one for each rate
+//! at which data can come to it; ranks, which store and forward, are one node each and come first.
+//! An arc is a link together with the rate at which it is used. However fast data comes, a link is
+//! busy with a byte for as long as its own rate says.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -68,7 +68,7 @@ impl Ways {
                 ways.tail.push(at as u32);
                 ways.head.push(head);
                 ways.link.push(*link);
-                ways.busy.push(ps_per_byte(through));
+                ways.busy.push(ps_per_byte(fabric.bits_per_s(*link)));
                 let before = if rate == u64::MAX { 0.0 } else { ps_per_byte(rate) };
                 ways.slower.push(ps_per_byte(through) - before);
             }

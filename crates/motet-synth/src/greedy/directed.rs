@@ -298,10 +298,10 @@ impl<'a> Run<'a> {
             let link = hop.link as usize;
             let busy = self.travel.fabric.busy(LinkId(hop.link), bytes).as_ps();
             let start = head.max(self.free_at[link]);
-            let end = start.saturating_add(busy).max(tail);
-            self.free_at[link] = end;
+            let streamed = start.saturating_add(busy);
+            self.free_at[link] = streamed;
             head = start.saturating_add(hop.latency);
-            tail = end.saturating_add(hop.latency);
+            tail = streamed.max(tail).saturating_add(hop.latency);
         }
         let link = hops[0].link as usize;
         self.events.push(Reverse((self.free_at[link], FREE | self.place[link])));

@@ -277,10 +277,10 @@ impl<'a> Matching<'a> {
         for hop in overlay.hops(send.way as usize) {
             let link = hop.link as usize;
             let start = head.max(self.free_at[link]);
-            let end = start.saturating_add(self.busy[link]).max(tail);
-            self.free_at[link] = end;
+            let streamed = start.saturating_add(self.busy[link]);
+            self.free_at[link] = streamed;
             head = start.saturating_add(hop.latency);
-            tail = end.saturating_add(hop.latency);
+            tail = streamed.max(tail).saturating_add(hop.latency);
         }
         let number = self.sends.len() as u32;
         self.sends.push(send);

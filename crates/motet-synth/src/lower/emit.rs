@@ -28,7 +28,7 @@ struct Piece {
     count: u32,
     /// The transfer that brought the data to each rank.
     brought: Vec<Option<TransferId>>,
-    /// For what is collected: where each rank sums, and what has come there.
+    /// For what is collected: where each rank sums, and what has come there. Otherwise empty.
     sums: Vec<Option<Sum>>,
 }
 
@@ -163,7 +163,10 @@ impl<'a, 'b> Emitter<'a, 'b> {
             offset: share.base * self.slices + slice * share.tree.weight,
             count: share.tree.weight,
             brought: vec![None; ranks],
-            sums: vec![None; ranks],
+            sums: vec![
+                None;
+                if matches!(self.lowering.trees, Trees::Spread(_)) { 0 } else { ranks }
+            ],
         }
     }
 
@@ -191,7 +194,7 @@ impl<'a, 'b> Emitter<'a, 'b> {
         transfer.path = Some(self.forth[edge.path as usize]);
         let id = self.builder.add(transfer);
         if edge.from == root {
-            if let Some(sum) = &piece.sums[root.index()] {
+            if let Some(Some(sum)) = piece.sums.get(root.index()) {
                 for came in &sum.came {
                     self.builder.wait(id.sent(), came.arrived());
                 }

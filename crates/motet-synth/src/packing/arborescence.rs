@@ -1,7 +1,7 @@
 //! [`Arborist`]: the cheapest tree out of a root over directed links of given lengths.
 //!
-//! First the shortest way between every two ranks through devices that are no ranks, where a link
-//! behind a slower one counts for as long as data takes to pass that; then, over those ways, the least arborescence by the method of Chu, Liu and Edmonds: every rank takes its
+//! First the shortest way between every two ranks through devices that are no ranks; then, over
+//! those ways, the least arborescence by the method of Chu, Liu and Edmonds: every rank takes its
 //! cheapest way in; where that makes a cycle, the cycle becomes one rank and the search goes on.
 
 use std::cmp::Reverse;
@@ -35,8 +35,6 @@ pub(super) struct Arborist {
     /// The last link into each node on the way from each rank.
     via: Vec<u32>,
     distance: Vec<f64>,
-    /// The slowest link on the way to each node.
-    slowest: Vec<f64>,
     turned: bool,
     heap: BinaryHeap<Reverse<(u64, u32)>>,
     /// Ways between what ranks have been merged into, each number `2 · ranks` apart.
@@ -71,8 +69,6 @@ impl Arborist {
         self.distance.resize(self.nodes, f64::INFINITY);
         let start = fabric.node(rank);
         self.distance[start.index()] = 0.0;
-        self.slowest.clear();
-        self.slowest.resize(self.nodes, f64::INFINITY);
         self.heap.push(Reverse((0, start.0)));
         while let Some(Reverse((distance, node))) = self.heap.pop() {
             let (node, at) = (NodeId(node), node as usize);
@@ -86,12 +82,9 @@ impl Arborist {
             }
             for link in fabric.outgoing(node) {
                 let to = fabric.to(*link).index();
-                let slowest = self.slowest[at].min(roads.speed(*link));
-                let held = lengths[link.index()] * (roads.speed(*link) / slowest);
-                let through = self.distance[at] + held;
+                let through = self.distance[at] + lengths[link.index()];
                 if through < self.distance[to] {
                     self.distance[to] = through;
-                    self.slowest[to] = slowest;
                     via[to] = link.0;
                     self.heap.push(Reverse((through.to_bits(), to as u32)));
                 }

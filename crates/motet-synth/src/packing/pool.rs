@@ -94,22 +94,17 @@ impl Pool {
         known as usize
     }
 
-    /// How much each row is used, in times of what the trees carry. A link is held for as long as
-    /// data takes to pass it, and behind a slower link of the same way that is as long as there.
+    /// How much each row is used, in times of what the trees carry.
     fn loads(&mut self, roads: &Roads, halves: &[(&Tree, bool)]) -> Vec<(u32, f64)> {
         let mut loads: Vec<(u32, f64)> = Vec::new();
-        for (half, (tree, collects)) in halves.iter().enumerate() {
+        for (half, (tree, _)) in halves.iter().enumerate() {
             self.count[half].resize(roads.rows(), 0.0);
             for edge in &tree.edges {
                 let path = self.paths.path(edge.path);
-                let mut slowest = f64::INFINITY;
-                for at in 0..path.len() {
-                    // On the turned fabric ways are listed against the data.
-                    let link = path[if *collects { path.len() - 1 - at } else { at }];
-                    let Some(row) = roads.row(link) else { continue };
-                    slowest = slowest.min(roads.speed(link));
+                for link in path {
+                    let Some(row) = roads.row(*link) else { continue };
                     loads.push((row as u32, 0.0));
-                    self.count[half][row] += roads.speed(link) / slowest;
+                    self.count[half][row] += 1.0;
                 }
             }
         }

@@ -21,8 +21,6 @@ pub(crate) struct Roads {
     /// Per row, in bits per second.
     capacity: Vec<f64>,
     both_ways: bool,
-    /// Per link, when this was made.
-    speed: Vec<f64>,
     /// Ranks in the middle of the network.
     pub(super) centres: Vec<Rank>,
 }
@@ -39,7 +37,6 @@ impl Roads {
             row_of,
             opposite: opposites(fabric),
             both_ways: false,
-            speed: fabric_speeds(fabric),
             centres: centres(fabric),
             fabric: fabric.clone(),
         }
@@ -67,11 +64,6 @@ impl Roads {
 
     pub(super) fn is_both_ways(&self) -> bool {
         self.both_ways
-    }
-
-    /// What a link could carry when this was made, in bits per second.
-    pub(super) fn speed(&self, link: LinkId) -> f64 {
-        self.speed[link.index()]
     }
 
     pub(super) fn rows(&self) -> usize {
@@ -125,10 +117,6 @@ impl Roads {
             }
         }
     }
-}
-
-fn fabric_speeds(fabric: &Fabric) -> Vec<f64> {
-    (0..fabric.link_count()).map(|it| fabric.bits_per_s(LinkId::from_index(it)) as f64).collect()
 }
 
 /// Parallel links are matched by bandwidth, the widest first.

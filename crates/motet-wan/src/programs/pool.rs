@@ -15,6 +15,10 @@ use crate::run::RunError;
 use crate::scenario::{Asked, Scenario};
 use crate::ways::WayTable;
 
+/// Most transfers of a program of the pool: every one of them is run in every state that a rebuild
+/// looks at.
+const MOST_TRANSFERS: u64 = 4000;
+
 /// How many orders of ranks the remapping hand has.
 const ORDERS: usize = 32;
 
@@ -65,7 +69,7 @@ fn made(
     asked: &Asked,
     table: &mut WayTable<'_>,
 ) -> Result<Built, RunError> {
-    let effort = Effort::unlimited(scenario.seed);
+    let effort = Effort { most_transfers: MOST_TRANSFERS, ..Effort::unlimited(scenario.seed) };
     let found = synthesize(task, method, &effort)?.prove(task)?;
     let name = found.method.name();
     Ok(Built::new(name, found.program, asked.size, table, scenario.routes.split)?)
@@ -174,6 +178,7 @@ pub(super) fn synthesized(
     let mut found = Vec::new();
     for method in Method::all().filter(worth) {
         match made(scenario, &task, method, asked, table) {
+            Ok(built) if built.program.transfers().len() as u64 > 2 * MOST_TRANSFERS => {}
             Ok(built) => found.push(built),
             Err(RunError::Synth(SynthError::NotForMethod { .. })) => {}
             Err(error) => return Err(error),
@@ -184,12 +189,13 @@ pub(super) fn synthesized(
 
 /// What repairs programs for a state, where the collective can be repaired.
 pub(super) fn repairer<'a>(scenario: &Scenario<'a>, asked: &Asked) -> Option<Repairer<'a>> {
-    Repairer::new(&task(scenario, asked)).ok()
+    let made = Repairer::new(&task(scenario, asked)).ok()?;
+    Some(made.most_transfers(MOST_TRANSFERS))
 }
 
 /// The program repaired for `state`, if that is possible and it verifies.
 pub(super) fn repaired(
-    repairer: &mut Repairer<'_>,
+    repairer: &Repairer<'_>,
     state: &NetworkState,
     asked: &Asked,
     table: &mut WayTable<'_>,

@@ -5,6 +5,7 @@ mod bound;
 mod completions;
 mod export;
 mod net;
+mod reproduce;
 mod sim;
 mod synth;
 mod verify;
@@ -26,6 +27,7 @@ pub(crate) fn run(command: &Command, printer: &mut Printer) -> Result<Status, Fa
         Command::Sim(args) => sim::run(args, printer),
         Command::Synth(args) => synth::run(args, printer),
         Command::Wan(args) => wan::run(args, printer),
+        Command::Reproduce(args) => reproduce::run(args, printer),
         Command::Bench(args) => bench::run(args, printer),
         Command::Completions { shell } => completions::run(*shell, printer),
     }

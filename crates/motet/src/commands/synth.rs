@@ -62,7 +62,8 @@ pub(crate) fn run(args: &SynthArgs, printer: &mut Printer) -> Result<Status, Fai
     let clock = now();
     let deadline = args.budget.map(Wall::from_secs_f64);
     let out_of_time = || deadline.is_some_and(|it| clock.elapsed() >= it);
-    let effort = Effort { seed: Seed::new(args.seed), out_of_time: &out_of_time };
+    let seed = Seed::new(args.seed);
+    let effort = Effort { out_of_time: &out_of_time, ..Effort::unlimited(seed) };
     let draft = synthesize(&task, args.method, &effort).map_err(|it| failure(&it, &task))?;
     let synth_seconds = clock.elapsed().as_secs_f64();
     let clock = now();

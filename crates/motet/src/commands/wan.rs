@@ -268,8 +268,8 @@ impl Ran<'_> {
                 account.flaps,
             );
             if !account.stalls.is_zero() {
-                let stalls = account.stalls;
-                let _ = writeln!(out, "  {:18} waited {stalls} for the network to heal", "");
+                let stalls = account.stalls.as_us_f64() / 1e6;
+                let _ = writeln!(out, "  {:18} waited {stalls:.3} s for the network to heal", "");
             }
         }
         if let Some(it) = self.yardstick {
@@ -300,7 +300,7 @@ impl Ran<'_> {
         for (mode, _) in self.accounts {
             let _ = write!(out, ",{}", mode.name());
         }
-        out.push_str("\n");
+        out.push('\n');
         for index in 0..self.scenario.count as usize {
             let _ = write!(out, "{index}");
             for (_, account) in self.accounts {
@@ -319,6 +319,9 @@ impl Ran<'_> {
                 let (what, detail) = match &event.what {
                     What::Routes { flows } => ("routes", format!("{flows} flows")),
                     What::Program { name } => ("program", name.clone()),
+                    What::Bandwidth { wan } => {
+                        ("wan bandwidth", format!("{:.3} GB/s", wan.as_gb_per_s_f64()))
+                    }
                     What::Stalled { until } => ("stalled", format!("until {until}")),
                 };
                 let (index, at) = (event.index, event.at.as_us_f64());

@@ -1,0 +1,355 @@
+//! [`Run`]: list scheduling, event by event.
+//!
+//! When a job starts, the links of its way are booked at once, each behind what is booked
+//! already. That is quick, and right as long as what starts first comes first everywhere. Where it
+//! does not, because latencies differ or some links are overloaded, jobs may queue at each link
+//! only when their heads come by ([`Run::queueing`]). They then overtake each other, and
+//! [`number`] looks for an order that every link can keep.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use motet_units::{Duration, LinkId};
+
+use super::number::number;
+use super::waits::Followers;
+use super::{HopCost, Jobs, Schedule};
+
+/// No job.
+const NONE: u32 = u32::MAX;
+
+/// What happens at an instant; arrivals come before links look for work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Happening {
+    Arrived(u32),
+    /// The head of a job comes by a link where it must queue.
+    Passes(u32),
+    /// A link may take another job.
+    Free(u32),
+}
+
+/// How far a job under way has come.
+///
+/// As time goes: when its head is ready for the next link, and when its tail is. A link is taken
+/// from when the head starts, for the link's own time. On a fabric turned round, which is time
+/// turned round, it is taken until the head ends, and latencies lie before their links: `head` is
+/// then what latencies alone allow, and `tail` when the link before was done.
+#[derive(Clone, Copy, Debug, Default)]
+struct Front {
+    hop: u32,
+    head: u64,
+    tail: u64,
+}
+
+impl Front {
+    const fn starting(now: u64) -> Self {
+        Self { hop: 0, head: now, tail: 0 }
+    }
+
+    /// When the next link can take the job, if it is free.
+    fn ready(self, hop: &HopCost, turned: bool) -> u64 {
+        if turned {
+            let fed = (self.tail + hop.latency).saturating_sub(hop.busy);
+            (self.head + hop.latency).max(fed)
+        } else {
+            self.head
+        }
+    }
+
+    /// Behind the next link, which takes the job at `start`.
+    fn behind(self, hop: &HopCost, start: u64, turned: bool) -> Self {
+        let end = start + hop.busy;
+        if turned {
+            Self { hop: self.hop + 1, head: self.head + hop.latency, tail: end }
+        } else {
+            let tail = end.max(self.tail) + hop.latency;
+            Self { hop: self.hop + 1, head: start + hop.latency, tail }
+        }
+    }
+}
+
+/// A job that a link may take, the better the greater: whether it can go at once, its urgency, when
+/// its way is free, its number, and where its way stands in the link's list.
+type Choice = (bool, u64, Reverse<u64>, Reverse<u32>, usize);
+
+pub(super) struct Run<'a> {
+    jobs: &'a Jobs<'a>,
+    followers: &'a Followers,
+    urgency: &'a [u64],
+    turned: bool,
+    awaited: Vec<u32>,
+    free_at: Vec<u64>,
+    /// Per link: when it next looks for work.
+    asks_at: Vec<u64>,
+    /// Per link: the ways that begin with it and have jobs ready.
+    ways: Vec<Vec<u32>>,
+    /// Per way: the jobs ready for it, the most urgent first, then by number.
+    ready: Vec<BinaryHeap<(u64, Reverse<u32>)>>,
+    happenings: BinaryHeap<Reverse<(u64, Happening)>>,
+    order: Vec<u32>,
+    makespan: u64,
+    busiest: u64,
+    patience: u64,
+    /// Per link: the greatest latency from the start of a job until it comes here.
+    farthest: Vec<u64>,
+    queues: Option<Queues>,
+}
+
+/// What is known only where jobs queue when their heads come by.
+struct Queues {
+    /// Per job: how far it has come.
+    fronts: Vec<Front>,
+    /// Per link: the job it took last.
+    last: Vec<u32>,
+    /// (job, the one that a link carried just before it)
+    crossed: Vec<(u32, u32)>,
+}
+
+impl<'a> Run<'a> {
+    pub(super) fn new(
+        jobs: &'a Jobs<'a>,
+        followers: &'a Followers,
+        urgency: &'a [u64],
+        busiest: u64,
+    ) -> Self {
+        let links = jobs.fabric.link_count();
+        let mut farthest = vec![0u64; links];
+        for hop in &jobs.hops {
+            let farthest = &mut farthest[hop.link.index()];
+            *farthest = hop.head.max(*farthest);
+        }
+        Self {
+            jobs,
+            followers,
+            urgency,
+            turned: jobs.fabric.is_turned_round(),
+            awaited: followers.awaited.clone(),
+            free_at: vec![0; links],
+            asks_at: vec![u64::MAX; links],
+            ways: vec![Vec::new(); links],
+            ready: vec![BinaryHeap::new(); jobs.ways.len()],
+            happenings: BinaryHeap::new(),
+            order: Vec::with_capacity(jobs.way.len()),
+            makespan: 0,
+            busiest,
+            patience: jobs.patience,
+            farthest,
+            queues: None,
+        }
+    }
+
+    /// Jobs queue at every link when their heads come by, and do not start before they would have
+    /// to wait less than `patience` times as long as they take a link.
+    pub(super) fn queueing(mut self, patience: u64) -> Self {
+        let jobs = self.jobs.way.len();
+        self.patience = patience;
+        self.queues = Some(Queues {
+            fronts: vec![Front::default(); jobs],
+            last: vec![NONE; self.free_at.len()],
+            crossed: Vec::with_capacity(jobs),
+        });
+        self
+    }
+
+    pub(super) fn run(mut self) -> Schedule {
+        for job in 0..self.awaited.len() as u32 {
+            if self.awaited[job as usize] == 0 {
+                self.make_ready(job, 0);
+            }
+        }
+        while let Some(Reverse((now, happening))) = self.happenings.pop() {
+            match happening {
+                Happening::Arrived(job) => self.arrive(job, now),
+                Happening::Passes(job) => self.pass(job, now),
+                Happening::Free(link) => {
+                    if self.asks_at[link as usize] == now {
+                        self.asks_at[link as usize] = u64::MAX;
+                        self.serve(link as usize, now);
+                    }
+                }
+            }
+        }
+        self.finish()
+    }
+
+    fn finish(mut self) -> Schedule {
+        // Jobs that wait for each other never start, and the caller sees that they are missing.
+        if let Some(mut queues) =
+            self.queues.take().filter(|_| self.order.len() == self.awaited.len())
+        {
+            queues.crossed.extend_from_slice(&self.jobs.waits);
+            let numbered = number(&self.order, &queues.crossed);
+            self.order = numbered.order;
+            if !numbered.is_exact {
+                self.makespan = self.makespan_in_order();
+            }
+        }
+        Schedule {
+            order: self.order,
+            makespan: Duration::from_ps(self.makespan),
+            window: u32::MAX,
+            busiest: Duration::from_ps(self.busiest),
+        }
+    }
+
+    /// How long it takes if every link carries jobs in the order found.
+    fn makespan_in_order(&mut self) -> u64 {
+        self.free_at.fill(0);
+        let (jobs, turned) = (self.jobs, self.turned);
+        let mut ready_at = vec![0u64; self.order.len()];
+        let mut makespan = 0;
+        for job in &self.order {
+            let ready = ready_at[*job as usize];
+            let mut front = Front::starting(ready);
+            for hop in jobs.hops(*job) {
+                let free = &mut self.free_at[hop.link.index()];
+                let start = front.ready(hop, turned).max(*free);
+                *free = start + hop.busy;
+                front = front.behind(hop, start, turned);
+            }
+            let arrived = front.tail.max(ready);
+            makespan = makespan.max(arrived);
+            for follower in self.followers.of_job(*job) {
+                let ready = &mut ready_at[*follower as usize];
+                *ready = arrived.max(*ready);
+            }
+        }
+        makespan
+    }
+
+    fn arrive(&mut self, job: u32, now: u64) {
+        self.makespan = self.makespan.max(now);
+        let followers = self.followers;
+        for follower in followers.of_job(job) {
+            self.awaited[*follower as usize] -= 1;
+            if self.awaited[*follower as usize] == 0 {
+                self.make_ready(*follower, now);
+            }
+        }
+    }
+
+    fn make_ready(&mut self, job: u32, now: u64) {
+        let Some(hop) = self.jobs.hops(job).first() else {
+            self.order.push(job);
+            self.happenings.push(Reverse((now, Happening::Arrived(job))));
+            return;
+        };
+        let link = hop.link.index();
+        let way = self.jobs.way[job as usize];
+        let ready = &mut self.ready[way as usize];
+        if ready.is_empty() {
+            self.ways[link].push(way);
+        }
+        ready.push((self.urgency[job as usize], Reverse(job)));
+        self.ask(link, self.free_for_first(link).max(now));
+    }
+
+    /// The link looks for work at `time`, or before.
+    fn ask(&mut self, link: usize, time: u64) {
+        if time < self.asks_at[link] {
+            self.asks_at[link] = time;
+            self.happenings.push(Reverse((time, Happening::Free(link as u32))));
+        }
+    }
+
+    /// Gives a free link its most urgent job that can go, or asks again when one can.
+    fn serve(&mut self, link: usize, now: u64) {
+        // Others may have passed here since it asked.
+        let free = self.free_for_first(link);
+        if free > now {
+            return self.ask(link, free);
+        }
+        let mut soonest = u64::MAX;
+        let mut chosen: Option<Choice> = None;
+        for (index, way) in self.ways[link].iter().enumerate() {
+            let Some((urgency, job)) = self.ready[*way as usize].peek() else { continue };
+            let urgent_first = self.jobs.urgent_first;
+            if urgent_first && chosen.is_some_and(|it| it.1 > *urgency) {
+                continue;
+            }
+            let (free, nearly) = self.earliest_start(*way);
+            if nearly > now {
+                soonest = soonest.min(nearly);
+                continue;
+            }
+            let at_once = urgent_first || free <= now;
+            chosen = chosen.max(Some((at_once, *urgency, Reverse(free.max(now)), *job, index)));
+        }
+        match chosen {
+            Some((.., Reverse(job), index)) => {
+                let way = self.ways[link][index] as usize;
+                self.ready[way].pop();
+                if self.ready[way].is_empty() {
+                    self.ways[link].swap_remove(index);
+                }
+                self.order.push(job);
+                self.go_on(job, Front::starting(now), now);
+                if !self.ways[link].is_empty() {
+                    self.ask(link, self.free_for_first(link).max(now));
+                }
+            }
+            None if soonest < u64::MAX => self.ask(link, soonest),
+            None => {}
+        }
+    }
+
+    /// When a link is free for a job that starts with it.
+    fn free_for_first(&self, link: usize) -> u64 {
+        let lead = if self.turned {
+            self.jobs.fabric.latency(LinkId::from_index(link)).as_ps()
+        } else {
+            0
+        };
+        self.free_at[link].saturating_sub(lead)
+    }
+
+    /// When the links behind the first will be free as the head of a job comes by, and when they
+    /// will nearly be. What comes from afar has taken a link for long after now; that is no
+    /// reason to wait, as it will always be so.
+    fn earliest_start(&self, way: u32) -> (u64, u64) {
+        let (start, end) = self.jobs.ways[way as usize];
+        let hops = &self.jobs.hops[start as usize..end as usize];
+        let (mut free, mut nearly) = (0, 0);
+        for hop in hops.iter().skip(1) {
+            let link = hop.link.index();
+            let free_at = self.free_at[link];
+            free = free_at.saturating_sub(hop.head).max(free);
+            let patience = hop.busy.saturating_mul(self.patience);
+            nearly =
+                free_at.saturating_sub(self.farthest[link].saturating_add(patience)).max(nearly);
+        }
+        (free, nearly)
+    }
+
+    /// Queues a job at the link that its head has come to.
+    fn pass(&mut self, job: u32, now: u64) {
+        let front = self.queues.as_ref().map(|it| it.fronts[job as usize]);
+        if let Some(front) = front {
+            self.go_on(job, front, now);
+        }
+    }
+
+    /// Takes a job over the next links, up to where it must queue with others.
+    fn go_on(&mut self, job: u32, mut front: Front, now: u64) {
+        let jobs = self.jobs;
+        for hop in &jobs.hops(job)[front.hop as usize..] {
+            let link = hop.link.index();
+            let ready = front.ready(hop, self.turned);
+            if let Some(queues) = &mut self.queues {
+                if ready > now && front.hop > 0 {
+                    queues.fronts[job as usize] = front;
+                    self.happenings.push(Reverse((ready, Happening::Passes(job))));
+                    return;
+                }
+                let before = std::mem::replace(&mut queues.last[link], job);
+                if before != NONE {
+                    queues.crossed.push((job, before));
+                }
+            }
+            let start = ready.max(self.free_at[link]);
+            self.free_at[link] = start + hop.busy;
+            front = front.behind(hop, start, self.turned);
+        }
+        self.happenings.push(Reverse((front.tail, Happening::Arrived(job))));
+    }
+}

@@ -1,0 +1,62 @@
+//! `motet reproduce`: tables and figures of the seeds, ours beside what was published.
+//!
+//! An experiment is a row of [`EXPERIMENTS`]; each has a file of its own.
+
+mod wan;
+
+use crate::args::ReproduceArgs;
+use crate::failure::{Failure, Status};
+use crate::printer::Printer;
+
+/// Something published that can be run again.
+struct Experiment {
+    name: &'static str,
+    about: &'static str,
+    run: fn(&ReproduceArgs, &mut Printer) -> Result<Status, Failure>,
+}
+
+const EXPERIMENTS: [Experiment; 5] = [
+    Experiment {
+        name: "wan-fig4a",
+        about: "seed 000, figure 4a: AllGather on 8 GPUs over two regions, by chunk size",
+        run: |args, printer| wan::figure(&wan::FIG_4A, args, printer),
+    },
+    Experiment {
+        name: "wan-fig4b",
+        about: "seed 000, figure 4b: the same by WAN delay",
+        run: |args, printer| wan::figure(&wan::FIG_4B, args, printer),
+    },
+    Experiment {
+        name: "wan-fig5a",
+        about: "seed 000, figure 5a: AllGather on 16 GPUs over two regions, by chunk size",
+        run: |args, printer| wan::figure(&wan::FIG_5A, args, printer),
+    },
+    Experiment {
+        name: "wan-fig5b",
+        about: "seed 000, figure 5b: the same by WAN delay",
+        run: |args, printer| wan::figure(&wan::FIG_5B, args, printer),
+    },
+    Experiment {
+        name: "wan-sensitivity",
+        about: "seed 000: for which of the assumptions that the paper leaves open its results come out",
+        run: wan::sensitivity,
+    },
+];
+
+pub(crate) fn run(args: &ReproduceArgs, printer: &mut Printer) -> Result<Status, Failure> {
+    let names = || EXPERIMENTS.iter().map(|it| it.name).collect::<Vec<_>>();
+    let Some(name) = &args.name else {
+        if printer.is_json() {
+            printer.json(&names())?;
+        } else {
+            let line = |it: &Experiment| format!("{:16} {}\n", it.name, it.about);
+            printer.out(&EXPERIMENTS.iter().map(line).collect::<String>())?;
+        }
+        return Ok(Status::Done);
+    };
+    match EXPERIMENTS.iter().find(|it| it.name == name) {
+        Some(experiment) => (experiment.run)(args, printer),
+        None => Err(Failure::unreadable(format!("there is no experiment `{name}`"))
+            .with_remedy(format!("the experiments are {}", names().join(", ")))),
+    }
+}
