@@ -44,7 +44,7 @@ impl Strength {
 }
 
 /// A program is left only for one that is likely to take less than this part of its time.
-const WORTH_MOVING: f64 = 0.98;
+const WORTH_MOVING: f64 = 0.995;
 
 /// Repairing for a state pays if it counts for at least this much of what is to come.
 const WORTH_REPAIR: f64 = 0.5;

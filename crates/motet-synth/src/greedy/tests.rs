@@ -1,3 +1,5 @@
+//! Every collective verifies on networks of every kind, and meshes come near the bound.
+
 use motet_collective::bound::bound;
 use motet_collective::{CollectiveKind, Verified};
 use motet_net::builders::{Params, find};

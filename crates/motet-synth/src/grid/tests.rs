@@ -1,3 +1,5 @@
+//! Grids are recognised whatever their ranks are called, and nothing else is.
+
 use motet_collective::CollectiveKind;
 use motet_net::builders::{Params, find};
 use motet_net::{Network, NetworkBuilder};

@@ -1,3 +1,5 @@
+//! Patterns verify, use every direction alike, and come near the bound on what has translations.
+
 use motet_collective::bound::bound;
 use motet_collective::{CollectiveKind, Verified};
 use motet_net::builders::{Params, find};

@@ -174,7 +174,9 @@ pub(super) fn synthesized(
 ) -> Result<Vec<Built>, RunError> {
     let task = task(scenario, asked);
     let kind = asked.goal.kind();
-    let worth = |it: &Method| it.does(kind) && !matches!(it, Method::Auto | Method::Symmetric);
+    // What only tries others, needs a symmetric network, or takes longer than a run.
+    let not = |it: &Method| matches!(it, Method::Auto | Method::Symmetric | Method::Exact);
+    let worth = |it: &Method| it.does(kind) && !not(it);
     let mut found = Vec::new();
     for method in Method::all().filter(worth) {
         match made(scenario, &task, method, asked, table) {
