@@ -20,7 +20,7 @@
 //! - [`sketch`]: which links may be used.
 //! - [`packing`]: AllReduce up and down packed trees.
 //! - [`repair`]: a good program for a network that has changed, in milliseconds.
-//! - [`order`]: in which order links should carry what a program sends (list scheduling).
+//! - [`mod@order`]: in which order links should carry what a program sends (list scheduling).
 
 pub mod auto;
 pub mod classic;

@@ -4,7 +4,7 @@
 //! A rank in a binary tree sends everything twice if it is inner and nothing if it is a leaf; with
 //! both trees it sends everything once, as in a ring, but depth is logarithmic. Ranks are taken in
 //! the order of a short ring, so that most edges stay inside servers, and of several such rings,
-//! as [`ring`](super::ring) finds them, so that the long edges use all NICs.
+//! as [`ring`] finds them, so that the long edges use all NICs.
 
 use motet_units::Rank;
 
