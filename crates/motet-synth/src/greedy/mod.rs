@@ -221,7 +221,8 @@ impl<'a> Search<'a> {
             spread(groups, faithful).plan(&mut self.seed.numbered(number).stream("matching"))
         };
         let unreachable = || SynthError::not_for(METHOD, "some rank cannot be reached");
-        let first = plan(0).ok_or_else(unreachable)?;
+        // What has entered a group need not reach all of it by links inside: then without groups.
+        let first = plan(0).or_else(|| plan(1)).ok_or_else(unreachable)?;
         let least = self.least(chunks).max(self.farthest);
         let tries = (SENDS_PER_SEARCH / (first.sends.len() as u64).max(1)).min(MOST_TRIES);
         if first.makespan <= least.saturating_add(least / 250) || tries < 2 {
