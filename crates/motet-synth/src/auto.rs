@@ -4,7 +4,7 @@
 //! [`Draft::prove`] verifies and simulates it; only what comes out of that is given to anyone.
 //!
 //! `auto` tries methods in the order in which they are likely to win and stops as soon as one is
-//! within 0.8% of the bound. Without a time limit its choice depends on the task and
+//! within 0.8% of the bound (5% on large networks). Without a time limit its choice depends on the task and
 //! the seed alone.
 
 use motet_collective::{CollectiveKind, Program, Verified};
@@ -19,10 +19,13 @@ use crate::lower::{Lowered, Lowering, Trees};
 use crate::method::Method;
 use crate::task::{Goal, SynthError, Task};
 use crate::tree::PairForest;
-use crate::{classic, exact, exchange, forest, greedy, packing, symmetric};
+use crate::{classic, exact, exchange, forest, greedy, grid, packing, symmetric};
 
 /// Close enough to the bound to look no further: 1/125 above it.
 const CLOSE: u64 = 125;
+
+/// The same for large networks, where one more method may cost minutes: 1/20.
+const CLOSE_IF_LARGE: u64 = 20;
 
 /// Most transfers of a program unless told otherwise, or the network is so large that it needs more.
 pub const MOST_TRANSFERS: u64 = 1 << 21;
@@ -183,7 +186,8 @@ fn lcm(a: u64, b: u64) -> u64 {
 /// The best of the methods that may do the task.
 fn best(task: &Task<'_>, fabric: &Fabric, effort: &Effort<'_>) -> Result<Draft, SynthError> {
     let least = task.bound()?.program_time(task.size).as_ps();
-    let close = least.saturating_add(least / CLOSE);
+    let small = fabric.rank_count() <= MOST_PACKED;
+    let close = least.saturating_add(least / if small { CLOSE } else { CLOSE_IF_LARGE });
     let mut best: Option<Draft> = None;
     let mut tried = Vec::new();
     let mut problem = None;
@@ -219,22 +223,22 @@ fn best(task: &Task<'_>, fabric: &Fabric, effort: &Effort<'_>) -> Result<Draft, 
 fn candidates(task: &Task<'_>, fabric: &Fabric) -> Vec<Method> {
     let kind = task.goal.kind();
     let mut first = vec![Method::Symmetric, Method::Exchange];
+    // On a grid matching is as good as packing, and much cheaper.
+    let on_grid = grid::grid(fabric).is_some();
+    if on_grid && kind != CollectiveKind::AllReduce {
+        first.push(Method::Greedy);
+    }
     match kind {
         // Exact packing costs a flow for every edge of every tree.
         _ if fabric.rank_count() > MOST_PACKED => {}
         CollectiveKind::AllReduce => first.extend([Method::Packing, Method::Forest]),
         _ => first.push(Method::Forest),
     }
-    let large = |it: &Classic| fabric.rank_count() <= MOST_TRIED || it.scales;
-    let classics = classic::methods().iter().filter(|it| large(it)).map(Method::Classic);
-    // Where packing is out of reach the structured classics come first: they are cheap.
-    if fabric.rank_count() > MOST_PACKED {
-        first.extend(classics);
+    if !on_grid || kind == CollectiveKind::AllReduce {
         first.push(Method::Greedy);
-    } else {
-        first.push(Method::Greedy);
-        first.extend(classics);
     }
+    let large = |it: &Classic| fabric.rank_count() <= MOST_TRIED || it.scales;
+    first.extend(classic::methods().iter().filter(|it| large(it)).map(Method::Classic));
     first.retain(|it| it.does(kind));
     first
 }
