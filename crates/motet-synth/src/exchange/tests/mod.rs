@@ -23,9 +23,8 @@ pub(super) fn made(task: &Task<'_>, options: &Options) -> (Exchange, Duration) {
     let verified = Verified::new(program, Some(task.network)).unwrap_or_else(|it| panic!("{it}"));
     let routed = Routed::new(&verified, task.network, SwitchForwarding::CutThrough).unwrap();
     let outcome = Simulation::new(&Prepared::new(&routed), task.size).run().unwrap();
-    // Coarser chunks are rounded up less often; else the two agree.
+    // It may be done sooner than planned: the plan holds a job back until its way is free.
     assert!(outcome.time <= made.makespan, "{} > {}", outcome.time, made.makespan);
-    assert!(outcome.time.as_ps() * 1000 >= made.makespan.as_ps() * 998);
     (made, outcome.time)
 }
 
