@@ -209,6 +209,24 @@ impl Collective {
         Self { kind: CollectiveKind::SendRecv, ranks, chunks, shape: Shape::Peers(peers) }.checked()
     }
 
+    /// The same collective cut finer: `times` chunks for each chunk it has now.
+    pub fn refined(&self, times: u32) -> Result<Self, CollectiveError> {
+        let finer = |it: u32| {
+            let product = u64::from(it) * u64::from(times);
+            u32::try_from(product).map_err(|_| CollectiveError::Chunks(product))
+        };
+        let mut refined = self.clone();
+        match &mut refined.shape {
+            Shape::Counts(counts) => {
+                for count in counts {
+                    *count = finer(*count)?;
+                }
+            }
+            _ => refined.chunks = finer(self.chunks)?,
+        }
+        refined.checked()
+    }
+
     fn checked(self) -> Result<Self, CollectiveError> {
         if self.ranks == 0 || self.ranks > MAX_RANKS {
             return Err(CollectiveError::Ranks(u64::from(self.ranks)));

@@ -25,7 +25,7 @@ pub const MAX_TRANSFERS: u64 = 1 << 23;
 
 /// The most chunks over all buffers of all ranks that the verifier judges; a program with more is
 /// not worth making.
-const MAX_CELLS: u64 = 1 << 26;
+pub(crate) const MAX_CELLS: u64 = 1 << 26;
 
 /// Slices that may queue on their way up and down a tree, at the least.
 const QUEUED: u64 = 4;

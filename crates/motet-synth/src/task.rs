@@ -7,98 +7,53 @@ use motet_units::{Bytes, LinkId, Rank};
 
 /// A collective whose chunks are not yet chosen: how finely data is cut is the method's choice.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Goal {
-    kind: CollectiveKind,
-    ranks: u32,
-    shape: Shape,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Shape {
-    Plain,
-    Root(Rank),
-    /// AllToAllV: relative sizes, source by source.
-    Counts(Vec<u32>),
-    /// SendRecv.
-    Peers(Vec<Option<Rank>>),
-}
+pub struct Goal(Collective);
 
 impl Goal {
     /// A collective without a root, counts or peers.
     pub fn new(kind: CollectiveKind, ranks: u32) -> Result<Self, CollectiveError> {
-        Collective::new(kind, ranks, 1)?;
-        Ok(Self { kind, ranks, shape: Shape::Plain })
+        Collective::new(kind, ranks, 1).map(Self)
     }
 
     /// One with a root (which is ignored where the collective has none).
     pub fn rooted(kind: CollectiveKind, ranks: u32, root: Rank) -> Result<Self, CollectiveError> {
-        Collective::rooted(kind, ranks, 1, root)?;
-        let shape = if kind.has_root() { Shape::Root(root) } else { Shape::Plain };
-        Ok(Self { kind, ranks, shape })
+        Collective::rooted(kind, ranks, 1, root).map(Self)
     }
 
     /// AllToAllV: rank s has `counts[s * ranks + d]` units for rank d.
     pub fn all_to_all_v(ranks: u32, counts: Vec<u32>) -> Result<Self, CollectiveError> {
-        Collective::all_to_all_v(ranks, counts.clone())?;
-        Ok(Self { kind: CollectiveKind::AllToAllV, ranks, shape: Shape::Counts(counts) })
+        Collective::all_to_all_v(ranks, counts).map(Self)
     }
 
     /// SendRecv: rank r sends to `peers[r]`, if to anyone.
     pub fn send_recv(peers: Vec<Option<Rank>>) -> Result<Self, CollectiveError> {
-        let collective = Collective::send_recv(1, peers.clone())?;
-        let (kind, ranks) = (collective.kind(), collective.ranks());
-        Ok(Self { kind, ranks, shape: Shape::Peers(peers) })
+        Collective::send_recv(1, peers).map(Self)
     }
 
     /// The same collective with `chunks` chunks per part (per unit of an AllToAllV).
     pub fn collective(&self, chunks: u32) -> Result<Collective, CollectiveError> {
-        match &self.shape {
-            Shape::Plain => Collective::new(self.kind, self.ranks, chunks),
-            Shape::Root(root) => Collective::rooted(self.kind, self.ranks, chunks, *root),
-            Shape::Counts(counts) => {
-                let times = |it: &u32| it.checked_mul(chunks);
-                let counts: Option<Vec<u32>> = counts.iter().map(times).collect();
-                let counts = counts.ok_or(CollectiveError::Chunks(u64::from(u32::MAX)))?;
-                Collective::all_to_all_v(self.ranks, counts)
-            }
-            Shape::Peers(peers) => Collective::send_recv(chunks, peers.clone()),
-        }
+        self.0.refined(chunks)
     }
 
     #[must_use]
     pub const fn kind(&self) -> CollectiveKind {
-        self.kind
+        self.0.kind()
     }
 
     #[must_use]
     pub const fn ranks(&self) -> u32 {
-        self.ranks
+        self.0.ranks()
     }
 
     #[must_use]
     pub const fn root(&self) -> Option<Rank> {
-        match self.shape {
-            Shape::Root(root) => Some(root),
-            _ => None,
-        }
+        self.0.root()
     }
 
     /// The units of an AllToAllV, source by source.
     #[must_use]
     pub fn counts(&self) -> Option<&[u32]> {
-        match &self.shape {
-            Shape::Counts(counts) => Some(counts),
-            _ => None,
-        }
-    }
-
-    /// Whom each rank of a SendRecv sends to.
-    #[must_use]
-    pub fn peers(&self) -> Option<&[Option<Rank>]> {
-        match &self.shape {
-            Shape::Peers(peers) => Some(peers),
-            _ => None,
-        }
+        self.0.counts()
     }
 }
 

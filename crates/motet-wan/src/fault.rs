@@ -37,18 +37,11 @@ impl Fault {
     }
 }
 
-/// Takes down what is down at `now`. Which faults are on, as bits, tells whether anything changed.
-pub fn apply(faults: &[Fault], now: Instant, state: &mut NetworkState) -> u64 {
-    let mut on = 0;
-    for (number, fault) in faults.iter().enumerate() {
-        if fault.is_on(now) {
-            on |= 1 << (number % 64);
-            for link in &fault.links {
-                state.set_up(*link, false);
-            }
-        }
+/// Takes down what is down at `now`.
+pub fn apply(faults: &[Fault], now: Instant, state: &mut NetworkState) {
+    for link in faults.iter().filter(|it| it.is_on(now)).flat_map(|it| &it.links) {
+        state.set_up(*link, false);
     }
-    on
 }
 
 /// When the next fault begins or ends after `now`.

@@ -83,7 +83,7 @@ pub struct Rebuilder<'a> {
     asked: &'a Asked,
     split: u32,
     pool: Vec<Member>,
-    /// Whether any of the pool was made for a state rather than for the network.
+    /// Makes a program for a state, where the strength allows it and the collective can be repaired.
     repairer: Option<Repairer<'a>>,
     loads: Loads,
     weight: f64,
@@ -118,7 +118,7 @@ impl<'a> Rebuilder<'a> {
 
     /// The program that a run starts with.
     #[must_use]
-    pub fn base(&mut self) -> Arc<Built> {
+    pub fn base(&self) -> Arc<Built> {
         Arc::clone(&self.pool[0].built)
     }
 

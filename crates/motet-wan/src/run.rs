@@ -137,7 +137,7 @@ struct Run<'a> {
     loads: Loads,
     state: NetworkState,
     /// The sample and the faults that `state` is of.
-    state_of: Option<(u64, u64)>,
+    state_of: Option<(u64, Vec<bool>)>,
 }
 
 impl<'a> Run<'a> {
@@ -147,7 +147,7 @@ impl<'a> Run<'a> {
         let mut table = WayTable::new(network, paths, start, scenario.seed);
         let mut standing = Vec::new();
         for asked in &scenario.collectives {
-            let mut rebuilder = Rebuilder::new(scenario, asked, &mut table, mode.strength())?;
+            let rebuilder = Rebuilder::new(scenario, asked, &mut table, mode.strength())?;
             let built = rebuilder.base();
             standing.push(Standing {
                 routes: built.standing().clone(),
@@ -221,9 +221,8 @@ impl<'a> Run<'a> {
     fn look(&mut self, index: u32) {
         let (state, sample) = self.course.state(index, self.now);
         let faults = &self.scenario.faults;
-        let on = faults.iter().enumerate().filter(|it| it.1.is_on(self.now));
-        let on = on.fold(0, |bits, (number, _)| bits | 1u64 << (number % 64));
-        if self.state_of != Some((sample, on)) {
+        let on: Vec<bool> = faults.iter().map(|it| it.is_on(self.now)).collect();
+        if self.state_of.as_ref() != Some(&(sample, on.clone())) {
             self.state.clone_from(state);
             fault::apply(faults, self.now, &mut self.state);
             self.state_of = Some((sample, on));

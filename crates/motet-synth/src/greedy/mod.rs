@@ -25,7 +25,7 @@ use motet_units::{Bytes, Duration, LinkId, Rank, Seed};
 use rayon::prelude::*;
 
 use crate::fabric::Fabric;
-use crate::lower::Lowered;
+use crate::lower::{Lowered, MAX_CELLS};
 use crate::task::{SynthError, Task};
 use groups::Groups;
 use matching::{Plan, Spread};
@@ -40,8 +40,6 @@ const SENDS_PER_SEARCH: u64 = 1 << 18;
 const MOST_TRIES: u64 = 8;
 /// Among this many groups what goes from each to the next only is soon everywhere.
 const FEW_GROUPS: usize = 16;
-/// The most chunks over all buffers that the verifier judges.
-const MAX_CELLS: u64 = 1 << 26;
 
 /// A program of at most about `most_transfers` transfers between ranks, for any collective.
 pub fn synthesize(

@@ -22,7 +22,7 @@ use motet_collective::CollectiveKind;
 use motet_units::{Bytes, Duration, Seed};
 
 use crate::fabric::Fabric;
-use crate::lower::Lowered;
+use crate::lower::{Lowered, MAX_CELLS};
 use crate::task::{SynthError, Task};
 use pattern::{Cost, Pattern};
 use translations::Translations;
@@ -31,9 +31,6 @@ const METHOD: &str = "symmetric";
 
 /// The most trees per rank that are tried.
 const MOST_TREES: u32 = 24;
-
-/// The most chunks over all buffers that the verifier judges.
-const MAX_CELLS: u64 = 1 << 26;
 
 /// A program of at most about `most_transfers` transfers between ranks for AllGather,
 /// ReduceScatter or AllReduce on a network with translations.

@@ -1,4 +1,4 @@
-//! The same program with other ranks in its roles: rank r does what rank π(r) did not do before.
+//! The same program with other ranks in its roles.
 
 use motet_collective::{Buffer, CollectiveKind, Program, Slot, TransferId};
 use motet_units::Rank;
