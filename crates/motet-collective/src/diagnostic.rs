@@ -45,6 +45,8 @@ pub enum Finding {
     Mismatch,
     /// A lane that is not one (an event twice, or at a foreign rank).
     BadLane,
+    /// The turns of a link are not its transfers.
+    BadTurns,
     /// A chunk is read before anything was put there.
     ReadsUndefined,
     /// A read that may come before or after a write of something else.
@@ -80,6 +82,7 @@ impl Finding {
             Self::UnmatchedReceive => "unmatched-receive",
             Self::Mismatch => "mismatch",
             Self::BadLane => "bad-lane",
+            Self::BadTurns => "bad-turns",
             Self::ReadsUndefined => "reads-undefined",
             Self::Race => "race",
             Self::MissingData => "missing-data",

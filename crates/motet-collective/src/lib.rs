@@ -20,6 +20,6 @@ pub use bound::{Bound, BoundError};
 pub use collective::{Collective, CollectiveError, CollectiveKind, Expected};
 pub use diagnostic::{Diagnostic, Finding, Report, Severity};
 pub use program::{
-    Action, Buffer, Event, Forms, Program, ProgramBuilder, Slot, Transfer, TransferId,
+    Action, Buffer, Event, Forms, Program, ProgramBuilder, Slot, Transfer, TransferId, Turns,
 };
 pub use verify::Verified;

@@ -45,7 +45,8 @@
 //! **Program order.** Events are taken in the order of their numbers as far as what they wait for
 //! allows (the least of those that can happen next comes next); [`Routed::sequence`](crate::Routed::sequence) is that order,
 //! and the order of sendings in it is the order in which a [`Discipline::ProgramOrder`] link
-//! carries transfers. It depends on the program alone, never on the network's state, which is what
+//! carries transfers, unless the program gives that link turns of its own
+//! ([`Program::turns`](motet_collective::Program::turns)). It depends on the program alone, never on the network's state, which is what
 //! lets the replay engine keep it over many states.
 //!
 //! **State.** Available bandwidth may change, and links fail and return, at any time. What is left
@@ -59,7 +60,7 @@ use motet_units::{Bandwidth, Duration};
 /// In which order a link carries the transfers that want it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Discipline {
-    /// In the program's order, even if a later one is ready before.
+    /// In the program's order, or the turns it gives the link, even if a later one is ready before.
     #[default]
     ProgramOrder,
     /// As their heads come; ties in the program's order.

@@ -3,7 +3,8 @@
 //! The replay engine is for one set of routes and many states; this is for routes that change as
 //! often as the state does, as when a WAN controller moves flows between collectives. A *flow* is
 //! what a program sends from one rank to another over one path; it can be dealt out to several
-//! parts, each of which takes its own way. Same rules as [`crate::model`], program
+//! parts, each of which takes its own way. Turns that the program gives links are for the ways it was
+//! made for and are not kept. Same rules as [`crate::model`], program
 //! order, one state at a time; a property test holds it equal to the event engine.
 
 use motet_net::{Network, NetworkState, NodeKind};

@@ -4,9 +4,6 @@
 //! each transfer, where it is stored and forwarded, what each event waits for, and the order of
 //! events.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
-
 use motet_collective::program::EventGraph;
 use motet_collective::{Event, Program, Verified};
 use motet_net::{Metric, Network, NodeKind, Search, Transit};
@@ -61,7 +58,7 @@ impl<'a> Routed<'a> {
             return Err(RouteError::Ranks { ranks, gpus });
         }
         let graph = EventGraph::new(program);
-        let sequence = sequence(&graph);
+        let sequence = graph.sequence();
         let mut routes = Routes { network, known: FxHashMap::default() };
         let mut hop_starts = Vec::with_capacity(program.transfers().len() + 1);
         let mut hops = Vec::with_capacity(program.transfers().len());
@@ -113,30 +110,6 @@ impl<'a> Routed<'a> {
     pub fn hops(&self, transfer: usize) -> &[Hop] {
         &self.hops[self.hop_starts[transfer] as usize..self.hop_starts[transfer + 1] as usize]
     }
-}
-
-/// Events by number, as far as what they wait for allows.
-fn sequence(graph: &EventGraph) -> Vec<Event> {
-    let events = graph.events();
-    if graph.is_numbered_in_order() {
-        return (0..events).map(Event::from_index).collect();
-    }
-    let (starts, successors) = graph.successors();
-    let mut waiting: Vec<usize> = (0..events).map(|it| graph.preds(it).len()).collect();
-    let mut ready: BinaryHeap<Reverse<usize>> =
-        (0..events).filter(|it| waiting[*it] == 0).map(Reverse).collect();
-    let mut sequence = Vec::with_capacity(events);
-    while let Some(Reverse(event)) = ready.pop() {
-        sequence.push(Event::from_index(event));
-        for next in &successors[starts[event] as usize..starts[event + 1] as usize] {
-            let left = &mut waiting[*next as usize];
-            *left -= 1;
-            if *left == 0 {
-                ready.push(Reverse(*next as usize));
-            }
-        }
-    }
-    sequence
 }
 
 /// Ways between ranks, each found once.

@@ -186,16 +186,14 @@ impl<'a> Lowering<'a> {
         match self.trees {
             Trees::Spread(forest) => self.one_way(self.fabric, forest, chunk, slices),
             Trees::Collect(forest) => {
-                let mut schedule = self.one_way(&self.turned, forest, chunk, slices);
-                schedule.order.reverse();
-                schedule
+                self.one_way(&self.turned, forest, chunk, slices).turned_round()
             }
             Trees::Both(forest) => self.both_ways(forest, chunk, slices),
         }
     }
 
     fn one_way(&self, fabric: &Fabric, forest: &Forest, chunk: Bytes, slices: u32) -> Schedule {
-        let mut jobs = Jobs::new(fabric).urgent_first();
+        let mut jobs = Jobs::new(fabric).urgent_first().overtaking(self.task.may_overtake);
         let mut into = vec![0u32; fabric.rank_count()];
         let mut wave_of = Vec::new();
         let per_slice = self.transfers(1) as u32;
@@ -219,7 +217,8 @@ impl<'a> Lowering<'a> {
     }
 
     fn both_ways(&self, forest: &PairForest, chunk: Bytes, slices: u32) -> Schedule {
-        let mut jobs = Jobs::new(self.fabric).with_patience(PATIENCE);
+        let mut jobs =
+            Jobs::new(self.fabric).with_patience(PATIENCE).overtaking(self.task.may_overtake);
         let back: Vec<_> =
             forest.paths.iter().map(|it| it.iter().rev().copied().collect::<Vec<_>>()).collect();
         let ranks = self.fabric.rank_count();

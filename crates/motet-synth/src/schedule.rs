@@ -19,7 +19,7 @@
 //! schedule for the network as it is.
 //!
 //! - [`run`]: the scheduling itself.
-//! - [`number`]: how jobs are numbered where they overtake each other.
+//! - [`number`]: how jobs are numbered where they overtake each other and links have no turns.
 //! - [`waits`]: who waits for whom.
 
 mod number;
@@ -40,15 +40,9 @@ const PATIENCE: u64 = 1;
 /// A schedule that takes at most one part in so many longer than its busiest link is full.
 const FULL: u64 = 125;
 
-/// A schedule that takes more than one part in so many longer than its busiest link and the longest
-/// chain of jobs together is poor.
-const POOR: u64 = 20;
-
-/// Latencies differ much if they differ by more than this part of what the busiest link needs.
-const MUCH: u64 = 200;
-
-/// How patient jobs are that queue on their way.
-const QUEUEING: [u64; 2] = [1, 2];
+/// How patient jobs are that queue on their way: in networks whose links differ much, those that
+/// never hold back keep all links busy; elsewhere they are in each other's way.
+const QUEUEING: [u64; 3] = [2, 16, u64::MAX];
 
 /// With more jobs it is not tried whether queueing is better: that takes twice as long as booking.
 const MOST_QUEUEING: usize = 1 << 17;
@@ -82,14 +76,24 @@ pub struct Jobs<'a> {
     in_order: bool,
     patience: u64,
     urgent_first: bool,
+    may_overtake: bool,
+}
+
+/// In which order a link carries jobs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JobTurns {
+    pub link: LinkId,
+    pub jobs: Vec<u32>,
 }
 
 /// The order found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Schedule {
-    /// All jobs, as every link carries them and after all they wait for; otherwise by when they
-    /// start.
+    /// All jobs, as every link without turns carries them and after all they wait for; otherwise by
+    /// when they start.
     pub order: Vec<u32>,
+    /// The links that carry jobs in another order, where that was allowed.
+    pub turns: Vec<JobTurns>,
     /// When the last one has arrived.
     pub makespan: Duration,
     /// How many slices may be under way at once, where that was limited.
@@ -99,6 +103,15 @@ pub struct Schedule {
 }
 
 impl Schedule {
+    /// The same with time turned round.
+    pub(crate) fn turned_round(mut self) -> Self {
+        self.order.reverse();
+        for turns in &mut self.turns {
+            turns.jobs.reverse();
+        }
+        self
+    }
+
     /// Whether neither another order nor other slices would take much less time.
     #[must_use]
     pub fn is_full(&self) -> bool {
@@ -120,7 +133,15 @@ impl<'a> Jobs<'a> {
             in_order: true,
             patience: PATIENCE,
             urgent_first: false,
+            may_overtake: false,
         }
+    }
+
+    /// Links may carry jobs in an order of their own ([`Schedule::turns`]).
+    #[must_use]
+    pub const fn overtaking(mut self, may_overtake: bool) -> Self {
+        self.may_overtake = may_overtake;
+        self
     }
 
     /// Jobs may wait for a link within the network so many times as long as they keep it busy.
@@ -241,18 +262,16 @@ impl<'a> Jobs<'a> {
         })
     }
 
-    /// The best schedule by what `rank` makes of the jobs' tails. Where booking links at once may
-    /// be far from the best, jobs that queue on their way are tried too.
+    /// The best schedule by what `rank` makes of the jobs' tails. Where booking links at once leaves
+    /// them idle, jobs that queue on their way are tried too.
     fn best(&self, busiest: u64, rank: impl Fn(&mut [u64])) -> Schedule {
         let followers = Followers::of(self.way.len(), &self.waits);
         let mut urgency = self.tails(&followers);
-        let least = urgency.iter().copied().max().unwrap_or(0).saturating_add(busiest);
         rank(&mut urgency);
         let mut best = Run::new(self, &followers, &urgency, busiest).run();
         let may_queue =
             self.way.len() <= MOST_QUEUEING && self.ways.iter().any(|it| it.1 - it.0 > 1);
-        let is_poor = best.makespan.as_ps() > least.saturating_add(least / POOR);
-        if best.is_full() || !may_queue || !(is_poor || self.latencies_differ(busiest)) {
+        if best.is_full() || !may_queue {
             return best;
         }
         for patience in QUEUEING {
@@ -262,16 +281,6 @@ impl<'a> Jobs<'a> {
             }
         }
         best
-    }
-
-    /// Whether ways meet at a link whose latencies up to there differ much.
-    fn latencies_differ(&self, busiest: u64) -> bool {
-        let mut between = vec![(u64::MAX, 0u64); self.fabric.link_count()];
-        for hop in &self.hops {
-            let (least, most) = &mut between[hop.link.index()];
-            (*least, *most) = ((*least).min(hop.head), (*most).max(hop.head));
-        }
-        between.iter().any(|(least, most)| most.saturating_sub(*least) > busiest / MUCH)
     }
 
     /// How long the jobs take if each starts as soon as what it waits for has arrived.

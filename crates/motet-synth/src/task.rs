@@ -69,6 +69,11 @@ pub struct Task<'a> {
     pub size: Bytes,
     /// Per link: whether a program may use it (a sketch forbids links so).
     pub allowed: Vec<bool>,
+    /// Whether links may carry transfers in an order of their own ([`Program::turns`]) rather than by
+    /// their numbers.
+    ///
+    /// [`Program::turns`]: motet_collective::Program::turns
+    pub may_overtake: bool,
 }
 
 impl<'a> Task<'a> {
@@ -76,7 +81,15 @@ impl<'a> Task<'a> {
     #[must_use]
     pub fn new(network: &'a Network, goal: Goal, size: Bytes) -> Self {
         let state = NetworkState::nominal(network);
-        Self { network, state, goal, size, allowed: vec![true; network.links().len()] }
+        let allowed = vec![true; network.links().len()];
+        Self { network, state, goal, size, allowed, may_overtake: true }
+    }
+
+    /// For engines that carry transfers by their numbers on every link.
+    #[must_use]
+    pub const fn by_numbers(mut self) -> Self {
+        self.may_overtake = false;
+        self
     }
 
     /// In another state of the network.

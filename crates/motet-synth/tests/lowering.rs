@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
+use motet_collective::formats::program_json;
 use motet_collective::{CollectiveKind, Program, Verified};
 use motet_net::builders::{self, Params};
 use motet_net::{Network, NetworkState};
@@ -108,6 +109,7 @@ fn latency_between_datacenters_costs_no_bandwidth() {
 /// is collected is not simply what is spread, read backwards.
 #[test]
 fn schedules_hold_over_unequal_links() {
+    let mut overtaking = 0;
     for latency in ["2 us", "1 ms"] {
         let network = network("two-dc", &[("wan-latency", latency)]);
         let mut state = NetworkState::nominal(&network);
@@ -119,19 +121,26 @@ fn schedules_hold_over_unequal_links() {
         for kind in [CollectiveKind::AllGather, CollectiveKind::ReduceScatter] {
             let task = Task::new(&network, Goal::new(kind, 8).unwrap(), Bytes::mib(64));
             let task = task.in_state(state.clone());
+            let by_numbers = task.clone().by_numbers();
             let fabric = Fabric::new(&task).unwrap();
             let collects = kind == CollectiveKind::ReduceScatter;
             let turned = if collects { fabric.turned_round() } else { fabric.clone() };
             let found = forest::forest(&task, &turned).unwrap();
             let trees = if collects { Trees::Collect(&found) } else { Trees::Spread(&found) };
-            let lowering = Lowering::new(&task, &fabric, trees).unwrap();
-            for slices in [1, 3, 20] {
+            for (task, slices) in [(&task, 1), (&task, 3), (&task, 20), (&by_numbers, 20)] {
+                let lowering = Lowering::new(task, &fabric, trees).unwrap();
                 let lowered = lowering.with_slices(slices).unwrap();
                 let makespan = lowered.makespan;
                 let program = Verified::new(lowered.program, Some(&network)).unwrap();
-                let time = simulated(&program, &task);
+                let time = simulated(&program, task);
                 assert!(time <= makespan, "{kind}, {slices} slices: {time} {makespan}");
+                let has_turns = !program.turns().is_empty();
+                assert!(task.may_overtake || !has_turns);
+                overtaking += usize::from(has_turns);
+                let text = program_json::write(&program);
+                assert_eq!(program_json::read(&text).unwrap(), *program);
             }
         }
     }
+    assert!(overtaking > 0, "no link has turns");
 }

@@ -7,7 +7,7 @@
 use motet_net::signature::Signature;
 use motet_units::{LinkId, Rank};
 
-use super::{Event, Forms, Hints, Lane, Program, Transfer, TransferId};
+use super::{Event, Forms, Hints, Lane, Program, Transfer, TransferId, Turns};
 use crate::collective::Collective;
 
 /// Collects the parts of a program.
@@ -23,6 +23,7 @@ pub struct ProgramBuilder {
     waits: Vec<(Event, Event)>,
     lanes: Vec<Lane>,
     paths: Vec<Vec<LinkId>>,
+    turns: Vec<Turns>,
     network: Option<Signature>,
 }
 
@@ -41,6 +42,7 @@ impl ProgramBuilder {
             waits: Vec::new(),
             lanes: Vec::new(),
             paths: Vec::new(),
+            turns: Vec::new(),
             network: None,
         }
     }
@@ -60,6 +62,7 @@ impl ProgramBuilder {
             waits,
             lanes: program.lanes.clone(),
             paths: program.paths.clone(),
+            turns: program.turns.clone(),
             network: program.network,
         }
     }
@@ -120,6 +123,11 @@ impl ProgramBuilder {
         u32::try_from(self.paths.len() - 1).unwrap_or(u32::MAX)
     }
 
+    /// How links carry transfers that do not carry them by their numbers.
+    pub fn set_turns(&mut self, turns: Vec<Turns>) {
+        self.turns = turns;
+    }
+
     #[must_use]
     pub fn transfers(&self) -> &[Transfer] {
         &self.transfers
@@ -139,8 +147,8 @@ impl ProgramBuilder {
         &mut self.lanes
     }
 
-    /// The same transfers, numbered in this order, which must name each of them once. Only what
-    /// stands in lanes and waits is renumbered with them.
+    /// The same transfers, numbered in this order, which must name each of them once. What stands in
+    /// lanes and waits is renumbered with them; turns, which such numbers take the place of, go.
     #[must_use]
     pub fn renumbered(mut self, order: &[TransferId]) -> Self {
         let mut number = vec![0u32; self.transfers.len()];
@@ -153,6 +161,7 @@ impl ProgramBuilder {
             None => event,
         };
         self.transfers = order.iter().map(|it| self.transfers[it.index()]).collect();
+        self.turns.clear();
         for (event, awaited) in &mut self.waits {
             (*event, *awaited) = (moved(*event), moved(*awaited));
         }
@@ -170,6 +179,7 @@ impl ProgramBuilder {
         self.waits.retain(|(event, _)| event.index() < events);
         self.waits.sort_unstable();
         self.waits.dedup();
+        self.turns.sort_by_key(|it| it.link);
         let mut dep_starts = vec![0u32; events + 1];
         for (event, _) in &self.waits {
             dep_starts[event.index() + 1] += 1;
@@ -188,6 +198,7 @@ impl ProgramBuilder {
             deps: self.waits.into_iter().map(|(_, awaited)| awaited).collect(),
             lanes: self.lanes,
             paths: self.paths,
+            turns: self.turns,
             network: self.network,
         }
     }

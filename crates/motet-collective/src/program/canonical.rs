@@ -89,7 +89,7 @@ impl Program {
         builder.build()
     }
 
-    /// A builder with everything but transfers, waits and lanes.
+    /// A builder with everything but transfers, waits, lanes and turns.
     pub(crate) fn emptied(&self) -> ProgramBuilder {
         let mut builder = ProgramBuilder::new(self.name(), self.collective().clone())
             .forms(self.forms())

@@ -3,6 +3,9 @@
 //! The verifier, the simulator and whoever changes programs (see [`super::canonical`] and the
 //! exporters) all order events by it.
 
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
 use super::{Event, Program};
 
 /// No event, no lane.
@@ -89,6 +92,32 @@ impl EventGraph {
     /// there is nothing to sort.
     pub fn is_numbered_in_order(&self) -> bool {
         (0..self.events()).all(|event| self.preds(event).iter().all(|it| (*it as usize) < event))
+    }
+
+    /// The events that can happen by number, as far as what they wait for allows: the order in which
+    /// links carry transfers unless the program says otherwise.
+    #[must_use]
+    pub fn sequence(&self) -> Vec<Event> {
+        let events = self.events();
+        if self.is_numbered_in_order() {
+            return (0..events).map(Event::from_index).collect();
+        }
+        let (starts, successors) = self.successors();
+        let mut waiting: Vec<usize> = (0..events).map(|it| self.preds(it).len()).collect();
+        let mut ready: BinaryHeap<Reverse<usize>> =
+            (0..events).filter(|it| waiting[*it] == 0).map(Reverse).collect();
+        let mut sequence = Vec::with_capacity(events);
+        while let Some(Reverse(event)) = ready.pop() {
+            sequence.push(Event::from_index(event));
+            for next in &successors[starts[event] as usize..starts[event + 1] as usize] {
+                let left = &mut waiting[*next as usize];
+                *left -= 1;
+                if *left == 0 {
+                    ready.push(Reverse(*next as usize));
+                }
+            }
+        }
+        sequence
     }
 
     /// An order of the events that can happen; those on or behind a cycle are missing.

@@ -254,6 +254,14 @@ impl Protocol {
     }
 }
 
+/// In which order a link carries the transfers whose paths go over it, each of them once. Without it
+/// a link carries them by their numbers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Turns {
+    pub link: LinkId,
+    pub transfers: Vec<TransferId>,
+}
+
 /// Which calls a program may serve; it must be right for every one of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Forms {
@@ -298,6 +306,8 @@ pub struct Program {
     lanes: Vec<Lane>,
     /// Routes that transfers take, in links of the network with this signature.
     paths: Vec<Vec<LinkId>>,
+    /// Of links that do not carry transfers by their numbers; sorted by link.
+    turns: Vec<Turns>,
     network: Option<Signature>,
 }
 
@@ -352,6 +362,15 @@ impl Program {
     #[must_use]
     pub fn paths(&self) -> &[Vec<LinkId>] {
         &self.paths
+    }
+
+    /// The links that do not carry transfers by their numbers, sorted, and how they do.
+    ///
+    /// Data from afar are sent long before they come to the last links of their way, and what is
+    /// sent later from nearby passes those links first: no numbering of transfers suits both ends.
+    #[must_use]
+    pub fn turns(&self) -> &[Turns] {
+        &self.turns
     }
 
     /// The signature of the network its paths are for.

@@ -11,6 +11,7 @@
 //! 1. [`structure`]: ranges, waits, lanes, paths.
 //! 2. [`order`]: the graph of events and a topological order of it, or the cycles; then once more
 //!    with the connections' finite buffers.
+//!    Also the turns of links, which can deadlock too ([`turns`]).
 //! 3. [`execute`]: one run in that order over symbolic [`values`] in the [`memory`] of the form.
 //!    Meanwhile it watches whether each access is ordered after the ones it must follow
 //!    ([`happens_before`]).
@@ -29,6 +30,7 @@ mod order;
 mod postcondition;
 mod races;
 mod structure;
+mod turns;
 mod values;
 
 pub(crate) use order::waits_for_room;
@@ -87,6 +89,7 @@ pub fn check(program: &Program, network: Option<&Network>) -> Report {
     let Some(order) = order::settle(program, &graph, &lanes, &mut report) else {
         return report;
     };
+    turns::check(program, &graph, &mut report);
     let forms = program.forms();
     if !forms.in_place && !forms.out_of_place {
         report.push(Diagnostic::error(

@@ -4,8 +4,8 @@
 //! where switches multicast or reduce, chains share legs and form trees ([`crate::group`]). Legs
 //! are numbered by program order and then by hop, so that a leg's number is at the same time the
 //! order in which a link carries it under
-//! [`ProgramOrder`](crate::model::Discipline::ProgramOrder) and the last part of the order of
-//! events.
+//! [`ProgramOrder`](crate::model::Discipline::ProgramOrder), unless the program gives the link turns of
+//! its own, and the last part of the order of events.
 
 use std::collections::BTreeSet;
 
@@ -69,7 +69,7 @@ pub struct Prepared<'a> {
     pub(super) nodes: Vec<EventNode>,
     /// The events that wait for event e: `waiting[nodes[e].first..nodes[e + 1].first]`.
     pub(super) waiting: Vec<u32>,
-    /// The legs of each link in program order: `turns[turn_starts[link]..turn_starts[link + 1]]`.
+    /// The legs of each link in program order or as the program says: `turns[turn_starts[link]..turn_starts[link + 1]]`.
     pub(super) turn_starts: Vec<u32>,
     pub(super) turns: Vec<u32>,
 }
@@ -91,7 +91,29 @@ impl<'a> Prepared<'a> {
         let (nodes, waiting) = nodes(routed);
         let (turn_starts, turns) = turns(routed.network().links().len(), &legs.legs);
         let Legs { legs, shared, first, .. } = legs;
-        Self { routed, legs, shared, first, nodes, waiting, turn_starts, turns }
+        let mut made = Self { routed, legs, shared, first, nodes, waiting, turn_starts, turns };
+        made.take_given_turns();
+        made
+    }
+
+    /// Puts the legs of links that the program gives turns into their order. A leg of several
+    /// transfers comes when the first of them does.
+    fn take_given_turns(&mut self) {
+        let program = self.routed.program();
+        let mut place = vec![NONE; if program.turns().is_empty() { 0 } else { self.first.len() }];
+        for given in program.turns() {
+            for (at, id) in (0..).zip(&given.transfers) {
+                place[id.index()] = at;
+            }
+            let link = given.link.index();
+            let range = self.turn_starts[link] as usize..self.turn_starts[link + 1] as usize;
+            let mut turns = self.turns[range.clone()].to_vec();
+            turns.sort_by_key(|leg| {
+                let carried = self.carries(*leg);
+                carried.as_slice().iter().map(|it| place[it.index()]).min()
+            });
+            self.turns[range].copy_from_slice(&turns);
+        }
     }
 
     #[must_use]

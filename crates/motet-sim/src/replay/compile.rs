@@ -21,6 +21,9 @@ pub(super) fn compile(
     if options.discipline != Discipline::ProgramOrder {
         return Err(CompileError::Discipline(options.discipline));
     }
+    if let Some(turns) = routed.program().turns().first() {
+        return Err(CompileError::Turns { link: turns.link });
+    }
     let sendings = routed.sequence().iter().filter(|it| it.is_sent());
     let order: Vec<TransferId> = sendings.map(|it| it.transfer()).collect();
     let shared = group::find(routed, &order);

@@ -19,6 +19,11 @@ pub enum CompileError {
         transfer.0
     )]
     InNetwork { transfer: TransferId },
+    #[error(
+        "link {link} has turns of its own, and replay keeps the program's order on every link; use \
+         the event engine"
+    )]
+    Turns { link: LinkId },
     #[error("transfer {} carries more bytes than 64 bits count; use a smaller size", transfer.0)]
     TooManyBytes { transfer: TransferId },
     #[error(

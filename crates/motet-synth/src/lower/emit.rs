@@ -7,7 +7,7 @@
 //! place alike.
 
 use motet_collective::{
-    Collective, CollectiveKind, Forms, ProgramBuilder, Slot, Transfer, TransferId,
+    Collective, CollectiveKind, Forms, ProgramBuilder, Slot, Transfer, TransferId, Turns,
 };
 use motet_units::Rank;
 
@@ -107,10 +107,18 @@ impl<'a, 'b> Emitter<'a, 'b> {
                 }));
             }
         }
+        let mut sent = vec![TransferId(0); steps.len()];
         for job in &schedule.order {
             let (slice, share, step) = steps[*job as usize];
             self.send(slice, share as usize, step);
+            // What it sends is what it has added last.
+            sent[*job as usize] = TransferId::from_index(self.builder.transfers().len() - 1);
         }
+        let turns = schedule.turns.iter().map(|it| Turns {
+            link: it.link,
+            transfers: it.jobs.iter().map(|job| sent[*job as usize]).collect(),
+        });
+        self.builder.set_turns(turns.collect());
         for (rank, chunks) in self.scratch.iter().enumerate() {
             self.builder.set_scratch(Rank::from_index(rank), *chunks);
         }

@@ -1,7 +1,8 @@
 //! [`Lowering::best`]: into how many slices to cut.
 //!
 //! Scheduling is most of the work, so few numbers are tried: one and a few, then the number that
-//! should be enough if time goes as a + b ÷ slices, then more while that gains.
+//! should be enough if time goes as a + b ÷ slices, then more while that gains, and then fewer if all
+//! of them leave links idle.
 
 use motet_collective::Collective;
 
@@ -28,6 +29,7 @@ impl Lowering<'_> {
         if let Some(few) = few.as_ref().filter(|it| !it.is_full) {
             if few.is_better {
                 trial.with_more(enough(&one, few))?;
+                trial.with_fewer()?;
             } else {
                 trial.with(FEW / 2)?;
             }
@@ -91,6 +93,17 @@ impl Trial<'_, '_> {
         while next.is_some_and(|it| it.is_better && !it.is_full) {
             slices = slices.saturating_mul(2);
             next = self.with(slices)?;
+        }
+        Ok(())
+    }
+
+    /// Tries the numbers between a few and the best so far, while that is not full: where links are
+    /// in each other's way, more slices can be worse.
+    fn with_fewer(&mut self) -> Result<(), SynthError> {
+        let mut slices = 2 * FEW;
+        while self.best.as_ref().is_some_and(|it| slices < it.2 && !it.1.is_full()) {
+            self.with(slices)?;
+            slices *= 2;
         }
         Ok(())
     }

@@ -3,8 +3,9 @@
 //! When a job starts, the links of its way are booked at once, each behind what is booked
 //! already. That is quick, and right as long as what starts first comes first everywhere. Where it
 //! does not, because latencies differ or some links are overloaded, jobs may queue at each link
-//! only when their heads come by ([`Run::queueing`]). They then overtake each other, and
-//! [`number`] looks for an order that every link can keep.
+//! only when their heads come by ([`Run::queueing`]). They then overtake each other. Links get turns
+//! of their own for that, or where they may not, [`number`] looks for an order that every link can
+//! keep.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -13,10 +14,7 @@ use motet_units::{Duration, LinkId};
 
 use super::number::number;
 use super::waits::Followers;
-use super::{HopCost, Jobs, Schedule};
-
-/// No job.
-const NONE: u32 = u32::MAX;
+use super::{HopCost, JobTurns, Jobs, Schedule};
 
 /// What happens at an instant; arrivals come before links look for work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -99,10 +97,28 @@ pub(super) struct Run<'a> {
 struct Queues {
     /// Per job: how far it has come.
     fronts: Vec<Front>,
-    /// Per link: the job it took last.
-    last: Vec<u32>,
-    /// (job, the one that a link carried just before it)
-    crossed: Vec<(u32, u32)>,
+    /// Per link: the jobs it took.
+    taken: Vec<Vec<u32>>,
+}
+
+impl Queues {
+    /// (job, the one that a link carried just before it), for all links.
+    fn crossed(&self) -> Vec<(u32, u32)> {
+        self.taken.iter().flat_map(|it| it.windows(2)).map(|it| (it[1], it[0])).collect()
+    }
+
+    /// The turns of links that do not carry jobs in this order.
+    fn turns(self, order: &[u32]) -> Vec<JobTurns> {
+        let mut position = vec![0u32; order.len()];
+        for (at, job) in (0u32..).zip(order) {
+            position[*job as usize] = at;
+        }
+        let links = (0..).map(LinkId).zip(self.taken);
+        links
+            .filter(|(_, jobs)| !jobs.is_sorted_by_key(|it| position[*it as usize]))
+            .map(|(link, jobs)| JobTurns { link, jobs })
+            .collect()
+    }
 }
 
 impl<'a> Run<'a> {
@@ -145,8 +161,7 @@ impl<'a> Run<'a> {
         self.patience = patience;
         self.queues = Some(Queues {
             fronts: vec![Front::default(); jobs],
-            last: vec![NONE; self.free_at.len()],
-            crossed: Vec::with_capacity(jobs),
+            taken: vec![Vec::new(); self.free_at.len()],
         });
         self
     }
@@ -174,18 +189,24 @@ impl<'a> Run<'a> {
 
     fn finish(mut self) -> Schedule {
         // Jobs that wait for each other never start, and the caller sees that they are missing.
-        if let Some(mut queues) =
-            self.queues.take().filter(|_| self.order.len() == self.awaited.len())
-        {
-            queues.crossed.extend_from_slice(&self.jobs.waits);
-            let numbered = number(&self.order, &queues.crossed);
-            self.order = numbered.order;
-            if !numbered.is_exact {
-                self.makespan = self.makespan_in_order();
+        let queues = self.queues.take().filter(|_| self.order.len() == self.awaited.len());
+        let mut turns = Vec::new();
+        if let Some(queues) = queues {
+            if self.jobs.may_overtake {
+                turns = queues.turns(&self.order);
+            } else {
+                let mut before = queues.crossed();
+                before.extend_from_slice(&self.jobs.waits);
+                let numbered = number(&self.order, &before);
+                self.order = numbered.order;
+                if !numbered.is_exact {
+                    self.makespan = self.makespan_in_order();
+                }
             }
         }
         Schedule {
             order: self.order,
+            turns,
             makespan: Duration::from_ps(self.makespan),
             window: u32::MAX,
             busiest: Duration::from_ps(self.busiest),
@@ -341,10 +362,7 @@ impl<'a> Run<'a> {
                     self.happenings.push(Reverse((ready, Happening::Passes(job))));
                     return;
                 }
-                let before = std::mem::replace(&mut queues.last[link], job);
-                if before != NONE {
-                    queues.crossed.push((job, before));
-                }
+                queues.taken[link].push(job);
             }
             let start = ready.max(self.free_at[link]);
             self.free_at[link] = start + hop.busy;

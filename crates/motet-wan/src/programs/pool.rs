@@ -17,13 +17,14 @@ use crate::ways::WayTable;
 
 /// Most transfers of a program of the pool: every one of them is run in every state that a rebuild
 /// looks at.
-const MOST_TRANSFERS: u64 = 4000;
+const MOST_TRANSFERS: u64 = 2000;
 
 /// How many orders of ranks the remapping hand has.
 const ORDERS: usize = 32;
 
 fn task<'a>(scenario: &Scenario<'a>, asked: &Asked) -> Task<'a> {
-    Task::new(scenario.network, asked.goal.clone(), asked.size)
+    // Routes change under these programs, and turns are for the routes they were made for.
+    Task::new(scenario.network, asked.goal.clone(), asked.size).by_numbers()
 }
 
 /// The program that everyone starts with: what the scenario says, and if it says nothing a ring in

@@ -18,7 +18,8 @@
 //! `s`cratch) and offset, the same of its destination, its count and, if it has one, the index of
 //! its path in `paths`. Events are numbers: twice the transfer's index, and one more for its
 //! arrival. A wait is (event, awaited event). A port lane has the index of its block lane as
-//! `kind`. Fields with nothing to say are left out. Rows are arrays so that programs of millions
+//! `kind`. `turns` has, for each link that does not carry transfers by their numbers, its number and
+//! the transfers as it carries them: `[12, [3,0,1]]`. Fields with nothing to say are left out. Rows are arrays so that programs of millions
 //! of transfers stay practical.
 //!
 //! Reading checks form and counts; whether the numbers make sense is the verifier's to say.
@@ -32,7 +33,9 @@ use motet_units::{Bytes, LinkId, Rank};
 use serde::Deserialize;
 
 use crate::collective::{Collective, CollectiveKind};
-use crate::program::{Event, Forms, Hints, Lane, LaneKind, Program, ProgramBuilder, Protocol};
+use crate::program::{
+    Event, Forms, Hints, Lane, LaneKind, Program, ProgramBuilder, Protocol, TransferId, Turns,
+};
 use rows::TransferRow;
 pub use write::write;
 
@@ -68,6 +71,8 @@ struct File {
     waits: Vec<(u32, u32)>,
     #[serde(default)]
     lanes: Vec<LaneRow>,
+    #[serde(default)]
+    turns: Vec<TurnsRow>,
 }
 
 #[derive(Deserialize)]
@@ -101,6 +106,10 @@ struct LaneRow {
     channel: u32,
     events: Vec<u32>,
 }
+
+/// A link, and transfers as it carries them.
+#[derive(Deserialize)]
+struct TurnsRow(u32, Vec<u32>);
 
 #[derive(Deserialize)]
 #[serde(untagged)]
@@ -195,6 +204,11 @@ fn build(file: File) -> Result<Program, ReadError> {
             events: lane.events.into_iter().map(event).collect(),
         });
     }
+    let turns = file.turns.into_iter().map(|TurnsRow(link, transfers)| Turns {
+        link: LinkId(link),
+        transfers: transfers.into_iter().map(TransferId).collect(),
+    });
+    builder.set_turns(turns.collect());
     Ok(builder.build())
 }
 

@@ -83,6 +83,12 @@ fn text(program: &Program, out: &mut String) -> std::fmt::Result {
         out.push('}');
         Ok(())
     })?;
+    rows(",\n \"turns\": [", program.turns(), out, |turns, out| {
+        write!(out, "[{}, ", turns.link.0)?;
+        numbers(turns.transfers.iter().map(|it| it.0), out)?;
+        out.push(']');
+        Ok(())
+    })?;
     out.push_str("}\n");
     Ok(())
 }
