@@ -108,7 +108,8 @@ fn one(
     method: Method,
     effort: &Effort<'_>,
 ) -> Result<Draft, SynthError> {
-    let most = effort.most_transfers.max(enough(task));
+    let most = effort.most_transfers.max(enough(task)).min(task.most_transfers);
+    let task = &Task { most_transfers: most, ..task.clone() };
     let lowered = match method {
         Method::Auto => return best(task, fabric, effort),
         Method::Forest => by_forest(task, fabric, most)?,

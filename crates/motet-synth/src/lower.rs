@@ -131,7 +131,8 @@ impl<'a> Lowering<'a> {
             _ => 1,
         };
         let cells = u64::from(self.weight).saturating_mul(u64::from(slices)) * parts * ranks;
-        cells <= MAX_CELLS && self.transfers(slices) <= MAX_TRANSFERS
+        let most = self.task.most_transfers.min(MAX_TRANSFERS);
+        cells <= MAX_CELLS && (slices == 1 || self.transfers(slices) <= most)
     }
 
     /// The program with this many slices.

@@ -5,6 +5,8 @@ use motet_collective::{Bound, BoundError, Collective, CollectiveError, Collectiv
 use motet_net::{LinkSpec, Network, NetworkBuilder, NetworkState};
 use motet_units::{Bytes, LinkId, Rank};
 
+use crate::lower::MAX_TRANSFERS;
+
 /// A collective whose chunks are not yet chosen: how finely data is cut is the method's choice.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Goal(Collective);
@@ -74,6 +76,8 @@ pub struct Task<'a> {
     ///
     /// [`Program::turns`]: motet_collective::Program::turns
     pub may_overtake: bool,
+    /// Most transfers that a program should have, where the method can choose.
+    pub most_transfers: u64,
 }
 
 impl<'a> Task<'a> {
@@ -82,7 +86,15 @@ impl<'a> Task<'a> {
     pub fn new(network: &'a Network, goal: Goal, size: Bytes) -> Self {
         let state = NetworkState::nominal(network);
         let allowed = vec![true; network.links().len()];
-        Self { network, state, goal, size, allowed, may_overtake: true }
+        Self {
+            network,
+            state,
+            goal,
+            size,
+            allowed,
+            may_overtake: true,
+            most_transfers: MAX_TRANSFERS,
+        }
     }
 
     /// For engines that carry transfers by their numbers on every link.

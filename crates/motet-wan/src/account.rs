@@ -3,7 +3,7 @@
 use motet_units::{Bandwidth, Duration, LinkId};
 
 /// Most changes that are kept one by one.
-const MOST_EVENTS: usize = 100_000;
+const MOST_EVENTS: usize = 200_000;
 
 /// Everything that happened in one mode.
 #[derive(Clone, Debug, Default)]
@@ -18,11 +18,16 @@ pub struct Account {
     pub route_moves: u64,
     pub flows_moved: u64,
     pub program_moves: u64,
-    /// Moves that went back to what the move before had left.
-    pub flaps: u64,
+    /// Moves of either hand that went back to what its move before had left.
+    pub route_flaps: u64,
+    pub program_flaps: u64,
     /// How often each link was the one that is busy longest.
     pub bottleneck: Vec<u32>,
+    /// What each link could carry, in bits per second, added up over the collectives.
+    pub available: Vec<f64>,
     pub events: Vec<Happening>,
+    /// Changes that were too many to keep.
+    pub unnoted: u64,
 }
 
 /// A change, for the timeline.
@@ -60,6 +65,7 @@ impl Account {
         Self {
             times: Vec::with_capacity(count as usize),
             bottleneck: vec![0; links],
+            available: vec![0.0; links],
             ..Self::default()
         }
     }
@@ -80,6 +86,8 @@ impl Account {
     pub(crate) fn note(&mut self, index: u32, at: Duration, what: What) {
         if self.events.len() < MOST_EVENTS {
             self.events.push(Happening { index, at, what });
+        } else {
+            self.unnoted += 1;
         }
     }
 
@@ -88,6 +96,27 @@ impl Account {
     pub fn moves_per_hour(&self) -> f64 {
         let hours = self.total().as_us_f64() / 3.6e9;
         if hours > 0.0 { (self.route_moves + self.program_moves) as f64 / hours } else { 0.0 }
+    }
+
+    /// Moves of either hand that went back.
+    #[must_use]
+    pub const fn flaps(&self) -> u64 {
+        self.route_flaps + self.program_flaps
+    }
+
+    /// What a link could carry, on average over the collectives.
+    #[must_use]
+    pub fn mean_available(&self, link: LinkId) -> Bandwidth {
+        let mean = self.available[link.index()] / self.times.len().max(1) as f64;
+        Bandwidth::from_bits_per_s(mean.round() as u64)
+    }
+
+    /// The mean of some of the collectives, by their numbers.
+    #[must_use]
+    pub fn mean_of(&self, numbers: &[u32]) -> Duration {
+        let times = numbers.iter().filter_map(|it| self.times.get(*it as usize));
+        let sum: u128 = times.map(|it| u128::from(it.as_ps())).sum();
+        Duration::from_ps((sum / numbers.len().max(1) as u128) as u64)
     }
 
     /// The time that `share` of the collectives are within.

@@ -18,9 +18,15 @@ pub struct Built {
     pub program: Verified<Program>,
     pub size: Bytes,
     compiled: Reroutable,
-    /// Per flow: what the routes hand may choose from. A flow inside a datacenter has one way.
+    /// Per flow: what it may take. The routes hand chooses for flows that cross the WAN; others
+    /// stay on the first as long as that is up.
     ways: Vec<Arc<[Way]>>,
+    /// The flows that cross the WAN, the largest first.
     movable: Vec<usize>,
+    /// All others.
+    fixed: Vec<usize>,
+    /// Whether the ways of some flow differ in latency.
+    near_and_far: bool,
     /// Where flows go if nobody moves them.
     standing: Routes,
     /// Where the program itself would send them.
@@ -49,12 +55,14 @@ impl Built {
         let switches = SwitchForwarding::CutThrough;
         let routed = Routed::new(&program, table.network(), switches)?;
         let compiled = Reroutable::compile(&routed, size, switches, split);
-        let (mut ways, mut movable) = (Vec::new(), Vec::new());
-        let (mut standing, mut own) = (Vec::new(), Vec::new());
+        let (mut ways, mut movable, mut fixed) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut standing, mut own): (Vec<u32>, Vec<u32>) = (Vec::new(), Vec::new());
         for (number, (flow, way)) in compiled.flows().iter().zip(compiled.ways()).enumerate() {
             let between = table.between(flow.from, flow.to);
             if !table.crosses_wan(flow.from, flow.to, way) || between.is_empty() {
-                ways.push(Arc::from([way.clone()]));
+                let others = between.iter().filter(|it| *it != way);
+                ways.push([way].into_iter().chain(others).cloned().collect());
+                fixed.push(number);
                 standing.push(0);
                 own.push(0);
                 continue;
@@ -75,8 +83,20 @@ impl Built {
             }
         }
         drop(routed);
-        let (standing, own) = (Routes(standing), Routes(own));
-        Ok(Self { name: name.to_owned(), program, size, compiled, ways, movable, standing, own })
+        movable.sort_by_key(|it| std::cmp::Reverse(compiled.flows()[*it].bytes));
+        let differ = |ways: &[Way]| ways.iter().any(|it| it.latency() != ways[0].latency());
+        Ok(Self {
+            name: name.to_owned(),
+            program,
+            size,
+            near_and_far: movable.iter().any(|it| differ(&ways[*it])),
+            compiled,
+            ways,
+            movable,
+            fixed,
+            standing: Routes(standing),
+            own: Routes(own),
+        })
     }
 
     #[must_use]
@@ -96,10 +116,22 @@ impl Built {
         &self.ways[flow][routes.0[flow] as usize]
     }
 
-    /// The flows that the routes hand may move.
+    /// The flows that the routes hand may move, the largest first.
     #[must_use]
     pub fn movable(&self) -> &[usize] {
         &self.movable
+    }
+
+    /// The flows that it may not.
+    #[must_use]
+    pub fn fixed(&self) -> &[usize] {
+        &self.fixed
+    }
+
+    /// Whether latency tells the ways of some flow apart.
+    #[must_use]
+    pub const fn is_near_and_far(&self) -> bool {
+        self.near_and_far
     }
 
     /// Where flows go if nobody moves them.
@@ -121,11 +153,16 @@ impl Built {
         state: &NetworkState,
         bench: &mut Bench,
     ) -> Result<Duration, replay::RunError> {
-        self.compiled.rates(state, &mut bench.rates);
+        self.see(state, bench);
         self.time_again(routes, bench)
     }
 
-    /// The same for other routes in the state that was asked about last.
+    /// Takes in the state that [`Self::time_again`] is to be asked about.
+    pub fn see(&self, state: &NetworkState, bench: &mut Bench) {
+        self.compiled.rates(state, &mut bench.rates);
+    }
+
+    /// How long the program takes in the state that this program saw last.
     pub fn time_again(
         &self,
         routes: &Routes,

@@ -8,14 +8,17 @@
 //! - [`ways`]: the routes a flow may take; [`routes`]: the hand that chooses among them.
 //! - [`programs`]: the hand that rebuilds programs, in two strengths.
 //! - [`trigger`]: when a hand moves, and what that costs.
-//! - [`run`]: one mode over all collectives; [`account`]: what it adds up to.
-//! - [`yardstick`]: what an oracle, and what the bound, would give.
+//! - [`mode`]: which hands may move; [`run`]: one mode over all collectives; [`account`]: what it adds up to.
+//! - [`yardstick`]: what an oracle, and what the bound, would give; [`cut`]: which regions are held
+//!   back by which WAN links.
 
 pub mod account;
 pub mod built;
+pub mod cut;
 pub mod fault;
 pub mod forecast;
 pub mod formats;
+pub mod mode;
 pub mod programs;
 pub mod routes;
 pub mod run;
@@ -26,6 +29,7 @@ pub mod ways;
 pub mod yardstick;
 
 pub use account::Account;
+pub use mode::Mode;
 pub use programs::Strength;
-pub use run::{Mode, RunError, run_mode};
+pub use run::{RunError, run_mode};
 pub use scenario::{Asked, Scenario};

@@ -6,12 +6,15 @@
 //! the state at hand where that will last.
 //!
 //! Either way there is a pool. Each rebuild asks how long every program of the pool would take in
-//! the present state, under the routes that the mode allows, and keeps a smoothed mean. The
-//! program with the least of *weight × now + (1 − weight) × mean* is taken, where the weight is
-//! the [`Forecast`]'s: a state that will not last should not decide.
+//! the present state, under the routes that the mode allows, and keeps a [`Record`] of how it does
+//! beside the base. The program with the least of *weight × now + (1 − weight) × what its record
+//! can be counted on* is taken, where the weight is the [`Forecast`]'s: a state that will not last
+//! should not decide, and neither should luck. The base is in the pool and its routes are chosen
+//! in the same way, so that a mode with both hands leaves what one hand would do only for better.
 
 mod permute;
 mod pool;
+mod record;
 
 use std::sync::Arc;
 
@@ -19,6 +22,7 @@ use motet_net::NetworkState;
 use motet_synth::Repairer;
 use motet_units::Duration;
 
+use self::record::Record;
 use crate::built::{Bench, Built};
 use crate::forecast::Forecast;
 use crate::routes::{Loads, around_failures};
@@ -54,16 +58,27 @@ const WORTH_REPAIR: f64 = 0.5;
 const KNOWN: u32 = 32;
 const FAR: f64 = 1.2;
 
-/// How much of a new time goes into a program's mean.
-const SMOOTHING: f64 = 0.05;
+/// How much of a new time goes into the base's mean.
+const SMOOTHING: f64 = 0.01;
+
+/// Most programs of the pool that were repaired for some state; networks come back to states.
+const MOST_REPAIRED: usize = 8;
 
 #[derive(Debug)]
 struct Member {
     built: Arc<Built>,
-    /// In microseconds; `None` before it was first asked.
-    mean: Option<f64>,
-    /// In the present state; infinite if it cannot run.
+    record: Record,
+    /// In the present state, in microseconds; infinite if it cannot run.
     now: f64,
+    /// Made for a state rather than for the network.
+    repaired: bool,
+}
+
+impl Member {
+    fn new(built: Built, repaired: bool) -> Self {
+        let record = Record::default();
+        Self { built: Arc::new(built), record, now: f64::INFINITY, repaired }
+    }
 }
 
 /// What a rebuild goes by.
@@ -82,11 +97,15 @@ pub struct Outlook<'a> {
 pub struct Rebuilder<'a> {
     asked: &'a Asked,
     split: u32,
+    /// The base first.
     pool: Vec<Member>,
-    /// Makes a program for a state, where the strength allows it and the collective can be repaired.
+    /// Makes a program for a state, where the strength allows it and the collective can be
+    /// repaired.
     repairer: Option<Repairer<'a>>,
     loads: Loads,
     weight: f64,
+    /// What the base takes on average, in microseconds.
+    base_mean: Option<f64>,
     rebuilds: u32,
 }
 
@@ -111,15 +130,20 @@ impl<'a> Rebuilder<'a> {
             Some(Strength::Synth) => pool::repairer(scenario, asked),
             _ => None,
         };
-        let member = |built| Member { built: Arc::new(built), mean: None, now: f64::INFINITY };
-        let pool = programs.into_iter().map(member).collect();
-        Ok(Self { asked, split, pool, repairer, loads: Loads::default(), weight: 1.0, rebuilds: 0 })
+        let pool = programs.into_iter().map(|it| Member::new(it, false)).collect();
+        let (loads, weight) = (Loads::default(), 1.0);
+        Ok(Self { asked, split, pool, repairer, loads, weight, base_mean: None, rebuilds: 0 })
     }
 
     /// The program that a run starts with.
     #[must_use]
     pub fn base(&self) -> Arc<Built> {
         Arc::clone(&self.pool[0].built)
+    }
+
+    /// Every program of the pool.
+    pub fn programs(&self) -> impl Iterator<Item = &Built> {
+        self.pool.iter().map(|it| it.built.as_ref())
     }
 
     /// The program to run from now on.
@@ -129,54 +153,103 @@ impl<'a> Rebuilder<'a> {
         outlook: &Outlook<'_>,
         table: &mut WayTable<'_>,
         bench: &mut Bench,
-    ) -> Result<Arc<Built>, RunError> {
-        let Outlook { state, forecast, horizon, moves_routes } = *outlook;
-        self.weight = forecast.weight_of_now(horizon);
-        for member in &mut self.pool {
-            let time = predicted(&member.built, state, moves_routes, &mut self.loads, bench);
-            member.now = time.map_or(f64::INFINITY, Duration::as_us_f64);
-            if member.now.is_finite() {
-                let mean = member.mean.get_or_insert(member.now);
-                *mean += SMOOTHING * (member.now - *mean);
-            }
+    ) -> Arc<Built> {
+        self.weight = outlook.forecast.weight_of_now(outlook.horizon);
+        self.ask_all(outlook, bench);
+        self.prune(standing);
+        if self.weight >= WORTH_REPAIR || !self.best().now.is_finite() {
+            self.repair(standing, outlook, table, bench);
         }
-        self.prune();
-        let weight = self.weight;
-        let score = |it: &Member| weight * it.now + (1.0 - weight) * it.mean.unwrap_or(it.now);
-        let best = self.pool.iter().min_by(|a, b| score(a).total_cmp(&score(b)));
-        let Some(mut best) = best else { return Ok(self.base()) };
+        let best = self.best();
         let stands = self.pool.iter().find(|it| Arc::ptr_eq(&it.built, standing));
-        if let Some(stands) = stands.filter(|it| score(it) * WORTH_MOVING <= score(best)) {
-            best = stands;
-        }
-        let (chosen, reached) = (Arc::clone(&best.built), best.now);
-        if weight < WORTH_REPAIR && reached.is_finite() {
-            return Ok(chosen);
-        }
-        let Some(repairer) = &self.repairer else { return Ok(chosen) };
-        let likely = forecast.state(state, horizon);
-        let Some(repaired) = pool::repaired(repairer, &likely, self.asked, table, self.split)
-        else {
-            return Ok(chosen);
-        };
-        let time = predicted(&repaired, state, moves_routes, &mut self.loads, bench);
-        match time {
-            Some(time) if time.as_us_f64() < WORTH_MOVING * reached => Ok(Arc::new(repaired)),
-            _ => Ok(chosen),
+        match stands {
+            Some(it) if self.score(it) * WORTH_MOVING <= self.score(best) => Arc::clone(&it.built),
+            _ => Arc::clone(&best.built),
         }
     }
 
+    /// Asks how long each program takes now.
+    fn ask_all(&mut self, outlook: &Outlook<'_>, bench: &mut Bench) {
+        let mut base = f64::INFINITY;
+        for (number, member) in self.pool.iter_mut().enumerate() {
+            member.now = predicted(&member.built, outlook, &mut self.loads, bench);
+            if number == 0 {
+                base = member.now;
+                if base.is_finite() {
+                    let mean = self.base_mean.get_or_insert(base);
+                    *mean += SMOOTHING * (base - *mean);
+                }
+            } else if member.now.is_finite() && base.is_finite() {
+                member.record.learn(member.now, base);
+            }
+        }
+    }
+
+    /// What a program can be counted on to take, on average over the collectives to come.
+    fn score(&self, member: &Member) -> f64 {
+        let is_base = Arc::ptr_eq(&member.built, &self.pool[0].built);
+        match self.base_mean {
+            // Without a base to compare with, the present is all there is.
+            Some(base) if self.weight < 1.0 && self.pool[0].now.is_finite() => {
+                let difference = if is_base { 0.0 } else { member.record.cautious() };
+                self.weight * member.now + (1.0 - self.weight) * (base + difference)
+            }
+            _ => member.now,
+        }
+    }
+
+    fn best(&self) -> &Member {
+        let scored = self.pool.iter().map(|it| (self.score(it), it));
+        scored.min_by(|a, b| a.0.total_cmp(&b.0)).map_or(&self.pool[0], |it| it.1)
+    }
+
     /// Drops programs that are far from the best on average, once that is known and averages are
-    /// what counts; the base stays.
-    fn prune(&mut self) {
+    /// what counts; the base and the program that stands stay.
+    fn prune(&mut self, standing: &Arc<Built>) {
         self.rebuilds += 1;
+        let Some(base) = self.base_mean else { return };
         if self.rebuilds < KNOWN || self.weight >= WORTH_REPAIR {
             return;
         }
-        let mean = |it: &Member| it.mean.unwrap_or(f64::INFINITY);
-        let best = self.pool.iter().map(mean).fold(f64::INFINITY, f64::min);
+        let records = self.pool.iter().skip(1).map(|it| it.record.mean());
+        let best = base + records.fold(0.0, f64::min);
         let mut first = true;
-        self.pool.retain(|it| std::mem::take(&mut first) || mean(it) <= FAR * best);
+        self.pool.retain(|it| {
+            std::mem::take(&mut first)
+                || Arc::ptr_eq(&it.built, standing)
+                || base + it.record.mean() <= FAR * best
+        });
+    }
+
+    /// Adds a program repaired for what is to come; of too many, the worst goes.
+    fn repair(
+        &mut self,
+        standing: &Arc<Built>,
+        outlook: &Outlook<'_>,
+        table: &mut WayTable<'_>,
+        bench: &mut Bench,
+    ) {
+        let Some(repairer) = &self.repairer else { return };
+        let likely = outlook.forecast.state(outlook.state, outlook.horizon);
+        let made = pool::repaired(repairer, &likely, self.asked, table, self.split);
+        let Some(built) = made else { return };
+        let mut member = Member::new(built, true);
+        member.now = predicted(&member.built, outlook, &mut self.loads, bench);
+        let base = self.pool[0].now;
+        if member.now.is_finite() && base.is_finite() {
+            member.record.learn(member.now, base);
+        }
+        self.pool.push(member);
+        if self.pool.iter().filter(|it| it.repaired).count() > MOST_REPAIRED {
+            let goes =
+                |it: &&(usize, &Member)| it.1.repaired && !Arc::ptr_eq(&it.1.built, standing);
+            let members: Vec<(usize, &Member)> = self.pool.iter().enumerate().collect();
+            let worst = members.iter().filter(goes);
+            let worst = worst.max_by(|a, b| self.score(a.1).total_cmp(&self.score(b.1)));
+            if let Some(worst) = worst.map(|it| it.0) {
+                self.pool.remove(worst);
+            }
+        }
     }
 
     /// What changing from one program to another saves over the next `horizon` collectives, by
@@ -184,31 +257,21 @@ impl<'a> Rebuilder<'a> {
     #[must_use]
     pub fn saving(&self, old: &Arc<Built>, new: &Arc<Built>, horizon: u32) -> Duration {
         let score = |built: &Arc<Built>| {
-            let member = self.pool.iter().find(|it| Arc::ptr_eq(&it.built, built))?;
-            let mean = member.mean.unwrap_or(member.now);
-            Some(self.weight * member.now + (1.0 - self.weight) * mean)
+            let member = self.pool.iter().find(|it| Arc::ptr_eq(&it.built, built));
+            member.map_or(f64::INFINITY, |it| self.score(it))
         };
-        let best = self.pool.iter().map(|it| it.now).fold(f64::INFINITY, f64::min);
-        let (old, new) = (score(old).unwrap_or(f64::INFINITY), score(new).unwrap_or(best));
-        let saved = ((old - new).max(0.0) * f64::from(horizon) * 1e6).min(u64::MAX as f64 / 2.0);
-        Duration::from_ps(saved as u64)
+        let saved = (score(old) - score(new)).max(0.0) * f64::from(horizon) * 1e6;
+        Duration::from_ps(saved.min(u64::MAX as f64 / 2.0) as u64)
     }
 }
 
-/// How long a program would take now; `None` if it cannot run.
-fn predicted(
-    built: &Built,
-    state: &NetworkState,
-    moves_routes: bool,
-    loads: &mut Loads,
-    bench: &mut Bench,
-) -> Option<Duration> {
-    if moves_routes {
-        let chosen = loads.choose(built, state);
-        let moved = built.time(&chosen, state, bench).ok();
-        let own = built.time_again(built.own(), bench).ok();
-        return [moved, own].into_iter().flatten().min();
-    }
-    let standing = around_failures(built, built.standing(), state);
-    built.time(&standing, state, bench).ok()
+/// How long a program would take now, in microseconds; infinite if it cannot run.
+fn predicted(built: &Built, outlook: &Outlook<'_>, loads: &mut Loads, bench: &mut Bench) -> f64 {
+    let time = if outlook.moves_routes {
+        loads.best(built, None, outlook.state, bench).map(|it| it.time)
+    } else {
+        let standing = around_failures(built, built.standing(), outlook.state);
+        built.time(&standing, outlook.state, bench).ok()
+    };
+    time.map_or(f64::INFINITY, Duration::as_us_f64)
 }

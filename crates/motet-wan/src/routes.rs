@@ -2,13 +2,15 @@
 //!
 //! The aim is that the slowest link is done as early as possible: flows are placed one after the
 //! other, the largest first, each where the busiest of its links is least busy, and then moved
-//! once more with all others in place. Whether that is better than staying is for the simulator
-//! to say; the hand moves only if it is.
+//! once more with all others in place; and the same again with the latency of the way counted in,
+//! where ways differ in it. The simulator has the last word: it takes the best of those two, of
+//! where the program itself would send its flows, of where they go if nobody moves them, and of
+//! where they go now. So whoever moves routes hardly ever does worse than who leaves them alone.
 
 use motet_net::NetworkState;
-use motet_units::LinkId;
+use motet_units::{Duration, LinkId};
 
-use crate::built::{Built, Routes};
+use crate::built::{Bench, Built, Routes};
 
 /// How long every link is busy with what is routed over it, in seconds.
 #[derive(Clone, Debug, Default)]
@@ -18,13 +20,29 @@ pub struct Loads {
     per_byte: Vec<f64>,
 }
 
+/// Where all ways are equally long, routes whose busiest link is busy for so many times as long as
+/// that of the best placement are not worth a simulation.
+const BUSIER: f64 = 1.1;
+
+/// What flows are placed by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Aim {
+    Load,
+    LoadAndLatency,
+}
+
+/// Routes, and how long the program takes under them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Timed {
+    pub routes: Routes,
+    pub time: Duration,
+}
+
 impl Loads {
     /// What the links do under `routes`.
     pub fn of(&mut self, built: &Built, routes: &Routes, state: &NetworkState) {
-        self.start(state);
-        for flow in 0..built.flows().len() {
-            self.add(built, flow, routes.0[flow], 1.0);
-        }
+        self.see(state);
+        self.lay(built, routes);
     }
 
     /// The link that is busy longest, and for how many seconds.
@@ -34,12 +52,22 @@ impl Loads {
         Some((LinkId::from_index(most.0), *most.1))
     }
 
-    fn start(&mut self, state: &NetworkState) {
+    fn see(&mut self, state: &NetworkState) {
         let links = (0..state.link_count()).map(LinkId::from_index);
         self.per_byte.clear();
         self.per_byte.extend(links.map(|it| 8.0 / state.bandwidth(it).bits_per_s() as f64));
+    }
+
+    fn clear(&mut self) {
         self.busy.clear();
-        self.busy.resize(state.link_count(), 0.0);
+        self.busy.resize(self.per_byte.len(), 0.0);
+    }
+
+    fn lay(&mut self, built: &Built, routes: &Routes) {
+        self.clear();
+        for flow in 0..built.flows().len() {
+            self.add(built, flow, routes.0[flow], 1.0);
+        }
     }
 
     fn add(&mut self, built: &Built, flow: usize, way: u32, sign: f64) {
@@ -54,37 +82,107 @@ impl Loads {
     }
 
     /// How busy the busiest link of the way would be with the flow on it.
-    fn cost(&self, built: &Built, flow: usize, way: usize) -> f64 {
+    fn cost(&self, built: &Built, flow: usize, way: usize, aim: Aim) -> f64 {
         let bytes = built.flows()[flow].bytes.get() as f64;
-        let links = built.ways(flow)[way].links();
-        links
+        let way = &built.ways(flow)[way];
+        let busiest = way
+            .links()
             .map(|it| self.busy[it.index()] + bytes * self.per_byte[it.index()])
-            .fold(0.0, f64::max)
+            .fold(0.0, f64::max);
+        match aim {
+            Aim::Load => busiest,
+            Aim::LoadAndLatency => busiest + way.latency().as_us_f64() * 1e-6,
+        }
     }
 
-    /// Routes for the present state. The first of equals wins, so that the result is one.
-    pub fn choose(&mut self, built: &Built, state: &NetworkState) -> Routes {
-        self.start(state);
+    /// Routes for the state that was seen last. The first of equals wins, so that the result is
+    /// one.
+    fn place(&mut self, built: &Built, aim: Aim) -> Routes {
+        self.clear();
         let mut routes = built.own().clone();
-        let mut order: Vec<usize> = built.movable().to_vec();
-        order.sort_by_key(|it| std::cmp::Reverse(built.flows()[*it].bytes));
-        let moves = |flow: &usize| order.contains(flow);
-        for flow in (0..built.flows().len()).filter(|it| !moves(it)) {
-            self.add(built, flow, routes.0[flow], 1.0);
+        for flow in built.fixed() {
+            self.add(built, *flow, routes.0[*flow], 1.0);
         }
         for round in 0..2 {
-            for flow in &order {
+            for flow in built.movable() {
                 if round > 0 {
                     self.add(built, *flow, routes.0[*flow], -1.0);
                 }
-                let cost = |way: &usize| self.cost(built, *flow, *way);
-                let ways = 0..built.ways(*flow).len();
-                let best = ways.min_by(|a, b| cost(a).total_cmp(&cost(b))).unwrap_or(0);
-                routes.0[*flow] = best as u32;
-                self.add(built, *flow, best as u32, 1.0);
+                let costs = (0..built.ways(*flow).len()).map(|it| self.cost(built, *flow, it, aim));
+                let best = costs.enumerate().min_by(|a, b| a.1.total_cmp(&b.1));
+                routes.0[*flow] = best.map_or(0, |it| it.0 as u32);
+                self.add(built, *flow, routes.0[*flow], 1.0);
             }
         }
         routes
+    }
+
+    /// The best routes that the hand knows for the state, `current` among them if given, which
+    /// wins over its equals; `None` if the program cannot run under any.
+    pub fn best(
+        &mut self,
+        built: &Built,
+        current: Option<&Routes>,
+        state: &NetworkState,
+        bench: &mut Bench,
+    ) -> Option<Timed> {
+        self.see(state);
+        built.see(state, bench);
+        let placed = self.place(built, Aim::Load);
+        let busiest = self.busiest().map_or(0.0, |it| it.1);
+        let mut trial = Trial { loads: self, built, state, bench, best: None, most: f64::INFINITY };
+        trial.consider(placed, false);
+        if built.is_near_and_far() {
+            let near = trial.loads.place(built, Aim::LoadAndLatency);
+            trial.consider(near, false);
+        } else {
+            trial.most = BUSIER * busiest;
+        }
+        for routes in [built.own(), built.standing()] {
+            trial.consider(routes.clone(), false);
+        }
+        if let Some(current) = current {
+            trial.consider(current.clone(), true);
+        }
+        trial.best
+    }
+}
+
+/// Routes that are tried one after the other.
+struct Trial<'a> {
+    loads: &'a mut Loads,
+    built: &'a Built,
+    state: &'a NetworkState,
+    bench: &'a mut Bench,
+    best: Option<Timed>,
+    /// For how long the busiest link may be busy, in seconds.
+    most: f64,
+}
+
+impl Trial<'_> {
+    /// Takes `routes` if they are better than the best so far, or if `preferred` as good.
+    fn consider(&mut self, routes: Routes, preferred: bool) {
+        let routes = if self.loads.per_byte.iter().all(|it| it.is_finite()) {
+            routes
+        } else {
+            around_failures(self.built, &routes, self.state)
+        };
+        if let Some(best) = &self.best {
+            if best.routes == routes {
+                return;
+            }
+            // No program is done before its busiest link is.
+            self.loads.lay(self.built, &routes);
+            let least = self.loads.busiest().map_or(0.0, |it| it.1);
+            if least > self.most || least > best.time.as_us_f64() * 1e-6 * (1.0 + 1e-9) {
+                return;
+            }
+        }
+        let Ok(time) = self.built.time_again(&routes, self.bench) else { return };
+        let better = |it: &Timed| if preferred { time <= it.time } else { time < it.time };
+        if self.best.as_ref().is_none_or(better) {
+            self.best = Some(Timed { routes, time });
+        }
     }
 }
 
@@ -95,12 +193,11 @@ pub fn around_failures(built: &Built, routes: &Routes, state: &NetworkState) -> 
     let up =
         |way: &motet_sim::reroute::Way| way.links().all(|it| state.bandwidth(it).bits_per_s() > 0);
     let mut routes = routes.clone();
-    for flow in built.movable() {
-        if !up(built.way(&routes, *flow)) {
-            let other = built.ways(*flow).iter().position(up);
-            if let Some(other) = other {
-                routes.0[*flow] = other as u32;
-            }
+    for flow in 0..built.flows().len() {
+        if !up(built.way(&routes, flow))
+            && let Some(other) = built.ways(flow).iter().position(up)
+        {
+            routes.0[flow] = other as u32;
         }
     }
     routes

@@ -4,6 +4,8 @@
 //! the state it finds. What is added up is checked as it goes: the clock is the sum of its parts,
 //! and no link carries more than it can.
 
+mod moves;
+
 use std::sync::Arc;
 
 use motet_collective::BoundError;
@@ -15,58 +17,13 @@ use crate::account::{Account, What};
 use crate::built::{Bench, Built, Routes};
 use crate::fault;
 use crate::forecast::Forecast;
-use crate::programs::{Outlook, Rebuilder, Strength};
+use crate::mode::Mode;
+use crate::programs::Rebuilder;
 use crate::routes::{Loads, around_failures};
 use crate::scenario::Scenario;
-use crate::trigger::{Costs, Trigger, Verdict, Watch};
+use crate::trigger::Watch;
 use crate::variation::Course;
 use crate::ways::WayTable;
-
-/// Which hands may move (seed 000, Table I).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Mode {
-    Base,
-    Routes,
-    Programs(Strength),
-    Both(Strength),
-}
-
-impl Mode {
-    /// Every mode, the programs hand in both strengths.
-    pub const ALL: [Self; 6] = [
-        Self::Base,
-        Self::Routes,
-        Self::Programs(Strength::Remap),
-        Self::Both(Strength::Remap),
-        Self::Programs(Strength::Synth),
-        Self::Both(Strength::Synth),
-    ];
-
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Base => "base",
-            Self::Routes => "routes",
-            Self::Programs(Strength::Remap) => "programs (remap)",
-            Self::Both(Strength::Remap) => "both (remap)",
-            Self::Programs(Strength::Synth) => "programs (synth)",
-            Self::Both(Strength::Synth) => "both (synth)",
-        }
-    }
-
-    #[must_use]
-    pub const fn moves_routes(self) -> bool {
-        matches!(self, Self::Routes | Self::Both(_))
-    }
-
-    #[must_use]
-    pub const fn strength(self) -> Option<Strength> {
-        match self {
-            Self::Base | Self::Routes => None,
-            Self::Programs(it) | Self::Both(it) => Some(it),
-        }
-    }
-}
 
 /// Why a run ended before its end.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -81,6 +38,9 @@ pub enum RunError {
     Cut { index: u32, problem: String, cut: Option<Box<BoundError>> },
     #[error("before collective {index}: {problem}")]
     Stuck { index: u32, problem: String },
+    /// The clock has run out.
+    #[error("before collective {index} the run has lasted longer than can be counted, 213 days")]
+    TooLong { index: u32 },
     /// The account does not add up: a fault of Motet's own.
     #[error("collective {index} of mode {mode}: {problem}; this is a fault in Motet")]
     Unsound { index: u32, mode: &'static str, problem: String },
@@ -98,8 +58,9 @@ struct Pending<T> {
 struct Standing<'a> {
     built: Arc<Built>,
     routes: Routes,
-    /// What the routes were before the last move.
-    before: Option<Routes>,
+    /// What the routes and the program were before their last move.
+    routes_before: Option<Routes>,
+    built_before: Option<Arc<Built>>,
     rebuilder: Option<Rebuilder<'a>>,
     pending_routes: Option<Pending<Routes>>,
     pending_program: Option<Pending<Arc<Built>>>,
@@ -121,7 +82,7 @@ pub fn run_mode(
         }
     }
     progress(scenario.count);
-    Ok(run.account)
+    run.close()
 }
 
 struct Run<'a> {
@@ -138,6 +99,8 @@ struct Run<'a> {
     state: NetworkState,
     /// The sample and the faults that `state` is of.
     state_of: Option<(u64, Vec<bool>)>,
+    /// Whether any link of `state` carries nothing.
+    broken: bool,
 }
 
 impl<'a> Run<'a> {
@@ -152,7 +115,8 @@ impl<'a> Run<'a> {
             standing.push(Standing {
                 routes: built.standing().clone(),
                 built,
-                before: None,
+                routes_before: None,
+                built_before: None,
                 rebuilder: mode.strength().map(|_| rebuilder),
                 pending_routes: None,
                 pending_program: None,
@@ -173,39 +137,61 @@ impl<'a> Run<'a> {
             loads: Loads::default(),
             state: NetworkState::nominal(network),
             state_of: None,
+            broken: false,
         })
     }
 
     fn collective(&mut self, index: u32) -> Result<(), RunError> {
         let which = index as usize % self.scenario.collectives.len();
-        let mut time = self.attempt(index, which)?;
-        while time.is_none() {
-            self.wait_for_change(index, which)?;
-            time = self.attempt(index, which)?;
-        }
-        if let Some(time) = time {
-            self.now += time;
-            self.account.collectives += time;
-            self.account.times.push(time);
+        let mut found = self.attempt(index, which, false)?;
+        let time = loop {
+            // What comes into force at the first of these may have been decided long before; the
+            // second decides by what is now.
+            for _ in 0..2 {
+                if found.is_none() {
+                    found = self.attempt(index, which, true)?;
+                }
+            }
+            match found {
+                Some(time) => break time,
+                None => self.wait_for_change(index, which)?,
+            }
+        };
+        self.now += time;
+        self.account.collectives += time;
+        self.account.times.push(time);
+        let links = self.scenario.network.link_ids();
+        for (sum, link) in self.account.available.iter_mut().zip(links) {
+            *sum += self.state.bandwidth(link).bits_per_s() as f64;
         }
         self.now += self.scenario.gap;
         self.account.gaps += self.scenario.gap;
         self.check(index)
     }
 
-    /// Lets the hands move and runs the collective; `None` if it cannot run in this state.
-    fn attempt(&mut self, index: u32, which: usize) -> Result<Option<Duration>, RunError> {
+    /// Lets the hands move, `forced` whatever their triggers say, and runs the collective; `None`
+    /// if it cannot run in this state.
+    fn attempt(
+        &mut self,
+        index: u32,
+        which: usize,
+        forced: bool,
+    ) -> Result<Option<Duration>, RunError> {
         self.look(index);
-        let moved_program = self.move_program(index, which)?;
-        let moved_routes = self.move_routes(index, which);
+        let moved_program = self.move_program(index, which, forced);
+        let (moved_routes, foreseen) = self.move_routes(index, which, forced);
         let standing = &mut self.standing[which];
-        let routes = around_failures(&standing.built, &standing.routes, &self.state);
-        let Ok(time) = standing.built.time(&routes, &self.state, &mut self.bench) else {
-            return Ok(None);
+        let around =
+            self.broken.then(|| around_failures(&standing.built, &standing.routes, &self.state));
+        let routes = around.as_ref().unwrap_or(&standing.routes);
+        let time = match foreseen {
+            Some(time) => Some(time),
+            None => standing.built.time(routes, &self.state, &mut self.bench).ok(),
         };
-        standing.route_watch.tell(time, moved_routes);
+        let Some(time) = time else { return Ok(None) };
+        standing.route_watch.tell(time, moved_routes || moved_program);
         standing.program_watch.tell(time, moved_program);
-        self.loads.of(&standing.built, &routes, &self.state);
+        self.loads.of(&standing.built, routes, &self.state);
         if let Some((link, seconds)) = self.loads.busiest() {
             self.account.bottleneck[link.index()] += 1;
             // Rounding up to picoseconds is for the program's good; a link's share of it is not.
@@ -226,6 +212,8 @@ impl<'a> Run<'a> {
             self.state.clone_from(state);
             fault::apply(faults, self.now, &mut self.state);
             self.state_of = Some((sample, on));
+            let mut links = self.scenario.network.link_ids();
+            self.broken = links.any(|it| self.state.bandwidth(it).is_zero());
             if self.mode == Mode::Base {
                 let wan = wan_bandwidth(self.scenario.network, &self.state);
                 self.account.note(index, since_start(self.now), What::Bandwidth { wan });
@@ -234,99 +222,18 @@ impl<'a> Run<'a> {
         self.forecast.learn(&self.state);
     }
 
-    fn move_program(&mut self, index: u32, which: usize) -> Result<bool, RunError> {
-        let standing = &mut self.standing[which];
-        let Some(rebuilder) = &mut standing.rebuilder else { return Ok(false) };
-        let hand = self.scenario.programs.hand;
-        let verdict = standing.program_watch.ask(index / self.scenario.collectives.len() as u32);
-        let horizon = horizon(hand.trigger);
-        if verdict != Verdict::Stay && standing.pending_program.is_none() {
-            let moves_routes = self.mode.moves_routes();
-            let outlook =
-                Outlook { state: &self.state, forecast: &self.forecast, horizon, moves_routes };
-            let (table, bench) = (&mut self.table, &mut self.bench);
-            let chosen = rebuilder.rebuild(&standing.built, &outlook, table, bench)?;
-            let worth = match verdict {
-                Verdict::MoveIfWorth { horizon } => {
-                    rebuilder.saving(&standing.built, &chosen, horizon) > hand.costs.pause()
-                }
-                _ => true,
-            };
-            if worth && !Arc::ptr_eq(&chosen, &standing.built) {
-                let from = self.now + hand.costs.compute;
-                standing.pending_program = Some(Pending { from, what: chosen });
-            }
-        }
-        let due = standing.pending_program.as_ref().is_some_and(|it| it.from <= self.now);
-        let Some(pending) = standing.pending_program.take_if(|_| due) else { return Ok(false) };
-        let name = pending.what.name.clone();
-        standing.routes = if self.mode.moves_routes() {
-            pending.what.own().clone()
-        } else {
-            pending.what.standing().clone()
-        };
-        standing.built = pending.what;
-        (standing.before, standing.pending_routes) = (None, None);
-        self.account.program_moves += 1;
-        self.account.note(index, since_start(self.now), What::Program { name });
-        self.pause(hand.costs);
-        Ok(true)
-    }
-
-    fn move_routes(&mut self, index: u32, which: usize) -> bool {
-        if !self.mode.moves_routes() {
-            return false;
-        }
-        let hand = self.scenario.routes.hand;
-        let standing = &mut self.standing[which];
-        let verdict = standing.route_watch.ask(index / self.scenario.collectives.len() as u32);
-        if verdict != Verdict::Stay && standing.pending_routes.is_none() {
-            let routes = self.loads.choose(&standing.built, &self.state);
-            let stay = standing.built.time(&standing.routes, &self.state, &mut self.bench);
-            let go = standing.built.time_again(&routes, &mut self.bench);
-            let saved = match (stay, go) {
-                (Ok(stay), Ok(go)) => stay.as_ps().saturating_sub(go.as_ps()),
-                (Err(_), Ok(_)) => u64::MAX,
-                (_, Err(_)) => 0,
-            };
-            let needed = match verdict {
-                Verdict::MoveIfWorth { horizon } => {
-                    let weight = self.forecast.weight_of_now(horizon) * f64::from(horizon);
-                    (hand.costs.pause().as_ps() as f64 / weight.max(1e-9)) as u64
-                }
-                _ => 0,
-            };
-            if saved > needed {
-                let from = self.now + hand.costs.compute;
-                standing.pending_routes = Some(Pending { from, what: routes });
-            }
-        }
-        let due = standing.pending_routes.as_ref().is_some_and(|it| it.from <= self.now);
-        let Some(pending) = standing.pending_routes.take_if(|_| due) else { return false };
-        let changed = pending.what.0.iter().zip(&standing.routes.0).filter(|(a, b)| a != b);
-        let flows = changed.count() as u32;
-        if flows == 0 {
-            return false;
-        }
-        self.account.flaps += u64::from(standing.before.as_ref() == Some(&pending.what));
-        standing.before = Some(std::mem::replace(&mut standing.routes, pending.what));
-        self.account.route_moves += 1;
-        self.account.flows_moved += u64::from(flows);
-        self.account.note(index, since_start(self.now), What::Routes { flows });
-        self.pause(hand.costs);
-        true
-    }
-
-    fn pause(&mut self, costs: Costs) {
-        self.now += costs.pause();
-        self.account.pauses += costs.pause();
-    }
-
-    /// The collective cannot run: time passes until the network changes.
+    /// The collective cannot run: time passes until the network changes, or a decision that is
+    /// being computed is known.
     fn wait_for_change(&mut self, index: u32, which: usize) -> Result<(), RunError> {
-        let fault = fault::next_change(&self.scenario.faults, self.now);
-        let next = [fault, self.course.next_change()].into_iter().flatten().min();
-        let Some(next) = next.filter(|it| *it > self.now) else {
+        let standing = &self.standing[which];
+        let changes = [
+            fault::next_change(&self.scenario.faults, self.now),
+            self.course.next_change(),
+            standing.pending_program.as_ref().map(|it| it.from),
+            standing.pending_routes.as_ref().map(|it| it.from),
+        ];
+        let next = changes.into_iter().flatten().filter(|it| *it > self.now).min();
+        let Some(next) = next else {
             return Err(self.cut(index, which));
         };
         let stalled = next.since(self.now);
@@ -355,9 +262,24 @@ impl<'a> Run<'a> {
         }
     }
 
+    /// The account, if what was added up is what the collectives took one by one.
+    fn close(self) -> Result<Account, RunError> {
+        let (index, mode) = (self.scenario.count, self.mode.name());
+        let sum: u128 = self.account.times.iter().map(|it| u128::from(it.as_ps())).sum();
+        let (total, ran) = (self.account.collectives.as_ps(), self.account.times.len());
+        if sum == u128::from(total) && ran == index as usize {
+            return Ok(self.account);
+        }
+        let problem = format!("{ran} collectives took {sum} ps and {total} ps were added up");
+        Err(RunError::Unsound { index, mode, problem })
+    }
+
     /// The clock is the sum of its parts.
     fn check(&self, index: u32) -> Result<(), RunError> {
         let (clock, sum) = (self.now.as_ps(), self.account.total().as_ps());
+        if self.now == Instant::NEVER {
+            return Err(RunError::TooLong { index });
+        }
         if clock == sum {
             return Ok(());
         }
@@ -375,12 +297,4 @@ fn wan_bandwidth(network: &Network, state: &NetworkState) -> Bandwidth {
 
 fn since_start(now: Instant) -> Duration {
     now.since(Instant::START)
-}
-
-/// For how many collectives a rebuilt program is likely to stay.
-const fn horizon(trigger: Trigger) -> u32 {
-    match trigger {
-        Trigger::Cadence(every) | Trigger::Gain { every } => every,
-        Trigger::Threshold { .. } => 10,
-    }
 }

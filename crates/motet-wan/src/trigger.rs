@@ -14,8 +14,8 @@ pub struct Hand {
 pub enum Trigger {
     /// Before every so many collectives, the first one included; at least 1.
     Cadence(u32),
-    /// When collectives have come to take more than `above` times what they took right after the
-    /// last move; and then not again before they have been below `below` times that.
+    /// When collectives have come to take more than `above` times what they take at best; and then
+    /// not again before they have been below `below` times that.
     Threshold { above: f64, below: f64 },
     /// When moving now is predicted to save more, until the next look `every` collectives later,
     /// than it costs.
@@ -47,12 +47,13 @@ impl Costs {
 #[derive(Clone, Debug)]
 pub struct Watch {
     trigger: Trigger,
-    /// Collectives since the last look.
-    since: u32,
-    /// What a collective took right after the last move, smoothed.
-    settled: Option<f64>,
-    armed: bool,
+    /// Collectives so far.
+    seen: u32,
+    /// What collectives take of late, and at best; both smoothed.
     recent: f64,
+    at_best: f64,
+    /// Whether things have been good since the last move.
+    armed: bool,
 }
 
 /// What a trigger says before a collective.
@@ -69,45 +70,50 @@ pub enum Verdict {
 /// How much of a new time goes into the smoothed one.
 const SMOOTHING: f64 = 0.2;
 
+/// What collectives take at best is known only once so many have run.
+const SETTLING: u32 = 5;
+
+/// How fast the best is forgotten: a network that has become slower for good is not bad for ever.
+const FORGETTING: f64 = 0.01;
+
 impl Watch {
     #[must_use]
     pub const fn new(trigger: Trigger) -> Self {
-        Self { trigger, since: 0, settled: None, armed: true, recent: 0.0 }
+        Self { trigger, seen: 0, recent: 0.0, at_best: 0.0, armed: false }
     }
 
     /// Asked before collective `index`.
-    pub fn ask(&mut self, index: u32) -> Verdict {
+    #[must_use]
+    pub fn ask(&self, index: u32) -> Verdict {
         match self.trigger {
             Trigger::Cadence(every) if index.is_multiple_of(every.max(1)) => Verdict::Move,
-            Trigger::Cadence(_) => Verdict::Stay,
             Trigger::Gain { every } if index.is_multiple_of(every.max(1)) => {
                 Verdict::MoveIfWorth { horizon: every.max(1) }
             }
-            Trigger::Gain { .. } => Verdict::Stay,
-            Trigger::Threshold { above, .. } => match self.settled {
-                None => Verdict::Move,
-                Some(settled) if self.armed && self.since > 0 && self.recent > above * settled => {
-                    Verdict::Move
-                }
-                Some(_) => Verdict::Stay,
-            },
+            Trigger::Cadence(_) | Trigger::Gain { .. } => Verdict::Stay,
+            Trigger::Threshold { above, .. } => {
+                let worse = self.armed && self.recent > above * self.at_best;
+                if self.seen == 0 || worse { Verdict::Move } else { Verdict::Stay }
+            }
         }
     }
 
     /// Told how long a collective took, and whether the hand had moved before it.
     pub fn tell(&mut self, time: Duration, moved: bool) {
+        let Trigger::Threshold { below, .. } = self.trigger else { return };
         let time = time.as_us_f64();
-        if moved || self.settled.is_none() {
-            (self.settled, self.recent, self.since, self.armed) = (Some(time), time, 0, false);
-            return;
+        if self.seen == 0 {
+            (self.recent, self.at_best) = (time, time);
         }
-        self.since += 1;
+        self.seen = self.seen.saturating_add(1);
+        self.armed &= !moved;
         self.recent += SMOOTHING * (time - self.recent);
-        if let (Trigger::Threshold { below, .. }, Some(settled)) = (self.trigger, self.settled)
-            && self.recent < below * settled
-        {
-            self.armed = true;
+        if self.recent < self.at_best {
+            self.at_best = self.recent;
+        } else {
+            self.at_best += FORGETTING * (self.recent - self.at_best);
         }
+        self.armed |= self.seen >= SETTLING && self.recent < below * self.at_best;
     }
 }
 
@@ -117,29 +123,39 @@ mod tests {
 
     #[test]
     fn a_cadence_counts_collectives() {
-        let mut watch = Watch::new(Trigger::Cadence(3));
+        let watch = Watch::new(Trigger::Cadence(3));
         let moves: Vec<bool> = (0..7).map(|it| watch.ask(it) == Verdict::Move).collect();
         assert_eq!(moves, [true, false, false, true, false, false, true]);
+    }
+
+    /// Tells of `count` collectives of so many microseconds; after how many the hand would move.
+    fn moves_after(watch: &mut Watch, count: u32, us: u64) -> Option<u32> {
+        (0..count).find(|_| {
+            watch.tell(Duration::from_us(us), false);
+            watch.ask(1) == Verdict::Move
+        })
     }
 
     #[test]
     fn a_threshold_waits_until_things_were_good_again() {
         let mut watch = Watch::new(Trigger::Threshold { above: 1.5, below: 1.1 });
-        let us = Duration::from_us;
         assert_eq!(watch.ask(0), Verdict::Move);
-        watch.tell(us(100), true);
-        for _ in 0..50 {
-            watch.tell(us(200), false);
-        }
+        assert_eq!(moves_after(&mut watch, 20, 100), None);
+        assert!(moves_after(&mut watch, 10, 200).is_some());
+        watch.tell(Duration::from_us(200), true);
         // It has not been good since the move, so moving again would be flapping.
-        assert_eq!(watch.ask(51), Verdict::Stay);
-        for _ in 0..50 {
-            watch.tell(us(100), false);
-        }
-        assert_eq!(watch.ask(101), Verdict::Stay);
-        for _ in 0..50 {
-            watch.tell(us(200), false);
-        }
-        assert_eq!(watch.ask(151), Verdict::Move);
+        assert_eq!(moves_after(&mut watch, 10, 200), None);
+        assert_eq!(moves_after(&mut watch, 20, 100), None);
+        assert!(moves_after(&mut watch, 10, 200).is_some());
+    }
+
+    #[test]
+    fn what_has_become_slower_for_good_is_the_new_measure() {
+        let mut watch = Watch::new(Trigger::Threshold { above: 1.5, below: 1.1 });
+        assert_eq!(moves_after(&mut watch, 20, 100), None);
+        assert!(moves_after(&mut watch, 10, 200).is_some());
+        watch.tell(Duration::from_us(200), true);
+        assert_eq!(moves_after(&mut watch, 500, 200), None);
+        assert!(moves_after(&mut watch, 10, 400).is_some());
     }
 }

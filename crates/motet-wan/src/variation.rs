@@ -36,6 +36,8 @@ pub struct Course<'a> {
     deviation: Vec<f64>,
     /// Changes with every sample.
     sample: u64,
+    /// The collective that was asked about last.
+    asked: Option<u32>,
     next_event: usize,
 }
 
@@ -53,14 +55,18 @@ impl<'a> Course<'a> {
             state: NetworkState::nominal(network),
             deviation: vec![0.0; network.links().len()],
             sample: 0,
+            asked: None,
             next_event: 0,
         }
     }
 
     /// The state that collective `index`, starting at `now`, finds, faults apart; and the number
-    /// of the sample, which is the same as long as the state is. To be asked in order.
+    /// of the sample, which is the same as long as the state is. To be asked in order; a
+    /// collective that waits and asks again finds the same sample, whatever the mode.
     pub fn state(&mut self, index: u32, now: Instant) -> (&NetworkState, u64) {
+        let again = self.asked.replace(index) == Some(index);
         match self.variation {
+            Variation::Uniform { .. } | Variation::Correlated { .. } if again => {}
             Variation::None => {}
             Variation::Uniform { ranges, every } => {
                 if index.is_multiple_of(*every) {

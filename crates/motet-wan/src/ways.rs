@@ -12,7 +12,7 @@ use rand::Rng;
 use crate::scenario::StartRoutes;
 
 /// Ways between ranks of a network.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct WayTable<'a> {
     network: &'a Network,
     paths: usize,

@@ -1,29 +1,94 @@
 //! What would be possible: the bound, and an oracle that makes a new program for every collective
 //! and routes it as it likes. Both are found on a sample of the collectives, evenly spread, which
-//! the report says.
+//! the report says; and so is which cut between regions is tightest.
 
-use motet_collective::Verified;
-use motet_sim::{Prepared, Routed, Simulation, SwitchForwarding};
+use motet_collective::{Program, Verified};
+use motet_net::NetworkState;
 use motet_synth::{Effort, Method, Repairer, Task, synthesize};
 use motet_units::{Duration, Instant};
 use rayon::prelude::*;
 
+use crate::account::Account;
+use crate::built::{Bench, Built};
+use crate::cut::RegionCut;
 use crate::fault;
+use crate::programs::{Rebuilder, Strength};
+use crate::routes::Loads;
 use crate::run::RunError;
 use crate::scenario::Scenario;
-use crate::variation::Course;
+use crate::variation::{Course, Variation};
+use crate::ways::WayTable;
 
 /// The means over a sample.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Yardstick {
-    pub sampled: u32,
+    /// The numbers of the collectives that were asked about.
+    pub sampled: Vec<u32>,
     pub bound: Duration,
     pub oracle: Duration,
+    /// The tightest cuts between regions, the most frequent first, and how often each was.
+    pub cuts: Vec<(RegionCut, u32)>,
+}
+
+/// What one collective of the sample gave.
+struct Found {
+    bound: Duration,
+    oracle: Duration,
+    cut: Option<RegionCut>,
 }
 
 /// Measures on `sample` of the collectives. A trace and faults, which go by the clock, are taken
-/// as they are at the start.
-pub fn measure(scenario: &Scenario<'_>, sample: u32) -> Result<Yardstick, RunError> {
+/// as they are at the start; otherwise what `modes` took on the same collectives, in the same
+/// states, is open to the oracle too.
+pub fn measure(
+    scenario: &Scenario<'_>,
+    sample: u32,
+    modes: &[&Account],
+) -> Result<Yardstick, RunError> {
+    let states = states(scenario, sample);
+    let mut table = WayTable::new(
+        scenario.network,
+        scenario.routes.paths,
+        scenario.routes.start,
+        scenario.seed,
+    );
+    let mut pools = Vec::new();
+    for asked in &scenario.collectives {
+        let of = |strength| Rebuilder::new(scenario, asked, &mut table, Some(strength));
+        pools.push([Strength::Remap, Strength::Synth].map(of));
+    }
+    let mut known: Vec<Vec<Rebuilder<'_>>> = Vec::new();
+    for pool in pools {
+        known.push(pool.into_iter().collect::<Result<_, _>>()?);
+    }
+    let by_clock = !scenario.faults.is_empty() || matches!(scenario.variation, Variation::Trace(_));
+    let found: Result<Vec<Found>, RunError> = states
+        .par_iter()
+        .map(|(index, state)| {
+            let which = *index as usize % scenario.collectives.len();
+            let mut found = one(scenario, which, state, &known[which], table.clone())?;
+            if !by_clock {
+                let took = modes.iter().filter_map(|it| it.times.get(*index as usize));
+                found.oracle = took.copied().fold(found.oracle, Duration::min);
+            }
+            Ok(found)
+        })
+        .collect();
+    let found = found?;
+    let mean = |of: &dyn Fn(&Found) -> Duration| {
+        let sum: u128 = found.iter().map(|it| u128::from(of(it).as_ps())).sum();
+        Duration::from_ps((sum / found.len().max(1) as u128) as u64)
+    };
+    Ok(Yardstick {
+        sampled: states.iter().map(|it| it.0).collect(),
+        bound: mean(&|it| it.bound),
+        oracle: mean(&|it| it.oracle),
+        cuts: counted(found.iter().filter_map(|it| it.cut.as_ref())),
+    })
+}
+
+/// The states that the sampled collectives find.
+fn states(scenario: &Scenario<'_>, sample: u32) -> Vec<(u32, NetworkState)> {
     let sample = sample.clamp(1, scenario.count.max(1));
     let step = (scenario.count / sample).max(1);
     let mut course = Course::new(scenario.network, &scenario.variation, scenario.seed);
@@ -36,34 +101,62 @@ pub fn measure(scenario: &Scenario<'_>, sample: u32) -> Result<Yardstick, RunErr
             states.push((index, state));
         }
     }
-    let found: Result<Vec<(u64, u64)>, RunError> = states
-        .into_par_iter()
-        .map(|(index, state)| {
-            let asked = &scenario.collectives[index as usize % scenario.collectives.len()];
-            let task = Task::new(scenario.network, asked.goal.clone(), asked.size).in_state(state);
-            let bound = task.bound()?.program_time(asked.size);
-            Ok((bound.as_ps(), best(scenario, &task)?.as_ps()))
-        })
-        .collect();
-    let found = found?;
-    let mean = |sum: u128| Duration::from_ps((sum / found.len().max(1) as u128) as u64);
-    Ok(Yardstick {
-        sampled: found.len() as u32,
-        bound: mean(found.iter().map(|it| u128::from(it.0)).sum()),
-        oracle: mean(found.iter().map(|it| u128::from(it.1)).sum()),
+    states
+}
+
+fn one(
+    scenario: &Scenario<'_>,
+    which: usize,
+    state: &NetworkState,
+    pools: &[Rebuilder<'_>],
+    mut table: WayTable<'_>,
+) -> Result<Found, RunError> {
+    let asked = &scenario.collectives[which];
+    let task = Task::new(scenario.network, asked.goal.clone(), asked.size).in_state(state.clone());
+    let made: Vec<Built> = made(scenario, &task)?
+        .into_iter()
+        .map(|it| Built::new("oracle", it, asked.size, &mut table, scenario.routes.split))
+        .collect::<Result<_, _>>()?;
+    let (mut loads, mut bench) = (Loads::default(), Bench::default());
+    let known = pools.iter().flat_map(Rebuilder::programs);
+    let times = known.chain(&made).filter_map(|it| loads.best(it, None, state, &mut bench));
+    let oracle = times.map(|it| it.time).min();
+    Ok(Found {
+        bound: task.bound()?.program_time(asked.size),
+        oracle: oracle.ok_or_else(|| stuck(which))?,
+        cut: RegionCut::of(scenario.network, state, asked),
     })
 }
 
-/// The best program for one state: repaired, or made anew where that is better.
-fn best(scenario: &Scenario<'_>, task: &Task<'_>) -> Result<Duration, RunError> {
+fn stuck(index: usize) -> RunError {
+    let problem = "no program can run in a state that was sampled".to_owned();
+    RunError::Stuck { index: index as u32, problem }
+}
+
+/// Programs made for one state: repaired, and anew.
+fn made(scenario: &Scenario<'_>, task: &Task<'_>) -> Result<Vec<Verified<Program>>, RunError> {
     let effort = Effort::unlimited(scenario.seed);
-    let made = synthesize(task, Method::Auto, &effort)?.prove(task)?.time;
+    let anew = synthesize(task, Method::Auto, &effort)?.prove(task)?.program;
     let repaired = Repairer::new(task).and_then(|it| it.repair(&task.state)).ok();
     let repaired = repaired.and_then(|it| Verified::new(it.program, Some(task.network)).ok());
-    let time = repaired.and_then(|program| {
-        let routed = Routed::new(&program, task.network, SwitchForwarding::CutThrough).ok()?;
-        let prepared = Prepared::new(&routed);
-        Some(Simulation::new(&prepared, task.size).state(&task.state).run().ok()?.time)
-    });
-    Ok(time.map_or(made, |it| it.min(made)))
+    Ok([Some(anew), repaired].into_iter().flatten().collect())
+}
+
+/// Each cut once, with its links' mean bandwidth, and how often it is there; most often first.
+fn counted<'a>(cuts: impl Iterator<Item = &'a RegionCut>) -> Vec<(RegionCut, u32)> {
+    let mut known: Vec<(RegionCut, u32, f64)> = Vec::new();
+    for cut in cuts {
+        let bits = cut.bandwidth.bits_per_s() as f64;
+        match known.iter_mut().find(|it| it.0.is_same(cut)) {
+            Some((_, count, sum)) => (*count, *sum) = (*count + 1, *sum + bits),
+            None => known.push((cut.clone(), 1, bits)),
+        }
+    }
+    known.sort_by_key(|it| std::cmp::Reverse(it.1));
+    let averaged = |(mut cut, count, sum): (RegionCut, u32, f64)| {
+        let mean = (sum / f64::from(count)).round() as u64;
+        cut.bandwidth = motet_units::Bandwidth::from_bits_per_s(mean);
+        (cut, count)
+    };
+    known.into_iter().map(averaged).collect()
 }

@@ -91,6 +91,18 @@ fn a_partition_that_heals_costs_its_time_and_nothing_else() {
 }
 
 #[test]
+fn after_a_partition_the_states_are_those_of_a_run_without_one() {
+    let network = logical();
+    // The fault begins while a collective runs, so that whole collectives wait and none is lost.
+    let fault = format!("{UNIFORM}[[fault]]\nregion = \"dc1\"\nat = \"20 ms\"\nfor = \"3 s\"\n");
+    let calm = run(&scenario(&network, &text(60, UNIFORM)), Mode::Base);
+    let cut = run(&scenario(&network, &text(60, &fault)), Mode::Base);
+    assert!(cut.stalls > Duration::from_ms(2900));
+    assert_eq!(cut.times, calm.times);
+    assert_eq!(cut.total(), calm.total() + cut.stalls);
+}
+
+#[test]
 fn a_partition_that_stays_is_an_error_with_its_cut() {
     let network = logical();
     let fault = "[[fault]]\nregion = \"dc1\"\nat = \"0 s\"\n";
@@ -112,6 +124,63 @@ fn a_failed_link_is_gone_around() {
         let account = run(&scenario, mode);
         assert_eq!((account.times.len(), account.stalls), (40, Duration::ZERO));
     }
+}
+
+#[test]
+fn a_failure_inside_a_region_is_gone_around_too() {
+    let network = logical();
+    let fault = "[[fault]]\nlink = \"dc0-gpu0 -> dc0-gpu1\"\nat = \"50 ms\"\n";
+    let scenario = scenario(&network, &text(40, fault));
+    for mode in Mode::ALL {
+        let account = run(&scenario, mode);
+        assert_eq!((account.times.len(), account.stalls), (40, Duration::ZERO), "{}", mode.name());
+    }
+}
+
+#[test]
+fn a_hand_that_could_help_is_asked_when_nothing_else_runs() {
+    // A border router goes, and the ring's flows know no way but through it. The hands look at
+    // every hundredth collective only, and deciding takes a second.
+    let network = logical();
+    let lazy = "[routes]\nevery = 100\npaths = 1\n[programs]\nevery = 100\ncompute = \"1 s\"\n\
+                [[fault]]\nnode = \"dc0-border0\"\nat = \"50 ms\"\nfor = \"60 s\"\n";
+    let scenario = scenario(&network, &text(40, lazy));
+    let base = run(&scenario, Mode::Base);
+    let synth = run(&scenario, Mode::Both(Strength::Synth));
+    assert_eq!((base.times.len(), synth.times.len()), (40, 40));
+    assert!(base.stalls > Duration::from_ms(50_000));
+    assert!(synth.stalls < Duration::from_ms(2000), "{}", synth.stalls);
+}
+
+#[test]
+fn what_lies_beyond_the_run_changes_nothing() {
+    let network = logical();
+    let late = "[[fault]]\nregion = \"dc1\"\nat = \"1 h\"\n";
+    let (calm, late) = (text(40, ""), text(40, late));
+    let times = |text: &str| run(&scenario(&network, text), Mode::Base).times;
+    assert_eq!(times(&calm), times(&late));
+}
+
+#[test]
+fn a_run_longer_than_the_clock_is_an_error() {
+    let network = logical();
+    let text = format!("gap = \"1000 h\"\n{}", text(40, ""));
+    match run_mode(&scenario(&network, &text), Mode::Base, &|_| {}) {
+        Err(RunError::TooLong { index: 5 }) => {}
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn thresholds_move_less_often_than_a_cadence() {
+    let network = logical();
+    let moves = |more: &str| {
+        let text = text(300, &format!("{UNIFORM}{more}"));
+        run(&scenario(&network, &text), Mode::Routes).route_moves
+    };
+    let (cadence, threshold) =
+        (moves(""), moves("[routes]\ntrigger = \"threshold\"\nabove = 1.5\n"));
+    assert!(threshold > 0 && threshold < cadence / 2, "{threshold} of {cadence}");
 }
 
 #[test]
@@ -158,6 +227,9 @@ fn bad_scenarios_are_refused_at_their_place() {
         ("[variation]\nkind = \"uniform\"\nwan = [\"2 Gbit/s\", \"1 Gbit/s\"]\n", 8, "up"),
         ("[[fault]]\nlink = \"a -> b\"\nat = \"1 s\"\n", 7, "there is no node"),
         ("[[fault]]\nregion = \"dc9\"\nat = \"1 s\"\n", 6, "no link"),
+        ("[routes]\ntrigger = \"threshold\"\nabove = 1.2\nbelow = 1.3\n", 9, "above `above`"),
+        ("[routes]\ncompute = \"5\"\n", 7, "unit"),
+        ("[[fault]]\nregion = \"dc1\"\nat = \"1\"\n", 8, "unit"),
         ("[programs]\nsplit = 2\n", 7, "keys of [routes]"),
         ("[routes]\nbogus = 2\n", 7, "unknown field"),
         ("[programs]\nbase = \"magic\"\n", 7, "magic"),

@@ -1,5 +1,8 @@
 //! The arguments of every command, as the user types them.
 
+pub(crate) mod discovery;
+pub(crate) mod plan;
+
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use motet_collective::CollectiveKind;
@@ -37,9 +40,14 @@ pub(crate) struct Global {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    /// From a cluster to tuned programs and knobs, with a report
+    Plan(plan::PlanArgs),
     /// Networks: read any supported file, print or write it
     #[command(subcommand)]
     Net(NetCommand),
+    /// Latency and bandwidth between hosts, measured over TCP between agents
+    #[command(subcommand)]
+    Probe(discovery::ProbeCommand),
     /// The least time any program could take, and the cut that sets it
     Bound(BoundArgs),
     /// Make a program for a collective on a network, close to the bound
@@ -70,6 +78,8 @@ pub(crate) enum NetCommand {
     Gen(GenArgs),
     /// What differs between two networks
     Diff(DiffArgs),
+    /// The network of this machine: GPUs, NICs, PCIe, NUMA and the links between GPUs
+    Discover(discovery::DiscoverArgs),
 }
 
 /// What a file may leave open.
@@ -260,10 +270,13 @@ pub(crate) struct WanArgs {
     /// On how many of the collectives to find the bound and an oracle's time; 0 for none
     #[arg(long, value_name = "COUNT", default_value_t = 20)]
     pub(crate) yardstick: u32,
-    /// Write what every collective took in every mode
+    /// Write all tables and pictures into this folder, as CSV, Parquet and SVG
+    #[arg(short, long, value_name = "FOLDER")]
+    pub(crate) output: Option<String>,
+    /// Write what every collective took in every mode; Parquet if the name ends so
     #[arg(long, value_name = "OUT.csv")]
     pub(crate) csv: Option<String>,
-    /// Write when bandwidth, routes and programs changed
+    /// Write when bandwidth, routes and programs changed; Parquet or a picture if the name ends so
     #[arg(long, value_name = "OUT.csv")]
     pub(crate) timeline: Option<String>,
     /// Draw how completion times are distributed
@@ -286,7 +299,7 @@ pub(crate) struct ReproduceArgs {
     pub(crate) count: Option<u32>,
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,
-    /// Write the figures as CSV and SVG into this folder
+    /// Write the figures as CSV, Parquet and SVG into this folder
     #[arg(short, long, value_name = "FOLDER")]
     pub(crate) output: Option<String>,
 }

@@ -37,9 +37,11 @@ pub(crate) fn read(name: &str) -> Result<String, Failure> {
 
 /// Writes a file whole or not at all; `-` is stdout.
 pub(crate) fn write(name: &str, text: &str, printer: &mut Printer) -> Result<(), Failure> {
-    if name == "-" {
-        return printer.out(text);
-    }
+    if name == "-" { printer.out(text) } else { write_bytes(name, text.as_bytes()) }
+}
+
+/// The same for what is no text.
+pub(crate) fn write_bytes(name: &str, bytes: &[u8]) -> Result<(), Failure> {
     let failure = |error: std::io::Error| {
         Failure::unreadable(format!("cannot be written: {error}")).in_file(name)
     };
@@ -60,7 +62,7 @@ pub(crate) fn write(name: &str, text: &str, printer: &mut Printer) -> Result<(),
     #[cfg(unix)]
     builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
     let mut file = builder.tempfile_in(folder).map_err(failure)?;
-    file.write_all(text.as_bytes()).map_err(failure)?;
+    file.write_all(bytes).map_err(failure)?;
     file.as_file().sync_all().map_err(failure)?;
     file.persist(path).map_err(|it| failure(it.error))?;
     Ok(())

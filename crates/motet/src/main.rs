@@ -1,14 +1,17 @@
 //! `motet`: the command line. Arguments are in [`args`], each command in a file of its own under
-//! `commands/`, what they share in [`files`], [`failure`], [`printer`], [`progress`] and [`c_format`].
+//! `commands/`, what they share in [`files`], [`failure`], [`printer`], [`progress`], [`table`],
+//! [`plot`] and [`c_format`].
 
 mod args;
 mod c_format;
 mod commands;
 mod failure;
 mod files;
+mod parquet;
 mod plot;
 mod printer;
 mod progress;
+mod table;
 
 use std::process::ExitCode;
 

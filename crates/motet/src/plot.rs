@@ -98,7 +98,8 @@ impl Plot {
                 number(tick)
             );
         }
-        for tick in ticks(x.0, x.1) {
+        let along = if self.log_x { powers(x.0, x.1) } else { ticks(x.0, x.1) };
+        for tick in along {
             let at = place((unscaled(tick), y.0)).0;
             let _ = writeln!(
                 out,
@@ -161,6 +162,18 @@ fn ticks(low: f64, high: f64) -> Vec<f64> {
     found
 }
 
+/// The logarithms of round numbers from `low` to `high`: of powers of ten over many decades, of 1,
+/// 2 and 5 times them over a few, of evenly spread ones within one.
+fn powers(low: f64, high: f64) -> Vec<f64> {
+    if high - low < 1.0 {
+        return ticks(10f64.powf(low), 10f64.powf(high)).into_iter().map(f64::log10).collect();
+    }
+    let steps: &[f64] = if high - low > 3.5 { &[1.0] } else { &[1.0, 2.0, 5.0] };
+    let decades = (low.floor() as i32)..=(high.floor() as i32).min(low.floor() as i32 + 40);
+    let all = decades.flat_map(|ten| steps.iter().map(move |it| f64::from(ten) + it.log10()));
+    all.filter(|it| (low - 1e-9..=high + 1e-9).contains(it)).collect()
+}
+
 fn number(value: f64) -> String {
     let size = value.abs();
     if size == 0.0 {
@@ -173,7 +186,7 @@ fn number(value: f64) -> String {
     }
 }
 
-fn escaped(text: &str) -> String {
+pub(crate) fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('"', "&quot;")
 }
 
@@ -185,6 +198,20 @@ mod tests {
     fn ticks_are_round_and_within() {
         assert_eq!(ticks(0.0, 10.0), [0.0, 2.0, 4.0, 6.0, 8.0, 10.0]);
         assert_eq!(ticks(0.3, 1.0).len(), 4);
+    }
+
+    #[test]
+    fn logarithmic_ticks_are_round_numbers() {
+        let numbers = |low: f64, high: f64| -> Vec<String> {
+            powers(low.log10(), high.log10()).iter().map(|it| number(10f64.powf(*it))).collect()
+        };
+        assert_eq!(numbers(3.0, 60.0), ["5", "10", "20", "50"]);
+        assert_eq!(
+            numbers(10.0, 10_000.0),
+            ["10", "20", "50", "100", "200", "500", "1000", "2000", "5000", "10000"]
+        );
+        assert_eq!(numbers(1.0, 50_000.0), ["1", "10", "100", "1000", "10000"]);
+        assert_eq!(numbers(90.0, 240.0), ["100", "150", "200"]);
     }
 
     #[test]

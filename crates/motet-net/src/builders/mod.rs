@@ -40,7 +40,7 @@ pub use template::{Family, Param, ParamKind, Params, Template, TemplateError};
 
 use crate::nearest;
 
-static TEMPLATES: [Template; 26] = [
+static TEMPLATES: [Template; 27] = [
     server::DGX_1,
     server::DGX_2,
     server::DGX_A100,
@@ -49,6 +49,7 @@ static TEMPLATES: [Template; 26] = [
     server::GB200_NVL72,
     server::MI250,
     server::NDV2,
+    server::V100_X4,
     leaf_spine::SWITCH,
     leaf_spine::DIRECT,
     leaf_spine::LEAF_SPINE,

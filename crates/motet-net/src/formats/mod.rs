@@ -26,7 +26,7 @@ pub mod nvidia_smi;
 mod palette;
 #[cfg(test)]
 mod samples;
-mod speeds;
+pub(crate) mod speeds;
 pub mod svg;
 pub mod taccl_json;
 pub mod wan;
@@ -37,7 +37,7 @@ pub use error::{Position, ReadError};
 pub use wan::WanDefaults;
 
 /// `name`, or with a number added if a node is called so already.
-fn unique_name(builder: &crate::NetworkBuilder, name: &str) -> String {
+pub(crate) fn unique_name(builder: &crate::NetworkBuilder, name: &str) -> String {
     let mut unique = name.to_owned();
     // Counting from the number of nodes finds a free name at once, however many are alike.
     let mut number = builder.nodes().len();

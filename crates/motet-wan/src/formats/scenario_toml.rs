@@ -23,14 +23,22 @@ const MAX_COUNT: u32 = 100_000_000;
 /// Most ways of a flow.
 const MAX_PATHS: u32 = 256;
 
+/// What a scenario runs on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Cluster {
+    /// A template with parameters, or a file.
+    Named(String),
+    /// The text of a cluster file, which the scenario holds.
+    Inline(String),
+}
+
 /// A scenario file.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ScenarioFile {
     #[serde(default)]
     pub name: String,
-    /// A template with parameters, or a file.
-    pub cluster: String,
+    cluster: Spanned<toml::Value>,
     pub seed: Option<u64>,
     count: Option<Spanned<u32>>,
     gap: Option<Spanned<String>>,
@@ -110,6 +118,17 @@ impl ScenarioFile {
         Ok(file)
     }
 
+    /// What it runs on: `cluster = "…"` or the tables of `[cluster]`.
+    pub fn cluster(&self) -> Result<Cluster, ReadError> {
+        match self.cluster.get_ref() {
+            toml::Value::String(name) => Ok(Cluster::Named(name.clone())),
+            toml::Value::Table(table) => Ok(Cluster::Inline(table.to_string())),
+            _ => Err(self
+                .wrong(self.cluster.span(), "a cluster is a name or a table")
+                .with_remedy("write the name of a file or template, or [[cluster.wan]] and so on")),
+        }
+    }
+
     /// The file that the variation names, if any.
     #[must_use]
     pub fn variation_file(&self) -> Option<&str> {
@@ -173,7 +192,8 @@ impl ScenarioFile {
             return Ok(*number.get_ref());
         }
         let problem = format!("{} is not from {least} to {most}", number.get_ref());
-        Err(self.wrong(number.span(), problem))
+        let remedy = format!("write a whole number of at least {least}");
+        Err(self.wrong(number.span(), problem).with_remedy(remedy))
     }
 
     fn asked(&self, table: &CollectiveTable, network: &Network) -> Result<Asked, ReadError> {
@@ -292,10 +312,15 @@ impl ScenarioFile {
         let trigger = match kind {
             "cadence" => Trigger::Cadence(every),
             "gain" => Trigger::Gain { every },
-            "threshold" => Trigger::Threshold {
-                above: factor(table.above.as_ref(), 1.2)?,
-                below: factor(table.below.as_ref(), 1.1)?,
-            },
+            "threshold" => {
+                let above = factor(table.above.as_ref(), 1.2)?;
+                let below = factor(table.below.as_ref(), above.min(1.1))?;
+                if let Some(it) = table.below.as_ref().filter(|_| below > above) {
+                    let problem = format!("`below` ({below}) is above `above` ({above})");
+                    return Err(self.wrong(it.span(), problem));
+                }
+                Trigger::Threshold { above, below }
+            }
             _ => {
                 let at = table.trigger.as_ref().map_or(0..0, Spanned::span);
                 let error = self.wrong(at, format!("there is no trigger `{kind}`"));

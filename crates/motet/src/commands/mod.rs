@@ -5,22 +5,30 @@ mod bound;
 mod completions;
 mod export;
 mod net;
+mod plan;
+mod probe;
 mod reproduce;
 mod sim;
+mod sourced;
 mod synth;
 mod verify;
 mod wan;
 
+use crate::args::discovery::ProbeCommand;
 use crate::args::{Command, NetCommand};
 use crate::failure::{Failure, Status};
 use crate::printer::Printer;
 
 pub(crate) fn run(command: &Command, printer: &mut Printer) -> Result<Status, Failure> {
     match command {
+        Command::Plan(args) => plan::run(args, printer),
         Command::Net(NetCommand::Show(args)) => net::show::run(args, printer),
         Command::Net(NetCommand::Convert(args)) => net::convert::run(args, printer),
         Command::Net(NetCommand::Gen(args)) => net::generate::run(args, printer),
         Command::Net(NetCommand::Diff(args)) => net::diff::run(args, printer),
+        Command::Net(NetCommand::Discover(args)) => net::discover::run(args, printer),
+        Command::Probe(ProbeCommand::Serve(args)) => probe::serve::run(args, printer),
+        Command::Probe(ProbeCommand::Run(args)) => probe::run::run(args, printer),
         Command::Bound(args) => bound::run(args, printer),
         Command::Verify(args) => verify::run(args, printer),
         Command::Export(args) => export::run(args, printer),

@@ -120,7 +120,7 @@ fn task<'a>(
     if let Some(name) = &args.sketch {
         let text = files::read(name)?;
         let sketch = Sketch::read(&text, network).map_err(|it| Failure::from(it).in_file(name))?;
-        task.allowed = sketch.allowed;
+        task.allowed = sketch.allowed_for(size);
     }
     Ok(task)
 }

@@ -1,80 +1,46 @@
 //! `motet wan`: the reconfiguration modes of seed 000 over many collectives.
+//!
+//! Here a scenario is read and run; [`report`] prints what came out, [`tables`] and [`pictures`]
+//! write it.
 
-use std::fmt::Write as _;
+mod pictures;
+mod report;
+mod tables;
+
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use motet_net::Network;
-use motet_units::{Duration, LinkId, Seed};
-use motet_wan::account::What;
+use motet_collective::bound::Bound;
+use motet_net::formats::read_any;
+use motet_net::{Network, NetworkState};
+use motet_units::Seed;
+use motet_wan::cut::RegionCut;
 use motet_wan::formats::ScenarioFile;
+use motet_wan::formats::scenario_toml::Cluster;
 use motet_wan::yardstick::{self, Yardstick};
 use motet_wan::{Account, Mode, RunError, Scenario, run_mode};
 use rayon::prelude::*;
-use serde::Serialize;
 
 use crate::args::WanArgs;
 use crate::failure::{Failure, Status};
 use crate::files;
-use crate::plot::{Line, Plot};
 use crate::printer::Printer;
 use crate::progress::Bar;
+
+pub(crate) use pictures::distribution;
+pub(crate) use tables::bottleneck_table;
 
 /// The seed where neither the command line nor the scenario gives one.
 const DEFAULT_SEED: u64 = 1;
 
-#[derive(Serialize)]
-struct WanJson {
-    scenario: String,
-    seed: u64,
-    collectives: u32,
-    modes: Vec<ModeJson>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    yardstick: Option<YardstickJson>,
-    cut: Option<String>,
-}
-
-#[derive(Serialize)]
-struct ModeJson {
-    mode: &'static str,
-    /// Collectives, and what moving cost them.
-    completion_s: f64,
-    /// How much less than base, in percent.
-    gain_percent: f64,
-    mean_us: f64,
-    median_us: f64,
-    p99_us: f64,
-    stalls_s: f64,
-    pauses_s: f64,
-    route_moves: u64,
-    flows_moved: u64,
-    program_moves: u64,
-    flaps: u64,
-    moves_per_hour: f64,
-    bottlenecks: Vec<BottleneckJson>,
-}
-
-#[derive(Serialize)]
-struct BottleneckJson {
-    from: String,
-    to: String,
-    /// Of the collectives in which this link was busy longest.
-    share: f64,
-}
-
-#[derive(Serialize)]
-struct YardstickJson {
-    sampled: u32,
-    bound_mean_us: f64,
-    oracle_mean_us: f64,
-}
+/// A mode, and what it added up to.
+pub(crate) type Outcome = (Mode, Account);
 
 pub(crate) fn run(args: &WanArgs, printer: &mut Printer) -> Result<Status, Failure> {
     let text = files::read(&args.scenario)?;
     let in_file = |it: Failure| it.in_file(&args.scenario);
     let file = ScenarioFile::read(&text).map_err(|it| in_file(it.into()))?;
-    let cluster = beside(&args.scenario, &file.cluster);
-    let network = files::network(&cluster, &args.read.options(), printer)?.network;
+    let network = network(args, &file, printer)?;
     let variation = match file.variation_file() {
         Some(name) => Some(files::read(&beside(&args.scenario, name))?),
         None => None,
@@ -90,26 +56,46 @@ pub(crate) fn run(args: &WanArgs, printer: &mut Printer) -> Result<Status, Failu
     let yardstick = match args.yardstick {
         0 => None,
         sample => {
-            let found = yardstick::measure(&scenario, sample);
+            let modes: Vec<&Account> = accounts.iter().map(|it| &it.1).collect();
+            let found = yardstick::measure(&scenario, sample, &modes);
             Some(found.map_err(|it| in_file(failure(&it, &network)))?)
         }
     };
-    let result = Ran { scenario: &scenario, accounts: &accounts, yardstick };
-    if let Some(name) = &args.csv {
-        files::write(name, &result.times_csv(), printer)?;
-    }
-    if let Some(name) = &args.timeline {
-        files::write(name, &result.timeline_csv(), printer)?;
-    }
-    if let Some(name) = &args.svg {
-        files::write(name, &result.cdf().svg(), printer)?;
-    }
+    let ran = Ran::new(&scenario, &accounts, yardstick);
+    ran.write(args, printer)?;
     if printer.is_json() {
-        printer.json(&result.json())?;
+        printer.json(&ran.json())?;
     } else {
-        printer.out(&result.text())?;
+        printer.out(&ran.text())?;
     }
     Ok(Status::Done)
+}
+
+/// The network that the scenario names or holds; files are looked for beside the scenario first.
+fn network(args: &WanArgs, file: &ScenarioFile, printer: &Printer) -> Result<Network, Failure> {
+    let in_file = |it: Failure| it.in_file(&args.scenario);
+    match file.cluster().map_err(|it| in_file(it.into()))? {
+        Cluster::Named(name) => {
+            let name = beside(&args.scenario, &name);
+            Ok(files::network(&name, &args.read.options(), printer)?.network)
+        }
+        Cluster::Inline(text) => {
+            let fetch = |name: &str| {
+                files::read(&beside(&args.scenario, name)).map_err(|it| it.to_string())
+            };
+            let read = read_any(&text, Some("cluster.toml"), &args.read.options(), &fetch);
+            // Places are those of the tables as Motet wrote them out, which the user never saw.
+            let read = read.map_err(|it| {
+                let mut failure = Failure::from(it);
+                (failure.at, failure.problem) = (None, format!("[cluster]: {}", failure.problem));
+                in_file(failure)
+            })?;
+            for note in &read.notes {
+                printer.note(&format!("{}: {note}", args.scenario));
+            }
+            Ok(read.network)
+        }
+    }
 }
 
 fn modes(args: &WanArgs) -> Vec<Mode> {
@@ -127,7 +113,7 @@ pub(crate) fn run_modes(
     scenario: &Scenario<'_>,
     modes: &[Mode],
     printer: &Printer,
-) -> Result<Vec<(Mode, Account)>, RunError> {
+) -> Result<Vec<Outcome>, RunError> {
     let total = u64::from(scenario.count) * modes.len() as u64;
     let bar = Bar::start(printer, total, "collectives");
     let done = AtomicU64::new(0);
@@ -139,10 +125,15 @@ pub(crate) fn run_modes(
         };
         run_mode(scenario, *mode, &progress).map(|account| (*mode, account))
     };
-    modes.par_iter().map(run).collect()
+    // The modes with more to decide take longest, and are begun first.
+    let mut ran: Vec<Outcome> =
+        modes.par_iter().rev().with_max_len(1).map(run).collect::<Result<_, _>>()?;
+    ran.reverse();
+    Ok(ran)
 }
 
-/// A file that a scenario names, relative to the scenario; templates stay as they are.
+/// A file that a scenario names, relative to the scenario or else to where we are; templates stay
+/// as they are.
 fn beside(scenario: &str, name: &str) -> String {
     let folder = Path::new(scenario).parent().unwrap_or(Path::new(""));
     let path = folder.join(name);
@@ -163,6 +154,9 @@ fn failure(error: &RunError, network: &Network) -> Failure {
             }
             _ => failure,
         },
+        RunError::TooLong { .. } => {
+            failure.with_remedy("run fewer collectives, or give shorter gaps and costs")
+        }
         _ => failure,
     }
 }
@@ -170,11 +164,32 @@ fn failure(error: &RunError, network: &Network) -> Failure {
 /// All there is to print.
 struct Ran<'a> {
     scenario: &'a Scenario<'a>,
-    accounts: &'a [(Mode, Account)],
+    accounts: &'a [Outcome],
     yardstick: Option<Yardstick>,
+    /// Of the first collective, on the network as it nominally is.
+    bound: Option<Bound>,
+    cut: Option<RegionCut>,
 }
 
-impl Ran<'_> {
+impl<'a> Ran<'a> {
+    fn new(
+        scenario: &'a Scenario<'a>,
+        accounts: &'a [Outcome],
+        yardstick: Option<Yardstick>,
+    ) -> Self {
+        let network = scenario.network;
+        let asked = &scenario.collectives[0];
+        let task = motet_synth::Task::new(network, asked.goal.clone(), asked.size);
+        let nominal = NetworkState::nominal(network);
+        Self {
+            scenario,
+            accounts,
+            yardstick,
+            bound: task.bound().ok(),
+            cut: RegionCut::of(network, &nominal, asked),
+        }
+    }
+
     fn base(&self) -> Option<&Account> {
         self.accounts.iter().find(|it| it.0 == Mode::Base).map(|it| &it.1)
     }
@@ -189,167 +204,44 @@ impl Ran<'_> {
         account.completion().as_us_f64() / account.times.len().max(1) as f64
     }
 
-    fn link(&self, link: LinkId) -> (String, String) {
-        let network = self.scenario.network;
-        let name = |id| network.node(id).name.clone();
-        (name(network.link(link).from), name(network.link(link).to))
+    /// Writes the files that were asked for.
+    fn write(&self, args: &WanArgs, printer: &mut Printer) -> Result<(), Failure> {
+        let dropped: u64 = self.accounts.iter().map(|it| it.1.unnoted).sum();
+        let wants_timeline = args.timeline.is_some() || args.output.is_some();
+        if wants_timeline && dropped > 0 {
+            printer.note(&format!("the timeline leaves out {dropped} changes, the last of a mode"));
+        }
+        if let Some(name) = &args.csv {
+            self.times().write(name, printer)?;
+        }
+        if let Some(name) = &args.timeline {
+            self.write_timeline(name, printer)?;
+        }
+        let title = format!("{}: completion times", self.scenario.name);
+        if let Some(name) = &args.svg {
+            files::write(name, &distribution(&title, self.accounts).svg(), printer)?;
+        }
+        let Some(folder) = &args.output else { return Ok(()) };
+        std::fs::create_dir_all(folder)
+            .map_err(|it| Failure::unreadable(format!("cannot be made: {it}")).in_file(folder))?;
+        let file = |name: &str| format!("{folder}/{name}");
+        let bottlenecks = bottleneck_table(self.scenario.network, self.accounts);
+        for ending in ["csv", "parquet"] {
+            self.times().write(&file(&format!("times.{ending}")), printer)?;
+            self.timeline().write(&file(&format!("timeline.{ending}")), printer)?;
+            bottlenecks.write(&file(&format!("bottlenecks.{ending}")), printer)?;
+        }
+        files::write(&file("cdf.svg"), &distribution(&title, self.accounts).svg(), printer)?;
+        self.write_timeline(&file("timeline.svg"), printer)?;
+        files::write(&file("bottlenecks.svg"), &self.bottleneck_picture(), printer)
     }
 
-    /// The cut that bounds the first collective on the network as it nominally is.
-    fn cut(&self) -> Option<String> {
-        let asked = self.scenario.collectives.first()?;
-        let network = self.scenario.network;
-        let task = motet_synth::Task::new(network, asked.goal.clone(), asked.size);
-        Some(task.bound().ok()?.describe(network))
-    }
-
-    fn json(&self) -> WanJson {
-        let mode = |(mode, account): &(Mode, Account)| ModeJson {
-            mode: mode.name(),
-            completion_s: account.completion().as_us_f64() / 1e6,
-            gain_percent: self.gain(account),
-            mean_us: Self::mean(account),
-            median_us: account.quantile(0.5).as_us_f64(),
-            p99_us: account.quantile(0.99).as_us_f64(),
-            stalls_s: account.stalls.as_us_f64() / 1e6,
-            pauses_s: account.pauses.as_us_f64() / 1e6,
-            route_moves: account.route_moves,
-            flows_moved: account.flows_moved,
-            program_moves: account.program_moves,
-            flaps: account.flaps,
-            moves_per_hour: account.moves_per_hour(),
-            bottlenecks: self.bottlenecks(account),
-        };
-        WanJson {
-            scenario: self.scenario.name.clone(),
-            seed: self.scenario.seed.get(),
-            collectives: self.scenario.count,
-            modes: self.accounts.iter().map(mode).collect(),
-            yardstick: self.yardstick.map(|it| YardstickJson {
-                sampled: it.sampled,
-                bound_mean_us: it.bound.as_us_f64(),
-                oracle_mean_us: it.oracle.as_us_f64(),
-            }),
-            cut: self.cut(),
-        }
-    }
-
-    fn bottlenecks(&self, account: &Account) -> Vec<BottleneckJson> {
-        let all = account.times.len().max(1) as f64;
-        let list = account.bottlenecks().into_iter().take(5);
-        list.map(|(link, count)| {
-            let (from, to) = self.link(link);
-            BottleneckJson { from, to, share: f64::from(count) / all }
-        })
-        .collect()
-    }
-
-    fn text(&self) -> String {
-        let (scenario, mut out) = (self.scenario, String::new());
-        let heading = format!("{}: {} collectives", scenario.name, scenario.count);
-        // Writing to a string cannot fail.
-        let _ = writeln!(out, "{} (seed {})", Printer::strong(&heading), scenario.seed.get());
-        let _ = writeln!(
-            out,
-            "  {:18} {:>12} {:>7} {:>12} {:>12} {:>9} {:>9} {:>6}",
-            "mode", "total s", "gain %", "mean µs", "p99 µs", "routes", "programs", "flaps"
-        );
-        for (mode, account) in self.accounts {
-            let _ = writeln!(
-                out,
-                "  {:18} {:>12.3} {:>7.1} {:>12.1} {:>12.1} {:>9} {:>9} {:>6}",
-                mode.name(),
-                account.completion().as_us_f64() / 1e6,
-                self.gain(account),
-                Self::mean(account),
-                account.quantile(0.99).as_us_f64(),
-                account.route_moves,
-                account.program_moves,
-                account.flaps,
-            );
-            if !account.stalls.is_zero() {
-                let stalls = account.stalls.as_us_f64() / 1e6;
-                let _ = writeln!(out, "  {:18} waited {stalls:.3} s for the network to heal", "");
-            }
-        }
-        if let Some(it) = self.yardstick {
-            let (oracle, bound) = (it.oracle.as_us_f64(), it.bound.as_us_f64());
-            let _ = writeln!(
-                out,
-                "  {:18} {:>12} {:>7} {oracle:>12.1}  a new program for every collective ({} sampled)\n  \
-                 {:18} {:>12} {:>7} {bound:>12.1}  no program can take less",
-                "oracle", "", "", it.sampled, "bound", "", ""
-            );
-        }
-        let _ = writeln!(out, "{}", Printer::strong("bottlenecks"));
-        for (mode, account) in self.accounts {
-            let list = self.bottlenecks(account).into_iter().take(3);
-            let list: Vec<String> = list
-                .map(|it| format!("{} -> {} {:.0}%", it.from, it.to, it.share * 100.0))
-                .collect();
-            let _ = writeln!(out, "  {:18} {}", mode.name(), list.join(", "));
-        }
-        if let Some(cut) = self.cut() {
-            let _ = writeln!(out, "  {:18} {cut}", "the cut");
-        }
-        out
-    }
-
-    fn times_csv(&self) -> String {
-        let mut out = String::from("collective");
-        for (mode, _) in self.accounts {
-            let _ = write!(out, ",{}", mode.name());
-        }
-        out.push('\n');
-        for index in 0..self.scenario.count as usize {
-            let _ = write!(out, "{index}");
-            for (_, account) in self.accounts {
-                let time = account.times.get(index).copied().unwrap_or(Duration::ZERO);
-                let _ = write!(out, ",{:.6}", time.as_us_f64());
-            }
-            out.push('\n');
-        }
-        out
-    }
-
-    fn timeline_csv(&self) -> String {
-        let mut out = String::from("mode,collective,time_us,what,detail\n");
-        for (mode, account) in self.accounts {
-            for event in &account.events {
-                let (what, detail) = match &event.what {
-                    What::Routes { flows } => ("routes", format!("{flows} flows")),
-                    What::Program { name } => ("program", name.clone()),
-                    What::Bandwidth { wan } => {
-                        ("wan bandwidth", format!("{:.3} GB/s", wan.as_gb_per_s_f64()))
-                    }
-                    What::Stalled { until } => ("stalled", format!("until {until}")),
-                };
-                let (index, at) = (event.index, event.at.as_us_f64());
-                let _ = writeln!(out, "{},{index},{at:.3},{what},{detail}", mode.name());
-            }
-        }
-        out
-    }
-
-    /// The share of collectives done within a time, for every mode.
-    fn cdf(&self) -> Plot {
-        const POINTS: usize = 200;
-        let line = |(mode, account): &(Mode, Account)| {
-            let mut sorted = account.times.clone();
-            sorted.sort_unstable();
-            let at = |it: usize| it * sorted.len().saturating_sub(1) / POINTS;
-            let point = |it: usize| {
-                let time = sorted.get(at(it)).copied().unwrap_or(Duration::ZERO);
-                (time.as_us_f64() / 1e3, it as f64 / POINTS as f64)
-            };
-            Line { name: mode.name().to_owned(), points: (0..=POINTS).map(point).collect() }
-        };
-        Plot {
-            title: format!("{}: completion times", self.scenario.name),
-            x: "milliseconds".to_owned(),
-            y: "share of collectives".to_owned(),
-            log_x: true,
-            lines: self.accounts.iter().map(line).collect(),
+    /// The timeline: drawn, or as a table.
+    fn write_timeline(&self, name: &str, printer: &mut Printer) -> Result<(), Failure> {
+        if name.to_ascii_lowercase().ends_with(".svg") {
+            files::write(name, &self.timeline_picture(), printer)
+        } else {
+            self.timeline().write(name, printer)
         }
     }
 }

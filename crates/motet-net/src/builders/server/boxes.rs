@@ -27,6 +27,8 @@ pub(super) fn build(
     model: &Model,
 ) -> Result<(), TemplateError> {
     let (count, nics) = (args.count("count")?, args.count("nics")?);
+    // Only boxes whose GPUs are all alike have the parameter.
+    let model = &Model { gpus: args.count("gpus").unwrap_or(model.gpus), ..*model };
     if nics > 0 && !model.gpus.is_multiple_of(nics) {
         let problem = format!("{nics} NICs do not divide the {} GPUs", model.gpus);
         return Err(TemplateError::of("nics", problem));

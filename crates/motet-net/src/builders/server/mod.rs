@@ -18,7 +18,7 @@ use super::assembly::{Assembly, Place};
 use super::find;
 use super::template::{AUTO, Args, Param, ParamKind, Params, Template, TemplateError};
 
-pub(super) use models::{DGX_1, DGX_2, DGX_A100, DGX_H100, DGX_H200, MI250, NDV2};
+pub(super) use models::{DGX_1, DGX_2, DGX_A100, DGX_H100, DGX_H200, MI250, NDV2, V100_X4};
 pub(super) use nvl72::GB200_NVL72;
 
 const COUNT: Param = Param::count("count", (1, 65_536), "1", "how many servers");
@@ -98,6 +98,20 @@ mod tests {
         assert_eq!(link.class, LinkClass::NvLink);
         assert_eq!(build("dgx-h100", &[]).links()[0].spec.bandwidth.to_string(), "450 GB/s");
         assert_eq!(build("dgx-2", &[]).count(NodeKind::Gpu), 16);
+    }
+
+    /// Each of four V100s has 150 GB/s each way, and shares a PCIe switch with a NIC and a GPU.
+    #[test]
+    fn four_v100s_and_part_of_a_box() {
+        let net = build("v100-x4", &["detail=full", "count=3"]);
+        assert_eq!((net.count(NodeKind::Gpu), net.count(NodeKind::Nic)), (12, 6));
+        let gpu = net.find("s2-gpu1").unwrap();
+        let nvlink = net.outgoing(gpu).iter().map(|it| net.link(*it).spec);
+        let rates = nvlink.filter(|it| it.class == LinkClass::NvLink).map(|it| it.bandwidth);
+        assert_eq!(rates.map(|it| it.to_string()).collect::<Vec<_>>(), ["50 GB/s"; 3]);
+        let half = build("dgx-a100", &["gpus=4", "nics=4", "detail=full"]);
+        assert_eq!((half.count(NodeKind::Gpu), half.count(NodeKind::PcieSwitch)), (4, 4));
+        assert!(fails("dgx-a100", &["gpus=4", "nics=8"]).problem.contains("divide the 4 GPUs"));
     }
 
     #[test]

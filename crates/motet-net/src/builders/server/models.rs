@@ -104,6 +104,9 @@ const NVLS: Param = Param::new(
     "whether the NVSwitches copy and reduce (NVLink SHARP)",
 );
 
+/// Some of the GPUs of a box: a job need not have all of them.
+const GPUS: Param = Param::count("gpus", (1, 8), "8", "how many of the GPUs take part");
+
 /// The hybrid cube mesh of eight V100s: two squares with diagonals, four edges between them.
 const CUBE_MESH: Inside = Inside::Wires(&[
     (0, 1, 2, false),
@@ -122,6 +125,16 @@ const CUBE_MESH: Inside = Inside::Wires(&[
     (5, 6, 1, false),
     (5, 7, 2, false),
     (6, 7, 2, false),
+]);
+
+/// Four V100s, each with two of its six NVLinks to every other.
+const FOUR_V100: Inside = Inside::Wires(&[
+    (0, 1, 2, false),
+    (0, 2, 2, false),
+    (0, 3, 2, false),
+    (1, 2, 2, false),
+    (1, 3, 2, false),
+    (2, 3, 2, false),
 ]);
 
 /// Eight MI250 of two dies each: four lanes inside a package, one or two between packages.
@@ -174,6 +187,14 @@ server!(
     links = wired("nvlink", "25 GB/s")
 );
 
+// Servers of four SXM2 modules: two GPUs and a NIC behind a PCIe switch on each of two sockets.
+server!(
+    V100_X4, "v100-x4", "4 V100 SXM2, two NVLinks between any two, 2 NICs",
+    Model { gpus: 4, inside: FOUR_V100, pcie_switches: 2, ..V100_BOX },
+    attach = "share", nics = "2" at "100 Gbit/s", pcie = "12 GB/s", smp = "10 GB/s",
+    links = wired("nvlink", "25 GB/s")
+);
+
 // The one NIC is shared by all eight GPUs; as in TACCL's sketch, GPU 0 sends and GPU 1 receives.
 server!(
     NDV2, "ndv2", "Azure NDv2: 8 V100 wired as in a DGX-1, 1 NIC", V100_BOX,
@@ -193,7 +214,7 @@ server!(
     DGX_A100, "dgx-a100", "DGX A100: 8 A100 on NVSwitches, 8 NICs",
     Model { inside: Inside::Switch { lanes: 12 }, ..HGX },
     attach = "share", nics = "8" at "200 Gbit/s", pcie = "24 GB/s", smp = "16 GB/s",
-    links = switched("300 GB/s")
+    links = switched("300 GB/s"), GPUS
 );
 
 server!(

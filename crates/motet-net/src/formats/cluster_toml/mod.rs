@@ -6,11 +6,12 @@
 //! back as an equal network. What templates make is in [`builders`](crate::builders).
 
 mod read;
-mod table;
+pub(crate) mod table;
 mod write;
 
 pub use read::read;
-pub use write::write;
+pub(crate) use read::tables;
+pub use write::{write, write_commented};
 
 #[cfg(test)]
 mod tests;

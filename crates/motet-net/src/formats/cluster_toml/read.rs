@@ -67,7 +67,11 @@ pub fn read(text: &str, fetch: &Fetch<'_>) -> Result<ReadNetwork, ReadError> {
 }
 
 /// The tables of an array of tables.
-fn tables<'a>(top: &Table<'a>, key: &str, what: &'static str) -> Result<Vec<Table<'a>>, ReadError> {
+pub(crate) fn tables<'a>(
+    top: &Table<'a>,
+    key: &str,
+    what: &'static str,
+) -> Result<Vec<Table<'a>>, ReadError> {
     let Some(value) = top.get(key) else {
         return Ok(Vec::new());
     };

@@ -10,24 +10,24 @@ use crate::formats::ReadError;
 use crate::nearest;
 
 /// A table of the file.
-pub(super) struct Table<'a> {
-    pub(super) text: &'a str,
+pub(crate) struct Table<'a> {
+    pub(crate) text: &'a str,
     /// What it is, as written: `[[node]]`.
-    pub(super) what: &'static str,
-    pub(super) entries: &'a DeTable<'a>,
+    pub(crate) what: &'static str,
+    pub(crate) entries: &'a DeTable<'a>,
     /// Where its header is.
-    pub(super) start: usize,
+    pub(crate) start: usize,
 }
 
 impl<'a> Table<'a> {
     /// An error at the place of `key`'s value, or at the header where the key is missing.
-    pub(super) fn wrong(&self, key: &str, problem: impl Into<String>) -> ReadError {
+    pub(crate) fn wrong(&self, key: &str, problem: impl Into<String>) -> ReadError {
         let start = self.entries.get(key).map_or(self.start, |it| it.span().start);
         ReadError::new(problem).at(self.text, start)
     }
 
     /// Refuses keys that are not in `known`.
-    pub(super) fn check(&self, known: &[&str]) -> Result<(), ReadError> {
+    pub(crate) fn check(&self, known: &[&str]) -> Result<(), ReadError> {
         for (key, _) in self.entries {
             let name = key.get_ref();
             if !known.contains(&name.as_ref()) {
@@ -46,12 +46,12 @@ impl<'a> Table<'a> {
         }
     }
 
-    pub(super) fn get(&self, key: &str) -> Option<&'a Spanned<DeValue<'a>>> {
+    pub(crate) fn get(&self, key: &str) -> Option<&'a Spanned<DeValue<'a>>> {
         self.entries.get(key)
     }
 
     /// A text, if the key is there.
-    pub(super) fn text(&self, key: &str) -> Result<Option<&'a str>, ReadError> {
+    pub(crate) fn text(&self, key: &str) -> Result<Option<&'a str>, ReadError> {
         match self.get(key).map(Spanned::get_ref) {
             None => Ok(None),
             Some(DeValue::String(text)) => Ok(Some(text.as_ref())),
@@ -62,7 +62,7 @@ impl<'a> Table<'a> {
     }
 
     /// A text that must be there.
-    pub(super) fn need(&self, key: &str, example: &str) -> Result<&'a str, ReadError> {
+    pub(crate) fn need(&self, key: &str, example: &str) -> Result<&'a str, ReadError> {
         self.text(key)?.ok_or_else(|| {
             let error = ReadError::new(format!("{} needs `{key}`", self.what));
             error.at(self.text, self.start).with_remedy(format!("write {key} = \"{example}\""))
@@ -70,7 +70,7 @@ impl<'a> Table<'a> {
     }
 
     /// A text that must be there and mean a value.
-    pub(super) fn parse<T>(&self, key: &str, example: &str) -> Result<T, ReadError>
+    pub(crate) fn parse<T>(&self, key: &str, example: &str) -> Result<T, ReadError>
     where
         T: FromStr<Err: std::fmt::Display>,
     {
@@ -78,7 +78,7 @@ impl<'a> Table<'a> {
         text.parse().map_err(|error: T::Err| self.wrong(key, format!("`{key}`: {error}")))
     }
 
-    pub(super) fn flag(&self, key: &str) -> Result<Option<bool>, ReadError> {
+    pub(crate) fn flag(&self, key: &str) -> Result<Option<bool>, ReadError> {
         match self.get(key).map(Spanned::get_ref) {
             None => Ok(None),
             Some(DeValue::Boolean(flag)) => Ok(Some(*flag)),
@@ -87,7 +87,7 @@ impl<'a> Table<'a> {
     }
 
     /// A whole number in a range, if the key is there.
-    pub(super) fn number(&self, key: &str, range: Range<u32>) -> Result<Option<u32>, ReadError> {
+    pub(crate) fn number(&self, key: &str, range: Range<u32>) -> Result<Option<u32>, ReadError> {
         let Some(value) = self.get(key) else {
             return Ok(None);
         };
@@ -103,12 +103,12 @@ impl<'a> Table<'a> {
 }
 
 /// The value of an integer in any of TOML's bases, if it fits.
-pub(super) fn whole(digits: &DeInteger<'_>) -> Option<i64> {
+pub(crate) fn whole(digits: &DeInteger<'_>) -> Option<i64> {
     i64::from_str_radix(digits.as_str(), digits.radix()).ok()
 }
 
 /// A value that is one word, as text.
-pub(super) fn scalar(value: &DeValue<'_>) -> Option<String> {
+pub(crate) fn scalar(value: &DeValue<'_>) -> Option<String> {
     match value {
         DeValue::String(text) => Some(text.to_string()),
         DeValue::Integer(digits) => whole(digits).map(|it| it.to_string()),
@@ -119,7 +119,7 @@ pub(super) fn scalar(value: &DeValue<'_>) -> Option<String> {
 }
 
 /// What a value is, in words.
-pub(super) fn kind(value: &DeValue<'_>) -> &'static str {
+pub(crate) fn kind(value: &DeValue<'_>) -> &'static str {
     match value {
         DeValue::String(_) => "text",
         DeValue::Integer(_) | DeValue::Float(_) => "a number",

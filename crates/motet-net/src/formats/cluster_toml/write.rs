@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use motet_units::LinkId;
+
 use crate::link::{Link, LinkClass};
 use crate::network::Network;
 use crate::node::Node;
@@ -9,7 +11,21 @@ use crate::node::Node;
 /// The cluster file of `network`: every node and link, two links of a duplex pair as one table.
 #[must_use]
 pub fn write(network: &Network) -> String {
+    write_commented(network, &[], &|_| Vec::new())
+}
+
+/// The same with comments: these lines at the head, and for each link those of `of_link`.
+#[must_use]
+pub fn write_commented(
+    network: &Network,
+    head: &[String],
+    of_link: &dyn Fn(LinkId) -> Vec<String>,
+) -> String {
     let mut out = String::new();
+    comment(&mut out, head);
+    if !head.is_empty() {
+        out.push('\n');
+    }
     if !network.name().is_empty() {
         pair(&mut out, "name", network.name());
         out.push('\n');
@@ -21,6 +37,7 @@ pub fn write(network: &Network) -> String {
         // The builder adds the two links of a pair one after the other and alike, and so does
         // the reader: the first stands for both.
         if link.reverse.is_none_or(|it| it.index() > index) {
+            comment(&mut out, &of_link(LinkId::from_index(index)));
             write_link(&mut out, network, link);
         }
     }
@@ -81,6 +98,15 @@ fn write_link(out: &mut String, network: &Network, link: &Link) {
         let _ = writeln!(out, "tier = {tier}");
     }
     out.push('\n');
+}
+
+/// Lines of comment. Whatever would end one early, or not print, becomes a space.
+fn comment(out: &mut String, lines: &[String]) {
+    for line in lines {
+        out.push_str("# ");
+        out.extend(line.chars().map(|it| if it.is_control() { ' ' } else { it }));
+        out.push('\n');
+    }
 }
 
 fn pair(out: &mut String, key: &str, value: &str) {

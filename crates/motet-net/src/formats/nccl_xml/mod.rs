@@ -15,6 +15,13 @@ mod topology;
 pub use graph::{Graph, GraphDump, Hop};
 
 use super::{NetworkFormat, ReadError, ReadNetwork, xml};
+use crate::Network;
+
+/// The network of a `<system>` that was not read from text but made, as
+/// [`discover`](crate::discover) does from sysfs; with notes.
+pub(crate) fn network_of(system: &xml::Document) -> Result<(Network, Vec<String>), ReadError> {
+    topology::convert("", system)
+}
 
 /// Reads a topology file or a graph dump.
 ///

@@ -38,7 +38,7 @@ pub(super) struct Matrix {
 }
 
 /// Whether there is a header line and a row below it.
-pub(in crate::formats) fn looks_like(text: &str) -> bool {
+pub(crate) fn looks_like(text: &str) -> bool {
     let mut lines = text.lines().take(1000).map(clean).skip_while(|it| header(it).is_none());
     lines.next().is_some() && lines.any(|it| it.split_whitespace().any(|it| it == "X"))
 }

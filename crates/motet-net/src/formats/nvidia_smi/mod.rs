@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 
 use motet_units::{Bandwidth, NodeId};
 
-pub(super) use matrix::looks_like;
+pub(crate) use matrix::looks_like;
 use matrix::{Cell, Matrix};
 
 use super::{NetworkFormat, ReadError, ReadNetwork, speeds, unique_name};
@@ -59,6 +59,27 @@ pub fn read(
         read.notes.push(note);
     }
     Ok(read)
+}
+
+/// The NVLinks of the matrix, GPUs by their number.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct NvLinks {
+    /// (GPU, GPU, lanes). Lanes into the switch where there is one: the same in every pair.
+    pub(crate) pairs: Vec<(usize, usize, u32)>,
+    pub(crate) switched: bool,
+}
+
+/// Only the NVLinks, for whoever knows the rest of the server better.
+pub(crate) fn nvlinks(text: &str) -> Result<NvLinks, ReadError> {
+    let matrix = Matrix::parse(text)?;
+    let total = matrix.lanes().into_iter().max().unwrap_or(0);
+    let number = |device: usize| {
+        let name = &matrix.devices[device].name;
+        name.strip_prefix("GPU").and_then(|it| it.parse::<usize>().ok())
+    };
+    let pairs = matrix.gpu_pairs();
+    let pairs = pairs.filter_map(|(a, b, lanes)| Some((number(a)?, number(b)?, lanes))).collect();
+    Ok(NvLinks { pairs, switched: total > MAX_NVLINKS })
 }
 
 /// What the number of NVLinks says of the generation: 18 is Hopper or later with PCIe 5, 12 is

@@ -2,6 +2,7 @@
 
 pub(crate) mod convert;
 pub(crate) mod diff;
+pub(crate) mod discover;
 pub(crate) mod generate;
 pub(crate) mod show;
 

@@ -50,7 +50,7 @@ pub(crate) fn run(args: &ShowArgs, printer: &mut Printer) -> Result<Status, Fail
     Ok(Status::Done)
 }
 
-fn text(read: &Cluster, summary: &Summary, verbose: bool) -> String {
+pub(crate) fn text(read: &Cluster, summary: &Summary, verbose: bool) -> String {
     let mut out = String::new();
     let kinds: Vec<String> = summary
         .kinds

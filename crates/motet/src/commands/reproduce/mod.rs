@@ -2,6 +2,7 @@
 //!
 //! An experiment is a row of [`EXPERIMENTS`]; each has a file of its own.
 
+mod tuccl;
 mod wan;
 
 use crate::args::ReproduceArgs;
@@ -15,7 +16,7 @@ struct Experiment {
     run: fn(&ReproduceArgs, &mut Printer) -> Result<Status, Failure>,
 }
 
-const EXPERIMENTS: [Experiment; 5] = [
+const EXPERIMENTS: [Experiment; 12] = [
     Experiment {
         name: "wan-fig4a",
         about: "seed 000, figure 4a: AllGather on 8 GPUs over two regions, by chunk size",
@@ -40,6 +41,41 @@ const EXPERIMENTS: [Experiment; 5] = [
         name: "wan-sensitivity",
         about: "seed 000: for which of the assumptions that the paper leaves open its results come out",
         run: wan::sensitivity,
+    },
+    Experiment {
+        name: "tuccl-fig3",
+        about: "seed 002, figure 3: plans over MSCCL and NCCL on 1 to 3 V100 servers, by size",
+        run: |args, printer| tuccl::gains(&tuccl::FIG_3, args, printer),
+    },
+    Experiment {
+        name: "tuccl-fig4",
+        about: "seed 002, figure 4: the same on A100 servers",
+        run: |args, printer| tuccl::gains(&tuccl::FIG_4, args, printer),
+    },
+    Experiment {
+        name: "tuccl-table2",
+        about: "seed 002, table II and figure 5a: how busy links are, by default and under the plan",
+        run: tuccl::links,
+    },
+    Experiment {
+        name: "tuccl-fig5b",
+        about: "seed 002, figure 5b: what a search costs against the grid, by cluster",
+        run: tuccl::cost,
+    },
+    Experiment {
+        name: "tuccl-fig6",
+        about: "seed 002, figure 6: program alone, knobs alone and both on V100 servers",
+        run: |args, printer| tuccl::ablation(&tuccl::FIG_6, args, printer),
+    },
+    Experiment {
+        name: "tuccl-fig7",
+        about: "seed 002, figure 7: the same on A100 servers",
+        run: |args, printer| tuccl::ablation(&tuccl::FIG_7, args, printer),
+    },
+    Experiment {
+        name: "tuccl-fig8",
+        about: "seed 002, figures 8 and 9: training throughput of three models",
+        run: tuccl::training,
     },
 ];
 

@@ -3,13 +3,15 @@
 //! A program whose lanes suit the runtime keeps them. Any other gets new ones: its events are
 //! put into one order in which they can all happen with the connections' finite buffers
 //! ([`schedule`]), and [`lanes`] deals them out to threadblocks. Each threadblock runs its events
-//! in that order, so the order itself is a way for all of them to end and nothing can deadlock.
+//! in that order, with transfers too large for a step cut first ([`cut`]), so the order itself is a way for all of them to end and nothing can deadlock.
 //! What a program leaves open stays open between threadblocks.
 
+mod cut;
 mod lanes;
 mod schedule;
 
 use super::Options;
+use super::limits::COUNT_LIMIT;
 use super::steps::Plan;
 use crate::collective::CollectiveKind;
 use crate::diagnostic::{Diagnostic, Finding, Report};
@@ -33,7 +35,12 @@ pub fn lower(program: &Verified<Program>, options: &Options) -> Result<Verified<
     let kept = at_step_ends(program).without_implied_waits();
     let lowered = match unsuited(&kept, options) {
         None => kept.in_lane_order(),
-        Some(_) => lanes::assign(&schedule::without_lanes(program), options)?.in_lane_order(),
+        Some(_) => {
+            let bare = schedule::without_lanes(program);
+            let large = bare.transfers().iter().any(|it| it.count >= COUNT_LIMIT);
+            let bare = if large { cut::cut(&bare, COUNT_LIMIT - 1) } else { bare };
+            lanes::assign(&bare, options)?.in_lane_order()
+        }
     };
     let lowered = lowered.without_implied_waits();
     waits_between_ranks(&lowered, &mut report);

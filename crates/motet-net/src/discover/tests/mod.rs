@@ -1,0 +1,5 @@
+//! Recorded servers as sysfs trees, and trees that are broken.
+
+mod broken;
+mod recorded;
+mod tree;

@@ -1,0 +1,317 @@
+//! [`Runtime`]: what one communicator of one process asks before every collective.
+//!
+//! Two kinds of threads use it. The **calling thread** begins an operation and decides: one atomic
+//! increment, one atomic load, one arc-swap load and a lookup; it takes no lock, allocates nothing
+//! and never waits for a writer. **Control threads** record times, make reports and change what is
+//! in use; they may lock, among themselves.
+//!
+//! What is in use is one immutable [`Plan`], replaced whole: a decision sees one plan or another,
+//! never parts of two. How the ranks agree on a replacement is in
+//! [`agreement`](crate::agreement); the fence it needs is explained at [`Runtime::raise_fence`].
+
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use arc_swap::{ArcSwap, ArcSwapOption, Guard};
+use motet_units::{Duration, Rank};
+
+use crate::checksum::Checksum;
+use crate::key::Signature;
+use crate::reason::Reason;
+use crate::report::{Measured, Report};
+use crate::table::Setting;
+use crate::view::{Call, View};
+
+/// The number of an operation of a communicator, counted from 0. As all ranks call the same
+/// collectives in the same order, an operation has the same number on all of them.
+pub type Operation = u64;
+
+const NO_FENCE: Operation = Operation::MAX;
+
+/// What decides.
+#[derive(Clone, Debug)]
+pub(crate) enum Active {
+    Table(Arc<View>),
+    /// The library; with the network of the table that was left, if one was.
+    Library(Reason, Option<Signature>),
+}
+
+impl Active {
+    fn planned(&self) -> Option<Signature> {
+        match self {
+            Self::Table(view) => Some(view.signature()),
+            Self::Library(_, planned) => *planned,
+        }
+    }
+}
+
+/// What decides now, and from an agreed operation on.
+#[derive(Debug)]
+struct Plan {
+    now: Active,
+    next: Option<(Operation, Active)>,
+}
+
+impl Plan {
+    fn at(&self, operation: Operation) -> &Active {
+        match &self.next {
+            Some((at, next)) if operation >= *at => next,
+            _ => &self.now,
+        }
+    }
+
+    fn views(&self) -> impl Iterator<Item = &Arc<View>> {
+        let next = self.next.as_ref().map(|it| &it.1);
+        [Some(&self.now), next].into_iter().flatten().filter_map(|it| match it {
+            Active::Table(view) => Some(view),
+            Active::Library(..) => None,
+        })
+    }
+}
+
+/// See the [module](self).
+#[derive(Debug)]
+pub struct Runtime {
+    /// How many operations have begun: the number of the next.
+    begun: AtomicU64,
+    /// Operations from here on must not be decided yet.
+    fence: AtomicU64,
+    plan: ArcSwap<Plan>,
+    /// The last plans that were replaced, kept so that the calling thread, when it was reading one,
+    /// is not the one that has to free a table. Also what makes writers take turns.
+    retired: Mutex<[Option<Arc<Plan>>; 2]>,
+    observed: ArcSwapOption<Signature>,
+}
+
+/// The ranks are about to switch tables at this operation or before, and this one does not know
+/// yet whether they will: send what [`Member::poll`](crate::Member::poll) gives, and decide again
+/// when the control thread has handled a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("operation {0} waits for the verdict on a new table; ask the leader or any rank")]
+pub struct InDoubt(pub Operation);
+
+/// The network is not the one that was planned for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the plan is for network {planned}, and the network is now {observed}; plan again")]
+pub struct Retuning {
+    pub planned: Signature,
+    pub observed: Signature,
+}
+
+impl Default for Runtime {
+    fn default() -> Self {
+        Self::new(Reason::NoTable)
+    }
+}
+
+impl Runtime {
+    /// A runtime that leaves every call to the library, until it is given a table.
+    #[must_use]
+    pub fn new(reason: Reason) -> Self {
+        Self {
+            begun: AtomicU64::new(0),
+            fence: AtomicU64::new(NO_FENCE),
+            plan: ArcSwap::from_pointee(Plan { now: Active::Library(reason, None), next: None }),
+            retired: Mutex::default(),
+            observed: ArcSwapOption::empty(),
+        }
+    }
+
+    /// Begins the next operation. The operations of a communicator begin and are decided one after
+    /// the other, as NCCL demands of its calls.
+    pub fn begin(&self) -> Operation {
+        self.begun.fetch_add(1, SeqCst)
+    }
+
+    /// The number of the next operation.
+    #[must_use]
+    pub fn position(&self) -> Operation {
+        self.begun.load(SeqCst)
+    }
+
+    /// What to do for an operation. All ranks get the same answer: it depends on the operation's
+    /// number, the call, and what the ranks have agreed on.
+    ///
+    /// # Errors
+    /// When the ranks may be switching at this operation and this rank does not know yet.
+    pub fn decide(&self, operation: Operation, call: &Call) -> Result<Decision, InDoubt> {
+        if operation >= self.fence.load(SeqCst) {
+            return Err(InDoubt(operation));
+        }
+        let plan = self.plan.load();
+        let place = match plan.at(operation) {
+            Active::Table(view) => view.find(call),
+            Active::Library(reason, _) => Err(*reason),
+        };
+        Ok(Decision { plan, operation, place })
+    }
+
+    /// Records how long a decided collective took, on this rank. Says whether it counted: the time
+    /// of a table that is no longer in use does not.
+    pub fn record(&self, ticket: Ticket, time: Duration) -> bool {
+        let plan = self.plan.load();
+        let view = plan.views().find(|it| it.table().checksum() == ticket.table);
+        let recent = view.and_then(|it| it.recent(ticket.entry, ticket.candidate));
+        recent.map(|it| it.push(time)).is_some()
+    }
+
+    /// What this rank has measured under the table in use, for [`agree`](crate::agree()).
+    #[must_use]
+    pub fn report(&self, rank: Rank) -> Report {
+        let plan = self.plan.load();
+        let mut report =
+            Report { rank, table: None, retuning: self.wants_retuning(), times: Vec::new() };
+        let Active::Table(view) = plan.at(self.position()) else { return report };
+        report.table = Some(view.table().checksum());
+        for entry in view.own_entries() {
+            let candidates = view.table().entries()[entry as usize].candidates.len() as u32;
+            report.times.extend((0..candidates).filter_map(|candidate| {
+                let (samples, median) = view.recent(entry, candidate)?.median()?;
+                Some(Measured { entry, candidate, samples, median })
+            }));
+        }
+        report
+    }
+
+    /// Tells the runtime what the network is now, as this rank sees it.
+    ///
+    /// Decisions stay as they are: ranks see a change at different moments, and those that acted on
+    /// it alone would hang the others. [`wants_retuning`](Self::wants_retuning) and the report say
+    /// that the network changed, this rank refuses tables for the old one, and the leader has the
+    /// ranks leave the table together ([`Target::Library`](crate::Target)).
+    pub fn observe_signature(&self, signature: Signature) {
+        self.observed.store(Some(Arc::new(signature)));
+    }
+
+    /// Whether the network has become another than the plan is for.
+    #[must_use]
+    pub fn wants_retuning(&self) -> Option<Retuning> {
+        let planned = self.plan.load().at(self.position()).planned()?;
+        let observed = self.observed()?;
+        (planned != observed).then_some(Retuning { planned, observed })
+    }
+
+    pub(crate) fn observed(&self) -> Option<Signature> {
+        self.observed.load().as_deref().copied()
+    }
+
+    /// Uses a table at once, on this rank alone: before the first operation, when every rank was
+    /// given the same plan, or at a point where all ranks meet anyway. While operations run,
+    /// [`Member`](crate::Member) does it on all ranks at the same operation.
+    pub fn install(&self, view: Arc<View>) {
+        self.replace(|_| Plan { now: Active::Table(view), next: None });
+    }
+
+    /// Leaves every call to the library at once, on this rank alone; as for
+    /// [`install`](Self::install).
+    pub fn uninstall(&self, reason: Reason) {
+        let position = self.position();
+        self.replace(|old| {
+            let planned = old.at(position).planned();
+            Plan { now: Active::Library(reason, planned), next: None }
+        });
+    }
+
+    fn replace(&self, make: impl FnOnce(&Plan) -> Plan) {
+        let mut retired = self.retired.lock().unwrap_or_else(PoisonError::into_inner);
+        let new = Arc::new(make(&self.plan.load()));
+        retired.rotate_right(1);
+        retired[0] = Some(self.plan.swap(new));
+    }
+
+    /// What the library deciding from `at` on is, seen from what is in use.
+    pub(crate) fn leaving(&self) -> Active {
+        Active::Library(Reason::Left, self.plan.load().at(self.position()).planned())
+    }
+
+    /// Whether a switch is agreed on and still to come.
+    pub(crate) fn switch_ahead(&self) -> bool {
+        self.plan.load().next.as_ref().is_some_and(|it| self.position() <= it.0)
+    }
+
+    /// Keeps operations from `at` on undecided, or says the position if `at` has begun already.
+    ///
+    /// The calling thread counts, then looks at the fence; this puts up the fence, then looks at
+    /// the count; all four in the one order of sequentially consistent accesses. So if the count
+    /// read here is still at most `at`, the thread that begins operation `at` sees the fence.
+    pub(crate) fn raise_fence(&self, at: Operation) -> Result<(), Operation> {
+        self.fence.store(at, SeqCst);
+        let position = self.position();
+        if position > at {
+            self.lower_fence();
+            return Err(position);
+        }
+        Ok(())
+    }
+
+    pub(crate) fn lower_fence(&self) {
+        self.fence.store(NO_FENCE, SeqCst);
+    }
+
+    /// Has `active` decide from the fence on, and takes the fence away. No earlier switch is ahead,
+    /// so what decides before the fence is the last thing agreed on.
+    pub(crate) fn switch_at_fence(&self, at: Operation, active: Active) {
+        self.replace(|old| {
+            let now = old.next.as_ref().map_or(&old.now, |it| &it.1).clone();
+            Plan { now, next: Some((at, active)) }
+        });
+        self.lower_fence();
+    }
+}
+
+/// What was decided for an operation; holds on to the table it comes from.
+#[derive(Debug)]
+pub struct Decision {
+    plan: Guard<Arc<Plan>>,
+    operation: Operation,
+    place: Result<u32, Reason>,
+}
+
+/// What to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Choice<'a> {
+    Setting(&'a Setting),
+    LibraryDefault(Reason),
+}
+
+/// Which candidate of which table a completion time is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ticket {
+    pub table: Checksum,
+    /// The index of the table's entry, and of the entry's candidate.
+    pub entry: u32,
+    pub candidate: u32,
+}
+
+impl Decision {
+    #[must_use]
+    pub const fn operation(&self) -> Operation {
+        self.operation
+    }
+
+    #[must_use]
+    pub fn choice(&self) -> Choice<'_> {
+        match self.found() {
+            Ok((view, entry)) => Choice::Setting(view.best(entry)),
+            Err(reason) => Choice::LibraryDefault(reason),
+        }
+    }
+
+    /// For [`Runtime::record`]; none when the library decides.
+    #[must_use]
+    pub fn ticket(&self) -> Option<Ticket> {
+        let (view, entry) = self.found().ok()?;
+        Some(Ticket { table: view.table().checksum(), entry, candidate: 0 })
+    }
+
+    fn found(&self) -> Result<(&View, u32), Reason> {
+        let entry = self.place?;
+        match self.plan.at(self.operation) {
+            Active::Table(view) => Ok((view, entry)),
+            Active::Library(reason, _) => Err(*reason),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,95 @@
+//! [`Record`]: how a program did beside the base program, in the states that both were asked about.
+//!
+//! Differences in the same state say far more than two means, whose states may differ; and a
+//! program is not better because it was lucky a few times. So the record keeps the mean difference
+//! and how far that can be trusted, and a choice goes by its [`cautious`](Record::cautious) end.
+
+/// States that count: older ones fade, so that a record follows a network that drifts.
+const MEMORY: u32 = 100;
+
+/// Before anything is known, differences are taken to vary by this part of the base's time.
+const PRIOR: f64 = 0.2;
+
+/// Standard errors that a difference must exceed to count; many programs are compared, so that
+/// the luckiest of them is far out.
+const CAUTION: f64 = 2.0;
+
+/// Differences of one program from the base, in microseconds.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Record {
+    seen: u32,
+    mean: f64,
+    variance: f64,
+}
+
+impl Record {
+    /// Takes in one state: what the program takes in it, and what the base takes.
+    pub(super) fn learn(&mut self, time: f64, base: f64) {
+        let difference = time - base;
+        if self.seen == 0 {
+            self.variance = (PRIOR * base) * (PRIOR * base);
+        }
+        self.seen = (self.seen + 1).min(MEMORY);
+        let part = 1.0 / f64::from(self.seen);
+        let before = difference - self.mean;
+        self.mean += part * before;
+        // The prior counts as one state more.
+        let part = 1.0 / f64::from(self.seen + 1);
+        self.variance += part * (before * (difference - self.mean) - self.variance);
+    }
+
+    /// The mean difference.
+    pub(super) const fn mean(&self) -> f64 {
+        self.mean
+    }
+
+    /// The difference that can be counted on: the mean, less what may be luck.
+    pub(super) fn cautious(&self) -> f64 {
+        match self.seen {
+            0 => f64::INFINITY,
+            seen => self.mean + CAUTION * (self.variance / f64::from(seen)).sqrt(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_large_difference_counts_at_once_and_a_small_one_when_it_is_sure() {
+        let mut fast = Record::default();
+        fast.learn(20.0, 100.0);
+        assert!(fast.cautious() < 0.0);
+        let mut close = Record::default();
+        close.learn(98.0, 100.0);
+        assert!(close.cautious() > 0.0);
+        for _ in 0..100 {
+            close.learn(98.0, 100.0);
+        }
+        assert!((close.mean() + 2.0).abs() < 1e-9);
+        assert!(close.cautious() < 0.0, "{}", close.cautious());
+    }
+
+    #[test]
+    fn luck_is_not_taken_for_skill() {
+        let mut noise = Record::default();
+        for state in 0..200 {
+            noise.learn(if state % 2 == 0 { 60.0 } else { 141.0 }, 100.0);
+        }
+        assert!(noise.mean().abs() < 1.0, "{}", noise.mean());
+        assert!(noise.cautious() > 5.0);
+    }
+
+    #[test]
+    fn a_record_follows_a_network_that_drifts() {
+        let mut record = Record::default();
+        for _ in 0..1000 {
+            record.learn(150.0, 100.0);
+        }
+        for _ in 0..1000 {
+            record.learn(50.0, 100.0);
+        }
+        assert!(record.cautious() < -40.0, "{}", record.cautious());
+    }
+}

@@ -1,0 +1,81 @@
+//! The arguments of `motet plan`.
+
+use clap::{Args, Subcommand};
+use motet_collective::CollectiveKind;
+use motet_tune::search::Method;
+use motet_units::Bytes;
+
+use super::ReadArgs;
+
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+pub(crate) struct PlanArgs {
+    #[command(subcommand)]
+    pub(crate) command: Option<PlanCommand>,
+    #[command(flatten)]
+    pub(crate) make: MakeArgs,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum PlanCommand {
+    /// A plan as a table
+    Show(ShowArgs),
+    /// What differs between two plans
+    Diff(DiffArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct MakeArgs {
+    #[arg(value_name = "CLUSTER", required = true)]
+    pub(crate) cluster: Option<String>,
+    /// The folder of the plan; a plan that is there stays until the new one is whole
+    #[arg(short, long, value_name = "FOLDER", required = true)]
+    pub(crate) output: Option<String>,
+    /// The collectives, separated by commas
+    #[arg(
+        long,
+        value_name = "NAMES",
+        value_delimiter = ',',
+        default_value = "allreduce,allgather,reducescatter,broadcast,reduce"
+    )]
+    pub(crate) collectives: Vec<CollectiveKind>,
+    /// The smallest size
+    #[arg(long, value_name = "SIZE", default_value = "1 KiB")]
+    pub(crate) min: Bytes,
+    /// The largest size; sizes in between double
+    #[arg(long, value_name = "SIZE", default_value = "1 GiB")]
+    pub(crate) max: Bytes,
+    /// Only programs that keep to this sketch, beside the textbook and NCCL's own
+    #[arg(long, value_name = "FILE")]
+    pub(crate) sketch: Option<String>,
+    /// How to search: surrogate, mraco, hyperband, coordinate, random, literal or grid
+    #[arg(long, value_name = "METHOD", default_value_t = Method::Surrogate)]
+    pub(crate) search: Method,
+    /// Settings that the search of one task may time, beside the usual ones
+    #[arg(long, value_name = "COUNT", default_value_t = 32)]
+    pub(crate) trials: u32,
+    /// The seed of the search
+    #[arg(long, value_name = "SEED", default_value_t = 0)]
+    pub(crate) seed: u64,
+    #[command(flatten)]
+    pub(crate) read: ReadArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ShowArgs {
+    #[arg(value_name = "FOLDER")]
+    pub(crate) folder: String,
+    /// Refuse the plan unless it is for this network
+    #[arg(long, value_name = "CLUSTER")]
+    pub(crate) network: Option<String>,
+    #[command(flatten)]
+    pub(crate) read: ReadArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DiffArgs {
+    #[arg(value_name = "OLD")]
+    pub(crate) old: String,
+    #[arg(value_name = "NEW")]
+    pub(crate) new: String,
+}

@@ -1,0 +1,155 @@
+//! `motet probe run`: has the agents of hosts measure the ways between them, and makes a network
+//! of it.
+
+use std::fmt::Write as _;
+use std::time::Duration as Wall;
+
+use motet_net::probe::sample::Class;
+use motet_net::probe::{
+    Hosts, Model, Pair, Plan, Probed, RunOptions, Sample, SampleOptions, greet, history, hosts,
+    resolve, run as probe, sample,
+};
+use motet_units::Seed;
+use serde_json::{Map, Value, json};
+
+use crate::args::discovery::{ModelArg, RunArgs};
+use crate::commands::sourced;
+use crate::failure::{Failure, Status};
+use crate::files;
+use crate::printer::Printer;
+use crate::progress::{Bar, Progress};
+
+pub(crate) fn run(args: &RunArgs, printer: &mut Printer) -> Result<Status, Failure> {
+    let text = files::read(&args.hosts)?;
+    let mut hosts = hosts::read(&text).map_err(|it| Failure::from(it).in_file(&args.hosts))?;
+    if let Some(file) = &args.history {
+        let more = history::read_csv(&files::read(file)?);
+        hosts.history.extend(more.map_err(|it| Failure::from(it).in_file(file))?);
+    }
+    let options = options(args)?;
+    let sampling = SampleOptions {
+        rings: args.rings as usize,
+        representatives: args.representatives as usize,
+        low: args.low,
+        seed: Seed::new(args.seed),
+    };
+    if args.dry_run {
+        let all: Vec<usize> = (0..hosts.hosts.len()).collect();
+        let chosen = sample(&hosts.hosts, &all, &hosts.history, &sampling);
+        dry_run(&hosts, &chosen, args.seed, printer)?;
+        return Ok(Status::Done);
+    }
+    let clock = super::clock();
+    let greeted = {
+        let _progress = Progress::start(printer, "greeting the hosts");
+        greet(&hosts.hosts, &options, &clock)
+    };
+    let seen: Vec<usize> = (0..greeted.len()).filter(|it| greeted[*it].is_ok()).collect();
+    let chosen = sample(&hosts.hosts, &seen, &hosts.history, &sampling);
+    let probed = {
+        let bar = Bar::start(printer, chosen.pairs.len() as u64, "probes");
+        probe(&hosts.hosts, &chosen.pairs, &options, &clock, &|done| bar.set(done as u64))
+    };
+    let model = match args.model {
+        ModelArg::Racks => Model::Racks,
+        ModelArg::Direct => Model::Direct,
+    };
+    let found =
+        resolve(&hosts.name, &hosts.hosts, &greeted, &probed, model).map_err(|it| {
+            match it.remedy {
+                Some(remedy) => Failure::wrong(it.problem).with_remedy(remedy),
+                None => Failure::wrong(it.problem),
+            }
+        })?;
+    let mut more = Map::new();
+    more.insert("seed".to_owned(), args.seed.into());
+    more.insert("probes".to_owned(), probed.iter().map(|it| listed(&hosts, it)).collect());
+    more.insert("left_out".to_owned(), pairs(&hosts, &chosen.left_out));
+    sourced::show(&found, "measured between hosts", args.output.as_deref(), more, printer)?;
+    Ok(Status::Done)
+}
+
+fn options(args: &RunArgs) -> Result<RunOptions, Failure> {
+    let plan = Plan {
+        pings: args.pings,
+        warm_up: args.pings.div_ceil(10).min(Plan::MAX_PINGS),
+        bytes: args.bytes.get(),
+        streams: args.streams,
+        deadline_ms: args.deadline.saturating_mul(1000),
+    };
+    plan.check().map_err(Failure::unreadable)?;
+    Ok(RunOptions {
+        plan,
+        token: args.shared.token.clone(),
+        timeout: Wall::from_secs(args.shared.timeout),
+        parallel: args.parallel as usize,
+    })
+}
+
+fn names<'a>(hosts: &'a Hosts, pair: &Pair) -> (&'a str, &'a str) {
+    (&hosts.hosts[pair.a].name, &hosts.hosts[pair.b].name)
+}
+
+fn pairs(hosts: &Hosts, of: &[Pair]) -> Value {
+    of.iter().map(|it| json!(names(hosts, it))).collect()
+}
+
+fn listed(hosts: &Hosts, probed: &Probed) -> Value {
+    let (from, to) = names(hosts, &probed.pair);
+    match &probed.outcome {
+        Ok(it) => json!({
+            "from": from,
+            "to": to,
+            "round_trip_us": it.round_trip.as_us_f64(),
+            "there_gbps": it.there.as_gb_per_s_f64(),
+            "back_gbps": it.back.as_gb_per_s_f64(),
+        }),
+        Err(error) => json!({ "from": from, "to": to, "error": error.to_string() }),
+    }
+}
+
+/// Which pairs would be probed.
+fn dry_run(
+    hosts: &Hosts,
+    chosen: &Sample,
+    seed: u64,
+    printer: &mut Printer,
+) -> Result<(), Failure> {
+    if printer.is_json() {
+        return printer.json(&json!({
+            "hosts": hosts.hosts.len(),
+            "pairs": pairs(hosts, &chosen.pairs),
+            "left_out": pairs(hosts, &chosen.left_out),
+            "seed": seed,
+        }));
+    }
+    let count = hosts.hosts.len();
+    let all = count * count.saturating_sub(1) / 2;
+    let mut out = String::new();
+    let _ = writeln!(out, "{} of {all} pairs of {count} hosts, seed {seed}", chosen.pairs.len());
+    for (class, words) in [
+        (Class::Rack, "within racks"),
+        (Class::Racks, "between racks"),
+        (Class::Dcs, "between datacenters"),
+    ] {
+        let of = chosen
+            .pairs
+            .iter()
+            .filter(|it| Class::of(&hosts.hosts[it.a], &hosts.hosts[it.b]) == class);
+        let named: Vec<String> =
+            of.map(|it| names(hosts, it)).map(|(a, b)| format!("{a}-{b}")).collect();
+        if !named.is_empty() {
+            let _ = writeln!(out, "  {words:19}  {:4}  {}", named.len(), named.join(" "));
+        }
+    }
+    if !chosen.left_out.is_empty() {
+        let named: Vec<String> = chosen
+            .left_out
+            .iter()
+            .map(|it| names(hosts, it))
+            .map(|(a, b)| format!("{a}-{b}"))
+            .collect();
+        let _ = writeln!(out, "  {:19}  {:4}  {}", "idle, left out", named.len(), named.join(" "));
+    }
+    printer.out(&out)
+}

@@ -1,0 +1,202 @@
+//! Figures 3 and 4: bandwidth over MSCCL's uniform default, and over NCCL's own choice, by size.
+
+use motet_collective::CollectiveKind;
+use motet_tune::clusters::{A100, Cluster, V100};
+use motet_tune::plan::{Pick, Tuned};
+
+use super::claims::{Claim, Span};
+use super::report::Report;
+use super::setting::{KINDS, Planned, tasks, times, written};
+use crate::args::ReproduceArgs;
+use crate::failure::{Failure, Status};
+use crate::plot::{Line, Plot};
+use crate::printer::Printer;
+use crate::table::{Table, Values};
+
+/// What the paper says of one collective.
+#[derive(Clone, Copy)]
+enum Published {
+    /// The least and the most of its clusters.
+    Range(f64, f64),
+    Peak(f64),
+}
+
+/// One of the figures.
+pub(in crate::commands::reproduce) struct Figure {
+    name: &'static str,
+    title: &'static str,
+    clusters: &'static [Cluster],
+    /// For [`KINDS`].
+    published: [Published; 2],
+}
+
+pub(in crate::commands::reproduce) const FIG_3: Figure = Figure {
+    name: "tuccl-fig3",
+    title: "gain over MSCCL and NCCL, 1 to 3 servers of 4 V100",
+    clusters: &V100,
+    published: [Published::Range(1.75, 4.82), Published::Range(1.97, 11.49)],
+};
+pub(in crate::commands::reproduce) const FIG_4: Figure = Figure {
+    name: "tuccl-fig4",
+    title: "gain over MSCCL and NCCL, 1 or 2 servers of 4 or 8 A100",
+    clusters: &A100,
+    published: [Published::Peak(5.35), Published::Peak(7.09)],
+};
+
+pub(in crate::commands::reproduce) fn gains(
+    figure: &Figure,
+    args: &ReproduceArgs,
+    printer: &mut Printer,
+) -> Result<Status, Failure> {
+    let planned = Planned::all(figure.clusters, args, printer)?;
+    let mut claims: Vec<Claim> = KINDS
+        .into_iter()
+        .zip(figure.published)
+        .flat_map(|(kind, published)| of_kind(&planned, kind, published))
+        .collect();
+    claims.push(never_slower(&planned));
+    let plots = KINDS.into_iter().map(|kind| (kind.name().to_owned(), plot(&planned, kind)));
+    Report {
+        name: figure.name,
+        title: figure.title,
+        table: table(&planned),
+        claims,
+        assumed: vec![
+            "sizes are nccl-tests' (the whole output of an AllGather); the paper does not say of \
+             which sizes its figures are, so a cluster counts here with its largest gain of all \
+             sizes, and the least gains stand beside"
+                .to_owned(),
+        ],
+        plots: plots.collect(),
+    }
+    .finish(args, printer)
+}
+
+/// How many times as fast as MSCCL's uniform default.
+fn over_msccl(task: &Tuned) -> Option<f64> {
+    task.gain(task.msccl.as_ref())
+}
+
+/// The largest gain of each cluster against what was published.
+fn of_kind(planned: &[Planned], kind: CollectiveKind, published: Published) -> Vec<Claim> {
+    let name = written(kind);
+    let peak = |it: &Planned| Span::of(it.tasks(kind).filter_map(over_msccl)).map(|it| it.high);
+    let peaks = Span::of(planned.iter().filter_map(peak));
+    let below = "on one server a GPU has a link of its own to each other one, or a switch between \
+                 them, so that sending straight to everyone is already a good program; what is left \
+                 is protocol and channels";
+    let above = "the uniform default has one channel and pays Simple's latency for every step, which \
+                 the largest gains are over; the paper's default may have been better at these sizes";
+    match published {
+        Published::Range(low, high) => {
+            let range = Span::new(low, high);
+            let peaks = Claim::within(
+                &format!("{name}, largest gain of each cluster"),
+                peaks,
+                range,
+                "x",
+                [below, above],
+            );
+            vec![peaks, every(planned, kind, low)]
+        }
+        Published::Peak(peak) => {
+            let ours = peaks.map(|it| Span::new(it.high, it.high));
+            let reached = ours.is_some_and(|it| it.high >= peak);
+            let text = ours.map_or_else(String::new, |it| format!("{:.2}x", it.high));
+            let claim = Claim::new(
+                &format!("{name}, the largest gain of all reaches the paper's"),
+                &format!("{peak:.2}x"),
+                text,
+                reached,
+            );
+            vec![claim.because(
+                "the default is not as far from the best here as it was on the paper's machines",
+            )]
+        }
+    }
+}
+
+/// Whether every task gains at least `low`; if not, where, and what the knobs alone gain there.
+fn every(planned: &[Planned], kind: CollectiveKind, low: f64) -> Claim {
+    let gains: Vec<(&Planned, &Tuned, f64)> =
+        tasks(planned, kind).filter_map(|it| Some((it.0, it.1, over_msccl(it.1)?))).collect();
+    let least = Span::of(gains.iter().map(|it| it.2)).map_or(f64::NAN, |it| it.low);
+    let below: Vec<_> = gains.iter().filter(|it| it.2 < low).collect();
+    let alone = below.iter().filter_map(|it| Some(it.1.gain(it.1.knobs_only.as_ref())?.recip()));
+    let alone = Span::of(alone).map_or(f64::NAN, |it| it.low * 100.0);
+    let places: Vec<String> =
+        below.iter().map(|it| format!("{} {}", it.0.name, it.1.size())).collect();
+    Claim::new(
+        &format!("{}, every size and cluster gains as much as the paper's least", written(kind)),
+        &format!("{low:.2}x"),
+        format!("{least:.2}x; less at {} of {} tasks", below.len(), gains.len()),
+        below.is_empty(),
+    )
+    .because(&format!(
+        "less at {}: there the knobs of the program that sends straight to everyone are nearly all \
+         that can be gained (with them alone it reaches {alone:.0} % of the plan's speed or more)",
+        places.join(", ")
+    ))
+}
+
+fn never_slower(planned: &[Planned]) -> Claim {
+    let gain = |task: &Tuned| task.gain(task.nccl.as_ref());
+    let all = KINDS.into_iter().flat_map(|kind| tasks(planned, kind));
+    let span = Span::of(all.filter_map(|it| gain(it.1)));
+    let least = span.map_or(f64::NAN, |it| it.low);
+    let most = span.map_or(f64::NAN, |it| it.high);
+    Claim::new(
+        "never slower than NCCL's own choice",
+        "not compared",
+        format!("{least:.2} to {most:.2}x"),
+        least >= 1.0,
+    )
+}
+
+fn table(planned: &[Planned]) -> Table {
+    let rows: Vec<(&Planned, &Tuned)> =
+        KINDS.into_iter().flat_map(|kind| tasks(planned, kind)).collect();
+    let words = |of: &dyn Fn(&Planned, &Tuned) -> String| {
+        Values::Words(rows.iter().map(|it| of(it.0, it.1)).collect())
+    };
+    let number = |of: &dyn Fn(&Tuned) -> Option<f64>, digits| {
+        Values::Number(rows.iter().map(|it| of(it.1).unwrap_or(f64::NAN)).collect(), digits)
+    };
+    let us = |it: Option<&Pick>| it.map(|it| it.time().as_us_f64());
+    let bound = |it: &Tuned| Some(it.bound_ps as f64 / it.best()?.time_ps.max(1) as f64 * 100.0);
+    Table::new()
+        .with("collective", words(&|_, it| it.collective.clone()))
+        .with("cluster", words(&|it, _| it.name.to_owned()))
+        .with("size", words(&|_, it| it.size().to_string()))
+        .with("plan_us", number(&|it| us(it.best()), 1))
+        .with("nccl_us", number(&|it| us(it.nccl.as_ref()), 1))
+        .with("msccl_us", number(&|it| us(it.msccl.as_ref()), 1))
+        .with("over_msccl", number(&over_msccl, 2))
+        .with("over_nccl", number(&|it| it.gain(it.nccl.as_ref()), 2))
+        .with("nccl_over_msccl", number(&|it| times(it.msccl.as_ref(), it.nccl.as_ref()), 2))
+        .with("percent_of_bound", number(&bound, 1))
+        .with("setting", words(&|_, it| it.best().map(setting).unwrap_or_default()))
+}
+
+/// What the plan does, in few words.
+fn setting(pick: &Pick) -> String {
+    let channels = pick.channels.map(|it| format!(" x{it}")).unwrap_or_default();
+    format!("{} {}{channels}", pick.way, pick.protocol)
+}
+
+fn plot(planned: &[Planned], kind: CollectiveKind) -> Plot {
+    let line = |it: &Planned| Line {
+        name: it.name.to_owned(),
+        points: it
+            .tasks(kind)
+            .filter_map(|task| Some((task.size_bytes as f64, over_msccl(task)?)))
+            .collect(),
+    };
+    Plot {
+        title: format!("{}: gain over MSCCL's uniform default", written(kind)),
+        x: "bytes".to_owned(),
+        y: "times as fast".to_owned(),
+        log_x: true,
+        lines: planned.iter().map(line).collect(),
+    }
+}

@@ -1,0 +1,23 @@
+//! The evaluation of seed 002 §IV, ours beside what the paper says.
+//!
+//! Every experiment makes plans for the clusters of §IV-A ([`setting`]) beside a default ([`baseline`]),
+//! measures them, and hands a [`Report`](report::Report) to be printed: rows, the paper's figures beside ours ([`claims`]), and what was
+//! assumed where the paper is silent. The files follow the figures: [`gains`](mod@gains) 3 and 4, [`links`](mod@links)
+//! Table II and 5a, [`cost`](mod@cost) 5b, [`ablation`](mod@ablation) 6 and 7, [`training`](mod@training) 8 and 9.
+
+mod ablation;
+mod baseline;
+mod claims;
+mod cost;
+mod gains;
+mod iteration;
+mod links;
+mod report;
+mod setting;
+mod training;
+
+pub(super) use ablation::{FIG_6, FIG_7, ablation};
+pub(super) use cost::cost;
+pub(super) use gains::{FIG_3, FIG_4, gains};
+pub(super) use links::links;
+pub(super) use training::training;

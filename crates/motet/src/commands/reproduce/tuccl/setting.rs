@@ -1,0 +1,142 @@
+//! [`Planned`]: a cluster of seed 002 §IV-A with its plan, made as `motet plan` makes it.
+
+use motet_collective::CollectiveKind;
+use motet_net::Network;
+use motet_sim::nccl::{KnobModel, NcclOptions};
+use motet_tune::clusters::Cluster;
+use motet_tune::plan::tune::Effort;
+use motet_tune::plan::ways::{Way, ways};
+use motet_tune::plan::{NoJournal, Pick, Plan, Request, Tuned, make};
+use motet_tune::search::Method;
+use motet_tune::sketch::sketches;
+use motet_units::{Bytes, Seed};
+
+use super::baseline::{in_one_piece, put_right};
+use crate::args::ReproduceArgs;
+use crate::failure::Failure;
+use crate::printer::Printer;
+
+/// The collectives that the paper measures.
+pub(super) const KINDS: [CollectiveKind; 2] =
+    [CollectiveKind::AllGather, CollectiveKind::AllReduce];
+
+/// From 1 KiB to 1 GiB, as in the paper, in five steps.
+pub(super) const SIZES: [Bytes; 5] =
+    [Bytes::kib(1), Bytes::kib(32), Bytes::mib(1), Bytes::mib(32), Bytes::gib(1)];
+
+/// What every experiment here assumes.
+pub(super) const ASSUMED: [&str; 3] = [
+    "all times are simulated: the knob model of `motet sim` on the cluster files of examples/, which \
+     say what the paper leaves open of the hardware",
+    "MSCCL is the paper's uniform default (Table III: Simple, one channel, 512 threads, 4 MiB) on a \
+     program that sends straight to everyone, at each size the faster of two: in one piece, or cut as \
+     for 4 MiB; the paper also says that MSCCL's tuner is on, and not \
+     what it chose",
+    "NCCL is NCCL's own choice of algorithm and protocol on the rings and trees that it would build",
+];
+
+/// As many settings as `motet plan` times by default.
+const TRIALS: u32 = 32;
+
+/// A cluster and its plan.
+pub(super) struct Planned {
+    pub(super) name: &'static str,
+    pub(super) network: Network,
+    pub(super) plan: Plan,
+    /// What sends straight to everyone in one piece.
+    defaults: Vec<(CollectiveKind, Way)>,
+    seed: Seed,
+}
+
+impl Planned {
+    pub(super) fn new(
+        cluster: &Cluster,
+        kinds: &[CollectiveKind],
+        sizes: &[Bytes],
+        args: &ReproduceArgs,
+        printer: &Printer,
+    ) -> Result<Self, Failure> {
+        printer.note(&format!("planning for {}", cluster.name));
+        let network = cluster.network()?;
+        let request = Request {
+            collectives: kinds.to_vec(),
+            sizes: sizes.to_vec(),
+            seed: args.seed,
+            effort: Effort { method: Method::Surrogate, trials: TRIALS },
+            sketch: None,
+        };
+        let mut plan = make(&network, &request, &NoJournal)
+            .map_err(|it| Failure::wrong(it.to_string()).in_file(cluster.name))?;
+        let seed = Seed::new(args.seed);
+        let model = KnobModel::new(&network, &NcclOptions::default());
+        let mut defaults = Vec::new();
+        for kind in kinds {
+            let way = in_one_piece(&network, *kind, model, seed)
+                .map_err(|it| Failure::wrong(it).in_file(cluster.name))?;
+            let tasks = plan.tasks.iter_mut().filter(|it| it.kind() == Some(*kind));
+            tasks.for_each(|it| put_right(it, &way));
+            defaults.push((*kind, way));
+        }
+        Ok(Self { name: cluster.name, network, plan, defaults, seed })
+    }
+
+    /// Plans for the two collectives of the paper on several clusters.
+    pub(super) fn all(
+        clusters: &[Cluster],
+        args: &ReproduceArgs,
+        printer: &Printer,
+    ) -> Result<Vec<Self>, Failure> {
+        clusters.iter().map(|it| Self::new(it, &KINDS, &SIZES, args, printer)).collect()
+    }
+
+    pub(super) fn model(&self) -> KnobModel {
+        KnobModel::new(&self.network, &NcclOptions::default())
+    }
+
+    pub(super) const fn seed(&self) -> Seed {
+        self.seed
+    }
+
+    /// Everything that the plan chose from for a collective, of which a plan keeps only what it
+    /// uses, and the default.
+    pub(super) fn ways(&self, kind: CollectiveKind) -> Result<Vec<Way>, Failure> {
+        let found = sketches(&self.network);
+        let seed = self.seed.named(kind.name());
+        let made = ways(&self.network, kind, self.model(), &found, seed);
+        let mut all = made.map_err(|it| Failure::wrong(it.to_string()).in_file(self.name))?.ways;
+        all.extend(self.defaults.iter().filter(|it| it.0 == kind).map(|it| it.1.clone()));
+        Ok(all)
+    }
+
+    pub(super) fn tasks(&self, kind: CollectiveKind) -> impl Iterator<Item = &Tuned> {
+        self.plan.tasks.iter().filter(move |it| it.kind() == Some(kind))
+    }
+
+    /// Of the collective and size.
+    pub(super) fn task(&self, kind: CollectiveKind, size: Bytes) -> Option<&Tuned> {
+        self.tasks(kind).find(|it| it.size() == size)
+    }
+}
+
+/// The tasks of several plans, with the cluster of each.
+pub(super) fn tasks(
+    planned: &[Planned],
+    kind: CollectiveKind,
+) -> impl Iterator<Item = (&Planned, &Tuned)> {
+    planned.iter().flat_map(move |it| it.tasks(kind).map(move |task| (it, task)))
+}
+
+/// How many times as long `slow` takes as `fast`.
+pub(super) fn times(slow: Option<&Pick>, fast: Option<&Pick>) -> Option<f64> {
+    let (slow, fast) = (slow?, fast?);
+    (fast.time_ps > 0).then(|| slow.time_ps as f64 / fast.time_ps as f64)
+}
+
+/// A collective as the paper writes it.
+pub(super) const fn written(kind: CollectiveKind) -> &'static str {
+    match kind {
+        CollectiveKind::AllGather => "AllGather",
+        CollectiveKind::AllReduce => "AllReduce",
+        other => other.name(),
+    }
+}
