@@ -1,4 +1,4 @@
-//! [`tune`]: the best way and knobs for one task.
+//! [`Tuning::tune`]: the best way and knobs for one task.
 //!
 //! First every way is timed under a few usual settings; the few best go into one joint space of way ×
 //! protocol × channels × threads × buffer, where a [`Search`] looks for the best point. What NCCL would

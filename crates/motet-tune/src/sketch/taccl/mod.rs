@@ -15,7 +15,7 @@
 //! How many NICs a server has is not here but in the topology (`nics_per_node`); TACCL divides their
 //! bandwidth evenly among all connections ([`Belief::Even`](super::transform::Belief::Even)).
 //!
-//! - `file.rs`: the JSON. [`export`]: from a sketch of ours. [`apply`]: to one.
+//! - `file.rs`: the JSON. [`export()`]: from a sketch of ours. [`apply`]: to one.
 
 pub mod apply;
 pub mod export;

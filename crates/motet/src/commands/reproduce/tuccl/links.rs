@@ -172,8 +172,9 @@ fn idler_allreduce(rows: &[Row]) -> Claim {
         low > 1.0,
     )
     .because(
-        "the AllReduce that sends straight to everyone is two such rounds of the same links, as busy \
-         as one; the paper's was what TACCL synthesized, whose dependencies it gives as the cause",
+        "an AllReduce that sends straight to everyone uses the same links for as much data or more: in \
+         two rounds at large sizes, everything at once at small ones; the paper's was what TACCL \
+         synthesized, whose dependencies it gives as the cause",
     )
 }
 

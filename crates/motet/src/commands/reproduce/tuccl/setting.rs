@@ -2,14 +2,14 @@
 
 use motet_collective::CollectiveKind;
 use motet_net::Network;
-use motet_sim::nccl::{KnobModel, NcclOptions};
+use motet_sim::nccl::{KnobModel, NcclModel, NcclOptions, Tuned as Chosen};
 use motet_tune::clusters::Cluster;
 use motet_tune::plan::tune::Effort;
 use motet_tune::plan::ways::{Way, ways};
 use motet_tune::plan::{NoJournal, Pick, Plan, Request, Tuned, make};
 use motet_tune::search::Method;
 use motet_tune::sketch::sketches;
-use motet_units::{Bytes, Seed};
+use motet_units::{Bytes, Duration, Seed};
 
 use super::baseline::{in_one_piece, put_right};
 use crate::args::ReproduceArgs;
@@ -29,10 +29,12 @@ pub(super) const ASSUMED: [&str; 3] = [
     "all times are simulated: the knob model of `motet sim` on the cluster files of examples/, which \
      say what the paper leaves open of the hardware",
     "MSCCL is the paper's uniform default (Table III: Simple, one channel, 512 threads, 4 MiB) on a \
-     program that sends straight to everyone, at each size the faster of two: in one piece, or cut as \
-     for 4 MiB; the paper also says that MSCCL's tuner is on, and not \
+     program that sends straight to everyone, at each size the faster of two: as made for 1 KiB (in \
+     one piece; an AllReduce sends everything to everyone at once), or as made for 4 MiB (cut, an \
+     AllReduce in two rounds); that is kinder to MSCCL than one program for all sizes; the paper also says that MSCCL's tuner is on, and not \
      what it chose",
-    "NCCL is NCCL's own choice of algorithm and protocol on the rings and trees that it would build",
+    "NCCL is NCCL's own choice of algorithm and protocol, simulated on the rings and trees that it \
+     would build, with all their channels and cut as for 4 MiB: too slow for little data",
 ];
 
 /// As many settings as `motet plan` times by default.
@@ -110,6 +112,12 @@ impl Planned {
 
     pub(super) fn tasks(&self, kind: CollectiveKind) -> impl Iterator<Item = &Tuned> {
         self.plan.tasks.iter().filter(move |it| it.kind() == Some(kind))
+    }
+
+    /// What NCCL's own cost model expects of its choice, which the simulator does not see.
+    pub(super) fn nccl_expects(&self, task: &Tuned) -> Option<Duration> {
+        let model = NcclModel::new(&self.network, NcclOptions::default()).ok()?;
+        Some(model.choose(Chosen::of(task.kind()?)?, task.size())?.duration())
     }
 
     /// Of the collective and size.
