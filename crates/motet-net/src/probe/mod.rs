@@ -2,9 +2,9 @@
 //! follows.
 //!
 //! Every host runs an agent ([`agent`]). A coordinator ([`coordinator`]) reads the hosts
-//! ([`hosts`]), greets them, chooses few pairs that tell much ([`sample`]), puts those that do not
+//! ([`hosts`]), greets them, chooses few pairs that tell much ([`sample()`]), puts those that do not
 //! disturb each other into rounds ([`rounds`]), asks one agent of each pair to measure the way to
-//! the other ([`session`]), and makes a network of the results ([`resolve`]), in which pairs that
+//! the other ([`session`]), and makes a network of the results ([`resolve()`]), in which pairs that
 //! were not probed get the figures of their class. [`frame`] is what goes over the wire.
 //!
 //! Blocking sockets and threads only. Nothing here reads a clock: whoever calls passes a [`Clock`].

@@ -48,6 +48,9 @@ const TEXTBOOK: [&str; 8] = [
     "bruck",
 ];
 
+/// So little that latency is all.
+const LITTLE: Bytes = Bytes::kib(1);
+
 /// What sends straight to everyone, as a synthesizer does whose sketch allows every connection.
 const FULL_MESH: &str = "direct";
 
@@ -92,21 +95,31 @@ pub fn ways(
     let ranks = u32::try_from(network.ranks().len()).unwrap_or(u32::MAX);
     let goal = Goal::rooted(kind, ranks, Rank(0))?;
     let task = |size| Task::new(network, goal.clone(), size);
+    // Runtimes cut chunks themselves and run the cuts one behind the other; a program that is cut
+    // already would pay for every cut, however little there is to send.
+    let whole = |size| Task { most_transfers: 0, ..task(size) };
     let mut made = Maker { network, model, seed, found: Ways::default() };
     let named = |name: &str| name.parse::<Method>().ok().filter(|it| it.does(kind));
     for (name, algorithm) in NCCL {
         if let Some(method) = named(name) {
             let name = format!("{kind}-{name}");
-            made.add(name, Origin::Nccl(algorithm), &task(Bytes::mib(4)), method);
+            made.add(name, Origin::Nccl(algorithm), &whole(Bytes::mib(4)), method);
         }
     }
     // Reduce has no direct method; the least that everyone supports stands in for it.
     if let Some(method) = named(FULL_MESH).or_else(|| named("binomial")) {
         let name = format!("{kind}-{}", method.name());
-        made.add(name, Origin::FullMesh, &task(Bytes::mib(4)), method);
+        made.add(name, Origin::FullMesh, &whole(Bytes::mib(4)), method);
     }
     for method in TEXTBOOK.into_iter().filter_map(named) {
-        made.add(format!("{kind}-{}", method.name()), Origin::Made, &task(Bytes::mib(4)), method);
+        made.add(format!("{kind}-{}", method.name()), Origin::Made, &whole(Bytes::mib(4)), method);
+    }
+    // One shot where there is little to send, and the textbook's best cut by us.
+    for (method, task) in [(FULL_MESH, whole(LITTLE)), ("hierarchical", task(Bytes::mib(4)))] {
+        if let Some(method) = named(method) {
+            let name = format!("{kind}-{}-{}", method.name(), short(task.size));
+            made.add(name, Origin::Made, &task, method);
+        }
     }
     for (number, sketch) in sketches.iter().enumerate() {
         let methods = if number == 0 { &MADE_BY[..] } else { &MADE_BY[..UNDER_SKETCHES] };
