@@ -30,11 +30,11 @@ pub(super) const ASSUMED: [&str; 3] = [
      say what the paper leaves open of the hardware",
     "MSCCL is the paper's uniform default (Table III: Simple, one channel, 512 threads, 4 MiB) on a \
      program that sends straight to everyone, at each size the faster of two: as made for 1 KiB (in \
-     one piece; an AllReduce sends everything to everyone at once), or as made for 4 MiB (cut, an \
+     one piece; an AllReduce sends everything to everyone at once), or as made for 4 MiB (an \
      AllReduce in two rounds); that is kinder to MSCCL than one program for all sizes; the paper also says that MSCCL's tuner is on, and not \
      what it chose",
     "NCCL is NCCL's own choice of algorithm and protocol, simulated on the rings and trees that it \
-     would build, with all their channels and cut as for 4 MiB: too slow for little data",
+     would build, on as many channels as it would use",
 ];
 
 /// As many settings as `motet plan` times by default.
