@@ -1,6 +1,10 @@
 //! [`Account`]: what a mode adds up to.
 
+use std::sync::Arc;
+
 use motet_units::{Bandwidth, Duration, LinkId};
+
+use crate::built::{Built, Routes};
 
 /// Most changes that are kept one by one.
 const MOST_EVENTS: usize = 200_000;
@@ -28,6 +32,15 @@ pub struct Account {
     pub events: Vec<Happening>,
     /// Changes that were too many to keep.
     pub unnoted: u64,
+    /// What was in force at the end, for each of the scenario's collectives.
+    pub last: Vec<Last>,
+}
+
+/// A program and the routes of its flows.
+#[derive(Clone, Debug)]
+pub struct Last {
+    pub built: Arc<Built>,
+    pub routes: Routes,
 }
 
 /// A change, for the timeline.

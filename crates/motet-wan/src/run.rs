@@ -13,7 +13,7 @@ use motet_net::{LinkClass, Network, NetworkState};
 use motet_synth::{SynthError, Task};
 use motet_units::{Bandwidth, Duration, Instant, LinkId};
 
-use crate::account::{Account, What};
+use crate::account::{Account, Last, What};
 use crate::built::{Bench, Built, Routes};
 use crate::fault;
 use crate::forecast::Forecast;
@@ -263,7 +263,10 @@ impl<'a> Run<'a> {
     }
 
     /// The account, if what was added up is what the collectives took one by one.
-    fn close(self) -> Result<Account, RunError> {
+    fn close(mut self) -> Result<Account, RunError> {
+        let standing = self.standing.drain(..);
+        self.account.last =
+            standing.map(|it| Last { built: it.built, routes: it.routes }).collect();
         let (index, mode) = (self.scenario.count, self.mode.name());
         let sum: u128 = self.account.times.iter().map(|it| u128::from(it.as_ps())).sum();
         let (total, ran) = (self.account.collectives.as_ps(), self.account.times.len());

@@ -204,10 +204,18 @@ fn moves_cost_what_the_scenario_says() {
 #[test]
 fn every_collective_runs_in_every_mode() {
     let network = logical();
-    for kind in ["allreduce", "reducescatter", "broadcast", "reduce", "alltoall", "gather"] {
+    let skewed: Vec<String> =
+        (0..8).map(|a| format!("{:?}", (0..8).map(|b| (a * b) % 5).collect::<Vec<_>>())).collect();
+    for kind in motet_collective::CollectiveKind::ALL {
+        let counts = match kind {
+            motet_collective::CollectiveKind::AllToAllV => {
+                format!("counts = [{}]\n", skewed.join(", "))
+            }
+            _ => String::new(),
+        };
         let text = format!(
             "cluster = \"two-dc\"\ncount = 12\n[[collective]]\nkind = \"{kind}\"\n\
-             size = \"16 MB\"\n{UNIFORM}"
+             size = \"16 MB\"\n{counts}{UNIFORM}"
         );
         let scenario = scenario(&network, &text);
         for mode in Mode::ALL {

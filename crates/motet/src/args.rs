@@ -270,7 +270,7 @@ pub(crate) struct WanArgs {
     /// On how many of the collectives to find the bound and an oracle's time; 0 for none
     #[arg(long, value_name = "COUNT", default_value_t = 20)]
     pub(crate) yardstick: u32,
-    /// Write all tables and pictures into this folder, as CSV, Parquet and SVG
+    /// Write all tables and pictures into this folder, and the programs and routes at the end
     #[arg(short, long, value_name = "FOLDER")]
     pub(crate) output: Option<String>,
     /// Write what every collective took in every mode; Parquet if the name ends so

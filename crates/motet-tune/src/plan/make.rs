@@ -23,6 +23,17 @@ pub struct Request {
     pub sketch: Option<sketch::Candidate>,
 }
 
+impl Request {
+    /// The sketches that programs are made under: the user's, or those found that differ.
+    #[must_use]
+    pub fn sketches(&self, network: &Network) -> Vec<sketch::Candidate> {
+        match &self.sketch {
+            Some(given) => vec![given.clone()],
+            None => distinct(sketches(network)),
+        }
+    }
+}
+
 /// What has just been done.
 #[derive(Clone, Copy, Debug)]
 pub enum Step<'a> {
@@ -76,10 +87,7 @@ pub fn make(
     let model = KnobModel::new(network, &options);
     // A network that NCCL cannot be modelled on has no choice of NCCL's to compare with.
     let nccl = NcclModel::new(network, options).ok();
-    let found = match &request.sketch {
-        Some(given) => vec![given.clone()],
-        None => distinct(sketches(network)),
-    };
+    let found = request.sketches(network);
     let seed = Seed::new(request.seed);
     let parts: Result<Vec<Part>, PlanError> = request
         .collectives

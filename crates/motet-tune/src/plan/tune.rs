@@ -76,14 +76,8 @@ impl Tuning<'_> {
     /// The best for `size`.
     #[must_use]
     pub fn tune(&self, size: Bytes, bound: Duration) -> Tuned {
-        let mut found = Found::default();
-        for (index, way) in self.ways.iter().enumerate() {
-            for knobs in usual() {
-                if let Ok(time) = way.knobbed.time(size, &knobs) {
-                    found.enter(index, knobs, time);
-                }
-            }
-        }
+        let all: Vec<usize> = (0..self.ways.len()).collect();
+        let mut found = self.screen(&all, size);
         let finalists: Vec<usize> = found.ranked().iter().take(FINALISTS).map(|it| it.0).collect();
         self.search(&finalists, size, self.effort.trials, &mut found);
         let mut picks: Vec<Pick> = found
@@ -108,6 +102,19 @@ impl Tuning<'_> {
             trials: found.trials,
             progress: found.progress,
         }
+    }
+
+    /// Times some ways under the usual settings.
+    fn screen(&self, ways: &[usize], size: Bytes) -> Found {
+        let mut found = Found::default();
+        for way in ways {
+            for knobs in usual() {
+                if let Ok(time) = self.ways[*way].knobbed.time(size, &knobs) {
+                    found.enter(*way, knobs, time);
+                }
+            }
+        }
+        found
     }
 
     /// Looks for better points of the joint space of some ways.
@@ -143,14 +150,10 @@ impl Tuning<'_> {
 
     /// The program that sends straight to everyone under its best knobs.
     fn knobs_only(&self, size: Bytes) -> Option<Pick> {
-        let index = self.ways.iter().position(|it| it.origin == Origin::FullMesh)?;
-        let mut found = Found::default();
-        for knobs in usual() {
-            if let Ok(time) = self.ways[index].knobbed.time(size, &knobs) {
-                found.enter(index, knobs, time);
-            }
-        }
-        self.search(&[index], size, self.effort.trials / 2, &mut found);
+        let straight = |it: &usize| self.ways[*it].origin == Origin::FullMesh;
+        let straight: Vec<usize> = (0..self.ways.len()).filter(straight).collect();
+        let mut found = self.screen(&straight, size);
+        self.search(&straight, size, self.effort.trials / 2, &mut found);
         let (way, time, knobs) = found.ranked().into_iter().next()?;
         Some(Pick::new(&self.ways[way], &knobs, time))
     }

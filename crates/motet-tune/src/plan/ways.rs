@@ -109,17 +109,18 @@ pub fn ways(
     // Reduce has no direct method; the least that everyone supports stands in for it.
     if let Some(method) = named(FULL_MESH).or_else(|| named("binomial")) {
         let name = format!("{kind}-{}", method.name());
-        made.add(name, Origin::FullMesh, &whole(Bytes::mib(4)), method);
+        made.add(name.clone(), Origin::FullMesh, &whole(Bytes::mib(4)), method);
+        // Where there is little to send, an AllReduce in one shot is better than in two.
+        made.add(format!("{name}-{}", short(LITTLE)), Origin::FullMesh, &whole(LITTLE), method);
     }
     for method in TEXTBOOK.into_iter().filter_map(named) {
         made.add(format!("{kind}-{}", method.name()), Origin::Made, &whole(Bytes::mib(4)), method);
     }
-    // One shot where there is little to send, and the textbook's best cut by us.
-    for (method, task) in [(FULL_MESH, whole(LITTLE)), ("hierarchical", task(Bytes::mib(4)))] {
-        if let Some(method) = named(method) {
-            let name = format!("{kind}-{}-{}", method.name(), short(task.size));
-            made.add(name, Origin::Made, &task, method);
-        }
+    // The textbook's best, also cut by us.
+    if let Some(method) = named("hierarchical") {
+        let task = task(Bytes::mib(4));
+        let name = format!("{kind}-{}-{}", method.name(), short(task.size));
+        made.add(name, Origin::Made, &task, method);
     }
     for (number, sketch) in sketches.iter().enumerate() {
         let methods = if number == 0 { &MADE_BY[..] } else { &MADE_BY[..UNDER_SKETCHES] };
@@ -172,8 +173,11 @@ impl Maker<'_> {
         let draft = synthesize(&task, method, &effort).map_err(|it| it.to_string())?;
         let about = draft.explanation.clone();
         let proved = draft.prove(&task).map_err(|it| it.to_string())?;
-        let same = |it: &&Way| it.program.transfers() == proved.program.transfers();
-        if origin == Origin::Made && self.found.ways.iter().any(|it| same(&it)) {
+        let same = |it: &Way| {
+            (origin == Origin::Made || it.origin == origin)
+                && it.program.transfers() == proved.program.transfers()
+        };
+        if self.found.ways.iter().any(same) {
             return Ok(None);
         }
         if !matches!(origin, Origin::Nccl(_)) {

@@ -62,6 +62,7 @@ struct CollectiveTable {
     size: Option<Spanned<String>>,
     chunk: Option<Spanned<String>>,
     root: Option<Spanned<u32>>,
+    counts: Option<Spanned<Vec<Vec<u32>>>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -204,7 +205,18 @@ impl ScenarioFile {
                 self.wrong(at.clone(), error.to_string())
             })?;
         let root = Rank(table.root.as_ref().map_or(0, |it| *it.get_ref()));
+        if let Some(counts) = table.counts.as_ref().filter(|_| kind != CollectiveKind::AllToAllV) {
+            return Err(self.wrong(counts.span(), format!("{kind} has no counts")));
+        }
         let goal = match kind {
+            CollectiveKind::AllToAllV => {
+                let counts = table.counts.as_ref().ok_or_else(|| {
+                    let problem = "alltoallv needs a count for each pair of ranks";
+                    self.wrong(at.clone(), problem.to_owned())
+                        .with_remedy("add `counts` with one row of numbers per sending rank")
+                })?;
+                Goal::all_to_all_v(ranks, counts.get_ref().concat())
+            }
             CollectiveKind::SendRecv => {
                 Goal::send_recv((0..ranks).map(|it| Some(Rank((it + 1) % ranks))).collect())
             }

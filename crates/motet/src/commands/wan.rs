@@ -1,8 +1,9 @@
 //! `motet wan`: the reconfiguration modes of seed 000 over many collectives.
 //!
 //! Here a scenario is read and run; [`report`] prints what came out, [`tables`] and [`pictures`]
-//! write it.
+//! write it, [`moves`] the programs and routes themselves.
 
+mod moves;
 mod pictures;
 mod report;
 mod tables;
@@ -231,6 +232,7 @@ impl<'a> Ran<'a> {
             self.timeline().write(&file(&format!("timeline.{ending}")), printer)?;
             bottlenecks.write(&file(&format!("bottlenecks.{ending}")), printer)?;
         }
+        self.write_moves(folder, printer)?;
         files::write(&file("cdf.svg"), &distribution(&title, self.accounts).svg(), printer)?;
         self.write_timeline(&file("timeline.svg"), printer)?;
         files::write(&file("bottlenecks.svg"), &self.bottleneck_picture(), printer)

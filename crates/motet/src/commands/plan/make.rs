@@ -65,7 +65,7 @@ pub(crate) fn run(args: &MakeArgs, printer: &mut Printer) -> Result<Status, Fail
         ("network.toml".to_owned(), cluster_toml::write(network)),
         ("report.html".to_owned(), Report { plan: &plan, network }.html()),
     ]);
-    for it in sketches_of(&request, network) {
+    for it in request.sketches(network) {
         extra.insert(format!("sketches/{}.toml", it.name), it.sketch.write(network));
     }
     let files = folder::files(&plan, gpus_per_server(network), extra)
@@ -111,13 +111,6 @@ fn request(args: &MakeArgs, network: &Network) -> Result<Request, Failure> {
 fn fingerprint(network: &Network, request: &Request) -> String {
     let text = format!("{} {} {request:?}", env!("CARGO_PKG_VERSION"), Signature::of(network));
     Checksum::of(text.as_bytes()).to_string()
-}
-
-fn sketches_of(request: &Request, network: &Network) -> Vec<sketch::Candidate> {
-    match &request.sketch {
-        Some(given) => vec![given.clone()],
-        None => sketch::sketches(network),
-    }
 }
 
 /// How many consecutive ranks a server has, if all have as many.

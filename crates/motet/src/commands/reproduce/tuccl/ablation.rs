@@ -143,7 +143,7 @@ fn never_less(planned: &[Planned]) -> Claim {
     )
     .because(
         "a setting of the program that sends straight to everyone is better than what the joint search \
-         found: it has that program only as made for 4 MiB, and few trials",
+         found: it has few trials",
     )
 }
 

@@ -8,10 +8,9 @@ use motet_tune::plan::tune::Effort;
 use motet_tune::plan::ways::{Way, ways};
 use motet_tune::plan::{NoJournal, Pick, Plan, Request, Tuned, make};
 use motet_tune::search::Method;
-use motet_tune::sketch::sketches;
+use motet_tune::sketch::{distinct, sketches};
 use motet_units::{Bytes, Duration, Seed};
 
-use super::baseline::{in_one_piece, put_right};
 use crate::args::ReproduceArgs;
 use crate::failure::Failure;
 use crate::printer::Printer;
@@ -29,10 +28,10 @@ pub(super) const ASSUMED: [&str; 3] = [
     "all times are simulated: the knob model of `motet sim` on the cluster files of examples/, which \
      say what the paper leaves open of the hardware",
     "MSCCL is the paper's uniform default (Table III: Simple, one channel, 512 threads, 4 MiB) on a \
-     program that sends straight to everyone, at each size the faster of two: as made for 1 KiB (in \
-     one piece; an AllReduce sends everything to everyone at once), or as made for 4 MiB (an \
-     AllReduce in two rounds); that is kinder to MSCCL than one program for all sizes; the paper also says that MSCCL's tuner is on, and not \
-     what it chose",
+     program that sends straight to everyone, at each size the faster of two: as made for 1 KiB (an \
+     AllReduce sends everything to everyone at once), or as made for 4 MiB (an AllReduce in two \
+     rounds); that is kinder to MSCCL than one program for all sizes; the paper also says that \
+     MSCCL's tuner is on, and not what it chose",
     "NCCL is NCCL's own choice of algorithm and protocol, simulated on the rings and trees that it \
      would build, on as many channels as it would use",
 ];
@@ -45,8 +44,6 @@ pub(super) struct Planned {
     pub(super) name: &'static str,
     pub(super) network: Network,
     pub(super) plan: Plan,
-    /// What sends straight to everyone in one piece.
-    defaults: Vec<(CollectiveKind, Way)>,
     seed: Seed,
 }
 
@@ -67,19 +64,9 @@ impl Planned {
             effort: Effort { method: Method::Surrogate, trials: TRIALS },
             sketch: None,
         };
-        let mut plan = make(&network, &request, &NoJournal)
+        let plan = make(&network, &request, &NoJournal)
             .map_err(|it| Failure::wrong(it.to_string()).in_file(cluster.name))?;
-        let seed = Seed::new(args.seed);
-        let model = KnobModel::new(&network, &NcclOptions::default());
-        let mut defaults = Vec::new();
-        for kind in kinds {
-            let way = in_one_piece(&network, *kind, model, seed)
-                .map_err(|it| Failure::wrong(it).in_file(cluster.name))?;
-            let tasks = plan.tasks.iter_mut().filter(|it| it.kind() == Some(*kind));
-            tasks.for_each(|it| put_right(it, &way));
-            defaults.push((*kind, way));
-        }
-        Ok(Self { name: cluster.name, network, plan, defaults, seed })
+        Ok(Self { name: cluster.name, network, plan, seed: Seed::new(args.seed) })
     }
 
     /// Plans for the two collectives of the paper on several clusters.
@@ -100,14 +87,12 @@ impl Planned {
     }
 
     /// Everything that the plan chose from for a collective, of which a plan keeps only what it
-    /// uses, and the default.
+    /// uses.
     pub(super) fn ways(&self, kind: CollectiveKind) -> Result<Vec<Way>, Failure> {
-        let found = sketches(&self.network);
+        let found = distinct(sketches(&self.network));
         let seed = self.seed.named(kind.name());
         let made = ways(&self.network, kind, self.model(), &found, seed);
-        let mut all = made.map_err(|it| Failure::wrong(it.to_string()).in_file(self.name))?.ways;
-        all.extend(self.defaults.iter().filter(|it| it.0 == kind).map(|it| it.1.clone()));
-        Ok(all)
+        Ok(made.map_err(|it| Failure::wrong(it.to_string()).in_file(self.name))?.ways)
     }
 
     pub(super) fn tasks(&self, kind: CollectiveKind) -> impl Iterator<Item = &Tuned> {
