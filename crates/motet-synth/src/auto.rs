@@ -14,7 +14,7 @@ use motet_units::{Duration, Rank, Seed};
 
 use crate::classic::Classic;
 use crate::fabric::Fabric;
-use crate::forest::ForestOptions;
+use crate::forest::{ForestOptions, Room};
 use crate::lower::{Lowered, Lowering, Trees};
 use crate::method::Method;
 use crate::task::{Goal, SynthError, Task};
@@ -160,8 +160,8 @@ fn by_forest(task: &Task<'_>, fabric: &Fabric, most: u64) -> Result<Lowered, Syn
         Ok(Task { goal, ..task.clone() })
     };
     let turned = fabric.turned_round();
-    let mut collect = forest::forest(&half(CollectiveKind::ReduceScatter)?, &turned)?;
-    let mut spread = forest::forest(&half(CollectiveKind::AllGather)?, fabric)?;
+    let mut collect = forest::forest(&half(CollectiveKind::ReduceScatter)?, &turned, Room::All)?;
+    let mut spread = forest::forest(&half(CollectiveKind::AllGather)?, fabric, Room::All)?;
     let (a, b) = (collect.weight_of(Rank(0)), spread.weight_of(Rank(0)));
     let least = lcm(a.max(1), b.max(1));
     for (forest, weight) in [(&mut collect, a), (&mut spread, b)] {

@@ -40,12 +40,8 @@ const PATIENCE: u64 = 1;
 /// A schedule that takes at most one part in so many longer than its busiest link is full.
 const FULL: u64 = 125;
 
-/// How patient jobs are that queue on their way: in networks whose links differ much, those that
-/// never hold back keep all links busy; elsewhere they are in each other's way.
-const QUEUEING: [u64; 3] = [2, 16, u64::MAX];
-
 /// With more jobs it is not tried whether queueing is better: that takes twice as long as booking.
-const MOST_QUEUEING: usize = 1 << 17;
+const MOST_QUEUEING: usize = 1 << 19;
 
 /// What a job that stays at its rank has instead of a way.
 const LOCAL: u32 = u32::MAX;
@@ -268,19 +264,18 @@ impl<'a> Jobs<'a> {
         let followers = Followers::of(self.way.len(), &self.waits);
         let mut urgency = self.tails(&followers);
         rank(&mut urgency);
-        let mut best = Run::new(self, &followers, &urgency, busiest).run();
+        let best = Run::new(self, &followers, &urgency, busiest).run();
         let may_queue =
             self.way.len() <= MOST_QUEUEING && self.ways.iter().any(|it| it.1 - it.0 > 1);
         if best.is_full() || !may_queue {
             return best;
         }
-        for patience in QUEUEING {
-            let other = Run::new(self, &followers, &urgency, busiest).queueing(patience).run();
-            if other.makespan < best.makespan && other.order.len() == best.order.len() {
-                best = other;
-            }
+        let queued = Run::new(self, &followers, &urgency, busiest).queueing().run();
+        if queued.makespan < best.makespan && queued.order.len() == best.order.len() {
+            queued
+        } else {
+            best
         }
-        best
     }
 
     /// How long the jobs take if each starts as soon as what it waits for has arrived.

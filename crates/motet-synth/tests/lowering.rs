@@ -125,7 +125,7 @@ fn schedules_hold_over_unequal_links() {
             let fabric = Fabric::new(&task).unwrap();
             let collects = kind == CollectiveKind::ReduceScatter;
             let turned = if collects { fabric.turned_round() } else { fabric.clone() };
-            let found = forest::forest(&task, &turned).unwrap();
+            let found = forest::forest(&task, &turned, forest::Room::All).unwrap();
             let trees = if collects { Trees::Collect(&found) } else { Trees::Spread(&found) };
             for (task, slices) in [(&task, 1), (&task, 3), (&task, 20), (&by_numbers, 20)] {
                 let lowering = Lowering::new(task, &fabric, trees).unwrap();

@@ -6,6 +6,9 @@
 //! some shortest way between two ranks. Shares are fitted to the ports' capacities (rows and
 //! columns in turn), then rounded so that a port's leftover units go to different servers.
 //!
+//! What ports have left beyond that is spread over all other pairs, where the caller needs it
+//! ([`Rest::Spread`]): ways out of the way, which the best rate sometimes takes.
+//!
 //! Whether the guess keeps the rate is for the caller to ask; see [`split`](super::split).
 
 use super::net::Net;
@@ -31,26 +34,48 @@ pub(super) struct Share {
     pub(super) amount: u64,
 }
 
+/// What becomes of the capacity that pairs on shortest ways do not use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Rest {
+    GivenUp,
+    Spread,
+}
+
 /// What `switch` should pass, if it served all useful pairs evenly. `group` says which server (or
 /// the like) a node is in.
-pub(super) fn guess(net: &Net, switch: u32, group: &[u32]) -> Vec<Share> {
-    let from = ports(net.incoming(switch), group);
-    let to = ports(net.outgoing(switch), group);
-    let mut shares = vec![0.0; from.len() * to.len()];
-    let support = useful(net, switch, &from, &to);
-    for (row, a) in from.iter().enumerate() {
-        for (column, b) in to.iter().enumerate() {
-            let at = row * to.len() + column;
-            if support[at] {
-                shares[at] = a.capacity as f64 * b.capacity as f64;
-            }
+pub(super) fn guess(net: &Net, switch: u32, group: &[u32], rest: Rest) -> Vec<Share> {
+    let mut from = ports(net.incoming(switch), group);
+    let mut to = ports(net.outgoing(switch), group);
+    let mut support = useful(net, switch, &from, &to);
+    let mut whole = even(&support, &from, &to);
+    if rest == Rest::Spread {
+        let columns = to.len();
+        for (row, port) in from.iter_mut().enumerate() {
+            port.capacity -= whole[row * columns..(row + 1) * columns].iter().sum::<u64>();
+        }
+        for (column, port) in to.iter_mut().enumerate() {
+            port.capacity -= whole.iter().skip(column).step_by(columns).sum::<u64>();
+        }
+        for (at, support) in support.iter_mut().enumerate() {
+            *support = !*support && from[at / columns].node != to[at % columns].node;
+        }
+        for (whole, more) in whole.iter_mut().zip(even(&support, &from, &to)) {
+            *whole += more;
         }
     }
-    fit(&mut shares, &from, &to);
-    let whole = rounded(&shares, &from, &to);
     let pairs = from.iter().flat_map(|a| to.iter().map(move |b| (a.node, b.node)));
     let shares = pairs.zip(whole).map(|((from, to), amount)| Share { from, to, amount });
     shares.filter(|it| it.amount > 0).collect()
+}
+
+/// Whole shares over the supported pairs, as even as the ports' capacities allow.
+fn even(support: &[bool], from: &[Port], to: &[Port]) -> Vec<u64> {
+    let mut shares = vec![0.0; support.len()];
+    for (at, share) in shares.iter_mut().enumerate().filter(|(at, _)| support[*at]) {
+        *share = from[at / to.len()].capacity as f64 * to[at % to.len()].capacity as f64;
+    }
+    fit(&mut shares, from, to);
+    rounded(&shares, from, to)
 }
 
 fn ports(neighbours: impl Iterator<Item = (u32, u64)>, group: &[u32]) -> Vec<Port> {

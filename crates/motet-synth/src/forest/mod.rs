@@ -4,7 +4,8 @@
 //! (Edmonds; over switches Bang-Jensen, Frank and Jackson). The stages, each in its file:
 //!
 //! 1. [`rate`]: the exact rate at which roots can spread their parts.
-//! 2. [`scale`]: whole numbers: how many trees (weights) per root, and what each link can carry
+//! 2. [`slack`]: where asked for, what share of each link is enough; then
+//!    [`scale`]: whole numbers: how many trees (weights) per root, and what each link can carry
 //!    in that unit.
 //! 3. [`split`]: takes out the switches, with [`exchange`] as the first guess; [`ways`] remembers
 //!    the links.
@@ -23,6 +24,7 @@ mod pack;
 mod rate;
 mod scale;
 mod shorten;
+mod slack;
 mod split;
 #[cfg(test)]
 mod tests;
@@ -31,6 +33,7 @@ mod ways;
 use motet_collective::CollectiveKind;
 use motet_units::Rank;
 
+use self::scale::Nodes;
 use crate::fabric::Fabric;
 use crate::lower::{Lowered, Lowering, Trees};
 use crate::task::{SynthError, Task};
@@ -49,21 +52,42 @@ impl Default for ForestOptions {
     }
 }
 
+/// Close enough to the bound to leave it at that: 1/125 above it.
+pub(crate) const CLOSE: u64 = 125;
+
+/// How much of the links trees may use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Room {
+    /// All of each: there are the fewest trees and the lowest.
+    All,
+    /// Little more than the rate needs: links off the tightest cut have time to catch up.
+    Needed,
+}
+
 /// The program by the best forest, with the number of slices that suits the task's size.
 pub fn synthesize(task: &Task<'_>, options: ForestOptions) -> Result<Lowered, SynthError> {
     let fabric = Fabric::new(task)?;
-    let forest = if collects(task)? {
-        forest(task, &fabric.turned_round())?
-    } else {
-        forest(task, &fabric)?
+    let turned = if collects(task)? { Some(fabric.turned_round()) } else { None };
+    let by = |room| {
+        let forest = forest(task, turned.as_ref().unwrap_or(&fabric), room)?;
+        let trees = if turned.is_some() { Trees::Collect(&forest) } else { Trees::Spread(&forest) };
+        Lowering::new(task, &fabric, trees)?.best(options.most_transfers)
     };
-    let trees = if collects(task)? { Trees::Collect(&forest) } else { Trees::Spread(&forest) };
-    Lowering::new(task, &fabric, trees)?.best(options.most_transfers)
+    let all = by(Room::All)?;
+    let bound = task.bound()?;
+    let least = bound.program_time(task.size).as_ps();
+    // Where latency is what takes the time, links have slack anyway.
+    let by_latency = bound.latency.as_ps() > least / 4 * 3;
+    if by_latency || all.makespan.as_ps() <= least + least / CLOSE {
+        return Ok(all);
+    }
+    let needed = by(Room::Needed)?;
+    Ok(if needed.makespan < all.makespan { needed } else { all })
 }
 
 /// The trees for an AllGather or Broadcast on the fabric, or for a ReduceScatter or Reduce on the
 /// fabric turned round.
-pub fn forest(task: &Task<'_>, fabric: &Fabric) -> Result<Forest, SynthError> {
+pub fn forest(task: &Task<'_>, fabric: &Fabric, room: Room) -> Result<Forest, SynthError> {
     if collects(task)? != fabric.is_turned_round() {
         let why = "its fabric is the wrong way round for the collective";
         return Err(SynthError::not_for("forest", why));
@@ -76,7 +100,12 @@ pub fn forest(task: &Task<'_>, fabric: &Fabric) -> Result<Forest, SynthError> {
         let bare = |root: &Rank| Tree { root: *root, weight: 1, edges: Vec::new() };
         return Ok(Forest { paths: Vec::new(), trees: roots.iter().map(bare).collect() });
     };
-    let Some(scaled) = scale::scale(task.network, fabric, &roots, rate) else {
+    let nodes = Nodes::new(task.network, fabric, &roots);
+    let shares = match room {
+        Room::All => vec![scale::FULL; fabric.links().len()],
+        Room::Needed => slack::shares(&nodes, fabric, rate),
+    };
+    let Some(scaled) = scale::scale(&nodes, fabric, rate, &shares) else {
         return Err(SynthError::not_for("forest", "its bandwidths are too far apart"));
     };
     Ok(finish::finish(fabric, scaled))

@@ -8,7 +8,7 @@
 
 use motet_collective::bound::Ratio;
 use motet_net::Network;
-use motet_units::Rank;
+use motet_units::{LinkId, Rank};
 
 use super::net::Net;
 use super::split::{Removed, remove_switches};
@@ -25,6 +25,9 @@ const ONE_BY_ONE: u64 = 64;
 const MOST: u64 = 8192;
 const MOST_PER_ROOT: u64 = 96;
 
+/// All of a link, in thousandths.
+pub(super) const FULL: u64 = 1000;
+
 /// A fabric in whole units, with its switches taken out.
 #[derive(Debug)]
 pub(super) struct Scaled {
@@ -33,7 +36,8 @@ pub(super) struct Scaled {
 }
 
 /// The ranks and switches of a fabric as nodes of a net.
-struct Nodes {
+#[derive(Debug)]
+pub(super) struct Nodes {
     /// The net's node of each node of the network.
     of: Vec<u32>,
     /// The server of each of the net's nodes, or a number of its own.
@@ -41,33 +45,29 @@ struct Nodes {
     roots: Vec<u32>,
 }
 
-pub(super) fn scale(
-    network: &Network,
-    fabric: &Fabric,
-    roots: &[Rank],
-    rate: Ratio,
-) -> Option<Scaled> {
-    let nodes = Nodes::new(network, fabric, roots);
-    let most = (MOST / roots.len().max(1) as u64).max(MOST_PER_ROOT);
+/// The least number of units in which trees reach the rate, where they may use as many thousandths
+/// of each link of the fabric as `shares` says.
+pub(super) fn scale(nodes: &Nodes, fabric: &Fabric, rate: Ratio, shares: &[u64]) -> Option<Scaled> {
+    let most = (MOST / nodes.roots.len().max(1) as u64).max(MOST_PER_ROOT);
     let mut units = 1;
     while units <= most {
-        if let Some(scaled) = nodes.attempt(fabric, rate, units, 1000 + LOSS) {
+        if let Some(scaled) = nodes.attempt(fabric, rate, units, FULL + LOSS, shares) {
             return Some(scaled);
         }
         units += if units < ONE_BY_ONE { 1 } else { units / 16 };
     }
-    let (mut low, mut high) = (1000 + LOSS, 1001 + LOSS);
+    let (mut low, mut high) = (FULL + LOSS, FULL + LOSS + 1);
     let mut best = None;
     while best.is_none() {
         high = high.checked_mul(2)?;
-        best = nodes.attempt(fabric, rate, most, high);
+        best = nodes.attempt(fabric, rate, most, high, shares);
         if best.is_none() {
             low = high;
         }
     }
     while high - low > low.div_ceil(1000) {
         let middle = low.midpoint(high);
-        match nodes.attempt(fabric, rate, most, middle) {
+        match nodes.attempt(fabric, rate, most, middle, shares) {
             Some(better) => {
                 best = Some(better);
                 high = middle;
@@ -79,7 +79,7 @@ pub(super) fn scale(
 }
 
 impl Nodes {
-    fn new(network: &Network, fabric: &Fabric, roots: &[Rank]) -> Self {
+    pub(super) fn new(network: &Network, fabric: &Fabric, roots: &[Rank]) -> Self {
         let ranks = fabric.rank_count() as u32;
         let mut switches = ranks..;
         let mut of = vec![u32::MAX; fabric.node_count()];
@@ -109,19 +109,20 @@ impl Nodes {
 
     /// The fabric with `units` per root, `stretch` thousandths of the best time; `None` if that
     /// is too few.
-    fn attempt(&self, fabric: &Fabric, rate: Ratio, units: u64, stretch: u64) -> Option<Scaled> {
-        let mut net = Net::new(fabric.rank_count(), self.group.len());
-        let mut ways = Ways::default();
+    fn attempt(
+        &self,
+        fabric: &Fabric,
+        rate: Ratio,
+        units: u64,
+        stretch: u64,
+        shares: &[u64],
+    ) -> Option<Scaled> {
         let wanted = units.checked_mul(self.roots.len() as u64)?;
-        let all = wanted.checked_mul(fabric.rank_count() as u64)?;
-        let times = rate.denominator().checked_mul(u128::from(units))?;
-        let times = times.checked_mul(u128::from(stretch))?;
-        let divisor = rate.numerator().checked_mul(1000)?;
-        for link in fabric.links() {
-            let [from, to] = [fabric.from(*link), fabric.to(*link)].map(|it| self.of[it.index()]);
-            let capacity = times.checked_mul(u128::from(fabric.bits_per_s(*link)))? / divisor;
-            // More than all that all ranks want together is never used.
-            let capacity = u64::try_from(capacity).unwrap_or(u64::MAX).min(all);
+        let mut ways = Ways::default();
+        let mut net = Net::new(fabric.rank_count(), self.group.len());
+        for (link, share) in fabric.links().iter().zip(shares) {
+            let (from, to) = self.ends(fabric, *link);
+            let capacity = self.capacity(fabric, *link, rate, units, stretch * share)?;
             if capacity > 0 {
                 net.add(from, to, capacity);
                 ways.add_link(from, to, *link, capacity);
@@ -136,5 +137,58 @@ impl Nodes {
         let Removed { net, steps } = remove_switches(&net, wanted, &self.group)?;
         ways.follow(&steps);
         Some(Scaled { net, ways })
+    }
+
+    /// The places (in the fabric's order) of links that are too narrow if trees may use only their
+    /// `shares`; none if all are wide enough.
+    pub(super) fn narrow(
+        &self,
+        fabric: &Fabric,
+        rate: Ratio,
+        units: u64,
+        shares: &[u64],
+    ) -> Vec<usize> {
+        let mut net = Net::new(fabric.rank_count(), self.group.len());
+        for (link, share) in fabric.links().iter().zip(shares) {
+            let (from, to) = self.ends(fabric, *link);
+            let capacity = self.capacity(fabric, *link, rate, units, (FULL + LOSS) * share);
+            net.add(from, to, capacity.unwrap_or(0));
+        }
+        for root in &self.roots {
+            net.set_supply(*root, units);
+        }
+        let wanted = units * self.roots.len() as u64;
+        let mut narrow = vec![false; shares.len()];
+        for rank in 0..fabric.rank_count() as u32 {
+            if net.flow(&[rank], wanted) < wanted {
+                for (narrow, link) in narrow.iter_mut().zip(fabric.links()) {
+                    let (from, to) = self.ends(fabric, *link);
+                    *narrow |= net.is_sending(from) && !net.is_sending(to);
+                }
+            }
+        }
+        (0..narrow.len()).filter(|it| narrow[*it]).collect()
+    }
+
+    fn ends(&self, fabric: &Fabric, link: LinkId) -> (u32, u32) {
+        (self.of[fabric.from(link).index()], self.of[fabric.to(link).index()])
+    }
+
+    /// What a link carries, in so many units per root and `share` millionths of the best time.
+    fn capacity(
+        &self,
+        fabric: &Fabric,
+        link: LinkId,
+        rate: Ratio,
+        units: u64,
+        share: u64,
+    ) -> Option<u64> {
+        let times = rate.denominator().checked_mul(u128::from(units))?;
+        let times = times.checked_mul(u128::from(share))?;
+        let divisor = rate.numerator().checked_mul(u128::from(FULL * FULL))?;
+        let capacity = times.checked_mul(u128::from(fabric.bits_per_s(link)))? / divisor;
+        // More than all that all ranks want together is never used.
+        let all = units.checked_mul(self.roots.len() as u64 * fabric.rank_count() as u64)?;
+        Some(u64::try_from(capacity).unwrap_or(u64::MAX).min(all))
     }
 }

@@ -13,7 +13,7 @@
 //!
 //! What was done is recorded, so that [`super::ways`] can find the links again.
 
-use super::exchange::{self, Share};
+use super::exchange::{self, Rest, Share};
 use super::net::Net;
 
 /// One step of a removal.
@@ -35,19 +35,21 @@ pub(super) struct Removed {
 /// Takes all switches out of a net that feeds `wanted` to every rank; `None` if that cannot be
 /// kept because a switch gives out more than it takes in.
 pub(super) fn remove_switches(net: &Net, wanted: u64, group: &[u32]) -> Option<Removed> {
-    let mut quick = Removal { net: net.clone(), wanted, group, steps: Vec::new() };
-    while let Some(switch) = quick.next_switch() {
-        for share in exchange::guess(&quick.net, switch, group) {
-            quick.split(switch, share);
+    for rest in [Rest::GivenUp, Rest::Spread] {
+        let mut quick = Removal { net: net.clone(), wanted, group, steps: Vec::new() };
+        while let Some(switch) = quick.next_switch() {
+            for share in exchange::guess(&quick.net, switch, group, rest) {
+                quick.split(switch, share);
+            }
+            quick.net.isolate(switch);
         }
-        quick.net.isolate(switch);
-    }
-    if quick.net.feeds_all(wanted) {
-        return Some(Removed { net: quick.net, steps: quick.steps });
+        if quick.net.feeds_all(wanted) {
+            return Some(Removed { net: quick.net, steps: quick.steps });
+        }
     }
     let mut careful = Removal { net: net.clone(), wanted, group, steps: Vec::new() };
     while let Some(switch) = careful.next_switch() {
-        if !careful.by_guess(switch) {
+        if !careful.by_guess(switch, Rest::GivenUp) && !careful.by_guess(switch, Rest::Spread) {
             careful.exactly(switch)?;
         }
         careful.net.isolate(switch);
@@ -89,8 +91,8 @@ impl Removal<'_> {
     }
 
     /// Splits the switch as guessed and gives up what is left of it, if the rate is kept so.
-    fn by_guess(&mut self, switch: u32) -> bool {
-        let shares = exchange::guess(&self.net, switch, self.group);
+    fn by_guess(&mut self, switch: u32, rest: Rest) -> bool {
+        let shares = exchange::guess(&self.net, switch, self.group, rest);
         for share in &shares {
             self.split(switch, *share);
         }
@@ -114,7 +116,7 @@ impl Removal<'_> {
     /// Splits the switch off pair by pair; `None` if something is left that cannot be given up.
     fn exactly(&mut self, switch: u32) -> Option<()> {
         self.balance(switch);
-        for share in exchange::guess(&self.net, switch, self.group) {
+        for share in exchange::guess(&self.net, switch, self.group, Rest::Spread) {
             self.split_at_most(switch, share);
         }
         let from: Vec<u32> = self.net.incoming(switch).map(|it| it.0).collect();

@@ -9,7 +9,7 @@ use motet_sim::{Prepared, Routed, Simulation, SwitchForwarding};
 use motet_units::{Bandwidth, Bytes, Duration, NodeId, Rank};
 use proptest::prelude::*;
 
-use super::{ForestOptions, forest, synthesize};
+use super::{ForestOptions, Room, forest, synthesize};
 use crate::fabric::Fabric;
 use crate::task::{Goal, SynthError, Task};
 use crate::tree::Forest;
@@ -92,9 +92,11 @@ fn sample_networks_reach_the_bound() {
         for kind in [CollectiveKind::AllGather, CollectiveKind::ReduceScatter] {
             let task = task(&network, kind, Bytes::gib(1));
             let fabric = fabric_of(&task);
-            let found = forest(&task, &fabric).unwrap();
-            check_trees(&found, &fabric, &fabric.ranks().collect::<Vec<_>>());
-            assert!(load(&found, &fabric, &task) <= 1.002_001, "{name}");
+            for room in [Room::All, Room::Needed] {
+                let found = forest(&task, &fabric, room).unwrap();
+                check_trees(&found, &fabric, &fabric.ranks().collect::<Vec<_>>());
+                assert!(load(&found, &fabric, &task) <= 1.002_001, "{name} {room:?}");
+            }
             let ratio = ratio_of_program(&task);
             assert!(ratio <= 1.01, "{name} {kind}: {ratio}");
         }
@@ -105,7 +107,7 @@ fn sample_networks_reach_the_bound() {
 fn one_switch_gives_stars() {
     let Some(network) = sample("dgx-a100-x1") else { return };
     let task = task(&network, CollectiveKind::AllGather, Bytes::gib(1));
-    let found = forest(&task, &fabric_of(&task)).unwrap();
+    let found = forest(&task, &fabric_of(&task), Room::All).unwrap();
     assert_eq!((found.trees.len(), found.height()), (8, 1));
 }
 
@@ -118,7 +120,7 @@ fn a_rank_out_of_reach_is_an_error_with_its_cut() {
     let network = builder.build().unwrap();
     for kind in [CollectiveKind::AllGather, CollectiveKind::ReduceScatter] {
         let task = task(&network, kind, Bytes::mib(1));
-        let error = forest(&task, &fabric_of(&task)).unwrap_err();
+        let error = forest(&task, &fabric_of(&task), Room::All).unwrap_err();
         assert!(matches!(error, SynthError::Impossible(_)), "{error}");
     }
 }
@@ -133,7 +135,7 @@ fn other_collectives_and_a_fabric_the_wrong_way_round_are_refused() {
     assert!(synthesize(&scatter, ForestOptions::default()).is_err());
     let gather = task(&network, CollectiveKind::AllGather, Bytes::mib(1));
     let turned = Fabric::new(&gather).unwrap().turned_round();
-    assert!(matches!(forest(&gather, &turned), Err(SynthError::NotForMethod { .. })));
+    assert!(matches!(forest(&gather, &turned, Room::All), Err(SynthError::NotForMethod { .. })));
 }
 
 fn spec(gbit: u64) -> LinkSpec {
@@ -193,14 +195,16 @@ proptest! {
         ][kind];
         let task = task(&network, kind, Bytes::mib(1));
         let fabric = fabric_of(&task);
-        let found = forest(&task, &fabric).unwrap();
         let roots: Vec<Rank> = match task.goal.root() {
             Some(root) => vec![root],
             None => fabric.ranks().collect(),
         };
-        check_trees(&found, &fabric, &roots);
-        let load = load(&found, &fabric, &task);
-        prop_assert!(load <= 1.01, "{}", load);
+        for room in [Room::All, Room::Needed] {
+            let found = forest(&task, &fabric, room).unwrap();
+            check_trees(&found, &fabric, &roots);
+            let load = load(&found, &fabric, &task);
+            prop_assert!(load <= 1.01, "{} {:?}", load, room);
+        }
         let lowered = synthesize(&task, ForestOptions { most_transfers: 2000 }).unwrap();
         prop_assert!(Verified::new(lowered.program, Some(&network)).is_ok());
     }

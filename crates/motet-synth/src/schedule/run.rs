@@ -99,6 +99,8 @@ struct Queues {
     fronts: Vec<Front>,
     /// Per link: the jobs it took.
     taken: Vec<Vec<u32>>,
+    /// Per link: the jobs whose heads wait there, the most urgent first.
+    waiting: Vec<BinaryHeap<(u64, Reverse<u32>)>>,
 }
 
 impl Queues {
@@ -154,14 +156,15 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Jobs queue at every link when their heads come by, and do not start before they would have
-    /// to wait less than `patience` times as long as they take a link.
-    pub(super) fn queueing(mut self, patience: u64) -> Self {
+    /// Jobs queue at every link when their heads come by, and a free link takes the most urgent. None
+    /// holds back because others are on their way: it will overtake those that are less urgent.
+    pub(super) fn queueing(mut self) -> Self {
         let jobs = self.jobs.way.len();
-        self.patience = patience;
+        self.patience = u64::MAX;
         self.queues = Some(Queues {
             fronts: vec![Front::default(); jobs],
             taken: vec![Vec::new(); self.free_at.len()],
+            waiting: vec![BinaryHeap::new(); self.free_at.len()],
         });
         self
     }
@@ -296,6 +299,10 @@ impl<'a> Run<'a> {
             let at_once = urgent_first || free <= now;
             chosen = chosen.max(Some((at_once, *urgency, Reverse(free.max(now)), *job, index)));
         }
+        if let Some(job) = self.more_urgent(link, chosen.map(|it| it.1)) {
+            self.take_waiting(job, now);
+            return self.ask_again(link, now);
+        }
         match chosen {
             Some((.., Reverse(job), index)) => {
                 let way = self.ways[link][index] as usize;
@@ -305,13 +312,29 @@ impl<'a> Run<'a> {
                 }
                 self.order.push(job);
                 self.go_on(job, Front::starting(now), now);
-                if !self.ways[link].is_empty() {
-                    self.ask(link, self.free_for_first(link).max(now));
-                }
+                self.ask_again(link, now);
             }
             None if soonest < u64::MAX => self.ask(link, soonest),
             None => {}
         }
+    }
+
+    /// Looks for more work when the link is free again.
+    fn ask_again(&mut self, link: usize, now: u64) {
+        let waiting = self.queues.as_ref().is_some_and(|it| !it.waiting[link].is_empty());
+        if waiting || !self.ways[link].is_empty() {
+            self.ask(link, self.free_for_first(link).max(now));
+        }
+    }
+
+    /// The most urgent job whose head waits at a link, if none that could start there is more so.
+    fn more_urgent(&mut self, link: usize, than: Option<u64>) -> Option<u32> {
+        let waiting = &mut self.queues.as_mut()?.waiting[link];
+        let (urgency, _) = waiting.peek()?;
+        if than.is_some_and(|it| it > *urgency) {
+            return None;
+        }
+        waiting.pop().map(|(_, Reverse(job))| job)
     }
 
     /// When a link is free for a job that starts with it.
@@ -342,7 +365,7 @@ impl<'a> Run<'a> {
         (free, nearly)
     }
 
-    /// Queues a job at the link that its head has come to.
+    /// The head of a job has come to the link where it must queue.
     fn pass(&mut self, job: u32, now: u64) {
         let front = self.queues.as_ref().map(|it| it.fronts[job as usize]);
         if let Some(front) = front {
@@ -354,20 +377,51 @@ impl<'a> Run<'a> {
     fn go_on(&mut self, job: u32, mut front: Front, now: u64) {
         let jobs = self.jobs;
         for hop in &jobs.hops(job)[front.hop as usize..] {
-            let link = hop.link.index();
-            let ready = front.ready(hop, self.turned);
-            if let Some(queues) = &mut self.queues {
-                if ready > now && front.hop > 0 {
-                    queues.fronts[job as usize] = front;
-                    self.happenings.push(Reverse((ready, Happening::Passes(job))));
-                    return;
-                }
-                queues.taken[link].push(job);
+            if front.hop > 0 && self.must_queue(job, front, hop, now) {
+                return;
             }
-            let start = ready.max(self.free_at[link]);
-            self.free_at[link] = start + hop.busy;
-            front = front.behind(hop, start, self.turned);
+            front = self.take(job, front, hop);
         }
         self.happenings.push(Reverse((front.tail, Happening::Arrived(job))));
+    }
+
+    /// The link takes a job that waited there.
+    fn take_waiting(&mut self, job: u32, now: u64) {
+        let jobs = self.jobs;
+        let Some(queues) = &self.queues else { return };
+        let front = queues.fronts[job as usize];
+        let Some(hop) = jobs.hops(job).get(front.hop as usize) else { return };
+        let front = self.take(job, front, hop);
+        self.go_on(job, front, now);
+    }
+
+    /// Whether the head of a job has not come to its next link yet, or has to wait there.
+    fn must_queue(&mut self, job: u32, front: Front, hop: &HopCost, now: u64) -> bool {
+        let Some(queues) = &mut self.queues else { return false };
+        let link = hop.link.index();
+        let ready = front.ready(hop, self.turned);
+        queues.fronts[job as usize] = front;
+        if ready > now {
+            self.happenings.push(Reverse((ready, Happening::Passes(job))));
+            return true;
+        }
+        if self.free_at[link] <= now && queues.waiting[link].is_empty() {
+            return false;
+        }
+        // What it needed to come here it needs no more.
+        let urgency = self.urgency[job as usize].saturating_sub(hop.head);
+        queues.waiting[link].push((urgency, Reverse(job)));
+        self.ask(link, self.free_at[link].max(now));
+        true
+    }
+
+    fn take(&mut self, job: u32, front: Front, hop: &HopCost) -> Front {
+        let link = hop.link.index();
+        if let Some(queues) = &mut self.queues {
+            queues.taken[link].push(job);
+        }
+        let start = front.ready(hop, self.turned).max(self.free_at[link]);
+        self.free_at[link] = start + hop.busy;
+        front.behind(hop, start, self.turned)
     }
 }

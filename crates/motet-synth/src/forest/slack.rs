@@ -1,0 +1,92 @@
+//! [`shares`]: how much of each link the trees need at the best rate.
+//!
+//! Only the links of the tightest cuts must be full all the time. Trees that fill the others too
+//! leave them no time to catch up: what comes late, from afar or over a thin link, then delays all
+//! that follows. So links share out their slack: all are narrowed alike until some cut is only just
+//! wide enough, the links of that cut stay as they are, the others are narrowed further, and so on.
+
+use std::collections::BTreeMap;
+
+use motet_collective::bound::Ratio;
+use motet_units::{LinkId, NodeId};
+
+use super::scale::{FULL, Nodes};
+use crate::fabric::Fabric;
+
+/// Units per root in which links are measured: fine enough that rounding does not count.
+const UNITS: u64 = 1 << 12;
+
+/// How often links are narrowed; what is left then has slack enough.
+const ROUNDS: usize = 8;
+
+/// No link is narrowed below so many thousandths.
+const LEAST: u64 = 100;
+
+/// What part of its slack a link keeps, in halves of what could be had: with less room fewer and
+/// lower trees are found.
+const KEPT: u64 = 2;
+
+/// Shares are rounded up to a multiple of this, so that equal links have equal shares.
+const STEP: u64 = FULL / 40;
+
+/// For every link of the fabric (in its order), how many thousandths of it trees may use.
+pub(super) fn shares(nodes: &Nodes, fabric: &Fabric, rate: Ratio) -> Vec<u64> {
+    let mut shares = vec![FULL; fabric.links().len()];
+    let mut settled = vec![false; shares.len()];
+    let mut above = FULL;
+    for _ in 0..ROUNDS {
+        let (mut low, mut high) = (LEAST, above);
+        let mut narrowed = shares.clone();
+        let mut at = |share: u64| {
+            for (narrowed, _) in narrowed.iter_mut().zip(&settled).filter(|(_, it)| !**it) {
+                *narrowed = share;
+            }
+            nodes.narrow(fabric, rate, UNITS, &narrowed)
+        };
+        let mut tight = at(low);
+        if tight.is_empty() {
+            high = low;
+        }
+        while high - low > 1 {
+            let middle = low.midpoint(high);
+            let cut = at(middle);
+            if cut.is_empty() {
+                high = middle;
+            } else {
+                (low, tight) = (middle, cut);
+            }
+        }
+        for (share, _) in shares.iter_mut().zip(&settled).filter(|(_, it)| !**it) {
+            *share = high;
+        }
+        let before = settled.iter().filter(|it| **it).count();
+        for link in &tight {
+            settled[*link] = true;
+        }
+        above = high;
+        let after = settled.iter().filter(|it| **it).count();
+        if high <= LEAST || after == before || after == settled.len() {
+            break;
+        }
+    }
+    for share in &mut shares {
+        let kept = *share + (FULL - *share) / KEPT;
+        *share = kept.next_multiple_of(STEP).min(FULL);
+    }
+    both_ways(fabric, &shares)
+}
+
+/// The greater share of each link and its opposite: what a switch takes in it must be able to give
+/// out.
+fn both_ways(fabric: &Fabric, shares: &[u64]) -> Vec<u64> {
+    let ends = |link: &LinkId| (fabric.from(*link), fabric.to(*link));
+    let mut greatest: BTreeMap<(NodeId, NodeId), u64> = BTreeMap::new();
+    for (link, share) in fabric.links().iter().zip(shares) {
+        let (from, to) = ends(link);
+        for way in [(from, to), (to, from)] {
+            let greatest = greatest.entry(way).or_default();
+            *greatest = (*greatest).max(*share);
+        }
+    }
+    fabric.links().iter().map(|it| greatest.get(&ends(it)).copied().unwrap_or(FULL)).collect()
+}

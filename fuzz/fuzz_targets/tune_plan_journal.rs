@@ -1,0 +1,59 @@
+//! The journal of a plan: any bytes are what is left of one or none of ours. The checksum of each line
+//! is put right first, or hardly any input would get past it; what is read makes a table or is refused.
+
+#![no_main]
+
+use std::cell::LazyCell;
+
+use libfuzzer_sys::fuzz_target;
+use motet_net::builders::{self, Params};
+use motet_net::{Network, Signature};
+use motet_runtime::Checksum;
+use motet_tune::plan::{Plan, Tuned, journal, table};
+
+thread_local! {
+    static NETWORK: LazyCell<Option<Network>> =
+        LazyCell::new(|| builders::find("ring").ok()?.build(&Params::default()).ok());
+}
+
+fn sealed(bytes: &[u8]) -> Vec<u8> {
+    let mut journal = journal::header("fuzz").into_bytes();
+    for line in bytes.split(|it| *it == b'\n') {
+        journal.extend_from_slice(format!("{} ", Checksum::of(line)).as_bytes());
+        journal.extend_from_slice(line);
+        journal.push(b'\n');
+    }
+    journal
+}
+
+fn make_table(tasks: Vec<Tuned>) {
+    NETWORK.with(|network| {
+        let Some(network) = &**network else { return };
+        let plan = Plan {
+            network: String::new(),
+            signature: Signature::of(network),
+            ranks: 4,
+            seed: 0,
+            tasks,
+            programs: Vec::new(),
+            left_out: Vec::new(),
+        };
+        if let Ok(made) = table::table(&plan, |_| Some(Checksum(7))) {
+            assert_eq!(motet_runtime::Table::read(&made.write()).as_ref(), Ok(&made));
+        }
+        let _ = (plan.total(), plan.gains(|it| it.nccl.as_ref()));
+    });
+}
+
+fuzz_target!(|bytes: &[u8]| {
+    let _ = journal::read(bytes, "fuzz");
+    let sealed = sealed(bytes);
+    let Some(known) = journal::read(&sealed, "fuzz") else { panic!("the header is ours") };
+    // What is whole reads the same alone, and written again.
+    let whole = &sealed[..known.whole as usize];
+    assert_eq!(journal::read(whole, "fuzz").as_ref(), Some(&known));
+    let written: String = known.tuned.iter().map(journal::line).collect();
+    let again = journal::read((journal::header("fuzz") + &written).as_bytes(), "fuzz");
+    assert_eq!(again.map(|it| it.tuned).as_ref(), Some(&known.tuned));
+    make_table(known.tuned);
+});
