@@ -14,7 +14,7 @@ use std::time::{Duration as Wall, Instant};
 use criterion::{Criterion, criterion_group, criterion_main};
 use motet_runtime::{
     Algorithm, Bucket, Call, Candidate, Choice, Collective, Entry, Key, Knobs, Method, Protocol,
-    Runtime, Setting, Signature, Table, View,
+    Runtime, Seen, Setting, Signature, Table, View,
 };
 use motet_units::{Bytes, Duration};
 
@@ -63,23 +63,32 @@ fn calls() -> Vec<Call> {
     (0..ENTRIES).map(|it| call(keys[it * 6151 % ENTRIES])).collect()
 }
 
-fn decide(runtime: &Runtime, call: &Call) -> u32 {
-    let decision = runtime.decide(runtime.begin(), call).unwrap();
+fn decide(runtime: &Runtime, seen: &mut Seen, call: &Call) -> u32 {
+    let decision = runtime.decide_with(seen, runtime.begin(), call).unwrap();
     match decision.choice() {
         Choice::Setting(it) => it.knobs.threads.unwrap(),
         Choice::LibraryDefault(_) => 0,
     }
 }
 
-/// Runs `work` while another thread swaps tables, once every `pause`.
-fn while_swapping<T>(runtime: &Runtime, pause: Wall, work: impl FnOnce() -> T) -> T {
-    let views = [view(1), view(2)];
+/// How another thread swaps meanwhile: what to call it, the pause after each swap in µs, and among how
+/// many tables: more than two are more than a reader keeps, so that each is as good as new to it.
+const SWAPS: [(&str, u64, u32); 3] = [
+    ("swaps every 100 µs", 100, 8),
+    ("swaps without pause", 0, 8),
+    ("swaps of two tables without pause", 0, 2),
+];
+
+/// Runs `work` while another thread swaps tables; says how often it did.
+fn while_swapping(runtime: &Runtime, pause: u64, tables: u32, work: impl FnOnce()) -> u64 {
+    let pause = Wall::from_micros(pause);
+    let views: Vec<_> = (1..=tables).map(view).collect();
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
-        scope.spawn(|| {
-            for it in views.iter().cycle() {
+        let swapping = scope.spawn(|| {
+            for (swaps, it) in (0..).zip(views.iter().cycle()) {
                 if stop.load(Relaxed) {
-                    return;
+                    return swaps;
                 }
                 runtime.install(Arc::clone(it));
                 let since = Instant::now();
@@ -87,10 +96,11 @@ fn while_swapping<T>(runtime: &Runtime, pause: Wall, work: impl FnOnce() -> T) -
                     std::hint::spin_loop();
                 }
             }
+            0
         });
-        let result = work();
+        work();
         stop.store(true, Relaxed);
-        result
+        swapping.join().unwrap()
     })
 }
 
@@ -115,45 +125,52 @@ impl Histogram {
 }
 
 /// The median and the 99th percentile of single decisions, in ns, less the median of timing
-/// nothing.
+/// nothing; and how many of them were by another table than the one before. If these are few where
+/// tables are swapped without pause, the swapping thread had no core of its own meanwhile, and the
+/// times say nothing.
 fn print_percentiles(name: &str, runtime: &Runtime) {
     let calls = calls();
+    let (mut seen, mut last, mut others) = (Seen::new(runtime), 0, 0);
     let [mut nothing, mut decisions] = [(); 2].map(|()| Histogram(vec![0; 4096]));
     for call in calls.iter().cycle().take(100 * ENTRIES) {
         let start = Instant::now();
         let ready = Instant::now();
-        black_box(decide(runtime, black_box(call)));
+        let version = black_box(decide(runtime, &mut seen, black_box(call)));
         let end = Instant::now();
+        others += u32::from(version != last);
+        last = version;
         nothing.add(ready - start);
         decisions.add(end - ready);
     }
     let clock = nothing.percentile(50);
     let [median, high] = [50, 99].map(|it| decisions.percentile(it).saturating_sub(clock));
     println!("{name}: median {median} ns, 99th percentile {high} ns (clock {clock} ns)");
+    println!("  {others} of {} by another table than the one before", 100 * ENTRIES);
 }
 
 fn lookup(c: &mut Criterion) {
     let runtime = Runtime::default();
     runtime.install(view(1));
-    assert_ne!(decide(&runtime, &calls()[17]), 0);
-    let swaps = [("swaps every 100 µs", 100), ("swaps without pause", 0)];
+    let mut seen = Seen::new(&runtime);
+    assert_ne!(decide(&runtime, &mut seen, &calls()[17]), 0);
     print_percentiles("decide, alone", &runtime);
-    for (name, pause) in swaps {
-        while_swapping(&runtime, Wall::from_micros(pause), || {
+    for (name, pause, tables) in SWAPS {
+        let swaps = while_swapping(&runtime, pause, tables, || {
             print_percentiles(&format!("decide, {name}"), &runtime);
         });
+        println!("  {swaps} swaps meanwhile");
     }
     let calls = calls();
     let mut group = c.benchmark_group("decide, 10,000 entries");
     group.sample_size(50).warm_up_time(Wall::from_secs(1)).measurement_time(Wall::from_secs(4));
     let mut next = calls.iter().cycle();
     group.bench_function("alone", |b| {
-        b.iter(|| decide(&runtime, black_box(next.next().unwrap())));
+        b.iter(|| decide(&runtime, &mut seen, black_box(next.next().unwrap())));
     });
-    for (name, pause) in swaps {
-        while_swapping(&runtime, Wall::from_micros(pause), || {
+    for (name, pause, tables) in SWAPS {
+        while_swapping(&runtime, pause, tables, || {
             group.bench_function(name, |b| {
-                b.iter(|| decide(&runtime, black_box(next.next().unwrap())));
+                b.iter(|| decide(&runtime, &mut seen, black_box(next.next().unwrap())));
             });
         });
     }

@@ -28,7 +28,7 @@
 //! use std::sync::Arc;
 //! use motet_runtime::{
 //!     Algorithm, Bucket, Call, Candidate, Choice, Collective, Entry, Key, Knobs, Method, Protocol,
-//!     Reason, Runtime, Setting, Signature, Table, View,
+//!     Reason, Runtime, Seen, Setting, Signature, Table, View,
 //! };
 //! use motet_units::{Bytes, Duration, Rank};
 //!
@@ -59,10 +59,11 @@
 //!     Err(error) => Runtime::new(Reason::Refused(error.kind)),
 //! };
 //!
-//! // Before each collective, on the calling thread.
+//! // Before each collective, on the calling thread, which keeps what it has seen.
+//! let mut seen = Seen::new(&runtime);
 //! let call = Call { collective: Collective::AllReduce, bytes: Bytes::mib(1), ranks: 16 };
 //! let operation = runtime.begin();
-//! let decision = runtime.decide(operation, &call)?;
+//! let decision = runtime.decide_with(&mut seen, operation, &call)?;
 //! match decision.choice() {
 //!     Choice::Setting(it) => assert_eq!(it.knobs.channels, Some(8)),
 //!     Choice::LibraryDefault(reason) => println!("{reason}"),
@@ -94,14 +95,14 @@
 //! let (_, verdict) = leader.handle(answer).ok_or("not all have accepted")?;
 //! member.handle(verdict);
 //!
-//! let tree = runtime.decide(at, &call)?;
+//! let tree = runtime.decide_with(&mut seen, at, &call)?;
 //! assert!(matches!(tree.choice(), Choice::Setting(it)
 //!     if it.method == Method::Nccl { algorithm: Some(Algorithm::Tree) }));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
 //! Carry the messages by whatever connects the ranks; they may be lost. When
-//! [`decide`](Runtime::decide) says [`InDoubt`], send what [`Member::poll`] gives, and decide again
+//! [`decide_with`](Runtime::decide_with) says [`InDoubt`], send what [`Member::poll`] gives, and decide again
 //! after the answer. An embedder that never proposes is never in doubt.
 
 pub mod agreement;
@@ -119,6 +120,6 @@ pub use checksum::Checksum;
 pub use key::{Algorithm, Bucket, Collective, Key, Protocol, Signature};
 pub use reason::Reason;
 pub use report::{Amendment, AmendmentError, Change, DEFAULT_MARGIN, Measured, Report, agree};
-pub use runtime::{Choice, Decision, InDoubt, Operation, Retuning, Runtime, Ticket};
+pub use runtime::{Choice, Decision, InDoubt, Operation, Retuning, Runtime, Seen, Ticket};
 pub use table::{Candidate, Entry, Knobs, Method, Setting, Table, TableError, TableErrorKind};
 pub use view::{Call, View};

@@ -1,15 +1,17 @@
 //! [`Runtime`]: what one communicator of one process asks before every collective.
 //!
 //! Two kinds of threads use it. The **calling thread** begins an operation and decides: one atomic
-//! increment, one atomic load, one arc-swap load and a lookup; it takes no lock, allocates nothing
+//! increment, two atomic loads of one cache line and a lookup; it takes no lock, allocates nothing
 //! and never waits for a writer. **Control threads** record times, make reports and change what is
 //! in use; they may lock, among themselves.
 //!
 //! What is in use is one immutable [`Plan`], replaced whole: a decision sees one plan or another,
-//! never parts of two. How the ranks agree on a replacement is in
+//! never parts of two. A calling thread keeps the plans that it [saw](Seen) last and only compares
+//! whether the one in use is among them, so that it touches no reference count and nothing else that
+//! control threads write, but for that one line. How the ranks agree on a replacement is in
 //! [`agreement`](crate::agreement); the fence it needs is explained at [`Runtime::raise_fence`].
 
-use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arc_swap::{ArcSwap, ArcSwapOption, Guard};
@@ -45,18 +47,35 @@ impl Active {
     }
 }
 
-/// What decides now, and from an agreed operation on.
+/// What decides now, and from an agreed operation on. Aligned for the same reason as a [`View`].
 #[derive(Debug)]
+#[repr(align(128))]
 struct Plan {
     now: Active,
     next: Option<(Operation, Active)>,
 }
 
 impl Plan {
+    /// The same for plans that decide the same, and no other's as long as the plan is kept: the
+    /// address of the table if nothing is to come, and that of the plan otherwise.
+    fn identity(self: &Arc<Self>) -> usize {
+        match self.as_ref() {
+            Self { now: Active::Table(view), next: None } => Arc::as_ptr(view).addr(),
+            _ => Arc::as_ptr(self).addr(),
+        }
+    }
+
     fn at(&self, operation: Operation) -> &Active {
         match &self.next {
             Some((at, next)) if operation >= *at => next,
             _ => &self.now,
+        }
+    }
+
+    fn find(&self, operation: Operation, call: &Call) -> Result<u32, Reason> {
+        match self.at(operation) {
+            Active::Table(view) => view.find(call),
+            Active::Library(reason, _) => Err(*reason),
         }
     }
 
@@ -73,15 +92,37 @@ impl Plan {
 #[derive(Debug)]
 pub struct Runtime {
     /// How many operations have begun: the number of the next.
-    begun: AtomicU64,
+    begun: Apart<AtomicU64>,
+    watched: Apart<Watched>,
+    plan: Apart<ArcSwap<Plan>>,
+    control: Apart<Control>,
+}
+
+/// What the calling thread looks at in every operation: written once in a change, not oftener.
+#[derive(Debug)]
+struct Watched {
     /// Operations from here on must not be decided yet.
     fence: AtomicU64,
-    plan: ArcSwap<Plan>,
+    /// The [identity](Plan::identity) of the plan, for those who may have it already.
+    identity: AtomicUsize,
+}
+
+/// What only control threads touch.
+#[derive(Debug)]
+struct Control {
     /// The last plans that were replaced, kept so that the calling thread, when it was reading one,
     /// is not the one that has to free a table. Also what makes writers take turns.
     retired: Mutex<[Option<Arc<Plan>>; 2]>,
+    /// What calling threads no longer keep, for the same reason.
+    returned: Mutex<[Option<Arc<Plan>>; 4]>,
     observed: ArcSwapOption<Signature>,
 }
+
+/// On cache lines of its own (processors fetch them in pairs), so that whoever writes beside it takes
+/// nothing away from whoever reads it.
+#[derive(Debug)]
+#[repr(align(128))]
+struct Apart<T>(T);
 
 /// The ranks are about to switch tables at this operation or before, and this one does not know
 /// yet whether they will: send what [`Member::poll`](crate::Member::poll) gives, and decide again
@@ -108,25 +149,32 @@ impl Runtime {
     /// A runtime that leaves every call to the library, until it is given a table.
     #[must_use]
     pub fn new(reason: Reason) -> Self {
+        let plan = Arc::new(Plan { now: Active::Library(reason, None), next: None });
         Self {
-            begun: AtomicU64::new(0),
-            fence: AtomicU64::new(NO_FENCE),
-            plan: ArcSwap::from_pointee(Plan { now: Active::Library(reason, None), next: None }),
-            retired: Mutex::default(),
-            observed: ArcSwapOption::empty(),
+            begun: Apart(AtomicU64::new(0)),
+            watched: Apart(Watched {
+                fence: AtomicU64::new(NO_FENCE),
+                identity: AtomicUsize::new(plan.identity()),
+            }),
+            plan: Apart(ArcSwap::new(plan)),
+            control: Apart(Control {
+                retired: Mutex::default(),
+                returned: Mutex::default(),
+                observed: ArcSwapOption::empty(),
+            }),
         }
     }
 
     /// Begins the next operation. The operations of a communicator begin and are decided one after
     /// the other, as NCCL demands of its calls.
     pub fn begin(&self) -> Operation {
-        self.begun.fetch_add(1, SeqCst)
+        self.begun.0.fetch_add(1, SeqCst)
     }
 
     /// The number of the next operation.
     #[must_use]
     pub fn position(&self) -> Operation {
-        self.begun.load(SeqCst)
+        self.begun.0.load(SeqCst)
     }
 
     /// What to do for an operation. All ranks get the same answer: it depends on the operation's
@@ -134,22 +182,45 @@ impl Runtime {
     ///
     /// # Errors
     /// When the ranks may be switching at this operation and this rank does not know yet.
-    pub fn decide(&self, operation: Operation, call: &Call) -> Result<Decision, InDoubt> {
-        if operation >= self.fence.load(SeqCst) {
+    pub fn decide(&self, operation: Operation, call: &Call) -> Result<Decision<'static>, InDoubt> {
+        if operation >= self.watched.0.fence.load(SeqCst) {
             return Err(InDoubt(operation));
         }
-        let plan = self.plan.load();
-        let place = match plan.at(operation) {
-            Active::Table(view) => view.find(call),
-            Active::Library(reason, _) => Err(*reason),
-        };
-        Ok(Decision { plan, operation, place })
+        let plan = self.plan.0.load();
+        let place = plan.find(operation, call);
+        Ok(Decision { plan: Held::Guarded(plan), operation, place })
+    }
+
+    /// The same, and faster, for a thread that keeps what it has [seen](Seen): until something
+    /// changes it writes nothing that other threads read, and reads nothing that they write.
+    ///
+    /// While a table is being put in use the two may differ for a moment in which of the tables
+    /// decides; a thread uses one of them.
+    ///
+    /// # Errors
+    /// As for [`decide`](Self::decide).
+    pub fn decide_with<'a>(
+        &self,
+        seen: &'a mut Seen,
+        operation: Operation,
+        call: &Call,
+    ) -> Result<Decision<'a>, InDoubt> {
+        if operation >= self.watched.0.fence.load(SeqCst) {
+            return Err(InDoubt(operation));
+        }
+        let identity = self.watched.0.identity.load(SeqCst);
+        if seen.plans[0].0 != identity {
+            seen.turn_to(identity, self);
+        }
+        let plan = &seen.plans[0].1;
+        let place = plan.find(operation, call);
+        Ok(Decision { plan: Held::Seen(plan), operation, place })
     }
 
     /// Records how long a decided collective took, on this rank. Says whether it counted: the time
     /// of a table that is no longer in use does not.
     pub fn record(&self, ticket: Ticket, time: Duration) -> bool {
-        let plan = self.plan.load();
+        let plan = self.plan.0.load();
         let view = plan.views().find(|it| it.table().checksum() == ticket.table);
         let recent = view.and_then(|it| it.recent(ticket.entry, ticket.candidate));
         recent.map(|it| it.push(time)).is_some()
@@ -158,7 +229,7 @@ impl Runtime {
     /// What this rank has measured under the table in use, for [`agree`](crate::agree()).
     #[must_use]
     pub fn report(&self, rank: Rank) -> Report {
-        let plan = self.plan.load();
+        let plan = self.plan.0.load();
         let mut report =
             Report { rank, table: None, retuning: self.wants_retuning(), times: Vec::new() };
         let Active::Table(view) = plan.at(self.position()) else { return report };
@@ -180,19 +251,19 @@ impl Runtime {
     /// that the network changed, this rank refuses tables for the old one, and the leader has the
     /// ranks leave the table together ([`Target::Library`](crate::Target)).
     pub fn observe_signature(&self, signature: Signature) {
-        self.observed.store(Some(Arc::new(signature)));
+        self.control.0.observed.store(Some(Arc::new(signature)));
     }
 
     /// Whether the network has become another than the plan is for.
     #[must_use]
     pub fn wants_retuning(&self) -> Option<Retuning> {
-        let planned = self.plan.load().at(self.position()).planned()?;
+        let planned = self.plan.0.load().at(self.position()).planned()?;
         let observed = self.observed()?;
         (planned != observed).then_some(Retuning { planned, observed })
     }
 
     pub(crate) fn observed(&self) -> Option<Signature> {
-        self.observed.load().as_deref().copied()
+        self.control.0.observed.load().as_deref().copied()
     }
 
     /// Uses a table at once, on this rank alone: before the first operation, when every rank was
@@ -213,20 +284,35 @@ impl Runtime {
     }
 
     fn replace(&self, make: impl FnOnce(&Plan) -> Plan) {
-        let mut retired = self.retired.lock().unwrap_or_else(PoisonError::into_inner);
-        let new = Arc::new(make(&self.plan.load()));
+        let mut retired = self.control.0.retired.lock().unwrap_or_else(PoisonError::into_inner);
+        let new = Arc::new(make(&self.plan.0.load()));
+        // Before the plan itself: who has seen the new plan never finds the old identity again.
+        self.watched.0.identity.store(new.identity(), SeqCst);
         retired.rotate_right(1);
-        retired[0] = Some(self.plan.swap(new));
+        retired[0] = Some(self.plan.0.swap(new));
+        let mut returned = self.control.0.returned.lock().unwrap_or_else(PoisonError::into_inner);
+        let unused = std::mem::take(&mut *returned);
+        drop(returned);
+        drop(unused);
+    }
+
+    /// Leaves it to a control thread to free a plan, if that needs no waiting and there is room.
+    fn give_back(&self, plan: Arc<Plan>) {
+        if let Ok(mut returned) = self.control.0.returned.try_lock()
+            && let Some(free) = returned.iter_mut().find(|it| it.is_none())
+        {
+            *free = Some(plan);
+        }
     }
 
     /// What the library deciding from `at` on is, seen from what is in use.
     pub(crate) fn leaving(&self) -> Active {
-        Active::Library(Reason::Left, self.plan.load().at(self.position()).planned())
+        Active::Library(Reason::Left, self.plan.0.load().at(self.position()).planned())
     }
 
     /// Whether a switch is agreed on and still to come.
     pub(crate) fn switch_ahead(&self) -> bool {
-        self.plan.load().next.as_ref().is_some_and(|it| self.position() <= it.0)
+        self.plan.0.load().next.as_ref().is_some_and(|it| self.position() <= it.0)
     }
 
     /// Keeps operations from `at` on undecided, or says the position if `at` has begun already.
@@ -235,7 +321,7 @@ impl Runtime {
     /// the count; all four in the one order of sequentially consistent accesses. So if the count
     /// read here is still at most `at`, the thread that begins operation `at` sees the fence.
     pub(crate) fn raise_fence(&self, at: Operation) -> Result<(), Operation> {
-        self.fence.store(at, SeqCst);
+        self.watched.0.fence.store(at, SeqCst);
         let position = self.position();
         if position > at {
             self.lower_fence();
@@ -245,7 +331,7 @@ impl Runtime {
     }
 
     pub(crate) fn lower_fence(&self) {
-        self.fence.store(NO_FENCE, SeqCst);
+        self.watched.0.fence.store(NO_FENCE, SeqCst);
     }
 
     /// Has `active` decide from the fence on, and takes the fence away. No earlier switch is ahead,
@@ -259,10 +345,43 @@ impl Runtime {
     }
 }
 
+/// The two plans that a calling thread saw last, kept as long as it is. It may go from one thread, and
+/// from one runtime, to another.
+#[derive(Debug)]
+pub struct Seen {
+    /// With their [identities](Plan::identity), the one in use first.
+    plans: [(usize, Arc<Plan>); 2],
+}
+
+impl Seen {
+    #[must_use]
+    pub fn new(runtime: &Runtime) -> Self {
+        let plan = runtime.plan.0.load_full();
+        Self { plans: [0; 2].map(|_| (plan.identity(), Arc::clone(&plan))) }
+    }
+
+    /// What is in use has changed.
+    #[cold]
+    fn turn_to(&mut self, identity: usize, runtime: &Runtime) {
+        self.plans.swap(0, 1);
+        if self.plans[0].0 != identity {
+            let plan = runtime.plan.0.load_full();
+            let old = std::mem::replace(&mut self.plans[0], (plan.identity(), plan));
+            runtime.give_back(old.1);
+        }
+    }
+}
+
+#[derive(Debug)]
+enum Held<'a> {
+    Guarded(Guard<Arc<Plan>>),
+    Seen(&'a Plan),
+}
+
 /// What was decided for an operation; holds on to the table it comes from.
 #[derive(Debug)]
-pub struct Decision {
-    plan: Guard<Arc<Plan>>,
+pub struct Decision<'a> {
+    plan: Held<'a>,
     operation: Operation,
     place: Result<u32, Reason>,
 }
@@ -283,7 +402,7 @@ pub struct Ticket {
     pub candidate: u32,
 }
 
-impl Decision {
+impl Decision<'_> {
     #[must_use]
     pub const fn operation(&self) -> Operation {
         self.operation
@@ -306,7 +425,11 @@ impl Decision {
 
     fn found(&self) -> Result<(&View, u32), Reason> {
         let entry = self.place?;
-        match self.plan.at(self.operation) {
+        let plan = match &self.plan {
+            Held::Guarded(plan) => plan,
+            Held::Seen(plan) => *plan,
+        };
+        match plan.at(self.operation) {
             Active::Table(view) => Ok((view, entry)),
             Active::Library(reason, _) => Err(*reason),
         }

@@ -4,12 +4,12 @@
 #![allow(clippy::panic, clippy::unwrap_used, reason = "tests may fail, and say so")]
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
 use std::thread;
 
 use motet_runtime::{
     Bucket, Call, Candidate, Checksum, Choice, Collective, Entry, Key, Knobs, Leader, Member,
-    Message, Method, Reason, Runtime, Setting, Signature, Table, Target, View,
+    Message, Method, Reason, Runtime, Seen, Setting, Signature, Table, Target, View,
 };
 use motet_units::{Bytes, Duration, Rank};
 
@@ -61,9 +61,13 @@ fn call(number: u64) -> Call {
     Call { collective: Collective::AllGather, bytes, ranks }
 }
 
-/// The version that every field of a decision agrees on.
-fn version(runtime: &Runtime, operation: u64, call: &Call) -> Option<u32> {
-    let decision = runtime.decide(operation, call).ok()?;
+/// The version that every field of a decision agrees on; decided with what was seen, if that is kept.
+fn version(runtime: &Runtime, seen: Option<&mut Seen>, operation: u64, call: &Call) -> Option<u32> {
+    let decision = match seen {
+        Some(seen) => runtime.decide_with(seen, operation, call),
+        None => runtime.decide(operation, call),
+    };
+    let decision = decision.ok()?;
     let Choice::Setting(it) = decision.choice() else {
         assert_eq!(decision.choice(), Choice::LibraryDefault(Reason::NoTable));
         return Some(0);
@@ -89,8 +93,10 @@ fn no_read_is_torn_or_mixed() {
     let reads: u64 = thread::scope(|scope| {
         let read = |first: u64| {
             let mut reads = 0;
+            let mut seen = (first > 0).then(|| Seen::new(&runtime));
             while !done.load(SeqCst) {
-                let version = version(&runtime, runtime.begin(), &call(first + reads));
+                let call = call(first + reads);
+                let version = version(&runtime, seen.as_mut(), runtime.begin(), &call);
                 assert!(version.is_some_and(|it| it as usize <= views.len()));
                 reads += 1;
             }
@@ -118,11 +124,12 @@ fn switches_happen_at_their_operation() {
     let (decided, switches) = thread::scope(|scope| {
         let calling = scope.spawn(|| {
             let mut decided: Vec<u32> = Vec::new();
+            let mut seen = Seen::new(&runtime);
             while !done.load(SeqCst) {
                 let operation = runtime.begin();
                 assert_eq!(operation, decided.len() as u64);
                 let version = loop {
-                    match version(&runtime, operation, &call(operation)) {
+                    match version(&runtime, Some(&mut seen), operation, &call(operation)) {
                         Some(version) => break version,
                         None => thread::yield_now(),
                     }
@@ -158,4 +165,52 @@ fn switches_happen_at_their_operation() {
         let made = switches.iter().rev().find(|it| it.0 <= operation);
         assert_eq!(*version, made.map_or(0, |it| it.1), "operation {operation}");
     }
+}
+
+/// Tables come and go, so that new ones lie where old ones were; what is decided never goes back to
+/// a table that was left, and is of the new one as soon as it is in use.
+#[test]
+fn what_was_seen_is_not_taken_for_what_is_there() {
+    const SWAPS: u32 = 10_000;
+    let runtime = Runtime::default();
+    // Made before, so that one swap follows the other closely.
+    let views: Vec<_> = (1..=SWAPS).map(small).collect();
+    let (made, done) = (AtomicU32::new(0), AtomicBool::new(false));
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut seen = Seen::new(&runtime);
+            let mut last = 0;
+            while !done.load(SeqCst) {
+                let least = made.load(SeqCst);
+                let call =
+                    Call { collective: Collective::AllReduce, bytes: Bytes::kib(1), ranks: 1 };
+                let decision = runtime.decide_with(&mut seen, runtime.begin(), &call).unwrap();
+                if let Choice::Setting(it) = decision.choice() {
+                    let version = it.knobs.buffer.unwrap().get() as u32;
+                    assert!(version >= last && version >= least, "{version} after {last}, {least}");
+                    last = version;
+                }
+            }
+        });
+        for (version, view) in (1..).zip(views) {
+            runtime.install(view);
+            made.store(version, SeqCst);
+            // Now and then time enough to use a table that is no longer there, if one were.
+            let at = runtime.position() + 2;
+            while version % 64 == 0 && runtime.position() < at {
+                thread::yield_now();
+            }
+        }
+        done.store(true, SeqCst);
+    });
+}
+
+/// A table of one entry.
+fn small(version: u32) -> Arc<View> {
+    let bucket = Bucket::of(Bytes::kib(1));
+    let key = Key { signature: SIGNATURE, collective: Collective::AllReduce, ranks: 1, bucket };
+    let knobs = Knobs { buffer: Some(Bytes::new(version.into())), ..Knobs::default() };
+    let setting = Setting { method: Method::Nccl { algorithm: None }, knobs };
+    let candidates = vec![Candidate { setting, expected: Duration::from_ps(1) }];
+    Arc::new(View::new(Table::new(vec![Entry { key, candidates }]).unwrap(), SIGNATURE))
 }

@@ -10,15 +10,14 @@
 use motet_collective::{CollectiveKind, Program, Verified};
 use motet_net::Signature;
 use motet_sim::{Prepared, Routed, Simulation, SwitchForwarding};
-use motet_units::{Duration, Rank, Seed};
+use motet_units::{Duration, Seed};
 
 use crate::classic::Classic;
 use crate::fabric::Fabric;
-use crate::forest::{ForestOptions, Room};
+use crate::forest::ForestOptions;
 use crate::lower::{Lowered, Lowering, Trees};
 use crate::method::Method;
-use crate::task::{Goal, SynthError, Task};
-use crate::tree::PairForest;
+use crate::task::{SynthError, Task};
 use crate::{classic, exact, exchange, forest, greedy, grid, packing, symmetric};
 
 /// Close enough to the bound to look no further: 1/125 above it.
@@ -155,33 +154,8 @@ fn by_forest(task: &Task<'_>, fabric: &Fabric, most: u64) -> Result<Lowered, Syn
     if task.goal.kind() != CollectiveKind::AllReduce {
         return forest::synthesize(task, ForestOptions { most_transfers: most });
     }
-    let half = |kind| -> Result<Task<'_>, SynthError> {
-        let goal = Goal::new(kind, task.goal.ranks())?;
-        Ok(Task { goal, ..task.clone() })
-    };
-    let turned = fabric.turned_round();
-    let mut collect = forest::forest(&half(CollectiveKind::ReduceScatter)?, &turned, Room::All)?;
-    let mut spread = forest::forest(&half(CollectiveKind::AllGather)?, fabric, Room::All)?;
-    let (a, b) = (collect.weight_of(Rank(0)), spread.weight_of(Rank(0)));
-    let least = lcm(a.max(1), b.max(1));
-    for (forest, weight) in [(&mut collect, a), (&mut spread, b)] {
-        for tree in &mut forest.trees {
-            let scaled = u64::from(tree.weight).checked_mul(least / weight.max(1));
-            tree.weight = scaled.and_then(|it| u32::try_from(it).ok()).ok_or_else(|| {
-                SynthError::not_for("forest", "the weights of the two halves do not fit together")
-            })?;
-        }
-    }
-    let pairs = PairForest::of(&collect, &spread);
+    let pairs = forest::pairs(task, fabric)?;
     Lowering::new(task, fabric, Trees::Both(&pairs))?.best(most)
-}
-
-fn lcm(a: u64, b: u64) -> u64 {
-    let (mut x, mut y) = (a, b);
-    while y != 0 {
-        (x, y) = (y, x % y);
-    }
-    (a / x).saturating_mul(b)
 }
 
 /// The best of the methods that may do the task.

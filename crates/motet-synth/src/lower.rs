@@ -18,7 +18,7 @@ use motet_units::{Bytes, Duration, Rank};
 use crate::fabric::Fabric;
 use crate::schedule::{Jobs, Schedule};
 use crate::task::{SynthError, Task};
-use crate::tree::{Forest, PairForest, Tree};
+use crate::tree::{Edge, Forest, PairForest, Tree};
 
 /// Most transfers that a lowered program may have.
 pub const MAX_TRANSFERS: u64 = 1 << 23;
@@ -33,6 +33,19 @@ const QUEUED: u64 = 4;
 /// How long what goes up and down trees may wait within the network, in times of sending it: as long
 /// as it takes. With slices held back, what queues is needed soon, and no link should be idle.
 const PATIENCE: u64 = u64::MAX;
+
+/// How fast waves of what goes up and down trees are due: what goes up should run ahead, so that at the
+/// end there is no wait for the last of it to come down.
+const PACE: u64 = 4;
+
+/// Which of the slices that go up and down trees links prefer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Order {
+    /// The earliest, wherever it is on its way.
+    ByWave,
+    /// Those that still have a long way to go: where latencies are long.
+    Ahead,
+}
 
 /// Trees, and what is done with them.
 #[derive(Clone, Copy, Debug)]
@@ -63,6 +76,8 @@ pub struct Lowering<'a> {
     trees: Trees<'a>,
     /// Chunks per part and slice.
     weight: u32,
+    at_one_go: bool,
+    order: Order,
 }
 
 /// One tree's share of a part: where it starts, in units of the weight.
@@ -105,21 +120,52 @@ impl<'a> Lowering<'a> {
         }
         let weight = u32::try_from(weight)
             .map_err(|_| SynthError::not_for("trees", "the weights are too large"))?;
-        Ok(Self { task, fabric, turned: fabric.turned_round(), trees, weight })
+        Ok(Self {
+            task,
+            fabric,
+            turned: fabric.turned_round(),
+            trees,
+            weight,
+            at_one_go: false,
+            order: Order::ByWave,
+        })
+    }
+
+    /// Schedules once, in the way that is good on most networks, instead of trying several.
+    #[must_use]
+    pub const fn at_one_go(mut self) -> Self {
+        self.at_one_go = true;
+        self
+    }
+
+    /// In which order slices go up and down trees.
+    #[must_use]
+    pub(crate) const fn in_order(mut self, order: Order) -> Self {
+        self.order = order;
+        self
     }
 
     /// How many transfers a program with this many slices has between ranks.
     #[must_use]
     pub fn transfers(&self, slices: u32) -> u64 {
-        let edges: usize = match self.trees {
-            Trees::Spread(it) | Trees::Collect(it) => {
-                it.trees.iter().map(|it| it.edges.len()).sum()
-            }
-            Trees::Both(it) => {
-                it.pairs.iter().map(|it| it.collect.edges.len() + it.spread.edges.len()).sum()
-            }
+        self.sum_of_edges(|_| 1) * u64::from(slices)
+    }
+
+    /// How many links they cross, all together.
+    pub(crate) fn crossings(&self, slices: u32) -> u64 {
+        let paths = match self.trees {
+            Trees::Spread(it) | Trees::Collect(it) => &it.paths,
+            Trees::Both(it) => &it.paths,
         };
-        edges as u64 * u64::from(slices)
+        self.sum_of_edges(|it| paths[it.path as usize].len() as u64) * u64::from(slices)
+    }
+
+    fn sum_of_edges(&self, of: impl Fn(&Edge) -> u64) -> u64 {
+        let sum = |tree: &Tree| tree.edges.iter().map(&of).sum::<u64>();
+        match self.trees {
+            Trees::Spread(it) | Trees::Collect(it) => it.trees.iter().map(sum).sum(),
+            Trees::Both(it) => it.pairs.iter().map(|it| sum(&it.collect) + sum(&it.spread)).sum(),
+        }
     }
 
     /// Whether a program with this many slices is within what can be verified and run.
@@ -138,14 +184,14 @@ impl<'a> Lowering<'a> {
     /// The program with this many slices.
     pub fn with_slices(&self, slices: u32) -> Result<Lowered, SynthError> {
         let collective = self.collective(slices)?;
-        let schedule = self.schedule(&collective, slices);
+        let schedule = self.schedule(&collective, slices, self.order);
         Ok(self.emit(collective, &schedule, slices))
     }
 
     /// How long the program with this many slices takes, without making it.
     pub fn makespan(&self, slices: u32) -> Result<Duration, SynthError> {
         let collective = self.collective(slices)?;
-        Ok(self.schedule(&collective, slices).makespan)
+        Ok(self.schedule(&collective, slices, self.order).makespan)
     }
 
     fn collective(&self, slices: u32) -> Result<Collective, SynthError> {
@@ -182,19 +228,24 @@ impl<'a> Lowering<'a> {
 
     /// The order of sendings. Jobs are numbered share by share within a slice: first the edges
     /// that collect, last edge first, then those that spread.
-    fn schedule(&self, collective: &Collective, slices: u32) -> Schedule {
+    fn schedule(&self, collective: &Collective, slices: u32, order: Order) -> Schedule {
         let chunk = collective.chunk_bytes(self.task.size);
         match self.trees {
             Trees::Spread(forest) => self.one_way(self.fabric, forest, chunk, slices),
             Trees::Collect(forest) => {
                 self.one_way(&self.turned, forest, chunk, slices).turned_round()
             }
-            Trees::Both(forest) => self.both_ways(forest, chunk, slices),
+            Trees::Both(forest) => self.both_ways(forest, chunk, slices, order),
         }
     }
 
+    fn jobs<'b>(&self, fabric: &'b Fabric) -> Jobs<'b> {
+        let jobs = Jobs::new(fabric).overtaking(self.task.may_overtake);
+        if self.at_one_go && self.task.may_overtake { jobs.always_queueing() } else { jobs }
+    }
+
     fn one_way(&self, fabric: &Fabric, forest: &Forest, chunk: Bytes, slices: u32) -> Schedule {
-        let mut jobs = Jobs::new(fabric).urgent_first().overtaking(self.task.may_overtake);
+        let mut jobs = self.jobs(fabric).urgent_first();
         let mut into = vec![0u32; fabric.rank_count()];
         let mut wave_of = Vec::new();
         let per_slice = self.transfers(1) as u32;
@@ -214,12 +265,11 @@ impl<'a> Lowering<'a> {
             }
             wave_of.resize(jobs.len(), slice);
         }
-        jobs.schedule_in_waves(&wave_of)
+        jobs.schedule_in_waves(&wave_of, 1)
     }
 
-    fn both_ways(&self, forest: &PairForest, chunk: Bytes, slices: u32) -> Schedule {
-        let mut jobs =
-            Jobs::new(self.fabric).with_patience(PATIENCE).overtaking(self.task.may_overtake);
+    fn both_ways(&self, forest: &PairForest, chunk: Bytes, slices: u32, order: Order) -> Schedule {
+        let mut jobs = self.jobs(self.fabric).with_patience(PATIENCE);
         let back: Vec<_> =
             forest.paths.iter().map(|it| it.iter().rev().copied().collect::<Vec<_>>()).collect();
         let ranks = self.fabric.rank_count();
@@ -265,7 +315,11 @@ impl<'a> Lowering<'a> {
                 window = window_of(&jobs);
             }
         }
-        Schedule { window, ..jobs.schedule_wave_by_wave(&wave_of) }
+        let schedule = match order {
+            Order::ByWave => jobs.schedule_wave_by_wave(&wave_of),
+            Order::Ahead => jobs.schedule_in_waves(&wave_of, PACE),
+        };
+        Schedule { window, ..schedule }
     }
 }
 

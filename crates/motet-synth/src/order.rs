@@ -15,6 +15,23 @@ use crate::schedule::Jobs;
 /// lanes is returned as it is.
 #[must_use]
 pub fn order(program: Program, fabric: &Fabric, size: Bytes) -> (Program, Duration) {
+    let schedule = jobs_of(&program, fabric, size).schedule();
+    if !program.lanes().is_empty() || schedule.order.len() != program.transfers().len() {
+        return (program, schedule.makespan);
+    }
+    let numbering: Vec<TransferId> = schedule.order.into_iter().map(TransferId).collect();
+    (program.to_builder().renumbered(&numbering).build(), schedule.makespan)
+}
+
+/// The program numbered as it is or as [`order`] numbers it, whichever takes less time.
+pub(crate) fn better_order(program: Program, fabric: &Fabric, size: Bytes) -> (Program, Duration) {
+    let makespan = jobs_of(&program, fabric, size).makespan_as_numbered();
+    let (ordered, other) = order(program.clone(), fabric, size);
+    if other < makespan { (ordered, other) } else { (program, makespan) }
+}
+
+/// The program's transfers as jobs of the same numbers.
+fn jobs_of<'a>(program: &Program, fabric: &'a Fabric, size: Bytes) -> Jobs<'a> {
     let chunk = program.collective().chunk_bytes(size);
     let mut jobs = Jobs::new(fabric);
     for transfer in program.transfers() {
@@ -34,10 +51,5 @@ pub fn order(program: Program, fabric: &Fabric, size: Bytes) -> (Program, Durati
             jobs.wait(id.0, awaited.transfer().0);
         }
     }
-    let schedule = jobs.schedule();
-    if !program.lanes().is_empty() || schedule.order.len() != program.transfers().len() {
-        return (program, schedule.makespan);
-    }
-    let numbering: Vec<TransferId> = schedule.order.into_iter().map(TransferId).collect();
-    (program.to_builder().renumbered(&numbering).build(), schedule.makespan)
+    jobs
 }

@@ -73,6 +73,7 @@ pub struct Jobs<'a> {
     patience: u64,
     urgent_first: bool,
     may_overtake: bool,
+    always_queueing: bool,
 }
 
 /// In which order a link carries jobs.
@@ -130,6 +131,7 @@ impl<'a> Jobs<'a> {
             patience: PATIENCE,
             urgent_first: false,
             may_overtake: false,
+            always_queueing: false,
         }
     }
 
@@ -137,6 +139,13 @@ impl<'a> Jobs<'a> {
     #[must_use]
     pub const fn overtaking(mut self, may_overtake: bool) -> Self {
         self.may_overtake = may_overtake;
+        self
+    }
+
+    /// Jobs queue on their way, and it is not tried whether booking links at once would be better.
+    #[must_use]
+    pub const fn always_queueing(mut self) -> Self {
+        self.always_queueing = true;
         self
     }
 
@@ -227,16 +236,17 @@ impl<'a> Jobs<'a> {
     /// The order by longest tail first.
     #[must_use]
     pub fn schedule(&self) -> Schedule {
-        self.schedule_in_waves(&[])
+        self.schedule_in_waves(&[], 1)
     }
 
-    /// The order by urgency, where jobs belong to waves (slices) that are due one after the other;
-    /// a job that is not listed belongs to the first.
+    /// The order by urgency, where jobs belong to waves (slices) that are due one after the other,
+    /// `pace` times as fast as the busiest link can carry them: the faster, the farther jobs with long
+    /// tails run ahead. A job that is not listed belongs to the first wave.
     #[must_use]
-    pub fn schedule_in_waves(&self, wave_of: &[u32]) -> Schedule {
+    pub fn schedule_in_waves(&self, wave_of: &[u32], pace: u64) -> Schedule {
         let last = wave_of.iter().copied().max().unwrap_or(0);
         let busiest = self.busiest();
-        let period = busiest / (u64::from(last) + 1);
+        let period = busiest / (u64::from(last) + 1) / pace.max(1);
         self.best(busiest, |tails| {
             let waves = wave_of.iter().copied().chain(std::iter::repeat(0));
             for (urgency, wave) in tails.iter_mut().zip(waves) {
@@ -264,18 +274,28 @@ impl<'a> Jobs<'a> {
         let followers = Followers::of(self.way.len(), &self.waits);
         let mut urgency = self.tails(&followers);
         rank(&mut urgency);
-        let best = Run::new(self, &followers, &urgency, busiest).run();
+        let run = || Run::new(self, &followers, &urgency, busiest);
+        if self.always_queueing {
+            return run().queueing().run();
+        }
+        let best = run().run();
         let may_queue =
             self.way.len() <= MOST_QUEUEING && self.ways.iter().any(|it| it.1 - it.0 > 1);
         if best.is_full() || !may_queue {
             return best;
         }
-        let queued = Run::new(self, &followers, &urgency, busiest).queueing().run();
+        let queued = run().queueing().run();
         if queued.makespan < best.makespan && queued.order.len() == best.order.len() {
             queued
         } else {
             best
         }
+    }
+
+    /// How long it takes if every link carries jobs by number; they wait for lower numbers only.
+    pub(crate) fn makespan_as_numbered(&self) -> Duration {
+        let followers = Followers::of(self.way.len(), &self.waits);
+        Duration::from_ps(Run::new(self, &followers, &[], 0).time_by_number())
     }
 
     /// How long the jobs take if each starts as soon as what it waits for has arrived.

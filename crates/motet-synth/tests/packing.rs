@@ -1,15 +1,14 @@
-//! Packed trees reach the bound by packing spanning trees, and repair keeps close to it.
+//! Packed trees reach the bound by packing spanning trees.
 
 #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
-use motet_collective::{BoundError, CollectiveKind, Program, Verified};
+use motet_collective::{CollectiveKind, Program, Verified};
 use motet_net::builders::{self, Params};
 use motet_net::formats::cluster_toml;
 use motet_net::{LinkClass, LinkSpec, Network, NetworkBuilder, NetworkState, Node, NodeKind};
 use motet_sim::{Prepared, Routed, Simulation, SwitchForwarding};
-use motet_synth::repair::Repairer;
-use motet_synth::{Fabric, Goal, Lowered, Lowering, SynthError, Task, Trees, packing};
-use motet_units::{Bandwidth, Bytes, Duration, LinkId, NodeId, Rank};
+use motet_synth::{Fabric, Goal, Lowered, Lowering, Task, Trees, packing};
+use motet_units::{Bandwidth, Bytes, Duration, NodeId};
 use proptest::prelude::*;
 
 const DATA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data/networks");
@@ -134,90 +133,10 @@ proptest! {
     }
 }
 
-/// Two datacenters with eight GPUs each and eight WAN links; and those links.
-fn two_datacenters() -> (Network, Vec<LinkId>) {
-    let params = [("gpus", "8"), ("borders", "8"), ("wan-links", "paired"), ("wan", "20 Gbit/s")];
-    let network = template("two-dc", &params);
-    let wan: Vec<LinkId> = network.link_ids().filter(|it| network.tier(*it).get() == 4).collect();
-    assert_eq!((network.ranks().len(), wan.len()), (16, 16));
-    (network, wan)
-}
-
-const BY_TREES: [CollectiveKind; 5] = [
-    CollectiveKind::AllReduce,
-    CollectiveKind::AllGather,
-    CollectiveKind::ReduceScatter,
-    CollectiveKind::Broadcast,
-    CollectiveKind::Reduce,
-];
-
-#[test]
-fn repair_after_links_slow_fail_and_return_is_as_good_as_a_new_start() {
-    let (network, wan) = two_datacenters();
-    let nominal = NetworkState::nominal(&network);
-    let half = Bandwidth::from_bits_per_s(nominal.bandwidth(wan[0]).bits_per_s() / 2);
-    let (mut slow, mut gone) = (nominal.clone(), nominal.clone());
-    slow.set_bandwidth(wan[0], half);
-    slow.set_bandwidth(wan[1], half);
-    gone.set_up(wan[2], false);
-    for kind in BY_TREES {
-        let goal = Goal::rooted(kind, 16, Rank(3)).unwrap();
-        let task = Task::new(&network, goal, Bytes::mib(256));
-        let repairer = Repairer::new(&task).unwrap();
-        for state in [&slow, &gone, &nominal] {
-            let program = verified(repairer.repair(state).unwrap(), &network);
-            let time = simulated(&program, &task, state);
-            let anew = Repairer::new(&task.clone().in_state(state.clone())).unwrap().repair(state);
-            let anew = simulated(&verified(anew.unwrap(), &network), &task, state);
-            assert!(
-                time.as_ps() as f64 <= anew.as_ps() as f64 * 1.05,
-                "{kind}: {time} after a repair, {anew} from scratch"
-            );
-        }
-    }
-}
-
-#[test]
-fn repair_starts_from_trees_that_others_found() {
-    let (network, wan) = two_datacenters();
-    let task = all_reduce(&network, Bytes::mib(64));
-    let fabric = Fabric::new(&task).unwrap();
-    let pairs = packing::pack(&fabric).unwrap().pairs;
-    let repairer = Repairer::with_pairs(&task, &pairs).unwrap();
-    let mut gone = task.state.clone();
-    gone.set_up(wan[4], false);
-    let first = repairer.repair(&gone).unwrap();
-    let again = repairer.repair(&gone).unwrap();
-    assert_eq!(first.program, again.program);
-    simulated(&verified(again, &network), &task, &gone);
-}
-
-#[test]
-fn a_network_in_two_pieces_is_refused_with_the_cut() {
-    let (network, wan) = two_datacenters();
-    let mut apart = NetworkState::nominal(&network);
-    for link in &wan {
-        apart.set_up(*link, false);
-    }
-    for kind in BY_TREES {
-        let task = Task::new(&network, Goal::rooted(kind, 16, Rank(0)).unwrap(), Bytes::mib(1));
-        let repairer = Repairer::new(&task).unwrap();
-        match repairer.repair(&apart) {
-            Err(SynthError::Impossible(BoundError::Unreachable(gap))) => {
-                assert_eq!((gap.cut.ranks.len(), gap.cut.links.len()), (8, 0), "{kind}");
-            }
-            other => panic!("{kind}: {other:?}"),
-        }
-        repairer.repair(&NetworkState::nominal(&network)).unwrap();
-    }
-}
-
 #[test]
 fn one_rank_alone_keeps_what_it_has() {
     let network = template("ring", &[("gpus", "2")]);
     let task = Task::new(&network, Goal::new(CollectiveKind::AllReduce, 1).unwrap(), Bytes::kib(1));
     let fabric = Fabric::new(&task).unwrap();
     verified(packing::synthesize(&task, &fabric).unwrap(), &network);
-    let repairer = Repairer::new(&task).unwrap();
-    verified(repairer.repair(&task.state).unwrap(), &network);
 }

@@ -2,6 +2,7 @@
 
 pub(crate) mod discovery;
 pub(crate) mod plan;
+pub(crate) mod sketch;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
@@ -80,6 +81,8 @@ pub(crate) enum NetCommand {
     Diff(DiffArgs),
     /// The network of this machine: GPUs, NICs, PCIe, NUMA and the links between GPUs
     Discover(discovery::DiscoverArgs),
+    /// A sketch for `motet synth` from the network alone: GPUs bound, NICs grouped, the rest left out
+    Sketch(sketch::SketchArgs),
 }
 
 /// What a file may leave open.
@@ -214,7 +217,7 @@ pub(crate) struct SynthArgs {
     /// What each rank has for each other: a row of numbers per sending rank
     #[arg(long, value_name = "FILE")]
     pub(crate) counts: Option<String>,
-    /// Which links may be used
+    /// Which links may be used: a sketch, Motet's or TACCL's (`motet net sketch` writes both)
     #[arg(long, value_name = "FILE")]
     pub(crate) sketch: Option<String>,
     /// Stop trying methods after so many seconds; the result then depends on the machine

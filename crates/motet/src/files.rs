@@ -2,12 +2,14 @@
 
 use std::fs::File;
 use std::io::{Read, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use motet_net::Network;
 use motet_net::builders::{self, Params};
 use motet_net::formats::nccl_xml::GraphDump;
 use motet_net::formats::{ReadOptions, read_any};
+use motet_synth::Sketch;
+use motet_tune::sketch::taccl;
 
 use crate::failure::Failure;
 use crate::printer::Printer;
@@ -45,7 +47,13 @@ pub(crate) fn write_bytes(name: &str, bytes: &[u8]) -> Result<(), Failure> {
     let failure = |error: std::io::Error| {
         Failure::unreadable(format!("cannot be written: {error}")).in_file(name)
     };
-    let path = Path::new(name);
+    // A link stays, and what it leads to is replaced.
+    let path = std::fs::canonicalize(name).unwrap_or_else(|_| PathBuf::from(name));
+    // A pipe or a device (`/dev/null`) must not become a file.
+    if std::fs::metadata(&path).is_ok_and(|it| !it.is_file() && !it.is_dir()) {
+        let mut opened = File::options().write(true).open(&path).map_err(failure)?;
+        return opened.write_all(bytes).map_err(failure);
+    }
     let folder = match path.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
         _ => Path::new("."),
@@ -64,7 +72,7 @@ pub(crate) fn write_bytes(name: &str, bytes: &[u8]) -> Result<(), Failure> {
     let mut file = builder.tempfile_in(folder).map_err(failure)?;
     file.write_all(bytes).map_err(failure)?;
     file.as_file().sync_all().map_err(failure)?;
-    file.persist(path).map_err(|it| failure(it.error))?;
+    file.persist(&path).map_err(|it| failure(it.error))?;
     Ok(())
 }
 
@@ -122,6 +130,19 @@ pub(crate) fn network(
     })
 }
 
+/// A sketch for a network: one of ours, or TACCL's, which is JSON.
+pub(crate) fn sketch(name: &str, network: &Network) -> Result<Sketch, Failure> {
+    let text = read(name)?;
+    // A TOML document cannot begin with a brace.
+    let sketch = if text.trim_start().starts_with('{') {
+        let stem = Path::new(name).file_stem().map_or(name.into(), |it| it.to_string_lossy());
+        taccl::read(&text).and_then(|it| it.on(network, &stem))
+    } else {
+        Sketch::read(&text, network)
+    };
+    sketch.map_err(|it| Failure::from(it).in_file(name))
+}
+
 /// The template that `name` spells, if it spells one.
 fn template(name: &str) -> Result<Option<Cluster>, Failure> {
     let (kind, words) = name.split_once(':').unwrap_or((name, ""));
@@ -137,4 +158,28 @@ fn template(name: &str) -> Result<Option<Cluster>, Failure> {
         notes: Vec::new(),
         graphs: None,
     }))
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+    use std::os::fd::AsRawFd as _;
+
+    #[test]
+    fn a_pipe_is_written_into_and_a_link_stays() {
+        let (mut reader, writer) = std::io::pipe().unwrap();
+        write_bytes(&format!("/proc/self/fd/{}", writer.as_raw_fd()), b"through").unwrap();
+        drop(writer);
+        let mut text = String::new();
+        reader.read_to_string(&mut text).unwrap();
+        assert_eq!(text, "through");
+
+        let folder = tempfile::tempdir().unwrap();
+        let (file, link) = (folder.path().join("file"), folder.path().join("link"));
+        std::fs::write(&file, "old").unwrap();
+        std::os::unix::fs::symlink(&file, &link).unwrap();
+        write_bytes(&link.to_string_lossy(), b"new").unwrap();
+        assert!(std::fs::symlink_metadata(&link).unwrap().is_symlink());
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), "new");
+    }
 }

@@ -95,3 +95,16 @@ fn what_is_no_plan_is_refused_or_left_alone() {
     fs::write(at.join("plan/table"), &table[..table.len() / 2]).unwrap();
     assert_eq!(show("plan", &[]), Some(1));
 }
+
+#[test]
+fn a_sketch_of_any_name_stays_in_the_folder() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    let sketch = done(motet(at, &["net", "sketch", "v100-x4:count=2"]));
+    let text = String::from_utf8(sketch.stdout).unwrap();
+    let text = text.replace("name = \"grouped\"", "name = \"../../two, by hand\"");
+    fs::write(at.join("mine.toml"), text).unwrap();
+    done(motet(at, &with(&["--max", "1KiB", "--sketch", "mine.toml"])));
+    done(motet(at, &["plan", "show", "plan"]));
+    assert!(at.join("plan/sketches/two-by-hand.toml").is_file());
+}

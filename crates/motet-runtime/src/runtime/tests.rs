@@ -99,3 +99,71 @@ fn a_fence_holds_what_is_beyond_it() {
     assert!(runtime.decide(operation, &CALL).unwrap().ticket().is_some());
     assert!(runtime.decide(0, &CALL).unwrap().ticket().is_none(), "before the switch");
 }
+
+#[test]
+fn what_was_seen_decides_the_same() {
+    let runtime = Runtime::default();
+    let mut seen = Seen::new(&runtime);
+    let (one, two) = (view(1), view(2));
+    let mut check = |expected: Option<&Arc<View>>| {
+        for _ in 0..2 {
+            let operation = runtime.begin();
+            let kept = runtime.decide_with(&mut seen, operation, &CALL).unwrap().ticket();
+            assert_eq!(kept, runtime.decide(operation, &CALL).unwrap().ticket());
+            assert_eq!(kept.map(|it| it.table), expected.map(|it| it.table().checksum()));
+        }
+    };
+    check(None);
+    for view in [&one, &two, &one, &one] {
+        runtime.install(Arc::clone(view));
+        check(Some(view));
+    }
+    runtime.uninstall(Reason::Left);
+    check(None);
+    // The same table, and then another from an operation on that is not yet.
+    runtime.install(Arc::clone(&one));
+    check(Some(&one));
+    let at = runtime.position() + 2;
+    runtime.raise_fence(at).unwrap();
+    check(Some(&one));
+    assert_eq!(runtime.decide_with(&mut Seen::new(&runtime), at, &CALL).unwrap_err(), InDoubt(at));
+    runtime.switch_at_fence(at, Active::Table(Arc::clone(&two)));
+    check(Some(&two));
+}
+
+/// A writer stopped halfway, as no test with threads can be sure to catch it.
+#[test]
+fn a_change_half_made_is_seen_when_it_is_whole() {
+    let runtime = Runtime::default();
+    let (one, two) = (view(1), view(2));
+    runtime.install(Arc::clone(&one));
+    let mut seen = Seen::new(&runtime);
+    let mut table = || {
+        let decision = runtime.decide_with(&mut seen, runtime.begin(), &CALL).unwrap();
+        decision.ticket().map(|it| it.table)
+    };
+    let plan = Arc::new(Plan { now: Active::Table(Arc::clone(&two)), next: None });
+    runtime.watched.0.identity.store(plan.identity(), SeqCst);
+    assert_eq!(table(), Some(one.table().checksum()));
+    assert_eq!(table(), Some(one.table().checksum()));
+    runtime.plan.0.store(plan);
+    assert_eq!(table(), Some(two.table().checksum()));
+}
+
+#[test]
+fn tables_are_freed_by_control_threads() {
+    let runtime = Runtime::default();
+    let mut seen = Seen::new(&runtime);
+    let gone: Vec<_> = (0..8)
+        .map(|_| {
+            let view = view(1);
+            runtime.install(Arc::clone(&view));
+            let decision = runtime.decide_with(&mut seen, runtime.begin(), &CALL);
+            assert!(decision.unwrap().ticket().is_some());
+            Arc::downgrade(&view)
+        })
+        .collect();
+    // In use, replaced last, seen last, or given back since the last change: no more are kept.
+    let kept = gone.iter().filter(|it| it.strong_count() > 0).count();
+    assert!((2..=4).contains(&kept), "{kept}");
+}

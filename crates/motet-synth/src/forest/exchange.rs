@@ -47,7 +47,7 @@ pub(super) fn guess(net: &Net, switch: u32, group: &[u32], rest: Rest) -> Vec<Sh
     let mut from = ports(net.incoming(switch), group);
     let mut to = ports(net.outgoing(switch), group);
     let mut support = useful(net, switch, &from, &to);
-    let mut whole = even(&support, &from, &to);
+    let mut whole = even(&support, &from, &to, switch);
     if rest == Rest::Spread {
         let columns = to.len();
         for (row, port) in from.iter_mut().enumerate() {
@@ -59,7 +59,7 @@ pub(super) fn guess(net: &Net, switch: u32, group: &[u32], rest: Rest) -> Vec<Sh
         for (at, support) in support.iter_mut().enumerate() {
             *support = !*support && from[at / columns].node != to[at % columns].node;
         }
-        for (whole, more) in whole.iter_mut().zip(even(&support, &from, &to)) {
+        for (whole, more) in whole.iter_mut().zip(even(&support, &from, &to, switch)) {
             *whole += more;
         }
     }
@@ -69,13 +69,15 @@ pub(super) fn guess(net: &Net, switch: u32, group: &[u32], rest: Rest) -> Vec<Sh
 }
 
 /// Whole shares over the supported pairs, as even as the ports' capacities allow.
-fn even(support: &[bool], from: &[Port], to: &[Port]) -> Vec<u64> {
+fn even(support: &[bool], from: &[Port], to: &[Port], turn: u32) -> Vec<u64> {
     let mut shares = vec![0.0; support.len()];
     for (at, share) in shares.iter_mut().enumerate().filter(|(at, _)| support[*at]) {
         *share = from[at / to.len()].capacity as f64 * to[at % to.len()].capacity as f64;
     }
     fit(&mut shares, from, to);
-    rounded(&shares, from, to)
+    let mut whole = rounded(&shares, from, to, turn);
+    fill_columns(&mut whole, &shares, from, turn);
+    whole
 }
 
 fn ports(neighbours: impl Iterator<Item = (u32, u64)>, group: &[u32]) -> Vec<Port> {
@@ -201,8 +203,9 @@ fn scale<'a>(entries: impl Iterator<Item = &'a mut f64>, wanted: f64, only_down:
 
 /// Whole shares that fill ports as far as the fractions do. What falls short of whole is dealt
 /// out unit by unit, to the group and then the port that is most below its fraction; among equals
-/// to the one that stands to the receiver as the sender does, so that columns fill evenly.
-fn rounded(shares: &[f64], from: &[Port], to: &[Port]) -> Vec<u64> {
+/// to the one that stands to the receiver as the sender does, so that columns fill evenly, and where
+/// the sender stands alone to one that is another for every switch (`turn`).
+fn rounded(shares: &[f64], from: &[Port], to: &[Port], turn: u32) -> Vec<u64> {
     let columns = to.len();
     // Fractions that are whole but for the last digits count as whole.
     let mut whole: Vec<u64> = shares.iter().map(|it| (it + 1e-6) as u64).collect();
@@ -227,11 +230,16 @@ fn rounded(shares: &[f64], from: &[Port], to: &[Port]) -> Vec<u64> {
         }
         let sum: f64 = wanted.iter().sum();
         let mut left = ((sum + 1e-6) as u64).saturating_sub(own.iter().sum());
+        let alone = from.iter().filter(|it| it.group == sender.group).count() == 1;
         while left > 0 {
             let open = (0..columns).filter(|it| room[*it] > 0 && wanted[*it] > 0.0);
             let rank = |column: usize| {
                 let steps = |value: f64| (value * 1e4) as i64;
-                let turn = (to[column].place + to.len() as u32 - sender.place) % to.len() as u32;
+                let ports = to.len() as u32;
+                let turn = match alone {
+                    true => (column as u32 + ports - turn % ports) % ports,
+                    false => (to[column].place + ports - sender.place) % ports,
+                };
                 let lack = wanted[column] - own[column] as f64;
                 let server = to[column].group.wrapping_sub(sender.group);
                 (-steps(short[groups[column]]), -steps(lack), turn, server)
@@ -244,4 +252,31 @@ fn rounded(shares: &[f64], from: &[Port], to: &[Port]) -> Vec<u64> {
         }
     }
     whole
+}
+
+/// Deals out what many senders with less than a unit each leave of a receiver's capacity: unit by
+/// unit to the sender that is most below its fraction, and among equals to one that is another for
+/// every switch (`turn`).
+fn fill_columns(whole: &mut [u64], shares: &[f64], from: &[Port], turn: u32) {
+    let (rows, columns) = (from.len(), shares.len() / from.len().max(1));
+    let sums = |row: usize, whole: &[u64]| -> u64 {
+        whole[row * columns..(row + 1) * columns].iter().sum()
+    };
+    let mut room: Vec<u64> =
+        (0..rows).map(|row| from[row].capacity.saturating_sub(sums(row, whole))).collect();
+    for column in 0..columns {
+        let wanted: f64 = shares.iter().skip(column).step_by(columns).sum();
+        let given: u64 = whole.iter().skip(column).step_by(columns).sum();
+        for _ in given..(wanted + 1e-6) as u64 {
+            let open = (0..rows).filter(|it| room[*it] > 0 && shares[it * columns + column] > 0.0);
+            let rank = |row: usize| {
+                let at = row * columns + column;
+                let lack = ((shares[at] - whole[at] as f64) * 1e4) as i64;
+                (-lack, (row as u32 + rows as u32 - turn % rows as u32) % rows as u32)
+            };
+            let Some(row) = open.min_by_key(|it| rank(*it)) else { break };
+            whole[row * columns + column] += 1;
+            room[row] -= 1;
+        }
+    }
 }

@@ -32,6 +32,9 @@ pub(super) fn finish(fabric: &Fabric, scaled: Scaled) -> Forest {
     let length: Vec<u64> = lanes.iter().map(length).collect();
     let mut packed = pack(net.clone(), &length);
     shorten(&net, &length, &mut packed);
+    for lanes in &mut lanes {
+        lanes.sort_by_key(|it| (latency(it), it.amount, it.path));
+    }
     let mut trees = Vec::new();
     for tree in &packed {
         deal(tree, &ends, &mut lanes, &mut trees);
@@ -47,10 +50,10 @@ fn deal(tree: &Packed, ends: &[(Rank, Rank)], lanes: &mut [Vec<Lane>], trees: &m
         let mut chosen = Vec::with_capacity(tree.arcs.len());
         for arc in &tree.arcs {
             let lanes = &lanes[*arc as usize];
-            // The narrowest that is wide enough, else the widest.
-            let enough = (0..lanes.len()).filter(|it| lanes[*it].amount >= weight);
-            let widest = (0..lanes.len()).max_by_key(|it| lanes[*it].amount);
-            let lane = enough.min_by_key(|it| lanes[*it].amount).or(widest).unwrap_or(0);
+            // The shortest that is wide enough, else the widest.
+            let enough = (0..lanes.len()).find(|it| lanes[*it].amount >= weight);
+            let widest = || (0..lanes.len()).max_by_key(|it| lanes[*it].amount);
+            let lane = enough.or_else(widest).unwrap_or(0);
             weight = weight.min(lanes.get(lane).map_or(0, |it| it.amount));
             chosen.push(lane);
         }

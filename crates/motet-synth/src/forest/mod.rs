@@ -36,8 +36,8 @@ use motet_units::Rank;
 use self::scale::Nodes;
 use crate::fabric::Fabric;
 use crate::lower::{Lowered, Lowering, Trees};
-use crate::task::{SynthError, Task};
-use crate::tree::{Forest, Tree};
+use crate::task::{Goal, SynthError, Task};
+use crate::tree::{Forest, PairForest, Tree};
 
 /// What may be chosen about a forest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -111,8 +111,37 @@ pub fn forest(task: &Task<'_>, fabric: &Fabric, room: Room) -> Result<Forest, Sy
     Ok(finish::finish(fabric, scaled))
 }
 
+/// The trees of a ReduceScatter, then an AllGather, root by root: an AllReduce.
+pub fn pairs(task: &Task<'_>, fabric: &Fabric) -> Result<PairForest, SynthError> {
+    let half = |kind, fabric: &Fabric| -> Result<Forest, SynthError> {
+        let goal = Goal::new(kind, task.goal.ranks())?;
+        forest(&Task { goal, ..task.clone() }, fabric, Room::All)
+    };
+    let mut collect = half(CollectiveKind::ReduceScatter, &fabric.turned_round())?;
+    let mut spread = half(CollectiveKind::AllGather, fabric)?;
+    let (a, b) = (collect.weight_of(Rank(0)), spread.weight_of(Rank(0)));
+    let least = lcm(a.max(1), b.max(1));
+    for (forest, weight) in [(&mut collect, a), (&mut spread, b)] {
+        for tree in &mut forest.trees {
+            let scaled = u64::from(tree.weight).checked_mul(least / weight.max(1));
+            tree.weight = scaled.and_then(|it| u32::try_from(it).ok()).ok_or_else(|| {
+                SynthError::not_for("forest", "the weights of the two halves do not fit together")
+            })?;
+        }
+    }
+    Ok(PairForest::of(&collect, &spread))
+}
+
+fn lcm(a: u64, b: u64) -> u64 {
+    let (mut x, mut y) = (a, b);
+    while y != 0 {
+        (x, y) = (y, x % y);
+    }
+    (a / x).saturating_mul(b)
+}
+
 /// Whether trees collect into their roots rather than spread out of them.
-fn collects(task: &Task<'_>) -> Result<bool, SynthError> {
+pub(crate) fn collects(task: &Task<'_>) -> Result<bool, SynthError> {
     use CollectiveKind::{AllGather, Broadcast, Reduce, ReduceScatter};
     match task.goal.kind() {
         AllGather | Broadcast => Ok(false),

@@ -98,6 +98,11 @@ impl Overlay {
         Self { ways, hops, start, of_link }
     }
 
+    /// Whether some way has several links.
+    pub(super) fn passes_switches(&self) -> bool {
+        self.hops.len() > self.ways.len()
+    }
+
     pub(super) fn hops(&self, way: usize) -> &[Hop] {
         let way = &self.ways[way];
         &self.hops[way.first as usize..][..way.hops as usize]

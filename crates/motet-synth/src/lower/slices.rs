@@ -6,7 +6,7 @@
 
 use motet_collective::Collective;
 
-use super::{Lowered, Lowering};
+use super::{Lowered, Lowering, Order, Trees};
 use crate::schedule::Schedule;
 use crate::task::SynthError;
 
@@ -23,9 +23,12 @@ impl Lowering<'_> {
     /// The program with as many slices as help, and at most `most_transfers`: from how long it
     /// takes with one and with a few follows how many should do.
     pub fn best(&self, most_transfers: u64) -> Result<Lowered, SynthError> {
-        let mut trial = Trial { lowering: self, most_transfers, best: None };
+        let mut trial = Trial { lowering: self, most_transfers, best: None, order: self.order };
         let Some(one) = trial.with(1)? else { return self.with_slices(1) };
-        let few = if one.is_full { None } else { trial.with(FEW)? };
+        let mut few = if one.is_full { None } else { trial.with(FEW)? };
+        if few.is_some() && matches!(self.trees, Trees::Both(_)) {
+            few = trial.in_the_better_order(few)?;
+        }
         if let Some(few) = few.as_ref().filter(|it| !it.is_full) {
             if few.is_better {
                 trial.with_more(enough(&one, few))?;
@@ -55,6 +58,7 @@ struct Trial<'a, 'b> {
     lowering: &'b Lowering<'a>,
     most_transfers: u64,
     best: Option<(Collective, Schedule, u32)>,
+    order: Order,
 }
 
 impl Trial<'_, '_> {
@@ -66,7 +70,7 @@ impl Trial<'_, '_> {
             return Ok(None);
         }
         let collective = lowering.collective(slices)?;
-        let schedule = lowering.schedule(&collective, slices);
+        let schedule = lowering.schedule(&collective, slices, self.order);
         let makespan = schedule.makespan.as_ps();
         let old = self.best.as_ref().map_or(u64::MAX, |it| it.1.makespan.as_ps());
         let tried = Tried {
@@ -79,6 +83,18 @@ impl Trial<'_, '_> {
             self.best = Some((collective, schedule, slices));
         }
         Ok(Some(tried))
+    }
+
+    /// Tries a few slices in the other order; if that is better, all more will be in it.
+    fn in_the_better_order(&mut self, few: Option<Tried>) -> Result<Option<Tried>, SynthError> {
+        self.order = Order::Ahead;
+        let other = self.with(FEW)?;
+        let better = |it: &Tried| few.as_ref().is_some_and(|few| it.makespan < few.makespan);
+        if other.as_ref().is_some_and(better) {
+            return Ok(other.map(|it| Tried { is_better: true, ..it }));
+        }
+        self.order = Order::ByWave;
+        Ok(few)
     }
 
     /// Tries `slices`, then twice as many and so on while that gains. If already `slices` do not,

@@ -12,17 +12,15 @@
 //!
 //! - [`roads`]: links, and the rows of the linear program;
 //! - [`spanning`], [`arborescence`]: cheapest trees for given lengths, both ways and one way;
-//! - [`pricing`], [`pool`]: the cheapest trees of each group; all trees known;
+//! - [`pricing`], [`pool`]: the cheapest pairs of trees; all pairs known;
 //! - [`simplex`], [`master`]: the linear program, and how trees join it;
 //! - [`mod@round`]: fractions into whole weights.
-//!
-//! [`crate::repair`] keeps a [`Master`] and asks it again as the network changes.
 
 mod arborescence;
-pub(crate) mod master;
+mod master;
 mod pool;
-pub(crate) mod pricing;
-pub(crate) mod roads;
+mod pricing;
+mod roads;
 mod round;
 mod simplex;
 mod spanning;
@@ -35,7 +33,6 @@ use crate::lower::{Lowered, Lowering, Trees};
 use crate::task::{SynthError, Task};
 use crate::tree::{Forest, PairForest, Tree, TreePair};
 use master::{Effort, Master};
-use pricing::Shape;
 use roads::Roads;
 
 /// Pairs of trees for an AllReduce.
@@ -48,12 +45,6 @@ pub struct Packing {
     pub bound: f64,
 }
 
-/// Most units that weights are rounded to.
-const MOST_UNITS: u32 = 1024;
-
-/// What rounding may lose.
-const LOSS: f64 = 0.003;
-
 /// Most transfers of a program.
 const MOST_TRANSFERS: u64 = 2_400_000;
 
@@ -63,9 +54,9 @@ pub fn pack(fabric: &Fabric) -> Option<Packing> {
     let both_ways = Roads::both_ways(fabric);
     let equal = both_ways.is_some();
     let roads = both_ways.unwrap_or_else(|| Roads::one_way(fabric));
-    let mut master = Master::new(roads, Shape::Both);
+    let mut master = Master::new(roads);
     let packed = master.solve(effort_for(fabric, equal))?;
-    let rounded = master.round(&packed, MOST_UNITS, LOSS)?;
+    let rounded = master.round(&packed)?;
     let pairs = master.pairs(&rounded);
     let gb_per_s = 1.0 / 8e9;
     Some(Packing { pairs, algbw: rounded.value * gb_per_s, bound: packed.bound * gb_per_s })
@@ -77,10 +68,9 @@ fn effort_for(fabric: &Fabric, equal: bool) -> Effort {
     let ranks = fabric.rank_count();
     if !equal {
         let turns = (12_000 / ranks.max(1)).clamp(40, 1000);
-        return Effort { gap: 0.003, rounds: ranks.clamp(20, 100), turns, idle: 25 };
+        return Effort { rounds: ranks.clamp(20, 100), turns, idle: 25 };
     }
     Effort {
-        gap: 0.003,
         rounds: (2 * ranks).clamp(40, 400),
         turns: (60_000 / ranks.max(1)).clamp(100, 3000),
         idle: 60,

@@ -1,7 +1,7 @@
-//! [`Pricer`]: the cheapest tree of each group for given lengths of rows.
+//! [`Pricer`]: the cheapest pair of trees for given lengths of rows.
 //!
 //! That is what column generation asks for, and it proves something every time: with lengths y,
-//! no packing is larger than Σ capacity·y ÷ Σ cost of the cheapest trees.
+//! no packing is larger than Σ capacity·y ÷ the cost of the cheapest pair.
 
 use motet_units::Rank;
 
@@ -9,26 +9,6 @@ use super::arborescence::Arborist;
 use super::pool::Pool;
 use super::roads::Roads;
 use super::spanning::{Found, Spanner, recentred};
-
-/// What is packed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Shape {
-    /// Trees out of these roots, as many out of each.
-    Spread(Vec<Rank>),
-    /// Trees into these roots.
-    Collect(Vec<Rank>),
-    /// Pairs of a tree into a root and one out of it, whatever the root.
-    Both,
-}
-
-impl Shape {
-    pub(super) fn groups(&self) -> usize {
-        match self {
-            Self::Spread(roots) | Self::Collect(roots) => roots.len(),
-            Self::Both => 1,
-        }
-    }
-}
 
 /// With more ranks than this, pairs over unequal links are looked for at some roots only.
 const ALL_ROOTS: usize = 48;
@@ -47,37 +27,32 @@ pub(super) struct Pricer {
     turn: usize,
 }
 
-/// What the cheapest trees cost.
-#[derive(Clone, Debug)]
-pub(super) struct Prices {
-    /// Per group: the cost of its cheapest tree, and the column it is.
-    pub(super) of_group: Vec<(f64, usize)>,
+/// The cheapest pair found.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Cheapest {
+    pub(super) cost: f64,
+    pub(super) column: usize,
     /// Whether there is no cheaper one.
     pub(super) exact: bool,
 }
 
 impl Pricer {
-    /// Adds the cheapest tree of each group to the pool. `None` if a group has none.
+    /// Adds the cheapest pair to the pool. `None` if there is none.
     pub(super) fn price(
         &mut self,
         roads: &Roads,
-        shape: &Shape,
         of_row: &[f64],
         pool: &mut Pool,
-    ) -> Option<Prices> {
+    ) -> Option<Cheapest> {
         roads.lengths(of_row, &mut self.lengths);
-        match shape {
-            Shape::Both if roads.is_both_ways() => {
-                let (cost, column) = self.mirrored(roads, 0.0, pool)?;
-                Some(Prices { of_group: vec![(cost, column)], exact: true })
-            }
-            Shape::Both => self.pair(roads, pool),
-            Shape::Spread(roots) => self.each(roads, roots, false, pool),
-            Shape::Collect(roots) => self.each(roads, roots, true, pool),
+        if !roads.is_both_ways() {
+            return self.pair(roads, pool);
         }
+        let (cost, column) = self.mirrored(roads, 0.0, pool)?;
+        Some(Cheapest { cost, column, exact: true })
     }
 
-    /// Adds a low tree for an AllReduce that goes up and down it, with a fee for depth.
+    /// Adds a low tree, used up and down, with a fee for depth; its cost and column.
     pub(super) fn low(
         &mut self,
         roads: &Roads,
@@ -99,24 +74,7 @@ impl Pricer {
         Some((found.cost, pool.add_mirrored(roads, &found)))
     }
 
-    fn each(
-        &mut self,
-        roads: &Roads,
-        roots: &[Rank],
-        collects: bool,
-        pool: &mut Pool,
-    ) -> Option<Prices> {
-        self.out.survey(roads, &self.lengths, collects);
-        let mut of_group = Vec::with_capacity(roots.len());
-        for (group, root) in (0..).zip(roots) {
-            let cost = self.out.cost(*root)?;
-            let found = self.out.tree(&roads.fabric, *root, cost);
-            of_group.push((cost, pool.add_tree(roads, group, &found, collects)));
-        }
-        Some(Prices { of_group, exact: true })
-    }
-
-    fn pair(&mut self, roads: &Roads, pool: &mut Pool) -> Option<Prices> {
+    fn pair(&mut self, roads: &Roads, pool: &mut Pool) -> Option<Cheapest> {
         self.out.survey(roads, &self.lengths, false);
         self.back.survey(roads, &self.lengths, true);
         let ranks = roads.fabric.rank_count();
@@ -135,7 +93,7 @@ impl Pricer {
         }
         let (cost, collect, spread) = best?;
         let column = pool.add_pair(roads, &collect, &spread);
-        Some(Prices { of_group: vec![(cost, column)], exact: step == 1 })
+        Some(Cheapest { cost, column, exact: step == 1 })
     }
 }
 
@@ -148,7 +106,7 @@ pub(super) fn with_lateness(roads: &Roads, of_row: &[f64], late: &mut Vec<f64>) 
     late.clear();
     late.extend_from_slice(of_row);
     for link in fabric.links() {
-        let Some(row) = roads.row(*link) else { continue };
+        let row = roads.row(*link);
         let share = 0.1 + fabric.latency(*link).as_ps() as f64 / longest.max(1) as f64;
         late[row] = of_row[row] + mean * LATENESS * share;
     }

@@ -13,12 +13,12 @@ const NONE: u32 = u32::MAX;
 
 /// How a network is used: see the head of this file.
 #[derive(Clone, Debug)]
-pub(crate) struct Roads {
+pub(super) struct Roads {
     pub(super) fabric: Fabric,
     row_of: Vec<u32>,
     /// The link that leads back, if there is one, in the same place among parallel links.
     opposite: Vec<u32>,
-    /// Per row, in bits per second.
+    /// Per row, in bits per second; a link that may be used carries something.
     capacity: Vec<f64>,
     both_ways: bool,
     /// Ranks in the middle of the network.
@@ -27,7 +27,7 @@ pub(crate) struct Roads {
 
 impl Roads {
     /// One row per link.
-    pub(crate) fn one_way(fabric: &Fabric) -> Self {
+    pub(super) fn one_way(fabric: &Fabric) -> Self {
         let mut row_of = vec![NONE; fabric.link_count()];
         for (row, link) in (0..).zip(fabric.links()) {
             row_of[link.index()] = row;
@@ -43,7 +43,7 @@ impl Roads {
     }
 
     /// One row for every link and its opposite, if all have one of the same bandwidth.
-    pub(crate) fn both_ways(fabric: &Fabric) -> Option<Self> {
+    pub(super) fn both_ways(fabric: &Fabric) -> Option<Self> {
         let mut roads = Self::one_way(fabric);
         roads.capacity.clear();
         roads.both_ways = true;
@@ -74,31 +74,21 @@ impl Roads {
         &self.capacity
     }
 
-    /// Other capacities for the same links, given per link; a link may have none for now.
-    pub(super) fn set_capacities(&mut self, bits_per_s: impl Fn(LinkId) -> u64) {
-        for link in self.fabric.links() {
-            self.capacity[self.row_of[link.index()] as usize] = bits_per_s(*link) as f64;
-        }
-    }
-
-    pub(super) fn row(&self, link: LinkId) -> Option<usize> {
-        let row = self.row_of.get(link.index()).copied();
-        row.filter(|it| *it != NONE).map(|it| it as usize)
+    /// The row of a link that may be used.
+    pub(super) fn row(&self, link: LinkId) -> usize {
+        self.row_of[link.index()] as usize
     }
 
     pub(super) fn opposite(&self, link: LinkId) -> Option<LinkId> {
         Some(self.opposite[link.index()]).filter(|it| *it != NONE).map(LinkId)
     }
 
-    /// What each link costs if each row costs so much; without end where nothing gets through.
+    /// What each link costs if each row costs so much; without end if it may not be used.
     pub(super) fn lengths(&self, of_row: &[f64], lengths: &mut Vec<f64>) {
         lengths.clear();
         lengths.resize(self.fabric.link_count(), f64::INFINITY);
         for link in self.fabric.links() {
-            let row = self.row_of[link.index()] as usize;
-            if self.capacity[row] > 0.0 {
-                lengths[link.index()] = of_row[row];
-            }
+            lengths[link.index()] = of_row[self.row(*link)];
         }
     }
 

@@ -1,11 +1,17 @@
 //! [`round`]: whole numbers for the weights of a packing.
 //!
-//! A program cuts data into equal chunks, so that weights must become whole numbers, K for each
-//! group, with K as small as will do: K chunks are what every slice costs. For K after K the
-//! weights are rounded (largest remainders first) and then mended: one unit after the other moves
-//! from a tree over the fullest row to one that avoids it.
+//! A program cuts data into equal chunks, so that weights must become whole numbers, K together,
+//! with K as small as will do: K chunks are what every slice costs. For K after K the weights are
+//! rounded (largest remainders first) and then mended: one unit after the other moves from a tree
+//! over the fullest row to one that avoids it.
 
 use super::pool::Column;
+
+/// Most units that weights are rounded to.
+const MOST_UNITS: u32 = 1024;
+
+/// What rounding may lose.
+const LOSS: f64 = 0.003;
 
 /// Weights smaller than this share of the packing are noise.
 const NOISE: f64 = 1e-5;
@@ -18,7 +24,7 @@ const STRIDE: u32 = 64;
 
 /// Whole weights, and what they reach.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Rounded {
+pub(super) struct Rounded {
     /// Per column.
     pub(super) counts: Vec<u32>,
     /// In the units of the capacities.
@@ -31,18 +37,17 @@ pub(super) struct Fractions<'a> {
     pub(super) columns: &'a [Column],
     pub(super) weights: &'a [f64],
     pub(super) capacities: &'a [f64],
-    pub(super) groups: usize,
 }
 
-/// The first K up to `most` that loses at most `loss` of `value`, or else the best of all.
-pub(super) fn round(of: Fractions<'_>, value: f64, most: u32, loss: f64) -> Option<Rounded> {
+/// The first K that loses little enough of `value`, or else the best of all.
+pub(super) fn round(of: Fractions<'_>, value: f64) -> Option<Rounded> {
     let mut rounding = Rounding::new(of);
-    if rounding.sums.iter().any(|it| *it <= 0.0) {
+    if rounding.sum <= 0.0 {
         return None;
     }
     let mut best = Rounded::default();
     let mut next = 1;
-    while next <= most {
+    while next <= MOST_UNITS {
         let units = next;
         next += (units / STRIDE).max(1);
         rounding.spread(units);
@@ -54,7 +59,7 @@ pub(super) fn round(of: Fractions<'_>, value: f64, most: u32, loss: f64) -> Opti
         if reached > best.value * (1.0 + 1e-9) {
             best = Rounded { counts: rounding.counts_of_all(), value: reached };
         }
-        if best.value >= value * (1.0 - loss) {
+        if best.value >= value * (1.0 - LOSS) {
             break;
         }
     }
@@ -63,10 +68,9 @@ pub(super) fn round(of: Fractions<'_>, value: f64, most: u32, loss: f64) -> Opti
 
 struct Rounding<'a> {
     of: Fractions<'a>,
-    /// The columns that carry something, group by group.
+    /// The columns that carry something, and how much together.
     used: Vec<u32>,
-    start: Vec<usize>,
-    sums: Vec<f64>,
+    sum: f64,
     counts: Vec<u32>,
     loads: Vec<f64>,
     order: Vec<(f64, u32)>,
@@ -74,49 +78,30 @@ struct Rounding<'a> {
 
 impl<'a> Rounding<'a> {
     fn new(of: Fractions<'a>) -> Self {
-        let mut sums = vec![0.0; of.groups];
         let total: f64 = of.weights.iter().sum();
-        let open = |it: &Column| it.loads.iter().all(|it| of.capacities[it.0 as usize] > 0.0);
-        let mut used: Vec<u32> = (0..of.weights.len() as u32)
-            .filter(|it| of.weights[*it as usize] > total / of.groups as f64 * NOISE)
-            .filter(|it| open(&of.columns[*it as usize]))
+        let used: Vec<u32> = (0..of.weights.len() as u32)
+            .filter(|it| of.weights[*it as usize] > total * NOISE)
             .collect();
-        used.sort_by_key(|it| of.columns[*it as usize].group);
-        for column in &used {
-            let column = *column as usize;
-            sums[of.columns[column].group as usize] += of.weights[column];
-        }
-        let mut start = vec![0; of.groups + 1];
-        for column in &used {
-            start[of.columns[*column as usize].group as usize + 1] += 1;
-        }
-        for group in 0..of.groups {
-            start[group + 1] += start[group];
-        }
+        let sum = used.iter().map(|it| of.weights[*it as usize]).sum();
         let (counts, loads) = (vec![0; used.len()], vec![0.0; of.capacities.len()]);
-        Self { of, used, start, sums, counts, loads, order: Vec::new() }
+        Self { of, used, sum, counts, loads, order: Vec::new() }
     }
 
-    /// `units` for each group, by largest remainders.
+    /// `units` together, by largest remainders.
     fn spread(&mut self, units: u32) {
         self.loads.fill(0.0);
-        for group in 0..self.of.groups {
-            let range = self.start[group]..self.start[group + 1];
-            let mut left = units;
-            self.order.clear();
-            for at in range {
-                let weight = self.of.weights[self.used[at] as usize];
-                let share = weight / self.sums[group] * f64::from(units);
-                let whole = (share + 1e-6).floor().min(f64::from(left));
-                self.counts[at] = whole as u32;
-                left -= whole as u32;
-                self.order.push((whole - share, at as u32));
-            }
-            self.order.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
-            for at in 0..left as usize {
-                let (_, column) = self.order[at % self.order.len()];
-                self.counts[column as usize] += 1;
-            }
+        let mut left = units;
+        self.order.clear();
+        for (at, column) in self.used.iter().enumerate() {
+            let share = self.of.weights[*column as usize] / self.sum * f64::from(units);
+            let whole = (share + 1e-6).floor().min(f64::from(left));
+            self.counts[at] = whole as u32;
+            left -= whole as u32;
+            self.order.push((whole - share, at as u32));
+        }
+        self.order.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+        for (_, at) in self.order.iter().cycle().take(left as usize) {
+            self.counts[*at as usize] += 1;
         }
         for at in 0..self.used.len() {
             self.load(at, f64::from(self.counts[at]));
@@ -132,7 +117,7 @@ impl<'a> Rounding<'a> {
     fn fullest(&self) -> (f64, usize) {
         let mut fullest = (0.0, 0);
         for (row, (load, capacity)) in self.loads.iter().zip(self.of.capacities).enumerate() {
-            if *load > 0.0 && load / capacity > fullest.0 {
+            if load / capacity > fullest.0 {
                 fullest = (load / capacity, row);
             }
         }
@@ -165,7 +150,6 @@ impl<'a> Rounding<'a> {
             if self.counts[from] == 0 || !self.uses(from, row) {
                 continue;
             }
-            let group = self.of.columns[self.used[from] as usize].group as usize;
             self.load(from, -1.0);
             let fits = |to: usize| {
                 self.of.columns[self.used[to] as usize].loads.iter().all(|(row, times)| {
@@ -173,8 +157,7 @@ impl<'a> Rounding<'a> {
                     (self.loads[row] + times) / self.of.capacities[row] < limit
                 })
             };
-            let mut others = self.start[group]..self.start[group + 1];
-            let found = others.find(|it| *it != from && fits(*it));
+            let found = (0..self.used.len()).find(|it| *it != from && fits(*it));
             self.load(from, 1.0);
             if let Some(to) = found {
                 return Some((from, to));

@@ -1,12 +1,10 @@
-//! [`Simplex`]: a small linear program that grows columns and whose right-hand sides change.
+//! [`Simplex`]: a small linear program that grows columns.
 //!
 //! > maximize c·v subject to A·v ≤ b, v ≥ 0
 //!
 //! The revised simplex method with an explicit inverse of the basis, dense because the programs
-//! of [`super::master`] have tens to a few hundred rows. What a solver from outside would not give:
-//! it starts again from the last basis. New columns leave the basis primal feasible, and the
-//! primal method goes on; new right-hand sides leave it dual feasible, and the dual method does.
-//! That is what makes [`crate::repair`] fast.
+//! of [`super::master`] have tens to a few hundred rows. New columns leave the basis feasible, so
+//! that it goes on from there.
 //!
 //! Right-hand sides are raised by tiny, different amounts, so that no two bases tie and the method
 //! cannot cycle; who needs more digits than that must not ask here.
@@ -47,36 +45,31 @@ pub(super) struct Simplex {
     step: Vec<f64>,
 }
 
-/// How a run of pivots ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum End {
-    Optimal,
-    /// The pivots allowed were used up, or the numbers went bad.
-    Stopped,
-}
-
 impl Simplex {
     /// Without columns; every right-hand side must be at least 0.
     pub(super) fn new(rhs: &[f64]) -> Self {
         let rows = rhs.len();
+        let largest = rhs.iter().fold(0.0_f64, |most, it| most.max(*it));
+        let raised = |(row, value): (usize, &f64)| {
+            // Any numbers without a pattern do: here the fractions of multiples of the golden ratio.
+            let odd = (row as f64 + 1.0) * 0.618_033_988_749_895;
+            value + largest * RAISE * (0.5 + 0.5 * odd.fract())
+        };
         let mut made = Self {
             rows,
-            rhs: Vec::new(),
+            rhs: rhs.iter().enumerate().map(raised).collect(),
             start: vec![0],
             entries: Vec::new(),
             cost: Vec::new(),
-            basis: (0..rows as u32).collect(),
-            place: (0..rows as u32).collect(),
+            basis: Vec::new(),
+            place: vec![OUTSIDE; rows],
             inverse: vec![0.0; rows * rows],
             values: vec![0.0; rows],
             duals: vec![0.0; rows],
             pivots: 0,
             step: vec![0.0; rows],
         };
-        for row in 0..rows {
-            made.inverse[row * rows + row] = 1.0;
-        }
-        made.set_rhs(rhs);
+        made.restart();
         made
     }
 
@@ -84,25 +77,12 @@ impl Simplex {
         self.cost.len()
     }
 
-    /// Adds a column, out of the basis; its number.
-    pub(super) fn add(&mut self, cost: f64, entries: &[(u32, f64)]) -> usize {
+    /// Adds a column, out of the basis.
+    pub(super) fn add(&mut self, cost: f64, entries: &[(u32, f64)]) {
         self.entries.extend_from_slice(entries);
         self.start.push(self.entries.len() as u32);
         self.cost.push(cost);
         self.place.push(OUTSIDE);
-        self.cost.len() - 1
-    }
-
-    /// Other right-hand sides; follow with [`dual`](Self::dual).
-    pub(super) fn set_rhs(&mut self, rhs: &[f64]) {
-        let largest = rhs.iter().fold(0.0_f64, |most, it| most.max(*it));
-        let raised = |(row, value): (usize, &f64)| {
-            // Any numbers without a pattern do: here the fractions of multiples of the golden ratio.
-            let odd = (row as f64 + 1.0) * 0.618_033_988_749_895;
-            value + largest * RAISE * (0.5 + 0.5 * odd.fract())
-        };
-        self.rhs = rhs.iter().enumerate().map(raised).collect();
-        self.find_values();
     }
 
     /// The value of a column's variable.
@@ -118,38 +98,16 @@ impl Simplex {
         self.duals[row].max(0.0)
     }
 
-    /// From a basis whose values are not negative to the optimum.
-    pub(super) fn primal(&mut self, most: usize) -> End {
+    /// To the optimum, or as far as `most` pivots lead.
+    pub(super) fn primal(&mut self, most: usize) {
         self.find_duals();
         for _ in 0..most {
-            let Some(entering) = self.best_entering() else { return End::Optimal };
+            let Some(entering) = self.best_entering() else { return };
             self.find_step(entering);
-            let Some(row) = self.leaving() else { return End::Stopped };
+            let Some(row) = self.leaving() else { return };
             self.pivot(entering, row);
             self.find_duals();
         }
-        End::Stopped
-    }
-
-    /// From a basis whose reduced costs are not positive to the optimum.
-    pub(super) fn dual(&mut self, most: usize) -> End {
-        self.find_duals();
-        for _ in 0..most {
-            let worst = (0..self.rows).min_by(|a, b| self.values[*a].total_cmp(&self.values[*b]));
-            let Some(row) = worst.filter(|it| self.values[*it] < -BELOW) else {
-                return End::Optimal;
-            };
-            let Some(entering) = self.entering_for(row) else { return End::Stopped };
-            self.find_step(entering);
-            if self.step[row] > -SMALL {
-                self.refresh();
-                self.find_duals();
-                continue;
-            }
-            self.pivot(entering, row);
-            self.find_duals();
-        }
-        End::Stopped
     }
 
     fn column(&self, column: usize) -> &[(u32, f64)] {
@@ -204,34 +162,6 @@ impl Simplex {
             }
         }
         best.map(|it| it.1)
-    }
-
-    /// For the dual method: what may enter in place of the variable of `row`.
-    fn entering_for(&self, row: usize) -> Option<usize> {
-        let across: Vec<f64> =
-            (0..self.rows).map(|it| self.inverse[it * self.rows + row]).collect();
-        let mut best: Option<(f64, f64, usize)> = None;
-        for variable in 0..self.place.len() {
-            if self.place[variable] != OUTSIDE {
-                continue;
-            }
-            let pivot = if variable < self.rows {
-                across[variable]
-            } else {
-                let column = self.column(variable - self.rows);
-                column.iter().map(|(row, it)| across[*row as usize] * it).sum()
-            };
-            if pivot >= -SMALL {
-                continue;
-            }
-            let ratio = (-self.reduced(variable)).max(0.0) / -pivot;
-            if best.is_none_or(|(least, largest, _)| {
-                ratio < least - 1e-12 || (ratio <= least + 1e-12 && pivot < largest)
-            }) {
-                best = Some((ratio, pivot, variable));
-            }
-        }
-        best.map(|it| it.2)
     }
 
     fn find_step(&mut self, variable: usize) {
@@ -348,8 +278,8 @@ impl Simplex {
         self.basis[row] = variable;
     }
 
-    /// Back to the basis of slacks, from which the primal method can always go on.
-    pub(super) fn restart(&mut self) {
+    /// To the basis of slacks, from which the method can always go on.
+    fn restart(&mut self) {
         let rows = self.rows;
         self.pivots = 0;
         self.basis = (0..rows as u32).collect();
@@ -382,7 +312,7 @@ mod tests {
     #[test]
     fn the_textbook_example_and_its_duals() {
         let mut lp = textbook();
-        assert_eq!(lp.primal(100), End::Optimal);
+        lp.primal(100);
         near(lp.value(0), 2.0);
         near(lp.value(1), 6.0);
         near(lp.dual_of(0), 0.0);
@@ -391,20 +321,15 @@ mod tests {
     }
 
     #[test]
-    fn goes_on_after_columns_and_right_hand_sides_change() {
+    fn goes_on_after_a_column_joins() {
         let mut lp = textbook();
         lp.primal(100);
-        lp.set_rhs(&[4.0, 6.0, 18.0]);
-        assert_eq!(lp.dual(100), End::Optimal);
-        near(lp.value(0), 4.0);
-        near(lp.value(1), 3.0);
-        let third = lp.add(4.0, &[(2, 1.0)]);
-        assert_eq!(lp.primal(100), End::Optimal);
-        near(lp.value(third), 18.0 - 2.0 * lp.value(1) - 3.0 * lp.value(0));
-        lp.set_rhs(&[0.0, 0.0, 10.0]);
-        assert_eq!(lp.dual(100), End::Optimal);
-        near(lp.value(third), 10.0);
+        lp.add(4.0, &[(2, 1.0)]);
+        lp.primal(100);
         near(lp.value(0), 0.0);
+        near(lp.value(1), 0.0);
+        near(lp.value(2), 18.0);
+        near(lp.dual_of(2), 4.0);
     }
 
     #[test]
@@ -416,7 +341,7 @@ mod tests {
         near(lp.value(0), before.0);
         near(lp.value(1), before.1);
         lp.restart();
-        assert_eq!(lp.primal(100), End::Optimal);
+        lp.primal(100);
         near(lp.value(1), 6.0);
     }
 }

@@ -190,6 +190,12 @@ impl<'a> Run<'a> {
         self.finish()
     }
 
+    /// How long it takes if every link carries jobs by number.
+    pub(super) fn time_by_number(mut self) -> u64 {
+        self.order.extend(0..self.jobs.way.len() as u32);
+        self.makespan_in_order()
+    }
+
     fn finish(mut self) -> Schedule {
         // Jobs that wait for each other never start, and the caller sees that they are missing.
         let queues = self.queues.take().filter(|_| self.order.len() == self.awaited.len());
@@ -287,7 +293,7 @@ impl<'a> Run<'a> {
         let mut chosen: Option<Choice> = None;
         for (index, way) in self.ways[link].iter().enumerate() {
             let Some((urgency, job)) = self.ready[*way as usize].peek() else { continue };
-            let urgent_first = self.jobs.urgent_first;
+            let urgent_first = self.jobs.urgent_first || self.queues.is_some();
             if urgent_first && chosen.is_some_and(|it| it.1 > *urgency) {
                 continue;
             }

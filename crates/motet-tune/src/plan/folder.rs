@@ -217,7 +217,10 @@ impl Manifest {
             None => return Err(FolderError::Malformed("there is no `motet_plan` key".to_owned())),
         }
         let manifest: Self = serde_json::from_str(text).map_err(malformed)?;
-        let outside = |name: &&String| name.split('/').any(|it| matches!(it, "" | "." | ".."));
+        // Backslashes and colons lead out of it on Windows.
+        let outside = |name: &&String| {
+            name.contains(['\\', ':']) || name.split('/').any(|it| matches!(it, "" | "." | ".."))
+        };
         if let Some(name) = manifest.files.keys().find(outside) {
             let problem = format!("`{name}` is not a file of the plan's folder");
             return Err(FolderError::Malformed(problem));

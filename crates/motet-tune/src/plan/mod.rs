@@ -7,10 +7,11 @@
 //! everything ([`baseline`]). All of them are timed by the same simulator. [`folder`] is what a plan
 //! looks like on disk.
 //!
-//! [`make()`] does all of it; a [`Journal`] lets it go on where it was stopped.
+//! [`make()`] does all of it; a [`Journal`] lets it go on where it was stopped ([`journal`] is its text).
 
 pub mod baseline;
 pub mod folder;
+pub mod journal;
 pub mod make;
 pub mod table;
 pub mod tune;

@@ -7,6 +7,7 @@
 //!
 //! [`sketches`] gives candidates from all links to one connecting GPU for each server; the tuner
 //! takes the one whose program is the fastest. What each keeps and removes is its [`Guidance`].
+//! [`prune()`] makes one of them and says what each stage left; `motet net sketch` writes it.
 //! [`taccl`] writes and reads them as TACCL's sketch files; [`experiment`] shows what fewer
 //! connections are good for.
 //!
@@ -22,6 +23,7 @@ pub mod bind;
 pub mod experiment;
 pub mod group;
 pub mod guidance;
+pub mod stages;
 pub mod taccl;
 #[cfg(test)]
 mod tests;
@@ -38,6 +40,7 @@ use motet_units::{Bytes, LinkId, NodeId};
 pub use bind::bind;
 pub use group::{PortGroup, group};
 pub use guidance::{Guidance, Reduction};
+pub use stages::{Connecting, NotPruned, Pruned, Stage, prune};
 
 /// Above this, NVLink only (seed 002 §III-B).
 pub const LARGE: Bytes = Bytes::new(10_000_000);
@@ -82,7 +85,11 @@ pub fn sketches(network: &Network) -> Vec<Candidate> {
     let halves = std::iter::successors(Some(most), |it| Some(it / 2));
     for gpus in halves.take_while(|it| *it > 0) {
         let name = if gpus == most { "grouped".to_owned() } else { format!("grouped-{gpus}") };
-        made.push((name, connect(&servers, &made[0].1.binding, &groups, gpus)));
+        let connections = connect(&servers, &made[0].1.binding, &groups, gpus);
+        // No group at all would mean that every NIC talks to every one.
+        if !connections.groups.is_empty() {
+            made.push((name, connections));
+        }
     }
     for (name, connections) in made {
         let sketch = Sketch::connecting(name, connections, network, &servers);
@@ -113,10 +120,15 @@ pub fn distinct(mut candidates: Vec<Candidate>) -> Vec<Candidate> {
 }
 
 impl Candidate {
-    /// A sketch that someone wrote.
+    /// A sketch that someone wrote. Its name may be anything; that of the candidate becomes part of
+    /// the names of programs and files.
     #[must_use]
     pub fn given(sketch: Sketch, network: &Network) -> Self {
-        candidate(sketch, network, &Servers::of(network))
+        let plain = |it: char| if it.is_ascii_alphanumeric() { it } else { '-' };
+        let name: String = sketch.name.chars().take(40).map(plain).collect();
+        let words: Vec<&str> = name.split('-').filter(|it| !it.is_empty()).collect();
+        let name = if words.is_empty() { "given".to_owned() } else { words.join("-") };
+        Self { name, ..candidate(sketch, network, &Servers::of(network)) }
     }
 }
 

@@ -198,6 +198,16 @@ fn every_candidate_is_written_read_and_used() {
 }
 
 #[test]
+fn any_name_becomes_part_of_a_file_name() {
+    let network = build("ring", &[]);
+    let name = |it: &str| Candidate::given(Sketch::full(it, &network), &network).name;
+    assert_eq!(name("rails, two GPUs of a server connect"), "rails-two-GPUs-of-a-server-connect");
+    assert_eq!(name("../../etc/grouped-2"), "etc-grouped-2");
+    assert_eq!((name(""), name("…")), ("given".to_owned(), "given".to_owned()));
+    assert!(name(&"x".repeat(1000)).len() <= 40);
+}
+
+#[test]
 fn large_collectives_leave_the_host_alone() {
     let network = cluster("v100-x2");
     let nvlink = sketches(&network).into_iter().find(|it| it.name == "nvlink").unwrap().sketch;

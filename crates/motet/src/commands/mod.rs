@@ -27,6 +27,7 @@ pub(crate) fn run(command: &Command, printer: &mut Printer) -> Result<Status, Fa
         Command::Net(NetCommand::Gen(args)) => net::generate::run(args, printer),
         Command::Net(NetCommand::Diff(args)) => net::diff::run(args, printer),
         Command::Net(NetCommand::Discover(args)) => net::discover::run(args, printer),
+        Command::Net(NetCommand::Sketch(args)) => net::sketch::run(args, printer),
         Command::Probe(ProbeCommand::Serve(args)) => probe::serve::run(args, printer),
         Command::Probe(ProbeCommand::Run(args)) => probe::run::run(args, printer),
         Command::Bound(args) => bound::run(args, printer),

@@ -7,7 +7,7 @@ use std::time::{Duration as Wall, Instant as Clock};
 use motet_collective::formats::program_json;
 use motet_collective::{Bound, BoundError, CollectiveError, CollectiveKind};
 use motet_net::Network;
-use motet_synth::{Effort, Goal, Method, Sketch, SynthError, Synthesis, Task, synthesize};
+use motet_synth::{Effort, Goal, Method, SynthError, Synthesis, Task, synthesize};
 use motet_units::{Bytes, Rank, Seed};
 use serde::Serialize;
 
@@ -118,9 +118,7 @@ fn task<'a>(
     let goal = goal(args, ranks)?;
     let mut task = Task::new(network, goal, size);
     if let Some(name) = &args.sketch {
-        let text = files::read(name)?;
-        let sketch = Sketch::read(&text, network).map_err(|it| Failure::from(it).in_file(name))?;
-        task.allowed = sketch.allowed_for(size);
+        task.allowed = files::sketch(name, network)?.allowed_for(size);
     }
     Ok(task)
 }

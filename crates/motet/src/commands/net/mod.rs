@@ -5,6 +5,7 @@ pub(crate) mod diff;
 pub(crate) mod discover;
 pub(crate) mod generate;
 pub(crate) mod show;
+pub(crate) mod sketch;
 
 use motet_net::Network;
 use motet_net::formats::wan::WanDefaults;

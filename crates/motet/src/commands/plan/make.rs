@@ -6,7 +6,6 @@ use std::fmt::Write as _;
 use motet_net::formats::cluster_toml;
 use motet_net::{Network, Signature};
 use motet_runtime::Checksum;
-use motet_synth::Sketch;
 use motet_tune::plan::tune::Effort;
 use motet_tune::plan::{Plan, PlanError, Request, folder, make};
 use motet_tune::sketch;
@@ -92,12 +91,7 @@ fn request(args: &MakeArgs, network: &Network) -> Result<Request, Failure> {
         sizes.push(next);
     }
     let sketch = match &args.sketch {
-        Some(name) => {
-            let text = files::read(name)?;
-            let read = Sketch::read(&text, network);
-            let read = read.map_err(|it| Failure::from(it).in_file(name))?;
-            Some(sketch::Candidate::given(read, network))
-        }
+        Some(name) => Some(sketch::Candidate::given(files::sketch(name, network)?, network)),
         None => None,
     };
     let mut collectives = args.collectives.clone();

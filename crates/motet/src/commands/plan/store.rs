@@ -7,27 +7,19 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io::{BufRead as _, BufReader, Write as _};
+use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 use motet_collective::CollectiveKind;
 use motet_tune::plan::folder::{self, MANIFEST, Stored};
-use motet_tune::plan::{Journal, Step, Tuned};
+use motet_tune::plan::{Journal, Step, Tuned, journal};
 use motet_units::Bytes;
-use serde::{Deserialize, Serialize};
 
 use crate::failure::Failure;
 use crate::progress::Bar;
 
 const JOURNAL: &str = "journal.jsonl";
-
-#[derive(Serialize, Deserialize)]
-struct Header {
-    motet_journal: u32,
-    /// Of everything that the tuning depends on.
-    fingerprint: String,
-}
 
 /// A plan in the making.
 pub(crate) struct Store<'a> {
@@ -67,16 +59,18 @@ impl<'a> Store<'a> {
                 return Err(failure(&path, "cannot be locked", &error));
             }
         }
-        let known = match read_journal(&file, fingerprint) {
-            Some(known) => known,
-            None => {
-                let header = Header { motet_journal: 1, fingerprint: fingerprint.to_owned() };
-                file.set_len(0).map_err(|it| failure(&path, "cannot be written", &it))?;
-                write_line(&mut file, &header)
-                    .map_err(|it| failure(&path, "cannot be written", &it))?;
-                Vec::new()
-            }
+        let wrong = |it: std::io::Error| failure(&path, "cannot be written", &it);
+        let mut text = Vec::new();
+        let known = match file.read_to_end(&mut text) {
+            Ok(_) => journal::read(&text, fingerprint),
+            Err(error) => return Err(failure(&path, "cannot be read", &error)),
         };
+        // What was cut off goes, or the next line would be glued to it.
+        file.set_len(known.as_ref().map_or(0, |it| it.whole)).map_err(wrong)?;
+        if known.is_none() {
+            file.write_all(journal::header(fingerprint).as_bytes()).map_err(wrong)?;
+        }
+        let known = known.unwrap_or_default().tuned;
         let (journal, done) = (Mutex::new(file), Mutex::new(0));
         Ok(Self { folder, part, known, journal, bar, done })
     }
@@ -127,30 +121,13 @@ impl Journal for Store<'_> {
             && let Ok(mut file) = self.journal.lock()
         {
             // Without it, a plan that is stopped is begun anew: no reason to stop this one.
-            let _ = write_line(&mut file, tuned);
+            let _ = file.write_all(journal::line(tuned).as_bytes());
         }
         if let Ok(mut done) = self.done.lock() {
             *done += 1;
             self.bar.set(*done);
         }
     }
-}
-
-/// What was tuned before for the same plan. A line that was cut off ends it.
-fn read_journal(file: &File, fingerprint: &str) -> Option<Vec<Tuned>> {
-    let mut lines = BufReader::new(file).lines();
-    let header: Header = serde_json::from_str(&lines.next()?.ok()?).ok()?;
-    if header.motet_journal != 1 || header.fingerprint != fingerprint {
-        return None;
-    }
-    let whole = |it: std::io::Result<String>| serde_json::from_str(&it.ok()?).ok();
-    Some(lines.map_while(whole).collect())
-}
-
-fn write_line(file: &mut File, value: &impl Serialize) -> std::io::Result<()> {
-    let mut line = serde_json::to_string(value)?;
-    line.push('\n');
-    file.write_all(line.as_bytes())
 }
 
 /// A plan may take the place of nothing, of an empty folder, or of a plan.

@@ -16,7 +16,7 @@ struct Experiment {
     run: fn(&ReproduceArgs, &mut Printer) -> Result<Status, Failure>,
 }
 
-const EXPERIMENTS: [Experiment; 12] = [
+const EXPERIMENTS: [Experiment; 13] = [
     Experiment {
         name: "wan-fig4a",
         about: "seed 000, figure 4a: AllGather on 8 GPUs over two regions, by chunk size",
@@ -51,6 +51,11 @@ const EXPERIMENTS: [Experiment; 12] = [
         name: "tuccl-fig4",
         about: "seed 002, figure 4: the same on A100 servers",
         run: |args, printer| tuccl::gains(&tuccl::FIG_4, args, printer),
+    },
+    Experiment {
+        name: "tuccl-others",
+        about: "the same for ReduceScatter, Broadcast, Reduce and AllToAll on all of these servers",
+        run: |args, printer| tuccl::gains(&tuccl::OTHERS, args, printer),
     },
     Experiment {
         name: "tuccl-table2",

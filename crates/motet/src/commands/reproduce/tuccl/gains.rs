@@ -1,4 +1,5 @@
-//! Figures 3 and 4: bandwidth over MSCCL's uniform default, and over NCCL's own choice, by size.
+//! Figures 3 and 4: bandwidth over MSCCL's uniform default, and over NCCL's own choice, by size; and the
+//! same of collectives that the paper leaves out.
 
 use motet_collective::CollectiveKind;
 use motet_tune::clusters::{A100, Cluster, V100};
@@ -6,7 +7,7 @@ use motet_tune::plan::{Pick, Tuned};
 
 use super::claims::{Claim, Span};
 use super::report::Report;
-use super::setting::{KINDS, Planned, tasks, written};
+use super::setting::{Planned, SIZES, tasks, written};
 use crate::args::ReproduceArgs;
 use crate::failure::{Failure, Status};
 use crate::plot::{Line, Plot};
@@ -19,54 +20,86 @@ enum Published {
     /// The least and the most of its clusters.
     Range(f64, f64),
     Peak(f64),
+    Nothing,
 }
 
 /// One of the figures.
 pub(in crate::commands::reproduce) struct Figure {
     name: &'static str,
     title: &'static str,
-    clusters: &'static [Cluster],
-    /// For [`KINDS`].
-    published: [Published; 2],
+    clusters: &'static [&'static [Cluster]],
+    published: &'static [(CollectiveKind, Published)],
+    assumed: &'static [&'static str],
 }
+
+const SPANS: &str = "sizes are nccl-tests' (the whole output of an AllGather); the paper does not say of \
+                     which sizes its figures are, so a cluster counts here with its largest gain of all \
+                     sizes, and the least gains stand beside";
 
 pub(in crate::commands::reproduce) const FIG_3: Figure = Figure {
     name: "tuccl-fig3",
     title: "gain over MSCCL and NCCL, 1 to 3 servers of 4 V100",
-    clusters: &V100,
-    published: [Published::Range(1.75, 4.82), Published::Range(1.97, 11.49)],
+    clusters: &[&V100],
+    published: &[
+        (CollectiveKind::AllGather, Published::Range(1.75, 4.82)),
+        (CollectiveKind::AllReduce, Published::Range(1.97, 11.49)),
+    ],
+    assumed: &[SPANS],
 };
 pub(in crate::commands::reproduce) const FIG_4: Figure = Figure {
     name: "tuccl-fig4",
     title: "gain over MSCCL and NCCL, 1 or 2 servers of 4 or 8 A100",
-    clusters: &A100,
-    published: [Published::Peak(5.35), Published::Peak(7.09)],
+    clusters: &[&A100],
+    published: &[
+        (CollectiveKind::AllGather, Published::Peak(5.35)),
+        (CollectiveKind::AllReduce, Published::Peak(7.09)),
+    ],
+    assumed: &[SPANS],
 };
+pub(in crate::commands::reproduce) const OTHERS: Figure = Figure {
+    name: "tuccl-others",
+    title: "gain over MSCCL and NCCL of collectives that the paper leaves out, V100 and A100",
+    clusters: &[&V100, &A100],
+    published: &[
+        (CollectiveKind::ReduceScatter, Published::Nothing),
+        (CollectiveKind::Broadcast, Published::Nothing),
+        (CollectiveKind::Reduce, Published::Nothing),
+        (CollectiveKind::AllToAll, Published::Nothing),
+    ],
+    assumed: &[
+        "sizes are nccl-tests'; the root of a Broadcast or Reduce is rank 0, and sending straight to \
+         everyone is then one GPU sending or receiving everything",
+        "NCCL has no algorithm of its own for AllToAll, which is sends and receives there: nothing \
+         stands beside it",
+    ],
+};
+
+impl Figure {
+    fn kinds(&self) -> impl Iterator<Item = CollectiveKind> + Clone {
+        self.published.iter().map(|it| it.0)
+    }
+}
 
 pub(in crate::commands::reproduce) fn gains(
     figure: &Figure,
     args: &ReproduceArgs,
     printer: &mut Printer,
 ) -> Result<Status, Failure> {
-    let planned = Planned::all(figure.clusters, args, printer)?;
-    let mut claims: Vec<Claim> = KINDS
-        .into_iter()
-        .zip(figure.published)
-        .flat_map(|(kind, published)| of_kind(&planned, kind, published))
-        .collect();
-    claims.push(never_slower(&planned));
-    let plots = KINDS.into_iter().map(|kind| (kind.name().to_owned(), plot(&planned, kind)));
+    let kinds: Vec<CollectiveKind> = figure.kinds().collect();
+    let clusters = figure.clusters.iter().copied().flatten();
+    let planned: Vec<Planned> = clusters
+        .map(|it| Planned::new(it, &kinds, &SIZES, args, printer))
+        .collect::<Result<_, _>>()?;
+    let published = figure.published.iter();
+    let mut claims: Vec<Claim> = published.flat_map(|it| of_kind(&planned, it.0, it.1)).collect();
+    claims.push(never_slower(&planned, &kinds));
+    let plots = figure.kinds().map(|kind| (kind.name().to_owned(), plot(&planned, kind)));
     Report {
         name: figure.name,
         title: figure.title,
-        table: table(&planned),
+        table: table(&planned, &kinds),
         claims,
-        assumed: vec![
-            "sizes are nccl-tests' (the whole output of an AllGather); the paper does not say of \
-             which sizes its figures are, so a cluster counts here with its largest gain of all \
-             sizes, and the least gains stand beside"
-                .to_owned(),
-        ],
+        assumed: figure.assumed.iter().map(|it| (*it).to_owned()).collect(),
         plots: plots.collect(),
     }
     .finish(args, printer)
@@ -98,6 +131,16 @@ fn of_kind(planned: &[Planned], kind: CollectiveKind, published: Published) -> V
                 [below, above],
             );
             vec![peaks, every(planned, kind, low)]
+        }
+        Published::Nothing => {
+            let all = Span::of(tasks(planned, kind).filter_map(|it| over_msccl(it.1)));
+            let (low, high) = all.map_or((f64::NAN, f64::NAN), |it| (it.low, it.high));
+            vec![Claim::new(
+                &format!("{name}, no size or cluster is slower than MSCCL's default"),
+                "not measured",
+                format!("{low:.2} to {high:.2}x"),
+                low >= 1.0,
+            )]
         }
         Published::Peak(peak) => {
             let ours = peaks.map(|it| Span::new(it.high, it.high));
@@ -139,8 +182,8 @@ fn every(planned: &[Planned], kind: CollectiveKind, low: f64) -> Claim {
     ))
 }
 
-fn never_slower(planned: &[Planned]) -> Claim {
-    let all = || KINDS.into_iter().flat_map(|kind| tasks(planned, kind));
+fn never_slower(planned: &[Planned], kinds: &[CollectiveKind]) -> Claim {
+    let all = || kinds.iter().flat_map(|kind| tasks(planned, *kind));
     let span = |gains: &mut dyn Iterator<Item = f64>| {
         Span::of(gains).map_or((f64::NAN, f64::NAN), |it| (it.low, it.high))
     };
@@ -162,9 +205,9 @@ fn over_expected(planned: &Planned, task: &Tuned) -> Option<f64> {
     Some(expected / task.best()?.time_ps.max(1) as f64)
 }
 
-fn table(planned: &[Planned]) -> Table {
+fn table(planned: &[Planned], kinds: &[CollectiveKind]) -> Table {
     let rows: Vec<(&Planned, &Tuned)> =
-        KINDS.into_iter().flat_map(|kind| tasks(planned, kind)).collect();
+        kinds.iter().flat_map(|kind| tasks(planned, *kind)).collect();
     let words = |of: &dyn Fn(&Planned, &Tuned) -> String| {
         Values::Words(rows.iter().map(|it| of(it.0, it.1)).collect())
     };

@@ -130,6 +130,10 @@ pub(super) const fn written(kind: CollectiveKind) -> &'static str {
     match kind {
         CollectiveKind::AllGather => "AllGather",
         CollectiveKind::AllReduce => "AllReduce",
+        CollectiveKind::ReduceScatter => "ReduceScatter",
+        CollectiveKind::Broadcast => "Broadcast",
+        CollectiveKind::Reduce => "Reduce",
+        CollectiveKind::AllToAll => "AllToAll",
         other => other.name(),
     }
 }
