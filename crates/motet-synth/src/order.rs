@@ -23,11 +23,10 @@ pub fn order(program: Program, fabric: &Fabric, size: Bytes) -> (Program, Durati
     (program.to_builder().renumbered(&numbering).build(), schedule.makespan)
 }
 
-/// The program numbered as it is or as [`order`] numbers it, whichever takes less time.
-pub(crate) fn better_order(program: Program, fabric: &Fabric, size: Bytes) -> (Program, Duration) {
-    let makespan = jobs_of(&program, fabric, size).makespan_as_numbered();
-    let (ordered, other) = order(program.clone(), fabric, size);
-    if other < makespan { (ordered, other) } else { (program, makespan) }
+/// How long a program takes whose transfers links carry by number. Where arrivals wait for each other
+/// it may take longer.
+pub(crate) fn makespan(program: &Program, fabric: &Fabric, size: Bytes) -> Duration {
+    jobs_of(program, fabric, size).makespan_as_numbered()
 }
 
 /// The program's transfers as jobs of the same numbers.

@@ -26,7 +26,7 @@ use rayon::prelude::*;
 
 use crate::fabric::Fabric;
 use crate::lower::{Lowered, MAX_CELLS};
-use crate::order::better_order;
+use crate::order;
 use crate::task::{SynthError, Task};
 use groups::Groups;
 use matching::{Plan, Spread};
@@ -88,10 +88,10 @@ pub fn synthesize(
     } else {
         emitter.collect(&first.overlay, &plan, &first.origins(chunks));
     }
-    let (mut program, mut makespan) = (emitter.build(), Duration::from_ps(makespan));
+    let (program, mut makespan) = (emitter.build(), Duration::from_ps(makespan));
     if collects && first.overlay.passes_switches() {
         // Over several links of different speed, time turned round is not quite time.
-        (program, makespan) = better_order(program, fabric, task.size);
+        makespan = order::makespan(&program, fabric, task.size);
     }
     Ok(Lowered { program, makespan, slices: chunks })
 }

@@ -25,10 +25,7 @@ impl Lowering<'_> {
     pub fn best(&self, most_transfers: u64) -> Result<Lowered, SynthError> {
         let mut trial = Trial { lowering: self, most_transfers, best: None, order: self.order };
         let Some(one) = trial.with(1)? else { return self.with_slices(1) };
-        let mut few = if one.is_full { None } else { trial.with(FEW)? };
-        if few.is_some() && matches!(self.trees, Trees::Both(_)) {
-            few = trial.in_the_better_order(few)?;
-        }
+        let few = if one.is_full { None } else { trial.with(FEW)? };
         if let Some(few) = few.as_ref().filter(|it| !it.is_full) {
             if few.is_better {
                 trial.with_more(enough(&one, few))?;
@@ -36,6 +33,9 @@ impl Lowering<'_> {
             } else {
                 trial.with(FEW / 2)?;
             }
+        }
+        if matches!(self.trees, Trees::Both(_)) {
+            trial.in_the_other_order()?;
         }
         match trial.best {
             Some((collective, schedule, slices)) => Ok(self.emit(collective, &schedule, slices)),
@@ -85,16 +85,18 @@ impl Trial<'_, '_> {
         Ok(Some(tried))
     }
 
-    /// Tries a few slices in the other order; if that is better, all more will be in it.
-    fn in_the_better_order(&mut self, few: Option<Tried>) -> Result<Option<Tried>, SynthError> {
-        self.order = Order::Ahead;
-        let other = self.with(FEW)?;
-        let better = |it: &Tried| few.as_ref().is_some_and(|few| it.makespan < few.makespan);
-        if other.as_ref().is_some_and(better) {
-            return Ok(other.map(|it| Tried { is_better: true, ..it }));
+    /// Tries as many slices as are best in the other order, then more while that gains.
+    fn in_the_other_order(&mut self) -> Result<(), SynthError> {
+        let Some((_, schedule, slices)) = &self.best else { return Ok(()) };
+        if schedule.is_full() {
+            return Ok(());
         }
-        self.order = Order::ByWave;
-        Ok(few)
+        let mut slices = *slices;
+        self.order = Order::Ahead;
+        while self.with(slices)?.is_some_and(|it| it.is_better && !it.is_full) {
+            slices = slices.saturating_mul(2);
+        }
+        Ok(())
     }
 
     /// Tries `slices`, then twice as many and so on while that gains. If already `slices` do not,
