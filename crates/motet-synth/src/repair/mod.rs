@@ -25,7 +25,7 @@ use crate::tree::{Forest, PairForest, PathTable, Tree, TreePair};
 const MOST_TRANSFERS: u64 = 8000;
 
 /// A less simple way must gain one part in so many on the nominal network.
-const WORTH: u64 = 50;
+const WORTH: u64 = 100;
 
 /// Keeps the best trees for a task: see the head of this file.
 #[derive(Clone, Debug)]

@@ -16,6 +16,10 @@ use super::number::number;
 use super::waits::Followers;
 use super::{HopCost, JobTurns, Jobs, Schedule};
 
+/// A head that will be at a link before it has been busy for one part in so many counts as being there:
+/// what may still come in between is not worth an event.
+const SOON: u64 = 16;
+
 /// What happens at an instant; arrivals come before links look for work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Happening {
@@ -99,7 +103,7 @@ struct Queues {
     fronts: Vec<Front>,
     /// Per link: the jobs it took.
     taken: Vec<Vec<u32>>,
-    /// Per link: the jobs whose heads wait there, the most urgent first.
+    /// Per link: the jobs that can start there and those whose heads wait there, the most urgent first.
     waiting: Vec<BinaryHeap<(u64, Reverse<u32>)>>,
 }
 
@@ -265,12 +269,17 @@ impl<'a> Run<'a> {
             return;
         };
         let link = hop.link.index();
-        let way = self.jobs.way[job as usize];
-        let ready = &mut self.ready[way as usize];
-        if ready.is_empty() {
-            self.ways[link].push(way);
+        let urgent = (self.urgency[job as usize], Reverse(job));
+        if let Some(queues) = &mut self.queues {
+            queues.waiting[link].push(urgent);
+        } else {
+            let way = self.jobs.way[job as usize];
+            let ready = &mut self.ready[way as usize];
+            if ready.is_empty() {
+                self.ways[link].push(way);
+            }
+            ready.push(urgent);
         }
-        ready.push((self.urgency[job as usize], Reverse(job)));
         self.ask(link, self.free_for_first(link).max(now));
     }
 
@@ -289,11 +298,14 @@ impl<'a> Run<'a> {
         if free > now {
             return self.ask(link, free);
         }
+        if self.queues.is_some() {
+            return self.serve_queue(link, now);
+        }
         let mut soonest = u64::MAX;
         let mut chosen: Option<Choice> = None;
         for (index, way) in self.ways[link].iter().enumerate() {
             let Some((urgency, job)) = self.ready[*way as usize].peek() else { continue };
-            let urgent_first = self.jobs.urgent_first || self.queues.is_some();
+            let urgent_first = self.jobs.urgent_first;
             if urgent_first && chosen.is_some_and(|it| it.1 > *urgency) {
                 continue;
             }
@@ -305,10 +317,6 @@ impl<'a> Run<'a> {
             let at_once = urgent_first || free <= now;
             chosen = chosen.max(Some((at_once, *urgency, Reverse(free.max(now)), *job, index)));
         }
-        if let Some(job) = self.more_urgent(link, chosen.map(|it| it.1)) {
-            self.take_waiting(job, now);
-            return self.ask_again(link, now);
-        }
         match chosen {
             Some((.., Reverse(job), index)) => {
                 let way = self.ways[link][index] as usize;
@@ -318,29 +326,32 @@ impl<'a> Run<'a> {
                 }
                 self.order.push(job);
                 self.go_on(job, Front::starting(now), now);
-                self.ask_again(link, now);
+                if !self.ways[link].is_empty() {
+                    self.ask(link, self.free_for_first(link).max(now));
+                }
             }
             None if soonest < u64::MAX => self.ask(link, soonest),
             None => {}
         }
     }
 
-    /// Looks for more work when the link is free again.
-    fn ask_again(&mut self, link: usize, now: u64) {
-        let waiting = self.queues.as_ref().is_some_and(|it| !it.waiting[link].is_empty());
-        if waiting || !self.ways[link].is_empty() {
+    /// Gives a free link the most urgent of the jobs that start there or whose heads have come.
+    fn serve_queue(&mut self, link: usize, now: u64) {
+        let jobs = self.jobs;
+        let Some(queues) = &mut self.queues else { return };
+        let Some((_, Reverse(job))) = queues.waiting[link].pop() else { return };
+        let mut front = queues.fronts[job as usize];
+        if front.hop == 0 {
+            front = Front::starting(now);
+            self.order.push(job);
+        }
+        if let Some(hop) = jobs.hops(job).get(front.hop as usize) {
+            let front = self.take(job, front, hop);
+            self.go_on(job, front, now);
+        }
+        if self.queues.as_ref().is_some_and(|it| !it.waiting[link].is_empty()) {
             self.ask(link, self.free_for_first(link).max(now));
         }
-    }
-
-    /// The most urgent job whose head waits at a link, if none that could start there is more so.
-    fn more_urgent(&mut self, link: usize, than: Option<u64>) -> Option<u32> {
-        let waiting = &mut self.queues.as_mut()?.waiting[link];
-        let (urgency, _) = waiting.peek()?;
-        if than.is_some_and(|it| it > *urgency) {
-            return None;
-        }
-        waiting.pop().map(|(_, Reverse(job))| job)
     }
 
     /// When a link is free for a job that starts with it.
@@ -391,27 +402,17 @@ impl<'a> Run<'a> {
         self.happenings.push(Reverse((front.tail, Happening::Arrived(job))));
     }
 
-    /// The link takes a job that waited there.
-    fn take_waiting(&mut self, job: u32, now: u64) {
-        let jobs = self.jobs;
-        let Some(queues) = &self.queues else { return };
-        let front = queues.fronts[job as usize];
-        let Some(hop) = jobs.hops(job).get(front.hop as usize) else { return };
-        let front = self.take(job, front, hop);
-        self.go_on(job, front, now);
-    }
-
     /// Whether the head of a job has not come to its next link yet, or has to wait there.
     fn must_queue(&mut self, job: u32, front: Front, hop: &HopCost, now: u64) -> bool {
         let Some(queues) = &mut self.queues else { return false };
         let link = hop.link.index();
         let ready = front.ready(hop, self.turned);
         queues.fronts[job as usize] = front;
-        if ready > now {
+        if ready > now.saturating_add(hop.busy / SOON) {
             self.happenings.push(Reverse((ready, Happening::Passes(job))));
             return true;
         }
-        if self.free_at[link] <= now && queues.waiting[link].is_empty() {
+        if self.free_at[link] <= ready.max(now) && queues.waiting[link].is_empty() {
             return false;
         }
         // What it needed to come here it needs no more.
