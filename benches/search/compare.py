@@ -8,14 +8,14 @@
 
 A surface is one task with every point of its knobs timed once (DIR/*.csv). Both sides see it
 through noise (5% of the time per iteration, standard deviation), with 81 iterations as full
-length and ratio 3, 20 seeds each. What is asked is the cost until the point that a method would
-recommend is truly within 1% of the best, as a part of what the full grid costs (every point that
-can run, 81 iterations each). Optuna recommends its best mean over 81 iterations, and is told
+length and ratio 3, 20 seeds each. What is asked is the cost until the best of the points that a
+method has run at full length, by their means, is truly within 1% of the best, as a part of what the
+full grid costs (every point that can run, 81 iterations each). Optuna is told
 nothing of points that cannot run: they cost it nothing and do not enter its model, which serves
 it better here than calling them bad.
 
 Columns, all medians over seeds but the last two:
-  to 1%      iterations until the recommendation is first within 1%, in % of the grid's
+  to 1%      iterations until that point is first within 1%, in % of the grid's
   hits       seeds that came there within a tenth of the grid
   stays      iterations from which on it stays within 1%, in % of the grid's
   trials     profiles until the first

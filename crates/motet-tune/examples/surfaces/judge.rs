@@ -1,6 +1,6 @@
-//! One search on a recorded surface: what it had cost when its recommendation was first truly
-//! within 1% of the best, from when on it stayed there, what it cost in the end, and how good its
-//! last recommendation was.
+//! One search on a recorded surface: what it had cost when the best point that it had run at full
+//! length was first truly within 1% of the best, from when on it stayed there, what it cost in the
+//! end, and how good its last recommendation was.
 
 use std::error::Error;
 
@@ -94,19 +94,27 @@ pub(crate) fn run(
     settings.budget = Some(Budget { trials: u32::MAX, iterations });
     let noise = Seed::new(seed).named("surfaces");
     let mut profiler = Measured::with_noise(surface.recorded.clone(), trouble.noise, noise);
-    let outcome = Search::new(&surface.space, settings).run(&mut profiler)?;
+    let mut search = Search::new(&surface.space, settings);
     let regret = |point: Option<usize>| {
         let time = point.and_then(|it| times[it].as_ref().ok());
         time.map_or(f64::INFINITY, |it| it.as_ps() as f64 / best.as_ps() as f64 - 1.0)
     };
-    let hit = outcome.history.iter().find(|it| regret(it.recommended) <= 0.01);
-    let last_out = outcome.history.iter().rposition(|it| regret(it.recommended) > 0.01);
-    let stays = outcome.history.get(last_out.map_or(0, |it| it + 1));
+    let (mut hit, mut stays) = (None, None);
+    while search.step(&mut profiler)? {
+        if regret(search.ledger().best_at(settings.most_iterations)) <= 0.01 {
+            let now = search.ledger().cost();
+            hit.get_or_insert(now);
+            stays.get_or_insert(now);
+        } else {
+            stays = None;
+        }
+    }
+    let outcome = search.outcome();
     Ok(json!({
         "method": method.name(),
         "seed": seed,
-        "hit": hit.map(|it| cost(&it.cost)),
-        "stays": stays.map(|it| cost(&it.cost)),
+        "hit": hit.as_ref().map(cost),
+        "stays": stays.as_ref().map(cost),
         "end": cost(&outcome.cost),
         "regret": regret(outcome.best),
         "stop": outcome.stop,

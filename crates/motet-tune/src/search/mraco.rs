@@ -7,7 +7,8 @@
 //!   Iterations are alike, so a mean over few is noisy but not biased, and points of all rungs
 //!   count. A quarter of every chunk is drawn at random, which keeps Hyperband's guarantee.
 //! - **Brackets.** Hyperband's own, widest first. A bracket's last rung runs its survivors at full
-//!   length: that is its elite, confirmed once; what has been run already is not run again.
+//!   length: that is its elite, confirmed once; what has been run already is not run again. The best
+//!   of the very first chunk is confirmed at once, so that there is soon something to rely on.
 //! - **Restarts.** Where a new communicator costs time, a chunk comes from few of them: the best
 //!   point brings others along that need the same one.
 //! - **Convergence** (Eq. 5). After a bracket that gained less than 1% and moved the density of
@@ -47,6 +48,8 @@ pub(super) struct Mraco {
     stream: Stream,
     running: Halving,
     s: u32,
+    /// Whether the best of the first chunk has been run at full length.
+    has_first: bool,
     before: Option<Earlier>,
 }
 
@@ -70,6 +73,7 @@ impl Mraco {
             stream: Seed::new(settings.seed).stream("mraco"),
             running: Halving::new(s, most, ratio).with_at_least(CHUNK),
             s,
+            has_first: false,
             before: None,
         }
     }
@@ -164,6 +168,13 @@ fn split(ledger: &Ledger) -> (Vec<usize>, Vec<usize>) {
 
 impl Strategy for Mraco {
     fn ask(&mut self, space: &Space, ledger: &Ledger) -> Vec<Request> {
+        if !self.has_first && !ledger.profiled().is_empty() {
+            self.has_first = true;
+            let first = split(ledger).0.first().and_then(|it| ledger.up_to(*it, self.most));
+            if let Some(first) = first {
+                return vec![first];
+            }
+        }
         loop {
             let lacking = self.running.lacking();
             let requests = if lacking > 0 {
