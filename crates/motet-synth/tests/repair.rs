@@ -58,21 +58,16 @@ fn ratio(repairer: &Repairer<'_>, task: &Task<'_>, state: &NetworkState) -> f64 
 
 #[test]
 fn with_a_wan_link_at_half_speed_programs_stay_near_the_bound() {
-    for (fabric, most) in [("fabric=logical", 1.06), ("fabric=leaf-spine", 1.06)] {
+    use CollectiveKind::{AllGather, AllReduce, ReduceScatter};
+    for fabric in ["fabric=logical", "fabric=leaf-spine"] {
         let (network, wan) = two_datacenters(fabric);
         let state = halved(&NetworkState::nominal(&network), &wan[..2]);
-        for kind in [CollectiveKind::AllGather, CollectiveKind::ReduceScatter] {
+        for (kind, most) in [(AllGather, 1.05), (ReduceScatter, 1.05), (AllReduce, 1.06)] {
             let task = Task::new(&network, Goal::new(kind, 16).unwrap(), Bytes::gib(1));
             let ratio = ratio(&Repairer::new(&task).unwrap(), &task, &state);
             assert!(ratio <= most, "{fabric} {kind}: {ratio}");
         }
     }
-    let (network, wan) = two_datacenters("fabric=logical");
-    let state = halved(&NetworkState::nominal(&network), &wan[..2]);
-    let goal = Goal::new(CollectiveKind::AllReduce, 16).unwrap();
-    let task = Task::new(&network, goal, Bytes::gib(1));
-    let ratio = ratio(&Repairer::new(&task).unwrap(), &task, &state);
-    assert!(ratio <= 1.08, "allreduce: {ratio}");
 }
 
 #[test]

@@ -106,6 +106,11 @@ impl Mending {
         it
     }
 
+    /// What a link carries, in units of weight.
+    pub(super) fn load(&self, link: LinkId) -> u64 {
+        self.load[link.index()]
+    }
+
     /// How long the busiest link takes, in seconds for a unit of a bit.
     pub(super) fn time(&self, fabric: &Fabric) -> f64 {
         let time = |(load, link): (&u64, usize)| match fabric.bits_per_s(LinkId::from_index(link)) {

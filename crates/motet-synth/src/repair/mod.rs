@@ -113,13 +113,12 @@ impl<'a> Repairer<'a> {
         Ok(Self { task, base, before, cut, order, most_transfers: MOST_TRANSFERS })
     }
 
-    /// How long the busiest link takes at the least in another state, as far as the cut tells that is
-    /// tightest nominally.
+    /// How long the busiest link takes at the least in another state: as long as nominally, or as long
+    /// as what crosses the nominally tightest cut needs to cross it now.
     fn least(&self, fabric: &Fabric) -> f64 {
-        let nominal = |it: &LinkId| self.task.network.link(*it).spec.bandwidth.bits_per_s() as f64;
-        let before: f64 = self.cut.iter().map(nominal).sum();
-        let now: f64 = self.cut.iter().map(|it| fabric.bits_per_s(*it) as f64).sum();
-        self.before * if now > 0.0 { (before / now).max(1.0) } else { 1.0 }
+        let load: u64 = self.cut.iter().map(|it| self.base.load(*it)).sum();
+        let bits: f64 = self.cut.iter().map(|it| fabric.bits_per_s(*it) as f64).sum();
+        if bits > 0.0 { self.before.max(load as f64 / bits) } else { self.before }
     }
 
     /// Programs with at most so many transfers: more make longer pipelines of thinner slices, and
