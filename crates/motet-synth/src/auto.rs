@@ -14,16 +14,13 @@ use motet_units::{Duration, Seed};
 
 use crate::classic::Classic;
 use crate::fabric::Fabric;
-use crate::forest::ForestOptions;
+use crate::forest::{CLOSE, ForestOptions};
 use crate::lower::{Lowered, Lowering, Trees};
 use crate::method::Method;
 use crate::task::{SynthError, Task};
 use crate::{classic, exact, exchange, forest, greedy, grid, packing, symmetric};
 
-/// Close enough to the bound to look no further: 1/125 above it.
-const CLOSE: u64 = 125;
-
-/// The same for large networks, where one more method may cost minutes: 1/20.
+/// Close enough on large networks, where one more method may cost minutes: 1/20.
 const CLOSE_IF_LARGE: u64 = 20;
 
 /// Most transfers of a program unless told otherwise, or the network is so large that it needs more.

@@ -37,7 +37,7 @@ use self::scale::Nodes;
 use crate::fabric::Fabric;
 use crate::lower::{Lowered, Lowering, Trees};
 use crate::task::{Goal, SynthError, Task};
-use crate::tree::{Forest, PairForest, Tree};
+use crate::tree::{Forest, PairForest, Tree, gcd};
 
 /// What may be chosen about a forest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,7 +52,7 @@ impl Default for ForestOptions {
     }
 }
 
-/// Close enough to the bound to leave it at that: 1/125 above it.
+/// Close enough to the bound to look no further: 1/125 above it.
 pub(crate) const CLOSE: u64 = 125;
 
 /// How much of the links trees may use.
@@ -133,11 +133,7 @@ pub fn pairs(task: &Task<'_>, fabric: &Fabric) -> Result<PairForest, SynthError>
 }
 
 fn lcm(a: u64, b: u64) -> u64 {
-    let (mut x, mut y) = (a, b);
-    while y != 0 {
-        (x, y) = (y, x % y);
-    }
-    (a / x).saturating_mul(b)
+    (a / gcd(a, b)).saturating_mul(b)
 }
 
 /// Whether trees collect into their roots rather than spread out of them.

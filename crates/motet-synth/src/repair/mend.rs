@@ -143,10 +143,11 @@ impl Mending {
     /// Moves what it can off links that take longer than `time`.
     fn relieve(&mut self, ways: &Ways<'_>, time: f64, search: &mut Search) {
         for link in (0..self.load.len()).map(LinkId::from_index) {
-            if room(ways.forth, link, &self.load, time) >= 0 {
+            let room = room(ways.forth, link, &self.load, time);
+            if room >= 0 {
                 continue;
             }
-            let excess = room(ways.forth, link, &self.load, time).unsigned_abs();
+            let excess = room.unsigned_abs();
             let load = self.load[link.index()].max(1);
             // Light strands can move as a whole, so that fewer are split.
             let mut order: Vec<usize> = (0..self.strands.len()).collect();

@@ -19,7 +19,7 @@ use crate::forest::{self, Room};
 use crate::lower::{Lowered, Lowering, Order, Trees};
 use crate::packing;
 use crate::task::{SynthError, Task};
-use crate::tree::{Forest, PairForest, PathTable, Tree, TreePair};
+use crate::tree::{Forest, PairForest, PathTable, Tree, TreePair, gcd};
 
 /// Most transfers of a repaired program: what can be ordered in a few milliseconds.
 const MOST_TRANSFERS: u64 = 8000;
@@ -222,8 +222,10 @@ fn into_pairs(mending: Mending) -> PairForest {
 fn into_trees(mending: Mending) -> (Vec<Path>, Vec<Tree>) {
     let mut paths = PathTable::default();
     let mut trees = Vec::new();
+    // Where little was moved, fewer chunks do.
+    let unit = mending.strands.iter().fold(0, |unit, it| gcd(it.weight, unit)).max(1);
     for strand in mending.strands {
-        let weight = u32::try_from(strand.weight).unwrap_or(u32::MAX);
+        let weight = u32::try_from(strand.weight / unit).unwrap_or(u32::MAX);
         for Half { root, mut edges, .. } in strand.halves {
             for edge in &mut edges {
                 edge.path = paths.number(mending.paths.path(edge.path));

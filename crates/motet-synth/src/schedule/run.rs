@@ -164,7 +164,6 @@ impl<'a> Run<'a> {
     /// holds back because others are on their way: it will overtake those that are less urgent.
     pub(super) fn queueing(mut self) -> Self {
         let jobs = self.jobs.way.len();
-        self.patience = u64::MAX;
         self.queues = Some(Queues {
             fronts: vec![Front::default(); jobs],
             taken: vec![Vec::new(); self.free_at.len()],
