@@ -10,10 +10,8 @@
 //!
 //! - [`event`]: the event engine: [`Prepared`], [`Simulation`], [`Outcome`], [`Observer`].
 //! - [`changes`]: where changes of the network come from: traces, background traffic, circuits.
-//! - [`mod@knobs`]: a program as NCCL's kernels run it under given knobs: [`Knobbed`].
 //! - [`mod@run_many`]: many runs over all cores.
 //! - [`model`]: the rules, in words and as [`SimOptions`].
-//! - [`nccl`]: what NCCL would do on a network, and what its knobs do to other programs.
 //! - [`replay`]: the replay engine.
 //! - [`reroute`]: a program whose routes are given at each run.
 //! - [`route`]: a program with its way through a network settled: [`Routed`], what engines take.
@@ -23,10 +21,8 @@
 pub mod changes;
 pub mod event;
 mod group;
-pub mod knobs;
 pub mod model;
-mod names;
-pub mod nccl;
+pub mod names;
 #[cfg(test)]
 #[path = "../../motet-collective/tests/support/programs.rs"]
 mod programs;
@@ -38,7 +34,6 @@ pub mod timeline;
 pub mod utilization;
 
 pub use event::{Observer, Outcome, Prepared, SimError, Simulation};
-pub use knobs::{KnobError, KnobOutcome, Knobbed};
 pub use model::{Discipline, SimOptions, SwitchForwarding};
 pub use replay::Replay;
 pub use route::{Hop, RouteError, Routed};

@@ -40,7 +40,7 @@
 //! **Order.** A transfer is ready when every event that its sending waits for has happened: the
 //! program's waits and the event before it in its lane. It has *arrived* when it has reached its
 //! destination and every event that its arrival waits for has happened. Finite connection buffers
-//! (`Protocol::fifo_depth`) are not part of this model; [`crate::knobs`] adds them.
+//! (`Protocol::fifo_depth`) are not part of this model; `motet-nccl` adds them.
 //!
 //! **Program order.** Events are taken in the order of their numbers as far as what they wait for
 //! allows (the least of those that can happen next comes next); [`Routed::sequence`](crate::Routed::sequence) is that order,

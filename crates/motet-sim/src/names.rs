@@ -4,7 +4,8 @@ use motet_net::Network;
 use motet_units::LinkId;
 
 /// The names of its ends, and which one it is where several links join them.
-pub(crate) fn link(network: &Network, id: LinkId) -> String {
+#[must_use]
+pub fn link(network: &Network, id: LinkId) -> String {
     let link = network.link(id);
     let name = |id| &network.node(id).name;
     let text = format!("{} → {}", name(link.from), name(link.to));

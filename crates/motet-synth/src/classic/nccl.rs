@@ -4,7 +4,7 @@
 //! connections over the same links are no faster than one. NCCL cuts data into slices by its
 //! buffers; here the best number is taken, so this is NCCL's pattern at its best.
 
-use motet_sim::nccl::{self, Channels, NcclModel, NcclOptions};
+use motet_nccl::{Channels, NcclModel, NcclOptions, Tree};
 use motet_units::Rank;
 
 use super::plan::{self, Sketched, Step};
@@ -36,7 +36,7 @@ pub(super) fn ring(task: &Task<'_>, fabric: &Fabric) -> Result<Lowered, SynthErr
 
 pub(super) fn tree(task: &Task<'_>, fabric: &Fabric) -> Result<Lowered, SynthError> {
     let channels = channels(task, fabric, "nccl-tree")?;
-    let mut found: Vec<(&nccl::Tree, u32)> = Vec::new();
+    let mut found: Vec<(&Tree, u32)> = Vec::new();
     for channel in 0..channels.count() {
         let tree = channels.tree(channel);
         match found.iter_mut().find(|it| it.0 == tree) {
@@ -74,11 +74,7 @@ fn lessen<T>(found: &mut [(T, u32)]) {
     found.iter_mut().for_each(|it| it.1 /= common);
 }
 
-fn forest(
-    task: &Task<'_>,
-    fabric: &Fabric,
-    trees: &[(&nccl::Tree, u32)],
-) -> Result<Forest, SynthError> {
+fn forest(task: &Task<'_>, fabric: &Fabric, trees: &[(&Tree, u32)]) -> Result<Forest, SynthError> {
     let mut sketched = Vec::with_capacity(trees.len());
     for (tree, weight) in trees {
         let root = tree.root().unwrap_or_default();

@@ -7,9 +7,10 @@ use std::error::Error;
 use std::fmt::Write as _;
 
 use motet_collective::{CollectiveKind, Verified};
+use motet_nccl::Knobbed;
+use motet_nccl::{KnobModel, NcclOptions};
 use motet_net::builders::{Params, find};
-use motet_sim::nccl::{KnobModel, NcclOptions};
-use motet_sim::{Knobbed, Routed, SwitchForwarding};
+use motet_sim::{Routed, SwitchForwarding};
 use motet_synth::{Effort, Goal, Task, synthesize};
 use motet_tune::profile::{Recorded, Simulated, Surface};
 use motet_tune::space::{KnobLimits, KnobSpace};

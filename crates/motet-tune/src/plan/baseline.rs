@@ -6,7 +6,7 @@
 //! CollNet) is taken at what NCCL's model expects.
 
 use motet_collective::CollectiveKind;
-use motet_sim::nccl::{Knobs, NcclModel, Protocol, Tuned as Chosen};
+use motet_nccl::{Knobs, NcclModel, Protocol, Tuned as Chosen};
 use motet_units::Bytes;
 
 use super::Pick;

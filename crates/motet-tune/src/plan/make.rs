@@ -1,8 +1,8 @@
 //! [`make`]: from a network to a plan.
 
 use motet_collective::CollectiveKind;
+use motet_nccl::{KnobModel, NcclModel, NcclOptions};
 use motet_net::{Network, Signature};
-use motet_sim::nccl::{KnobModel, NcclModel, NcclOptions};
 use motet_synth::{Goal, SynthError, Task};
 use motet_units::{Bytes, Duration, Rank, Seed};
 use rayon::prelude::*;

@@ -18,8 +18,8 @@ pub mod tune;
 pub mod ways;
 
 use motet_collective::CollectiveKind;
+use motet_nccl::{Algorithm, Knobs, Protocol};
 use motet_net::Signature;
-use motet_sim::nccl::{Algorithm, Knobs, Protocol};
 use motet_units::{Bytes, Duration};
 use serde::{Deserialize, Serialize};
 

@@ -7,8 +7,8 @@
 use std::collections::BTreeMap;
 
 use motet_collective::CollectiveKind;
-use motet_sim::Knobbed;
-use motet_sim::nccl::{KnobModel, Knobs, NcclModel, Protocol};
+use motet_nccl::Knobbed;
+use motet_nccl::{KnobModel, Knobs, NcclModel, Protocol};
 use motet_units::{Bytes, Duration, Seed};
 
 use super::baseline::{self, uniform};

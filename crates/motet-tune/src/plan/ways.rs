@@ -9,9 +9,10 @@
 
 use motet_collective::formats::{msccl_xml, mscclpp_json};
 use motet_collective::{CollectiveKind, Program, Verified};
+use motet_nccl::Knobbed;
+use motet_nccl::{Algorithm, KnobModel};
 use motet_net::Network;
-use motet_sim::nccl::{Algorithm, KnobModel};
-use motet_sim::{Knobbed, Routed, SwitchForwarding};
+use motet_sim::{Routed, SwitchForwarding};
 use motet_synth::{Effort, Goal, Method, SynthError, Task, synthesize};
 use motet_units::{Bytes, Rank, Seed};
 

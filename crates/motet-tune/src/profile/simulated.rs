@@ -1,6 +1,6 @@
 //! [`Simulated`]: how long programs take under the knobs of every point, by the simulator.
 
-use motet_sim::Knobbed;
+use motet_nccl::Knobbed;
 use motet_units::{Bytes, Duration};
 
 use super::surface::{Surface, Why};

@@ -10,7 +10,7 @@
 //! Buffer size and threads are set by environment when a communicator is made, so they restart
 //! it; protocol and channels are chosen per call, as programs are.
 
-use motet_sim::nccl::{KnobModel, Knobs, Protocol};
+use motet_nccl::{KnobModel, Knobs, Protocol};
 use motet_units::Bytes;
 
 use super::{Dimension, Space, SpaceError};
@@ -150,8 +150,8 @@ impl Table<'_> {
 
 #[cfg(test)]
 mod tests {
+    use motet_nccl::NcclOptions;
     use motet_net::builders::{Params, find};
-    use motet_sim::nccl::NcclOptions;
 
     use super::*;
 

@@ -10,7 +10,7 @@ mod tuning;
 use std::fmt::Write as _;
 
 use motet_collective::{Collective, CollectiveKind};
-use motet_sim::nccl::{Choice, NcclModel, NcclOptions, NcclVersion, Tuned};
+use motet_nccl::{Choice, NcclModel, NcclOptions, NcclVersion, Tuned};
 use motet_units::{Bytes, Rank};
 use serde::Serialize;
 

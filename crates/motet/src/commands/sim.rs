@@ -8,12 +8,13 @@ use std::time::Instant as Clock;
 
 use motet_collective::bound;
 use motet_collective::{Program, Verified};
+use motet_nccl::KnobOutcome;
 use motet_net::Network;
 use motet_net::formats::svg;
 use motet_sim::utilization::{busiest, by_class, picture};
 use motet_sim::{
-    Discipline, KnobOutcome, Outcome, Prepared, Routed, SimError, SimOptions, Simulation,
-    SwitchForwarding, Timeline, Utilization,
+    Discipline, Outcome, Prepared, Routed, SimError, SimOptions, Simulation, SwitchForwarding,
+    Timeline, Utilization,
 };
 use motet_units::{Duration, Instant, LinkId};
 use serde::Serialize;

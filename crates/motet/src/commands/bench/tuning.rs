@@ -5,7 +5,7 @@
 //! whether the model holds; docs/nccl-model.md says how to compare the two.
 
 use motet_collective::CollectiveKind;
-use motet_sim::nccl::{Algorithm, Graph, Graphs, NcclModel, Protocol, Tuned};
+use motet_nccl::{Algorithm, Graph, Graphs, NcclModel, Protocol, Tuned};
 use serde::Serialize;
 
 #[derive(Serialize)]

@@ -1,7 +1,8 @@
 //! `motet sim` under knobs: what was asked, and what it comes to.
 
-use motet_sim::nccl::{KnobModel, Knobs, NcclOptions, Protocol};
-use motet_sim::{KnobOutcome, Knobbed, Routed};
+use motet_nccl::{KnobModel, Knobs, NcclOptions, Protocol};
+use motet_nccl::{KnobOutcome, Knobbed};
+use motet_sim::Routed;
 use serde::Serialize;
 
 use crate::args::{KnobArgs, ProtocolArg, SimArgs};

@@ -1,8 +1,8 @@
 //! [`Planned`]: a cluster of seed 002 §IV-A with its plan, made as `motet plan` makes it.
 
 use motet_collective::CollectiveKind;
+use motet_nccl::{KnobModel, NcclModel, NcclOptions, Tuned as Chosen};
 use motet_net::Network;
-use motet_sim::nccl::{KnobModel, NcclModel, NcclOptions, Tuned as Chosen};
 use motet_tune::clusters::Cluster;
 use motet_tune::plan::tune::Effort;
 use motet_tune::plan::ways::{Way, ways};

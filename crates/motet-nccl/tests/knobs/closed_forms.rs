@@ -1,7 +1,7 @@
 //! Times that can be worked out by hand, to the picosecond.
 
 use motet_collective::Verified;
-use motet_sim::nccl::{Knobs, Protocol};
+use motet_nccl::{Knobs, Protocol};
 use motet_sim::{Prepared, Routed, SimOptions, Simulation, SwitchForwarding};
 use motet_units::{Bytes, Duration, LinkId};
 

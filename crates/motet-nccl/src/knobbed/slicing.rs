@@ -8,7 +8,7 @@
 use motet_units::Bytes;
 
 use super::KnobError;
-use crate::nccl::Terms;
+use crate::Terms;
 
 /// The executor numbers iterations with 16 bits.
 const MOST_ITERATIONS: u64 = 65_535;

@@ -7,8 +7,8 @@
 
 use motet_units::Bytes;
 
-use crate::nccl::testing::model;
-use crate::nccl::{Loopback, NcclModel, Protocol, Tuned};
+use crate::testing::model;
+use crate::{Loopback, NcclModel, Protocol, Tuned};
 
 fn logged() -> NcclModel {
     let machine = Loopback { sm: 120, interfaces: 2, ..Loopback::default() };

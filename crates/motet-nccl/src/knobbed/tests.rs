@@ -5,9 +5,9 @@ use motet_net::builders::{Params, find};
 use motet_units::Bytes;
 
 use super::Knobbed;
-use crate::nccl::{KnobModel, Knobs, NcclOptions, Protocol};
 use crate::programs;
-use crate::route::Routed;
+use crate::{KnobModel, Knobs, NcclOptions, Protocol};
+use motet_sim::Routed;
 
 /// How far the time given is from that with every iteration run; `None` if they all are.
 fn error(knobbed: &Knobbed, size: Bytes, knobs: &Knobs) -> Option<f64> {

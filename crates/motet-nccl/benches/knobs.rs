@@ -4,9 +4,10 @@
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use motet_collective::Verified;
+use motet_nccl::Knobbed;
+use motet_nccl::{KnobModel, Knobs, NcclOptions, Protocol};
 use motet_net::builders::{Params, find};
-use motet_sim::nccl::{KnobModel, Knobs, NcclOptions, Protocol};
-use motet_sim::{Knobbed, Routed, SwitchForwarding};
+use motet_sim::{Routed, SwitchForwarding};
 use motet_units::Bytes;
 
 #[path = "../../motet-collective/tests/support/programs.rs"]

@@ -1,7 +1,7 @@
 //! A custom program under NCCL's knobs: how long it takes when NCCL's kernels run it as MSCCL's
 //! executor does, under a protocol, a number of channels and threads, and a buffer size.
 //!
-//! The plain model ([`crate::model`]) sends each transfer whole, as fast as its links allow. The
+//! The plain model ([`motet_sim::model`]) sends each transfer whole, as fast as its links allow. The
 //! executor does not, and [`Knobbed`] follows it:
 //!
 //! - **Launch.** Nothing moves before the kernel runs.
@@ -28,7 +28,7 @@
 //! after as many iterations as a buffer has places (2 or 8); what is left out is a multiple of that,
 //! and the result then exact. The tests of this module say how far off it is elsewhere.
 //!
-//! What each term is worth and where it comes from: [`crate::nccl::knobs`] and docs/nccl-model.md.
+//! What each term is worth and where it comes from: [`crate::knobbed`] and docs/nccl-model.md.
 //! `compile` makes a [`Knobbed`] of a program once; `costs` and `pass` are one evaluation.
 
 mod compile;
@@ -42,11 +42,11 @@ mod tests;
 use motet_collective::Collective;
 use motet_units::{Bytes, Duration, LinkId, Rank};
 
-use crate::event::{LinkUse, Outcome};
-use crate::nccl::{Hardware, KnobModel, Knobs, Terms};
-use crate::route::Routed;
+use crate::{Hardware, KnobModel, Knobs, Terms};
 use costs::Costs;
 pub use error::KnobError;
+use motet_sim::Routed;
+use motet_sim::event::{LinkUse, Outcome};
 use pass::Pass;
 use slicing::Slicing;
 

@@ -9,9 +9,9 @@ use motet_net::{Network, NodeKind};
 use motet_units::{LinkId, Rank};
 
 use super::{Followers, Hop, Knobbed, LOCAL, Moved, Wire};
-use crate::names;
-use crate::nccl::{Hardware, KnobModel};
-use crate::route::Routed;
+use crate::{Hardware, KnobModel};
+use motet_sim::Routed;
+use motet_sim::names;
 
 pub(super) fn compile(routed: &Routed<'_>, model: KnobModel) -> Knobbed {
     let (program, network) = (routed.program(), routed.network());
@@ -120,7 +120,7 @@ impl<'a> Ways<'a> {
     }
 
     /// Whether a thread block feeds a hop; a switch that stores and forwards has none.
-    fn leaves_gpu(&self, hop: &crate::route::Hop) -> bool {
+    fn leaves_gpu(&self, hop: &motet_sim::Hop) -> bool {
         let from = self.network.link(hop.link).from;
         self.network.node(from).kind == NodeKind::Gpu
     }

@@ -2,7 +2,7 @@
 
 use motet_units::{Bytes, Rank};
 
-use crate::nccl::TermsError;
+use crate::TermsError;
 
 /// Why a program does not run under given knobs.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

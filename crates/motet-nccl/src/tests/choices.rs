@@ -3,8 +3,8 @@
 
 use motet_units::Bytes;
 
-use crate::nccl::testing::{build, model};
-use crate::nccl::{Algorithm, NcclModel, NcclOptions, Protocol, Tuned};
+use crate::testing::{build, model};
+use crate::{Algorithm, NcclModel, NcclOptions, Protocol, Tuned};
 
 /// The smallest power of two from which each choice holds.
 fn boundaries(model: &NcclModel, collective: Tuned) -> Vec<String> {

@@ -22,12 +22,16 @@ mod double_tree;
 mod drawing;
 pub mod graph;
 pub mod kinds;
+pub mod knobbed;
 pub mod knobs;
 pub mod loopback;
 pub mod model;
 pub mod options;
 mod partition;
 mod paths;
+#[cfg(test)]
+#[path = "../../motet-collective/tests/support/programs.rs"]
+mod programs;
 mod search;
 mod supplement;
 mod table;
@@ -43,6 +47,7 @@ pub use connect::{Channels, Tree};
 pub use constants::{Hardware, NcclVersion};
 pub use graph::{Graph, Graphs};
 pub use kinds::{Algorithm, Cpu, PathKind, Pattern, Protocol, Tuned};
+pub use knobbed::{KnobError, KnobOutcome, Knobbed};
 pub use knobs::{KnobModel, Knobs, Terms, TermsError};
 pub use loopback::Loopback;
 pub use model::{CostTable, NcclError, NcclModel};

@@ -2,7 +2,7 @@
 
 use super::slicing::Slicing;
 use super::{Knobbed, LOCAL, Moved};
-use crate::nccl::Terms;
+use crate::Terms;
 
 const PS_PER_S: u128 = 1_000_000_000_000;
 

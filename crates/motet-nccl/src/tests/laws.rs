@@ -5,8 +5,8 @@ use motet_net::{LinkClass, LinkSpec, Network, NetworkBuilder, Node, NodeKind};
 use motet_units::{Bandwidth, Bytes, Duration};
 use proptest::prelude::*;
 
-use crate::nccl::testing::{build, model};
-use crate::nccl::{
+use crate::testing::{build, model};
+use crate::{
     Algorithm, CostTable, Loopback, NcclError, NcclModel, NcclOptions, NcclVersion, Protocol, Tuned,
 };
 

@@ -3,7 +3,7 @@
 //!
 //! A connection is a FIFO of a few places that a thread block fills and another empties. From
 //! that follow [`Terms`]: what starting costs, how much of a wire is payload, what one block
-//! carries, how much goes into a place. [`crate::knobs`] runs a program under them;
+//! carries, how much goes into a place. [`crate::knobbed`] runs a program under them;
 //! docs/nccl-model.md says where each term comes from and how sure we are of it.
 
 use motet_collective::program::Protocol as Hint;

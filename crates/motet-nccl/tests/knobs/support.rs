@@ -4,10 +4,11 @@ use motet_collective::program::{Lane, LaneKind};
 use motet_collective::{
     Collective, CollectiveKind, Program, ProgramBuilder, Slot, Transfer, TransferId, Verified,
 };
+use motet_nccl::{KnobError, KnobOutcome, Knobbed};
+use motet_nccl::{KnobModel, Knobs, NcclOptions, Protocol};
 use motet_net::builders::{Params, find};
 use motet_net::{LinkClass, LinkSpec, Network, NetworkBuilder, Node, NodeKind};
-use motet_sim::nccl::{KnobModel, Knobs, NcclOptions, Protocol};
-use motet_sim::{KnobError, KnobOutcome, Knobbed, Routed, SwitchForwarding};
+use motet_sim::{Routed, SwitchForwarding};
 use motet_units::{Bandwidth, Bytes, Duration, NodeId, Rank};
 
 pub(crate) fn template(kind: &str, words: &[&str]) -> Network {

@@ -2,8 +2,8 @@
 
 use motet_collective::program::{Lane, LaneKind};
 use motet_collective::{Collective, ProgramBuilder, Slot, Transfer};
+use motet_nccl::{Knobs, Protocol};
 use motet_net::{LinkClass, LinkSpec, NetworkBuilder, Node, NodeKind};
-use motet_sim::nccl::{Knobs, Protocol};
 use motet_units::{Bandwidth, Bytes, Duration, Rank};
 
 use crate::support::{channelled, row, run, send};

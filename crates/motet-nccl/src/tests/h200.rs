@@ -6,7 +6,7 @@
 
 use motet_units::Bytes;
 
-use crate::nccl::{Algorithm, Loopback, NcclModel, NcclOptions, NcclVersion, Protocol, Tuned};
+use crate::{Algorithm, Loopback, NcclModel, NcclOptions, NcclVersion, Protocol, Tuned};
 
 use Algorithm::{Ring, Tree};
 use Protocol::{Ll, Simple};

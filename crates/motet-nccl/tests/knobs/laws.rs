@@ -1,7 +1,7 @@
 //! Laws over textbook programs on a server, sizes and knobs.
 
 use motet_collective::Verified;
-use motet_sim::nccl::{Knobs, Protocol};
+use motet_nccl::{Knobs, Protocol};
 use motet_sim::{Prepared, Routed, SimOptions, Simulation, SwitchForwarding};
 use motet_units::{Bytes, Duration};
 use proptest::prelude::*;
@@ -42,7 +42,7 @@ proptest! {
         let compiled = knobbed(Clone::clone(&program), &network);
         let outcome = match compiled.run(size, &knobs) {
             Ok(it) => it,
-            Err(motet_sim::KnobError::Blocks { .. }) => return Ok(()),
+            Err(motet_nccl::KnobError::Blocks { .. }) => return Ok(()),
             Err(error) => return Err(TestCaseError::fail(error.to_string())),
         };
         prop_assert_eq!(&outcome, &compiled.run(size, &knobs).unwrap());

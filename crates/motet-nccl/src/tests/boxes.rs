@@ -5,10 +5,10 @@ use motet_net::formats::nccl_xml;
 use motet_net::{LinkClass, LinkSpec, Network, NetworkBuilder, Node, NodeKind};
 use motet_units::{Bandwidth, Duration, NodeId};
 
-use crate::nccl::graph::Channel;
-use crate::nccl::options::CrossNic;
-use crate::nccl::testing::{build, model};
-use crate::nccl::{NcclModel, NcclOptions, PathKind};
+use crate::graph::Channel;
+use crate::options::CrossNic;
+use crate::testing::{build, model};
+use crate::{NcclModel, NcclOptions, PathKind};
 
 /// nChannels, bandwidth inside/outside, path types, in NCCL's words.
 fn short(line: &str) -> String {
