@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use motet_net::{Network, Node, NodeKind};
+use motet_net::{Link, Network, Node, NodeKind};
 use motet_units::{Bandwidth, LinkId, NodeId};
 
 use super::NcclError;
@@ -35,6 +35,15 @@ pub(super) struct Drawing<'a> {
 
 pub(super) fn mbps(rate: Bandwidth) -> i64 {
     i64::try_from(rate.bits_per_s() / 8_000_000).unwrap_or(i64::MAX)
+}
+
+/// What NCCL counts a wire inside a box for, in MB/s: NVLinks by their lanes.
+pub(super) fn counted_mbps(wire: Wire, link: &Link, sm: u32) -> i64 {
+    if wire == Wire::NvLink && link.spec.lanes > 1 {
+        nvlink_mbps(sm).saturating_mul(i64::from(link.spec.lanes))
+    } else {
+        mbps(link.spec.bandwidth)
+    }
 }
 
 fn flag(node: &Node, key: &str) -> Option<bool> {
@@ -170,11 +179,7 @@ impl<'a> Drawing<'a> {
                 if a == b || self.hangs(a, b) || self.hangs(b, a) {
                     continue;
                 }
-                let rate = if wire == Wire::NvLink && link.spec.lanes > 1 {
-                    nvlink_mbps(self.lane_sm(a, b)).saturating_mul(i64::from(link.spec.lanes))
-                } else {
-                    mbps(link.spec.bandwidth)
-                };
+                let rate = counted_mbps(wire, link, self.lane_sm(a, b));
                 let both = rates.entry((a.min(b), a.max(b), wire)).or_default();
                 let side = &mut both[usize::from(a > b)];
                 *side = side.saturating_add(rate);

@@ -6,12 +6,11 @@
 //! carries, how much goes into a place. [`crate::knobbed`] runs a program under them;
 //! docs/nccl-model.md says where each term comes from and how sure we are of it.
 
-use motet_collective::program::Protocol as Hint;
-use motet_net::{LinkClass, Network};
+use motet_net::Network;
 use motet_units::{Bandwidth, Bytes, Duration};
 
 use super::choice::STEPS;
-use super::constants::{Constants, Generation, Hardware};
+use super::constants::{Constants, Generation};
 use super::drawing;
 use super::kinds::{Algorithm, Protocol};
 use super::options::{Buffers, NcclOptions};
@@ -50,32 +49,6 @@ pub enum TermsError {
          each at a time; use at least {least}, or fewer threads"
     )]
     Buffer { buffer: Bytes, protocol: Protocol, threads: u32, grain: u64, least: Bytes },
-}
-
-impl Hardware {
-    /// What NCCL counts a link of this class as.
-    #[must_use]
-    pub const fn of_class(class: LinkClass) -> Self {
-        match class {
-            LinkClass::NvLink | LinkClass::Xgmi | LinkClass::Die => Self::NvLink,
-            LinkClass::C2c | LinkClass::Pcie | LinkClass::Smp | LinkClass::Other => Self::Pci,
-            LinkClass::InfiniBand
-            | LinkClass::Roce
-            | LinkClass::Ethernet
-            | LinkClass::Optical
-            | LinkClass::Wan => Self::Net,
-        }
-    }
-}
-
-impl From<Hint> for Protocol {
-    fn from(hint: Hint) -> Self {
-        match hint {
-            Hint::Ll => Self::Ll,
-            Hint::Ll128 => Self::Ll128,
-            Hint::Simple => Self::Simple,
-        }
-    }
 }
 
 /// What a protocol writes at a time.
@@ -250,7 +223,10 @@ const fn grain(protocol: Protocol) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use crate::constants::Hardware;
     use motet_net::builders::{Params, find};
+
+    use motet_collective::program::Protocol as Hint;
 
     use super::*;
 

@@ -21,12 +21,14 @@ pub mod constants;
 mod double_tree;
 mod drawing;
 pub mod graph;
+pub mod kernel;
 pub mod kinds;
 pub mod knobbed;
 pub mod knobs;
 pub mod loopback;
 pub mod model;
 pub mod options;
+pub mod own;
 mod partition;
 mod paths;
 #[cfg(test)]

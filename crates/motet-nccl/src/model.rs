@@ -12,6 +12,7 @@ use super::choice::{Choice, Demand};
 use super::compute;
 use super::connect::{Channels, Member, connect};
 use super::constants::{COLLNET_ARITY, MAX_CHANNELS, NVLS_ARITY, NcclVersion, TREE_CORRECTION};
+use super::drawing::sm;
 use super::graph::{Graph, Graphs};
 use super::kinds::{Algorithm, Cpu, CpuArch, CpuVendor, Protocol, Tuned};
 use super::options::NcclOptions;
@@ -284,6 +285,30 @@ struct Survey {
     nodes: Vec<NodeOf>,
     systems: Vec<System>,
     graphs: Vec<Graphs>,
+}
+
+/// What can be said of a communicator where NCCL finds no graph: ranks, nodes and GPUs.
+pub(crate) fn plain_communicator(network: &Network, options: &NcclOptions) -> Communicator {
+    let parts = parts(network);
+    let sms = || network.ranks().iter().map(|it| sm(network, *it, options));
+    Communicator {
+        ranks: network.ranks().len(),
+        nodes: parts.len().max(1),
+        max_local_ranks: parts.iter().map(|it| it.ranks.len()).max().unwrap_or(0),
+        min_sm: sms().min().unwrap_or(0),
+        max_sm: sms().max().unwrap_or(0),
+        cpu: options.cpu.unwrap_or(Cpu::INTEL),
+        nvswitch: false,
+        nvls: false,
+        collnet_heads: 0,
+        ring: GraphInfo::NONE,
+        tree: GraphInfo::NONE,
+        nvls_graph: GraphInfo::NONE,
+        collnet_chain: GraphInfo::NONE,
+        collnet_direct: GraphInfo::NONE,
+        channels: 1,
+        nvls_channels: 0,
+    }
 }
 
 fn survey(

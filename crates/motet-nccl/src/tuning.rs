@@ -109,12 +109,45 @@ impl Communicator {
         self.ranks as f64 / self.nodes as f64
     }
 
-    fn scale(&self) -> usize {
+    /// The column of NCCL's tables: one node, two, or more.
+    pub(super) fn scale(&self) -> usize {
         self.nodes.clamp(1, 3) - 1
     }
 
-    fn generation(&self) -> usize {
+    /// The row of NCCL's tables.
+    pub(super) fn generation(&self) -> usize {
         Generation::of(self.min_sm) as usize
+    }
+
+    /// Whether NCCL trusts LL128, which needs 128-byte stores that arrive whole: near paths between
+    /// like GPUs.
+    #[must_use]
+    pub fn trusts_ll128(&self, algorithm: Algorithm) -> bool {
+        let graph = self.graph(algorithm);
+        let outward = if self.min_sm >= 90 { PathKind::Pxn } else { PathKind::Pxb };
+        graph.type_inter <= outward
+            && graph.type_intra <= PathKind::NvLinkBridged
+            && (self.min_sm == self.max_sm || self.min_sm >= 90)
+            && self.min_sm >= 70
+    }
+
+    /// The most that LL carries over all channels of a GPU, in GB/s.
+    pub(super) fn ll_max(&self, constants: &Constants) -> f64 {
+        let row = if self.nodes == 1 {
+            self.generation()
+        } else {
+            usize::from(matches!(self.cpu.vendor, CpuVendor::Amd | CpuVendor::Mixed))
+        };
+        constants.ll_max_bandwidth[row][self.scale()]
+    }
+
+    /// What posting a message to the network costs the CPU, in µs.
+    pub(super) fn net_overhead(&self, options: &NcclOptions) -> f64 {
+        match options.net_overhead {
+            Some(overhead) => overhead.as_us_f64(),
+            None if self.cpu.is_amd() => 2.0,
+            None => 1.0,
+        }
     }
 }
 
@@ -245,19 +278,9 @@ impl Filler<'_> {
             && comm.max_local_ranks > comm.collnet_heads);
         let protocol_allowed = match self.options.forces(protocol) {
             Some(forced) => forced,
-            None => protocol != Protocol::Ll128 || self.trusts_ll128(algorithm),
+            None => protocol != Protocol::Ll128 || self.comm.trusts_ll128(algorithm),
         };
         self.options.allows(algorithm) && possible && heads && protocol_allowed
-    }
-
-    /// LL128 needs 128-byte stores that arrive whole: near paths between like GPUs.
-    fn trusts_ll128(&self, algorithm: Algorithm) -> bool {
-        let (comm, graph) = (self.comm, self.comm.graph(algorithm));
-        let outward = if comm.min_sm >= 90 { PathKind::Pxn } else { PathKind::Pxb };
-        graph.type_inter <= outward
-            && graph.type_intra <= PathKind::NvLinkBridged
-            && (comm.min_sm == comm.max_sm || comm.min_sm >= 90)
-            && comm.min_sm >= 70
     }
 
     fn bandwidth(&self, collective: Tuned, algorithm: Algorithm, protocol: Protocol) -> f64 {
@@ -312,16 +335,6 @@ impl Filler<'_> {
         intra.min(inter).min(most)
     }
 
-    fn ll_max(&self) -> f64 {
-        let comm = self.comm;
-        let row = if comm.nodes == 1 {
-            comm.generation()
-        } else {
-            usize::from(matches!(comm.cpu.vendor, CpuVendor::Amd | CpuVendor::Mixed))
-        };
-        self.constants.ll_max_bandwidth[row][comm.scale()]
-    }
-
     fn most(&self, table: &super::constants::PerScale, channels: usize) -> f64 {
         channels as f64 * table[self.comm.generation()][self.comm.scale()]
     }
@@ -329,7 +342,7 @@ impl Filler<'_> {
     fn ring_bus(&self, bus: f64, protocol: Protocol) -> f64 {
         let channels = self.comm.ring.channels;
         match protocol {
-            Protocol::Ll => self.ll_max().min(bus * 0.5),
+            Protocol::Ll => self.comm.ll_max(self.constants).min(bus * 0.5),
             Protocol::Ll128 => {
                 (bus * 0.92).min(self.most(&self.constants.ring_ll128_max, channels))
             }
@@ -341,7 +354,7 @@ impl Filler<'_> {
         let channels = self.comm.tree.channels;
         let bus = (bus * 0.92).min(self.most(&self.constants.tree_max, channels));
         let bus = match protocol {
-            Protocol::Ll => (bus / 3.8).min(self.ll_max()),
+            Protocol::Ll => (bus / 3.8).min(self.comm.ll_max(self.constants)),
             Protocol::Ll128 => {
                 let payload = if self.comm.nodes == 1 { 7.0 / 9.0 } else { 120.0 / 128.0 };
                 (bus * payload).min(self.most(&self.constants.tree_ll128_max, channels))
@@ -421,20 +434,12 @@ impl Filler<'_> {
             return steps * self.hardware(over, like, protocol);
         }
         let posts = if protocol == Protocol::Simple { 3.0 } else { 1.0 };
-        let overhead = if several { posts * self.net_overhead() } else { 0.0 };
+        let overhead = if several { posts * self.comm.net_overhead(self.options) } else { 0.0 };
         let between = match (several, collective) {
             (false, _) => 0.0,
             (true, Tuned::AllReduce) => 2.0 * (comm.nodes as f64 - 1.0),
             (true, _) => comm.nodes as f64 - 1.0,
         };
         (steps - between) * intra.max(overhead) + between * inter
-    }
-
-    fn net_overhead(&self) -> f64 {
-        match self.options.net_overhead {
-            Some(overhead) => overhead.as_us_f64(),
-            None if self.comm.cpu.is_amd() => 2.0,
-            None => 1.0,
-        }
     }
 }

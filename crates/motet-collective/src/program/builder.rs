@@ -129,6 +129,11 @@ impl ProgramBuilder {
     }
 
     #[must_use]
+    pub const fn collective(&self) -> &Collective {
+        &self.collective
+    }
+
+    #[must_use]
     pub fn transfers(&self) -> &[Transfer] {
         &self.transfers
     }

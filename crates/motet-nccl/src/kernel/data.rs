@@ -1,0 +1,335 @@
+//! The steps run with their data, as if there were no latency.
+//!
+//! A step begins when the one before it in its block is over, the steps it waits for are over, the
+//! heads of what it receives are there, and the buffers of what it sends have room. From then on its
+//! block is taken for as long as the payload takes it, and what it sends leaves over the links of its
+//! way. Blocks share links packet by packet: a head passes at once, and a tail when the link has carried
+//! all that came before it and the transfer itself. A step is over when its block has moved all, the
+//! tails of what it receives have come and those of what it sends have left. One that receives and
+//! sends passes on the head at once and the tail when it has come. Places of a buffer are free again
+//! when the step that received is over.
+//!
+//! All simulated iterations run at once; events of one instant go by kind, iteration and number, so
+//! that equal inputs give equal results.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+
+use super::error::PriceError;
+use super::layout::{Laid, NONE};
+use super::slicing::Slicing;
+use super::terms::{Grain, Terms};
+
+const PS_PER_S: u128 = 1_000_000_000_000;
+
+/// Rounded up; the end of time where it does not fit.
+fn time_at(bytes: u64, bits_per_s: u64) -> u64 {
+    let time = (u128::from(bytes) * 8 * PS_PER_S).div_ceil(u128::from(bits_per_s.max(1)));
+    u64::try_from(time).unwrap_or(u64::MAX)
+}
+
+/// What every step and crossing takes, settled before anything runs.
+#[derive(Debug)]
+pub(super) struct Pace {
+    /// Bytes of a chunk in an iteration, and in the last one.
+    bytes: [u64; 2],
+    block: u64,
+    gpu: Option<u64>,
+    /// By link used: payload in bits per second.
+    links: Vec<u64>,
+    /// By transfer: places it takes.
+    weights: Vec<u32>,
+    places: u32,
+    /// By transfer: the most that its buffer lets through, there and back.
+    windows: Vec<u64>,
+}
+
+impl Pace {
+    pub(super) fn new(laid: &Laid, terms: &Terms, slicing: &Slicing, grain: Option<Grain>) -> Self {
+        let payload = |rate: u64| (rate as f64 * terms.wire) as u64;
+        let places = grain.map_or(u32::MAX, |it| it.places);
+        // The last place of a long transfer is in use when the next begins, the others are not.
+        let most = u64::from(places.saturating_sub(1)).max(1);
+        let weight = |count: u32| slicing.places(count).clamp(1, most) as u32;
+        let buffer = grain.map(|it| it.place.get().saturating_mul(u64::from(it.places)));
+        let window = |latency: u64| match buffer {
+            Some(bytes) if latency > 0 => {
+                let bits = u128::from(bytes) * 8 * PS_PER_S / (2 * u128::from(latency));
+                u64::try_from(bits).unwrap_or(u64::MAX)
+            }
+            _ => u64::MAX,
+        };
+        Self {
+            bytes: [slicing.full, slicing.last],
+            block: terms.block.bits_per_s(),
+            gpu: terms.gpu.map(|it| it.bits_per_s()),
+            links: laid.links.iter().map(|it| payload(it.bits_per_s)).collect(),
+            weights: laid.ways.iter().map(|it| weight(it.count)).collect(),
+            places,
+            windows: laid.ways.iter().map(|it| window(it.latency)).collect(),
+        }
+    }
+}
+
+/// What happens; the order of the variants is the priority within an instant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+enum Kind {
+    /// A step is over.
+    Over,
+    /// The head of a transfer is ready for a link.
+    Head,
+    /// A step has all it waits for.
+    Ready,
+}
+
+impl Kind {
+    const ALL: [Self; 3] = [Self::Over, Self::Head, Self::Ready];
+}
+
+/// A step on its way.
+#[derive(Clone, Copy, Debug, Default)]
+struct Doing {
+    /// What it still waits for.
+    waits: u32,
+    /// Crossings that are not settled.
+    open: u32,
+    /// How many of its sendings have got room.
+    room: u32,
+    /// The block is taken until then, and the tails of what comes in are there.
+    end: u64,
+}
+
+/// A transfer on its way.
+#[derive(Clone, Copy, Debug, Default)]
+struct Going {
+    hop: u32,
+    tail: u64,
+}
+
+/// A connection's buffer.
+#[derive(Clone, Debug, Default)]
+struct Fifo {
+    taken: u32,
+    parked: VecDeque<u32>,
+}
+
+pub(super) struct Run<'a> {
+    laid: &'a Laid,
+    pace: &'a Pace,
+    iterations: usize,
+    queue: BinaryHeap<Reverse<u128>>,
+    now: u64,
+    /// By iteration and step.
+    doing: Vec<Doing>,
+    /// By iteration and transfer.
+    going: Vec<Going>,
+    /// By link, and behind them by rank for what all blocks of a GPU send: when it is free.
+    free: Vec<u64>,
+    fifos: Vec<Fifo>,
+    over: usize,
+    end: u64,
+}
+
+impl<'a> Run<'a> {
+    pub(super) fn new(laid: &'a Laid, pace: &'a Pace, iterations: usize) -> Self {
+        let ranks = laid.collective.ranks() as usize;
+        let waits = |op: &super::layout::Op| (op.ins.len() + op.waits.len()) as u32;
+        let mut once: Vec<Doing> =
+            laid.ops.iter().map(|it| Doing { waits: waits(it), ..Doing::default() }).collect();
+        // Every step waits for the one before it in its lane; the first of all has none.
+        once.iter_mut().for_each(|it| it.waits += 1);
+        let mut doing = Vec::with_capacity(once.len() * iterations);
+        for _ in 0..iterations {
+            doing.extend_from_slice(&once);
+        }
+        Self {
+            laid,
+            pace,
+            iterations,
+            queue: BinaryHeap::new(),
+            now: 0,
+            doing,
+            going: vec![Going::default(); laid.ways.len() * iterations],
+            free: vec![0; laid.links.len() + ranks],
+            fifos: vec![Fifo::default(); laid.connections.len()],
+            over: 0,
+            end: 0,
+        }
+    }
+
+    /// When all is over.
+    pub(super) fn run(mut self) -> Result<u64, PriceError> {
+        for (first, end) in &self.laid.lanes {
+            if first < end {
+                self.met(*first, 0);
+            }
+        }
+        while let Some(Reverse(entry)) = self.queue.pop() {
+            self.now = (entry >> 64) as u64;
+            let id = entry as u32;
+            match Kind::ALL[(entry >> 32) as usize & 3] {
+                Kind::Over => self.over(id),
+                Kind::Head => self.head(id),
+                Kind::Ready => self.begin(id),
+            }
+        }
+        if self.over < self.laid.ops.len() * self.iterations {
+            return Err(self.halts());
+        }
+        Ok(self.end)
+    }
+
+    fn push(&mut self, at: u64, kind: Kind, id: u32) {
+        let entry = (u128::from(at) << 64) | (u128::from(kind as u8) << 32) | u128::from(id);
+        self.queue.push(Reverse(entry));
+    }
+
+    /// The bytes of a chunk in an iteration.
+    fn bytes(&self, iteration: usize) -> u64 {
+        self.pace.bytes[usize::from(iteration + 1 == self.iterations)]
+    }
+
+    /// The iteration and the number of an id among `all` of one.
+    const fn parts(id: u32, all: usize) -> (usize, usize) {
+        (id as usize / all, id as usize % all)
+    }
+
+    /// A step has one thing less to wait for, from `at` on.
+    fn met(&mut self, id: u32, at: u64) {
+        let doing = &mut self.doing[id as usize];
+        doing.waits -= 1;
+        if doing.waits == 0 {
+            self.push(at, Kind::Ready, id);
+        }
+    }
+
+    /// A step begins as soon as what it sends has room.
+    fn begin(&mut self, id: u32) {
+        let laid = self.laid;
+        let (iteration, index) = Self::parts(id, laid.ops.len());
+        let op = &laid.ops[index];
+        while let Some(transfer) = op.outs.get(self.doing[id as usize].room as usize) {
+            let connection = laid.ways[*transfer as usize].connection as usize;
+            let fifo = &mut self.fifos[connection];
+            if fifo.taken >= self.pace.places {
+                fifo.parked.push_back(id);
+                return;
+            }
+            fifo.taken += self.pace.weights[*transfer as usize];
+            self.doing[id as usize].room += 1;
+        }
+        let payload = u64::from(op.count).saturating_mul(self.bytes(iteration));
+        let moved = self.now.saturating_add(time_at(payload, self.pace.block));
+        let doing = &mut self.doing[id as usize];
+        let tails = doing.end;
+        doing.end = tails.max(moved);
+        doing.open = (op.outs.len() + op.whole.len()) as u32;
+        if doing.open == 0 {
+            let end = doing.end;
+            self.push(end, Kind::Over, id);
+            return;
+        }
+        for transfer in op.outs.iter().chain(&op.whole) {
+            let going = iteration * laid.ways.len() + *transfer as usize;
+            self.going[going] = Going { hop: 0, tail: tails.max(moved) };
+            let way = &laid.ways[*transfer as usize];
+            if way.first == way.end {
+                // It stays here, and takes the block alone.
+                self.settled(id, moved);
+            } else {
+                self.push(self.now, Kind::Head, going as u32);
+            }
+        }
+    }
+
+    /// One crossing less that a step must settle; it is not over before `at`.
+    fn settled(&mut self, id: u32, at: u64) {
+        let doing = &mut self.doing[id as usize];
+        doing.end = doing.end.max(at);
+        doing.open -= 1;
+        if doing.open == 0 {
+            let end = doing.end;
+            self.push(end, Kind::Over, id);
+        }
+    }
+
+    /// The head of a transfer takes its next link.
+    fn head(&mut self, id: u32) {
+        let laid = self.laid;
+        let (iteration, transfer) = Self::parts(id, laid.ways.len());
+        let way = laid.ways[transfer];
+        let Going { hop, tail } = self.going[id as usize];
+        let payload = u64::from(way.count).saturating_mul(self.bytes(iteration));
+        let index = (way.first + hop) as usize;
+        let leg = laid.legs[index];
+        let mut tail = tail;
+        if hop == 0 {
+            tail = tail.max(self.now.saturating_add(time_at(payload, self.pace.windows[transfer])));
+            if let Some(rate) = self.pace.gpu {
+                let all = laid.links.len() + way.rank as usize;
+                tail = tail.max(self.carried(all, time_at(payload, rate)));
+            }
+        }
+        let time = time_at(payload, self.pace.links[leg.link as usize]);
+        tail = tail.max(self.carried(leg.link as usize, time));
+        let sender = (iteration * laid.ops.len()) as u32 + way.sender;
+        let last = index + 1 == way.end as usize;
+        if way.connection != NONE && hop == 0 {
+            self.settled(sender, tail);
+        }
+        if !last {
+            self.going[id as usize] = Going { hop: hop + 1, tail };
+            let stores = laid.legs[index + 1].starts_segment;
+            self.push(if stores { tail } else { self.now }, Kind::Head, id);
+        } else if way.connection == NONE {
+            self.settled(sender, tail);
+        } else {
+            let receiver = (iteration * laid.ops.len()) as u32 + way.receiver;
+            let doing = &mut self.doing[receiver as usize];
+            doing.end = doing.end.max(tail);
+            self.met(receiver, self.now);
+        }
+    }
+
+    /// When something has carried one more load that takes it so long.
+    fn carried(&mut self, what: usize, time: u64) -> u64 {
+        let free = &mut self.free[what];
+        *free = self.now.max(*free).saturating_add(time);
+        *free
+    }
+
+    fn over(&mut self, id: u32) {
+        let laid = self.laid;
+        let (iteration, index) = Self::parts(id, laid.ops.len());
+        let op = &laid.ops[index];
+        self.over += 1;
+        self.end = self.now;
+        let first_of = (iteration * laid.ops.len()) as u32;
+        let (first, end) = laid.lanes[op.lane as usize];
+        if index as u32 + 1 < end {
+            self.met(first_of + index as u32 + 1, self.now);
+        } else if iteration + 1 < self.iterations {
+            self.met(first_of + laid.ops.len() as u32 + first, self.now);
+        }
+        for other in &laid.followers[index] {
+            self.met(first_of + other, self.now);
+        }
+        for transfer in &op.ins {
+            let connection = laid.ways[*transfer as usize].connection as usize;
+            self.fifos[connection].taken -= self.pace.weights[*transfer as usize];
+            // The first in the queue takes what it needs and lets the next one try.
+            if let Some(parked) = self.fifos[connection].parked.pop_front() {
+                self.push(self.now, Kind::Ready, parked);
+            }
+        }
+    }
+
+    /// Nothing happens any more and not all is over: names the first full connection.
+    fn halts(&self) -> PriceError {
+        let full = self.fifos.iter().position(|it| !it.parked.is_empty());
+        // A verified program without full connections comes to its end.
+        let (from, to) = full.map_or_else(Default::default, |it| self.laid.connections[it]);
+        PriceError::Halts { from, to, places: self.pace.places }
+    }
+}

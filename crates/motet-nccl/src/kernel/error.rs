@@ -1,0 +1,34 @@
+//! [`PriceError`]: why a program has no price.
+
+use motet_units::{Bytes, Rank};
+
+/// Why a program has no price.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum PriceError {
+    #[error(
+        "transfer {transfer} is in no lane: only a program that is laid out on thread blocks has a \
+         price; write it for a runtime first (`motet export`)"
+    )]
+    NotLaidOut { transfer: u32 },
+    #[error(
+        "rank {rank} needs {blocks} thread blocks at once and its GPU has room for {most}; use \
+         fewer instances"
+    )]
+    Blocks { rank: Rank, blocks: u32, most: u32 },
+    #[error(
+        "chunks of {chunk} in places of {place} need {iterations} iterations, and the executor \
+         counts to {most}; use more chunks, larger buffers or a smaller size"
+    )]
+    Iterations { chunk: Bytes, place: Bytes, iterations: u64, most: u64 },
+    #[error("link {link} has no bandwidth, so the program never ends")]
+    NoBandwidth { link: String },
+    #[error(
+        "the program halts: rank {from} fills the {places} places of its connection to rank {to}, \
+         which empties none before it gets something that waits for them; use a protocol with \
+         more places (LL, LL128) or a program that receives earlier"
+    )]
+    Halts { from: Rank, to: Rank, places: u32 },
+    #[error("the program takes longer than 2⁶⁴ ps (213 days); use a smaller size or faster links")]
+    TooLong,
+}

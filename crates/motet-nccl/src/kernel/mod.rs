@@ -1,0 +1,35 @@
+//! What a runtime's kernels make of a program: how long it takes once it is laid out on thread
+//! blocks, by NCCL's own constants.
+//!
+//! NCCL's cost model adds two things: the latency of the longest chain of steps, and the time that
+//! the data take over what is slowest. For its own rings and trees both are closed forms
+//! ([`tuning`](crate::tuning)). Here the same two are worked out for *any* program whose events stand
+//! in lanes, so that NCCL's algorithms and ours are priced by one model:
+//!
+//! ```text
+//! time = launch + latency of the longest chain + time of the data
+//! ```
+//!
+//! - [`terms`]: what launching, a step, a hop, a block, a wire are worth: NCCL's constants;
+//! - [`layout`]: a program as steps of thread blocks ([`Laid`]), compiled once;
+//! - `latency`: the longest chain of steps, as if there were no data;
+//! - `data`: the steps run with their data, as if there were no latency: blocks, links, buffers;
+//! - `slicing`: how chunks are cut into what the buffers hold.
+//!
+//! That the two parts are added, although in truth they overlap, makes every time an upper estimate
+//! of what these terms allow; NCCL does so, and both sides of a comparison are treated alike.
+//! docs/nccl-model.md says of each term where it comes from and how sure we are.
+
+pub mod data;
+pub mod error;
+mod fuse;
+mod latency;
+pub mod layout;
+mod price;
+mod slicing;
+pub mod terms;
+
+pub use error::PriceError;
+pub use layout::{Laid, Shape};
+pub use price::Price;
+pub use terms::{Call, Grain, Kernels, Terms};

@@ -1,0 +1,346 @@
+//! [`Terms`]: what launching, a step, a hop, a thread block and a wire are worth to one call, all of
+//! them NCCL's own figures.
+//!
+//! NCCL has two sets of constants: one for rings, one for trees. Which of them a program of any other
+//! making is priced by, follows from its [`Shape`]. Where NCCL counts more than a step's latency (the
+//! floor of a ring's step between servers, its plateau, a tree's loss at medium sizes, every step of a
+//! Broadcast as one over the network) the same is counted for every program of that shape. So no
+//! program is priced below what NCCL counts for its own. [`Kernels`] holds what does not depend on the
+//! call; docs/nccl-model.md has the table of all terms.
+
+use motet_collective::CollectiveKind;
+use motet_net::{LinkClass, Network};
+use motet_units::{Bandwidth, Bytes, Duration};
+
+use super::layout::Shape;
+use crate::choice::{Choice, STEPS};
+use crate::constants::{Constants, Hardware, PerScale, TREE_CORRECTION};
+use crate::drawing::{counted_mbps, sm};
+use crate::kinds::{Algorithm, PathKind, Pattern, Protocol};
+use crate::model::plain_communicator;
+use crate::options::{Buffers, NcclOptions};
+use crate::partition::inside;
+use crate::topology::Wire;
+use crate::tuning::Communicator;
+
+impl Hardware {
+    /// What NCCL counts a link of this class as.
+    #[must_use]
+    pub const fn of_class(class: LinkClass) -> Self {
+        match class {
+            LinkClass::NvLink | LinkClass::Xgmi | LinkClass::Die => Self::NvLink,
+            LinkClass::C2c | LinkClass::Pcie | LinkClass::Smp | LinkClass::Other => Self::Pci,
+            LinkClass::InfiniBand
+            | LinkClass::Roce
+            | LinkClass::Ethernet
+            | LinkClass::Optical
+            | LinkClass::Wan => Self::Net,
+        }
+    }
+}
+
+/// What a connection's buffer holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Grain {
+    /// Payload of one place: what a block passes on as a whole.
+    pub place: Bytes,
+    pub places: u32,
+}
+
+impl Grain {
+    /// As MSCCL's executor divides the buffers: two places of four steps under Simple, eight of one
+    /// under LL and LL128, less the flags.
+    #[must_use]
+    pub const fn msccl(protocol: Protocol, buffers: &Buffers) -> Self {
+        let step = buffers.of(protocol).get() / STEPS;
+        match protocol {
+            Protocol::Simple => Self { place: Bytes::new(step * 4), places: 2 },
+            Protocol::Ll => Self { place: Bytes::new(step / 2), places: 8 },
+            Protocol::Ll128 => Self { place: Bytes::new(step / 16 * 15), places: 8 },
+        }
+    }
+
+    /// As NCCL's own kernels do in a call of its choice.
+    #[must_use]
+    pub fn nccl(choice: &Choice) -> Self {
+        Self { place: choice.chunk, places: if choice.slice < choice.chunk { 2 } else { 8 } }
+    }
+}
+
+/// The call that terms are for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Call {
+    pub collective: CollectiveKind,
+    pub bytes: Bytes,
+    pub protocol: Protocol,
+    pub shape: Shape,
+    /// Thread blocks of the GPU that has most.
+    pub blocks: u32,
+}
+
+/// What one call's parts are worth.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Terms {
+    /// Once: launching the kernel and starting its first step.
+    pub launch: Duration,
+    /// From one step of a block to its next, at least.
+    pub step: Duration,
+    /// Until a block sees that another one of its GPU has finished a step.
+    pub flag: Duration,
+    /// From a step that sends to the step that receives, by what lies between.
+    pub hop: [Duration; 3],
+    /// Whether NCCL counts one hop however long the chain (Broadcast and Reduce over channels that
+    /// are all alike).
+    pub once: bool,
+    /// What all latency is multiplied by: a ring's plateau.
+    pub stretch: f64,
+    /// The share of a wire that is payload.
+    pub wire: f64,
+    /// The most payload that one block moves, between GPUs or within one.
+    pub block: Bandwidth,
+    /// The most that all blocks of a GPU send together.
+    pub gpu: Option<Bandwidth>,
+}
+
+/// What NCCL's kernels cost on one network, whatever is run.
+#[derive(Clone, Debug)]
+pub struct Kernels {
+    constants: &'static Constants,
+    comm: Communicator,
+    /// In µs.
+    net_overhead: f64,
+    pub(super) buffers: Buffers,
+    /// Threads of a block as a share of the protocol's most.
+    threads: [f64; Protocol::COUNT],
+    /// By link: what NCCL counts it for, and never more than it carries.
+    rates: Vec<u64>,
+}
+
+impl Kernels {
+    /// On a network where NCCL is modelled; `comm` is what it knows of the communicator.
+    #[must_use]
+    pub fn new(network: &Network, comm: &Communicator, options: &NcclOptions) -> Self {
+        let share = |given: Option<u32>, most: u32| {
+            f64::from(given.unwrap_or(most).clamp(32, most)) / f64::from(most)
+        };
+        let (threads, ll128) = (share(options.threads, 512), share(options.ll128_threads, 640));
+        Self {
+            constants: options.version.constants(),
+            net_overhead: comm.net_overhead(options),
+            comm: comm.clone(),
+            buffers: options.buffers,
+            threads: [threads, ll128, threads],
+            rates: rates(network, options),
+        }
+    }
+
+    /// On a network that NCCL finds no rings on: its constants, with what can be said of the ranks.
+    #[must_use]
+    pub fn plain(network: &Network, options: &NcclOptions) -> Self {
+        Self::new(network, &plain_communicator(network, options), options)
+    }
+
+    /// Blocks that can be resident at a time: one per multiprocessor of the generation's largest
+    /// data-centre GPU.
+    #[must_use]
+    pub fn resident_blocks(&self) -> u32 {
+        [80, 108, 132, 148][self.comm.generation()]
+    }
+
+    /// Whether NCCL trusts LL128 here.
+    #[must_use]
+    pub fn trusts_ll128(&self) -> bool {
+        self.comm.trusts_ll128(Algorithm::Ring)
+    }
+
+    #[must_use]
+    pub const fn communicator(&self) -> &Communicator {
+        &self.comm
+    }
+
+    /// By link, in bits per second.
+    pub(super) fn rates(&self) -> &[u64] {
+        &self.rates
+    }
+
+    /// What the parts of a call are worth.
+    #[must_use]
+    pub fn terms(&self, call: &Call) -> Terms {
+        let rooted = matches!(call.collective, CollectiveKind::Broadcast | CollectiveKind::Reduce);
+        let hops = [Hardware::NvLink, Hardware::Pci, Hardware::Net]
+            .map(|it| micros(self.hop(call, rooted, it)));
+        let like = algorithm(call.shape);
+        let nvlink = &self.constants.hardware_latency[Hardware::NvLink as usize];
+        let base = self.constants.base_latency[like.index()][call.protocol.index()];
+        let correction = self.correction(call);
+        let rate = |gbps: f64| Bandwidth::from_bits_per_s((gbps * correction * 8e9) as u64);
+        Terms {
+            launch: micros(base),
+            step: hops[Hardware::NvLink as usize].min(hops[Hardware::Pci as usize]),
+            flag: micros(nvlink[Algorithm::Ring.index()][Protocol::Ll.index()]),
+            hop: hops,
+            once: rooted && self.comm.ring.same_channels,
+            stretch: self.stretch(call),
+            wire: self.wire(call) * correction,
+            block: rate(self.block(call) * self.threads[call.protocol.index()]),
+            gpu: self.gpu(call).map(rate),
+        }
+    }
+
+    /// In µs.
+    fn hop(&self, call: &Call, rooted: bool, over: Hardware) -> f64 {
+        let protocol = call.protocol;
+        let several = self.comm.nodes > 1;
+        let table = |over: Hardware, like: Algorithm| {
+            self.constants.hardware_latency[over as usize][like.index()][protocol.index()]
+        };
+        let simple = protocol == Protocol::Simple;
+        if rooted {
+            // NCCL counts every step as one over the network, and a tree's where slices wait.
+            let over = if several { Hardware::Net } else { over };
+            let ring = call.shape != Shape::Tree && (!simple || self.comm.ring.same_channels);
+            return table(over, if ring { Algorithm::Ring } else { Algorithm::Tree });
+        }
+        let own = table(over, algorithm(call.shape));
+        if over == Hardware::Net {
+            // With one GPU per node, or outside of a ring, nothing hides the network.
+            let hidden = call.shape == Shape::Ring && self.comm.ranks > self.comm.nodes;
+            let net = if hidden { own } else { table(over, Algorithm::Tree) };
+            let posts = if simple { 2.0 } else { 1.0 };
+            let net = net + posts * self.comm.ring.latency_inter;
+            return if hidden { self.of_round(call, net) } else { net };
+        }
+        match call.shape {
+            Shape::Ring | Shape::Chains if several => {
+                own.max(self.net_overhead * if simple { 3.0 } else { 1.0 })
+            }
+            _ => own,
+        }
+    }
+
+    /// Of the hops between nodes that a ring makes in a round, NCCL counts one less than there are:
+    /// the last one's as one inside.
+    fn of_round(&self, call: &Call, net: f64) -> f64 {
+        let nvlink = self.comm.ring.type_intra == PathKind::NvLink;
+        let inside = if nvlink { Hardware::NvLink } else { Hardware::Pci };
+        let inside = self.hop(call, false, inside);
+        let nodes = self.comm.nodes.max(1) as f64;
+        inside + (net - inside) * (nodes - 1.0) / nodes
+    }
+
+    /// Simple rings between servers stay on a plateau before they gain speed.
+    fn stretch(&self, call: &Call) -> f64 {
+        let parts = (self.comm.channels.max(1) * self.comm.ranks.max(1)) as u64;
+        let share = call.bytes.get() / parts;
+        let plateau = call.shape != Shape::Tree
+            && call.protocol == Protocol::Simple
+            && call.collective == CollectiveKind::AllReduce
+            && self.comm.nodes > 1
+            && share >= 64;
+        match (plateau, self.comm.min_sm < 80) {
+            (false, _) => 1.0,
+            (true, true) => 1.9,
+            (true, false) => 1.4,
+        }
+    }
+
+    /// Trees do not keep to the model at medium sizes.
+    fn correction(&self, call: &Call) -> f64 {
+        if call.shape != Shape::Tree || call.collective != CollectiveKind::AllReduce {
+            return 1.0;
+        }
+        let size = (call.bytes.get() >> 6).checked_ilog2().map_or(usize::MAX, |it| it as usize);
+        if size < 23 { TREE_CORRECTION[call.protocol.index()][size] } else { 1.0 }
+    }
+
+    /// The share of a wire that is payload, as NCCL counts it.
+    fn wire(&self, call: &Call) -> f64 {
+        match (call.shape, call.protocol) {
+            (Shape::Ring | Shape::Chains, Protocol::Simple) => 1.0,
+            (Shape::Ring | Shape::Chains, Protocol::Ll) => 0.5,
+            (Shape::Ring | Shape::Chains, Protocol::Ll128) => 0.92,
+            (Shape::Tree, protocol) => {
+                let talks_to_all = self.comm.tree.pattern == Pattern::Tree;
+                let tree = if talks_to_all { 0.92 * 0.85 } else { 0.92 };
+                tree * self.tree_payload(protocol)
+            }
+        }
+    }
+
+    /// NCCL's limit per channel, in GB/s of payload, for what it has one: trees, and LL128.
+    fn per_channel(&self, call: &Call) -> Option<f64> {
+        let of = |table: &PerScale| table[self.comm.generation()][self.comm.scale()];
+        match (call.shape, call.protocol) {
+            (Shape::Tree, protocol) => {
+                let tree = of(&self.constants.tree_max) * self.tree_payload(protocol);
+                let ll128 = protocol == Protocol::Ll128;
+                Some(if ll128 { tree.min(of(&self.constants.tree_ll128_max)) } else { tree })
+            }
+            (_, Protocol::Ll128) => Some(of(&self.constants.ring_ll128_max)),
+            _ => None,
+        }
+    }
+
+    /// The share of what a tree carries that is payload.
+    fn tree_payload(&self, protocol: Protocol) -> f64 {
+        match protocol {
+            Protocol::Simple => 1.0,
+            Protocol::Ll => 1.0 / 3.8,
+            Protocol::Ll128 if self.comm.nodes == 1 => 7.0 / 9.0,
+            Protocol::Ll128 => 120.0 / 128.0,
+        }
+    }
+
+    /// The most that one block moves, in GB/s: NCCL's limit per channel. It has none for Simple
+    /// rings and for LL, which so get a tree's.
+    fn block(&self, call: &Call) -> f64 {
+        let tree = self.constants.tree_max[self.comm.generation()][self.comm.scale()];
+        match call.protocol {
+            Protocol::Ll128 => self.per_channel(call).unwrap_or(tree),
+            Protocol::Ll | Protocol::Simple => tree,
+        }
+    }
+
+    /// The most that all blocks of a GPU send together, in GB/s: LL's limit, and those per channel
+    /// times the channels of NCCL's graphs (each of which it runs on two blocks or more), in
+    /// proportion where a program has more blocks than NCCL would have.
+    fn gpu(&self, call: &Call) -> Option<f64> {
+        let found = self.comm.graph(algorithm(call.shape)).channels.max(1) as f64;
+        let more = f64::from(call.blocks) / self.comm.channels.max(1) as f64;
+        let channels = self.per_channel(call).map(|it| it * found * more.max(1.0));
+        let ll = (call.protocol == Protocol::Ll).then(|| self.comm.ll_max(self.constants));
+        match (channels, ll) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        }
+    }
+}
+
+/// Whose constants a shape has.
+const fn algorithm(shape: Shape) -> Algorithm {
+    match shape {
+        Shape::Ring | Shape::Chains => Algorithm::Ring,
+        Shape::Tree => Algorithm::Tree,
+    }
+}
+
+pub(super) fn micros(us: f64) -> Duration {
+    Duration::from_ps((us * 1e6).round() as u64)
+}
+
+/// What NCCL counts every link for, and never more than it carries.
+fn rates(network: &Network, options: &NcclOptions) -> Vec<u64> {
+    let oldest = network.ranks().iter().map(|it| sm(network, *it, options)).min().unwrap_or(0);
+    let rate = |link: &motet_net::Link| {
+        let carried = link.spec.bandwidth.bits_per_s();
+        if inside(network, link) != Some(Wire::NvLink) {
+            return carried;
+        }
+        let counted = u64::try_from(counted_mbps(Wire::NvLink, link, oldest)).unwrap_or(0);
+        // Counted in MB/s, so that a wire slower than that counts as nothing: it has its own rate.
+        Some(counted.saturating_mul(8_000_000))
+            .filter(|it| *it > 0)
+            .map_or(carried, |it| it.min(carried))
+    };
+    network.links().iter().map(rate).collect()
+}
