@@ -50,6 +50,8 @@ pub(super) struct Demand {
     pub(super) bytes: u64,
     pub(super) algorithm: Algorithm,
     pub(super) protocol: Protocol,
+    /// What a tuner plugin asks for; `None`: NCCL's own count.
+    pub(super) channels: Option<usize>,
 }
 
 impl Choice {
@@ -61,7 +63,9 @@ impl Choice {
         time: f64,
     ) -> Self {
         let Demand { algorithm, protocol, .. } = demand;
-        let (channels, threads) = workers(comm, tuning, demand);
+        let (own, threads) = workers(comm, tuning, demand);
+        let most = if algorithm.is_nvls() { comm.nvls_channels } else { comm.channels };
+        let channels = demand.channels.map_or(own, |it| it.min(most.max(1)));
         let used_channels = used(comm, demand, channels);
         let chunk = chunk(comm, options, demand, used_channels);
         // Chunks of four steps go in slices of two.
@@ -149,7 +153,7 @@ fn collnet_channels(comm: &Communicator, bytes: u64, threads: u32, each: u64) ->
 
 /// How many channels get data when each gets at least [`LEAST_TRAFFIC`].
 fn used(comm: &Communicator, demand: Demand, channels: usize) -> usize {
-    let Demand { collective, bytes, algorithm, protocol } = demand;
+    let Demand { collective, bytes, algorithm, protocol, .. } = demand;
     if algorithm.is_collnet() || bytes == 0 || channels <= 1 {
         return channels;
     }
@@ -170,7 +174,7 @@ fn used(comm: &Communicator, demand: Demand, channels: usize) -> usize {
 
 /// What one channel sends at a time.
 fn chunk(comm: &Communicator, options: &NcclOptions, demand: Demand, channels: usize) -> u64 {
-    let Demand { collective, bytes, algorithm, protocol } = demand;
+    let Demand { collective, bytes, algorithm, protocol, .. } = demand;
     let step = options.buffers.of(protocol).get() / STEPS;
     let most = match protocol {
         Protocol::Ll => step / 2,

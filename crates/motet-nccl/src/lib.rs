@@ -20,6 +20,7 @@ pub mod connect;
 pub mod constants;
 mod double_tree;
 mod drawing;
+mod fluid;
 pub mod graph;
 pub mod kernel;
 pub mod kinds;
@@ -27,10 +28,12 @@ pub mod knobbed;
 pub mod knobs;
 pub mod loopback;
 pub mod model;
+pub mod nvls;
 pub mod options;
 pub mod own;
 mod partition;
 mod paths;
+pub mod priced;
 #[cfg(test)]
 #[path = "../../motet-collective/tests/support/programs.rs"]
 mod programs;
@@ -54,4 +57,5 @@ pub use knobs::{KnobModel, Knobs, Terms, TermsError};
 pub use loopback::Loopback;
 pub use model::{CostTable, NcclError, NcclModel};
 pub use options::NcclOptions;
+pub use priced::{Basis, Priced, Timed};
 pub use tuning::Communicator;

@@ -208,6 +208,34 @@ impl NcclModel {
         Some(self.plan(collective, bytes, algorithm, protocol, time))
     }
 
+    /// Everything that a tuner plugin can make of an algorithm and a protocol: with NCCL's own
+    /// channels first, then with every power of two below.
+    #[must_use]
+    pub fn choices(
+        &self,
+        collective: Tuned,
+        bytes: Bytes,
+        algorithm: Algorithm,
+        protocol: Protocol,
+    ) -> Vec<Choice> {
+        let Some(own) = self.force(collective, bytes, algorithm, protocol) else {
+            return Vec::new();
+        };
+        let mut all = vec![own];
+        let mut channels = self.comm.channels.next_power_of_two();
+        while channels > 0 {
+            let asked =
+                self.plan_on(collective, bytes, (algorithm, protocol), own.time, Some(channels));
+            if channels <= self.comm.channels
+                && all.iter().all(|it| it.used_channels != asked.used_channels)
+            {
+                all.push(asked);
+            }
+            channels /= 2;
+        }
+        all
+    }
+
     fn plan(
         &self,
         collective: Tuned,
@@ -216,8 +244,26 @@ impl NcclModel {
         protocol: Protocol,
         time: f64,
     ) -> Choice {
-        let demand = Demand { collective, bytes: bytes.get(), algorithm, protocol };
+        self.plan_on(collective, bytes, (algorithm, protocol), time, None)
+    }
+
+    /// With so many channels, or as many as NCCL takes itself.
+    fn plan_on(
+        &self,
+        collective: Tuned,
+        bytes: Bytes,
+        (algorithm, protocol): (Algorithm, Protocol),
+        time: f64,
+        channels: Option<usize>,
+    ) -> Choice {
+        let demand = Demand { collective, bytes: bytes.get(), algorithm, protocol, channels };
         Choice::new(&self.comm, &self.tuning, &self.options, demand, time)
+    }
+
+    /// The ranks of each node.
+    #[must_use]
+    pub fn nodes(&self) -> Vec<Vec<u32>> {
+        self.nodes.iter().map(|it| it.ranks.clone()).collect()
     }
 
     fn supports(&self, collective: Tuned, algorithm: Algorithm) -> bool {

@@ -1,0 +1,113 @@
+//! How long NCCL's traffic takes on the links, counted instead of run: for algorithms that have no
+//! laid-out program here (PAT, CollNet), and for rings and trees over so many ranks that running their
+//! steps would take long.
+//!
+//! Every pair of ranks that exchange data loads the links between them. The time is that of the link
+//! with the most to carry, and the latency of the links around, as often as the data go there.
+
+use std::collections::BTreeMap;
+
+use motet_net::{Metric, Network, Search, Transit};
+use motet_units::{Bytes, Duration, LinkId, Rank};
+
+use crate::choice::Choice;
+use crate::connect::Channels;
+use crate::kinds::{Algorithm, Tuned};
+use crate::model::NcclModel;
+
+/// `None` if some ranks do not reach one another.
+pub(crate) fn time(
+    network: &Network,
+    model: &NcclModel,
+    channels: &Channels,
+    tuned: Tuned,
+    choice: &Choice,
+    size: Bytes,
+) -> Option<Duration> {
+    let ranks = model.communicator().ranks as u64;
+    let flows = match choice.algorithm {
+        Algorithm::Ring => rings(channels, tuned, choice, ranks),
+        Algorithm::Tree => trees(channels, choice),
+        Algorithm::Pat => pat(ranks),
+        // What the network sums itself is outside of what ranks send one another.
+        _ => return Some(Duration::ZERO),
+    };
+    let mut loads: BTreeMap<LinkId, f64> = BTreeMap::new();
+    let mut farthest = 0u64;
+    for ((from, to), share) in flows {
+        let (a, b) = (network.gpu(from)?, network.gpu(to)?);
+        let search =
+            |transit| Search::new(network, Metric::Latency).through(transit).shortest(a, b);
+        let path = search(Transit::NotGpus).or_else(|| search(Transit::All))?;
+        let mut latency = 0u64;
+        for link in path.links() {
+            *loads.entry(*link).or_default() += share;
+            latency = latency.saturating_add(network.link(*link).spec.latency.as_ps());
+        }
+        farthest = farthest.max(latency);
+    }
+    let busiest = loads.iter().map(|(link, share)| {
+        let rate = network.link(*link).spec.bandwidth.bits_per_s() as f64;
+        share * size.get() as f64 * 8e12 / rate
+    });
+    let data = busiest.fold(0.0f64, f64::max);
+    // Data go over the slowest way at least once, and twice where they come back as sums.
+    let trips = if tuned == Tuned::AllReduce { 2 } else { 1 };
+    let latency = farthest.saturating_mul(trips);
+    Some(Duration::from_ps(latency.saturating_add(if data < 1.8e19 {
+        data as u64
+    } else {
+        u64::MAX
+    })))
+}
+
+/// By pair of ranks: the share of the size that goes from the one to the other.
+type Flows = BTreeMap<(Rank, Rank), f64>;
+
+fn rings(channels: &Channels, tuned: Tuned, choice: &Choice, ranks: u64) -> Flows {
+    let mut flows = Flows::new();
+    let used = choice.used_channels.max(1);
+    let share = match tuned {
+        Tuned::Broadcast | Tuned::Reduce => 1.0,
+        _ => tuned.ring_steps(ranks) as f64 / ranks.max(1) as f64,
+    };
+    for channel in 0..used {
+        let ring = channels.ring(channel);
+        for (at, rank) in ring.iter().enumerate() {
+            let next = ring[(at + 1) % ring.len()];
+            *flows.entry((*rank, next)).or_default() += share / used as f64;
+        }
+    }
+    flows
+}
+
+fn trees(channels: &Channels, choice: &Choice) -> Flows {
+    let mut flows = Flows::new();
+    let used = choice.used_channels.max(1);
+    for channel in 0..used {
+        let tree = channels.tree(channel);
+        for rank in channels.ring(channel) {
+            if let Some(parent) = tree.parent(*rank) {
+                for pair in [(*rank, parent), (parent, *rank)] {
+                    *flows.entry(pair).or_default() += 1.0 / used as f64;
+                }
+            }
+        }
+    }
+    flows
+}
+
+/// Parallel aggregated trees: to the rank 2ᵏ further on, as many parts as have gathered.
+fn pat(ranks: u64) -> Flows {
+    let mut flows = Flows::new();
+    let mut distance = 1u64;
+    while distance < ranks {
+        let parts = (ranks / (2 * distance)).max(1) as f64 / ranks as f64;
+        for rank in 0..ranks {
+            let pair = (Rank(rank as u32), Rank(((rank + distance) % ranks) as u32));
+            *flows.entry(pair).or_default() += parts;
+        }
+        distance *= 2;
+    }
+    flows
+}

@@ -1,0 +1,193 @@
+//! NCCL's NVLS and NVLSTree as what they are: sums and copies in the NVSwitches.
+//!
+//! Every GPU of a node heads its share of the data. The switch sums what all GPUs of the node have of
+//! it on the way to its head; between nodes the heads of a share form one of NCCL's two trees; and the
+//! switch copies the whole from the head to everyone. Within one node AllGather is the last of these
+//! steps alone, ReduceScatter the first.
+//!
+//! NCCL's model says how long that takes on the boxes it was made for. It knows nothing of the fabric
+//! between them; [`Switched::time`] says how long the links take, so that no NVLS is ever faster than
+//! the network it runs on.
+
+use motet_collective::program::{Forms, Hints, Protocol as Hint};
+use motet_collective::{
+    Collective, CollectiveKind, Program, ProgramBuilder, Slot, Transfer, TransferId, Verified,
+};
+use motet_net::{Network, NetworkBuilder, NodeKind};
+use motet_sim::{Discipline, Prepared, Routed, SimOptions, Simulation, SwitchForwarding};
+use motet_units::{Bytes, Duration, Rank};
+
+use crate::double_tree::both;
+
+/// The network with NVSwitches that copy and sum: what NCCL uses them for from Hopper on.
+#[must_use]
+pub fn capable(network: &Network) -> Option<Network> {
+    let mut builder = NetworkBuilder::new(network.name());
+    for node in network.nodes() {
+        let mut node = node.clone();
+        if node.kind == NodeKind::NvSwitch {
+            (node.multicast, node.reduces) = (true, true);
+        }
+        builder.add_node(node).ok()?;
+    }
+    for link in network.links() {
+        builder.add_link(link.from, link.to, link.spec).ok()?;
+    }
+    builder.build().ok()
+}
+
+/// One of them on a network.
+#[derive(Clone, Debug)]
+pub struct Switched {
+    network: Network,
+    program: Verified<Program>,
+}
+
+impl Switched {
+    /// `nodes` are the ranks of each node. `None` where NCCL has no such algorithm.
+    #[must_use]
+    pub fn new(network: &Network, nodes: &[Vec<u32>], kind: CollectiveKind) -> Option<Self> {
+        let program = Maker::new(nodes, kind)?.program(nodes);
+        let program = Verified::new(program, None).ok()?;
+        Some(Self { network: capable(network)?, program })
+    }
+
+    /// How long the links take for `size` bytes in nccl-tests' sense; `None` if they never do it.
+    #[must_use]
+    pub fn time(&self, size: Bytes) -> Option<Duration> {
+        let routed =
+            Routed::new(&self.program, &self.network, SwitchForwarding::CutThrough).ok()?;
+        let prepared = Prepared::new(&routed);
+        let options = SimOptions { discipline: Discipline::Fifo, ..SimOptions::default() };
+        Simulation::new(&prepared, size).options(options).run().ok().map(|it| it.time)
+    }
+}
+
+struct Maker {
+    builder: ProgramBuilder,
+    kind: CollectiveKind,
+}
+
+impl Maker {
+    fn new(nodes: &[Vec<u32>], kind: CollectiveKind) -> Option<Self> {
+        let ranks = u32::try_from(nodes.iter().map(Vec::len).sum::<usize>()).ok()?;
+        let heads = u32::try_from(nodes.iter().map(Vec::len).min()?).ok()?;
+        let alone = nodes.len() == 1;
+        let chunks = match kind {
+            CollectiveKind::AllReduce => heads,
+            CollectiveKind::AllGather | CollectiveKind::ReduceScatter if alone => 1,
+            _ => return None,
+        };
+        let collective = Collective::new(kind, ranks, chunks).ok()?;
+        let hints = Hints { protocol: Hint::Simple, ..Hints::default() };
+        let builder =
+            ProgramBuilder::new("nccl-nvls", collective).forms(Forms::IN_PLACE).hints(hints);
+        Some(Self { builder, kind })
+    }
+
+    fn program(mut self, nodes: &[Vec<u32>]) -> Program {
+        match self.kind {
+            CollectiveKind::AllReduce => {
+                let heads = nodes.iter().map(Vec::len).min().unwrap_or(0);
+                for head in 0..heads {
+                    self.share(nodes, head);
+                }
+            }
+            CollectiveKind::AllGather => {
+                for rank in &nodes[0] {
+                    let copy = |to: Rank| {
+                        Transfer::copy(Slot::input(Rank(*rank), 0), Slot::output(to, *rank), 1)
+                    };
+                    self.to_all(&nodes[0], *rank, copy, &[]);
+                }
+            }
+            _ => {
+                for rank in &nodes[0] {
+                    let own = Slot::input(Rank(*rank), *rank);
+                    self.sum(&nodes[0], *rank, |from| Slot::input(from, *rank), own);
+                }
+            }
+        }
+        self.builder.build()
+    }
+
+    /// The share of one head of each node: summed inside, up and down the tree, copied inside.
+    fn share(&mut self, nodes: &[Vec<u32>], head: usize) {
+        let slot = |rank: Rank| Slot::output(rank, head as u32);
+        let at = |node: usize| Rank(nodes[node][head]);
+        let summed: Vec<Vec<TransferId>> = nodes
+            .iter()
+            .map(|ranks| self.sum(ranks, ranks[head], slot, slot(Rank(ranks[head]))))
+            .collect();
+        let tree: Vec<_> = (0..nodes.len()).map(|it| both(nodes.len(), it)[head % 2]).collect();
+        // Up, from the leaves: a node sends when all below it has come.
+        let mut come = summed;
+        let mut order: Vec<usize> = Vec::with_capacity(nodes.len());
+        order.extend(tree.iter().position(|it| it.parent.is_none()));
+        let mut next = 0;
+        while let Some(node) = order.get(next).copied() {
+            order.extend(tree[node].children.iter().flatten());
+            next += 1;
+        }
+        for node in order.iter().rev().copied() {
+            let Some(parent) = tree[node].parent else { continue };
+            let transfer = Transfer::reduce(slot(at(node)), slot(at(parent)), 1);
+            let id = self.builder.add_after(transfer, &come[node]);
+            if let Some(last) = come[parent].last() {
+                self.builder.wait(id.arrived(), last.arrived());
+            }
+            come[parent].push(id);
+        }
+        let mut whole: Vec<Vec<TransferId>> = come.clone();
+        for node in order {
+            if let Some(parent) = tree[node].parent {
+                let transfer = Transfer::copy(slot(at(parent)), slot(at(node)), 1);
+                let after = whole[parent].clone();
+                let id = self.builder.add_after(transfer, &after);
+                for below in &come[node] {
+                    self.builder.wait(id.arrived(), below.arrived());
+                }
+                whole[node] = vec![id];
+            }
+            let copy = |to: Rank| Transfer::copy(slot(at(node)), slot(to), 1);
+            let after = whole[node].clone();
+            self.to_all(&nodes[node], nodes[node][head], copy, &after);
+        }
+    }
+
+    /// The sum of what all ranks of a node have, at its head; arrivals go one after the other.
+    fn sum(
+        &mut self,
+        ranks: &[u32],
+        head: u32,
+        from: impl Fn(Rank) -> Slot,
+        to: Slot,
+    ) -> Vec<TransferId> {
+        let mut before: Option<TransferId> = None;
+        let others = ranks.iter().filter(|it| **it != head);
+        let mut all = Vec::new();
+        for rank in others {
+            let id = self.builder.add(Transfer::reduce(from(Rank(*rank)), to, 1));
+            if let Some(before) = before {
+                self.builder.wait(id.arrived(), before.arrived());
+            }
+            before = Some(id);
+            all.push(id);
+        }
+        all
+    }
+
+    /// A copy to every other rank of a node.
+    fn to_all(
+        &mut self,
+        ranks: &[u32],
+        head: u32,
+        copy: impl Fn(Rank) -> Transfer,
+        after: &[TransferId],
+    ) {
+        // What is written was read for the sum before: the head had it all when it sent this.
+        for rank in ranks.iter().filter(|it| **it != head) {
+            self.builder.add_after(copy(Rank(*rank)), after);
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! [`Priced`]: NCCL on a network with every choice priced: what it would choose itself, and what the
+//! best is that a tuner plugin can make it choose, call by call.
+//!
+//! NCCL chooses by its own model, which knows the boxes and not the fabric between them. How long a
+//! choice takes is another question, answered as for every other program: rings and trees are laid out
+//! as NCCL lays them out ([`own`](crate::own)) and run by [`kernel`](crate::kernel); NVLS and PAT, which
+//! have no such program, take what NCCL's model says, and never less than their traffic takes on the
+//! links ([`Basis`] says which). So an oversubscribed fabric or a WAN slows NCCL as it slows us.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+use motet_collective::{CollectiveKind, Verified};
+use motet_net::Network;
+use motet_sim::{Routed, SwitchForwarding};
+use motet_units::{Bytes, Duration};
+
+use crate::choice::Choice;
+use crate::connect::Channels;
+use crate::fluid;
+use crate::kernel::{Grain, Kernels, Laid};
+use crate::kinds::{Algorithm, Protocol, Tuned};
+use crate::model::NcclModel;
+use crate::nvls::Switched;
+use crate::own;
+
+/// Steps of a ring or tree beyond which its links are counted instead of its steps being run.
+const MOST_STEPS: u64 = 1 << 18;
+
+/// Where a time of NCCL's comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Basis {
+    /// Its rings and trees, laid out and run.
+    Kernels,
+    /// What NCCL's own model says, and at least what the traffic takes on the links.
+    Belief,
+}
+
+/// A choice of NCCL's and how long it takes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Timed {
+    pub choice: Choice,
+    pub time: Duration,
+    pub basis: Basis,
+}
+
+/// NCCL on a network, priced.
+#[derive(Debug)]
+pub struct Priced<'a> {
+    network: &'a Network,
+    model: &'a NcclModel,
+    kernels: Arc<Kernels>,
+    channels: Channels,
+    laid: Mutex<BTreeMap<Key, Option<Arc<Laid>>>>,
+    switched: Mutex<BTreeMap<Tuned, Option<Arc<Switched>>>>,
+}
+
+type Key = (Tuned, Algorithm, Protocol, u32);
+
+impl<'a> Priced<'a> {
+    #[must_use]
+    pub fn new(network: &'a Network, model: &'a NcclModel, kernels: Arc<Kernels>) -> Self {
+        let (laid, switched) = (Mutex::default(), Mutex::default());
+        Self { network, model, kernels, channels: model.channels(), laid, switched }
+    }
+
+    #[must_use]
+    pub const fn model(&self) -> &NcclModel {
+        self.model
+    }
+
+    #[must_use]
+    pub const fn kernels(&self) -> &Arc<Kernels> {
+        &self.kernels
+    }
+
+    /// What NCCL would do by itself; `None` if it chooses nothing for this collective.
+    #[must_use]
+    pub fn default(&self, kind: CollectiveKind, size: Bytes) -> Option<Timed> {
+        let tuned = Tuned::of(kind)?;
+        self.time(kind, self.model.choose(tuned, size)?, size)
+    }
+
+    /// The best that a tuner can make it do: over algorithms, protocols and channels. Of equals,
+    /// NCCL's own choice.
+    #[must_use]
+    pub fn best(&self, kind: CollectiveKind, size: Bytes) -> Option<Timed> {
+        let tuned = Tuned::of(kind)?;
+        let mut best = self.default(kind, size)?;
+        let costs = self.model.costs(tuned, size, 1);
+        for algorithm in Algorithm::ALL {
+            for protocol in Protocol::ALL {
+                if costs.get(algorithm, protocol).is_none() {
+                    continue;
+                }
+                for choice in self.model.choices(tuned, size, algorithm, protocol) {
+                    // Not worth running what cannot be faster.
+                    if self.least(tuned, &choice, size) >= best.time {
+                        continue;
+                    }
+                    if let Some(timed) = self.time(kind, choice, size)
+                        && timed.time < best.time
+                    {
+                        best = timed;
+                    }
+                }
+            }
+        }
+        Some(best)
+    }
+
+    /// How long a choice takes.
+    #[must_use]
+    pub fn time(&self, kind: CollectiveKind, choice: Choice, size: Bytes) -> Option<Timed> {
+        let tuned = Tuned::of(kind)?;
+        if let Some(laid) = self.laid(tuned, kind, &choice) {
+            let price = laid.price_with(size, Some(Grain::nccl(&choice))).ok()?;
+            return Some(Timed { choice, time: price.time, basis: Basis::Kernels });
+        }
+        let believed = choice.duration();
+        let links = match choice.algorithm {
+            Algorithm::Nvls | Algorithm::NvlsTree => {
+                // The switches' own latency is in what NCCL believes.
+                self.switched(tuned, kind)?.time(size)?
+            }
+            _ => fluid::time(self.network, self.model, &self.channels, tuned, &choice, size)?,
+        };
+        Some(Timed { choice, time: believed.max(links), basis: Basis::Belief })
+    }
+
+    /// A ring or a tree, laid out; `None` for everything else, and where it has too many steps.
+    fn laid(&self, tuned: Tuned, kind: CollectiveKind, choice: &Choice) -> Option<Arc<Laid>> {
+        let count = u32::try_from(choice.used_channels.max(1)).ok()?;
+        let ranks = self.model.communicator().ranks as u64;
+        if u64::from(count) * ranks * tuned.ring_steps(ranks) > MOST_STEPS {
+            return None;
+        }
+        let key = (tuned, choice.algorithm, choice.protocol, count);
+        // A lock that a panic poisoned holds a whole map all the same.
+        let known = self.laid.lock().unwrap_or_else(|it| it.into_inner()).get(&key).cloned();
+        known.unwrap_or_else(|| {
+            let made = self.lay(kind, choice, count).map(Arc::new);
+            let mut all = self.laid.lock().unwrap_or_else(|it| it.into_inner());
+            all.insert(key, made.clone());
+            made
+        })
+    }
+
+    fn lay(&self, kind: CollectiveKind, choice: &Choice, count: u32) -> Option<Laid> {
+        let Choice { algorithm, protocol, .. } = *choice;
+        let program = own::program(&self.channels, kind, algorithm, protocol, count).ok()??;
+        let program = Verified::new(program, None).ok()?;
+        let routed = Routed::new(&program, self.network, SwitchForwarding::CutThrough).ok()?;
+        Laid::new(&routed, Arc::clone(&self.kernels)).ok()
+    }
+
+    fn switched(&self, tuned: Tuned, kind: CollectiveKind) -> Option<Arc<Switched>> {
+        let known = self.switched.lock().unwrap_or_else(|it| it.into_inner()).get(&tuned).cloned();
+        known.unwrap_or_else(|| {
+            let made = Switched::new(self.network, &self.model.nodes(), kind).map(Arc::new);
+            let mut all = self.switched.lock().unwrap_or_else(|it| it.into_inner());
+            all.insert(tuned, made.clone());
+            made
+        })
+    }
+
+    /// A time that a choice cannot beat, without running it: launch, and NCCL's own time of the data
+    /// less what a finer count of links may differ by.
+    fn least(&self, tuned: Tuned, choice: &Choice, size: Bytes) -> Duration {
+        let tuning = self.model.tuning();
+        let bandwidth = tuning.bandwidth(tuned, choice.algorithm, choice.protocol);
+        if bandwidth <= 0.0 {
+            return Duration::ZERO;
+        }
+        // Our rings and trees are at most a fifth faster than NCCL believes (docs/nccl-model.md).
+        let data = size.get() as f64 / (1000.0 * bandwidth) * 0.8;
+        Duration::from_ps((data * 1e6) as u64)
+    }
+}
