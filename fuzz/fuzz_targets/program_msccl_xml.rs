@@ -14,7 +14,7 @@ fuzz_target!(|text: &str| {
         return;
     }
     let verified = imported.verify(None).expect("checked");
-    let options = Options { runtime: Runtime::Msccl, channels: 0 };
+    let options = Options { runtime: Runtime::Msccl, ..Options::default() };
     // Some files are right and still beyond a limit.
     if let Ok(written) = msccl_xml::write(&verified, &options) {
         let again = msccl_xml::read(&written).expect("written");

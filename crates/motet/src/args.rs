@@ -338,6 +338,9 @@ pub(crate) struct ExportArgs {
     /// Where to write it; stdout by default
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<String>,
+    /// Parallel copies of the program, each on its part of the data and on threadblocks of its own
+    #[arg(long, value_name = "COUNT", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=128))]
+    pub(crate) instances: u32,
     /// MSCCL: steps that a threadblock of the runtime's build holds [default: 64, Azure's executor]
     #[arg(long, value_name = "COUNT", help_heading = "Runtimes")]
     pub(crate) msccl_steps: Option<u32>,

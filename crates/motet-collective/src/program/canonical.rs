@@ -7,6 +7,7 @@ use motet_units::Rank;
 
 use super::graph::{EventGraph, NONE};
 use super::{Event, Lane, Program, ProgramBuilder, TransferId};
+use crate::collective::Collective;
 
 /// Visits that finding implied waits may take in all. Real programs stay far below; where one
 /// does not, the remaining waits are kept, which is right as well, only longer.
@@ -91,9 +92,13 @@ impl Program {
 
     /// A builder with everything but transfers, waits, lanes and turns.
     pub(crate) fn emptied(&self) -> ProgramBuilder {
-        let mut builder = ProgramBuilder::new(self.name(), self.collective().clone())
-            .forms(self.forms())
-            .hints(*self.hints());
+        self.emptied_for(self.collective().clone())
+    }
+
+    /// The same for another collective of as many ranks.
+    pub(super) fn emptied_for(&self, collective: Collective) -> ProgramBuilder {
+        let mut builder =
+            ProgramBuilder::new(self.name(), collective).forms(self.forms()).hints(*self.hints());
         for rank in (0..self.collective().ranks()).map(Rank) {
             builder.set_scratch(rank, self.scratch_chunks(rank));
         }
@@ -154,7 +159,7 @@ impl Search<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::collective::{Collective, CollectiveKind};
+    use crate::collective::CollectiveKind;
     use crate::program::{LaneKind, Slot, Transfer};
     use proptest::prelude::*;
 

@@ -13,17 +13,20 @@
 //!
 //! Lanes are what runtimes call threadblocks: sequences of events that one rank runs in order. A
 //! program from a synthesizer usually has none and is ordered by its dependencies alone; the
-//! exporters give it lanes. See [`builder`] to make a program, [`crate::verify`] to prove it.
+//! exporters give it lanes. See [`builder`] to make a program, [`instances`] to run it in parallel
+//! copies, [`crate::verify`] to prove it.
 
 mod builder;
 mod canonical;
 pub(crate) mod graph;
+mod instances;
 
 use motet_net::signature::Signature;
 use motet_units::{Bytes, LinkId, Rank};
 
 pub use builder::ProgramBuilder;
 pub use graph::EventGraph;
+pub use instances::in_instances;
 
 use crate::collective::Collective;
 

@@ -9,6 +9,7 @@
     reason = "tests may fail, and say so"
 )]
 
+mod instances;
 mod interpreter;
 mod msccl_xml;
 mod msccl_xml_wrong;

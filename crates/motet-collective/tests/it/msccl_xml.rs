@@ -93,7 +93,7 @@ proptest! {
         let program = program.to_builder().hints(hints).build();
         // In one lane per rank, some of these deadlock with a short buffer: not this test's.
         let Ok(program) = Verified::new(program, None) else { return Ok(()) };
-        let options = Options { runtime: Runtime::Custom { steps }, channels };
+        let options = Options { runtime: Runtime::Custom { steps }, channels, instances: 0 };
         match msccl_xml::write(&program, &options) {
             Ok(_) => {
                 round_trip(&program, &options);
@@ -118,7 +118,7 @@ fn long_lanes_are_split_over_channels() {
     let program = verified(programs::ring_all_reduce(64, 1));
     let text = round_trip(&program, &Options::default());
     assert!(text.contains("nchannels=\"2\""), "{}", &text[..200]);
-    let long = Options { runtime: Runtime::Msccl, channels: 0 };
+    let long = Options { runtime: Runtime::Msccl, channels: 0, instances: 1 };
     assert!(round_trip(&program, &long).contains("nchannels=\"1\""));
 }
 

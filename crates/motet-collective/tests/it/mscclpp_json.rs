@@ -76,7 +76,7 @@ const CHANNELS: [Channel; 3] =
 fn right_programs_round_trip_over_every_channel() {
     for program in programs::all(5).iter().filter(|it| has_a_plan(it)) {
         for channel in CHANNELS {
-            round_trip(program, &Options { channel, threads_per_block: 512 });
+            round_trip(program, &Options { channel, threads_per_block: 512, instances: 0 });
         }
     }
 }
@@ -116,7 +116,7 @@ proptest! {
             3 => programs::tree_all_reduce(ranks, chunks),
             _ => programs::direct_all_to_all(ranks, chunks),
         };
-        let options = Options { channel: CHANNELS[channel], threads_per_block: 1024 };
+        let options = Options { channel: CHANNELS[channel], threads_per_block: 1024, instances: 1 };
         round_trip(&program, &options);
         round_trip(&programs::with_lanes(&program), &options);
     }

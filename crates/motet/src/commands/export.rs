@@ -1,7 +1,8 @@
 //! `motet export`: a program in the format of a real runtime.
 
 use motet_collective::formats::{msccl_xml, mscclpp_json, program_json};
-use motet_collective::{Program, Report, Verified};
+use motet_collective::program::in_instances;
+use motet_collective::{Diagnostic, Finding, Program, Report, Verified};
 
 use crate::args::{ExportArgs, Target};
 use crate::commands::verify;
@@ -27,16 +28,15 @@ pub(crate) fn run(args: &ExportArgs, printer: &mut Printer) -> Result<Status, Fa
 }
 
 fn write(program: &Verified<Program>, args: &ExportArgs) -> Result<String, Report> {
+    let instances = args.instances;
     match args.to {
         Target::Msccl => {
             let runtime = match args.msccl_steps {
                 Some(steps) => msccl_xml::Runtime::Custom { steps },
                 None => msccl_xml::Runtime::Azure,
             };
-            msccl_xml::write(
-                program,
-                &msccl_xml::Options { runtime, channels: args.msccl_channels },
-            )
+            let channels = args.msccl_channels;
+            msccl_xml::write(program, &msccl_xml::Options { runtime, channels, instances })
         }
         Target::Mscclpp => {
             let channel = match args.gpus_per_server {
@@ -44,9 +44,18 @@ fn write(program: &Verified<Program>, args: &ExportArgs) -> Result<String, Repor
                 None => mscclpp_json::Channel::Memory,
             };
             let threads_per_block = args.mscclpp_threads;
-            mscclpp_json::write(program, &mscclpp_json::Options { channel, threads_per_block })
+            let options = mscclpp_json::Options { channel, threads_per_block, instances };
+            mscclpp_json::write(program, &options)
         }
-        Target::Motet => Ok(program_json::write(program)),
+        Target::Motet => match in_instances(program, instances) {
+            Ok(copies) => Ok(program_json::write(&copies)),
+            Err(error) => {
+                let mut report = Report::default();
+                let message = format!("in {instances} instances {error}");
+                report.push(Diagnostic::error(Finding::TooLarge, message));
+                Err(report)
+            }
+        },
     }
 }
 

@@ -35,4 +35,7 @@ pub struct Options {
     /// At least this many parallel channels between two ranks where lowering chooses; more are
     /// taken if threadblocks would be too long. 0 counts as 1.
     pub channels: u32,
+    /// Parallel copies of the program, each on channels of its own (see
+    /// [`in_instances`](crate::program::in_instances)). 0 counts as 1.
+    pub instances: u32,
 }

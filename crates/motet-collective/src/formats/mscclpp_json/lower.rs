@@ -9,7 +9,7 @@ use super::stage::{self, Piece, Staged};
 use super::{Options, shape, style};
 use crate::collective::CollectiveKind;
 use crate::diagnostic::{Diagnostic, Finding, Report};
-use crate::program::{Lane, LaneKind, Program, TransferId};
+use crate::program::{Lane, LaneKind, Program, TransferId, in_instances};
 use crate::verify::Verified;
 
 /// How pieces are spread over the threadblocks of a rank.
@@ -56,7 +56,7 @@ pub(super) fn lowered(
     let by_port = |a, b| options.channel.by_port(a, b);
     let mut refused = None;
     if shape::is_one_sided(program, by_port) {
-        match proved(shape::normal(program), options) {
+        match proved(program, options) {
             Ok(lowered) => return Ok(lowered),
             Err(report) => refused = Some(report),
         }
@@ -69,7 +69,7 @@ pub(super) fn lowered(
         spreads.swap(0, 1);
     }
     for spread in spreads {
-        match proved(shape::normal(&spread_out(program, &staged, spread)), options) {
+        match proved(&spread_out(program, &staged, spread), options) {
             Ok(lowered) => return Ok(lowered),
             Err(report) => refused = refused.or(Some(report)),
         }
@@ -101,9 +101,14 @@ fn too_many(staged: &Staged) -> Result<(), Report> {
     }
 }
 
-/// The program and its plan, if it is right and the executor can load it.
-fn proved(program: Program, options: &Options) -> Result<(Verified<Program>, String), Report> {
-    let verified = Verified::new(program, None).map_err(|it| it.report)?;
+/// A program of this shape in as many instances as asked for, and its plan, if it is right and the
+/// executor can load it.
+fn proved(program: &Program, options: &Options) -> Result<(Verified<Program>, String), Report> {
+    let copies = in_instances(program, options.instances).map_err(|error| {
+        let message = format!("in {} instances {error}", options.instances);
+        only(Diagnostic::error(Finding::Limit, message))
+    })?;
+    let verified = Verified::new(shape::normal(&copies), None).map_err(|it| it.report)?;
     let text = style::text(&verified, options)?;
     Ok((verified, text))
 }

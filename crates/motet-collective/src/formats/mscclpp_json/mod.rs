@@ -54,11 +54,14 @@ use motet_units::Rank;
 pub struct Options {
     pub channel: Channel,
     pub threads_per_block: u32,
+    /// Parallel copies of the program, each on threadblocks of its own (see
+    /// [`in_instances`](crate::program::in_instances)). 0 counts as 1.
+    pub instances: u32,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { channel: Channel::Memory, threads_per_block: 1024 }
+        Self { channel: Channel::Memory, threads_per_block: 1024, instances: 1 }
     }
 }
 

@@ -16,7 +16,7 @@ use super::steps::Plan;
 use crate::collective::CollectiveKind;
 use crate::diagnostic::{Diagnostic, Finding, Report};
 use crate::program::graph::NONE;
-use crate::program::{Event, LaneKind, Program};
+use crate::program::{Event, LaneKind, Program, in_instances};
 use crate::verify::Verified;
 
 /// Gives a program lanes and channels that an MSCCL runtime can run, in the canonical form that
@@ -32,8 +32,45 @@ pub fn lower(program: &Verified<Program>, options: &Options) -> Result<Verified<
         report.push(Diagnostic::error(Finding::Limit, message));
         return Err(report);
     }
+    let lowered = laned(program, options)?;
+    waits_between_ranks(&lowered, &mut report);
+    if !report.is_right() {
+        return Err(report);
+    }
+    let Some(copies) = copies(&lowered, options)? else {
+        return Verified::new(lowered, None).map_err(|rejected| rejected.report);
+    };
+    if unsuited(&copies, options).is_none()
+        && let Ok(verified) = Verified::new(copies, None)
+    {
+        return Ok(verified);
+    }
+    // What the copies are cut into made their lanes too long: they get lanes together.
+    let together = match self::copies(program, options)? {
+        Some(copies) => laned(&copies, options)?,
+        None => lowered,
+    };
+    Verified::new(together, None).map_err(|rejected| rejected.report)
+}
+
+/// The program in as many instances as asked for, in canonical form; `None` if that is one.
+fn copies(program: &Program, options: &Options) -> Result<Option<Program>, Report> {
+    if options.instances <= 1 {
+        return Ok(None);
+    }
+    let made = in_instances(program, options.instances).map_err(|error| {
+        let mut report = Report::default();
+        let message = format!("in {} instances {error}", options.instances);
+        report.push(Diagnostic::error(Finding::Limit, message));
+        report
+    })?;
+    Ok(Some(made.in_lane_order().without_implied_waits()))
+}
+
+/// The program with lanes that suit the runtime, in canonical form.
+fn laned(program: &Program, options: &Options) -> Result<Program, Report> {
     let kept = at_step_ends(program).without_implied_waits();
-    let lowered = match unsuited(&kept, options) {
+    let laned = match unsuited(&kept, options) {
         None => kept.in_lane_order(),
         Some(_) => {
             let bare = schedule::without_lanes(program);
@@ -42,12 +79,7 @@ pub fn lower(program: &Verified<Program>, options: &Options) -> Result<Verified<
             lanes::assign(&bare, options)?.in_lane_order()
         }
     };
-    let lowered = lowered.without_implied_waits();
-    waits_between_ranks(&lowered, &mut report);
-    if !report.is_right() {
-        return Err(report);
-    }
-    Verified::new(lowered, None).map_err(|rejected| rejected.report)
+    Ok(laned.without_implied_waits())
 }
 
 /// The same program with its waits where steps have them: a local transfer is one step, which
