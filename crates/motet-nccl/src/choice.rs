@@ -23,6 +23,8 @@ pub struct Choice {
     pub protocol: Protocol,
     /// The most channels it may use: what a tuner plugin's nChannels replaces.
     pub channels: usize,
+    /// Whether a tuner asked for that many, and it is not NCCL's own count.
+    pub asked: bool,
     /// The channels that data goes over in the end.
     pub used_channels: usize,
     /// Threads of each block.
@@ -71,7 +73,8 @@ impl Choice {
         // Chunks of four steps go in slices of two.
         let slice = if chunk_steps(demand) == 4 { chunk / 2 } else { chunk };
         let (chunk, slice) = (Bytes::new(chunk), Bytes::new(slice));
-        Self { algorithm, protocol, channels, used_channels, threads, chunk, slice, time }
+        let asked = demand.channels.is_some();
+        Self { algorithm, protocol, channels, asked, used_channels, threads, chunk, slice, time }
     }
 }
 

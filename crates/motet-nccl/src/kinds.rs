@@ -7,16 +7,20 @@
 use std::fmt;
 
 use motet_collective::CollectiveKind;
+use serde::{Deserialize, Serialize};
 
 /// How NCCL moves the data of a collective.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Algorithm {
     Tree,
     Ring,
     CollNetDirect,
     CollNetChain,
+    #[serde(rename = "NVLS")]
     Nvls,
+    #[serde(rename = "NVLSTree")]
     NvlsTree,
+    #[serde(rename = "PAT")]
     Pat,
 }
 
@@ -63,9 +67,11 @@ impl Algorithm {
 }
 
 /// How NCCL's kernels synchronize: by a flag with every 4 bytes, with every 120, or per slice.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Protocol {
+    #[serde(rename = "LL")]
     Ll,
+    #[serde(rename = "LL128")]
     Ll128,
     Simple,
 }
@@ -103,6 +109,18 @@ impl Tuned {
     pub const COUNT: usize = 5;
     pub const ALL: [Self; Self::COUNT] =
         [Self::Broadcast, Self::Reduce, Self::AllGather, Self::ReduceScatter, Self::AllReduce];
+
+    /// The collective that it is.
+    #[must_use]
+    pub const fn kind(self) -> CollectiveKind {
+        match self {
+            Self::Broadcast => CollectiveKind::Broadcast,
+            Self::Reduce => CollectiveKind::Reduce,
+            Self::AllGather => CollectiveKind::AllGather,
+            Self::ReduceScatter => CollectiveKind::ReduceScatter,
+            Self::AllReduce => CollectiveKind::AllReduce,
+        }
+    }
 
     /// The tuned collective of this kind, if NCCL tunes it.
     #[must_use]

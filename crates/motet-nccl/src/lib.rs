@@ -1,9 +1,11 @@
-//! NCCL as it is: what it would choose on a network, and how long it thinks that takes.
+//! NCCL as it is: what it would choose on a network, how long it thinks that takes, and how long
+//! any program takes that runtimes' kernels run.
 //!
-//! The baseline of every comparison. [`NcclModel`] is the way in: it looks at a network as NCCL
-//! looks at a machine, searches rings and trees as NCCL does, fills NCCL's tables and takes
-//! NCCL's decisions. None of it says how fast NCCL *is*: [`knobs`] has what is known of that, and
-//! docs/nccl-model.md says of every term where it comes from and how sure we are.
+//! [`NcclModel`] looks at a network as NCCL looks at a machine, searches rings and trees as NCCL does,
+//! fills NCCL's tables and takes NCCL's decisions: NCCL's *belief*. [`kernel`] generalizes its cost
+//! model to every program that is laid out on thread blocks, and [`Priced`] runs NCCL's own choices
+//! through it, so that both sides of a comparison stand on one model. docs/nccl-model.md says of
+//! every term where it comes from and how sure we are.
 //!
 //! In the order NCCL works in:
 //! - [`kinds`], [`constants`], [`options`]: its words, numbers and environment;
@@ -11,7 +13,8 @@
 //! - `search`, `compute`, [`graph`]: channels inside a server; or a dump of its own;
 //! - `double_tree`, [`connect`]: rings and trees over all servers;
 //! - [`tuning`], [`model`], [`choice`], `table`: costs and decisions;
-//! - [`knobs`]: what its run-time knobs do to a program that is not its own;
+//! - [`own`], [`nvls`]: what it runs, as programs; `fluid`: the rest, counted;
+//! - [`kernel`], [`knobs`], [`priced`]: what programs cost, and NCCL's choices among them;
 //! - [`loopback`]: the machine to check all this on.
 
 pub mod choice;
@@ -24,7 +27,6 @@ mod fluid;
 pub mod graph;
 pub mod kernel;
 pub mod kinds;
-pub mod knobbed;
 pub mod knobs;
 pub mod loopback;
 pub mod model;
@@ -34,9 +36,6 @@ pub mod own;
 mod partition;
 mod paths;
 pub mod priced;
-#[cfg(test)]
-#[path = "../../motet-collective/tests/support/programs.rs"]
-mod programs;
 mod search;
 mod supplement;
 mod table;
@@ -52,8 +51,7 @@ pub use connect::{Channels, Tree};
 pub use constants::{Hardware, NcclVersion};
 pub use graph::{Graph, Graphs};
 pub use kinds::{Algorithm, Cpu, PathKind, Pattern, Protocol, Tuned};
-pub use knobbed::{KnobError, KnobOutcome, Knobbed};
-pub use knobs::{KnobModel, Knobs, Terms, TermsError};
+pub use knobs::{KnobError, Knobs};
 pub use loopback::Loopback;
 pub use model::{CostTable, NcclError, NcclModel};
 pub use options::NcclOptions;

@@ -14,6 +14,7 @@ use motet_collective::{CollectiveKind, Verified};
 use motet_net::Network;
 use motet_sim::{Routed, SwitchForwarding};
 use motet_units::{Bytes, Duration};
+use serde::{Deserialize, Serialize};
 
 use crate::choice::Choice;
 use crate::connect::Channels;
@@ -28,7 +29,8 @@ use crate::own;
 const MOST_STEPS: u64 = 1 << 18;
 
 /// Where a time of NCCL's comes from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Basis {
     /// Its rings and trees, laid out and run.
     Kernels,
@@ -114,7 +116,7 @@ impl<'a> Priced<'a> {
     pub fn time(&self, kind: CollectiveKind, choice: Choice, size: Bytes) -> Option<Timed> {
         let tuned = Tuned::of(kind)?;
         if let Some(laid) = self.laid(tuned, kind, &choice) {
-            let price = laid.price_with(size, Some(Grain::nccl(&choice))).ok()?;
+            let price = laid.price_with(size, Grain::nccl(&choice)).ok()?;
             return Some(Timed { choice, time: price.time, basis: Basis::Kernels });
         }
         let believed = choice.duration();

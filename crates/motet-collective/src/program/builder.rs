@@ -67,6 +67,13 @@ impl ProgramBuilder {
         }
     }
 
+    /// Under another name.
+    #[must_use]
+    pub fn named(mut self, name: impl Into<String>) -> Self {
+        self.name = name.into();
+        self
+    }
+
     #[must_use]
     pub fn forms(mut self, forms: Forms) -> Self {
         self.forms = forms;

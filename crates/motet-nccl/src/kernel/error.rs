@@ -2,10 +2,14 @@
 
 use motet_units::{Bytes, Rank};
 
+use crate::knobs::KnobError;
+
 /// Why a program has no price.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PriceError {
+    #[error(transparent)]
+    Knobs(#[from] KnobError),
     #[error(
         "transfer {transfer} is in no lane: only a program that is laid out on thread blocks has a \
          price; write it for a runtime first (`motet export`)"

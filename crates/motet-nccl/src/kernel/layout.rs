@@ -100,6 +100,18 @@ pub struct Laid {
     pub(super) followers: Vec<Vec<u32>>,
     blocks: (Rank, u32),
     pub(super) without_bandwidth: Option<String>,
+    pub(super) loads: Loads,
+    pub(super) network_links: usize,
+}
+
+/// What a run moves, in chunks.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Loads {
+    /// By link used.
+    pub(super) links: Vec<u64>,
+    /// What the rank that sends most sends, and the block that moves most moves.
+    pub(super) rank: u64,
+    pub(super) block: u64,
 }
 
 impl Laid {
@@ -136,6 +148,7 @@ impl Laid {
             }
         }
         let lacking = ways.links.iter().find(|it| it.bits_per_s == 0);
+        let loads = loads(&ways, &ops, &lanes);
         Ok(Self {
             collective: program.collective().clone(),
             protocol: program.hints().protocol.into(),
@@ -143,6 +156,8 @@ impl Laid {
             channels: program.lanes().iter().map(|it| it.channel + 1).max().unwrap_or(1),
             blocks: blocks(program),
             without_bandwidth: lacking.map(|it| names::link(routed.network(), it.id)),
+            loads,
+            network_links: routed.network().links().len(),
             ops,
             lanes,
             ways: ways.ways,
@@ -324,6 +339,25 @@ impl<'a> Ways<'a> {
         let from = self.network.link(hop.link).from;
         self.network.node(from).kind == NodeKind::Gpu
     }
+}
+
+fn loads(ways: &Ways<'_>, ops: &[Op], lanes: &[(u32, u32)]) -> Loads {
+    let mut links = vec![0u64; ways.links.len()];
+    let mut ranks: BTreeMap<u32, u64> = BTreeMap::new();
+    for way in &ways.ways {
+        for leg in &ways.legs[way.first as usize..way.end as usize] {
+            links[leg.link as usize] += u64::from(way.count);
+        }
+        if way.end > way.first {
+            *ranks.entry(way.rank).or_default() += u64::from(way.count);
+        }
+    }
+    let lane = |(first, end): &(u32, u32)| {
+        let own = &ops[*first as usize..*end as usize];
+        own.iter().map(|it| u64::from(it.count)).sum::<u64>()
+    };
+    let block = lanes.iter().map(lane).max().unwrap_or(0);
+    Loads { links, rank: ranks.into_values().max().unwrap_or(0), block }
 }
 
 /// Whether channels are rings, chains, or something else.

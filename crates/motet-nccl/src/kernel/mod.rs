@@ -14,6 +14,7 @@
 //! - [`layout`]: a program as steps of thread blocks ([`Laid`]), compiled once;
 //! - `latency`: the longest chain of steps, as if there were no data;
 //! - `data`: the steps run with their data, as if there were no latency: blocks, links, buffers;
+//! - [`mscclpp`]: the same for plans of MSCCL++, which has no buffers between blocks;
 //! - `slicing`: how chunks are cut into what the buffers hold.
 //!
 //! That the two parts are added, although in truth they overlap, makes every time an upper estimate
@@ -25,6 +26,7 @@ pub mod error;
 mod fuse;
 mod latency;
 pub mod layout;
+pub mod mscclpp;
 mod price;
 mod slicing;
 pub mod terms;

@@ -1,6 +1,7 @@
 //! [`Laid::price`]: launch, latency and data added up.
 
-use motet_units::{Bytes, Duration, LinkId};
+use motet_sim::event::LinkUse;
+use motet_units::{Bytes, Duration};
 
 use super::data::{Pace, Run};
 use super::error::PriceError;
@@ -8,6 +9,7 @@ use super::latency;
 use super::layout::Laid;
 use super::slicing::Slicing;
 use super::terms::{Call, Grain, Terms};
+use crate::knobs::Knobs;
 
 /// Iterations that are run one by one at most; fewer in programs of very many steps.
 const MOST_SIMULATED: u32 = 24;
@@ -35,22 +37,32 @@ impl Laid {
     /// How long a collective of `size` bytes (nccl-tests' meaning) takes as MSCCL's executor runs it,
     /// under the protocol that the program says.
     pub fn price(&self, size: Bytes) -> Result<Price, PriceError> {
-        let grain = Grain::msccl(self.protocol, &self.kernels.buffers);
-        self.price_with(size, Some(grain))
+        self.price_under(size, &Knobs::new(self.protocol))
     }
 
-    /// The same with what a connection's buffer holds; without a grain nothing is cut and nothing is
-    /// buffered.
-    pub fn price_with(&self, size: Bytes, grain: Option<Grain>) -> Result<Price, PriceError> {
-        let call = Call {
+    /// The same under other knobs; channels are the layout's.
+    pub fn price_under(&self, size: Bytes, knobs: &Knobs) -> Result<Price, PriceError> {
+        let grain = knobs.grain(&self.kernels.buffers)?;
+        let terms = self.kernels.terms(&self.call(size, knobs));
+        self.price_by(size, terms, Some(grain))
+    }
+
+    /// The same with what a connection's buffer holds, as NCCL's own kernels run it.
+    pub(crate) fn price_with(&self, size: Bytes, grain: Grain) -> Result<Price, PriceError> {
+        let terms = self.kernels.terms(&self.call(size, &Knobs::new(self.protocol)));
+        self.price_by(size, terms, Some(grain))
+    }
+
+    /// The call that a run of this program is.
+    pub(super) const fn call(&self, bytes: Bytes, knobs: &Knobs) -> Call {
+        Call {
             collective: self.collective.kind(),
-            bytes: size,
-            protocol: self.protocol,
+            bytes,
+            protocol: knobs.protocol,
             shape: self.shape,
             blocks: self.blocks().1,
-        };
-        let terms = self.kernels.terms(&call);
-        self.price_by(size, terms, grain)
+            threads: knobs.threads,
+        }
     }
 
     /// The same by given terms.
@@ -112,18 +124,45 @@ impl Laid {
         (simulated, simulated.saturating_sub(apart).max(1))
     }
 
-    /// By link of the network: the payload that all transfers bring over it.
-    #[must_use]
-    pub fn loads(&self, size: Bytes) -> Vec<(LinkId, u64)> {
+    /// A time that [`price_under`](Self::price_under) is never below, without running anything: launch,
+    /// latency, and the load of the busiest link, GPU or block.
+    pub fn least(&self, size: Bytes, knobs: &Knobs) -> Result<Duration, PriceError> {
+        knobs.grain(&self.kernels.buffers)?;
+        Ok(self.least_by(size, &self.kernels.terms(&self.call(size, knobs))))
+    }
+
+    pub(super) fn least_by(&self, size: Bytes, terms: &Terms) -> Duration {
         let chunk = self.collective.chunk_bytes(size).get();
-        let mut loads = vec![0u64; self.links.len()];
-        for way in &self.ways {
-            for leg in &self.legs[way.first as usize..way.end as usize] {
-                let load = &mut loads[leg.link as usize];
-                *load = load.saturating_add(u64::from(way.count).saturating_mul(chunk));
-            }
+        let time = |chunks: u64, rate: f64| {
+            let ps = chunks as f64 * chunk as f64 * 8e12 / rate.max(1.0);
+            // Rounded down a little, as every step's time is rounded up.
+            (ps * (1.0 - 1e-9)) as u64
+        };
+        let links = self.links.iter().zip(&self.loads.links);
+        let links = links.map(|(it, load)| time(*load, it.bits_per_s as f64 * terms.wire)).max();
+        let gpu = terms.gpu.map(|it| time(self.loads.rank, it.bits_per_s() as f64));
+        let block = time(self.loads.block, terms.block.bits_per_s() as f64);
+        let data = links.unwrap_or(0).max(gpu.unwrap_or(0)).max(block);
+        let latency = terms.launch.as_ps().saturating_add(latency::longest(self, terms));
+        Duration::from_ps(stretched(latency, terms.stretch).saturating_add(data))
+    }
+
+    /// By link of the network: what a run of `size` bytes does with it.
+    #[must_use]
+    pub fn usage(&self, size: Bytes, knobs: &Knobs) -> Vec<LinkUse> {
+        let terms = self.kernels.terms(&self.call(size, knobs));
+        let chunk = self.collective.chunk_bytes(size).get();
+        let mut all = vec![LinkUse::default(); self.network_links];
+        for (link, load) in self.links.iter().zip(&self.loads.links) {
+            let bytes = chunk.saturating_mul(*load);
+            let rate = (link.bits_per_s as f64 * terms.wire).max(1.0);
+            all[link.id.index()] = LinkUse {
+                busy: Duration::from_ps((bytes as f64 * 8e12 / rate) as u64),
+                bytes: Bytes::new(bytes),
+                crossings: *load,
+            };
         }
-        self.links.iter().map(|it| it.id).zip(loads).collect()
+        all
     }
 }
 

@@ -17,6 +17,7 @@ use crate::choice::{Choice, STEPS};
 use crate::constants::{Constants, Hardware, PerScale, TREE_CORRECTION};
 use crate::drawing::{counted_mbps, sm};
 use crate::kinds::{Algorithm, PathKind, Pattern, Protocol};
+use crate::knobs::most_threads;
 use crate::model::plain_communicator;
 use crate::options::{Buffers, NcclOptions};
 use crate::partition::inside;
@@ -48,11 +49,11 @@ pub struct Grain {
 }
 
 impl Grain {
-    /// As MSCCL's executor divides the buffers: two places of four steps under Simple, eight of one
+    /// As MSCCL's executor divides a buffer: two places of four steps under Simple, eight of one
     /// under LL and LL128, less the flags.
     #[must_use]
-    pub const fn msccl(protocol: Protocol, buffers: &Buffers) -> Self {
-        let step = buffers.of(protocol).get() / STEPS;
+    pub const fn msccl(protocol: Protocol, buffer: Bytes) -> Self {
+        let step = buffer.get() / STEPS;
         match protocol {
             Protocol::Simple => Self { place: Bytes::new(step * 4), places: 2 },
             Protocol::Ll => Self { place: Bytes::new(step / 2), places: 8 },
@@ -76,6 +77,8 @@ pub struct Call {
     pub shape: Shape,
     /// Thread blocks of the GPU that has most.
     pub blocks: u32,
+    /// Threads of each; `None`: the communicator's.
+    pub threads: Option<u32>,
 }
 
 /// What one call's parts are worth.
@@ -105,13 +108,13 @@ pub struct Terms {
 /// What NCCL's kernels cost on one network, whatever is run.
 #[derive(Clone, Debug)]
 pub struct Kernels {
-    constants: &'static Constants,
+    pub(super) constants: &'static Constants,
     comm: Communicator,
     /// In µs.
     net_overhead: f64,
     pub(super) buffers: Buffers,
-    /// Threads of a block as a share of the protocol's most.
-    threads: [f64; Protocol::COUNT],
+    /// Threads of a block, where they are set.
+    threads: [Option<u32>; Protocol::COUNT],
     /// By link: what NCCL counts it for, and never more than it carries.
     rates: Vec<u64>,
 }
@@ -120,16 +123,12 @@ impl Kernels {
     /// On a network where NCCL is modelled; `comm` is what it knows of the communicator.
     #[must_use]
     pub fn new(network: &Network, comm: &Communicator, options: &NcclOptions) -> Self {
-        let share = |given: Option<u32>, most: u32| {
-            f64::from(given.unwrap_or(most).clamp(32, most)) / f64::from(most)
-        };
-        let (threads, ll128) = (share(options.threads, 512), share(options.ll128_threads, 640));
         Self {
             constants: options.version.constants(),
             net_overhead: comm.net_overhead(options),
             comm: comm.clone(),
             buffers: options.buffers,
-            threads: [threads, ll128, threads],
+            threads: [options.threads, options.ll128_threads, options.threads],
             rates: rates(network, options),
         }
     }
@@ -182,9 +181,16 @@ impl Kernels {
             once: rooted && self.comm.ring.same_channels,
             stretch: self.stretch(call),
             wire: self.wire(call) * correction,
-            block: rate(self.block(call) * self.threads[call.protocol.index()]),
+            block: rate(self.block(call) * self.busy_threads(call)),
             gpu: self.gpu(call).map(rate),
         }
+    }
+
+    /// A block's threads as a share of the protocol's most: what it carries is in proportion.
+    fn busy_threads(&self, call: &Call) -> f64 {
+        let most = most_threads(call.protocol);
+        let threads = call.threads.or(self.threads[call.protocol.index()]);
+        f64::from(threads.unwrap_or(most).clamp(32, most)) / f64::from(most)
     }
 
     /// In µs.

@@ -1,57 +1,71 @@
-//! What plans are compared with: NCCL left to itself, and MSCCL with one setting for everything.
-//!
-//! NCCL's choice of algorithm, protocol and threads is [`NcclModel`]'s, which is NCCL's own code
-//! followed step by step; how long it takes is simulated on the rings and trees that NCCL would build,
-//! so that it stands on the same ground as everything else. What the simulator has no program for (NVLS,
-//! CollNet) is taken at what NCCL's model expects.
+//! What plans are compared with: NCCL by itself, NCCL at the best setting that a tuner can choose for
+//! the call, and MSCCL with one setting for everything.
 
 use motet_collective::CollectiveKind;
-use motet_nccl::{Knobs, NcclModel, Protocol, Tuned as Chosen};
+use motet_nccl::{Basis, Knobs, Priced, Protocol, Timed};
 use motet_units::Bytes;
 
-use super::Pick;
 use super::ways::{Origin, Way};
+use super::{Pick, Runtime};
 
-/// Seed 002, Table III, C₀: Simple, one channel, 512 threads, 4 MB.
+/// TuCCL, Table III, C₀: Simple, one channel; its 512 threads and 4 MB are NCCL's own.
+pub const UNIFORM: Knobs = Knobs::new(Protocol::Simple);
+
+/// What NCCL would do by itself.
 #[must_use]
-pub fn uniform() -> Knobs {
-    Knobs { threads: Some(512), buffer: Some(Bytes::mib(4)), ..Knobs::new(Protocol::Simple) }
+pub fn nccl(priced: &Priced<'_>, kind: CollectiveKind, size: Bytes) -> Option<Pick> {
+    priced.default(kind, size).map(of_nccl)
 }
 
-/// What NCCL would do, and how long that takes.
+/// The best that a tuner can make NCCL do.
 #[must_use]
-pub fn nccl(model: &NcclModel, ways: &[Way], kind: CollectiveKind, size: Bytes) -> Option<Pick> {
-    let choice = model.choose(Chosen::of(kind)?, size)?;
-    let way = ways.iter().find(|it| it.origin == Origin::Nccl(choice.algorithm));
-    let timed = way.and_then(|way| {
-        // The program is one channel, or one for each of NCCL's rings; NCCL runs it on more.
-        let own = way.knobbed.channels().max(1);
-        let instances = (u32::try_from(choice.used_channels).ok()? / own).max(1);
-        let plain =
-            Knobs { channels: Some(instances.saturating_mul(own)), ..Knobs::new(choice.protocol) };
-        // NCCL gives Simple a warp more than the simulator knows of.
-        let knobs = [Knobs { threads: Some(choice.threads), ..plain }, plain];
-        let timed = knobs.iter().find_map(|it| Some((it, way.knobbed.time(size, it).ok()?)));
-        timed.map(|(knobs, time)| Pick::new(way, knobs, time))
-    });
-    Some(timed.unwrap_or_else(|| Pick {
-        way: format!("{kind}-nccl-{}", choice.algorithm.name().to_ascii_lowercase()),
-        algorithm: Some(choice.algorithm.name().to_owned()),
-        protocol: choice.protocol.name().to_owned(),
-        channels: u32::try_from(choice.channels).ok(),
-        threads: Some(choice.threads),
-        buffer_bytes: None,
-        time_ps: choice.duration().as_ps(),
-        by_model: true,
-    }))
+pub fn nccl_best(priced: &Priced<'_>, kind: CollectiveKind, size: Bytes) -> Option<Pick> {
+    priced.best(kind, size).map(of_nccl)
+}
+
+/// A choice of NCCL's as a pick.
+#[must_use]
+pub fn of_nccl(timed: Timed) -> Pick {
+    let choice = timed.choice;
+    let used = u32::try_from(choice.used_channels).unwrap_or(u32::MAX);
+    Pick {
+        runtime: Runtime::Nccl,
+        way: choice.algorithm.name().to_owned(),
+        algorithm: Some(choice.algorithm),
+        protocol: choice.protocol,
+        channels: used,
+        asked: choice.asked,
+        instances: 1,
+        blocks: used,
+        time_ps: timed.time.as_ps(),
+        basis: timed.basis,
+    }
+}
+
+/// A program under the uniform setting: one instance, Simple.
+#[must_use]
+pub fn uniform(way: &Way, size: Bytes) -> Option<Pick> {
+    let layout = way.family.layouts.first()?;
+    let time = layout.laid.price_under(size, &UNIFORM).ok()?.time;
+    Some(Pick {
+        runtime: Runtime::Msccl,
+        way: way.name.clone(),
+        algorithm: None,
+        protocol: UNIFORM.protocol,
+        channels: layout.laid.channels(),
+        asked: false,
+        instances: 1,
+        blocks: layout.blocks(),
+        time_ps: time.as_ps(),
+        basis: Basis::Kernels,
+    })
 }
 
 /// MSCCL with the uniform setting on the program that sends straight to everyone; of the two that
-/// there may be, the faster.
+/// there may be, the faster. It is taken at every size, also where MSCCL would pass it over for a
+/// count that its chunks do not divide: that is kinder to it.
 #[must_use]
 pub fn msccl(ways: &[Way], size: Bytes) -> Option<Pick> {
     let straight = ways.iter().filter(|it| it.origin == Origin::FullMesh);
-    let timed = straight.filter_map(|it| Some((it, it.knobbed.time(size, &uniform()).ok()?)));
-    let (way, time) = timed.min_by_key(|it| it.1)?;
-    Some(Pick::new(way, &uniform(), time))
+    straight.filter_map(|it| uniform(it, size)).min_by_key(|it| it.time_ps)
 }

@@ -2,33 +2,38 @@
 //!
 //! | file | holds |
 //! | --- | --- |
-//! | `plan.json` | the tasks with everything that was found, and the checksum of every other file |
+//! | `plan.json` | the tasks with everything that was found and compared |
+//! | `checksums` | the checksum of every other file, and of itself |
 //! | `table` | what the run-time half looks up |
-//! | `programs/NAME.json` | a program in Motet's own format |
-//! | `programs/NAME.xml`, `NAME.mscclpp.json` | the same for MSCCL and MSCCL++, where they can load it |
+//! | `nccl/` | a table for NVIDIA's example tuner, and what to set (`env`) |
+//! | `msccl/`, `mscclpp/` | the programs of that runtime, and what to set |
 //! | `network.toml`, `sketches/`, `report.html` | where it comes from, and a report for people |
 //!
 //! Nothing is read or written here: [`files`] gives texts by name, [`Stored::read`] asks for them.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 
-use motet_collective::formats::{msccl_xml, mscclpp_json, program_json};
-use motet_collective::program::Hints;
-use motet_collective::{Program, Verified};
+use motet_nccl::Priced;
 use motet_net::Signature;
 use motet_runtime::{Checksum, Table, TableError};
-use motet_units::Bytes;
 use serde::{Deserialize, Serialize};
 
-use super::ways::Way;
-use super::{Plan, Tuned, table};
+use super::files::{self, Run};
+use super::{Plan, Runtime, Setup, Tuned, env, table};
 
-const VERSION: u64 = 1;
+const VERSION: u64 = 2;
 
-/// The file that names all others.
+/// What was found and compared.
 pub const MANIFEST: &str = "plan.json";
 /// What the run-time half reads.
 pub const TABLE: &str = "table";
+/// The file that names all others.
+pub const CHECKSUMS: &str = "checksums";
+/// The network that the plan is for.
+pub const NETWORK: &str = "network.toml";
+/// What NVIDIA's example tuner reads.
+pub const TUNER: &str = "nccl/tuner.csv";
 
 /// Why the folder of a plan is not believed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -36,10 +41,13 @@ pub const TABLE: &str = "table";
 pub enum FolderError {
     #[error("there is no {MANIFEST}; is this the folder of a plan?")]
     NoManifest,
-    #[error("{MANIFEST} is not a plan: {0}; make the plan anew")]
+    #[error("it is not a plan: {0}; make the plan anew")]
     Malformed(String),
-    #[error("the plan has version {0} of the format, this Motet reads {VERSION}; use a newer one")]
-    Newer(u64),
+    #[error(
+        "the plan has version {0} of the format, this Motet reads {VERSION}; make it anew, or use the \
+         Motet that made it"
+    )]
+    Version(u64),
     #[error("{0} is missing; make the plan anew")]
     Missing(String),
     #[error("{0} is not what the plan was written with; make the plan anew")]
@@ -52,14 +60,19 @@ pub enum FolderError {
 
 /// A program of a plan.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ProgramRow {
-    pub name: String,
+#[serde(deny_unknown_fields)]
+pub struct FileRow {
+    pub file: String,
+    #[serde(with = "crate::named")]
+    pub collective: motet_collective::CollectiveKind,
+    pub runtime: Runtime,
+    pub way: String,
+    /// How the way was made.
     pub about: String,
-    /// Why MSCCL, or MSCCL++, cannot load it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub not_msccl: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub not_mscclpp: Option<String>,
+    pub protocol: motet_nccl::Protocol,
+    pub instances: u32,
+    pub least_bytes: u64,
+    pub most_bytes: u64,
 }
 
 #[derive(Deserialize)]
@@ -72,129 +85,163 @@ struct Versioned {
 #[serde(deny_unknown_fields)]
 pub struct Manifest {
     motet_plan: u64,
+    /// The Motet that made it.
+    pub motet: String,
+    /// What it was made with.
+    pub command: String,
     pub network: String,
     pub signature: String,
     pub ranks: u32,
+    pub nodes: u32,
     pub seed: u64,
+    pub margin_percent: u32,
+    pub most_blocks: u32,
+    /// What the communicator is made with, where that is not NCCL's own.
+    pub setup: Setup,
     pub tasks: Vec<Tuned>,
-    pub programs: Vec<ProgramRow>,
+    pub files: Vec<FileRow>,
     /// Ways that could not be used, with why.
     pub left_out: Vec<(String, String)>,
-    /// The checksum of every other file.
-    pub files: BTreeMap<String, String>,
+}
+
+/// Who made a plan, for the record.
+#[derive(Clone, Debug)]
+pub struct Maker {
+    pub motet: String,
+    pub command: String,
 }
 
 /// The files of a plan by name, `extra` ones included.
 pub fn files(
     plan: &Plan,
-    gpus_per_server: Option<u32>,
+    maker: &Maker,
+    priced: Option<&Priced<'_>>,
     extra: BTreeMap<String, String>,
-) -> Result<BTreeMap<String, String>, TableError> {
-    let mut files = extra;
-    let mut rows = Vec::new();
-    for way in &plan.programs {
-        rows.push(add_program(plan, way, gpus_per_server, &mut files));
+) -> Result<BTreeMap<String, String>, FolderError> {
+    let mut all = extra;
+    let programs = files::programs(plan).map_err(FolderError::Malformed)?;
+    let of = |runtime| files::runs(&plan.tasks, runtime);
+    let sum = |run: &Run| programs.get(&run.path()).map(|it| Checksum::of(it.as_bytes()));
+    let runs: Vec<(Run, Checksum)> =
+        of(Runtime::Msccl).into_iter().filter_map(|it| sum(&it).map(|sum| (it, sum))).collect();
+    all.insert(TABLE.to_owned(), table::table(plan, &runs)?.write());
+    all.insert(TUNER.to_owned(), files::tuner_csv(plan, priced));
+    all.insert("nccl/env".to_owned(), env::nccl(plan));
+    // Without a program there is nothing to load, and MSCCL fails on a folder that does not exist.
+    if !runs.is_empty() {
+        all.insert("msccl/env".to_owned(), env::msccl(plan));
     }
-    let checksum = |name: &str| files.get(&own_file(name)).map(|it| Checksum::of(it.as_bytes()));
-    let text = table::table(plan, checksum)?.write();
-    files.insert(TABLE.to_owned(), text);
-    let sums =
-        files.iter().map(|(name, text)| (name.clone(), Checksum::of(text.as_bytes()).to_string()));
+    if !of(Runtime::Mscclpp).is_empty() {
+        all.insert("mscclpp/env".to_owned(), env::mscclpp());
+    }
+    let rows = of(Runtime::Msccl).into_iter().chain(of(Runtime::Mscclpp));
     let manifest = Manifest {
         motet_plan: VERSION,
+        motet: maker.motet.clone(),
+        command: maker.command.clone(),
         network: plan.network.clone(),
         signature: plan.signature.to_string(),
         ranks: plan.ranks,
+        nodes: plan.nodes,
         seed: plan.seed,
+        margin_percent: plan.margin_percent,
+        most_blocks: plan.most_blocks,
+        setup: plan.setup,
         tasks: plan.tasks.clone(),
-        programs: rows,
+        files: rows.map(|it| row(plan, &it)).collect(),
         left_out: plan.left_out.clone(),
-        files: sums.collect(),
     };
+    all.extend(programs);
     // Text, numbers and lists of them are always JSON.
     let text = serde_json::to_string_pretty(&manifest).unwrap_or_default() + "\n";
-    files.insert(MANIFEST.to_owned(), text);
+    all.insert(MANIFEST.to_owned(), text);
+    let text = checksums(&all);
+    all.insert(CHECKSUMS.to_owned(), text);
+    Ok(all)
+}
+
+fn row(plan: &Plan, run: &Run) -> FileRow {
+    FileRow {
+        file: run.path(),
+        collective: run.collective,
+        runtime: run.runtime,
+        way: run.way.clone(),
+        about: plan.way(&run.way).map_or_else(String::new, |it| it.about.clone()),
+        protocol: run.protocol,
+        instances: run.instances,
+        least_bytes: run.least.get(),
+        most_bytes: run.most.get(),
+    }
+}
+
+/// A line for every file, and one for the lines.
+fn checksums(files: &BTreeMap<String, String>) -> String {
+    let mut text = String::new();
+    for (name, content) in files {
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "{} {name}", Checksum::of(content.as_bytes()));
+    }
+    let own = Checksum::of(text.as_bytes());
+    let _ = writeln!(text, "{own} {CHECKSUMS}");
+    text
+}
+
+/// The files that a `checksums` text names, with their checksums.
+fn named(text: &str) -> Result<BTreeMap<String, String>, FolderError> {
+    let corrupt = || FolderError::Corrupt(CHECKSUMS.to_owned());
+    let body = text.strip_suffix('\n').ok_or_else(corrupt)?;
+    let (lines, last) = body.rsplit_once('\n').ok_or_else(corrupt)?;
+    let lines = format!("{lines}\n");
+    if last != format!("{} {CHECKSUMS}", Checksum::of(lines.as_bytes())) {
+        return Err(corrupt());
+    }
+    let mut files = BTreeMap::new();
+    for line in lines.lines() {
+        let (sum, name) = line.split_once(' ').ok_or_else(corrupt)?;
+        // Backslashes and colons lead out of it on Windows.
+        let outside =
+            name.contains(['\\', ':']) || name.split('/').any(|it| matches!(it, "" | "." | ".."));
+        if outside {
+            let problem = format!("`{name}` is not a file of the plan's folder");
+            return Err(FolderError::Malformed(problem));
+        }
+        files.insert(name.to_owned(), sum.to_owned());
+    }
     Ok(files)
 }
 
-fn own_file(name: &str) -> String {
-    format!("programs/{name}.json")
-}
-
-/// The files of a program, which say for which sizes the plan uses it.
-fn add_program(
-    plan: &Plan,
-    way: &Way,
-    gpus_per_server: Option<u32>,
-    files: &mut BTreeMap<String, String>,
-) -> ProgramRow {
-    let program = with_sizes(plan, way);
-    files.insert(own_file(&way.name), program_json::write(&program));
-    let first =
-        |it: motet_collective::Report| it.to_string().lines().next().unwrap_or_default().to_owned();
-    let mut row = ProgramRow {
-        name: way.name.clone(),
-        about: way.about.clone(),
-        not_msccl: None,
-        not_mscclpp: None,
-    };
-    match msccl_xml::write(&program, &msccl_xml::Options::default()) {
-        Ok(text) => {
-            files.insert(format!("programs/{}.xml", way.name), text);
-        }
-        Err(report) => row.not_msccl = Some(first(report)),
-    }
-    let channel = match gpus_per_server {
-        Some(gpus_per_server) => mscclpp_json::Channel::Auto { gpus_per_server },
-        None => mscclpp_json::Channel::Port,
-    };
-    let options = mscclpp_json::Options { channel, ..mscclpp_json::Options::default() };
-    match mscclpp_json::write(&program, &options) {
-        Ok(text) => {
-            files.insert(format!("programs/{}.mscclpp.json", way.name), text);
-        }
-        Err(report) => row.not_mscclpp = Some(first(report)),
-    }
-    row
-}
-
-/// The program with the sizes that it is best for, from the first to below twice the last.
-fn with_sizes(plan: &Plan, way: &Way) -> Verified<Program> {
-    let best = |it: &&Tuned| it.best().is_some_and(|it| it.way == way.name);
-    let sizes = || plan.tasks.iter().filter(best).map(|it| it.size_bytes);
-    let (Some(least), Some(most)) = (sizes().min(), sizes().max()) else {
-        return way.program.clone();
-    };
-    let hints = Hints {
-        min_size: Bytes::new(least),
-        max_size: most.checked_mul(2).map(|it| Bytes::new(it - 1)),
-        ..*way.program.hints()
-    };
-    let changed = way.program.to_builder().hints(hints).build();
-    // Sizes are no part of what was proved; if they were, the program stays as it is.
-    Verified::new(changed, None).unwrap_or_else(|_| way.program.clone())
-}
-
-/// A plan as it was read.
+/// A plan as it was read, every file of it checked.
 #[derive(Clone, Debug)]
 pub struct Stored {
     pub manifest: Manifest,
     pub table: Table,
+    pub files: BTreeMap<String, String>,
 }
 
 impl Stored {
     /// Reads a plan, with every file checked; `get` gives the text of a file.
     pub fn read(get: &dyn Fn(&str) -> Option<String>) -> Result<Self, FolderError> {
         let text = get(MANIFEST).ok_or(FolderError::NoManifest)?;
-        let manifest = Manifest::read(&text)?;
-        for (name, sum) in &manifest.files {
-            let text = get(name).ok_or_else(|| FolderError::Missing(name.clone()))?;
-            if Checksum::of(text.as_bytes()).to_string() != *sum {
-                return Err(FolderError::Corrupt(name.clone()));
+        // Of another version nothing else can be said.
+        version(&text)?;
+        let sums = get(CHECKSUMS).ok_or_else(|| FolderError::Missing(CHECKSUMS.to_owned()))?;
+        let sums = named(&sums)?;
+        for needed in [MANIFEST, TABLE, NETWORK, TUNER] {
+            if !sums.contains_key(needed) {
+                return Err(FolderError::Malformed(format!("it names no {needed}")));
             }
         }
-        let text = get(TABLE).ok_or_else(|| FolderError::Missing(TABLE.to_owned()))?;
-        Ok(Self { table: Table::read(&text)?, manifest })
+        let mut files = BTreeMap::new();
+        for (name, sum) in sums {
+            let text = get(&name).ok_or_else(|| FolderError::Missing(name.clone()))?;
+            if Checksum::of(text.as_bytes()).to_string() != sum {
+                return Err(FolderError::Corrupt(name));
+            }
+            files.insert(name, text);
+        }
+        let manifest: Manifest = serde_json::from_str(&files[MANIFEST])
+            .map_err(|it| FolderError::Malformed(format!("{MANIFEST}: {it}")))?;
+        Ok(Self { table: Table::read(&files[TABLE])?, manifest, files })
     }
 
     /// Whether the plan is for this network.
@@ -206,28 +253,12 @@ impl Stored {
     }
 }
 
-impl Manifest {
-    /// Reads `plan.json`.
-    pub fn read(text: &str) -> Result<Self, FolderError> {
-        let malformed = |it: serde_json::Error| FolderError::Malformed(it.to_string());
-        let version: Versioned = serde_json::from_str(text).map_err(malformed)?;
-        match version.motet_plan {
-            Some(VERSION) => {}
-            Some(other) => return Err(FolderError::Newer(other)),
-            None => return Err(FolderError::Malformed("there is no `motet_plan` key".to_owned())),
-        }
-        let manifest: Self = serde_json::from_str(text).map_err(malformed)?;
-        // Backslashes and colons lead out of it on Windows.
-        let outside = |name: &&String| {
-            name.contains(['\\', ':']) || name.split('/').any(|it| matches!(it, "" | "." | ".."))
-        };
-        if let Some(name) = manifest.files.keys().find(outside) {
-            let problem = format!("`{name}` is not a file of the plan's folder");
-            return Err(FolderError::Malformed(problem));
-        }
-        if !manifest.files.contains_key(TABLE) {
-            return Err(FolderError::Malformed("it names no table".to_owned()));
-        }
-        Ok(manifest)
+fn version(text: &str) -> Result<(), FolderError> {
+    let malformed = |it: serde_json::Error| FolderError::Malformed(format!("{MANIFEST}: {it}"));
+    let version: Versioned = serde_json::from_str(text).map_err(malformed)?;
+    match version.motet_plan {
+        Some(VERSION) => Ok(()),
+        Some(other) => Err(FolderError::Version(other)),
+        None => Err(FolderError::Malformed(format!("{MANIFEST} has no `motet_plan` key"))),
     }
 }

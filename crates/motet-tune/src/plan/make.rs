@@ -1,14 +1,18 @@
 //! [`make`]: from a network to a plan.
 
-use motet_collective::CollectiveKind;
-use motet_nccl::{KnobModel, NcclModel, NcclOptions};
+use std::sync::Arc;
+
+use motet_collective::{CollectiveKind, bound::bound};
+use motet_nccl::kernel::Kernels;
+use motet_nccl::{NcclModel, NcclOptions, Priced, nvls};
 use motet_net::{Network, Signature};
-use motet_synth::{Goal, SynthError, Task};
+use motet_synth::{Goal, SynthError};
 use motet_units::{Bytes, Duration, Rank, Seed};
 use rayon::prelude::*;
 
-use super::tune::{Effort, Tuning};
-use super::ways::{Origin, Way, Ways, ways};
+use super::communicator::{self, Effort, Setup};
+use super::tune::Tuning;
+use super::ways::{Ground, Way, Ways, ways};
 use super::{Plan, Tuned};
 use crate::sketch::{self, distinct, sketches};
 
@@ -18,9 +22,14 @@ pub struct Request {
     pub collectives: Vec<CollectiveKind>,
     pub sizes: Vec<Bytes>,
     pub seed: u64,
+    /// How hard to look for the communicator's settings.
     pub effort: Effort,
     /// A sketch of the user's, in place of those found.
     pub sketch: Option<sketch::Candidate>,
+    /// The most thread blocks of a program on a GPU; `None`: as many as NCCL would have.
+    pub most_blocks: Option<u32>,
+    /// What a program must gain over NCCL's best to be picked, in percent.
+    pub margin_percent: u32,
 }
 
 impl Request {
@@ -67,13 +76,90 @@ impl Journal for NoJournal {
 pub enum PlanError {
     #[error("{kind} cannot be done on this network: {error}")]
     Synth { kind: CollectiveKind, error: SynthError },
-    #[error("no way of doing {0} was found that the simulator can run")]
+    #[error(
+        "no way of doing {0} was found: NCCL has no algorithm for it, and no program fits a runtime; \
+         allow more thread blocks (`--max-blocks`)"
+    )]
     NoWay(CollectiveKind),
+    #[error(
+        "{kind} of {size}: {what} ({way}) would take {time}, and nothing can take less than {bound} on \
+         this network; this is a fault in Motet"
+    )]
+    Impossible {
+        kind: CollectiveKind,
+        size: Bytes,
+        what: &'static str,
+        way: String,
+        time: Duration,
+        bound: Duration,
+    },
+}
+
+/// What NCCL is on a network under some settings of the communicator.
+#[derive(Debug)]
+pub struct Nccl {
+    pub model: Option<NcclModel>,
+    pub kernels: Arc<Kernels>,
+}
+
+impl Nccl {
+    /// A network that NCCL cannot be modelled on has no choice of NCCL's to compare with.
+    #[must_use]
+    pub fn new(network: &Network, setup: Setup) -> Self {
+        let mut options = NcclOptions { threads: setup.threads, ..NcclOptions::default() };
+        if let Some(buffer) = setup.buffer {
+            options.buffers.simple = buffer;
+        }
+        let model = NcclModel::new(network, options.clone()).ok();
+        let kernels = match &model {
+            Some(model) => Kernels::new(network, model.communicator(), &options),
+            None => Kernels::plain(network, &options),
+        };
+        Self { model, kernels: Arc::new(kernels) }
+    }
+
+    /// With NCCL's choices priced, where it has any.
+    #[must_use]
+    pub fn priced<'a>(&'a self, network: &'a Network) -> Option<Priced<'a>> {
+        Some(Priced::new(network, self.model.as_ref()?, Arc::clone(&self.kernels)))
+    }
+
+    /// The most thread blocks that NCCL itself would have on a GPU.
+    #[must_use]
+    pub fn blocks(&self) -> u32 {
+        let channels = self.model.as_ref().map_or(16, |it| it.communicator().channels);
+        u32::try_from(channels).unwrap_or(u32::MAX)
+    }
+
+    /// The network as NCCL may use it: with sums and copies in its switches where it has NVLS.
+    fn usable(&self, network: &Network) -> Option<Network> {
+        let nvls = self.model.as_ref().is_some_and(|it| it.communicator().nvls);
+        if nvls { nvls::capable(network) } else { None }
+    }
+}
+
+/// The least time of a collective at every size, whatever does it.
+pub(super) fn bounds(
+    network: &Network,
+    nccl: &Nccl,
+    kind: CollectiveKind,
+    sizes: &[Bytes],
+) -> Result<Vec<Duration>, PlanError> {
+    let wrong = |error: SynthError| PlanError::Synth { kind, error };
+    let ranks = u32::try_from(network.ranks().len()).unwrap_or(u32::MAX);
+    let goal = Goal::rooted(kind, ranks, Rank(0)).map_err(|it| wrong(it.into()))?;
+    let collective = goal.collective(1).map_err(|it| wrong(it.into()))?;
+    let usable = nccl.usable(network);
+    let found = bound(usable.as_ref().unwrap_or(network), &collective);
+    let found = found.map_err(|it| wrong(it.into()))?;
+    Ok(sizes.iter().map(|it| found.program_time(*it)).collect())
 }
 
 /// Everything about one collective.
 struct Part {
+    kind: CollectiveKind,
     found: Ways,
+    bounds: Vec<Duration>,
     tuned: Vec<Tuned>,
 }
 
@@ -83,111 +169,118 @@ pub fn make(
     request: &Request,
     journal: &dyn Journal,
 ) -> Result<Plan, PlanError> {
-    let options = NcclOptions::default();
-    let model = KnobModel::new(network, &options);
-    // A network that NCCL cannot be modelled on has no choice of NCCL's to compare with.
-    let nccl = NcclModel::new(network, options).ok();
-    let found = request.sketches(network);
+    let nccl = Nccl::new(network, Setup::default());
+    let most_blocks = request.most_blocks.unwrap_or_else(|| nccl.blocks());
+    let sketches = request.sketches(network);
     let seed = Seed::new(request.seed);
     let parts: Result<Vec<Part>, PlanError> = request
         .collectives
         .par_iter()
         .map(|kind| {
             let seed = seed.named(kind.name());
-            let found = ways(network, *kind, model, &found, seed)
+            let ground = Ground { network, kernels: Arc::clone(&nccl.kernels), most_blocks, seed };
+            let found = ways(&ground, *kind, &sketches)
                 .map_err(|error| PlanError::Synth { kind: *kind, error })?;
-            if found.ways.is_empty() {
-                return Err(PlanError::NoWay(*kind));
-            }
             journal.done(Step::Ways(*kind, found.ways.len()));
-            let effort = request.effort;
-            let tuning = Tuning {
-                kind: *kind,
-                ways: &found.ways,
-                nccl: nccl.as_ref(),
-                model: &model,
-                effort,
-                seed,
-            };
-            let tuned = tune_all(network, &tuning, &request.sizes, journal)?;
-            Ok(Part { found, tuned })
+            let bounds = bounds(network, &nccl, *kind, &request.sizes)?;
+            Ok(Part { kind: *kind, found, bounds, tuned: Vec::new() })
         })
         .collect();
-    Ok(assemble(network, request, parts?))
+    let mut parts = parts?;
+    let maker = Maker { network, request, journal };
+    maker.tune(&nccl, Setup::default(), &mut parts)?;
+    let setup = maker.setup(&nccl, &parts);
+    if setup != Setup::default() {
+        maker.tune(&Nccl::new(network, setup), setup, &mut parts)?;
+    }
+    Ok(maker.assemble(&nccl, most_blocks, setup, parts))
 }
 
-/// Tunes every size, then tries on each what its neighbours found.
-fn tune_all(
-    network: &Network,
-    tuning: &Tuning<'_>,
-    sizes: &[Bytes],
-    journal: &dyn Journal,
-) -> Result<Vec<Tuned>, PlanError> {
-    let kind = tuning.kind;
-    let ranks = u32::try_from(network.ranks().len()).unwrap_or(u32::MAX);
-    let wrong = |error: SynthError| PlanError::Synth { kind, error };
-    let goal = Goal::rooted(kind, ranks, Rank(0)).map_err(|it| wrong(it.into()))?;
-    let largest = sizes.iter().copied().max().unwrap_or_default();
-    let bound = Task::new(network, goal, largest).bound().map_err(wrong)?;
-    let mut tuned: Vec<Tuned> = sizes
-        .par_iter()
-        .map(|size| {
-            let known = journal.known(kind, *size);
-            let tuned = known.unwrap_or_else(|| tuning.tune(*size, bound.program_time(*size)));
-            journal.done(Step::Tuned(&tuned));
-            tuned
-        })
-        .collect();
-    let found: Vec<_> = tuned.iter().map(|it| it.picks.clone()).collect();
-    tuned.par_iter_mut().enumerate().for_each(|(at, tuned)| {
-        for neighbour in [at.checked_sub(1), Some(at + 1)].into_iter().flatten() {
-            if let Some(picks) = found.get(neighbour) {
-                tuning.try_picks(tuned, picks);
-            }
+struct Maker<'a> {
+    network: &'a Network,
+    request: &'a Request,
+    journal: &'a dyn Journal,
+}
+
+impl Maker<'_> {
+    fn tuning<'b>(
+        &self,
+        nccl: &Nccl,
+        priced: Option<&'b Priced<'b>>,
+        setup: Setup,
+        part: &'b Part,
+    ) -> Tuning<'b> {
+        Tuning {
+            kind: part.kind,
+            ways: &part.found.ways,
+            priced,
+            setup,
+            margin_percent: self.request.margin_percent,
+            ll128: nccl.kernels.trusts_ll128(),
         }
-    });
-    Ok(tuned)
-}
+    }
 
-fn assemble(network: &Network, request: &Request, parts: Vec<Part>) -> Plan {
-    let mut plan = Plan {
-        network: network.name().to_owned(),
-        signature: Signature::of(network),
-        ranks: u32::try_from(network.ranks().len()).unwrap_or(u32::MAX),
-        seed: request.seed,
-        tasks: Vec::new(),
-        programs: Vec::new(),
-        left_out: Vec::new(),
-    };
-    for Part { found, tuned, .. } in parts {
-        let uses = |way: &Way| {
-            !matches!(way.origin, Origin::Nccl(_))
-                && tuned.iter().flat_map(|it| &it.picks).any(|it| it.way == way.name)
+    /// Tunes every task under some settings of the communicator.
+    fn tune(&self, nccl: &Nccl, setup: Setup, parts: &mut [Part]) -> Result<(), PlanError> {
+        let priced = nccl.priced(self.network);
+        for part in parts {
+            let tuning = self.tuning(nccl, priced.as_ref(), setup, part);
+            let tasks: Vec<(Bytes, Duration)> =
+                self.request.sizes.iter().copied().zip(part.bounds.iter().copied()).collect();
+            let tuned: Result<Vec<Tuned>, PlanError> = tasks
+                .par_iter()
+                .map(|(size, bound)| {
+                    let known = self.journal.known(part.kind, *size);
+                    let known = known.filter(|_| setup == Setup::default());
+                    let tuned = known.map_or_else(|| tuning.tune(*size, *bound), Ok)?;
+                    if setup == Setup::default() {
+                        self.journal.done(Step::Tuned(&tuned));
+                    }
+                    Ok(tuned)
+                })
+                .collect();
+            part.tuned = tuned?;
+        }
+        Ok(())
+    }
+
+    /// The settings of the communicator that suit all tasks.
+    fn setup(&self, nccl: &Nccl, parts: &[Part]) -> Setup {
+        let priced = nccl.priced(self.network);
+        let tunings: Vec<Tuning<'_>> = parts
+            .iter()
+            .map(|part| self.tuning(nccl, priced.as_ref(), Setup::default(), part))
+            .collect();
+        let tasks: Vec<(&Tuning<'_>, &[Tuned])> =
+            tunings.iter().zip(parts).map(|(tuning, part)| (tuning, &part.tuned[..])).collect();
+        let Request { effort, seed, margin_percent, .. } = self.request;
+        communicator::choose(&tasks, *effort, *seed, *margin_percent)
+    }
+
+    fn assemble(&self, nccl: &Nccl, most_blocks: u32, setup: Setup, parts: Vec<Part>) -> Plan {
+        let nodes = nccl.model.as_ref().map_or(1, |it| it.communicator().nodes);
+        let mut plan = Plan {
+            network: self.network.name().to_owned(),
+            signature: Signature::of(self.network),
+            ranks: u32::try_from(self.network.ranks().len()).unwrap_or(u32::MAX),
+            nodes: u32::try_from(nodes).unwrap_or(u32::MAX),
+            seed: self.request.seed,
+            margin_percent: self.request.margin_percent,
+            most_blocks,
+            setup,
+            tasks: Vec::new(),
+            ways: Vec::new(),
+            left_out: Vec::new(),
         };
-        plan.programs.extend(found.ways.iter().filter(|it| uses(it)).cloned());
-        plan.left_out.extend(found.left_out);
-        plan.tasks.extend(tuned);
-    }
-    plan
-}
-
-impl Plan {
-    /// The least and the most gain over another pick of each task.
-    #[must_use]
-    pub fn gains<'a>(
-        &'a self,
-        over: impl Fn(&'a Tuned) -> Option<&'a super::Pick>,
-    ) -> Option<(f64, f64)> {
-        let all = self.tasks.iter().filter_map(|it| it.gain(over(it)));
-        all.fold(None, |span, it| {
-            Some(span.map_or((it, it), |(low, high): (f64, f64)| (low.min(it), high.max(it))))
-        })
-    }
-
-    /// How long all tasks take together, once each.
-    #[must_use]
-    pub fn total(&self) -> Duration {
-        let times = self.tasks.iter().filter_map(Tuned::best).map(|it| it.time_ps);
-        Duration::from_ps(times.fold(0, u64::saturating_add))
+        for Part { found, tuned, .. } in parts {
+            let uses = |way: &Way| {
+                let picks = tuned.iter().flat_map(|it| it.picks());
+                picks.into_iter().any(|it| it.1.way == way.name)
+            };
+            plan.ways.extend(found.ways.iter().filter(|it| uses(it)).cloned());
+            plan.left_out.extend(found.left_out);
+            plan.tasks.extend(tuned);
+        }
+        plan
     }
 }

@@ -1,15 +1,23 @@
-//! [`Plan`]: for every task of a job, the program or NCCL algorithm to use and its knobs.
+//! [`Plan`]: for every task of a job, the program or NCCL algorithm to use.
 //!
 //! A task is a collective and a size on one network. For each collective there are some [`Way`]s of
-//! doing it ([`ways`]): what NCCL builds itself, the textbook, and what the synthesizer makes under the
-//! sketches of the network. For each task a search finds the best way together with its knobs
-//! ([`tune`]), beside what NCCL would choose alone and what MSCCL does with the same settings for
-//! everything ([`baseline`]). All of them are timed by the same simulator. [`folder`] is what a plan
-//! looks like on disk.
+//! doing it ([`ways`]): the textbook, and what the synthesizer makes under the sketches of the network,
+//! each laid out as the file that a runtime loads ([`layouts`](crate::layouts)). For each task
+//! [`tune`] takes the fastest layout and protocol, and beside it NCCL: by itself, and at the best
+//! setting that a tuner can choose for that call ([`baseline`]). All of them are priced by one model
+//! ([`motet_nccl::kernel`]), and nothing below the bound of the network is believed.
+//!
+//! NCCL keeps a task unless a program beats NCCL's best by the margin. What needs another communicator
+//! (threads, buffers) is settled once for the whole plan ([`communicator`]).
 //!
 //! [`make()`] does all of it; a [`Journal`] lets it go on where it was stopped ([`journal`] is its text).
+//! [`folder`] is what a plan looks like on disk ([`files`] and [`env`](mod@env) what runtimes load of it); [`check`] reads all of it again and proves it.
 
 pub mod baseline;
+pub mod check;
+pub mod communicator;
+pub mod env;
+pub mod files;
 pub mod folder;
 pub mod journal;
 pub mod make;
@@ -18,83 +26,90 @@ pub mod tune;
 pub mod ways;
 
 use motet_collective::CollectiveKind;
-use motet_nccl::{Algorithm, Knobs, Protocol};
+use motet_nccl::{Algorithm, Basis, Knobs, Protocol};
 use motet_net::Signature;
 use motet_units::{Bytes, Duration};
 use serde::{Deserialize, Serialize};
 
+pub use communicator::Setup;
 pub use make::{Journal, NoJournal, PlanError, Request, Step, make};
 pub use ways::{Origin, Way};
 
-/// A setting that was timed: a way of doing the collective, and its knobs.
+/// Who runs a pick.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Runtime {
+    Nccl,
+    Msccl,
+    Mscclpp,
+}
+
+impl Runtime {
+    /// As its makers write it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Nccl => "NCCL",
+            Self::Msccl => "MSCCL",
+            Self::Mscclpp => "MSCCL++",
+        }
+    }
+}
+
+/// A way of doing a task, and how long it takes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pick {
-    /// The name of the way.
+    pub runtime: Runtime,
+    /// The program, or what NCCL does.
     pub way: String,
     /// The algorithm, if NCCL does it itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub algorithm: Option<String>,
-    pub protocol: String,
-    /// What is `None` is left to the library.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub channels: Option<u32>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub threads: Option<u32>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub buffer_bytes: Option<u64>,
-    pub time_ps: u64,
-    /// Whether the time is what NCCL's own cost model expects, because the simulator cannot run
-    /// it (NVLS, CollNet).
+    pub algorithm: Option<Algorithm>,
+    pub protocol: Protocol,
+    /// Channels that data go over.
+    pub channels: u32,
+    /// Whether a tuner must ask NCCL for them; otherwise they are its own count.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub by_model: bool,
+    pub asked: bool,
+    /// How often a program runs side by side.
+    pub instances: u32,
+    /// Thread blocks of the GPU that has most: what the job's compute cannot use meanwhile.
+    pub blocks: u32,
+    pub time_ps: u64,
+    /// What the time is made of.
+    pub basis: Basis,
 }
 
 impl Pick {
-    pub(crate) fn new(way: &Way, knobs: &Knobs, time: Duration) -> Self {
-        let algorithm = match way.origin {
-            Origin::Nccl(algorithm) => Some(algorithm.name().to_owned()),
-            _ => None,
-        };
-        Self {
-            way: way.name.clone(),
-            algorithm,
-            protocol: knobs.protocol.name().to_owned(),
-            channels: knobs.channels,
-            threads: knobs.threads,
-            buffer_bytes: knobs.buffer.map(Bytes::get),
-            time_ps: time.as_ps(),
-            by_model: false,
-        }
-    }
-
     #[must_use]
     pub const fn time(&self) -> Duration {
         Duration::from_ps(self.time_ps)
     }
 
-    /// The knobs, if the protocol is one.
+    /// Whether it is a program rather than NCCL's own.
     #[must_use]
-    pub fn knobs(&self) -> Option<Knobs> {
-        let protocol = Protocol::ALL.into_iter().find(|it| it.name() == self.protocol)?;
-        Some(Knobs {
-            channels: self.channels,
-            threads: self.threads,
-            buffer: self.buffer_bytes.map(Bytes::new),
-            ..Knobs::new(protocol)
-        })
-    }
-
-    /// NCCL's algorithm, if it does it itself.
-    #[must_use]
-    pub fn nccl_algorithm(&self) -> Option<Algorithm> {
-        let name = self.algorithm.as_deref()?;
-        Algorithm::ALL.into_iter().find(|it| it.name() == name)
+    pub fn is_program(&self) -> bool {
+        self.runtime != Runtime::Nccl
     }
 
     /// In GB/s, GB = 10⁹ bytes, as nccl-tests counts algorithm bandwidth.
     #[must_use]
     pub fn algbw(&self, size: Bytes) -> f64 {
         algbw(size, self.time())
+    }
+
+    /// The knobs of a program.
+    #[must_use]
+    pub const fn knobs(&self, setup: &Setup) -> Knobs {
+        Knobs {
+            protocol: self.protocol,
+            channels: Some(self.channels),
+            threads: setup.threads,
+            buffer: match self.protocol {
+                Protocol::Simple => setup.buffer,
+                Protocol::Ll | Protocol::Ll128 => None,
+            },
+        }
     }
 }
 
@@ -107,48 +122,55 @@ pub fn algbw(size: Bytes, time: Duration) -> f64 {
 /// What came of one task.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tuned {
-    pub collective: String,
+    #[serde(with = "crate::named")]
+    pub collective: CollectiveKind,
     pub size_bytes: u64,
-    /// The least time any program could take.
+    /// The least time anything could take on this network; with sums and copies in its switches
+    /// where NCCL uses them.
     pub bound_ps: u64,
-    /// What to do, the best first.
-    pub picks: Vec<Pick>,
-    /// What NCCL would choose.
+    /// What the plan does where NCCL and MSCCL's executor are at hand.
+    pub pick: Pick,
+    /// What it does on MSCCL++, if that is faster than NCCL by the margin.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mscclpp: Option<Pick>,
+    /// What NCCL does by itself.
     pub nccl: Option<Pick>,
-    /// MSCCL with one setting for everything, on a program that sends straight to everyone.
+    /// NCCL at the best setting that a tuner can choose per call.
+    pub nccl_best: Option<Pick>,
+    /// The best program for MSCCL, picked or not.
+    pub program: Option<Pick>,
+    /// MSCCL with one setting for everything (Simple, one channel), on a program that sends straight
+    /// to everyone.
     pub msccl: Option<Pick>,
     /// The same setting on the best program for it.
     pub sketch_only: Option<Pick>,
-    /// The program that sends straight to everyone under its best knobs.
+    /// The program that sends straight to everyone in its best layout and protocol.
     pub knobs_only: Option<Pick>,
-    /// How many settings were timed.
+    /// How many layouts and protocols were timed.
     pub trials: u32,
-    /// The best time after so many trials, where it got better.
-    pub progress: Vec<(u32, u64)>,
 }
 
 impl Tuned {
-    #[must_use]
-    pub fn kind(&self) -> Option<CollectiveKind> {
-        self.collective.parse().ok()
-    }
-
     #[must_use]
     pub const fn size(&self) -> Bytes {
         Bytes::new(self.size_bytes)
     }
 
-    #[must_use]
-    pub fn best(&self) -> Option<&Pick> {
-        self.picks.first()
-    }
-
     /// How many times as fast the plan is as `other`.
     #[must_use]
     pub fn gain(&self, other: Option<&Pick>) -> Option<f64> {
-        let (best, other) = (self.best()?, other?);
-        (best.time_ps > 0).then(|| other.time_ps as f64 / best.time_ps as f64)
+        gain(&self.pick, other?)
     }
+
+    /// The same of what it does on MSCCL++.
+    #[must_use]
+    pub fn mscclpp_gain(&self, other: Option<&Pick>) -> Option<f64> {
+        gain(self.mscclpp.as_ref()?, other?)
+    }
+}
+
+fn gain(pick: &Pick, other: &Pick) -> Option<f64> {
+    (pick.time_ps > 0).then(|| other.time_ps as f64 / pick.time_ps as f64)
 }
 
 /// A plan for one network.
@@ -157,11 +179,50 @@ pub struct Plan {
     pub network: String,
     pub signature: Signature,
     pub ranks: u32,
+    /// NCCL's nodes: servers, or NVLink domains.
+    pub nodes: u32,
     pub seed: u64,
+    /// What a program must gain over NCCL's best to be picked, in percent.
+    pub margin_percent: u32,
+    /// The most thread blocks that a program may have on a GPU.
+    pub most_blocks: u32,
+    pub setup: Setup,
     /// By collective, then size.
     pub tasks: Vec<Tuned>,
-    /// The ways that are not NCCL's own and that some task uses.
-    pub programs: Vec<Way>,
+    /// The ways that some task uses.
+    pub ways: Vec<Way>,
     /// Ways that were made and could not be used, with why.
     pub left_out: Vec<(String, String)>,
+}
+
+impl Plan {
+    /// The least and the most gain over another pick of each task.
+    #[must_use]
+    pub fn gains<'a>(&'a self, over: impl Fn(&'a Tuned) -> Option<&'a Pick>) -> Option<(f64, f64)> {
+        let all = self.tasks.iter().filter_map(|it| it.gain(over(it)));
+        all.fold(None, |span, it| {
+            Some(span.map_or((it, it), |(low, high): (f64, f64)| (low.min(it), high.max(it))))
+        })
+    }
+
+    /// The geometric mean of the gains over another pick of each task.
+    #[must_use]
+    pub fn mean_gain<'a>(&'a self, over: impl Fn(&'a Tuned) -> Option<&'a Pick>) -> Option<f64> {
+        let logs: Vec<f64> =
+            self.tasks.iter().filter_map(|it| Some(it.gain(over(it))?.ln())).collect();
+        (!logs.is_empty()).then(|| (logs.iter().sum::<f64>() / logs.len() as f64).exp())
+    }
+
+    /// What NCCL does in a task where it is left to a tuner: its own choice, unless its best setting
+    /// gains the margin.
+    #[must_use]
+    pub fn kept<'a>(&self, task: &'a Tuned) -> Option<&'a Pick> {
+        tune::kept(task.nccl.as_ref(), task.nccl_best.as_ref(), self.margin_percent)
+    }
+
+    /// The way of this name.
+    #[must_use]
+    pub fn way(&self, name: &str) -> Option<&Way> {
+        self.ways.iter().find(|it| it.name == name)
+    }
 }

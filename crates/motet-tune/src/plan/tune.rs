@@ -1,205 +1,209 @@
-//! [`Tuning::tune`]: the best way and knobs for one task.
+//! [`Tuning::tune`]: the best way, layout and protocol for one task, beside what it is compared with.
 //!
-//! First every way is timed under a few usual settings; the few best go into one joint space of way ×
-//! protocol × channels × threads × buffer, where a [`Search`] looks for the best point. What NCCL would
-//! choose is among what is compared, so a plan is never worse than that.
-
-use std::collections::BTreeMap;
+//! What can be chosen per call is little enough to look at all of it: some ways, each in a few
+//! instances, under three protocols. A time that a layout cannot beat is known without running it
+//! ([`Laid::least`](motet_nccl::kernel::Laid::least)), so that most of them are never run.
 
 use motet_collective::CollectiveKind;
-use motet_nccl::Knobbed;
-use motet_nccl::{KnobModel, Knobs, NcclModel, Protocol};
-use motet_units::{Bytes, Duration, Seed};
+use motet_nccl::{Basis, Knobs, Priced, Protocol};
+use motet_units::{Bytes, Duration};
 
-use super::baseline::{self, uniform};
-use super::ways::{Origin, Way};
-use super::{Pick, Tuned};
-use crate::profile::{Measured, Simulated};
-use crate::search::{Budget, Method, Search, Settings};
-use crate::space::{KnobLimits, KnobSpace};
-
-/// How many ways go into the joint search.
-const FINALISTS: usize = 3;
-
-/// How many picks an entry of a plan has at most.
-const MOST_PICKS: usize = 4;
-
-/// How hard to search.
-#[derive(Clone, Copy, Debug)]
-pub struct Effort {
-    pub method: Method,
-    /// Settings that the joint search may time.
-    pub trials: u32,
-}
+use super::baseline;
+use super::communicator::Setup;
+use super::ways::{Origin, Plus, Way};
+use super::{Pick, PlanError, Runtime, Tuned};
+use crate::layouts::Layout;
 
 /// What is tuned, for all sizes.
 #[derive(Debug)]
 pub struct Tuning<'a> {
     pub kind: CollectiveKind,
     pub ways: &'a [Way],
-    pub nccl: Option<&'a NcclModel>,
-    pub model: &'a KnobModel,
-    pub effort: Effort,
-    pub seed: Seed,
+    /// NCCL, where it can be modelled.
+    pub priced: Option<&'a Priced<'a>>,
+    pub setup: Setup,
+    /// What a program must gain over NCCL's best, in percent.
+    pub margin_percent: u32,
+    /// Whether LL128 can be used.
+    pub ll128: bool,
 }
 
-/// The best so far of every way, and how the best of all came about.
-#[derive(Default)]
-struct Found {
-    best: BTreeMap<usize, (Duration, Knobs)>,
-    trials: u32,
-    progress: Vec<(u32, u64)>,
+/// A layout under a protocol that may be the best.
+struct Candidate<'a> {
+    way: &'a Way,
+    layout: &'a Layout,
+    knobs: Knobs,
+    least: Duration,
 }
 
-impl Found {
-    fn enter(&mut self, way: usize, knobs: Knobs, time: Duration) {
-        self.trials += 1;
-        let ps = time.as_ps();
-        if self.progress.last().is_none_or(|it| ps < it.1) {
-            self.progress.push((self.trials, ps));
-        }
-        let better = self.best.get(&way).is_none_or(|it| time < it.0);
-        if better {
-            self.best.insert(way, (time, knobs));
-        }
-    }
-
-    /// Ways by their best time.
-    fn ranked(&self) -> Vec<(usize, Duration, Knobs)> {
-        let mut all: Vec<_> = self.best.iter().map(|(way, it)| (*way, it.0, it.1)).collect();
-        all.sort_by_key(|it| (it.1, it.0));
-        all
-    }
-}
-
-impl Tuning<'_> {
-    /// The best for `size`.
-    #[must_use]
-    pub fn tune(&self, size: Bytes, bound: Duration) -> Tuned {
-        let all: Vec<usize> = (0..self.ways.len()).collect();
-        let mut found = self.screen(&all, size);
-        let finalists: Vec<usize> = found.ranked().iter().take(FINALISTS).map(|it| it.0).collect();
-        self.search(&finalists, size, self.effort.trials, &mut found);
-        let mut picks: Vec<Pick> = found
-            .ranked()
+impl<'a> Tuning<'a> {
+    /// The best for `size`, nothing of which is below `bound`.
+    pub fn tune(&self, size: Bytes, bound: Duration) -> Result<Tuned, PlanError> {
+        let mut trials = 0;
+        let program = self.fastest(size, &|_| true, &mut trials);
+        let straight = |it: &Way| it.origin == Origin::FullMesh;
+        let knobs_only = self.fastest(size, &straight, &mut trials);
+        let sketch_only = self
+            .ways
             .iter()
-            .map(|(way, time, knobs)| Pick::new(&self.ways[*way], knobs, *time))
-            .collect();
-        let nccl = self.nccl.and_then(|it| baseline::nccl(it, self.ways, self.kind, size));
-        picks.extend(nccl.clone());
-        picks.sort_by(|a, b| (a.time_ps, &a.way).cmp(&(b.time_ps, &b.way)));
-        picks.dedup_by(|a, b| a.way == b.way);
-        keep(&mut picks);
-        Tuned {
-            collective: self.kind.to_string(),
+            .filter_map(|it| baseline::uniform(it, size))
+            .min_by_key(|it| it.time_ps);
+        let plus = self.fastest_plan(size, &mut trials);
+        let nccl = self.priced.and_then(|it| baseline::nccl(it, self.kind, size));
+        let nccl_best = self.priced.and_then(|it| baseline::nccl_best(it, self.kind, size));
+        let kept = kept(nccl.as_ref(), nccl_best.as_ref(), self.margin_percent);
+        let pick = match (&program, kept) {
+            (Some(program), _) if self.beats(program, nccl_best.as_ref()) => program.clone(),
+            (_, Some(nccl)) => nccl.clone(),
+            (Some(program), None) => program.clone(),
+            (None, None) => return Err(PlanError::NoWay(self.kind)),
+        };
+        let tuned = Tuned {
+            collective: self.kind,
             size_bytes: size.get(),
             bound_ps: bound.as_ps(),
+            mscclpp: plus.filter(|it| self.beats(it, nccl_best.as_ref())),
             msccl: baseline::msccl(self.ways, size),
-            sketch_only: self.sketch_only(size),
-            knobs_only: self.knobs_only(size),
-            picks,
+            sketch_only,
+            knobs_only,
+            pick,
             nccl,
-            trials: found.trials,
-            progress: found.progress,
-        }
-    }
-
-    /// Times some ways under the usual settings.
-    fn screen(&self, ways: &[usize], size: Bytes) -> Found {
-        let mut found = Found::default();
-        for way in ways {
-            for knobs in usual() {
-                if let Ok(time) = self.ways[*way].knobbed.time(size, &knobs) {
-                    found.enter(*way, knobs, time);
-                }
-            }
-        }
-        found
-    }
-
-    /// Looks for better points of the joint space of some ways.
-    fn search(&self, ways: &[usize], size: Bytes, trials: u32, found: &mut Found) {
-        let programs: Vec<Knobbed> = ways.iter().map(|it| self.ways[*it].knobbed.clone()).collect();
-        let own: Vec<u32> = programs.iter().map(Knobbed::channels).collect();
-        let Ok(knobs) = KnobSpace::new(self.model, &own, KnobLimits::default()) else { return };
-        let mut profiler = Measured::exactly(Simulated::new(&knobs, &programs, size));
-        let settings = Settings {
-            method: self.effort.method,
-            seed: self.seed.numbered(size.get()).get(),
-            budget: Some(Budget { trials, iterations: u64::from(trials) }),
-            ..Settings::exact()
+            nccl_best,
+            program,
+            trials,
         };
-        let mut search = Search::new(knobs.space(), settings);
-        // The simulator does not fail; what cannot run it says of a point.
-        while search.step(&mut profiler).unwrap_or(false) {}
-        for trial in search.ledger().batches().iter().flatten() {
-            if let Some(total) = trial.total_ps {
-                let (way, knobs) = knobs.read(trial.request.point);
-                found.enter(ways[way], knobs, Duration::from_ps(total));
-            }
-        }
+        tuned.possible()?;
+        Ok(tuned)
     }
 
-    /// The best program under the uniform setting.
-    fn sketch_only(&self, size: Bytes) -> Option<Pick> {
-        let made = self.ways.iter().filter(|it| !matches!(it.origin, Origin::Nccl(_)));
-        let timed = made.filter_map(|it| Some((it, it.knobbed.time(size, &uniform()).ok()?)));
-        let (way, time) = timed.min_by_key(|it| it.1)?;
-        Some(Pick::new(way, &uniform(), time))
+    fn beats(&self, pick: &Pick, other: Option<&Pick>) -> bool {
+        other.is_none_or(|it| beats(pick, it, self.margin_percent))
     }
 
-    /// The program that sends straight to everyone under its best knobs.
-    fn knobs_only(&self, size: Bytes) -> Option<Pick> {
-        let straight = |it: &usize| self.ways[*it].origin == Origin::FullMesh;
-        let straight: Vec<usize> = (0..self.ways.len()).filter(straight).collect();
-        let mut found = self.screen(&straight, size);
-        self.search(&straight, size, self.effort.trials / 2, &mut found);
-        let (way, time, knobs) = found.ranked().into_iter().next()?;
-        Some(Pick::new(&self.ways[way], &knobs, time))
-    }
-
-    /// Times what is best for a neighbouring size, and takes it where it is better.
-    pub fn try_picks(&self, tuned: &mut Tuned, others: &[Pick]) {
-        for pick in others.iter().filter(|it| !it.by_model) {
-            let way = self.ways.iter().find(|it| it.name == pick.way);
-            let (Some(way), Some(knobs)) = (way, pick.knobs()) else { continue };
-            let Ok(time) = way.knobbed.time(tuned.size(), &knobs) else { continue };
-            tuned.trials += 1;
-            let ps = time.as_ps();
-            if tuned.picks.first().is_none_or(|it| ps < it.time_ps) {
-                tuned.progress.push((tuned.trials, ps));
-            }
-            let known = tuned.picks.iter().position(|it| it.way == pick.way);
-            match known {
-                Some(at) if ps < tuned.picks[at].time_ps => {
-                    tuned.picks[at] = Pick::new(way, &knobs, time);
+    /// The fastest of some ways in MSCCL's executor that it takes at this size.
+    fn fastest(&self, size: Bytes, of: &dyn Fn(&Way) -> bool, trials: &mut u32) -> Option<Pick> {
+        let mut candidates: Vec<Candidate<'a>> = Vec::new();
+        for way in self.ways.iter().filter(|it| of(it)) {
+            for layout in way.family.layouts.iter().filter(|it| it.divides(size)) {
+                for protocol in Protocol::ALL {
+                    if protocol == Protocol::Ll128 && !self.ll128 {
+                        continue;
+                    }
+                    let knobs = self.setup.knobs(protocol);
+                    if let Ok(least) = layout.laid.least(size, &knobs) {
+                        candidates.push(Candidate { way, layout, knobs, least });
+                    }
                 }
-                None => tuned.picks.push(Pick::new(way, &knobs, time)),
-                Some(_) => {}
             }
         }
-        tuned.picks.sort_by(|a, b| (a.time_ps, &a.way).cmp(&(b.time_ps, &b.way)));
-        keep(&mut tuned.picks);
+        candidates.sort_by_key(|it| it.least);
+        let mut best: Option<(Duration, Candidate<'a>)> = None;
+        for candidate in candidates {
+            if best.as_ref().is_some_and(|it| candidate.least >= it.0) {
+                break;
+            }
+            *trials += 1;
+            let Ok(price) = candidate.layout.laid.price_under(size, &candidate.knobs) else {
+                continue;
+            };
+            // Of equals the one with fewer blocks, then the first.
+            let blocks = candidate.layout.blocks();
+            let better = best
+                .as_ref()
+                .is_none_or(|(time, it)| (price.time, blocks) < (*time, it.layout.blocks()));
+            if better {
+                best = Some((price.time, candidate));
+            }
+        }
+        best.map(|(time, it)| it.pick(time))
+    }
+
+    /// The fastest plan of MSCCL++.
+    fn fastest_plan(&self, size: Bytes, trials: &mut u32) -> Option<Pick> {
+        let plans = self.ways.iter().flat_map(|way| way.plans.iter().map(move |it| (way, it)));
+        let mut plans: Vec<(Duration, &Way, &Plus)> = plans
+            .filter(|it| it.1.divides(size))
+            .map(|(way, it)| (it.laid.least_mscclpp(size), way, it))
+            .collect();
+        plans.sort_by_key(|it| it.0);
+        let mut best: Option<Pick> = None;
+        for (least, way, plan) in plans {
+            if best.as_ref().is_some_and(|it| least >= it.time()) {
+                break;
+            }
+            *trials += 1;
+            let Ok(price) = plan.laid.price_mscclpp(size) else { continue };
+            if best.as_ref().is_none_or(|it| price.time < it.time()) {
+                best = Some(plan.pick(way, price.time));
+            }
+        }
+        best
     }
 }
 
-/// The best picks, and the best of NCCL's own among them: what a run can fall back to.
-fn keep(picks: &mut Vec<Pick>) {
-    if picks.len() <= MOST_PICKS {
-        return;
-    }
-    let own = picks.iter().position(|it| it.algorithm.is_some());
-    let own = own.filter(|it| *it >= MOST_PICKS).map(|it| picks[it].clone());
-    picks.truncate(MOST_PICKS);
-    if let Some(own) = own {
-        picks[MOST_PICKS - 1] = own;
+/// Whether a pick is faster than another by more than a margin.
+pub(super) fn beats(pick: &Pick, other: &Pick, margin_percent: u32) -> bool {
+    let (mine, theirs) = (u128::from(pick.time_ps), u128::from(other.time_ps));
+    mine * u128::from(100 + margin_percent) < theirs * 100
+}
+
+/// What NCCL is left with: its own choice, unless its best gains the margin.
+pub(super) fn kept<'a>(
+    own: Option<&'a Pick>,
+    best: Option<&'a Pick>,
+    margin_percent: u32,
+) -> Option<&'a Pick> {
+    match (own, best) {
+        (Some(own), Some(best)) if beats(best, own, margin_percent) => Some(best),
+        (own, best) => own.or(best),
     }
 }
 
-/// Every protocol as the library has it, and with four instances.
-fn usual() -> impl Iterator<Item = Knobs> {
-    Protocol::ALL.into_iter().flat_map(|protocol| {
-        let plain = Knobs::new(protocol);
-        [plain, Knobs { channels: Some(4), ..plain }]
-    })
+impl Candidate<'_> {
+    fn pick(&self, time: Duration) -> Pick {
+        Pick {
+            runtime: Runtime::Msccl,
+            way: self.way.name.clone(),
+            algorithm: None,
+            protocol: self.knobs.protocol,
+            channels: self.layout.laid.channels(),
+            asked: false,
+            instances: self.layout.instances,
+            blocks: self.layout.blocks(),
+            time_ps: time.as_ps(),
+            basis: Basis::Kernels,
+        }
+    }
+}
+
+impl Tuned {
+    /// Every pick of the task, with what it is.
+    pub fn picks(&self) -> impl Iterator<Item = (&'static str, &Pick)> {
+        let optional = [
+            ("the plan of MSCCL++", &self.mscclpp),
+            ("NCCL", &self.nccl),
+            ("NCCL at its best", &self.nccl_best),
+            ("the best program", &self.program),
+            ("MSCCL's default", &self.msccl),
+            ("the best program by default", &self.sketch_only),
+            ("sending straight", &self.knobs_only),
+        ];
+        let optional = optional.into_iter().filter_map(|(what, it)| Some((what, it.as_ref()?)));
+        [("the pick", &self.pick)].into_iter().chain(optional)
+    }
+
+    /// Nothing is faster than its bound.
+    pub(crate) fn possible(&self) -> Result<(), PlanError> {
+        match self.picks().find(|it| it.1.time_ps < self.bound_ps) {
+            None => Ok(()),
+            Some((what, pick)) => Err(PlanError::Impossible {
+                kind: self.collective,
+                size: self.size(),
+                what,
+                way: pick.way.clone(),
+                time: pick.time(),
+                bound: Duration::from_ps(self.bound_ps),
+            }),
+        }
+    }
 }

@@ -1,21 +1,26 @@
 //! [`ways`]: everything that a plan may choose from for one collective on one network.
 //!
-//! - What NCCL would build itself: its rings, its trees, its parallel aggregated trees.
 //! - The textbook.
 //! - What the synthesizer makes for a small and a large size under every sketch.
 //!
-//! A way that is not NCCL's own must be one that a runtime can load, MSCCL or MSCCL++; what neither
-//! takes is left out, by name. All are compiled once for any knobs.
+//! A way is one that a runtime can load: MSCCL, in as many instances as fit the thread blocks that it
+//! may have, or MSCCL++; what neither takes is left out, by name and with the reason. NCCL's own rings
+//! and trees are not among them: NCCL runs those itself ([`baseline`](super::baseline)).
 
-use motet_collective::formats::{msccl_xml, mscclpp_json};
+use std::sync::Arc;
+
+use motet_collective::formats::mscclpp_json;
+use motet_collective::program::Hints;
 use motet_collective::{CollectiveKind, Program, Verified};
-use motet_nccl::Knobbed;
-use motet_nccl::{Algorithm, KnobModel};
+use motet_nccl::Basis;
+use motet_nccl::kernel::{Kernels, Laid};
 use motet_net::Network;
 use motet_sim::{Routed, SwitchForwarding};
 use motet_synth::{Effort, Goal, Method, SynthError, Task, synthesize};
-use motet_units::{Bytes, Rank, Seed};
+use motet_units::{Bytes, Duration, Rank, Seed};
 
+use super::{Pick, Runtime};
+use crate::layouts::{ELEMENT, Family};
 use crate::sketch;
 
 /// How programs are made, and for which sizes; all of them where every link may be used.
@@ -32,10 +37,6 @@ const UNDER_SKETCHES: usize = 2;
 
 /// Most transfers of a program: runtimes have few steps for each thread block.
 const MOST_TRANSFERS: u64 = 2048;
-
-/// The programs of these methods are NCCL's own.
-const NCCL: [(&str, Algorithm); 3] =
-    [("nccl-ring", Algorithm::Ring), ("nccl-tree", Algorithm::Tree), ("nccl-pat", Algorithm::Pat)];
 
 /// Textbook methods whose programs are worth timing as they are.
 const TEXTBOOK: [&str; 8] = [
@@ -58,8 +59,6 @@ const FULL_MESH: &str = "direct";
 /// Where a way comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// NCCL does it itself.
-    Nccl(Algorithm),
     /// Everyone to everyone: what plans are compared with.
     FullMesh,
     /// One of our programs.
@@ -74,8 +73,88 @@ pub struct Way {
     pub origin: Origin,
     /// How it was made.
     pub about: String,
+    /// As made, before any runtime's layout.
     pub program: Verified<Program>,
-    pub knobbed: Knobbed,
+    /// For MSCCL; without layouts where it takes none.
+    pub family: Family,
+    /// For MSCCL++.
+    pub plans: Vec<Plus>,
+}
+
+/// A program as a plan of MSCCL++.
+#[derive(Clone, Debug)]
+pub struct Plus {
+    pub instances: u32,
+    /// As read back from the plan.
+    pub program: Verified<Program>,
+    pub laid: Laid,
+    options: mscclpp_json::Options,
+}
+
+/// A plan's sizes are multiples of so many bytes for each chunk.
+const ALIGNMENT: u64 = 16;
+
+impl Plus {
+    fn new(
+        program: &Verified<Program>,
+        network: &Network,
+        kernels: &Arc<Kernels>,
+        options: mscclpp_json::Options,
+    ) -> Result<Self, String> {
+        let first = |it: String| it.lines().next().unwrap_or_default().to_owned();
+        let text = mscclpp_json::write(program, &options).map_err(|it| first(it.to_string()))?;
+        let once = mscclpp_json::Options { instances: 1, ..options };
+        Self::read(&text, network, kernels, options.instances, once)
+    }
+
+    /// From a plan's text.
+    pub fn read(
+        text: &str,
+        network: &Network,
+        kernels: &Arc<Kernels>,
+        instances: u32,
+        options: mscclpp_json::Options,
+    ) -> Result<Self, String> {
+        let first = |it: String| it.lines().next().unwrap_or_default().to_owned();
+        let read = mscclpp_json::read(text).map_err(|it| it.to_string())?;
+        let program = read.verify(None).map_err(|it| first(it.report.to_string()))?;
+        let routed = Routed::new(&program, network, SwitchForwarding::CutThrough)
+            .map_err(|it| it.to_string())?;
+        let laid = Laid::new(&routed, Arc::clone(kernels)).map_err(|it| it.to_string())?;
+        Ok(Self { instances, program, laid, options })
+    }
+
+    /// Whether the executor takes the plan for a call of this size.
+    #[must_use]
+    pub fn divides(&self, size: Bytes) -> bool {
+        let parts = u64::from(self.program.collective().size_chunks());
+        size.get().is_multiple_of(ALIGNMENT.max(ELEMENT) * parts)
+    }
+
+    /// The plan for calls of a range of sizes.
+    pub fn file(&self, name: &str, least: Bytes, most: Option<Bytes>) -> Result<String, String> {
+        let first = |it: String| it.lines().next().unwrap_or_default().to_owned();
+        let hints = Hints { min_size: least, max_size: most, ..*self.program.hints() };
+        let named = self.program.to_builder().hints(hints).named(name).build();
+        let proved = Verified::new(named, None).map_err(|it| first(it.report.to_string()))?;
+        mscclpp_json::write(&proved, &self.options).map_err(|it| first(it.to_string()))
+    }
+
+    pub(super) fn pick(&self, way: &Way, time: Duration) -> Pick {
+        let blocks = self.laid.blocks().1;
+        Pick {
+            runtime: Runtime::Mscclpp,
+            way: way.name.clone(),
+            algorithm: None,
+            protocol: self.laid.protocol(),
+            channels: blocks,
+            asked: false,
+            instances: self.instances,
+            blocks,
+            time_ps: time.as_ps(),
+            basis: Basis::Kernels,
+        }
+    }
 }
 
 /// The ways of a collective, and what was left out and why.
@@ -85,28 +164,31 @@ pub struct Ways {
     pub left_out: Vec<(String, String)>,
 }
 
+/// Where ways are made.
+#[derive(Clone, Debug)]
+pub struct Ground<'a> {
+    pub network: &'a Network,
+    pub kernels: Arc<Kernels>,
+    /// The most thread blocks of a program on a GPU.
+    pub most_blocks: u32,
+    pub seed: Seed,
+}
+
 /// Every way of doing `kind` on all ranks of the network, under each of its sketches.
 pub fn ways(
-    network: &Network,
+    ground: &Ground<'_>,
     kind: CollectiveKind,
-    model: KnobModel,
     sketches: &[sketch::Candidate],
-    seed: Seed,
 ) -> Result<Ways, SynthError> {
+    let network = ground.network;
     let ranks = u32::try_from(network.ranks().len()).unwrap_or(u32::MAX);
     let goal = Goal::rooted(kind, ranks, Rank(0))?;
     let task = |size| Task::new(network, goal.clone(), size);
     // Runtimes cut chunks themselves and run the cuts one behind the other; a program that is cut
     // already would pay for every cut, however little there is to send.
     let whole = |size| Task { most_transfers: 0, ..task(size) };
-    let mut made = Maker { network, model, seed, found: Ways::default() };
+    let mut made = Maker { ground, found: Ways::default() };
     let named = |name: &str| name.parse::<Method>().ok().filter(|it| it.does(kind));
-    for (name, algorithm) in NCCL {
-        if let Some(method) = named(name) {
-            let name = format!("{kind}-{name}");
-            made.add(name, Origin::Nccl(algorithm), &whole(Bytes::mib(4)), method);
-        }
-    }
     // Reduce has no direct method; the least that everyone supports stands in for it.
     if let Some(method) = named(FULL_MESH).or_else(|| named("binomial")) {
         let name = format!("{kind}-{}", method.name());
@@ -135,7 +217,7 @@ pub fn ways(
 }
 
 /// "32k", "4m", "1g".
-fn short(size: Bytes) -> String {
+pub(super) fn short(size: Bytes) -> String {
     let bytes = size.get();
     match bytes.trailing_zeros() / 10 {
         0 => bytes.to_string(),
@@ -146,9 +228,7 @@ fn short(size: Bytes) -> String {
 }
 
 struct Maker<'a> {
-    network: &'a Network,
-    model: KnobModel,
-    seed: Seed,
+    ground: &'a Ground<'a>,
     found: Ways,
 }
 
@@ -169,35 +249,63 @@ impl Maker<'_> {
         task: &Task<'_>,
         method: Method,
     ) -> Result<Option<Way>, String> {
-        let effort = Effort { most_transfers: MOST_TRANSFERS, ..Effort::unlimited(self.seed) };
+        let Ground { network, kernels, most_blocks, seed } = self.ground;
+        let effort = Effort { most_transfers: MOST_TRANSFERS, ..Effort::unlimited(*seed) };
         let task = task.clone().by_numbers();
         let draft = synthesize(&task, method, &effort).map_err(|it| it.to_string())?;
         let about = draft.explanation.clone();
-        let proved = draft.prove(&task).map_err(|it| it.to_string())?;
+        let program = draft.prove(&task).map_err(|it| it.to_string())?.program;
         let same = |it: &Way| {
             (origin == Origin::Made || it.origin == origin)
-                && it.program.transfers() == proved.program.transfers()
+                && it.program.transfers() == program.transfers()
         };
         if self.found.ways.iter().any(same) {
             return Ok(None);
         }
-        if !matches!(origin, Origin::Nccl(_)) {
-            loadable(&proved.program)?;
+        let family = Family::new(&program, network, kernels, *most_blocks);
+        let plans = plans(self.ground, &program);
+        match (family, plans.is_empty()) {
+            (Err(why), true) => Err(why),
+            (family, _) => {
+                let family = family
+                    .unwrap_or_else(|why| Family { layouts: Vec::new(), stopped_by: Some(why) });
+                let name = name.to_owned();
+                Ok(Some(Way { name, origin, about, program, family, plans }))
+            }
         }
-        let routed = Routed::new(&proved.program, self.network, SwitchForwarding::CutThrough)
-            .map_err(|it| it.to_string())?;
-        let knobbed = Knobbed::new(&routed, self.model);
-        Ok(Some(Way { name: name.to_owned(), origin, about, program: proved.program, knobbed }))
     }
 }
 
-/// Whether MSCCL or MSCCL++ can load a program; if neither can, why MSCCL cannot.
-fn loadable(program: &Verified<Program>) -> Result<(), String> {
-    let Err(report) = msccl_xml::write(program, &msccl_xml::Options::default()) else {
-        return Ok(());
-    };
-    match mscclpp_json::write(program, &mscclpp_json::Options::default()) {
-        Ok(_) => Ok(()),
-        Err(_) => Err(report.to_string().lines().next().unwrap_or_default().to_owned()),
+/// A program as plans of MSCCL++, in every power of two of instances that fits.
+fn plans(ground: &Ground<'_>, program: &Verified<Program>) -> Vec<Plus> {
+    let Ground { network, kernels, most_blocks, .. } = ground;
+    let most = (*most_blocks).min(kernels.resident_blocks());
+    let mut plans: Vec<Plus> = Vec::new();
+    let mut instances = 1;
+    while plans.first().is_none_or(|it| it.laid.blocks().1.saturating_mul(instances) <= most) {
+        let channel = channel(network);
+        let options =
+            mscclpp_json::Options { channel, instances, ..mscclpp_json::Options::default() };
+        match Plus::new(program, network, kernels, options) {
+            Ok(plan) if plan.laid.blocks().1 <= most => plans.push(plan),
+            _ => break,
+        }
+        instances *= 2;
+    }
+    plans
+}
+
+/// What joins ranks: memory within a server, ports between them.
+#[must_use]
+pub fn channel(network: &Network) -> mscclpp_json::Channel {
+    let servers: Vec<_> =
+        network.ranks().iter().map(|it| network.node(*it).location.server.as_deref()).collect();
+    let per = servers.iter().take_while(|it| **it == servers[0]).count().max(1);
+    let even = servers.chunks(per).all(|it| it.len() == per && it.iter().all(|s| *s == it[0]));
+    match (servers.first().copied().flatten(), even) {
+        (Some(_), true) => {
+            mscclpp_json::Channel::Auto { gpus_per_server: u32::try_from(per).unwrap_or(u32::MAX) }
+        }
+        _ => mscclpp_json::Channel::Port,
     }
 }

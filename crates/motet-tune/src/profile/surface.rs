@@ -14,6 +14,12 @@ pub trait Surface: Sync {
     fn time(&self, point: usize) -> Result<Duration, Why>;
 }
 
+impl<S: Surface> Surface for &S {
+    fn time(&self, point: usize) -> Result<Duration, Why> {
+        (**self).time(point)
+    }
+}
+
 /// A surface that was enumerated: what searchers are judged on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Recorded(Vec<Result<Duration, Why>>);

@@ -10,7 +10,8 @@
 //! Buffer size and threads are set by environment when a communicator is made, so they restart
 //! it; protocol and channels are chosen per call, as programs are.
 
-use motet_nccl::{KnobModel, Knobs, Protocol};
+use motet_nccl::options::Buffers;
+use motet_nccl::{Knobs, Protocol};
 use motet_units::Bytes;
 
 use super::{Dimension, Space, SpaceError};
@@ -65,11 +66,7 @@ pub struct KnobSpace {
 impl KnobSpace {
     /// `programs` are the channels that each program has itself; their multiples are added to
     /// the profile's channels where it has none of them, so that every program can run.
-    pub fn new(
-        model: &KnobModel,
-        programs: &[u32],
-        limits: KnobLimits,
-    ) -> Result<Self, SpaceError> {
+    pub fn new(programs: &[u32], limits: KnobLimits) -> Result<Self, SpaceError> {
         let mut channels = limits.profile.channels().to_vec();
         for own in programs.iter().filter(|it| **it > 0) {
             if !channels.iter().any(|it| it.is_multiple_of(*own)) {
@@ -80,7 +77,7 @@ impl KnobSpace {
         }
         channels.sort_unstable();
         channels.dedup();
-        let threads: Vec<u32> = (1..=KnobModel::MOST_THREADS / 32).map(|it| it * 32).collect();
+        let threads: Vec<u32> = (1..=Knobs::MOST_THREADS / 32).map(|it| it * 32).collect();
         let buffers: Vec<Bytes> = (8..=23).map(|it| Bytes::new(1 << it)).collect();
         let mut dimensions = vec![
             Dimension::categorical("protocol", Protocol::COUNT),
@@ -102,7 +99,7 @@ impl KnobSpace {
                 && of_call.is_multiple_of(own)
                 && block <= most_threads(knobs.protocol)
                 && (!limits.threads_per_channel || block >= 32 * of_call)
-                && model.terms(&knobs).is_ok()
+                && knobs.grain(&Buffers::default()).is_ok()
         })?;
         Ok(Self { space, several, channels, threads, buffers })
     }
@@ -150,28 +147,19 @@ impl Table<'_> {
 
 #[cfg(test)]
 mod tests {
-    use motet_nccl::NcclOptions;
-    use motet_net::builders::{Params, find};
-
     use super::*;
 
     fn made(programs: &[u32], limits: KnobLimits) -> KnobSpace {
-        let params = Params::from_words(["count=2"]).unwrap();
-        let network = find("dgx-a100").unwrap().build(&params).unwrap();
-        KnobSpace::new(&KnobModel::new(&network, &NcclOptions::default()), programs, limits)
-            .unwrap()
+        KnobSpace::new(programs, limits).unwrap()
     }
 
     #[test]
     fn every_point_is_possible() {
-        let params = Params::from_words(["count=2"]).unwrap();
-        let network = find("dgx-a100").unwrap().build(&params).unwrap();
-        let model = KnobModel::new(&network, &NcclOptions::default());
         let knobs = made(&[1, 4, 12], KnobLimits::default());
         let mut programs = [0; 3];
         for number in 0..knobs.space().len() {
             let (program, it) = knobs.read(number);
-            model.terms(&it).unwrap();
+            it.grain(&Buffers::default()).unwrap();
             assert!(it.channels.unwrap().is_multiple_of([1, 4, 12][program]));
             assert!(it.threads.unwrap() <= most_threads(it.protocol));
             programs[program] += 1;

@@ -20,6 +20,8 @@ pub(crate) struct PlanArgs {
 pub(crate) enum PlanCommand {
     /// A plan as a table
     Show(ShowArgs),
+    /// Reads everything that was written again: right, loadable, as fast as the table says
+    Check(CheckArgs),
     /// What differs between two plans
     Diff(DiffArgs),
 }
@@ -48,11 +50,18 @@ pub(crate) struct MakeArgs {
     /// Only programs that keep to this sketch, beside the textbook and NCCL's own
     #[arg(long, value_name = "FILE")]
     pub(crate) sketch: Option<String>,
-    /// How to search: surrogate, mraco, hyperband, coordinate, random, literal or grid
+    /// What a program must gain over NCCL's best to be picked, in percent
+    #[arg(long, value_name = "PERCENT", default_value_t = 5)]
+    pub(crate) margin: u32,
+    /// The most thread blocks that a program may take from a GPU; without it, as many as NCCL would
+    #[arg(long, value_name = "COUNT")]
+    pub(crate) max_blocks: Option<u32>,
+    /// How to search the communicator's settings: surrogate, mraco, hyperband, coordinate, random,
+    /// literal or grid
     #[arg(long, value_name = "METHOD", default_value_t = Method::Surrogate)]
     pub(crate) search: Method,
-    /// Settings that the search of one task may time, beside the usual ones
-    #[arg(long, value_name = "COUNT", default_value_t = 32)]
+    /// Settings of the communicator (threads, buffers) that the search may try
+    #[arg(long, value_name = "COUNT", default_value_t = 8)]
     pub(crate) trials: u32,
     /// The seed of the search
     #[arg(long, value_name = "SEED", default_value_t = 0)]
@@ -70,6 +79,12 @@ pub(crate) struct ShowArgs {
     pub(crate) network: Option<String>,
     #[command(flatten)]
     pub(crate) read: ReadArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CheckArgs {
+    #[arg(value_name = "FOLDER")]
+    pub(crate) folder: String,
 }
 
 #[derive(Debug, Args)]

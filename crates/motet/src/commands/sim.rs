@@ -7,8 +7,8 @@ use std::fmt::Write as _;
 use std::time::Instant as Clock;
 
 use motet_collective::bound;
+use motet_collective::formats::ProgramFormat;
 use motet_collective::{Program, Verified};
-use motet_nccl::KnobOutcome;
 use motet_net::Network;
 use motet_net::formats::svg;
 use motet_sim::utilization::{busiest, by_class, picture};
@@ -25,7 +25,7 @@ use crate::failure::{Failure, Status};
 use crate::files;
 use crate::printer::Printer;
 use crate::progress::Progress;
-use knobs::KnobsJson;
+use knobs::{KnobsJson, Under};
 
 #[derive(Serialize)]
 struct SimJson {
@@ -82,7 +82,7 @@ pub(crate) fn run(args: &SimArgs, printer: &mut Printer) -> Result<Status, Failu
     }
     let network = files::network(&args.cluster, &args.read.options(), printer)?.network;
     let progress = Progress::start(printer, format!("simulating {}", args.file));
-    let program = program(args, &network)?;
+    let (format, program) = program(args, &network)?;
     let options = options(args);
     let switches = if args.store_and_forward {
         SwitchForwarding::StoreAndForward
@@ -96,7 +96,7 @@ pub(crate) fn run(args: &SimArgs, printer: &mut Printer) -> Result<Status, Failu
     let failure = |it: SimError| Failure::wrong(it.to_string()).in_file(&args.file);
     #[allow(clippy::disallowed_methods, reason = "the binary may read the clock")]
     let clock = Clock::now();
-    let under = knobs::run(args, &routed)?;
+    let under = knobs::run(args, format, &routed)?;
     let outcome = match &under {
         Some(under) => under.outcome.clone(),
         None => simulation().run().map_err(failure)?,
@@ -134,13 +134,17 @@ pub(crate) fn run(args: &SimArgs, printer: &mut Printer) -> Result<Status, Failu
     Ok(Status::Done)
 }
 
-fn program(args: &SimArgs, network: &Network) -> Result<Verified<Program>, Failure> {
-    let (_, imported) = verify::read(&args.file)?;
-    imported.verify(Some(network)).map_err(|rejected| {
+fn program(
+    args: &SimArgs,
+    network: &Network,
+) -> Result<(ProgramFormat, Verified<Program>), Failure> {
+    let (format, imported) = verify::read(&args.file)?;
+    let proved = imported.verify(Some(network)).map_err(|rejected| {
         let report = rejected.report.to_string();
         let problem = "the program is not right on this network, so it is not simulated";
         Failure::wrong(format!("{problem}:\n{}", report.trim_end())).in_file(&args.file)
-    })
+    })?;
+    Ok((format, proved))
 }
 
 fn options(args: &SimArgs) -> SimOptions {
@@ -185,7 +189,7 @@ struct Simulated<'a> {
     network: &'a Network,
     outcome: Outcome,
     /// If it ran under knobs.
-    under: Option<KnobOutcome>,
+    under: Option<Under>,
     utilization: Option<Utilization>,
     bound: Option<Duration>,
 }
@@ -294,7 +298,7 @@ impl Simulated<'_> {
         }
         if let Some(under) = &self.under {
             line("knobs", knobs::text(under));
-            line("cut into", knobs::cut_text(under));
+            line("made of", knobs::parts_text(under));
         }
         line("transfers", format!("{} in {} events", outcome.transfers, outcome.events));
         let _ = writeln!(out, "{}", Printer::strong("links"));

@@ -46,7 +46,7 @@ pub(crate) fn run(args: &DiffArgs, printer: &mut Printer) -> Result<Status, Fail
 
 fn diff(old: &Manifest, new: &Manifest) -> DiffJson {
     let by_task = |it: &'_ Manifest| -> BTreeMap<(String, u64), Tuned> {
-        it.tasks.iter().map(|it| ((it.collective.clone(), it.size_bytes), it.clone())).collect()
+        it.tasks.iter().map(|it| ((it.collective.to_string(), it.size_bytes), it.clone())).collect()
     };
     let (before, after) = (by_task(old), by_task(new));
     let mut made = DiffJson {
@@ -57,7 +57,8 @@ fn diff(old: &Manifest, new: &Manifest) -> DiffJson {
         changed: Vec::new(),
     };
     for (key, a) in &before {
-        let Some((a, b)) = a.best().zip(after.get(key).and_then(Tuned::best)) else { continue };
+        let Some(b) = after.get(key) else { continue };
+        let (a, b) = (&a.pick, &b.pick);
         if a == b {
             made.same += 1;
         } else {

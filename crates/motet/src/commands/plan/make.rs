@@ -6,8 +6,9 @@ use std::fmt::Write as _;
 use motet_net::formats::cluster_toml;
 use motet_net::{Network, Signature};
 use motet_runtime::Checksum;
-use motet_tune::plan::tune::Effort;
-use motet_tune::plan::{Plan, PlanError, Request, folder, make};
+use motet_tune::plan::communicator::Effort;
+use motet_tune::plan::make::Nccl;
+use motet_tune::plan::{Pick, Plan, PlanError, Request, Tuned, folder, make};
 use motet_tune::sketch;
 use motet_units::Bytes;
 use serde::Serialize;
@@ -27,12 +28,20 @@ struct PlanJson<'a> {
     signature: String,
     ranks: u32,
     seed: u64,
+    margin_percent: u32,
+    max_blocks: u32,
     tasks: usize,
-    /// How many tasks a program of ours is best for.
-    custom: usize,
-    programs: usize,
-    least_gain_over_nccl: Option<f64>,
-    most_gain_over_nccl: Option<f64>,
+    /// How many tasks a program beats NCCL at its best in, by the margin: in MSCCL's executor, and
+    /// in MSCCL++.
+    msccl_programs: usize,
+    mscclpp_programs: usize,
+    /// How many tasks NCCL does better with a tuner than by itself, by the margin.
+    tuned: usize,
+    /// Geometric means over all tasks.
+    gain_over_nccl_best: Option<f64>,
+    gain_over_nccl: Option<f64>,
+    least_gain_over_nccl_best: Option<f64>,
+    most_gain_over_nccl_best: Option<f64>,
     least_gain_over_msccl: Option<f64>,
     most_gain_over_msccl: Option<f64>,
     resumed: usize,
@@ -60,14 +69,18 @@ pub(crate) fn run(args: &MakeArgs, printer: &mut Printer) -> Result<Status, Fail
         PlanError::Synth { .. } => Failure::wrong(it.to_string()).in_file(name),
         _ => Failure::wrong(it.to_string()),
     })?;
+    let maker =
+        folder::Maker { motet: env!("CARGO_PKG_VERSION").to_owned(), command: command(args) };
+    let report = Report { plan: &plan, network, maker: &maker };
     let mut extra = BTreeMap::from([
-        ("network.toml".to_owned(), cluster_toml::write(network)),
-        ("report.html".to_owned(), Report { plan: &plan, network }.html()),
+        (folder::NETWORK.to_owned(), cluster_toml::write(network)),
+        ("report.html".to_owned(), report.html()),
     ]);
     for it in request.sketches(network) {
         extra.insert(format!("sketches/{}.toml", it.name), it.sketch.write(network));
     }
-    let files = folder::files(&plan, gpus_per_server(network), extra)
+    let nccl = Nccl::new(network, plan.setup);
+    let files = folder::files(&plan, &maker, nccl.priced(network).as_ref(), extra)
         .map_err(|it| Failure::wrong(it.to_string()))?;
     store.finish(&files)?;
     drop(bar);
@@ -97,8 +110,19 @@ fn request(args: &MakeArgs, network: &Network) -> Result<Request, Failure> {
     let mut collectives = args.collectives.clone();
     collectives.sort_by_key(|it| it.name());
     collectives.dedup();
-    let effort = Effort { method: args.search, trials: args.trials };
-    Ok(Request { collectives, sizes, seed: args.seed, effort, sketch })
+    if args.max_blocks == Some(0) {
+        return Err(Failure::unreadable("a program cannot run on 0 thread blocks")
+            .with_remedy("give `--max-blocks` at least 1"));
+    }
+    Ok(Request {
+        collectives,
+        sizes,
+        seed: args.seed,
+        effort: Effort { method: args.search, trials: args.trials },
+        sketch,
+        most_blocks: args.max_blocks,
+        margin_percent: args.margin,
+    })
 }
 
 /// What the tuning of a task depends on.
@@ -107,34 +131,55 @@ fn fingerprint(network: &Network, request: &Request) -> String {
     Checksum::of(text.as_bytes()).to_string()
 }
 
-/// How many consecutive ranks a server has, if all have as many.
-fn gpus_per_server(network: &Network) -> Option<u32> {
-    let servers: Vec<_> =
-        network.ranks().iter().map(|it| network.node(*it).location.server.as_deref()).collect();
-    let first = servers.first().copied().flatten()?;
-    let per = servers.iter().take_while(|it| **it == Some(first)).count();
-    let even = servers.chunks(per).all(|it| it.len() == per && it.iter().all(|s| *s == it[0]));
-    even.then(|| u32::try_from(per).unwrap_or(u32::MAX))
+/// The command that makes this plan again.
+fn command(args: &MakeArgs) -> String {
+    let mut words = vec!["motet plan".to_owned()];
+    words.extend(args.cluster.iter().cloned());
+    let names: Vec<&str> = args.collectives.iter().map(|it| it.name()).collect();
+    words.push(format!("--collectives {}", names.join(",")));
+    words.push(format!("--min {} --max {}", args.min.get(), args.max.get()));
+    words.extend(args.sketch.iter().map(|it| format!("--sketch {it}")));
+    words.push(format!("--margin {}", args.margin));
+    words.extend(args.max_blocks.iter().map(|it| format!("--max-blocks {it}")));
+    words.push(format!("--search {} --trials {} --seed {}", args.search, args.trials, args.seed));
+    words.join(" ")
 }
 
-fn custom(plan: &Plan) -> usize {
-    let best = plan.tasks.iter().filter_map(|it| it.best());
-    best.filter(|it| it.algorithm.is_none()).count()
+/// How many tasks are done by a program, in MSCCL's executor and in MSCCL++.
+fn programs(plan: &Plan) -> (usize, usize) {
+    let msccl = plan.tasks.iter().filter(|it| it.pick.is_program()).count();
+    (msccl, plan.tasks.iter().filter(|it| it.mscclpp.is_some()).count())
+}
+
+/// How many tasks NCCL does better with a tuner.
+fn tuned(plan: &Plan) -> usize {
+    let changed = |it: &&Tuned| plan.kept(it).is_some_and(|kept| it.nccl.as_ref() != Some(kept));
+    plan.tasks.iter().filter(changed).count()
+}
+
+fn best(task: &Tuned) -> Option<&Pick> {
+    task.nccl_best.as_ref()
 }
 
 fn json<'a>(folder: &'a str, plan: &'a Plan, resumed: usize) -> PlanJson<'a> {
-    let (nccl, msccl) = (plan.gains(|it| it.nccl.as_ref()), plan.gains(|it| it.msccl.as_ref()));
+    let (nccl, msccl) = (plan.gains(best), plan.gains(|it| it.msccl.as_ref()));
+    let (msccl_programs, mscclpp_programs) = programs(plan);
     PlanJson {
         folder,
         network: &plan.network,
         signature: plan.signature.to_string(),
         ranks: plan.ranks,
         seed: plan.seed,
+        margin_percent: plan.margin_percent,
+        max_blocks: plan.most_blocks,
         tasks: plan.tasks.len(),
-        custom: custom(plan),
-        programs: plan.programs.len(),
-        least_gain_over_nccl: nccl.map(|it| it.0),
-        most_gain_over_nccl: nccl.map(|it| it.1),
+        msccl_programs,
+        mscclpp_programs,
+        tuned: tuned(plan),
+        gain_over_nccl_best: plan.mean_gain(best),
+        gain_over_nccl: plan.mean_gain(|it| it.nccl.as_ref()),
+        least_gain_over_nccl_best: nccl.map(|it| it.0),
+        most_gain_over_nccl_best: nccl.map(|it| it.1),
         least_gain_over_msccl: msccl.map(|it| it.0),
         most_gain_over_msccl: msccl.map(|it| it.1),
         resumed,
@@ -142,30 +187,59 @@ fn json<'a>(folder: &'a str, plan: &'a Plan, resumed: usize) -> PlanJson<'a> {
 }
 
 fn text(folder: &str, plan: &Plan) -> String {
+    let tasks = plan.tasks.len();
     let mut out = format!(
-        "plan for {}: {} tasks over {} ranks (seed {})\n",
-        plan.network,
-        plan.tasks.len(),
-        plan.ranks,
-        plan.seed
+        "plan for {}: {tasks} tasks over {} ranks (seed {})\n",
+        plan.network, plan.ranks, plan.seed
     );
-    let (own, custom) = (plan.tasks.len() - custom(plan), custom(plan));
-    // Writing to a string cannot fail.
-    let _ = writeln!(
-        out,
-        "  best       NCCL itself for {own} tasks, a program of the plan for {custom}"
+    let mut line = |word: &str, text: String| {
+        // Writing to a string cannot fail.
+        let _ = writeln!(out, "  {word:9}  {text}");
+    };
+    let (msccl, mscclpp) = programs(plan);
+    let margin = plan.margin_percent;
+    line(
+        "programs",
+        format!(
+            "in {msccl} of {tasks} tasks MSCCL's executor runs one faster than NCCL at its best, by \
+             more than {margin}%; MSCCL++ in {mscclpp}; the rest is NCCL's"
+        ),
     );
-    let gains = [
-        ("NCCL's own choice", plan.gains(|it| it.nccl.as_ref())),
-        ("MSCCL, one setting", plan.gains(|it| it.msccl.as_ref())),
-    ];
-    for (name, span) in gains {
-        if let Some((low, high)) = span {
-            let _ =
-                writeln!(out, "  gain       {low:.2} to {high:.2} times over {name}, simulated");
-        }
+    if let (Some((low, high)), Some(mean)) = (plan.gains(best), plan.mean_gain(best)) {
+        line(
+            "gain",
+            format!(
+                "{low:.2} to {high:.2} times NCCL at its best setting per call, {mean:.2} in the mean"
+            ),
+        );
     }
-    let _ = writeln!(out, "  left out   {} programs that cannot be used", plan.left_out.len());
-    let _ = writeln!(out, "  written    {folder} ({folder}/report.html for people)");
+    if let (Some((low, high)), Some(mean)) =
+        (plan.gains(|it| it.nccl.as_ref()), plan.mean_gain(|it| it.nccl.as_ref()))
+    {
+        let tuned = tuned(plan);
+        line(
+            "",
+            format!(
+                "{low:.2} to {high:.2} times NCCL by itself, {mean:.2} in the mean (a tuner alone gains \
+                 in {tuned} tasks)"
+            ),
+        );
+    }
+    if let Some((low, high)) = plan.gains(|it| it.msccl.as_ref()) {
+        line("", format!("{low:.2} to {high:.2} times MSCCL with one setting for everything"));
+    }
+    line(
+        "blocks",
+        format!("at most {} of a GPU's for a program, as many as NCCL's", plan.most_blocks),
+    );
+    line(
+        "left out",
+        format!("{} programs that no runtime can load within that", plan.left_out.len()),
+    );
+    line("times", "by NCCL's own constants, not measured (docs/nccl-model.md)".to_owned());
+    line(
+        "written",
+        format!("{folder} (report.html for people; `motet plan check {folder}` proves it)"),
+    );
     out
 }

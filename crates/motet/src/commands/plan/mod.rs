@@ -1,8 +1,9 @@
 //! `motet plan`: from a cluster to tuned programs and knobs; plans shown and compared.
 //!
 //! [`make`] makes one, in a folder that [`store`] writes whole or not at all; [`report`] is its page
-//! for people; [`show`] and [`diff`] read plans.
+//! for people; [`show`] and [`diff`] read plans, [`check`] proves them.
 
+mod check;
 mod diff;
 mod make;
 mod report;
@@ -16,6 +17,7 @@ use crate::printer::Printer;
 pub(crate) fn run(args: &PlanArgs, printer: &mut Printer) -> Result<Status, Failure> {
     match &args.command {
         Some(PlanCommand::Show(args)) => show::run(args, printer),
+        Some(PlanCommand::Check(args)) => check::run(args, printer),
         Some(PlanCommand::Diff(args)) => diff::run(args, printer),
         None => make::run(&args.make, printer),
     }

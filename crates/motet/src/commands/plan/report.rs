@@ -2,8 +2,10 @@
 
 use std::fmt::Write as _;
 
+use motet_collective::CollectiveKind;
 use motet_net::Network;
 use motet_net::formats::svg;
+use motet_tune::plan::folder::Maker;
 use motet_tune::plan::{Pick, Plan, Tuned, algbw};
 use motet_units::{Bytes, Duration};
 
@@ -19,20 +21,22 @@ td,th{padding:2px 10px;text-align:right;border-bottom:1px solid #ddd}td:last-chi
 pub(super) struct Report<'a> {
     pub(super) plan: &'a Plan,
     pub(super) network: &'a Network,
+    pub(super) maker: &'a Maker,
 }
 
 /// A bandwidth of a task by the time of something.
 type Timed<'a> = (&'a str, fn(&Tuned) -> Option<u64>);
 
-const BANDWIDTHS: [Timed<'static>; 4] = [
+const BANDWIDTHS: [Timed<'static>; 5] = [
     ("bound", |it| Some(it.bound_ps)),
-    ("plan", |it| it.best().map(|it| it.time_ps)),
-    ("NCCL's own choice", |it| it.nccl.as_ref().map(|it| it.time_ps)),
+    ("plan", |it| Some(it.pick.time_ps)),
+    ("NCCL at its best", |it| it.nccl_best.as_ref().map(|it| it.time_ps)),
+    ("NCCL by itself", |it| it.nccl.as_ref().map(|it| it.time_ps)),
     ("MSCCL, one setting", |it| it.msccl.as_ref().map(|it| it.time_ps)),
 ];
 
 const ABLATION: [Timed<'static>; 3] = [
-    ("program and knobs", |it| it.best().map(|it| it.time_ps)),
+    ("program and knobs", |it| it.program.as_ref().map(|it| it.time_ps)),
     ("program only", |it| it.sketch_only.as_ref().map(|it| it.time_ps)),
     ("knobs only", |it| it.knobs_only.as_ref().map(|it| it.time_ps)),
 ];
@@ -44,16 +48,17 @@ impl Report<'_> {
         let mut out = format!(
             "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>{title}</title>\
              <style>{STYLE}</style></head><body>\n<h1>{title}</h1>\n<p>{} tasks over {ranks} ranks; \
-             network {signature}; seed {seed}. All times are simulated.</p>\n",
-            tasks.len()
+             network {signature}; seed {seed}; made by Motet {} with <code>{}</code>.</p>\n",
+            tasks.len(),
+            escaped(&self.maker.motet),
+            escaped(&self.maker.command)
         );
         self.gains(&mut out);
-        let mut kinds: Vec<&str> = tasks.iter().map(|it| it.collective.as_str()).collect();
+        let mut kinds: Vec<CollectiveKind> = tasks.iter().map(|it| it.collective).collect();
         kinds.dedup();
-        for kind in &kinds {
+        for kind in kinds {
             self.collective(kind, &mut out);
         }
-        self.progress(&kinds, &mut out);
         self.topology(&mut out);
         self.left_out(&mut out);
         out.push_str("</body></html>\n");
@@ -62,7 +67,8 @@ impl Report<'_> {
 
     fn gains(&self, out: &mut String) {
         let gains = [
-            ("NCCL's own choice", self.plan.gains(|it| it.nccl.as_ref())),
+            ("NCCL at its best setting", self.plan.gains(|it| it.nccl_best.as_ref())),
+            ("NCCL by itself", self.plan.gains(|it| it.nccl.as_ref())),
             ("MSCCL with one setting for everything", self.plan.gains(|it| it.msccl.as_ref())),
             ("the best program under that setting", self.plan.gains(|it| it.sketch_only.as_ref())),
             ("that program under its best knobs", self.plan.gains(|it| it.knobs_only.as_ref())),
@@ -77,11 +83,11 @@ impl Report<'_> {
         out.push_str("</ul>\n");
     }
 
-    fn tasks(&self, kind: &str) -> impl Iterator<Item = &Tuned> {
+    fn tasks(&self, kind: CollectiveKind) -> impl Iterator<Item = &Tuned> {
         self.plan.tasks.iter().filter(move |it| it.collective == kind)
     }
 
-    fn line(&self, kind: &str, (name, time): Timed<'_>, over: Option<Timed<'_>>) -> Line {
+    fn line(&self, kind: CollectiveKind, (name, time): Timed<'_>, over: Option<Timed<'_>>) -> Line {
         let point = |task: &Tuned| {
             let ps = time(task)?;
             let y = match over {
@@ -93,8 +99,8 @@ impl Report<'_> {
         Line { name: name.to_owned(), points: self.tasks(kind).filter_map(point).collect() }
     }
 
-    fn collective(&self, kind: &str, out: &mut String) {
-        let _ = writeln!(out, "<h2>{}</h2>", escaped(kind));
+    fn collective(&self, kind: CollectiveKind, out: &mut String) {
+        let _ = writeln!(out, "<h2>{}</h2>", escaped(kind.name()));
         let lines = BANDWIDTHS.iter().map(|it| self.line(kind, *it, None)).collect();
         let plot = Plot {
             title: format!("{kind}: bandwidth over size"),
@@ -105,7 +111,7 @@ impl Report<'_> {
         };
         out.push_str(&plot.svg());
         let lines: Vec<Line> =
-            ABLATION.iter().map(|it| self.line(kind, *it, Some(BANDWIDTHS[3]))).collect();
+            ABLATION.iter().map(|it| self.line(kind, *it, Some(BANDWIDTHS[4]))).collect();
         if lines.iter().any(|it| !it.points.is_empty()) {
             let plot = Plot {
                 title: format!("{kind}: what tuning each part alone gains"),
@@ -126,53 +132,25 @@ impl Report<'_> {
         out.push_str("</table>\n");
     }
 
-    /// How far the best was from the last best after so many trials, in the middle of all tasks.
-    fn progress(&self, kinds: &[&str], out: &mut String) {
-        let after = |task: &Tuned, trials: u32| {
-            let (last, best) = (task.progress.last()?.1, task.progress.iter().rev());
-            let then = best.clone().find(|it| it.0 <= trials).map(|it| it.1)?;
-            Some(then as f64 / last.max(1) as f64)
-        };
-        let line = |kind: &&str| {
-            let most = self.tasks(kind).map(|it| it.trials).max().unwrap_or(0);
-            let points = (1..=most).filter_map(|trials| {
-                let mut all: Vec<f64> =
-                    self.tasks(kind).filter_map(|it| after(it, trials)).collect();
-                all.sort_by(f64::total_cmp);
-                Some((f64::from(trials), *all.get(all.len() / 2)?))
-            });
-            Line { name: (*kind).to_owned(), points: points.collect() }
-        };
-        let plot = Plot {
-            title: "search: the best so far, of the time found in the end (median of sizes)"
-                .to_owned(),
-            x: "settings timed".to_owned(),
-            y: "times the last".to_owned(),
-            log_x: true,
-            lines: kinds.iter().map(line).collect(),
-        };
-        let _ = writeln!(out, "<h2>Search</h2>\n{}", plot.svg());
-    }
-
     /// The network with what links do under the largest task that a program of ours does best.
     fn topology(&self, out: &mut String) {
         let by_size = self.plan.tasks.iter().rev();
         let found = by_size.filter_map(|task| {
-            let pick = task.best().filter(|it| it.algorithm.is_none())?;
-            let way = self.plan.programs.iter().find(|it| it.name == pick.way)?;
-            let run = way.knobbed.run(task.size(), &pick.knobs()?).ok()?;
-            Some((task, pick, run.outcome))
+            let pick = Some(&task.pick).filter(|it| it.is_program())?;
+            let layout = self.plan.way(&pick.way)?.family.in_instances(pick.instances)?;
+            let links = layout.laid.usage(task.size(), &pick.knobs(&self.plan.setup));
+            Some((task, pick, links))
         });
         let largest = found.max_by_key(|it| it.0.size_bytes);
         out.push_str("<h2>Network</h2>\n");
-        let Some((task, pick, outcome)) = largest else {
+        let Some((task, pick, links)) = largest else {
             out.push_str(&svg::write(self.network));
             return;
         };
         let caption = caption(task, pick);
         let picture = svg::write_utilization(self.network, &caption, |id| svg::Traffic {
-            utilization: outcome.utilization(id),
-            bytes: outcome.links[id.index()].bytes,
+            utilization: links[id.index()].busy.as_ps() as f64 / pick.time_ps.max(1) as f64,
+            bytes: links[id.index()].bytes,
         });
         out.push_str(&picture);
     }
@@ -195,7 +173,7 @@ fn caption(task: &Tuned, pick: &Pick) -> String {
 }
 
 fn row(task: &Tuned, out: &mut String) {
-    let Some(best) = task.best() else { return };
+    let best = &task.pick;
     let gain = |it: Option<f64>| it.map_or_else(|| "–".to_owned(), |it| format!("{it:.2}"));
     let _ = writeln!(
         out,
@@ -204,7 +182,7 @@ fn row(task: &Tuned, out: &mut String) {
         best.time().as_us_f64(),
         best.algbw(task.size()),
         algbw(task.size(), Duration::from_ps(task.bound_ps)),
-        gain(task.gain(task.nccl.as_ref())),
+        gain(task.gain(task.nccl_best.as_ref())),
         gain(task.gain(task.msccl.as_ref())),
         escaped(&setting(best))
     );

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use motet_net::Signature;
 use motet_tune::plan::folder::Manifest;
 use motet_tune::plan::{Pick, Tuned, algbw};
-use motet_units::{Bytes, Duration};
+use motet_units::Duration;
 
 use super::store;
 use crate::args::plan::ShowArgs;
@@ -31,35 +31,38 @@ pub(crate) fn run(args: &ShowArgs, printer: &mut Printer) -> Result<Status, Fail
 
 /// What a pick does, in few words.
 pub(super) fn setting(pick: &Pick) -> String {
-    let mut out = match &pick.algorithm {
-        Some(name) => format!("NCCL {name}"),
-        None => pick.way.clone(),
-    };
-    let _ = write!(out, " {}", pick.protocol);
-    if let Some(channels) = pick.channels {
-        let _ = write!(out, ", {channels} ch");
-    }
-    if let Some(threads) = pick.threads {
-        let _ = write!(out, ", {threads} thr");
-    }
-    if let Some(buffer) = pick.buffer_bytes {
-        let _ = write!(out, ", {}", Bytes::new(buffer));
+    let mut out = format!("{} {} {}", pick.runtime.name(), pick.way, pick.protocol);
+    if pick.is_program() {
+        let _ = write!(out, ", {}x, {} blocks", pick.instances, pick.blocks);
+    } else if pick.asked {
+        let _ = write!(out, ", {} channels", pick.channels);
     }
     out
 }
 
 fn text(manifest: &Manifest) -> String {
-    let Manifest { network, signature, ranks, seed, .. } = manifest;
-    let mut out = format!("plan for {network} ({signature}), {ranks} ranks, seed {seed}\n");
-    let mut last = "";
+    let Manifest { network, signature, ranks, seed, margin_percent, most_blocks, .. } = manifest;
+    let mut out = format!(
+        "plan for {network} ({signature}), {ranks} ranks, seed {seed}, margin {margin_percent}%, at \
+         most {most_blocks} blocks\n"
+    );
+    let mut last = None;
     for task in &manifest.tasks {
-        if task.collective != last {
+        if last != Some(task.collective) {
             let _ = write!(
                 out,
-                "\n{}\n  {:>9} {:>12} {:>9} {:>9} {:>8} {:>8}  setting\n",
-                task.collective, "size", "time µs", "GB/s", "bound", "x NCCL", "x MSCCL"
+                "\n{}\n  {:>9} {:>12} {:>9} {:>9} {:>11} {:>11} {:>8}  {}\n",
+                task.collective,
+                "size",
+                "time µs",
+                "GB/s",
+                "bound",
+                "x NCCL best",
+                "x NCCL",
+                "x MSCCL",
+                "setting (then MSCCL++, where it is faster than NCCL)"
             );
-            last = &task.collective;
+            last = Some(task.collective);
         }
         row(task, &mut out);
     }
@@ -67,17 +70,22 @@ fn text(manifest: &Manifest) -> String {
 }
 
 fn row(task: &Tuned, out: &mut String) {
-    let Some(best) = task.best() else { return };
     let gain = |it: Option<f64>| it.map_or_else(|| "–".to_owned(), |it| format!("{it:.2}"));
-    let _ = writeln!(
+    let _ = write!(
         out,
-        "  {:>9} {:>12.3} {:>9.2} {:>9.2} {:>8} {:>8}  {}",
+        "  {:>9} {:>12.3} {:>9.2} {:>9.2} {:>11} {:>11} {:>8}  {}",
         task.size().to_string(),
-        best.time().as_us_f64(),
-        best.algbw(task.size()),
+        task.pick.time().as_us_f64(),
+        task.pick.algbw(task.size()),
         algbw(task.size(), Duration::from_ps(task.bound_ps)),
+        gain(task.gain(task.nccl_best.as_ref())),
         gain(task.gain(task.nccl.as_ref())),
         gain(task.gain(task.msccl.as_ref())),
-        setting(best)
+        setting(&task.pick)
     );
+    if let Some(plus) = &task.mscclpp {
+        let times = gain(task.mscclpp_gain(task.nccl_best.as_ref()));
+        let _ = write!(out, "; {times} by {}", setting(plus));
+    }
+    out.push('\n');
 }

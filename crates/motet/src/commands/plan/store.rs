@@ -110,14 +110,13 @@ impl<'a> Store<'a> {
 
 impl Journal for Store<'_> {
     fn known(&self, kind: CollectiveKind, size: Bytes) -> Option<Tuned> {
-        let same = |it: &&Tuned| it.kind() == Some(kind) && it.size() == size;
+        let same = |it: &&Tuned| it.collective == kind && it.size() == size;
         self.known.iter().find(same).cloned()
     }
 
     fn done(&self, step: Step<'_>) {
         let Step::Tuned(tuned) = step else { return };
-        let kind = tuned.kind();
-        if kind.and_then(|it| self.known(it, tuned.size())).is_none()
+        if self.known(tuned.collective, tuned.size()).is_none()
             && let Ok(mut file) = self.journal.lock()
         {
             // Without it, a plan that is stopped is begun anew: no reason to stop this one.

@@ -1,99 +1,178 @@
-//! `motet sim` under knobs: what was asked, and what it comes to.
+//! `motet sim` as a runtime's kernels run a program: what was asked, and what it comes to.
+//!
+//! A file of MSCCL or MSCCL++ is taken as it is written. Any other program is laid out first, as
+//! `motet export --to msccl` would do it.
 
-use motet_nccl::{KnobModel, Knobs, NcclOptions, Protocol};
-use motet_nccl::{KnobOutcome, Knobbed};
-use motet_sim::Routed;
+use motet_collective::Program;
+use motet_collective::formats::ProgramFormat;
+use motet_nccl::kernel::{Laid, Price};
+use motet_nccl::{Knobs, Protocol};
+use motet_sim::{Outcome, Routed};
+use motet_tune::layouts::Family;
+use motet_tune::plan::Setup;
+use motet_tune::plan::make::Nccl;
+use motet_units::Bytes;
 use serde::Serialize;
 
 use crate::args::{KnobArgs, ProtocolArg, SimArgs};
 use crate::failure::Failure;
 
-/// The knobs, and what follows from them.
-#[derive(Serialize)]
-pub(super) struct KnobsJson {
-    protocol: &'static str,
+/// What a run by kernels gives.
+pub(super) struct Under {
+    pub(super) outcome: Outcome,
+    runtime: &'static str,
+    knobs: Knobs,
+    price: Price,
     channels: u32,
-    threads: u32,
-    buffer_bytes: u64,
     instances: u32,
     blocks: u32,
-    places: u32,
-    place_bytes: u64,
+}
+
+/// The knobs, and what the time is made of.
+#[derive(Serialize)]
+pub(super) struct KnobsJson {
+    runtime: &'static str,
+    protocol: &'static str,
+    channels: u32,
+    threads: Option<u32>,
+    buffer_bytes: Option<u64>,
+    instances: u32,
+    blocks: u32,
     iterations: u32,
     iterations_simulated: u32,
     launch_us: f64,
+    latency_us: f64,
+    data_us: f64,
     block_gbps: f64,
 }
 
 impl KnobsJson {
-    pub(super) fn new(it: &KnobOutcome) -> Self {
-        let terms = &it.terms;
+    pub(super) fn new(it: &Under) -> Self {
+        let price = &it.price;
         Self {
-            protocol: terms.protocol.name(),
+            runtime: it.runtime,
+            protocol: it.knobs.protocol.name(),
             channels: it.channels,
-            threads: terms.threads,
-            buffer_bytes: terms.buffer.get(),
+            threads: it.knobs.threads,
+            buffer_bytes: it.knobs.buffer.map(Bytes::get),
             instances: it.instances,
             blocks: it.blocks,
-            places: terms.places,
-            place_bytes: terms.place.get(),
-            iterations: it.iterations,
-            iterations_simulated: it.simulated,
-            launch_us: terms.launch.as_us_f64(),
-            block_gbps: terms.block_rate.as_gb_per_s_f64(),
+            iterations: price.iterations,
+            iterations_simulated: price.simulated,
+            launch_us: price.launch.as_us_f64(),
+            latency_us: price.latency.as_us_f64(),
+            data_us: price.data.as_us_f64(),
+            block_gbps: price.terms.block.as_gb_per_s_f64(),
         }
     }
 }
 
 impl KnobArgs {
     const fn is_given(&self) -> bool {
-        self.protocol.is_some()
+        self.kernels
+            || self.protocol.is_some()
             || self.channels.is_some()
             || self.threads.is_some()
             || self.buffer_size.is_some()
     }
 }
 
-/// Runs the program under the knobs that are given; `None` if none is.
-pub(super) fn run(args: &SimArgs, routed: &Routed<'_>) -> Result<Option<KnobOutcome>, Failure> {
+/// Runs the program by kernels if that is asked for.
+pub(super) fn run(
+    args: &SimArgs,
+    format: ProgramFormat,
+    routed: &Routed<'_>,
+) -> Result<Option<Under>, Failure> {
     if !args.knobs.is_given() {
         return Ok(None);
     }
-    let KnobArgs { protocol, channels, threads, buffer_size: buffer } = args.knobs;
-    let knobs = Knobs {
-        protocol: match protocol {
-            None => routed.program().hints().protocol.into(),
-            Some(ProtocolArg::Simple) => Protocol::Simple,
-            Some(ProtocolArg::Ll) => Protocol::Ll,
-            Some(ProtocolArg::Ll128) => Protocol::Ll128,
-        },
-        channels,
-        threads,
-        buffer,
+    let failure = |it: String| Failure::wrong(it).in_file(&args.file);
+    let knobs = knobs(&args.knobs, routed.program());
+    let (network, program) = (routed.network(), routed.program());
+    let kernels = Nccl::new(network, Setup::default()).kernels;
+    let plus = format == ProgramFormat::Mscclpp;
+    let laid_out = plus || format == ProgramFormat::Msccl;
+    let (laid, instances) = if laid_out {
+        (Laid::new(routed, kernels).map_err(|it| failure(it.to_string()))?, 1)
+    } else {
+        let most = kernels.resident_blocks();
+        let family = Family::new(program, network, &kernels, most).map_err(failure)?;
+        let own = family.channels();
+        let channels = knobs.channels.unwrap_or(own);
+        if channels == 0 || !channels.is_multiple_of(own) {
+            return Err(failure(format!(
+                "{channels} channels are no whole number of instances of the program, which has {own}; \
+                 use a multiple of that"
+            )));
+        }
+        let layout = family.in_instances(channels / own).ok_or_else(|| {
+            let why = family.stopped_by.clone().unwrap_or_default();
+            failure(format!("it cannot run in {} instances: {why}", channels / own))
+        })?;
+        (layout.laid.clone(), layout.instances)
     };
-    let model = KnobModel::new(routed.network(), &NcclOptions::default());
-    let outcome = Knobbed::new(routed, model).run(args.size, &knobs);
-    outcome.map(Some).map_err(|it| Failure::wrong(it.to_string()).in_file(&args.file))
+    let price =
+        if plus { laid.price_mscclpp(args.size) } else { laid.price_under(args.size, &knobs) };
+    let price = price.map_err(|it| failure(it.to_string()))?;
+    Ok(Some(Under {
+        outcome: outcome(args.size, &laid, &price, &knobs, program),
+        runtime: if plus { "MSCCL++" } else { "MSCCL" },
+        knobs,
+        channels: laid.channels(),
+        instances,
+        blocks: laid.blocks().1,
+        price,
+    }))
+}
+
+fn knobs(args: &KnobArgs, program: &Program) -> Knobs {
+    let KnobArgs { protocol, channels, threads, buffer_size: buffer, .. } = *args;
+    let protocol = match protocol {
+        None => program.hints().protocol.into(),
+        Some(ProtocolArg::Simple) => Protocol::Simple,
+        Some(ProtocolArg::Ll) => Protocol::Ll,
+        Some(ProtocolArg::Ll128) => Protocol::Ll128,
+    };
+    Knobs { protocol, channels, threads, buffer }
+}
+
+fn outcome(size: Bytes, laid: &Laid, price: &Price, knobs: &Knobs, program: &Program) -> Outcome {
+    let collective = program.collective();
+    let chunk = collective.chunk_bytes(size);
+    Outcome {
+        time: price.time,
+        chunk,
+        rounded_up: chunk.checked_mul(u64::from(collective.size_chunks())) != Some(size),
+        transfers: program.transfers().len(),
+        events: laid.steps() as u64 * u64::from(price.simulated),
+        links: laid.usage(size, knobs),
+    }
 }
 
 /// The knobs as they were set or taken.
-pub(super) fn text(it: &KnobOutcome) -> String {
-    let terms = &it.terms;
-    let channels = count(it.channels, "channel");
-    format!(
-        "{}, {channels}, {} threads, buffers of {}; {} on the busiest GPU",
-        terms.protocol,
-        terms.threads,
-        terms.buffer,
-        count(it.blocks, "thread block")
-    )
+pub(super) fn text(it: &Under) -> String {
+    let mut out =
+        format!("{}, {}, {}", it.runtime, it.knobs.protocol, count(it.channels, "channel"));
+    if let Some(threads) = it.knobs.threads {
+        out += &format!(", {threads} threads");
+    }
+    if let Some(buffer) = it.knobs.buffer {
+        out += &format!(", buffers of {buffer}");
+    }
+    format!("{out}; {} on the busiest GPU", count(it.blocks, "thread block"))
 }
 
-/// How chunks are cut and sent.
-pub(super) fn cut_text(it: &KnobOutcome) -> String {
-    let (iterations, instances) =
-        (count(it.iterations, "iteration"), count(it.instances, "instance"));
-    format!("{iterations} of {instances}, through {} places of {}", it.terms.places, it.terms.place)
+/// What the time is made of.
+pub(super) fn parts_text(it: &Under) -> String {
+    let Price { launch, latency, data, iterations, .. } = &it.price;
+    format!(
+        "{:.3} µs launch, {:.3} µs latency, {:.3} µs data in {} of {}",
+        launch.as_us_f64(),
+        latency.as_us_f64(),
+        data.as_us_f64(),
+        count(*iterations, "iteration"),
+        count(it.instances, "instance")
+    )
 }
 
 fn count(count: u32, what: &str) -> String {

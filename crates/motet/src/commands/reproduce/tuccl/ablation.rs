@@ -39,7 +39,7 @@ const PARTS: [Part; 3] = [
     ),
     (
         "joint",
-        Tuned::best,
+        |it| it.program.as_ref(),
         [
             "the plan is within a few percent of the bound at the largest sizes, so that what is left to \
          gain over this default is less than on the paper's machines",
@@ -177,7 +177,7 @@ fn table(planned: &[Planned]) -> Table {
         Values::Words(rows.iter().map(|it| of(it.0, it.1)).collect())
     };
     let mut table = Table::new()
-        .with("collective", words(&|_, it| it.collective.clone()))
+        .with("collective", words(&|_, it| it.collective.to_string()))
         .with("cluster", words(&|it, _| it.name.to_owned()))
         .with("size", words(&|_, it| it.size().to_string()));
     for part in PARTS {

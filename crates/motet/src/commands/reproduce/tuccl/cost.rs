@@ -100,14 +100,14 @@ fn row(
     size: Bytes,
     seeds: u32,
 ) -> Result<Option<Row>, Failure> {
-    let pick = planned.task(kind, size).and_then(|it| it.picks.iter().find(|it| !it.by_model));
+    let pick = planned.task(kind, size).and_then(|it| it.program.as_ref());
     let Some(way) = pick.and_then(|pick| ways.iter().find(|it| it.name == pick.way)) else {
         return Ok(None);
     };
     let wrong = |it: String| Failure::wrong(it).in_file(planned.name);
-    let space = KnobSpace::new(&planned.model(), &[way.knobbed.channels()], KnobLimits::default())
+    let space = KnobSpace::new(&[way.family.channels()], KnobLimits::default())
         .map_err(|it| wrong(it.to_string()))?;
-    let programs = [way.knobbed.clone()];
+    let programs = [way.family.clone()];
     let points = space.space().len();
     let truth = Recorded::of(&Simulated::new(&space, &programs, size), points);
     let search = |settings: Settings, profiler: &mut dyn Profiler| {

@@ -7,7 +7,7 @@ use motet_tune::plan::{Pick, Tuned};
 
 use super::claims::{Claim, Span};
 use super::report::Report;
-use super::setting::{Planned, SIZES, tasks, written};
+use super::setting::{Planned, SIZES, tasks, times, written};
 use crate::args::ReproduceArgs;
 use crate::failure::{Failure, Status};
 use crate::plot::{Line, Plot};
@@ -107,7 +107,7 @@ pub(in crate::commands::reproduce) fn gains(
 
 /// How many times as fast as MSCCL's uniform default.
 fn over_msccl(task: &Tuned) -> Option<f64> {
-    task.gain(task.msccl.as_ref())
+    times(task.msccl.as_ref(), task.program.as_ref())
 }
 
 /// The largest gain of each cluster against what was published.
@@ -165,7 +165,8 @@ fn every(planned: &[Planned], kind: CollectiveKind, low: f64) -> Claim {
         tasks(planned, kind).filter_map(|it| Some((it.0, it.1, over_msccl(it.1)?))).collect();
     let least = Span::of(gains.iter().map(|it| it.2)).map_or(f64::NAN, |it| it.low);
     let below: Vec<_> = gains.iter().filter(|it| it.2 < low).collect();
-    let alone = below.iter().filter_map(|it| Some(it.1.gain(it.1.knobs_only.as_ref())?.recip()));
+    let alone =
+        below.iter().filter_map(|it| times(it.1.program.as_ref(), it.1.knobs_only.as_ref()));
     let alone = Span::of(alone).map_or(f64::NAN, |it| it.low * 100.0);
     let places: Vec<String> =
         below.iter().map(|it| format!("{} {}", it.0.name, it.1.size())).collect();
@@ -187,7 +188,8 @@ fn never_slower(planned: &[Planned], kinds: &[CollectiveKind]) -> Claim {
     let span = |gains: &mut dyn Iterator<Item = f64>| {
         Span::of(gains).map_or((f64::NAN, f64::NAN), |it| (it.low, it.high))
     };
-    let (least, most) = span(&mut all().filter_map(|it| it.1.gain(it.1.nccl.as_ref())));
+    let (least, most) =
+        span(&mut all().filter_map(|it| times(it.1.nccl.as_ref(), it.1.program.as_ref())));
     let (low, high) = span(&mut all().filter_map(|it| over_expected(it.0, it.1)));
     Claim::new(
         "never slower than NCCL's own choice",
@@ -202,7 +204,7 @@ fn never_slower(planned: &[Planned], kinds: &[CollectiveKind]) -> Claim {
 /// How many times as fast as NCCL's cost model expects its choice to be.
 fn over_expected(planned: &Planned, task: &Tuned) -> Option<f64> {
     let expected = planned.nccl_expects(task)?.as_ps() as f64;
-    Some(expected / task.best()?.time_ps.max(1) as f64)
+    Some(expected / task.program.as_ref()?.time_ps.max(1) as f64)
 }
 
 fn table(planned: &[Planned], kinds: &[CollectiveKind]) -> Table {
@@ -216,25 +218,25 @@ fn table(planned: &[Planned], kinds: &[CollectiveKind]) -> Table {
     };
     let us = |it: Option<&Pick>| it.map(|it| it.time().as_us_f64());
     let expected = rows.iter().map(|it| over_expected(it.0, it.1).unwrap_or(f64::NAN)).collect();
-    let bound = |it: &Tuned| Some(it.bound_ps as f64 / it.best()?.time_ps.max(1) as f64 * 100.0);
+    let bound =
+        |it: &Tuned| Some(it.bound_ps as f64 / it.program.as_ref()?.time_ps.max(1) as f64 * 100.0);
     Table::new()
-        .with("collective", words(&|_, it| it.collective.clone()))
+        .with("collective", words(&|_, it| it.collective.to_string()))
         .with("cluster", words(&|it, _| it.name.to_owned()))
         .with("size", words(&|_, it| it.size().to_string()))
-        .with("plan_us", number(&|it| us(it.best()), 1))
+        .with("plan_us", number(&|it| us(it.program.as_ref()), 1))
         .with("nccl_us", number(&|it| us(it.nccl.as_ref()), 1))
         .with("msccl_us", number(&|it| us(it.msccl.as_ref()), 1))
         .with("over_msccl", number(&over_msccl, 2))
-        .with("over_nccl", number(&|it| it.gain(it.nccl.as_ref()), 2))
+        .with("over_nccl", number(&|it| times(it.nccl.as_ref(), it.program.as_ref()), 2))
         .with("over_nccl_model", Values::Number(expected, 2))
         .with("percent_of_bound", number(&bound, 1))
-        .with("setting", words(&|_, it| it.best().map(setting).unwrap_or_default()))
+        .with("setting", words(&|_, it| it.program.as_ref().map(setting).unwrap_or_default()))
 }
 
 /// What the plan does, in few words.
 fn setting(pick: &Pick) -> String {
-    let channels = pick.channels.map(|it| format!(" x{it}")).unwrap_or_default();
-    format!("{} {}{channels}", pick.way, pick.protocol)
+    format!("{} {} x{}", pick.way, pick.protocol, pick.instances)
 }
 
 fn plot(planned: &[Planned], kind: CollectiveKind) -> Plot {

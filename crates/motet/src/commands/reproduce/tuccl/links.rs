@@ -1,11 +1,12 @@
 //! Table II and figure 5a: how busy links are under the default and under the plan.
 
 use motet_collective::CollectiveKind;
-use motet_sim::Outcome;
+use motet_nccl::Knobs;
+use motet_sim::event::LinkUse;
 use motet_tune::clusters::{A100, Cluster, V100};
 use motet_tune::plan::ways::Way;
 use motet_tune::plan::{Pick, Tuned};
-use motet_units::Bytes;
+use motet_units::{Bytes, Duration};
 
 use super::claims::{Claim, Span};
 use super::report::Report;
@@ -37,23 +38,24 @@ struct Row {
 
 /// The mean, over the links that carry anything, of busy time ÷ the time of the whole collective;
 /// and how many those are.
-fn busy(outcome: &Outcome) -> (f64, usize) {
-    let used = outcome.links.iter().filter(|it| it.crossings > 0 || !it.bytes.is_zero());
+fn busy(time: Duration, all: &[LinkUse]) -> (f64, usize) {
+    let used = all.iter().filter(|it| it.crossings > 0 || !it.bytes.is_zero());
     let (mut busy, mut links) = (0.0, 0);
     for it in used {
         busy += it.busy.as_ps() as f64;
         links += 1;
     }
-    let whole = outcome.time.as_ps() as f64 * links as f64;
+    let whole = time.as_ps() as f64 * links as f64;
     (if whole > 0.0 { busy / whole } else { 0.0 }, links)
 }
 
 /// In percent, if the simulator can run it.
 fn of_pick(ways: &[Way], size: Bytes, pick: Option<&Pick>) -> Option<(f64, usize)> {
-    let pick = pick.filter(|it| !it.by_model)?;
+    let pick = pick?;
     let way = ways.iter().find(|it| it.name == pick.way)?;
-    let run = way.knobbed.run(size, &pick.knobs()?).ok()?;
-    let (part, links) = busy(&run.outcome);
+    let layout = way.family.in_instances(pick.instances)?;
+    let links = layout.laid.usage(size, &Knobs::new(pick.protocol));
+    let (part, links) = busy(pick.time(), &links);
     Some((part * 100.0, links))
 }
 
@@ -69,7 +71,7 @@ pub(in crate::commands::reproduce) fn links(
                 let row = |task: &Tuned| {
                     let size = task.size();
                     let default = of_pick(&ways, size, task.msccl.as_ref())?;
-                    let plan = of_pick(&ways, size, task.best())?;
+                    let plan = of_pick(&ways, size, task.program.as_ref())?;
                     let (default, plan, links) = (default.0, plan.0, [default.1, plan.1]);
                     Some(Row { set, cluster: planned.name, kind, size, default, plan, links })
                 };
@@ -219,9 +221,6 @@ fn plot(rows: &[Row], kind: CollectiveKind) -> Plot {
 
 #[cfg(test)]
 mod tests {
-    use motet_sim::event::LinkUse;
-    use motet_units::Duration;
-
     use super::*;
 
     #[test]
@@ -231,16 +230,8 @@ mod tests {
             bytes: Bytes::new(crossings * 8),
             crossings,
         };
-        let mut outcome = Outcome {
-            time: Duration::from_us(10),
-            chunk: Bytes::new(8),
-            rounded_up: false,
-            transfers: 3,
-            events: 0,
-            links: vec![link(10, 2), link(0, 0), link(5, 1)],
-        };
-        assert_eq!(busy(&outcome), (0.75, 2));
-        outcome.links.clear();
-        assert_eq!(busy(&outcome), (0.0, 0));
+        let time = Duration::from_us(10);
+        assert_eq!(busy(time, &[link(10, 2), link(0, 0), link(5, 1)]), (0.75, 2));
+        assert_eq!(busy(time, &[]), (0.0, 0));
     }
 }

@@ -1,12 +1,13 @@
 //! [`Planned`]: a cluster of seed 002 §IV-A with its plan, made as `motet plan` makes it.
 
 use motet_collective::CollectiveKind;
-use motet_nccl::{KnobModel, NcclModel, NcclOptions, Tuned as Chosen};
+use motet_nccl::{NcclModel, NcclOptions, Tuned as Chosen};
 use motet_net::Network;
 use motet_tune::clusters::Cluster;
-use motet_tune::plan::tune::Effort;
-use motet_tune::plan::ways::{Way, ways};
-use motet_tune::plan::{NoJournal, Pick, Plan, Request, Tuned, make};
+use motet_tune::plan::communicator::Effort;
+use motet_tune::plan::make::Nccl;
+use motet_tune::plan::ways::{Ground, Way, ways};
+use motet_tune::plan::{NoJournal, Pick, Plan, Request, Setup, Tuned, make};
 use motet_tune::search::Method;
 use motet_tune::sketch::{distinct, sketches};
 use motet_units::{Bytes, Duration, Seed};
@@ -25,19 +26,20 @@ pub(super) const SIZES: [Bytes; 5] =
 
 /// What every experiment here assumes.
 pub(super) const ASSUMED: [&str; 3] = [
-    "all times are simulated: the knob model of `motet sim` on the cluster files of examples/, which \
-     say what the paper leaves open of the hardware",
+    "all times are of the model of kernels (`motet sim --kernels`) on the cluster files of examples/, \
+     which say what the paper leaves open of the hardware",
     "MSCCL is the paper's uniform default (Table III: Simple, one channel, 512 threads, 4 MiB) on a \
      program that sends straight to everyone, at each size the faster of two: as made for 1 KiB (an \
      AllReduce sends everything to everyone at once), or as made for 4 MiB (an AllReduce in two \
      rounds); that is kinder to MSCCL than one program for all sizes; the paper also says that \
      MSCCL's tuner is on, and not what it chose",
-    "NCCL is NCCL's own choice of algorithm and protocol, simulated on the rings and trees that it \
-     would build, on as many channels as it would use",
+    "NCCL is NCCL's own choice of algorithm and protocol, priced by the same model on the rings and \
+     trees that it would build; ours is the best program for MSCCL's executor, with no more thread \
+     blocks than NCCL would have",
 ];
 
-/// As many settings as `motet plan` times by default.
-const TRIALS: u32 = 32;
+/// As many settings of the communicator as `motet plan` tries by default.
+const TRIALS: u32 = 8;
 
 /// A cluster and its plan.
 pub(super) struct Planned {
@@ -63,6 +65,8 @@ impl Planned {
             seed: args.seed,
             effort: Effort { method: Method::Surrogate, trials: TRIALS },
             sketch: None,
+            most_blocks: None,
+            margin_percent: 0,
         };
         let plan = make(&network, &request, &NoJournal)
             .map_err(|it| Failure::wrong(it.to_string()).in_file(cluster.name))?;
@@ -78,10 +82,6 @@ impl Planned {
         clusters.iter().map(|it| Self::new(it, &KINDS, &SIZES, args, printer)).collect()
     }
 
-    pub(super) fn model(&self) -> KnobModel {
-        KnobModel::new(&self.network, &NcclOptions::default())
-    }
-
     pub(super) const fn seed(&self) -> Seed {
         self.seed
     }
@@ -91,18 +91,21 @@ impl Planned {
     pub(super) fn ways(&self, kind: CollectiveKind) -> Result<Vec<Way>, Failure> {
         let found = distinct(sketches(&self.network));
         let seed = self.seed.named(kind.name());
-        let made = ways(&self.network, kind, self.model(), &found, seed);
+        let (network, most_blocks) = (&self.network, self.plan.most_blocks);
+        let kernels = Nccl::new(network, Setup::default()).kernels;
+        let ground = Ground { network, kernels, most_blocks, seed };
+        let made = ways(&ground, kind, &found);
         Ok(made.map_err(|it| Failure::wrong(it.to_string()).in_file(self.name))?.ways)
     }
 
     pub(super) fn tasks(&self, kind: CollectiveKind) -> impl Iterator<Item = &Tuned> {
-        self.plan.tasks.iter().filter(move |it| it.kind() == Some(kind))
+        self.plan.tasks.iter().filter(move |it| it.collective == kind)
     }
 
     /// What NCCL's own cost model expects of its choice, which the simulator does not see.
     pub(super) fn nccl_expects(&self, task: &Tuned) -> Option<Duration> {
         let model = NcclModel::new(&self.network, NcclOptions::default()).ok()?;
-        Some(model.choose(Chosen::of(task.kind()?)?, task.size())?.duration())
+        Some(model.choose(Chosen::of(task.collective)?, task.size())?.duration())
     }
 
     /// Of the collective and size.

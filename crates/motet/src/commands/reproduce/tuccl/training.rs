@@ -125,7 +125,7 @@ fn row(planned: &Planned, model: &'static Model, flops: f64) -> Option<Row> {
         model,
         cluster: planned.name,
         gpus: planned.network.ranks().len(),
-        plan: step(Tuned::best)?,
+        plan: step(|it| it.program.as_ref())?,
         msccl: step(|it| it.msccl.as_ref())?,
         nccl: step(|it| it.nccl.as_ref()),
     })

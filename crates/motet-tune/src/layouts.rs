@@ -1,0 +1,173 @@
+//! [`Family`]: a program as MSCCL's executor would run it: laid out on thread blocks, once by itself
+//! and as several instances side by side.
+//!
+//! What is timed must be what is written. So every layout here is written as the file that a job
+//! would load, within the executor's limits, read back and verified; what is then priced is what was
+//! read. The protocol is a word in the file's header and leaves the layout as it is: layouts are made
+//! for Simple, whose buffers have the fewest places, and hold for the others.
+
+use std::sync::Arc;
+
+use motet_collective::formats::msccl_xml;
+use motet_collective::program::{Hints, Protocol as Hint};
+use motet_collective::{Program, Verified};
+use motet_nccl::kernel::{Kernels, Laid};
+use motet_nccl::{Knobs, Protocol};
+use motet_net::Network;
+use motet_sim::{Routed, SwitchForwarding};
+use motet_units::{Bytes, Duration};
+
+/// An element of a buffer, in bytes: sizes are counted in these, and MSCCL passes over a program
+/// whose chunks do not divide the count. What divides it divides the count of smaller ones too.
+pub const ELEMENT: u64 = 4;
+
+/// The most instances that are tried.
+const MOST_INSTANCES: u32 = 32;
+
+/// A program laid out in so many instances.
+#[derive(Clone, Debug)]
+pub struct Layout {
+    pub instances: u32,
+    /// As read back from the file.
+    pub program: Verified<Program>,
+    pub laid: Laid,
+    /// What a buffer of the call is cut into: its elements must be a multiple of it.
+    pub parts: u32,
+}
+
+impl Layout {
+    /// Lays a program out for MSCCL.
+    fn new(
+        program: &Verified<Program>,
+        network: &Network,
+        kernels: &Arc<Kernels>,
+        instances: u32,
+    ) -> Result<Self, String> {
+        let options = msccl_xml::Options { instances, ..msccl_xml::Options::default() };
+        let text = msccl_xml::write(program, &options).map_err(|it| first_line(&it.to_string()))?;
+        Self::read(&text, network, kernels, instances)
+    }
+
+    /// From a file's text, in so many instances of whatever it was made of.
+    pub fn read(
+        text: &str,
+        network: &Network,
+        kernels: &Arc<Kernels>,
+        instances: u32,
+    ) -> Result<Self, String> {
+        let read = msccl_xml::read(text).map_err(|it| it.to_string())?;
+        let program = read.verify(None).map_err(|it| first_line(&it.report.to_string()))?;
+        let routed = Routed::new(&program, network, SwitchForwarding::CutThrough)
+            .map_err(|it| it.to_string())?;
+        let laid = Laid::new(&routed, Arc::clone(kernels)).map_err(|it| it.to_string())?;
+        let parts = program.collective().size_chunks();
+        Ok(Self { instances, laid, parts, program })
+    }
+
+    /// Thread blocks of the rank that has most.
+    #[must_use]
+    pub const fn blocks(&self) -> u32 {
+        self.laid.blocks().1
+    }
+
+    /// Whether MSCCL takes the program for a call of this size.
+    #[must_use]
+    pub const fn divides(&self, size: Bytes) -> bool {
+        size.get().is_multiple_of(ELEMENT * self.parts as u64)
+    }
+
+    /// The file for calls of a range of sizes under a protocol.
+    pub fn file(
+        &self,
+        name: &str,
+        protocol: Protocol,
+        (least, most): (Bytes, Option<Bytes>),
+    ) -> Result<String, String> {
+        let hints = Hints { protocol: Hint::from(protocol), min_size: least, max_size: most };
+        let named = self.program.to_builder().hints(hints).named(name).build();
+        let wrong = |it: String| first_line(&it);
+        let proved = Verified::new(named, None).map_err(|it| wrong(it.report.to_string()))?;
+        msccl_xml::write(&proved, &msccl_xml::Options::default())
+            .map_err(|it| wrong(it.to_string()))
+    }
+}
+
+fn first_line(text: &str) -> String {
+    text.lines().next().unwrap_or_default().to_owned()
+}
+
+/// A program in the instances that a runtime can load.
+#[derive(Clone, Debug)]
+pub struct Family {
+    pub layouts: Vec<Layout>,
+    /// Why there are no more.
+    pub stopped_by: Option<String>,
+}
+
+impl Family {
+    /// Every power of two of instances with at most so many thread blocks a GPU.
+    ///
+    /// # Errors
+    /// Why not even one instance can be loaded.
+    pub fn new(
+        program: &Verified<Program>,
+        network: &Network,
+        kernels: &Arc<Kernels>,
+        most_blocks: u32,
+    ) -> Result<Self, String> {
+        let most = most_blocks.min(kernels.resident_blocks());
+        let mut family = Self { layouts: Vec::new(), stopped_by: None };
+        let mut instances = 1;
+        while instances <= MOST_INSTANCES {
+            let blocks = family.layouts.first().map_or(0, Layout::blocks);
+            let needed = blocks.saturating_mul(instances);
+            let made = if needed > most {
+                Err(format!(
+                    "{instances} instances need {needed} thread blocks; {most} are allowed"
+                ))
+            } else {
+                Layout::new(program, network, kernels, instances)
+            };
+            match made {
+                Ok(layout) if layout.blocks() <= most => family.layouts.push(layout),
+                Ok(layout) => {
+                    let needed = layout.blocks();
+                    family.stopped_by =
+                        Some(format!("it needs {needed} thread blocks; {most} are allowed"));
+                    break;
+                }
+                Err(why) => {
+                    family.stopped_by = Some(why);
+                    break;
+                }
+            }
+            instances *= 2;
+        }
+        match (family.layouts.is_empty(), &family.stopped_by) {
+            (true, Some(why)) => Err(why.clone()),
+            _ => Ok(family),
+        }
+    }
+
+    /// The channels of one instance.
+    #[must_use]
+    pub fn channels(&self) -> u32 {
+        self.layouts.first().map_or(1, |it| it.laid.channels())
+    }
+
+    /// The layout of so many instances.
+    #[must_use]
+    pub fn in_instances(&self, instances: u32) -> Option<&Layout> {
+        self.layouts.iter().find(|it| it.instances == instances)
+    }
+
+    /// How long a call takes under some knobs, of which the channels say how many instances.
+    pub fn time(&self, size: Bytes, knobs: &Knobs) -> Result<Duration, String> {
+        let own = self.channels();
+        let instances = knobs.channels.unwrap_or(own) / own.max(1);
+        let layout = self
+            .in_instances(instances)
+            .ok_or_else(|| format!("there is no layout of {instances} instances"))?;
+        layout.laid.price_under(size, knobs).map(|it| it.time).map_err(|it| it.to_string())
+    }
+}
