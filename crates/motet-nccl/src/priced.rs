@@ -115,6 +115,10 @@ impl<'a> Priced<'a> {
     #[must_use]
     pub fn time(&self, kind: CollectiveKind, choice: Choice, size: Bytes) -> Option<Timed> {
         let tuned = Tuned::of(kind)?;
+        if self.model.communicator().ranks < 2 {
+            // Nothing moves.
+            return Some(Timed { choice, time: choice.duration(), basis: Basis::Belief });
+        }
         if let Some(laid) = self.laid(tuned, kind, &choice) {
             let price = laid.price_with(size, Grain::nccl(&choice)).ok()?;
             return Some(Timed { choice, time: price.time, basis: Basis::Kernels });
