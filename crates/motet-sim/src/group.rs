@@ -26,7 +26,7 @@
 //! **Why nothing can wait for itself.** As long as every transfer travels alone, all crossings can
 //! happen in some order that keeps the program's waits, its lanes and the order of every link: the
 //! verifier proves it. Of these orders take the one in which always the first in program order of
-//! those that can come next does ([`Dry`](crate::event::Dry)), and give a multicast the place in it
+//! those that can come next does ([`Dry`]), and give a multicast the place in it
 //! of its first transfer, link by link, and a reduced stream that of its last. This is again an order that
 //! keeps everything:
 //! - On a link it is the order of the link, by the rule above. Along a way it still goes forward,

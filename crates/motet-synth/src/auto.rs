@@ -1,7 +1,7 @@
 //! [`synthesize`]: a program by one method, or by the best of all.
 //!
 //! What a method makes is a [`Draft`]: a program and how long its maker's schedule says it takes.
-//! [`Draft::prove`](crate::prove) verifies and simulates it; only what comes out of that is given to
+//! [`Draft::prove`] verifies and simulates it; only what comes out of that is given to
 //! anyone.
 //!
 //! `auto` tries methods in the order in which they are likely to win and stops as soon as one is

@@ -52,7 +52,7 @@ fn goals(ranks: u32) -> Vec<Goal> {
 fn every_template_is_among_the_cases() {
     for template in builders::templates().iter().filter(|it| it.name != "direct") {
         let known = |it: &&str| it.split(':').next() == Some(template.name);
-        assert!(TEMPLATES.iter().any(|it| known(it)), "{}", template.name);
+        assert!(TEMPLATES.iter().any(known), "{}", template.name);
     }
     assert!(TEMPLATES.iter().any(|it| it.contains("fabric=direct")));
 }

@@ -229,7 +229,7 @@ mod tests {
     /// them says so, whatever the build, and names who waits for whom.
     #[test]
     fn a_halt_is_an_error_that_names_its_cause() {
-        let params = Params::from_words(&["gpus=3"]).unwrap();
+        let params = Params::from_words(["gpus=3"]).unwrap();
         let network = find("switch").unwrap().build(&params).unwrap();
         let collective = Collective::rooted(CollectiveKind::Broadcast, 3, 1, Rank(0)).unwrap();
         let mut b = ProgramBuilder::new("in-turn", collective);

@@ -156,6 +156,33 @@ fn only_equal_waits_are_multicast() {
     assert_eq!(time(&network, b.build(), Discipline::ProgramOrder), 2 * ALPHA + BETA);
 }
 
+/// An AllReduce of one chunk for each tree: up the tree, whose root is another rank for every chunk,
+/// then from the root to all. The parent of node n is `tree[n - 1] % n`. So ranks wait for each other
+/// in many ways.
+fn up_random_trees(trees: &[Vec<u32>]) -> Program {
+    let (ranks, chunks) = (trees[0].len() as u32 + 1, trees.len() as u32);
+    let collective = Collective::new(CollectiveKind::AllReduce, ranks, chunks).unwrap();
+    let mut b = ProgramBuilder::new("trees", collective).forms(Forms::IN_PLACE);
+    for (chunk, tree) in (0..).zip(trees) {
+        let slot = |node: u32| Slot::output(Rank((node + chunk) % ranks), chunk);
+        let mut into: Vec<Vec<TransferId>> = vec![Vec::new(); ranks as usize];
+        for node in (1..ranks).rev() {
+            let parent = tree[node as usize - 1] % node;
+            let up = Transfer::reduce(slot(node), slot(parent), 1);
+            let up = b.add_after(up, &into[node as usize]);
+            let into = &mut into[parent as usize];
+            if let Some(before) = into.last() {
+                b.wait(up.arrived(), before.arrived());
+            }
+            into.push(up);
+        }
+        for node in 1..ranks {
+            b.add_after(Transfer::copy(slot(0), slot(node), 1), &into[0]);
+        }
+    }
+    b.build()
+}
+
 /// Every transfer on the way it takes by default, and every link with turns of its own: those of a
 /// run without time that takes, of what can cross a link next, now this and now that.
 fn with_turns(
@@ -211,9 +238,14 @@ proptest! {
     #[test]
     fn turns_and_sharing_never_wait_for_each_other(
         program in prop_oneof![
-            any_program(5), (2u32..6).prop_map(|it| verified(star_all_reduce(it)))
+            any_program(5),
+            (2u32..6).prop_map(|it| verified(star_all_reduce(it))),
+            prop::collection::vec(prop::collection::vec(any::<u32>(), 4), 1..6)
+                .prop_map(|it| verified(up_random_trees(&it))),
         ],
-        network in any_network(5, true),
+        network in prop_oneof![
+            any_network(5, true), Just(tree(1, 5, true, true)), Just(tree(2, 3, true, true)),
+        ],
         picks in prop::collection::vec(any::<usize>(), 1..40),
         switches in any_switches(),
     ) {
