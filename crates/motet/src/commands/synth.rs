@@ -67,7 +67,8 @@ pub(crate) fn run(args: &SynthArgs, printer: &mut Printer) -> Result<Status, Fai
     let draft = synthesize(&task, args.method, &effort).map_err(|it| failure(&it, &task))?;
     let synth_seconds = clock.elapsed().as_secs_f64();
     let clock = now();
-    let made = draft.prove(&task).map_err(|it| failure(&it, &task))?;
+    let made =
+        draft.at_least(bound.program_time(size)).prove(&task).map_err(|it| failure(&it, &task))?;
     let verify_seconds = clock.elapsed().as_secs_f64();
     drop(progress);
     if let Some(name) = &args.output {
