@@ -19,6 +19,9 @@ use motet_units::{Bytes, Duration, Rank};
 
 use crate::double_tree::both;
 
+/// Into how many slices each share is cut, one behind the other: NCCL cuts finer, to no gain here.
+const SLICES: u32 = 16;
+
 /// The network with NVSwitches that copy and sum: what NCCL uses them for from Hopper on.
 #[must_use]
 pub fn capable(network: &Network) -> Option<Network> {
@@ -63,6 +66,11 @@ impl Switched {
     }
 }
 
+/// Every slice of every rank's part.
+fn slices(ranks: &[u32]) -> impl Iterator<Item = (u32, u32)> {
+    (0..SLICES).flat_map(|slice| ranks.iter().map(move |rank| (slice, *rank)))
+}
+
 struct Maker {
     builder: ProgramBuilder,
     kind: CollectiveKind,
@@ -74,8 +82,8 @@ impl Maker {
         let heads = u32::try_from(nodes.iter().map(Vec::len).min()?).ok()?;
         let alone = nodes.len() == 1;
         let chunks = match kind {
-            CollectiveKind::AllReduce => heads,
-            CollectiveKind::AllGather | CollectiveKind::ReduceScatter if alone => 1,
+            CollectiveKind::AllReduce => heads.checked_mul(SLICES)?,
+            CollectiveKind::AllGather | CollectiveKind::ReduceScatter if alone => SLICES,
             _ => return None,
         };
         let collective = Collective::new(kind, ranks, chunks).ok()?;
@@ -89,31 +97,34 @@ impl Maker {
         match self.kind {
             CollectiveKind::AllReduce => {
                 let heads = nodes.iter().map(Vec::len).min().unwrap_or(0);
-                for head in 0..heads {
-                    self.share(nodes, head);
+                for slice in 0..SLICES {
+                    for head in 0..heads {
+                        self.share(nodes, head, slice * heads as u32 + head as u32);
+                    }
                 }
             }
             CollectiveKind::AllGather => {
-                for rank in &nodes[0] {
+                for (slice, rank) in slices(&nodes[0]) {
                     let copy = |to: Rank| {
-                        Transfer::copy(Slot::input(Rank(*rank), 0), Slot::output(to, *rank), 1)
+                        let part = Slot::output(to, rank * SLICES + slice);
+                        Transfer::copy(Slot::input(Rank(rank), slice), part, 1)
                     };
-                    self.to_all(&nodes[0], *rank, copy, &[]);
+                    self.to_all(&nodes[0], rank, copy, &[]);
                 }
             }
             _ => {
-                for rank in &nodes[0] {
-                    let own = Slot::input(Rank(*rank), *rank);
-                    self.sum(&nodes[0], *rank, |from| Slot::input(from, *rank), own);
+                for (slice, rank) in slices(&nodes[0]) {
+                    let part = |at: Rank| Slot::input(at, rank * SLICES + slice);
+                    self.sum(&nodes[0], rank, part, part(Rank(rank)));
                 }
             }
         }
         self.builder.build()
     }
 
-    /// The share of one head of each node: summed inside, up and down the tree, copied inside.
-    fn share(&mut self, nodes: &[Vec<u32>], head: usize) {
-        let slot = |rank: Rank| Slot::output(rank, head as u32);
+    /// A chunk of one head of each node: summed inside, up and down the tree, copied inside.
+    fn share(&mut self, nodes: &[Vec<u32>], head: usize, chunk: u32) {
+        let slot = |rank: Rank| Slot::output(rank, chunk);
         let at = |node: usize| Rank(nodes[node][head]);
         let summed: Vec<Vec<TransferId>> = nodes
             .iter()
