@@ -19,6 +19,7 @@
 mod builder;
 mod canonical;
 pub(crate) mod graph;
+mod implied;
 mod instances;
 
 use motet_net::signature::Signature;

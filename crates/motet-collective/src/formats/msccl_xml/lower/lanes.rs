@@ -11,16 +11,16 @@ use std::collections::BTreeMap;
 use motet_units::Rank;
 
 use super::schedule;
-use crate::diagnostic::Report;
 use crate::formats::msccl_xml::Options;
-use crate::formats::msccl_xml::limits::{MAX_CHANNELS, MAX_PEERS_PER_CHANNEL};
+use crate::formats::msccl_xml::limits::{MAX_CHANNELS, MAX_ELEMENTS, MAX_PEERS_PER_CHANNEL};
 use crate::formats::msccl_xml::steps::Plan;
 use crate::program::graph::NONE;
 use crate::program::{Event, Lane, LaneKind, Program, TransferId};
 
 /// Gives a program without lanes its lanes.
-pub(super) fn assign(program: &Program, options: &Options) -> Result<Program, Report> {
-    let order = schedule::order(program)?;
+pub(super) fn assign(program: &Program, options: &Options) -> Program {
+    let (program, order) = schedule::ordered(program);
+    let program = &program;
     let chains = Chains::new(program, &order);
     let (bases, groups) = base_channels(program);
     let most = options.runtime.max_steps() as usize;
@@ -28,15 +28,32 @@ pub(super) fn assign(program: &Program, options: &Options) -> Result<Program, Re
     loop {
         let dealer = Dealer { program, order: &order, chains: &chains, bases: &bases, parallel };
         let dealt = dealer.deal();
-        let plan = Plan::new(&dealt.without_implied_waits());
-        let fits = (0..dealt.lanes().len()).all(|it| plan.length(it) <= most);
-        // Past the last channel the writer says which limit is broken.
-        let more = parallel.saturating_mul(2);
-        if fits || more.saturating_mul(groups) > MAX_CHANNELS {
-            return Ok(dealt);
+        // More channels make threadblocks shorter, but there is no less to do in all. Past the
+        // last channel, or where that is too much, the writer says which limit is broken.
+        let more = parallel.saturating_add(parallel.div_ceil(2));
+        if more.saturating_mul(groups) > MAX_CHANNELS {
+            return dealt;
+        }
+        // A step is at most four events (a local copy, an arrival, a sending), so that many
+        // tries need no closer look.
+        if dealt.lanes().iter().all(|it| it.events.len() <= 4 * most) {
+            let plan = Plan::new(&dealt.without_implied_waits());
+            let fits = (0..dealt.lanes().len()).all(|it| plan.length(it) <= most);
+            if fits || too_many_elements(&dealt, &plan) {
+                return dealt;
+            }
         }
         parallel = more;
     }
+}
+
+/// Whether a gpu has more to do than the parser holds elements, however it is dealt out.
+fn too_many_elements(dealt: &Program, plan: &Plan) -> bool {
+    let mut elements = vec![0; dealt.collective().ranks() as usize];
+    for (index, lane) in dealt.lanes().iter().enumerate() {
+        elements[lane.rank.index()] += plan.length(index);
+    }
+    elements.iter().any(|it| *it > MAX_ELEMENTS)
 }
 
 /// Which transfers pass on what came with which.
