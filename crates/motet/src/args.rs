@@ -338,6 +338,12 @@ pub(crate) struct ExportArgs {
     /// Where to write it; stdout by default
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<String>,
+    /// The network to say for what the file loses [default: the one that `motet synth` made it for]
+    #[arg(long, value_name = "CLUSTER")]
+    pub(crate) cluster: Option<String>,
+    /// The size to say it at, in nccl-tests' sense [default: the one that `motet synth` made it for]
+    #[arg(short, long, value_name = "SIZE")]
+    pub(crate) size: Option<Bytes>,
     /// Parallel copies of the program, each on its part of the data and on threadblocks of its own
     #[arg(long, value_name = "COUNT", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=128))]
     pub(crate) instances: u32,
@@ -347,7 +353,11 @@ pub(crate) struct ExportArgs {
     /// MSCCL: at least so many parallel channels between two ranks
     #[arg(long, value_name = "COUNT", default_value_t = 1, help_heading = "Runtimes")]
     pub(crate) msccl_channels: u32,
-    /// MSCCL++: ports between servers of so many consecutive ranks; by default all ranks share memory
+    /// MSCCL: as few threadblocks as peers allow, which leaves more of a GPU to compute
+    #[arg(long, help_heading = "Runtimes")]
+    pub(crate) packed: bool,
+    /// MSCCL++: ports between servers of so many consecutive ranks [default: as the network says; one server
+    /// if none is known]
     #[arg(long, value_name = "COUNT", help_heading = "Runtimes")]
     pub(crate) gpus_per_server: Option<u32>,
     /// MSCCL++: threads of a threadblock

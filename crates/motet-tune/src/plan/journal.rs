@@ -91,6 +91,7 @@ mod tests {
             channels: 4,
             asked: false,
             instances: 4,
+            packed: false,
             blocks: 4,
             time_ps: 1000,
             basis: Basis::Kernels,

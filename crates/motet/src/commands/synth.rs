@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::time::{Duration as Wall, Instant as Clock};
 
 use motet_collective::formats::program_json;
-use motet_collective::{Bound, BoundError, CollectiveError, CollectiveKind};
+use motet_collective::{Bound, BoundError, CollectiveError, CollectiveKind, MadeFor};
 use motet_net::Network;
 use motet_synth::{Effort, Goal, Method, SynthError, Synthesis, Task, synthesize};
 use motet_units::{Bytes, Rank, Seed};
@@ -72,7 +72,9 @@ pub(crate) fn run(args: &SynthArgs, printer: &mut Printer) -> Result<Status, Fai
     let verify_seconds = clock.elapsed().as_secs_f64();
     drop(progress);
     if let Some(name) = &args.output {
-        files::write(name, &program_json::write(&made.program), printer)?;
+        let made_for = MadeFor { cluster: cluster.clone(), size };
+        let program = (*made.program).clone().with_made_for(made_for);
+        files::write(name, &program_json::write(&program), printer)?;
     }
     let result = Made { args, size, bound: &bound, made: &made };
     if printer.is_json() {
