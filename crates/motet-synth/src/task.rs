@@ -79,6 +79,9 @@ pub struct Task<'a> {
     pub may_overtake: bool,
     /// Most transfers that a program should have, where the method can choose.
     pub most_transfers: u64,
+    /// Whether parts should be cut into a power of two of chunks, where the method can choose: runtimes
+    /// pass over a program whose chunks do not divide the call's count.
+    pub even: bool,
 }
 
 impl<'a> Task<'a> {
@@ -95,6 +98,7 @@ impl<'a> Task<'a> {
             allowed,
             may_overtake: true,
             most_transfers: MAX_TRANSFERS,
+            even: false,
         }
     }
 

@@ -220,6 +220,9 @@ pub(crate) struct SynthArgs {
     /// Which links may be used: a sketch, Motet's or TACCL's (`motet net sketch` writes both)
     #[arg(long, value_name = "FILE")]
     pub(crate) sketch: Option<String>,
+    /// Keep to what this runtime can load, and say what that costs
+    #[arg(long = "for", value_name = "RUNTIME")]
+    pub(crate) within: Option<RuntimeArg>,
     /// Stop trying methods after so many seconds; the result then depends on the machine
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub(crate) budget: Option<f64>,
@@ -227,6 +230,13 @@ pub(crate) struct SynthArgs {
     pub(crate) seed: u64,
     #[command(flatten)]
     pub(crate) read: ReadArgs,
+}
+
+/// A runtime with limits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum RuntimeArg {
+    Msccl,
+    Mscclpp,
 }
 
 fn method(text: &str) -> Result<Method, String> {

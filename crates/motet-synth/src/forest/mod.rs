@@ -105,7 +105,7 @@ pub fn forest(task: &Task<'_>, fabric: &Fabric, room: Room) -> Result<Forest, Sy
         Room::All => vec![scale::FULL; fabric.links().len()],
         Room::Needed => slack::shares(&nodes, fabric, rate),
     };
-    let Some(scaled) = scale::scale(&nodes, fabric, rate, &shares) else {
+    let Some(scaled) = scale::scale(&nodes, fabric, rate, &shares, task.even) else {
         return Err(SynthError::not_for("forest", "its bandwidths are too far apart"));
     };
     Ok(finish::finish(fabric, scaled))
