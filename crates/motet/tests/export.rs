@@ -98,7 +98,7 @@ fn limits_are_named_with_a_remedy() {
     let output = motet(&["export", RING, "--to", "msccl", "--instances", "128"]);
     assert_eq!(output.status.code(), Some(1));
     assert!(errors(&output).contains("take fewer `--instances`"), "{}", errors(&output));
-    let output = motet(&["export", RING, "--to", "msccl", "--msccl-steps", "1"]);
+    let output = motet(&["export", RING, "--to", "msccl", "--msccl-steps", "0"]);
     assert_eq!(output.status.code(), Some(1));
     assert!(errors(&output).contains("motet synth --for msccl"), "{}", errors(&output));
 }

@@ -20,18 +20,24 @@ use crate::verify::Verified;
 /// What the format cannot say or the runtime not load, each with its place.
 pub fn write(program: &Verified<Program>, options: &Options) -> Result<String, Report> {
     check_counts(program, options)?;
-    let program = lower(program, options)?;
-    let plan = Plan::new(&program);
-    let mut report = Report::default();
-    check::header(&program, &mut report);
-    check::blocks(&program, &plan, options, &mut report);
-    if !report.is_right() {
-        return Err(report);
-    }
+    let lowered = lower::unproved(program, options)?;
+    // Before it is proved, which takes longer.
+    planned(&lowered, options)?;
+    let program = lower::prove(lowered, program, options)?;
+    let plan = planned(&program, options)?;
     let mut out = String::new();
     // Writing to a string cannot fail.
     let _ = text(&program, &plan, &mut out);
     Ok(out)
+}
+
+/// The steps of a lowered program, if the runtime loads them.
+fn planned(program: &Program, options: &Options) -> Result<Plan, Report> {
+    let plan = Plan::new(program);
+    let mut report = Report::default();
+    check::header(program, &mut report);
+    check::blocks(program, &plan, options, &mut report);
+    if report.is_right() { Ok(plan) } else { Err(report) }
 }
 
 fn text(program: &Program, plan: &Plan, out: &mut String) -> std::fmt::Result {

@@ -81,8 +81,10 @@ fn proved(program: &Program, options: &Options) -> Result<(Verified<Program>, St
         let message = format!("in {} instances {error}", options.instances);
         only(Diagnostic::error(Finding::Limit, message))
     })?;
-    let verified = Verified::new(shape::normal(&copies), None).map_err(|it| it.report)?;
-    let text = style::text(&verified, options)?;
+    let normal = shape::normal(&copies);
+    // Whether it fits is cheaper to see than whether it is right.
+    let text = style::text(&normal, options)?;
+    let verified = Verified::new(normal, None).map_err(|it| it.report)?;
     Ok((verified, text))
 }
 

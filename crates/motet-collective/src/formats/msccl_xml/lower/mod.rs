@@ -28,6 +28,11 @@ use crate::verify::Verified;
 /// # Errors
 /// What the format cannot say, each with its reason.
 pub fn lower(program: &Verified<Program>, options: &Options) -> Result<Verified<Program>, Report> {
+    prove(unproved(program, options)?, program, options)
+}
+
+/// The program as [`lower`] gives it, not proved yet: whether it fits a file is cheaper to see.
+pub(super) fn unproved(program: &Program, options: &Options) -> Result<Program, Report> {
     let mut report = Report::default();
     let kind = program.collective().kind();
     if matches!(kind, CollectiveKind::AllToAllV | CollectiveKind::SendRecv) {
@@ -40,20 +45,32 @@ pub fn lower(program: &Verified<Program>, options: &Options) -> Result<Verified<
     if !report.is_right() {
         return Err(report);
     }
-    let Some(copies) = copies(&lowered, options)? else {
-        return Verified::new(lowered, None).map_err(|rejected| rejected.report);
-    };
-    if unsuited(&copies, options).is_none()
-        && let Ok(verified) = Verified::new(copies, None)
-    {
-        return Ok(verified);
+    match copies(&lowered, options)? {
+        None => Ok(lowered),
+        Some(copies) if unsuited(&copies, options).is_none() => Ok(copies),
+        Some(_) => together(program, options),
     }
-    // What the copies are cut into made their lanes too long: they get lanes together.
-    let together = match self::copies(program, options)? {
-        Some(copies) => laned(&copies, options),
-        None => lowered,
-    };
-    Verified::new(together, None).map_err(|rejected| rejected.report)
+}
+
+/// Proves what [`unproved`] made of a program.
+pub(super) fn prove(
+    lowered: Program,
+    program: &Program,
+    options: &Options,
+) -> Result<Verified<Program>, Report> {
+    match Verified::new(lowered, None) {
+        Err(_) if options.instances > 1 => {
+            // What the copies' transfers are cut into may hold up a connection.
+            let together = together(program, options)?;
+            Verified::new(together, None).map_err(|rejected| rejected.report)
+        }
+        proved => proved.map_err(|rejected| rejected.report),
+    }
+}
+
+/// The copies of a program with lanes found for all of them at once.
+fn together(program: &Program, options: &Options) -> Result<Program, Report> {
+    Ok(laned(copies(program, options)?.as_ref().unwrap_or(program), options))
 }
 
 /// The program in as many instances as asked for, in canonical form; `None` if that is one.
