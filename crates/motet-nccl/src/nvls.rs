@@ -127,7 +127,7 @@ impl Maker {
                         let part = Slot::output(to, rank * SLICES + slice);
                         Transfer::copy(Slot::input(Rank(rank), slice), part, 1)
                     };
-                    self.to_all(&nodes[0], rank, copy, &[]);
+                    self.copies(&nodes[0], rank, copy, &[]);
                 }
             }
             _ => {
@@ -198,7 +198,7 @@ impl Maker {
             }
             let copy = |to: Rank| Transfer::copy(slot(at(node)), slot(to), 1);
             let after = whole[node].clone();
-            self.to_all(&nodes[node], at(node).0, copy, &after);
+            self.copies(&nodes[node], at(node).0, copy, &after);
         }
     }
 
@@ -225,7 +225,7 @@ impl Maker {
     }
 
     /// A copy to every other rank of a node.
-    fn to_all(
+    fn copies(
         &mut self,
         ranks: &[u32],
         head: u32,

@@ -63,7 +63,7 @@ impl Layout {
             .map_err(|it| it.to_string())?;
         let laid = Laid::new(&routed, Arc::clone(kernels)).map_err(|it| it.to_string())?;
         let parts = program.collective().size_chunks();
-        Ok(Self { instances, packed, laid, parts, program })
+        Ok(Self { instances, packed, program, laid, parts })
     }
 
     /// Thread blocks of the rank that has most.
