@@ -148,7 +148,7 @@ fn draw(out: &mut String, number: usize, line: &Line, place: &dyn Fn((f64, f64))
 }
 
 /// Five or so round numbers from `low` to `high`.
-fn ticks(low: f64, high: f64) -> Vec<f64> {
+pub(crate) fn ticks(low: f64, high: f64) -> Vec<f64> {
     let rough = (high - low) / 5.0;
     let power = 10f64.powf(rough.log10().floor());
     let step = [1.0, 2.0, 5.0, 10.0].into_iter().map(|it| it * power).find(|it| *it >= rough);
@@ -164,7 +164,7 @@ fn ticks(low: f64, high: f64) -> Vec<f64> {
 
 /// The logarithms of round numbers from `low` to `high`: of powers of ten over many decades, of 1,
 /// 2 and 5 times them over a few, of evenly spread ones within one.
-fn powers(low: f64, high: f64) -> Vec<f64> {
+pub(crate) fn powers(low: f64, high: f64) -> Vec<f64> {
     if high - low < 1.0 {
         return ticks(10f64.powf(low), 10f64.powf(high)).into_iter().map(f64::log10).collect();
     }
@@ -174,7 +174,7 @@ fn powers(low: f64, high: f64) -> Vec<f64> {
     all.filter(|it| (low - 1e-9..=high + 1e-9).contains(it)).collect()
 }
 
-fn number(value: f64) -> String {
+pub(crate) fn number(value: f64) -> String {
     let size = value.abs();
     if size == 0.0 {
         "0".to_owned()
