@@ -3,7 +3,7 @@
 //!
 //! NCCL chooses by its own model, which knows the boxes and not the fabric between them. How long a
 //! choice takes is another question, answered as for every other program: rings and trees are laid out
-//! as NCCL lays them out ([`own`](crate::own)) and run by [`kernel`](crate::kernel); NVLS and PAT, which
+//! as NCCL lays them out ([`own`]) and run by [`kernel`](crate::kernel); NVLS and PAT, which
 //! have no such program, take what NCCL's model says, and never less than their traffic takes on the
 //! links ([`Basis`] says which). So an oversubscribed fabric or a WAN slows NCCL as it slows us.
 

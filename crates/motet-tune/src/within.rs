@@ -8,7 +8,7 @@
 
 use motet_collective::formats::{msccl_xml, mscclpp_json};
 use motet_collective::{Program, Verified};
-use motet_sim::{Prepared, Routed, Simulation, SwitchForwarding};
+use motet_sim::{Discipline, Prepared, Routed, SimOptions, Simulation, SwitchForwarding};
 use motet_synth::{Effort, Method, SynthError, Synthesis, Task, synthesize};
 use motet_units::Duration;
 
@@ -132,7 +132,11 @@ fn loaded(
     let file = read.verify(Some(task.network)).map_err(|it| first(it.report.to_string()))?;
     let routed = Routed::new(&file, task.network, SwitchForwarding::CutThrough)
         .map_err(|it| it.to_string())?;
-    let outcome = Simulation::new(&Prepared::new(&routed), task.size).state(&task.state).run();
+    // Thread blocks share links; a file's numbers are no order of theirs.
+    let options = SimOptions { discipline: Discipline::FairShare, ..SimOptions::default() };
+    let prepared = Prepared::new(&routed);
+    let run = Simulation::new(&prepared, task.size).state(&task.state).options(options);
+    let outcome = run.run();
     let time = outcome.map_err(|it| it.to_string())?.time;
     let mut blocks = vec![0u32; file.collective().ranks() as usize];
     for lane in file.lanes() {

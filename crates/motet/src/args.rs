@@ -402,9 +402,10 @@ pub(crate) struct SimArgs {
     /// Draw the network with every link coloured by how busy it was
     #[arg(long, value_name = "OUT.svg")]
     pub(crate) svg: Option<String>,
-    /// The order in which a link carries transfers
-    #[arg(long, value_name = "ORDER", default_value = "program-order")]
-    pub(crate) discipline: Turns,
+    /// Who goes first on a link [default: the program's order; for a file of a runtime all at once, as its
+    /// thread blocks share links]
+    #[arg(long, value_enum)]
+    pub(crate) discipline: Option<Turns>,
     /// Switches pass data on when it is whole, as GPUs do, not as it comes
     #[arg(long)]
     pub(crate) store_and_forward: bool,

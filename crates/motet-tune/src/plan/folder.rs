@@ -9,7 +9,7 @@
 //! | `msccl/`, `mscclpp/` | the programs of that runtime, and what to set |
 //! | `network.toml`, `sketches/`, `report.html` | where it comes from, and a report for people |
 //!
-//! Nothing is read or written here: [`files`] gives texts by name, [`Stored::read`] asks for them.
+//! Nothing is read or written here: [`files()`] gives texts by name, [`Stored::read`] asks for them.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

@@ -83,7 +83,7 @@ pub(crate) fn run(args: &SimArgs, printer: &mut Printer) -> Result<Status, Failu
     let network = files::network(&args.cluster, &args.read.options(), printer)?.network;
     let progress = Progress::start(printer, format!("simulating {}", args.file));
     let (format, program) = program(args, &network)?;
-    let options = options(args);
+    let options = options(args, format);
     let switches = if args.store_and_forward {
         SwitchForwarding::StoreAndForward
     } else {
@@ -155,9 +155,12 @@ fn program(
     Ok((format, proved))
 }
 
-fn options(args: &SimArgs) -> SimOptions {
+/// A file of a runtime has its transfers by thread block, and blocks do not wait for one another's turn:
+/// its numbers are no order of links.
+fn options(args: &SimArgs, format: ProgramFormat) -> SimOptions {
+    let usual = if format == ProgramFormat::Motet { Turns::ProgramOrder } else { Turns::Fair };
     SimOptions {
-        discipline: match args.discipline {
+        discipline: match args.discipline.unwrap_or(usual) {
             Turns::ProgramOrder => Discipline::ProgramOrder,
             Turns::Fifo => Discipline::Fifo,
             Turns::Fair => Discipline::FairShare,
