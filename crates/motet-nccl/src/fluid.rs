@@ -7,7 +7,8 @@
 
 use std::collections::BTreeMap;
 
-use motet_net::{Metric, Network, Search, Transit};
+use motet_net::Network;
+use motet_sim::Ways;
 use motet_units::{Bytes, Duration, LinkId, Rank};
 
 use crate::choice::Choice;
@@ -33,14 +34,11 @@ pub(crate) fn time(
         _ => return Some(Duration::ZERO),
     };
     let mut loads: BTreeMap<LinkId, f64> = BTreeMap::new();
+    let mut ways = Ways::new(network);
     let mut farthest = 0u64;
     for ((from, to), share) in flows {
-        let (a, b) = (network.gpu(from)?, network.gpu(to)?);
-        let search =
-            |transit| Search::new(network, Metric::Latency).through(transit).shortest(a, b);
-        let path = search(Transit::NotGpus).or_else(|| search(Transit::All))?;
         let mut latency = 0u64;
-        for link in path.links() {
+        for link in ways.between(from, to)? {
             *loads.entry(*link).or_default() += share;
             latency = latency.saturating_add(network.link(*link).spec.latency.as_ps());
         }

@@ -14,10 +14,13 @@ use motet_collective::{
     Collective, CollectiveKind, Program, ProgramBuilder, Slot, Transfer, TransferId, Verified,
 };
 use motet_net::{Network, NetworkBuilder, NodeKind};
-use motet_sim::{Discipline, Prepared, Routed, SimOptions, Simulation, SwitchForwarding};
+use motet_sim::{Prepared, Routed, Simulation, SwitchForwarding};
 use motet_units::{Bytes, Duration, Rank};
 
-use crate::double_tree::both;
+use crate::double_tree::{Neighbours, both};
+
+/// Into how many slices each share is cut, one behind the other: NCCL cuts finer, to no gain here.
+const SLICES: u32 = 16;
 
 /// The network with NVSwitches that copy and sum: what NCCL uses them for from Hopper on.
 #[must_use]
@@ -58,8 +61,38 @@ impl Switched {
         let routed =
             Routed::new(&self.program, &self.network, SwitchForwarding::CutThrough).ok()?;
         let prepared = Prepared::new(&routed);
-        let options = SimOptions { discipline: Discipline::Fifo, ..SimOptions::default() };
-        Simulation::new(&prepared, size).options(options).run().ok().map(|it| it.time)
+        Simulation::new(&prepared, size).run().ok().map(|it| it.time)
+    }
+}
+
+/// Every slice of every rank's part.
+fn slices(ranks: &[u32]) -> impl Iterator<Item = (u32, u32)> {
+    (0..SLICES).flat_map(|slice| ranks.iter().map(move |rank| (slice, *rank)))
+}
+
+/// A chunk that one GPU of each node heads.
+struct Share {
+    head: usize,
+    chunk: u32,
+    /// The tree of the heads, by node, and the nodes from its root down.
+    tree: Vec<Neighbours>,
+    order: Vec<usize>,
+    /// By node: what has been summed at its head.
+    come: Vec<Vec<TransferId>>,
+}
+
+impl Share {
+    fn new(nodes: &[Vec<u32>], head: usize, chunk: u32) -> Self {
+        let tree: Vec<Neighbours> =
+            (0..nodes.len()).map(|it| both(nodes.len(), it)[head % 2]).collect();
+        let mut order: Vec<usize> = Vec::with_capacity(nodes.len());
+        order.extend(tree.iter().position(|it| it.parent.is_none()));
+        let mut next = 0;
+        while let Some(node) = order.get(next).copied() {
+            order.extend(tree[node].children.iter().flatten());
+            next += 1;
+        }
+        Self { head, chunk, tree, order, come: Vec::new() }
     }
 }
 
@@ -74,8 +107,8 @@ impl Maker {
         let heads = u32::try_from(nodes.iter().map(Vec::len).min()?).ok()?;
         let alone = nodes.len() == 1;
         let chunks = match kind {
-            CollectiveKind::AllReduce => heads,
-            CollectiveKind::AllGather | CollectiveKind::ReduceScatter if alone => 1,
+            CollectiveKind::AllReduce => heads.checked_mul(SLICES)?,
+            CollectiveKind::AllGather | CollectiveKind::ReduceScatter if alone => SLICES,
             _ => return None,
         };
         let collective = Collective::new(kind, ranks, chunks).ok()?;
@@ -87,71 +120,85 @@ impl Maker {
 
     fn program(mut self, nodes: &[Vec<u32>]) -> Program {
         match self.kind {
-            CollectiveKind::AllReduce => {
-                let heads = nodes.iter().map(Vec::len).min().unwrap_or(0);
-                for head in 0..heads {
-                    self.share(nodes, head);
-                }
-            }
+            CollectiveKind::AllReduce => self.all_reduce(nodes),
             CollectiveKind::AllGather => {
-                for rank in &nodes[0] {
+                for (slice, rank) in slices(&nodes[0]) {
                     let copy = |to: Rank| {
-                        Transfer::copy(Slot::input(Rank(*rank), 0), Slot::output(to, *rank), 1)
+                        let part = Slot::output(to, rank * SLICES + slice);
+                        Transfer::copy(Slot::input(Rank(rank), slice), part, 1)
                     };
-                    self.to_all(&nodes[0], *rank, copy, &[]);
+                    self.copies(&nodes[0], rank, copy, &[]);
                 }
             }
             _ => {
-                for rank in &nodes[0] {
-                    let own = Slot::input(Rank(*rank), *rank);
-                    self.sum(&nodes[0], *rank, |from| Slot::input(from, *rank), own);
+                for (slice, rank) in slices(&nodes[0]) {
+                    let part = |at: Rank| Slot::input(at, rank * SLICES + slice);
+                    self.sum(&nodes[0], rank, part, part(Rank(rank)));
                 }
             }
         }
         self.builder.build()
     }
 
-    /// The share of one head of each node: summed inside, up and down the tree, copied inside.
-    fn share(&mut self, nodes: &[Vec<u32>], head: usize) {
-        let slot = |rank: Rank| Slot::output(rank, head as u32);
-        let at = |node: usize| Rank(nodes[node][head]);
-        let summed: Vec<Vec<TransferId>> = nodes
+    /// The sums of a slice go out before the copies of the slice before it, so that neither way of a
+    /// link waits for the other.
+    fn all_reduce(&mut self, nodes: &[Vec<u32>]) {
+        let heads = nodes.iter().map(Vec::len).min().unwrap_or(0);
+        let mut before: Vec<Share> = Vec::new();
+        for slice in 0..SLICES {
+            let summed = (0..heads).map(|head| {
+                let chunk = slice * heads as u32 + head as u32;
+                self.up(Share::new(nodes, head, chunk), nodes)
+            });
+            let summed: Vec<Share> = summed.collect();
+            for share in std::mem::replace(&mut before, summed) {
+                self.down(&share, nodes);
+            }
+        }
+        for share in before {
+            self.down(&share, nodes);
+        }
+    }
+
+    /// Sums inside every node, then up the tree: a node sends when all below it has come.
+    fn up(&mut self, mut share: Share, nodes: &[Vec<u32>]) -> Share {
+        let Share { chunk, head, .. } = share;
+        let slot = |rank: Rank| Slot::output(rank, chunk);
+        share.come = nodes
             .iter()
             .map(|ranks| self.sum(ranks, ranks[head], slot, slot(Rank(ranks[head]))))
             .collect();
-        let tree: Vec<_> = (0..nodes.len()).map(|it| both(nodes.len(), it)[head % 2]).collect();
-        // Up, from the leaves: a node sends when all below it has come.
-        let mut come = summed;
-        let mut order: Vec<usize> = Vec::with_capacity(nodes.len());
-        order.extend(tree.iter().position(|it| it.parent.is_none()));
-        let mut next = 0;
-        while let Some(node) = order.get(next).copied() {
-            order.extend(tree[node].children.iter().flatten());
-            next += 1;
-        }
-        for node in order.iter().rev().copied() {
-            let Some(parent) = tree[node].parent else { continue };
-            let transfer = Transfer::reduce(slot(at(node)), slot(at(parent)), 1);
-            let id = self.builder.add_after(transfer, &come[node]);
-            if let Some(last) = come[parent].last() {
+        for node in share.order.iter().rev().copied() {
+            let Some(parent) = share.tree[node].parent else { continue };
+            let at = |node: usize| slot(Rank(nodes[node][head]));
+            let transfer = Transfer::reduce(at(node), at(parent), 1);
+            let id = self.builder.add_after(transfer, &share.come[node]);
+            if let Some(last) = share.come[parent].last() {
                 self.builder.wait(id.arrived(), last.arrived());
             }
-            come[parent].push(id);
+            share.come[parent].push(id);
         }
-        let mut whole: Vec<Vec<TransferId>> = come.clone();
-        for node in order {
-            if let Some(parent) = tree[node].parent {
+        share
+    }
+
+    /// Down the tree again, and from every head to its node.
+    fn down(&mut self, share: &Share, nodes: &[Vec<u32>]) {
+        let slot = |rank: Rank| Slot::output(rank, share.chunk);
+        let at = |node: usize| Rank(nodes[node][share.head]);
+        let mut whole = share.come.clone();
+        for node in share.order.iter().copied() {
+            if let Some(parent) = share.tree[node].parent {
                 let transfer = Transfer::copy(slot(at(parent)), slot(at(node)), 1);
                 let after = whole[parent].clone();
                 let id = self.builder.add_after(transfer, &after);
-                for below in &come[node] {
+                for below in &share.come[node] {
                     self.builder.wait(id.arrived(), below.arrived());
                 }
                 whole[node] = vec![id];
             }
             let copy = |to: Rank| Transfer::copy(slot(at(node)), slot(to), 1);
             let after = whole[node].clone();
-            self.to_all(&nodes[node], nodes[node][head], copy, &after);
+            self.copies(&nodes[node], at(node).0, copy, &after);
         }
     }
 
@@ -178,7 +225,7 @@ impl Maker {
     }
 
     /// A copy to every other rank of a node.
-    fn to_all(
+    fn copies(
         &mut self,
         ranks: &[u32],
         head: u32,
@@ -189,5 +236,43 @@ impl Maker {
         for rank in ranks.iter().filter(|it| **it != head) {
             self.builder.add_after(copy(Rank(*rank)), after);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{build, model};
+
+    /// In the switch every byte leaves a GPU once and comes to it once.
+    #[test]
+    fn one_box_takes_what_its_links_take() {
+        let network = build("dgx-h100", &[]);
+        let nodes = model(&network).nodes();
+        let size = Bytes::gib(1);
+        let links = size.get() as f64 / 450e9 * 1e6;
+        for (kind, share) in [
+            (CollectiveKind::AllReduce, 1.0),
+            (CollectiveKind::AllGather, 7.0 / 8.0),
+            (CollectiveKind::ReduceScatter, 7.0 / 8.0),
+        ] {
+            let time = Switched::new(&network, &nodes, kind).unwrap().time(size).unwrap();
+            let ratio = time.as_us_f64() / (links * share);
+            assert!((1.0..1.15).contains(&ratio), "{kind}: {ratio}");
+        }
+    }
+
+    /// A link between datacenters slows NVLS as it slows everything.
+    #[test]
+    fn four_boxes_wait_for_the_slowest_link() {
+        let fast = build("dgx-h100", &["count=4"]);
+        let slow = build("dgx-h100", &["count=4", "nic=100 Gbit/s"]);
+        let time = |network: &Network| {
+            let nodes = model(network).nodes();
+            let kind = CollectiveKind::AllReduce;
+            Switched::new(network, &nodes, kind).unwrap().time(Bytes::gib(1)).unwrap()
+        };
+        let ratio = time(&slow).as_us_f64() / time(&fast).as_us_f64();
+        assert!(ratio > 2.0, "{ratio}");
     }
 }

@@ -70,13 +70,13 @@ pub fn program(
                 match kind {
                     CollectiveKind::AllGather => maker.around(channel, ring, 0, ranks - 1),
                     CollectiveKind::ReduceScatter => {
-                        maker.around(channel, ring, ranks - 1, ranks - 1)
+                        maker.around(channel, ring, ranks - 1, ranks - 1);
                     }
                     CollectiveKind::AllReduce => {
-                        maker.around(channel, ring, ranks - 1, 2 * (ranks - 1))
+                        maker.around(channel, ring, ranks - 1, 2 * (ranks - 1));
                     }
-                    CollectiveKind::Broadcast => maker.out_of_root(channel, ring),
-                    CollectiveKind::Reduce => maker.to_root(channel, ring),
+                    CollectiveKind::Broadcast => maker.spread(channel, ring),
+                    CollectiveKind::Reduce => maker.collect(channel, ring),
                     _ => return Ok(None),
                 }
             }
@@ -110,7 +110,7 @@ impl Maker {
         let part = |position: u32, step: u32| {
             ring[((position + 2 * n - shift - step % n) % n) as usize].0 * self.count + channel
         };
-        let kind = self.builder_kind();
+        let kind = self.kind();
         let slot = |rank: Rank, part: u32, own: bool| match kind {
             // Of an AllGather each rank has its own part only; sums are made in the input.
             CollectiveKind::AllGather if own => Slot::input(rank, channel),
@@ -142,12 +142,12 @@ impl Maker {
         }
     }
 
-    const fn builder_kind(&self) -> CollectiveKind {
+    const fn kind(&self) -> CollectiveKind {
         self.builder.collective().kind()
     }
 
     /// From the root along the ring.
-    fn out_of_root(&mut self, channel: u32, ring: &[Rank]) {
+    fn spread(&mut self, channel: u32, ring: &[Rank]) {
         let chain = from_root(ring, 0);
         let mut before: Option<Event> = None;
         for (at, rank) in chain.iter().enumerate() {
@@ -168,7 +168,7 @@ impl Maker {
 
     /// Along the ring to the root, from the rank behind it. What is on its way is summed in scratch,
     /// so that nobody's input changes.
-    fn to_root(&mut self, channel: u32, ring: &[Rank]) {
+    fn collect(&mut self, channel: u32, ring: &[Rank]) {
         let chain = from_root(ring, 1);
         let mut before: Option<Slot> = None;
         let mut carried: Vec<(Rank, Vec<Event>)> =
@@ -217,8 +217,8 @@ impl Maker {
             let children: Vec<Rank> = tree.children(*rank).collect();
             let mut events: Vec<Event> = Vec::new();
             events.extend(children.iter().filter_map(|it| Some(up[it.index()]?.arrived())));
-            events.extend(up[rank.index()].map(|it| it.sent()));
-            events.extend(down[rank.index()].map(|it| it.arrived()));
+            events.extend(up[rank.index()].map(motet_collective::TransferId::sent));
+            events.extend(down[rank.index()].map(motet_collective::TransferId::arrived));
             events.extend(children.iter().filter_map(|it| Some(down[it.index()]?.sent())));
             self.lane(channel, *rank, events);
         }

@@ -115,6 +115,10 @@ impl<'a> Priced<'a> {
     #[must_use]
     pub fn time(&self, kind: CollectiveKind, choice: Choice, size: Bytes) -> Option<Timed> {
         let tuned = Tuned::of(kind)?;
+        if self.model.communicator().ranks < 2 {
+            // Nothing moves.
+            return Some(Timed { choice, time: choice.duration(), basis: Basis::Belief });
+        }
         if let Some(laid) = self.laid(tuned, kind, &choice) {
             let price = laid.price_with(size, Grain::nccl(&choice)).ok()?;
             return Some(Timed { choice, time: price.time, basis: Basis::Kernels });
@@ -139,10 +143,11 @@ impl<'a> Priced<'a> {
         }
         let key = (tuned, choice.algorithm, choice.protocol, count);
         // A lock that a panic poisoned holds a whole map all the same.
-        let known = self.laid.lock().unwrap_or_else(|it| it.into_inner()).get(&key).cloned();
+        let known =
+            self.laid.lock().unwrap_or_else(std::sync::PoisonError::into_inner).get(&key).cloned();
         known.unwrap_or_else(|| {
             let made = self.lay(kind, choice, count).map(Arc::new);
-            let mut all = self.laid.lock().unwrap_or_else(|it| it.into_inner());
+            let mut all = self.laid.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
             all.insert(key, made.clone());
             made
         })
@@ -157,10 +162,15 @@ impl<'a> Priced<'a> {
     }
 
     fn switched(&self, tuned: Tuned, kind: CollectiveKind) -> Option<Arc<Switched>> {
-        let known = self.switched.lock().unwrap_or_else(|it| it.into_inner()).get(&tuned).cloned();
+        let known = self
+            .switched
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner)
+            .get(&tuned)
+            .cloned();
         known.unwrap_or_else(|| {
             let made = Switched::new(self.network, &self.model.nodes(), kind).map(Arc::new);
-            let mut all = self.switched.lock().unwrap_or_else(|it| it.into_inner());
+            let mut all = self.switched.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
             all.insert(tuned, made.clone());
             made
         })

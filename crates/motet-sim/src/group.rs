@@ -11,21 +11,41 @@
 //! destination slot and count are a *run* if, in program order, each one's arrival waits for
 //! nothing that the first one's does not wait for, apart from arrivals of the run itself (a right
 //! program must order reductions into one place, so it chains their arrivals) and its own sending;
-//! and if all of them are sent before anything outside the run waits for the arrival of one of them (else
-//! one would wait for what it delays). Two of a run travel a link together if both paths end alike
+//! and if all of a run have crossed their links before anything crosses one that waits for the sending
+//! or the arrival of one of them (else one would wait for what it delays). *Before* is meant in the
+//! order of all crossings that is defined below. Two of a run travel a link together if both paths end alike
 //! from before that link: the link lies in a common suffix, and at its start or at the start of an
 //! earlier link of the common suffix stands a node that reduces. What comes to such a node goes on
 //! when all that it is reduced with has come: its head where the node cuts through, its tail where
 //! it stores and forwards.
 //!
-//! What travels together crosses a link once, with the bytes of one transfer. In program order a
-//! multicast has the place of its first transfer, a reduced stream that of its last.
+//! What travels together crosses a link once, with the bytes of one transfer. In program order, and
+//! in the turns of a link, a multicast has the place of the first transfer that it carries over the
+//! link, a reduced stream that of the last.
+//!
+//! **Why nothing can wait for itself.** As long as every transfer travels alone, all crossings can
+//! happen in some order that keeps the program's waits, its lanes and the order of every link: the
+//! verifier proves it. Of these orders take the one in which always the first in program order of
+//! those that can come next does ([`Dry`]), and give a multicast the place in it
+//! of its first transfer, link by link, and a reduced stream that of its last. This is again an order that
+//! keeps everything:
+//! - On a link it is the order of the link, by the rule above. Along a way it still goes forward,
+//!   since the first (the last) of several crossings of one link comes before the first (the last) of
+//!   the crossings that follow them.
+//! - What a multicast makes earlier can be sent then: all that it carries waits for the same events.
+//! - What a reduction makes later are the sendings and arrivals of its run, and whatever waits for
+//!   those, directly or by way of arrivals, crosses its first link after all of the run, by the
+//!   condition on runs.
+//!
+//! So a program that is right comes to its end under every discipline: first come, first served and
+//! fair sharing only wait for less.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use motet_collective::{Action, Event, Slot, TransferId};
-use motet_net::Node;
+use motet_net::{Network, Node};
 
+use crate::event::Dry;
 use crate::route::{Hop, Routed};
 
 /// One crossing of a link by transfers that travel together.
@@ -51,8 +71,14 @@ pub(crate) struct Group {
     pub(crate) members: Vec<(TransferId, Vec<u32>)>,
 }
 
-/// The groups of a program in which at least two transfers share at least one link.
-pub(crate) fn find(routed: &Routed<'_>, order: &[TransferId]) -> Vec<Group> {
+/// Whether anything can travel together on a network.
+pub(crate) fn is_possible(network: &Network) -> bool {
+    network.nodes().iter().any(|it| it.multicast || it.reduces)
+}
+
+/// The groups of a program in which at least two transfers share at least one link. `apart` is its
+/// run with every transfer alone.
+pub(crate) fn find(routed: &Routed<'_>, order: &[TransferId], apart: &Dry<'_>) -> Vec<Group> {
     let nodes = routed.network().nodes();
     let mut groups = Vec::new();
     if nodes.iter().any(|it| it.multicast) {
@@ -62,14 +88,10 @@ pub(crate) fn find(routed: &Routed<'_>, order: &[TransferId]) -> Vec<Group> {
         }
     }
     if nodes.iter().any(|it| it.reduces) {
-        let successors = routed.graph().successors();
-        let mut place = vec![0u32; routed.sequence().len()];
-        for (index, event) in routed.sequence().iter().enumerate() {
-            place[event.index()] = index as u32;
-        }
+        let (last, first_waiting) = (apart.last_crossings(), apart.first_waiting());
         let candidates = candidates(routed, order, Action::Reduce, |it| it.dst, capable_start);
         for run in candidates.values().flat_map(|it| same_arrivals(routed, it)) {
-            if sent_before_awaited(&run, &successors, &place) {
+            if crosses_before_awaited(&run, &last, &first_waiting) {
                 groups.extend(group(routed, &run, true));
             }
         }
@@ -151,21 +173,11 @@ fn same_arrivals(routed: &Routed<'_>, candidates: &[Placed]) -> Vec<Vec<Placed>>
     runs
 }
 
-/// Whether all of a run are sent, in program order, before anything else waits for an arrival.
-fn sent_before_awaited(run: &[Placed], successors: &(Vec<u32>, Vec<u32>), place: &[u32]) -> bool {
-    let mut members: Vec<TransferId> = run.iter().map(|it| it.0).collect();
-    members.sort_unstable();
-    let last = members.iter().map(|it| place[it.sent().index()]).max().unwrap_or(0);
-    let (starts, events) = successors;
-    members.iter().all(|it| {
-        let arrived = it.arrived().index();
-        let waiting = &events[starts[arrived] as usize..starts[arrived + 1] as usize];
-        waiting.iter().all(|event| {
-            let of = Event::from_index(*event as usize);
-            let own = !of.is_sent() && members.binary_search(&of.transfer()).is_ok();
-            own || place[*event as usize] > last
-        })
-    })
+/// Whether all of a run have crossed their links before anything crosses one that waits for them.
+fn crosses_before_awaited(run: &[Placed], last: &[u32], first_waiting: &[u32]) -> bool {
+    let end = run.iter().map(|(id, _)| last[id.index()]).max().unwrap_or(0);
+    let waiting = |event: Event| first_waiting[event.index()];
+    run.iter().all(|(id, _)| waiting(id.sent()).min(waiting(id.arrived())) > end)
 }
 
 /// The legs of a run; none if nothing is shared after all. Ways are read from the side on which
@@ -201,7 +213,10 @@ fn group(routed: &Routed<'_>, run: &[Placed], reduction: bool) -> Option<Group> 
             });
             let shared = &mut group.legs[leg as usize];
             shared.carries.push(*id);
-            shared.place = if reduction { *place } else { run[0].1 };
+            // Members come in program order: the first one's place stays for a multicast.
+            if reduction {
+                shared.place = *place;
+            }
             legs.push(leg);
         }
         if reduction {

@@ -36,7 +36,7 @@ pub mod utilization;
 pub use event::{Observer, Outcome, Prepared, SimError, Simulation};
 pub use model::{Discipline, SimOptions, SwitchForwarding};
 pub use replay::Replay;
-pub use route::{Hop, RouteError, Routed};
+pub use route::{Hop, RouteError, Routed, Ways};
 pub use run_many::run_many;
 pub use timeline::Timeline;
 pub use utilization::Utilization;

@@ -7,7 +7,7 @@
 use motet_collective::program::EventGraph;
 use motet_collective::{Event, Program, Verified};
 use motet_net::{Metric, Network, NodeKind, Search, Transit};
-use motet_units::{LinkId, NodeId, Rank};
+use motet_units::{LinkId, Rank};
 use rustc_hash::FxHashMap;
 
 use crate::model::SwitchForwarding;
@@ -46,8 +46,8 @@ pub struct Routed<'a> {
 }
 
 impl<'a> Routed<'a> {
-    /// Settles `program` on `network`. Transfers without a path of their own take the path of
-    /// least latency that passes through no GPU, or if there is none, through GPUs.
+    /// Settles `program` on `network`. Transfers without a path of their own take one of least latency
+    /// that passes through no GPU, or if there is none, through GPUs ([`Ways`]).
     pub fn new(
         program: &'a Verified<Program>,
         network: &'a Network,
@@ -59,7 +59,7 @@ impl<'a> Routed<'a> {
         }
         let graph = EventGraph::new(program);
         let sequence = graph.sequence();
-        let mut routes = Routes { network, known: FxHashMap::default() };
+        let mut ways = Ways::new(network);
         let mut hop_starts = Vec::with_capacity(program.transfers().len() + 1);
         let mut hops = Vec::with_capacity(program.transfers().len());
         for transfer in program.transfers() {
@@ -69,8 +69,8 @@ impl<'a> Routed<'a> {
             }
             let (from, to) = (transfer.src.rank, transfer.dst.rank);
             let links = match transfer.path {
-                Some(path) => routes.given(program, path, from, to)?,
-                None => routes.default(from, to)?,
+                Some(path) => given(network, program, path, from, to)?,
+                None => ways.between(from, to).ok_or(RouteError::NoPath { from, to })?,
             };
             hops.extend(links.iter().map(|link| {
                 let node = network.node(network.link(*link).from);
@@ -112,51 +112,65 @@ impl<'a> Routed<'a> {
     }
 }
 
-/// Ways between ranks, each found once.
-struct Routes<'a> {
+/// Ways between ranks that nobody has routed, each found once.
+///
+/// A way has the least latency. Where a fabric has several such (the spines between two leaves, say),
+/// each new pair of ranks gets the one whose links have the fewest pairs so far: fabrics spread flows
+/// over equal ways, and who always took the first would load one spine and leave the others idle.
+#[derive(Debug)]
+pub struct Ways<'a> {
     network: &'a Network,
     known: FxHashMap<(Rank, Rank), Vec<LinkId>>,
+    /// By link: pairs of ranks whose way goes over it.
+    pairs: Vec<u64>,
 }
 
-impl<'a> Routes<'a> {
-    /// The GPU of a rank; the ranks of a verified program are within its collective's.
-    fn gpu(&self, rank: Rank) -> NodeId {
-        self.network.ranks()[rank.index()]
+impl<'a> Ways<'a> {
+    #[must_use]
+    pub fn new(network: &'a Network) -> Self {
+        let pairs = vec![0; network.links().len()];
+        Self { network, known: FxHashMap::default(), pairs }
     }
 
-    fn default(&mut self, from: Rank, to: Rank) -> Result<&[LinkId], RouteError> {
-        let (a, b) = (self.gpu(from), self.gpu(to));
-        let network = self.network;
-        let search = |transit| {
-            let search = Search::new(network, Metric::Latency).through(transit);
-            search.shortest(a, b).map(|it| it.links().to_vec())
-        };
-        match self.known.entry((from, to)) {
-            std::collections::hash_map::Entry::Occupied(known) => Ok(known.into_mut()),
+    /// The way of two ranks; `None` if there is none.
+    pub fn between(&mut self, from: Rank, to: Rank) -> Option<&[LinkId]> {
+        let Self { network, known, pairs } = self;
+        match known.entry((from, to)) {
+            std::collections::hash_map::Entry::Occupied(known) => Some(known.into_mut()),
             std::collections::hash_map::Entry::Vacant(new) => {
-                let links = search(Transit::NotGpus).or_else(|| search(Transit::All));
-                Ok(new.insert(links.ok_or(RouteError::NoPath { from, to })?))
+                let (a, b) = (network.gpu(from)?, network.gpu(to)?);
+                let search = |transit| {
+                    let search = Search::new(network, Metric::Latency).through(transit);
+                    search.least_loaded(a, b, |it| pairs[it.index()])
+                };
+                let path = search(Transit::NotGpus).or_else(|| search(Transit::All))?;
+                let links = path.links().to_vec();
+                for link in &links {
+                    pairs[link.index()] += 1;
+                }
+                Some(new.insert(links))
             }
         }
     }
+}
 
-    /// A path that the program names, if it leads from one rank to the other here.
-    fn given<'p>(
-        &self,
-        program: &'p Program,
-        path: u32,
-        from: Rank,
-        to: Rank,
-    ) -> Result<&'p [LinkId], RouteError> {
-        let wrong = RouteError::WrongPath { path, from, to };
-        let Some(links) = program.paths().get(path as usize) else { return Err(wrong) };
-        let mut at = self.gpu(from);
-        for link in links {
-            match self.network.links().get(link.index()) {
-                Some(it) if it.from == at => at = it.to,
-                _ => return Err(wrong),
-            }
+/// A path that the program names, if it leads from one rank to the other here.
+fn given<'p>(
+    network: &Network,
+    program: &'p Program,
+    path: u32,
+    from: Rank,
+    to: Rank,
+) -> Result<&'p [LinkId], RouteError> {
+    let wrong = RouteError::WrongPath { path, from, to };
+    let Some(links) = program.paths().get(path as usize) else { return Err(wrong) };
+    // The ranks of a verified program are within its collective's, and those within the network's.
+    let mut at = network.ranks()[from.index()];
+    for link in links {
+        match network.links().get(link.index()) {
+            Some(it) if it.from == at => at = it.to,
+            _ => return Err(wrong),
         }
-        if at == self.gpu(to) { Ok(links) } else { Err(wrong) }
     }
+    if at == network.ranks()[to.index()] { Ok(links) } else { Err(wrong) }
 }

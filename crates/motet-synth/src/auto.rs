@@ -1,15 +1,15 @@
 //! [`synthesize`]: a program by one method, or by the best of all.
 //!
 //! What a method makes is a [`Draft`]: a program and how long its maker's schedule says it takes.
-//! [`Draft::prove`] verifies and simulates it; only what comes out of that is given to anyone.
+//! [`Draft::prove`] verifies and simulates it; only what comes out of that is given to
+//! anyone.
 //!
 //! `auto` tries methods in the order in which they are likely to win and stops as soon as one is
-//! within 0.8% of the bound (5% on large networks). Without a time limit its choice depends on the task and
-//! the seed alone.
+//! within 0.8% of the bound (5% on large networks). A method that fails is noted, never fatal. Where
+//! switches copy or reduce, schedules know nothing of what that saves or delays, and programs are
+//! judged by the simulator. Without a time limit its choice depends on the task and the seed alone.
 
 use motet_collective::{CollectiveKind, Program, Verified};
-use motet_net::Signature;
-use motet_sim::{Prepared, Routed, Simulation, SwitchForwarding};
 use motet_units::{Duration, Seed};
 
 use crate::classic::Classic;
@@ -73,6 +73,11 @@ pub struct Draft {
     /// In one line: which method won, with what.
     pub explanation: String,
     pub tried: Vec<Tried>,
+    /// The least time that any program takes, where it is known.
+    pub(crate) least: Option<Duration>,
+    /// Where this is the choice of `auto`: its seed and most transfers, to choose another if this one
+    /// turns out not to be right.
+    pub(crate) chosen_with: Option<(Seed, u64)>,
 }
 
 /// A program that was proved right, and how long it takes in the simulator.
@@ -93,7 +98,7 @@ pub fn synthesize(
 ) -> Result<Draft, SynthError> {
     let fabric = Fabric::new(task)?;
     match method {
-        Method::Auto => best(task, &fabric, effort),
+        Method::Auto => best(task, &fabric, effort, Vec::new()),
         _ => one(task, &fabric, method, effort),
     }
 }
@@ -107,7 +112,7 @@ fn one(
     let most = effort.most_transfers.max(enough(task)).min(task.most_transfers);
     let task = &Task { most_transfers: most, ..task.clone() };
     let lowered = match method {
-        Method::Auto => return best(task, fabric, effort),
+        Method::Auto => return best(task, fabric, effort, Vec::new()),
         Method::Forest => by_forest(task, fabric, most)?,
         Method::Packing => packing::synthesize(task, fabric)?,
         Method::Greedy => greedy::synthesize(task, fabric, effort.seed, most)?,
@@ -130,6 +135,8 @@ fn one(
         explanation: format!("{}{slices}", method.name()),
         program: lowered.program,
         tried: Vec::new(),
+        least: None,
+        chosen_with: None,
     })
 }
 
@@ -155,37 +162,61 @@ fn by_forest(task: &Task<'_>, fabric: &Fabric, most: u64) -> Result<Lowered, Syn
     Lowering::new(task, fabric, Trees::Both(&pairs))?.best(most)
 }
 
-/// The best of the methods that may do the task.
-fn best(task: &Task<'_>, fabric: &Fabric, effort: &Effort<'_>) -> Result<Draft, SynthError> {
-    let least = task.bound()?.program_time(task.size).as_ps();
+/// The best of the methods that may do the task, but for those that have `failed` already.
+pub(crate) fn best(
+    task: &Task<'_>,
+    fabric: &Fabric,
+    effort: &Effort<'_>,
+    failed: Vec<Tried>,
+) -> Result<Draft, SynthError> {
+    let least = task.bound()?.program_time(task.size);
+    if least.as_ps() == u64::MAX {
+        return Err(SynthError::TooLong);
+    }
     let small = fabric.rank_count() <= MOST_PACKED;
-    let close = least.saturating_add(least / if small { CLOSE } else { CLOSE_IF_LARGE });
+    let margin = least.as_ps() / if small { CLOSE } else { CLOSE_IF_LARGE };
+    let close = least.as_ps().saturating_add(margin);
+    let in_switches = task.network.nodes().iter().any(|it| it.multicast || it.reduces);
     let mut best: Option<Draft> = None;
-    let mut tried = Vec::new();
+    let mut tried = failed;
     let mut problem = None;
     for method in candidates(task, fabric) {
+        if tried.iter().any(|it| it.method.name() == method.name()) {
+            continue;
+        }
         if best.is_some() && (effort.out_of_time)() {
             break;
         }
-        match one(task, fabric, method, effort) {
+        let made = one(task, fabric, method, effort).and_then(|draft| {
+            let mut draft = Draft { least: Some(least), ..draft };
+            if in_switches {
+                draft.makespan = draft.check(task)?.1;
+            }
+            Ok(draft)
+        });
+        match made {
             Ok(draft) => {
                 tried.push(Tried { method, time: Some(draft.makespan), why_not: None });
                 if best.as_ref().is_none_or(|it| draft.makespan < it.makespan) {
                     best = Some(draft);
                 }
             }
-            Err(error @ SynthError::Impossible(_)) => return Err(error),
             Err(error) => {
                 tried.push(Tried { method, time: None, why_not: Some(error.to_string()) });
-                problem = Some(error);
+                // What says more than that a method is not for the task; else of the likeliest method.
+                let says_little = |it: &SynthError| matches!(it, SynthError::NotForMethod { .. });
+                if problem.as_ref().is_none_or(|it| says_little(it) && !says_little(&error)) {
+                    problem = Some(error);
+                }
             }
         }
         if best.as_ref().is_some_and(|it| it.makespan.as_ps() <= close) {
             break;
         }
     }
+    let chosen_with = Some((effort.seed, effort.most_transfers));
     match (best, problem) {
-        (Some(draft), _) => Ok(Draft { tried, ..draft }),
+        (Some(draft), _) => Ok(Draft { tried, chosen_with, ..draft }),
         (None, Some(error)) => Err(error),
         (None, None) => Err(SynthError::not_for("auto", "no method does this collective")),
     }
@@ -213,28 +244,4 @@ fn candidates(task: &Task<'_>, fabric: &Fabric) -> Vec<Method> {
     first.extend(classic::methods().iter().filter(|it| large(it)).map(Method::Classic));
     first.retain(|it| it.does(kind));
     first
-}
-
-impl Draft {
-    /// Verifies the program on the task's network and simulates it in the task's state.
-    pub fn prove(self, task: &Task<'_>) -> Result<Synthesis, SynthError> {
-        let mut builder = self.program.to_builder();
-        builder.set_network(Some(Signature::of(task.network)));
-        let program = Verified::new(builder.build(), Some(task.network)).map_err(|rejected| {
-            SynthError::Wrong { method: self.method.name(), report: rejected.report.to_string() }
-        })?;
-        let simulated = |it: String| SynthError::Wrong { method: self.method.name(), report: it };
-        let routed = Routed::new(&program, task.network, SwitchForwarding::CutThrough)
-            .map_err(|it| simulated(it.to_string()))?;
-        let prepared = Prepared::new(&routed);
-        let outcome = Simulation::new(&prepared, task.size).state(&task.state).run();
-        let time = outcome.map_err(|it| simulated(it.to_string()))?.time;
-        Ok(Synthesis {
-            method: self.method,
-            program,
-            time,
-            explanation: self.explanation,
-            tried: self.tried,
-        })
-    }
 }

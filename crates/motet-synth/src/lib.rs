@@ -5,7 +5,8 @@
 //! whether it is right is the verifier's to say, and how fast the simulator's. What methods share:
 //!
 //! - [`task`]: what is asked: [`Task`], [`Goal`], and why nothing may come of it: [`SynthError`].
-//! - [`auto`]: a program by one method or the best of all, proved; [`method`]: every method by name.
+//! - [`auto`]: a program by one method or the best of all; `prove`: verified, simulated, and held
+//!   against the bound; [`method`]: every method by name.
 //! - [`classic`]: the algorithms everyone knows, and NCCL's own.
 //! - [`exact`]: small networks: the best there is in steps and rounds, with proof.
 //! - [`exchange`]: AllToAll, AllToAllV, SendRecv, Gather, Scatter.
@@ -34,6 +35,7 @@ pub mod lower;
 pub mod method;
 pub mod order;
 pub mod packing;
+mod prove;
 pub mod repair;
 pub mod schedule;
 pub mod sketch;

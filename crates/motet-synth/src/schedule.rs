@@ -112,7 +112,7 @@ impl Schedule {
     /// Whether neither another order nor other slices would take much less time.
     #[must_use]
     pub fn is_full(&self) -> bool {
-        self.makespan.as_ps() <= self.busiest.as_ps() + self.busiest.as_ps() / FULL
+        self.makespan.as_ps() <= self.busiest.as_ps().saturating_add(self.busiest.as_ps() / FULL)
     }
 }
 

@@ -3,7 +3,8 @@
 use motet_collective::bound::bound;
 use motet_collective::{Bound, BoundError, Collective, CollectiveError, CollectiveKind};
 use motet_net::{LinkSpec, Network, NetworkBuilder, NetworkState};
-use motet_units::{Bytes, LinkId, Rank};
+use motet_sim::SimError;
+use motet_units::{Bytes, Duration, LinkId, Rank};
 
 use crate::lower::MAX_TRANSFERS;
 
@@ -78,6 +79,9 @@ pub struct Task<'a> {
     pub may_overtake: bool,
     /// Most transfers that a program should have, where the method can choose.
     pub most_transfers: u64,
+    /// Whether parts should be cut into a power of two of chunks, where the method can choose: runtimes
+    /// pass over a program whose chunks do not divide the call's count.
+    pub even: bool,
 }
 
 impl<'a> Task<'a> {
@@ -94,6 +98,7 @@ impl<'a> Task<'a> {
             allowed,
             may_overtake: true,
             most_transfers: MAX_TRANSFERS,
+            even: false,
         }
     }
 
@@ -165,6 +170,21 @@ pub enum SynthError {
     Impossible(#[from] BoundError),
     #[error(transparent)]
     Collective(#[from] CollectiveError),
+    /// The bound alone is beyond what times count.
+    #[error(
+        "any program takes at least 2⁶⁴ ps (213 days), which is as far as time reaches here; use a \
+         smaller size or faster links"
+    )]
+    TooLong,
+    /// The method's program is right but cannot be run on this network, or for too long.
+    #[error("the program of method {method} cannot be timed: {why}")]
+    NotTimed { method: &'static str, why: SimError },
+    /// A time that no program can reach: a fault of Motet's own.
+    #[error(
+        "method {method} made a program ({program}) that would take {time}, less than the {bound} \
+         that any takes, which is a fault in Motet"
+    )]
+    BelowBound { method: &'static str, program: String, time: Duration, bound: Duration },
     /// A method made a program that is not right: a fault of Motet's own.
     #[error(
         "method {method} made a program that is not right, which is a fault in Motet:\n{report}"

@@ -28,6 +28,8 @@ const MOST_INSTANCES: u32 = 32;
 #[derive(Clone, Debug)]
 pub struct Layout {
     pub instances: u32,
+    /// Whether it does with as few thread blocks as peers allow.
+    pub packed: bool,
     /// As read back from the file.
     pub program: Verified<Program>,
     pub laid: Laid,
@@ -37,15 +39,15 @@ pub struct Layout {
 
 impl Layout {
     /// Lays a program out for MSCCL.
-    fn new(
+    pub fn new(
         program: &Verified<Program>,
         network: &Network,
         kernels: &Arc<Kernels>,
-        instances: u32,
+        (instances, packed): (u32, bool),
     ) -> Result<Self, String> {
-        let options = msccl_xml::Options { instances, ..msccl_xml::Options::default() };
+        let options = msccl_xml::Options { instances, packed, ..msccl_xml::Options::default() };
         let text = msccl_xml::write(program, &options).map_err(|it| first_line(&it.to_string()))?;
-        Self::read(&text, network, kernels, instances)
+        Self::read(&text, network, kernels, (instances, packed))
     }
 
     /// From a file's text, in so many instances of whatever it was made of.
@@ -53,7 +55,7 @@ impl Layout {
         text: &str,
         network: &Network,
         kernels: &Arc<Kernels>,
-        instances: u32,
+        (instances, packed): (u32, bool),
     ) -> Result<Self, String> {
         let read = msccl_xml::read(text).map_err(|it| it.to_string())?;
         let program = read.verify(None).map_err(|it| first_line(&it.report.to_string()))?;
@@ -61,7 +63,7 @@ impl Layout {
             .map_err(|it| it.to_string())?;
         let laid = Laid::new(&routed, Arc::clone(kernels)).map_err(|it| it.to_string())?;
         let parts = program.collective().size_chunks();
-        Ok(Self { instances, laid, parts, program })
+        Ok(Self { instances, packed, program, laid, parts })
     }
 
     /// Thread blocks of the rank that has most.
@@ -105,7 +107,8 @@ pub struct Family {
 }
 
 impl Family {
-    /// Every power of two of instances with at most so many thread blocks a GPU.
+    /// Every power of two of instances with at most so many thread blocks a GPU; and once more with as
+    /// few blocks as peers allow, where that is fewer.
     ///
     /// # Errors
     /// Why not even one instance can be loaded.
@@ -117,31 +120,9 @@ impl Family {
     ) -> Result<Self, String> {
         let most = most_blocks.min(kernels.resident_blocks());
         let mut family = Self { layouts: Vec::new(), stopped_by: None };
-        let mut instances = 1;
-        while instances <= MOST_INSTANCES {
-            let blocks = family.layouts.first().map_or(0, Layout::blocks);
-            let needed = blocks.saturating_mul(instances);
-            let made = if needed > most {
-                Err(format!(
-                    "{instances} instances need {needed} thread blocks; {most} are allowed"
-                ))
-            } else {
-                Layout::new(program, network, kernels, instances)
-            };
-            match made {
-                Ok(layout) if layout.blocks() <= most => family.layouts.push(layout),
-                Ok(layout) => {
-                    let needed = layout.blocks();
-                    family.stopped_by =
-                        Some(format!("it needs {needed} thread blocks; {most} are allowed"));
-                    break;
-                }
-                Err(why) => {
-                    family.stopped_by = Some(why);
-                    break;
-                }
-            }
-            instances *= 2;
+        for packed in [false, true] {
+            let made = |instances| Layout::new(program, network, kernels, (instances, packed));
+            family.add(most, made);
         }
         match (family.layouts.is_empty(), &family.stopped_by) {
             (true, Some(why)) => Err(why.clone()),
@@ -149,10 +130,47 @@ impl Family {
         }
     }
 
+    /// Adds layouts of more and more instances while they have few enough blocks.
+    fn add(&mut self, most: u32, make: impl Fn(u32) -> Result<Layout, String>) {
+        let mut one = 0u32;
+        let mut instances = 1;
+        while instances <= MOST_INSTANCES && one.saturating_mul(instances) <= most {
+            let made = make(instances);
+            let layout = match made {
+                Ok(layout) => layout,
+                Err(why) => {
+                    self.stopped_by = Some(why);
+                    return;
+                }
+            };
+            if instances == 1 {
+                one = layout.blocks();
+                // Nothing could be packed.
+                if self.layouts.first().is_some_and(|it| it.blocks() <= one) {
+                    return;
+                }
+            }
+            if layout.blocks() > most {
+                break;
+            }
+            self.layouts.push(layout);
+            instances *= 2;
+        }
+        let needed = one.saturating_mul(instances);
+        self.stopped_by =
+            Some(format!("{instances} instances need {needed} thread blocks; {most} are allowed"));
+    }
+
     /// The channels of one instance.
     #[must_use]
     pub fn channels(&self) -> u32 {
         self.layouts.first().map_or(1, |it| it.laid.channels())
+    }
+
+    /// The layout of so many instances, packed or not.
+    #[must_use]
+    pub fn find(&self, instances: u32, packed: bool) -> Option<&Layout> {
+        self.layouts.iter().find(|it| (it.instances, it.packed) == (instances, packed))
     }
 
     /// The layout of so many instances.

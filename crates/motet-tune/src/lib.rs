@@ -4,6 +4,7 @@
 //! - [`layouts`]: programs as a runtime would run them: what is timed is what is written.
 //! - [`plan`]: for every task of a job what to use, beside NCCL at its best.
 //! - [`space`], [`profile`], [`search`]: settings, what times them, and methods that look for the best.
+//! - [`mod@within`]: programs within a runtime's limits.
 //! - [`sketch`]: which links and peers a program may use, from the network alone.
 //! - [`clusters`]: the clusters that seed 002 was evaluated on.
 
@@ -15,3 +16,4 @@ pub mod profile;
 pub mod search;
 pub mod sketch;
 pub mod space;
+pub mod within;

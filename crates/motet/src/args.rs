@@ -220,6 +220,9 @@ pub(crate) struct SynthArgs {
     /// Which links may be used: a sketch, Motet's or TACCL's (`motet net sketch` writes both)
     #[arg(long, value_name = "FILE")]
     pub(crate) sketch: Option<String>,
+    /// Keep to what this runtime can load, and say what that costs
+    #[arg(long = "for", value_name = "RUNTIME")]
+    pub(crate) within: Option<RuntimeArg>,
     /// Stop trying methods after so many seconds; the result then depends on the machine
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub(crate) budget: Option<f64>,
@@ -227,6 +230,13 @@ pub(crate) struct SynthArgs {
     pub(crate) seed: u64,
     #[command(flatten)]
     pub(crate) read: ReadArgs,
+}
+
+/// A runtime with limits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum RuntimeArg {
+    Msccl,
+    Mscclpp,
 }
 
 fn method(text: &str) -> Result<Method, String> {
@@ -338,6 +348,12 @@ pub(crate) struct ExportArgs {
     /// Where to write it; stdout by default
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<String>,
+    /// The network to say for what the file loses [default: the one that `motet synth` made it for]
+    #[arg(long, value_name = "CLUSTER")]
+    pub(crate) cluster: Option<String>,
+    /// The size to say it at, in nccl-tests' sense [default: the one that `motet synth` made it for]
+    #[arg(short, long, value_name = "SIZE")]
+    pub(crate) size: Option<Bytes>,
     /// Parallel copies of the program, each on its part of the data and on threadblocks of its own
     #[arg(long, value_name = "COUNT", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=128))]
     pub(crate) instances: u32,
@@ -347,7 +363,11 @@ pub(crate) struct ExportArgs {
     /// MSCCL: at least so many parallel channels between two ranks
     #[arg(long, value_name = "COUNT", default_value_t = 1, help_heading = "Runtimes")]
     pub(crate) msccl_channels: u32,
-    /// MSCCL++: ports between servers of so many consecutive ranks; by default all ranks share memory
+    /// MSCCL: as few threadblocks as peers allow, which leaves more of a GPU to compute
+    #[arg(long, help_heading = "Runtimes")]
+    pub(crate) packed: bool,
+    /// MSCCL++: ports between servers of so many consecutive ranks [default: as the network says; one server
+    /// if none is known]
     #[arg(long, value_name = "COUNT", help_heading = "Runtimes")]
     pub(crate) gpus_per_server: Option<u32>,
     /// MSCCL++: threads of a threadblock

@@ -70,6 +70,11 @@ impl Printer {
         }
     }
 
+    /// Something the user must know, whatever else is left out.
+    pub(crate) fn warning(&self, text: &str) {
+        err_line(&format!("{ERROR}warning{ERROR:#}: {text}"));
+    }
+
     pub(crate) fn failure(&self, failure: &Failure) {
         err_line(&format!("{ERROR}error{ERROR:#}: {failure}"));
         if let Some(remedy) = &failure.remedy {

@@ -51,12 +51,14 @@ fn knobs_are_in_the_json_where_they_are_given() {
     let knobs = &ll["knobs"];
     assert_eq!(knobs["protocol"], "LL");
     assert_eq!((&knobs["channels"], &knobs["instances"]), (&2.into(), &2.into()));
-    assert_eq!((&knobs["threads"], &knobs["buffer_bytes"]), (&512.into(), &(1 << 19).into()));
-    assert_eq!((&knobs["places"], &knobs["place_bytes"]), (&8.into(), &(1 << 15).into()));
+    assert_eq!((&knobs["threads"], &knobs["buffer_bytes"]), (&Value::Null, &(1 << 19).into()));
+    assert_eq!((&knobs["runtime"], &knobs["blocks"]), (&"MSCCL".into(), &4.into()));
     // 128 KiB of each chunk for each instance, 32 KiB at a time.
     assert_eq!((&knobs["iterations"], &knobs["iterations_simulated"]), (&4.into(), &4.into()));
     assert_eq!(knobs["launch_us"], 6.6);
     let time = |json: &Value| json["time_us"].as_f64().unwrap();
+    let parts = ["launch_us", "latency_us", "data_us"].map(|it| knobs[it].as_f64().unwrap());
+    assert!((parts.iter().sum::<f64>() - time(&ll)).abs() < 1e-3);
     assert!(time(&ll) > time(&plain) + 6.6);
     // Payload is what it was; flags keep the links busy twice as long.
     let (a, b) = (&plain["link_utilization"][0], &ll["link_utilization"][0]);

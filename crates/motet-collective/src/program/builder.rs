@@ -7,7 +7,7 @@
 use motet_net::signature::Signature;
 use motet_units::{LinkId, Rank};
 
-use super::{Event, Forms, Hints, Lane, Program, Transfer, TransferId, Turns};
+use super::{Event, Forms, Hints, Lane, MadeFor, Program, Transfer, TransferId, Turns};
 use crate::collective::Collective;
 
 /// Collects the parts of a program.
@@ -25,6 +25,7 @@ pub struct ProgramBuilder {
     paths: Vec<Vec<LinkId>>,
     turns: Vec<Turns>,
     network: Option<Signature>,
+    made_for: Option<MadeFor>,
 }
 
 impl ProgramBuilder {
@@ -44,6 +45,7 @@ impl ProgramBuilder {
             paths: Vec::new(),
             turns: Vec::new(),
             network: None,
+            made_for: None,
         }
     }
 
@@ -64,6 +66,7 @@ impl ProgramBuilder {
             paths: program.paths.clone(),
             turns: program.turns.clone(),
             network: program.network,
+            made_for: program.made_for.clone(),
         }
     }
 
@@ -89,6 +92,11 @@ impl ProgramBuilder {
     /// The network that paths are for.
     pub fn set_network(&mut self, signature: Option<Signature>) {
         self.network = signature;
+    }
+
+    /// What the program is made for.
+    pub fn set_made_for(&mut self, made_for: Option<MadeFor>) {
+        self.made_for = made_for;
     }
 
     /// How many scratch chunks `rank` has. Ranks outside the collective are ignored.
@@ -212,6 +220,7 @@ impl ProgramBuilder {
             paths: self.paths,
             turns: self.turns,
             network: self.network,
+            made_for: self.made_for,
         }
     }
 }

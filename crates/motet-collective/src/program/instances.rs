@@ -41,6 +41,7 @@ pub fn in_instances(program: &Program, k: u32) -> Result<Program, CollectiveErro
         let whole = u32::try_from(chunks).map_err(|_| CollectiveError::Chunks(chunks))?;
         builder.set_scratch(rank, whole);
     }
+    builder.set_made_for(program.made_for().cloned());
     let mut copies = Copies { k, starts: vec![0], each: Vec::new() };
     for transfer in program.transfers() {
         let pieces = parts.pieces(transfer);

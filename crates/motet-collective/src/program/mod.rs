@@ -19,6 +19,7 @@
 mod builder;
 mod canonical;
 pub(crate) mod graph;
+mod implied;
 mod instances;
 
 use motet_net::signature::Signature;
@@ -292,6 +293,15 @@ impl Default for Hints {
     }
 }
 
+/// What a program was made for, as its maker was told: where its times hold.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MadeFor {
+    /// The network as it was named: a file, or a template with its parameters.
+    pub cluster: String,
+    /// In nccl-tests' sense.
+    pub size: Bytes,
+}
+
 /// How a collective is done. Made by [`ProgramBuilder`] or a reader; proved by
 /// [`Verified`](crate::verify::Verified).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -312,6 +322,7 @@ pub struct Program {
     /// Of links that do not carry transfers by their numbers; sorted by link.
     turns: Vec<Turns>,
     network: Option<Signature>,
+    made_for: Option<MadeFor>,
 }
 
 impl Program {
@@ -380,6 +391,19 @@ impl Program {
     #[must_use]
     pub const fn network(&self) -> Option<Signature> {
         self.network
+    }
+
+    /// What it was made for, if its maker said so.
+    #[must_use]
+    pub const fn made_for(&self) -> Option<&MadeFor> {
+        self.made_for.as_ref()
+    }
+
+    /// The same program with the word of its maker.
+    #[must_use]
+    pub fn with_made_for(mut self, made_for: MadeFor) -> Self {
+        self.made_for = Some(made_for);
+        self
     }
 
     /// How many chunks a runtime sends in one place of a connection's buffer at the largest size

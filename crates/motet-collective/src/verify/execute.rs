@@ -171,6 +171,8 @@ pub(super) struct Watch<'a, 'b> {
     /// (event, next older read of the cell).
     reads: Vec<(u32, u32)>,
     suspects: Vec<u32>,
+    /// The last question and its answer: a transfer asks the same of each of its chunks.
+    last_asked: (u32, usize, bool),
 }
 
 impl<'a, 'b> Watch<'a, 'b> {
@@ -181,6 +183,7 @@ impl<'a, 'b> Watch<'a, 'b> {
             last_read: vec![NEVER; memory.cells()],
             reads: Vec::new(),
             suspects: Vec::new(),
+            last_asked: (NEVER, 0, false),
         }
     }
 
@@ -192,8 +195,13 @@ impl<'a, 'b> Watch<'a, 'b> {
     }
 
     fn must_follow(&mut self, earlier: u32, event: usize, cell: usize) {
-        let same = earlier as usize == event;
-        if earlier != NEVER && !same && !self.before.before(earlier as usize, event) {
+        if earlier == NEVER || earlier as usize == event {
+            return;
+        }
+        if (self.last_asked.0, self.last_asked.1) != (earlier, event) {
+            self.last_asked = (earlier, event, self.before.before(earlier as usize, event));
+        }
+        if !self.last_asked.2 {
             self.suspects.push(cell as u32);
         }
     }

@@ -4,9 +4,13 @@
 //! (an event continues the chain of the first event it waits for that nothing else continued).
 //! Two events of one chain compare by position, which answers nearly every question at once. The
 //! rest is a search backwards that never goes further back than the earlier event's place in the
-//! topological order and stops at its chains.
+//! topological order and stops at its chains. It looks at events of the earlier one's rank first:
+//! what is asked is mostly about two accesses to one place, which the rank itself has ordered.
+
+use motet_units::Rank;
 
 use super::order::{Lanes, Order};
+use crate::program::Program;
 use crate::program::graph::{EventGraph, NONE};
 
 /// Answers "does a always happen before b?".
@@ -15,16 +19,25 @@ pub(super) struct HappensBefore<'a> {
     graph: &'a EventGraph,
     lanes: &'a Lanes,
     order: &'a Order,
+    /// Where each event happens.
+    rank: Vec<Rank>,
     /// The data chain of each event and its place in it.
     chain: Vec<(u32, u32)>,
     /// The last search that saw each event.
     seen: Vec<u32>,
     search: u32,
-    stack: Vec<u32>,
+    /// Events still to look at: of the earlier event's rank, and others.
+    near: Vec<u32>,
+    far: Vec<u32>,
 }
 
 impl<'a> HappensBefore<'a> {
-    pub(super) fn new(graph: &'a EventGraph, lanes: &'a Lanes, order: &'a Order) -> Self {
+    pub(super) fn new(
+        program: &Program,
+        graph: &'a EventGraph,
+        lanes: &'a Lanes,
+        order: &'a Order,
+    ) -> Self {
         let events = graph.events();
         let mut chain = vec![(NONE, 0); events];
         let mut continued = vec![false; events];
@@ -48,7 +61,9 @@ impl<'a> HappensBefore<'a> {
                 }
             };
         }
-        Self { graph, lanes, order, chain, seen: vec![0; events], search: 0, stack: Vec::new() }
+        let rank = program.transfers().iter().flat_map(|it| [it.src.rank, it.dst.rank]).collect();
+        let (near, far) = (Vec::new(), Vec::new());
+        Self { graph, lanes, order, rank, chain, seen: vec![0; events], search: 0, near, far }
     }
 
     /// Whether event `a` happens before event `b` in every order. Not before itself.
@@ -60,9 +75,10 @@ impl<'a> HappensBefore<'a> {
             return true;
         }
         self.search += 1;
-        self.stack.clear();
-        self.stack.push(b as u32);
-        while let Some(event) = self.stack.pop() {
+        self.near.clear();
+        self.far.clear();
+        self.near.push(b as u32);
+        while let Some(event) = self.near.pop().or_else(|| self.far.pop()) {
             for pred in self.graph.preds(event as usize) {
                 let at = *pred as usize;
                 if at == a || self.on_a_chain_to(a, at) {
@@ -71,7 +87,8 @@ impl<'a> HappensBefore<'a> {
                 let later = self.order.place[at] > self.order.place[a];
                 if later && self.seen[at] != self.search {
                     self.seen[at] = self.search;
-                    self.stack.push(*pred);
+                    let is_near = self.rank[at] == self.rank[a];
+                    if is_near { self.near.push(*pred) } else { self.far.push(*pred) }
                 }
             }
         }

@@ -97,7 +97,7 @@ pub fn check(program: &Program, network: Option<&Network>) -> Report {
             "the program serves neither in-place nor out-of-place calls; set at least one",
         ));
     }
-    let mut before = happens_before::HappensBefore::new(&graph, &lanes, &order);
+    let mut before = happens_before::HappensBefore::new(program, &graph, &lanes, &order);
     for in_place in [false, true] {
         let wanted = if in_place { forms.in_place } else { forms.out_of_place };
         if wanted {

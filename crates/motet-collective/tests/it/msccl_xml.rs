@@ -93,7 +93,7 @@ proptest! {
         let program = program.to_builder().hints(hints).build();
         // In one lane per rank, some of these deadlock with a short buffer: not this test's.
         let Ok(program) = Verified::new(program, None) else { return Ok(()) };
-        let options = Options { runtime: Runtime::Custom { steps }, channels, instances: 0 };
+        let options = Options { runtime: Runtime::Custom { steps }, channels, ..Options::default() };
         match msccl_xml::write(&program, &options) {
             Ok(_) => {
                 round_trip(&program, &options);
@@ -118,7 +118,7 @@ fn long_lanes_are_split_over_channels() {
     let program = verified(programs::ring_all_reduce(64, 1));
     let text = round_trip(&program, &Options::default());
     assert!(text.contains("nchannels=\"2\""), "{}", &text[..200]);
-    let long = Options { runtime: Runtime::Msccl, channels: 0, instances: 1 };
+    let long = Options { runtime: Runtime::Msccl, ..Options::default() };
     assert!(round_trip(&program, &long).contains("nchannels=\"1\""));
 }
 
@@ -328,4 +328,118 @@ fn reductions_are_kept_apart_where_the_runtime_cannot_fuse_them() {
     let text = round_trip(&verified(b.build()), &Options::default());
     assert_eq!(text.matches("type=\"re\"").count(), 20, "{text}");
     assert_eq!(text.matches("type=\"nop\"").count(), 18, "{text}");
+}
+
+/// AllReduce by recursive doubling, in place: in each round pairs exchange all they have and add it.
+fn doubling_all_reduce(ranks: u32, chunks: u32) -> Program {
+    let kind = CollectiveKind::AllReduce;
+    let mut b = ProgramBuilder::new("doubling", Collective::new(kind, ranks, chunks).unwrap())
+        .forms(motet_collective::Forms::IN_PLACE);
+    let mut last: Vec<Option<motet_collective::TransferId>> = vec![None; ranks as usize];
+    let mut width = 1;
+    while width < ranks {
+        let ids: Vec<_> = (0..ranks)
+            .map(|rank| {
+                let slot = |rank| Slot::output(Rank(rank), 0);
+                let it = Transfer::reduce(slot(rank), slot(rank ^ width), chunks);
+                let after: Vec<_> = last[rank as usize].into_iter().collect();
+                b.add_after(it, &after)
+            })
+            .collect();
+        for rank in 0..ranks {
+            // Nothing is added to what has not been read.
+            b.wait(ids[rank as usize].arrived(), ids[(rank ^ width) as usize].sent());
+            last[(rank ^ width) as usize] = Some(ids[rank as usize]);
+        }
+        width *= 2;
+    }
+    b.build()
+}
+
+#[test]
+fn exchanges_larger_than_a_connection_holds_go_by_way_of_scratch() {
+    // One chunk each fits the connections' buffers and is added where it arrives.
+    let small =
+        msccl_xml::write(&verified(doubling_all_reduce(4, 1)), &Options::default()).unwrap();
+    assert!(small.contains("s_chunks=\"0\"") && !small.contains("type=\"re\""), "{small}");
+    // Of eight chunks only two fit: both ends would send for ever before they received.
+    let program = verified(doubling_all_reduce(4, 8));
+    let lowered = msccl_xml::lower(&program, &Options::default()).unwrap();
+    let text = msccl_xml::write(&program, &Options::default()).unwrap();
+    assert!(text.contains("type=\"re\""), "{text}");
+    let back = msccl_xml::read(&text).unwrap();
+    assert!(back.check(None).is_right() && back.program == *lowered, "{text}");
+}
+
+#[test]
+fn what_is_sent_ahead_leaves_room_for_what_must_follow() {
+    // Rank 0's output is free only when its input has been sent to everyone. Rank 2's data comes
+    // to it by way of rank 1, whose own come by the same connection: were what is passed on sent
+    // first, it would fill the connection and wait for what is behind it.
+    let kind = CollectiveKind::AllReduce;
+    let mut b = ProgramBuilder::new("line", Collective::new(kind, 3, 1).unwrap())
+        .forms(motet_collective::Forms { in_place: true, out_of_place: true });
+    let (i, o, s) = (
+        |rank: u32| Slot::input(Rank(rank), 0),
+        |rank: u32| Slot::output(Rank(rank), 0),
+        |rank: u32, at| Slot::scratch(Rank(rank), at),
+    );
+    b.set_scratch(Rank(1), 2);
+    let own: Vec<_> = (0..3).map(|it| b.add(Transfer::copy(i(it), o(it), 1))).collect();
+    let through =
+        [b.add(Transfer::copy(i(0), s(1, 0), 1)), b.add(Transfer::copy(i(2), s(1, 1), 1))];
+    let on = [
+        b.add_after(Transfer::reduce(s(1, 0), o(2), 1), &[through[0]]),
+        b.add_after(Transfer::reduce(s(1, 1), o(0), 1), &[through[1]]),
+    ];
+    let near = [(0, 1), (1, 0), (1, 2), (2, 1)]
+        .map(|(from, to)| (to, b.add(Transfer::reduce(i(from), o(to), 1))));
+    for (rank, copy) in own.iter().enumerate() {
+        let reads: Vec<_> = b
+            .transfers()
+            .iter()
+            .enumerate()
+            .filter(|(_, it)| it.src == i(rank as u32) && !it.is_local())
+            .map(|(index, _)| motet_collective::TransferId::from_index(index))
+            .collect();
+        for read in reads {
+            b.wait(copy.arrived(), read.sent());
+        }
+    }
+    let mut last = own.clone();
+    let sums = near.into_iter().chain([(2, on[0]), (0, on[1])]);
+    for (to, id) in sums {
+        b.wait(id.arrived(), last[to as usize].arrived());
+        last[to as usize] = id;
+    }
+    round_trip(&verified(b.build()), &Options::default());
+}
+
+#[test]
+fn too_much_is_refused_from_counts_alone() {
+    // 8,192 chunks of a ring of four: 24,576 sendings a rank, and nothing of it is lowered.
+    let collective = Collective::new(CollectiveKind::AllGather, 4, 8_192).unwrap();
+    let mut b = ProgramBuilder::new("ring", collective);
+    for chunk in 0..8_192 {
+        for rank in 0..4 {
+            let (from, to) = (Slot::input(Rank(rank), chunk), Rank((rank + 1) % 4));
+            b.add(Transfer::copy(from, Slot::output(to, rank * 8_192 + chunk), 1));
+        }
+    }
+    let program = b.build();
+    // It is not even right, which counting does not ask.
+    let report = msccl_xml::check_counts(&program, &Options::default()).unwrap_err().to_string();
+    assert!(report.contains("gpu 0 has at least 8192 steps"), "{report}");
+    assert!(report.contains("the parser holds 4096"), "{report}");
+    let small = programs::ring_all_gather(4, 8);
+    assert!(msccl_xml::check_counts(&small, &Options::default()).is_ok());
+    let many = Options { instances: 200, ..Options::default() };
+    let report = msccl_xml::check_counts(&small, &many).unwrap_err().to_string();
+    assert!(report.contains("needs at least 200 threadblocks"), "{report}");
+    let plan = motet_collective::formats::mscclpp_json::Options::default();
+    let report = motet_collective::formats::mscclpp_json::check_counts(&program, &plan);
+    assert!(report.is_ok(), "8,192 is what a plan may have");
+    let plan = motet_collective::formats::mscclpp_json::Options { instances: 2, ..plan };
+    let report = motet_collective::formats::mscclpp_json::check_counts(&program, &plan);
+    assert!(report.unwrap_err().to_string().contains("16384 transfers to do"));
 }

@@ -116,7 +116,7 @@ proptest! {
             3 => programs::tree_all_reduce(ranks, chunks),
             _ => programs::direct_all_to_all(ranks, chunks),
         };
-        let options = Options { channel: CHANNELS[channel], threads_per_block: 1024, instances: 1 };
+        let options = Options { channel: CHANNELS[channel].clone(), threads_per_block: 1024, instances: 1 };
         round_trip(&program, &options);
         round_trip(&programs::with_lanes(&program), &options);
     }

@@ -2,7 +2,7 @@
 
 use crate::programs;
 use motet_collective::formats::{ProgramFormat, program_json, read_any};
-use motet_collective::program::{Hints, Lane, LaneKind, Protocol};
+use motet_collective::program::{Hints, Lane, LaneKind, MadeFor, Protocol};
 use motet_collective::{
     Action, Buffer, Collective, CollectiveKind, Event, Forms, Program, ProgramBuilder, Slot,
     Transfer,
@@ -95,6 +95,7 @@ proptest! {
         lanes in prop::collection::vec(lanes(), 0..4),
         paths in prop::collection::vec(prop::collection::vec(any::<u32>(), 0..4), 0..3),
         scratch in any::<Option<u32>>(),
+        made_for in any::<Option<(String, u64)>>(),
     ) {
         let mut b = ProgramBuilder::new(name, collective)
             .forms(Forms { in_place, out_of_place })
@@ -103,6 +104,8 @@ proptest! {
             b.set_scratch(Rank(0), chunks);
             b.set_network(Some("0123456789abcdef0123456789abcdef".parse().unwrap()));
         }
+        let made_for = made_for.map(|(cluster, size)| MadeFor { cluster, size: Bytes::new(size) });
+        b.set_made_for(made_for);
         for transfer in transfers {
             b.add(transfer);
         }
@@ -128,6 +131,10 @@ fn wrong_files_are_refused_with_a_reason() {
     refuses("\"motet_program\": 1", "\"motet_program\": 2", "version 2");
     refuses("\"motet_program\": 1,", "", "no `motet_program` key");
     refuses("\"name\"", "\"nome\"", "unknown field `nome`");
+    let place = "\"transfers\"";
+    let made_for = |it: &str| format!("\"made_for\": {it}, {place}");
+    refuses(place, &made_for("{\"cluster\": \"ring\"}"), "missing field `size_bytes`");
+    refuses(place, &made_for("\"ring\""), "invalid type");
     refuses("allgather\", \"ranks\"", "allgather\", \"root\": 1, \"ranks\"", "has no `root`");
     refuses("kind\": \"allgather\"", "kind\": \"gather\"", "needs `root`");
     refuses("kind\": \"allgather\"", "kind\": \"scan\"", "scan");

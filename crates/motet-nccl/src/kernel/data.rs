@@ -62,7 +62,7 @@ impl Pace {
         Self {
             bytes: [slicing.full, slicing.last],
             block: terms.block.bits_per_s(),
-            gpu: terms.gpu.map(|it| it.bits_per_s()),
+            gpu: terms.gpu.map(motet_units::Bandwidth::bits_per_s),
             links: laid.links.iter().map(|it| payload(it.bits_per_s)).collect(),
             weights: laid.ways.iter().map(|it| weight(it.count)).collect(),
             places,

@@ -22,7 +22,7 @@ pub enum PriceError {
     Blocks { rank: Rank, blocks: u32, most: u32 },
     #[error(
         "chunks of {chunk} in places of {place} need {iterations} iterations, and the executor \
-         counts to {most}; use more chunks, larger buffers or a smaller size"
+         counts to {most}; use more channels, larger buffers or a smaller size"
     )]
     Iterations { chunk: Bytes, place: Bytes, iterations: u64, most: u64 },
     #[error("link {link} has no bandwidth, so the program never ends")]

@@ -90,6 +90,18 @@ impl<'a> Search<'a> {
         ShortestPaths::run(self, Query::between(from, to)).path(to)
     }
 
+    /// Of all paths as short as the shortest, in hops too, one whose links have the least load: what a
+    /// fabric that spreads its traffic over equal ways comes to. For metrics that are sums.
+    #[must_use]
+    pub fn least_loaded(
+        &self,
+        from: NodeId,
+        to: NodeId,
+        load: impl Fn(LinkId) -> u64,
+    ) -> Option<Path> {
+        ShortestPaths::run(self, Query::between(from, to)).least_loaded(self, to, load)
+    }
+
     /// The shortest paths from one node to every other.
     #[must_use]
     pub fn all_from(&self, from: NodeId) -> ShortestPaths<'a> {

@@ -239,6 +239,32 @@ impl<'a> ShortestPaths<'a> {
         Some(Path::join(self.network, self.start, links))
     }
 
+    /// From the end back to the start, each time by the least loaded of the links that a shortest path
+    /// may come over; of equally loaded ones the first.
+    pub(super) fn least_loaded(
+        &self,
+        search: &Search<'_>,
+        to: NodeId,
+        load: impl Fn(LinkId) -> u64,
+    ) -> Option<Path> {
+        let mut at = self.best(to)?;
+        let mut links = Vec::with_capacity(at.hops as usize);
+        while at.hops > 0 {
+            let before = |link: &LinkId| {
+                let from = self.best(self.network.link(*link).from)?;
+                let arrives = search.extend((from.sum, from.max), *link) == Some((at.sum, at.max));
+                let may = search.may_pass(self.start, *link) && from.hops + 1 == at.hops;
+                (arrives && may).then_some((load(*link), *link, from))
+            };
+            let ways = self.network.incoming(at.node).iter().filter_map(before);
+            let (_, link, from) = ways.min_by_key(|it| (it.0, it.1))?;
+            links.push(link);
+            at = from;
+        }
+        links.reverse();
+        (!links.is_empty()).then(|| Path::join(self.network, self.start, links))
+    }
+
     /// The links of the shortest path, at least one.
     pub(super) fn links(&self, to: NodeId) -> Option<Vec<LinkId>> {
         let mut label = self.best(to)?;

@@ -1,9 +1,9 @@
 //! [`SimError`]: why a simulation gives no result.
 
 use motet_net::Network;
-use motet_units::{Bytes, Instant, LinkId};
+use motet_units::{Bytes, Duration, Instant, LinkId};
 
-use motet_collective::{Program, TransferId};
+use motet_collective::{Event, Program, TransferId};
 
 use crate::names;
 
@@ -29,6 +29,17 @@ pub enum SimError {
          smaller size or a faster link", transfer.0
     )]
     TooLong { transfer: TransferId, text: String, link: LinkId, name: String },
+    #[error(
+        "program {program} comes to a halt: transfer {} ({text}) never comes through, it waits for \
+         {awaited}; no verified program should: please report it as a fault in Motet, and try \
+         another discipline", transfer.0
+    )]
+    Stuck { program: String, transfer: TransferId, text: String, awaited: String },
+    #[error(
+        "program {program} keeps link {name} busy for {busy} in a run of {time}, more than it can \
+         carry; please report this as a fault in Motet"
+    )]
+    OverCapacity { program: String, link: LinkId, name: String, busy: Duration, time: Duration },
     #[error("ranks copy within themselves at 0 bit/s; set local_bandwidth to more, or to none")]
     NoLocalBandwidth,
     #[error("a copy within a rank lasts beyond 2⁶⁴ ps (213 days); set a higher local_bandwidth")]
@@ -44,7 +55,7 @@ pub enum SimError {
     ChangesOutOfOrder { at: Instant, before: Instant },
 }
 
-fn at_text(at: Instant) -> motet_units::Duration {
+fn at_text(at: Instant) -> Duration {
     at.since(Instant::START)
 }
 
@@ -60,13 +71,37 @@ impl Names<'_> {
             transfer,
             text: self.program.transfer(transfer).to_string(),
             link,
-            name: names::link(self.network, link),
+            name: self.link(link),
             at: Instant::from_ps(at),
         }
     }
 
     pub(super) fn too_long(&self, transfer: TransferId, link: LinkId) -> SimError {
         let text = self.program.transfer(transfer).to_string();
-        SimError::TooLong { transfer, text, link, name: names::link(self.network, link) }
+        SimError::TooLong { transfer, text, link, name: self.link(link) }
+    }
+
+    pub(super) fn stuck(&self, transfer: TransferId, awaited: String) -> SimError {
+        let text = self.program.transfer(transfer).to_string();
+        SimError::Stuck { program: self.program.name().to_owned(), transfer, text, awaited }
+    }
+
+    pub(super) fn over_capacity(&self, link: LinkId, busy: Duration, time: Duration) -> SimError {
+        let (program, name) = (self.program.name().to_owned(), self.link(link));
+        SimError::OverCapacity { program, link, name, busy, time }
+    }
+
+    pub(super) fn link(&self, link: LinkId) -> String {
+        names::link(self.network, link)
+    }
+
+    pub(super) fn transfer(&self, id: TransferId) -> String {
+        format!("transfer {} ({})", id.0, self.program.transfer(id))
+    }
+
+    /// What is awaited where an event is.
+    pub(super) fn event(&self, event: Event) -> String {
+        let what = if event.is_sent() { "be sent" } else { "arrive" };
+        format!("{} to {what}", self.transfer(event.transfer()))
     }
 }

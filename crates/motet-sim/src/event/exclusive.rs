@@ -17,6 +17,7 @@
 use motet_collective::TransferId;
 use motet_units::{Bytes, Duration, Instant, LinkId};
 
+use super::dry::Dry;
 use super::error::SimError;
 use super::observer::{Crossing, Observer};
 use super::outcome::LinkUse;
@@ -53,14 +54,23 @@ struct Waiting {
     tail: u64,
 }
 
+/// What a shared leg knows until all heads have come. It is apart from [`Waiting`], whose head stands
+/// for one that may take its turn.
+#[derive(Clone, Copy, Debug)]
+struct Gathering {
+    /// How many heads have not come.
+    missing: u32,
+    /// When the latest of the others comes.
+    head: u64,
+}
+
 pub(super) struct Exclusive<'a, 'o, O> {
     setting: Setting<'a>,
     progress: Progress<'a>,
     queue: Queue,
     ports: Vec<Port>,
     waiting: Vec<Waiting>,
-    /// Of each shared leg, how many heads have not come.
-    missing: Vec<u32>,
+    gathering: Vec<Gathering>,
     timeline: Option<Timeline<'a>>,
     /// How many changes the observer has been told of.
     reported: usize,
@@ -95,7 +105,11 @@ impl<'a, 'o, O: Observer> Exclusive<'a, 'o, O> {
             queue: Queue::new(start),
             ports: links.iter().enumerate().map(port).collect(),
             waiting: vec![Waiting::default(); prepared.legs.len()],
-            missing: prepared.shared.iter().map(|it| it.heads).collect(),
+            gathering: prepared
+                .shared
+                .iter()
+                .map(|it| Gathering { missing: it.heads, head: 0 })
+                .collect(),
             timeline,
             reported: 0,
             observer,
@@ -130,7 +144,9 @@ impl<'a, 'o, O: Observer> Exclusive<'a, 'o, O> {
                 break;
             }
         }
-        debug_assert!(self.progress.is_done(), "a verified program came to a halt");
+        if !self.progress.is_done() {
+            return Err(Dry::run(self.setting.prepared, !self.setting.fifo).stuck());
+        }
         let chunk = self.setting.chunk;
         let usage = |port: &Port| LinkUse {
             busy: Duration::from_ps(port.busy),
@@ -175,15 +191,15 @@ impl<'a, 'o, O: Observer> Exclusive<'a, 'o, O> {
         let mut at = at;
         if leg.is_shared {
             // When all have come: the latest of heads and of tails.
+            let gathering = &mut self.gathering[leg.next as usize];
             let waiting = &mut self.waiting[id as usize];
-            waiting.head = waiting.head.max(at);
             waiting.tail = waiting.tail.max(tail);
-            let missing = &mut self.missing[leg.next as usize];
-            *missing -= 1;
-            if *missing > 0 {
+            gathering.head = gathering.head.max(at);
+            gathering.missing -= 1;
+            if gathering.missing > 0 {
                 return;
             }
-            at = std::mem::take(&mut waiting.head);
+            at = gathering.head;
         } else if !leg.starts_segment {
             self.waiting[id as usize].tail = tail;
         }

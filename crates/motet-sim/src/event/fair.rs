@@ -10,6 +10,7 @@
 use motet_collective::TransferId;
 use motet_units::{Bandwidth, Bytes, Duration, Instant, LinkId};
 
+use super::dry::Dry;
 use super::error::SimError;
 use super::observer::{Crossing, Observer};
 use super::outcome::LinkUse;
@@ -297,10 +298,10 @@ impl<'a, 'o, O: Observer> Fair<'a, 'o, O> {
         Ok(())
     }
 
-    /// Nothing more happens and flows are left: names the first.
+    /// Nothing more happens: names the first flow that is left, or what comes to no flow at all.
     fn stuck(&self) -> SimError {
         let found = (0..self.segments.count() as u32).find(|it| self.flows[*it as usize].active);
-        let segment = found.unwrap_or(0);
+        let Some(segment) = found else { return Dry::run(self.setting.prepared, false).stuck() };
         let transfer = TransferId(
             self.setting.prepared.legs[self.segments.legs_of(segment)[0] as usize].transfer,
         );

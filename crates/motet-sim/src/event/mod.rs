@@ -10,9 +10,11 @@
 //! - `prepared`: the program as crossings of links ([`crate::group`] for those that share some);
 //! - `exclusive`: links that one transfer takes at a time; `fair`, `segments`, `shares`: all at
 //!   once;
+//! - `dry`: what can happen at all, without time, and why a run came to a halt;
 //! - `progress`: what waits for what; `timeline`: what changes; `queue`: what comes next;
 //! - [`observer`]: being told of every step; [`outcome`]: what a run gives; [`error`]: why not.
 
+mod dry;
 pub mod error;
 mod exclusive;
 mod fair;
@@ -29,12 +31,14 @@ mod timeline;
 use motet_net::{NetworkState, StateEvent};
 use motet_units::{Bandwidth, Bytes, Instant, LinkId};
 
+pub(crate) use dry::Dry;
 pub use error::SimError;
 pub use observer::{Crossing, Observer, Silent};
 pub use outcome::{LinkUse, Outcome};
 pub use prepared::Prepared;
 
 use crate::model::{Discipline, SimOptions};
+use error::Names;
 use exclusive::Exclusive;
 use fair::Fair;
 use setting::Setting;
@@ -148,6 +152,11 @@ impl<'a> Simulation<'a> {
                 Exclusive::new(setting, &rates, timeline, start.as_ps(), observer).run()?
             }
         };
+        let passed = Instant::from_ps(end).since(start);
+        if let Some(over) = links.iter().position(|it| it.busy > passed) {
+            let (link, busy) = (LinkId::from_index(over), links[over].busy);
+            return Err(Names { program, network }.over_capacity(link, busy, passed));
+        }
         Ok(Outcome {
             time: Instant::from_ps(end).since(self.start),
             chunk,

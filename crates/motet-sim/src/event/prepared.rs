@@ -9,9 +9,10 @@
 
 use std::collections::BTreeSet;
 
-use motet_collective::TransferId;
+use motet_collective::{Action, TransferId};
 use motet_units::LinkId;
 
+use super::dry::Dry;
 use crate::group::{self, Group};
 use crate::route::Routed;
 
@@ -79,14 +80,22 @@ impl<'a> Prepared<'a> {
     pub fn new(routed: &'a Routed<'a>) -> Self {
         let order: Vec<TransferId> =
             routed.sequence().iter().filter(|it| it.is_sent()).map(|it| it.transfer()).collect();
-        let groups = group::find(routed, &order);
+        let apart = Self::with_groups(routed, &order, &[]);
+        if !group::is_possible(routed.network()) {
+            return apart;
+        }
+        let groups = group::find(routed, &order, &Dry::run(&apart, true));
+        if groups.is_empty() { apart } else { Self::with_groups(routed, &order, &groups) }
+    }
+
+    fn with_groups(routed: &'a Routed<'a>, order: &[TransferId], groups: &[Group]) -> Self {
         let mut legs = Legs::new(routed);
         if groups.is_empty() {
-            for id in &order {
+            for id in order {
                 legs.chain(*id);
             }
         } else {
-            legs.with_groups(&order, &groups);
+            legs.with_groups(order, groups);
         }
         let (nodes, waiting) = nodes(routed);
         let (turn_starts, turns) = turns(routed.network().links().len(), &legs.legs);
@@ -97,7 +106,8 @@ impl<'a> Prepared<'a> {
     }
 
     /// Puts the legs of links that the program gives turns into their order. A leg of several
-    /// transfers comes when the first of them does.
+    /// transfers comes when the first of them does, or the last if they are reduced
+    /// ([`crate::group`] says why).
     fn take_given_turns(&mut self) {
         let program = self.routed.program();
         let mut place = vec![NONE; if program.turns().is_empty() { 0 } else { self.first.len() }];
@@ -110,7 +120,9 @@ impl<'a> Prepared<'a> {
             let mut turns = self.turns[range.clone()].to_vec();
             turns.sort_by_key(|leg| {
                 let carried = self.carries(*leg);
-                carried.as_slice().iter().map(|it| place[it.index()]).min()
+                let places = carried.as_slice().iter().map(|it| place[it.index()]);
+                let first = program.transfer(carried.as_slice()[0]);
+                if first.action == Action::Reduce { places.max() } else { places.min() }
             });
             self.turns[range].copy_from_slice(&turns);
         }
@@ -125,6 +137,11 @@ impl<'a> Prepared<'a> {
     #[must_use]
     pub fn crossings(&self) -> usize {
         self.turns.len()
+    }
+
+    /// A transfer that shares links with others, if any does.
+    pub(crate) fn first_together(&self) -> Option<TransferId> {
+        self.shared.first().and_then(|it| it.carries.first()).copied()
     }
 
     /// The transfers whose data a leg carries.

@@ -9,6 +9,7 @@ use super::code::{Code, END, NOWHERE, Op, START, STORES};
 use super::error::CompileError;
 use super::waits::{NONE, Waits};
 use super::{Channel, Replay};
+use crate::event::Prepared;
 use crate::group;
 use crate::model::{Discipline, SimOptions};
 use crate::route::Routed;
@@ -24,11 +25,10 @@ pub(super) fn compile(
     if let Some(turns) = routed.program().turns().first() {
         return Err(CompileError::Turns { link: turns.link });
     }
-    let sendings = routed.sequence().iter().filter(|it| it.is_sent());
-    let order: Vec<TransferId> = sendings.map(|it| it.transfer()).collect();
-    let shared = group::find(routed, &order);
-    if let Some((transfer, _)) = shared.first().and_then(|it| it.members.first()) {
-        return Err(CompileError::InNetwork { transfer: *transfer });
+    if group::is_possible(routed.network())
+        && let Some(transfer) = Prepared::new(routed).first_together()
+    {
+        return Err(CompileError::InNetwork { transfer });
     }
     let bytes = bytes(routed, size)?;
     let delays = delays(routed, &bytes, options)?;

@@ -1,13 +1,14 @@
 //! Multicast and reduction in switches: what travels together, and what must not.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use motet_collective::{
-    Collective, CollectiveKind, Forms, Program, ProgramBuilder, Slot, Transfer, TransferId,
+    Collective, CollectiveKind, Forms, Program, ProgramBuilder, Slot, Transfer, TransferId, Turns,
+    Verified,
 };
 use motet_net::{Network, NetworkBuilder, Node, NodeKind};
 use motet_sim::{Discipline, Outcome, Prepared, Routed, SimOptions, Simulation, SwitchForwarding};
-use motet_units::{Bytes, Duration, NodeId, Rank};
+use motet_units::{Bytes, Duration, LinkId, NodeId, Rank};
 use proptest::prelude::*;
 
 use crate::support::{
@@ -155,8 +156,106 @@ fn only_equal_waits_are_multicast() {
     assert_eq!(time(&network, b.build(), Discipline::ProgramOrder), 2 * ALPHA + BETA);
 }
 
+/// An AllReduce of one chunk for each tree: up the tree, whose root is another rank for every chunk,
+/// then from the root to all. The parent of node n is `tree[n - 1] % n`. So ranks wait for each other
+/// in many ways.
+fn up_random_trees(trees: &[Vec<u32>]) -> Program {
+    let (ranks, chunks) = (trees[0].len() as u32 + 1, trees.len() as u32);
+    let collective = Collective::new(CollectiveKind::AllReduce, ranks, chunks).unwrap();
+    let mut b = ProgramBuilder::new("trees", collective).forms(Forms::IN_PLACE);
+    for (chunk, tree) in (0..).zip(trees) {
+        let slot = |node: u32| Slot::output(Rank((node + chunk) % ranks), chunk);
+        let mut into: Vec<Vec<TransferId>> = vec![Vec::new(); ranks as usize];
+        for node in (1..ranks).rev() {
+            let parent = tree[node as usize - 1] % node;
+            let up = Transfer::reduce(slot(node), slot(parent), 1);
+            let up = b.add_after(up, &into[node as usize]);
+            let into = &mut into[parent as usize];
+            if let Some(before) = into.last() {
+                b.wait(up.arrived(), before.arrived());
+            }
+            into.push(up);
+        }
+        for node in 1..ranks {
+            b.add_after(Transfer::copy(slot(0), slot(node), 1), &into[0]);
+        }
+    }
+    b.build()
+}
+
+/// Every transfer on the way it takes by default, and every link with turns of its own: those of a
+/// run without time that takes, of what can cross a link next, now this and now that.
+fn with_turns(
+    program: &Verified<Program>,
+    network: &Network,
+    picks: &[usize],
+) -> Verified<Program> {
+    let routed = Routed::new(program, network, SwitchForwarding::CutThrough).unwrap();
+    let mut builder = program.to_builder();
+    let count = program.transfers().len();
+    let ways: Vec<Vec<LinkId>> =
+        (0..count).map(|it| routed.hops(it).iter().map(|hop| hop.link).collect()).collect();
+    for (index, way) in ways.iter().enumerate().filter(|it| !it.1.is_empty()) {
+        let path = builder.add_path(way.clone());
+        builder.transfer_mut(TransferId::from_index(index)).path = Some(path);
+    }
+    let mut done = vec![false; count * 2];
+    let mut crossed = vec![0usize; count];
+    let mut turns: BTreeMap<LinkId, Vec<TransferId>> = BTreeMap::new();
+    let mut picks = picks.iter().cycle();
+    let graph = routed.graph();
+    let ready =
+        |event: usize, done: &[bool]| graph.preds(event).iter().all(|it| done[*it as usize]);
+    loop {
+        let arrival = |it: usize| crossed[it] == ways[it].len() && !done[it * 2 + 1];
+        if let Some(it) = (0..count).find(|it| arrival(*it) && ready(it * 2 + 1, &done)) {
+            done[it * 2 + 1] = true;
+            continue;
+        }
+        let sendable = |it: usize| done[it * 2] || ready(it * 2, &done);
+        let left = |it: usize| crossed[it] < ways[it].len() || !done[it * 2];
+        let open: Vec<usize> = (0..count).filter(|it| left(*it) && sendable(*it)).collect();
+        if open.is_empty() {
+            break;
+        }
+        let it = open[picks.next().unwrap() % open.len()];
+        if let Some(link) = ways[it].get(crossed[it]) {
+            turns.entry(*link).or_default().push(TransferId::from_index(it));
+            crossed[it] += 1;
+        }
+        done[it * 2] = true;
+    }
+    let turns = turns.into_iter().map(|(link, transfers)| Turns { link, transfers });
+    builder.set_turns(turns.collect());
+    Verified::new(builder.build(), Some(network)).unwrap()
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
+
+    /// Whatever turns links have, what travels together comes to its end under every discipline:
+    /// there is no cycle of waits, turns and heads that must come together.
+    #[test]
+    fn turns_and_sharing_never_wait_for_each_other(
+        program in prop_oneof![
+            any_program(5),
+            (2u32..6).prop_map(|it| verified(star_all_reduce(it))),
+            prop::collection::vec(prop::collection::vec(any::<u32>(), 4), 1..6)
+                .prop_map(|it| verified(up_random_trees(&it))),
+        ],
+        network in prop_oneof![
+            any_network(5, true), Just(tree(1, 5, true, true)), Just(tree(2, 3, true, true)),
+        ],
+        picks in prop::collection::vec(any::<usize>(), 1..40),
+        switches in any_switches(),
+    ) {
+        let program = with_turns(&program, &network, &picks);
+        for discipline in DISCIPLINES {
+            let options = SimOptions { discipline, ..SimOptions::default() };
+            let outcome = run_forwarding(&program, &network, SIZE, options, switches);
+            prop_assert!(outcome.is_ok(), "{discipline:?}: {}", outcome.unwrap_err());
+        }
+    }
 
     /// On any network with capable switches every program still runs to its end, in an order that
     /// keeps every wait; links carry no more than without, and each transfer's every hop once.

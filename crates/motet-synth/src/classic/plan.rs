@@ -215,7 +215,7 @@ pub(super) fn estimate(fabric: &Fabric, forest: &Forest, part: Bytes) -> u64 {
         })
         .collect();
     let mut came = vec![(0u64, 0u64); fabric.rank_count()];
-    let (mut deepest, mut edges) = ((0, 0), 0u64);
+    let (mut deepest, mut edges) = ((0u64, 0u64), 0u64);
     for tree in &forest.trees {
         edges += tree.edges.len() as u64;
         came[tree.root.index()] = (0, 0);
@@ -225,7 +225,8 @@ pub(super) fn estimate(fabric: &Fabric, forest: &Forest, part: Bytes) -> u64 {
             let owed = owed.saturating_add(slowest.saturating_mul(u64::from(tree.weight)));
             let now = (before.saturating_add(latency), owed);
             came[edge.to.index()] = now;
-            if now.0.saturating_add(now.1) > deepest.0 + deepest.1 {
+            let length = |it: (u64, u64)| it.0.saturating_add(it.1);
+            if length(now) > length(deepest) {
                 deepest = now;
             }
         }

@@ -15,6 +15,7 @@ mod demand;
 mod direct;
 mod emit;
 mod flow;
+mod followers;
 mod least;
 mod plan;
 mod round;

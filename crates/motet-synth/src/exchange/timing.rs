@@ -15,6 +15,7 @@ use std::collections::BinaryHeap;
 
 use motet_units::{Bytes, Duration};
 
+use super::followers::Followers;
 use super::plan::{NONE, Plan};
 use crate::fabric::Fabric;
 
@@ -22,6 +23,9 @@ use crate::fabric::Fabric;
 /// to fall into rounds; or some, which is enough where a few links have most to do.
 pub(super) const MANY: usize = 128;
 pub(super) const SOME: usize = 24;
+
+/// So late that sums of times may be beyond what 64 bits count: nothing is ordered by time then.
+const FAR: u64 = 1 << 62;
 
 /// The legs of a plan cut into jobs. Job numbers run leg by leg.
 #[derive(Clone, Debug)]
@@ -316,12 +320,31 @@ impl<'a> Run<'a> {
             }
         }
         while let Some(Reverse((now, happening))) = self.happenings.pop() {
+            if now >= FAR {
+                return self.without_end();
+            }
             match happening {
                 Happening::Arrived { leg, nth } => self.arrived(leg, nth, now),
                 Happening::Free(link) => self.serve(link as usize, now),
             }
         }
         Timing { order: self.order, makespan: Duration::from_ps(self.makespan) }
+    }
+
+    /// Beyond the end of time: what is left goes in the order of legs, each of which comes after the
+    /// one it waits for.
+    fn without_end(self) -> Timing {
+        let mut started = vec![false; self.cutting.jobs()];
+        for (leg, nth) in &self.order {
+            started[(self.cutting.first[*leg as usize] + nth) as usize] = true;
+        }
+        let mut order = self.order;
+        for leg in 0..self.plan.legs.len() as u32 {
+            let first = self.cutting.first[leg as usize];
+            let open = (0..self.cutting.cuts(leg)).filter(|it| !started[(first + it) as usize]);
+            order.extend(open.map(|nth| (leg, nth)));
+        }
+        Timing { order, makespan: Duration::from_ps(u64::MAX) }
     }
 
     fn arrived(&mut self, leg: u32, nth: u32, now: u64) {
@@ -358,6 +381,8 @@ impl<'a> Run<'a> {
 
     /// Lets a link look for work at a time, once.
     fn ask(&mut self, link: usize, at: u64) {
+        // The end of time stands for not asked.
+        let at = at.min(u64::MAX - 1);
         if self.asked[link] != at {
             self.asked[link] = at;
             self.happenings.push(Reverse((at, Happening::Free(link as u32))));
@@ -445,39 +470,5 @@ impl<'a> Run<'a> {
         let link = self.hops[start].link as usize;
         self.ask(link, self.free_at[link]);
         self.happenings.push(Reverse((tail, Happening::Arrived { leg, nth })));
-    }
-}
-
-/// Which legs wait for each leg, in compressed rows.
-#[derive(Debug)]
-struct Followers {
-    start: Vec<u32>,
-    legs: Vec<u32>,
-}
-
-impl Followers {
-    fn of(plan: &Plan) -> Self {
-        let mut start = vec![0u32; plan.legs.len() + 1];
-        for leg in plan.legs.iter().filter(|it| it.after != NONE) {
-            start[leg.after as usize + 1] += 1;
-        }
-        for leg in 0..plan.legs.len() {
-            start[leg + 1] += start[leg];
-        }
-        let mut next = start.clone();
-        let mut legs = vec![0u32; start[plan.legs.len()] as usize];
-        for (number, leg) in (0..).zip(&plan.legs).filter(|(_, it)| it.after != NONE) {
-            legs[next[leg.after as usize] as usize] = number;
-            next[leg.after as usize] += 1;
-        }
-        Self { start, legs }
-    }
-
-    fn range(&self, leg: u32) -> std::ops::Range<usize> {
-        self.start[leg as usize] as usize..self.start[leg as usize + 1] as usize
-    }
-
-    fn of_leg(&self, leg: u32) -> &[u32] {
-        &self.legs[self.range(leg)]
     }
 }

@@ -46,6 +46,11 @@ pub(super) enum Rest {
 pub(super) fn guess(net: &Net, switch: u32, group: &[u32], rest: Rest) -> Vec<Share> {
     let mut from = ports(net.incoming(switch), group);
     let mut to = ports(net.outgoing(switch), group);
+    // A way in without a way out, or the other way round, passes nothing on. Such switches are in
+    // networks with links in one direction only, and come about when others are taken out.
+    if from.is_empty() || to.is_empty() {
+        return Vec::new();
+    }
     let mut support = useful(net, switch, &from, &to);
     let mut whole = even(&support, &from, &to, switch);
     if rest == Rest::Spread {
@@ -112,7 +117,7 @@ fn useful(net: &Net, switch: u32, from: &[Port], to: &[Port]) -> Vec<bool> {
                 continue;
             }
             for (row, a) in from.iter().enumerate() {
-                let on_way = away[a.node as usize] + 1 == hops && a.node != b.node;
+                let on_way = away[a.node as usize].checked_add(1) == Some(hops) && a.node != b.node;
                 // Within a server there are better ways than out of it and back.
                 let inside = spans && a.group == b.group;
                 let direct = inside && net.capacity_between(a.node, b.node) > 0;

@@ -78,7 +78,7 @@ pub fn synthesize(task: &Task<'_>, options: ForestOptions) -> Result<Lowered, Sy
     let least = bound.program_time(task.size).as_ps();
     // Where latency is what takes the time, links have slack anyway.
     let by_latency = bound.latency.as_ps() > least / 4 * 3;
-    if by_latency || all.makespan.as_ps() <= least + least / CLOSE {
+    if by_latency || all.makespan.as_ps() <= least.saturating_add(least / CLOSE) {
         return Ok(all);
     }
     let needed = by(Room::Needed)?;
@@ -105,7 +105,7 @@ pub fn forest(task: &Task<'_>, fabric: &Fabric, room: Room) -> Result<Forest, Sy
         Room::All => vec![scale::FULL; fabric.links().len()],
         Room::Needed => slack::shares(&nodes, fabric, rate),
     };
-    let Some(scaled) = scale::scale(&nodes, fabric, rate, &shares) else {
+    let Some(scaled) = scale::scale(&nodes, fabric, rate, &shares, task.even) else {
         return Err(SynthError::not_for("forest", "its bandwidths are too far apart"));
     };
     Ok(finish::finish(fabric, scaled))

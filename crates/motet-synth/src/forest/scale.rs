@@ -25,6 +25,9 @@ const ONE_BY_ONE: u64 = 64;
 const MOST: u64 = 8192;
 const MOST_PER_ROOT: u64 = 96;
 
+/// Most units of a root that are tried where they must be a power of two.
+const MOST_EVEN: u64 = 16;
+
 /// All of a link, in thousandths.
 pub(super) const FULL: u64 = 1000;
 
@@ -46,36 +49,34 @@ pub(super) struct Nodes {
 }
 
 /// The least number of units in which trees reach the rate, where they may use as many thousandths
-/// of each link of the fabric as `shares` says.
-pub(super) fn scale(nodes: &Nodes, fabric: &Fabric, rate: Ratio, shares: &[u64]) -> Option<Scaled> {
+/// of each link of the fabric as `shares` says. An `even` number is a power of two up to
+/// [`MOST_EVEN`]: the one that costs least.
+pub(super) fn scale(
+    nodes: &Nodes,
+    fabric: &Fabric,
+    rate: Ratio,
+    shares: &[u64],
+    even: bool,
+) -> Option<Scaled> {
     let most = (MOST / nodes.roots.len().max(1) as u64).max(MOST_PER_ROOT);
     let mut units = 1;
-    while units <= most {
+    while units <= if even { MOST_EVEN } else { most } {
         if let Some(scaled) = nodes.attempt(fabric, rate, units, FULL + LOSS, shares) {
             return Some(scaled);
         }
-        units += if units < ONE_BY_ONE { 1 } else { units / 16 };
+        units += match units {
+            _ if even => units,
+            ..ONE_BY_ONE => 1,
+            _ => units / 16,
+        };
     }
-    let (mut low, mut high) = (FULL + LOSS, FULL + LOSS + 1);
-    let mut best = None;
-    while best.is_none() {
-        high = high.checked_mul(2)?;
-        best = nodes.attempt(fabric, rate, most, high, shares);
-        if best.is_none() {
-            low = high;
-        }
+    if !even {
+        return nodes.least_stretch(fabric, rate, most, shares).map(|it| it.1);
     }
-    while high - low > low.div_ceil(1000) {
-        let middle = low.midpoint(high);
-        match nodes.attempt(fabric, rate, most, middle, shares) {
-            Some(better) => {
-                best = Some(better);
-                high = middle;
-            }
-            None => low = middle,
-        }
-    }
-    best
+    let powers = (0..=MOST_EVEN.ilog2()).map(|it| 1 << it);
+    let found = powers.filter_map(|it| nodes.least_stretch(fabric, rate, it, shares));
+    // Of equals the fewest.
+    found.min_by_key(|it| it.0).map(|it| it.1)
 }
 
 impl Nodes {
@@ -105,6 +106,36 @@ impl Nodes {
             }
         }
         Self { of, group, roots: roots.iter().map(|it| it.0).collect() }
+    }
+
+    /// The fabric with `units` per root and the least stretch, within a thousandth.
+    fn least_stretch(
+        &self,
+        fabric: &Fabric,
+        rate: Ratio,
+        units: u64,
+        shares: &[u64],
+    ) -> Option<(u64, Scaled)> {
+        let (mut low, mut high) = (FULL + LOSS, FULL + LOSS + 1);
+        let mut best = None;
+        while best.is_none() {
+            high = high.checked_mul(2)?;
+            best = self.attempt(fabric, rate, units, high, shares);
+            if best.is_none() {
+                low = high;
+            }
+        }
+        while high - low > low.div_ceil(1000) {
+            let middle = low.midpoint(high);
+            match self.attempt(fabric, rate, units, middle, shares) {
+                Some(better) => {
+                    best = Some(better);
+                    high = middle;
+                }
+                None => low = middle,
+            }
+        }
+        best.map(|it| (high, it))
     }
 
     /// The fabric with `units` per root, `stretch` thousandths of the best time; `None` if that

@@ -65,6 +65,8 @@ impl Trial<'_, '_> {
     /// Tries as many slices; `None` if they would be too many.
     fn with(&mut self, slices: u32) -> Result<Option<Tried>, SynthError> {
         let lowering = self.lowering;
+        let even = lowering.task.even && slices > 0;
+        let slices = if even { 1 << slices.ilog2() } else { slices };
         let fits = lowering.transfers(slices) <= self.most_transfers && lowering.fits(slices);
         if slices > 1 && !fits {
             return Ok(None);

@@ -20,6 +20,15 @@ use super::{HopCost, JobTurns, Jobs, Schedule};
 /// what may still come in between is not worth an event.
 const SOON: u64 = 16;
 
+/// As late as anything happens: what takes longer than times count happens then, all at once. The
+/// number after it means never.
+const END: u64 = u64::MAX - 1;
+
+/// `by` after `time`, or the end.
+fn later(time: u64, by: u64) -> u64 {
+    time.saturating_add(by).min(END)
+}
+
 /// What happens at an instant; arrivals come before links look for work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Happening {
@@ -51,8 +60,8 @@ impl Front {
     /// When the next link can take the job, if it is free.
     fn ready(self, hop: &HopCost, turned: bool) -> u64 {
         if turned {
-            let fed = (self.tail + hop.latency).saturating_sub(hop.busy);
-            (self.head + hop.latency).max(fed)
+            let fed = later(self.tail, hop.latency).saturating_sub(hop.busy);
+            later(self.head, hop.latency).max(fed)
         } else {
             self.head
         }
@@ -60,12 +69,12 @@ impl Front {
 
     /// Behind the next link, which takes the job at `start`.
     fn behind(self, hop: &HopCost, start: u64, turned: bool) -> Self {
-        let end = start + hop.busy;
+        let end = later(start, hop.busy);
         if turned {
-            Self { hop: self.hop + 1, head: self.head + hop.latency, tail: end }
+            Self { hop: self.hop + 1, head: later(self.head, hop.latency), tail: end }
         } else {
-            let tail = end.max(self.tail) + hop.latency;
-            Self { hop: self.hop + 1, head: start + hop.latency, tail }
+            let tail = later(end.max(self.tail), hop.latency);
+            Self { hop: self.hop + 1, head: later(start, hop.latency), tail }
         }
     }
 }
@@ -237,7 +246,7 @@ impl<'a> Run<'a> {
             for hop in jobs.hops(*job) {
                 let free = &mut self.free_at[hop.link.index()];
                 let start = front.ready(hop, turned).max(*free);
-                *free = start + hop.busy;
+                *free = later(start, hop.busy);
                 front = front.behind(hop, start, turned);
             }
             let arrived = front.tail.max(ready);
@@ -427,7 +436,7 @@ impl<'a> Run<'a> {
             queues.taken[link].push(job);
         }
         let start = front.ready(hop, self.turned).max(self.free_at[link]);
-        self.free_at[link] = start + hop.busy;
+        self.free_at[link] = later(start, hop.busy);
         front.behind(hop, start, self.turned)
     }
 }

@@ -7,11 +7,11 @@ use std::error::Error;
 use std::fmt::Write as _;
 
 use motet_collective::{CollectiveKind, Verified};
-use motet_nccl::Knobbed;
-use motet_nccl::{KnobModel, NcclOptions};
 use motet_net::builders::{Params, find};
-use motet_sim::{Routed, SwitchForwarding};
 use motet_synth::{Effort, Goal, Task, synthesize};
+use motet_tune::layouts::Family;
+use motet_tune::plan::Setup;
+use motet_tune::plan::make::Nccl;
 use motet_tune::profile::{Recorded, Simulated, Surface};
 use motet_tune::space::{KnobLimits, KnobSpace};
 use motet_units::{Bytes, Seed};
@@ -102,18 +102,17 @@ pub(crate) fn record(task: &Surveyed) -> Result<Made, Box<dyn Error>> {
     let (template, words) = task.template;
     let template = find(template)?;
     let network = template.build(&Params::from_words(words.split_whitespace())?)?;
-    let model = KnobModel::new(&network, &NcclOptions::default());
+    let kernels = Nccl::new(&network, Setup::default()).kernels;
     let ranks = u32::try_from(network.ranks().len())?;
     let mut programs = Vec::new();
     for method in task.methods {
         let asked = Task::new(&network, Goal::new(task.kind, ranks)?, Bytes::new(task.size));
         let draft = synthesize(&asked, method.parse()?, &Effort::unlimited(Seed::new(0)))?;
         let program = Verified::new(draft.program, None).map_err(|_| "not a right program")?;
-        let routed = Routed::new(&program, &network, SwitchForwarding::CutThrough)?;
-        programs.push(Knobbed::new(&routed, model));
+        programs.push(Family::new(&program, &network, &kernels, kernels.resident_blocks())?);
     }
-    let own: Vec<u32> = programs.iter().map(Knobbed::channels).collect();
-    let knobs = KnobSpace::new(&model, &own, KnobLimits::default())?;
+    let own: Vec<u32> = programs.iter().map(Family::channels).collect();
+    let knobs = KnobSpace::new(&own, KnobLimits::default())?;
     let simulated = Simulated::new(&knobs, &programs, Bytes::new(task.size));
     let recorded = Recorded::of(&simulated, knobs.space().len());
     Ok(Made { knobs, recorded })

@@ -36,6 +36,7 @@ pub fn of_nccl(timed: Timed) -> Pick {
         channels: used,
         asked: choice.asked,
         instances: 1,
+        packed: false,
         blocks: used,
         time_ps: timed.time.as_ps(),
         basis: timed.basis,
@@ -45,7 +46,7 @@ pub fn of_nccl(timed: Timed) -> Pick {
 /// A program under the uniform setting: one instance, Simple.
 #[must_use]
 pub fn uniform(way: &Way, size: Bytes) -> Option<Pick> {
-    let layout = way.family.layouts.first()?;
+    let layout = way.plain.as_ref()?;
     let time = layout.laid.price_under(size, &UNIFORM).ok()?.time;
     Some(Pick {
         runtime: Runtime::Msccl,
@@ -55,6 +56,7 @@ pub fn uniform(way: &Way, size: Bytes) -> Option<Pick> {
         channels: layout.laid.channels(),
         asked: false,
         instances: 1,
+        packed: layout.packed,
         blocks: layout.blocks(),
         time_ps: time.as_ps(),
         basis: Basis::Kernels,

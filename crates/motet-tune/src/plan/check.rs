@@ -9,7 +9,7 @@
 use std::sync::Arc;
 
 use motet_collective::CollectiveKind;
-use motet_collective::formats::{msccl_xml, mscclpp_json};
+use motet_collective::formats::msccl_xml;
 use motet_nccl::kernel::Kernels;
 use motet_nccl::{Priced, Protocol};
 use motet_net::formats::cluster_toml;
@@ -20,7 +20,7 @@ use motet_units::{Bytes, Duration};
 use super::files::{Run, runs};
 use super::folder::{FileRow, MANIFEST, NETWORK, Stored, TABLE, TUNER};
 use super::make::{Nccl, bounds};
-use super::ways::{Plus, channel};
+use super::ways::Plus;
 use super::{Pick, Plan, Runtime, Tuned, baseline, files};
 use crate::layouts::Layout;
 
@@ -214,11 +214,7 @@ impl Checker<'_> {
             self.stored.manifest.tasks.iter().filter(|it| run.serves(it)).cloned().collect();
         match run.runtime {
             Runtime::Mscclpp => {
-                let options = mscclpp_json::Options {
-                    channel: channel(self.network),
-                    ..mscclpp_json::Options::default()
-                };
-                let plan = Plus::read(text, self.network, &self.kernels, run.instances, options)?;
+                let plan = Plus::read(text, self.network, &self.kernels, run.instances)?;
                 let hints = *plan.program.hints();
                 header(run, plan.program.name(), hints.min_size, hints.max_size)?;
                 self.fits(plan.laid.blocks().1)?;
@@ -231,7 +227,8 @@ impl Checker<'_> {
                 }
             }
             Runtime::Msccl | Runtime::Nccl => {
-                let layout = Layout::read(text, self.network, &self.kernels, run.instances)?;
+                let layout =
+                    Layout::read(text, self.network, &self.kernels, (run.instances, run.packed))?;
                 // Within the limits: what is written again is what was read.
                 let again = msccl_xml::write(&layout.program, &msccl_xml::Options::default());
                 let again = again.map_err(|it| it.to_string())?;
@@ -347,8 +344,8 @@ impl Checker<'_> {
 }
 
 fn agrees(row: &FileRow, run: &Run) -> bool {
-    (row.collective, row.runtime, row.protocol, row.instances)
-        == (run.collective, run.runtime, run.protocol, run.instances)
+    (row.collective, row.runtime, row.protocol, row.instances, row.packed)
+        == (run.collective, run.runtime, run.protocol, run.instances, run.packed)
         && row.way == run.way
         && (row.least_bytes, row.most_bytes) == (run.least.get(), run.most.get())
 }

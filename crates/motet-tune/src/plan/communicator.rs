@@ -73,7 +73,7 @@ impl Setups<'_> {
         let mut logs = 0.0;
         for Sample { tuning, task, pick } in &self.samples {
             let way = tuning.ways.iter().find(|it| it.name == pick.way).ok_or("no such way")?;
-            let layout = way.family.in_instances(pick.instances).ok_or("no such layout")?;
+            let layout = way.family.find(pick.instances, pick.packed).ok_or("no such layout")?;
             let knobs = setup.knobs(pick.protocol);
             let price =
                 layout.laid.price_under(task.size(), &knobs).map_err(|it| it.to_string())?;

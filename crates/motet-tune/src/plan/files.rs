@@ -28,6 +28,7 @@ pub struct Run {
     pub way: String,
     pub protocol: Protocol,
     pub instances: u32,
+    pub packed: bool,
     /// The smallest and the largest size that it is for, both included.
     pub least: Bytes,
     pub most: Bytes,
@@ -86,6 +87,7 @@ pub fn runs(tasks: &[Tuned], runtime: Runtime) -> Vec<Run> {
                 way: pick.way.clone(),
                 protocol: pick.protocol,
                 instances: pick.instances,
+                packed: pick.packed,
                 least: task.size(),
                 most,
             }),
@@ -95,7 +97,8 @@ pub fn runs(tasks: &[Tuned], runtime: Runtime) -> Vec<Run> {
     for run in &mut runs {
         let protocol = run.protocol.name().to_ascii_lowercase();
         let (from, to) = (short(run.least), short(Bytes::new(run.most.get().saturating_add(1))));
-        run.name = format!("{}-{protocol}-{}x-{from}-{to}", run.way, run.instances);
+        let packed = if run.packed { "p" } else { "" };
+        run.name = format!("{}-{protocol}-{}x{packed}-{from}-{to}", run.way, run.instances);
     }
     runs
 }
@@ -114,7 +117,7 @@ pub fn programs(plan: &Plan) -> Result<BTreeMap<String, String>, String> {
                     layout.file(&run.name, run.least, Some(run.most)).map_err(wrong)?
                 }
                 Runtime::Msccl | Runtime::Nccl => {
-                    let layout = way.family.in_instances(run.instances);
+                    let layout = way.family.find(run.instances, run.packed);
                     let layout =
                         layout.ok_or_else(|| wrong("there is no such layout".to_owned()))?;
                     let sizes = (run.least, Some(run.most));

@@ -71,6 +71,7 @@ pub struct FileRow {
     pub about: String,
     pub protocol: motet_nccl::Protocol,
     pub instances: u32,
+    pub packed: bool,
     pub least_bytes: u64,
     pub most_bytes: u64,
 }
@@ -169,6 +170,7 @@ fn row(plan: &Plan, run: &Run) -> FileRow {
         about: plan.way(&run.way).map_or_else(String::new, |it| it.about.clone()),
         protocol: run.protocol,
         instances: run.instances,
+        packed: run.packed,
         least_bytes: run.least.get(),
         most_bytes: run.most.get(),
     }

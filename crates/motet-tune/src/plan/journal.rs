@@ -1,7 +1,7 @@
 //! The journal of a plan in the making, as text: a line for every task that has been tuned.
 //!
 //! ```text
-//! CHECKSUM {"motet_journal":2,"fingerprint":"…"}
+//! CHECKSUM {"motet_journal":3,"fingerprint":"…"}
 //! CHECKSUM {"collective":"allgather","size_bytes":1024,…}
 //! ```
 //!
@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Tuned;
 
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 
 #[derive(Serialize, Deserialize)]
 struct Header {
@@ -76,31 +76,39 @@ fn opened<T: for<'a> Deserialize<'a>>(line: &[u8]) -> Option<T> {
 
 #[cfg(test)]
 mod tests {
+    use motet_collective::CollectiveKind;
+    use motet_nccl::{Basis, Protocol};
+
     use super::*;
-    use crate::plan::Pick;
+    use crate::plan::{Pick, Runtime};
 
     fn tuned(size_bytes: u64) -> Tuned {
         let pick = Pick {
+            runtime: Runtime::Msccl,
             way: "ring".to_owned(),
             algorithm: None,
-            protocol: "Simple".to_owned(),
-            channels: Some(4),
-            threads: None,
-            buffer_bytes: Some(1 << 22),
+            protocol: Protocol::Simple,
+            channels: 4,
+            asked: false,
+            instances: 4,
+            packed: false,
+            blocks: 4,
             time_ps: 1000,
-            by_model: false,
+            basis: Basis::Kernels,
         };
         Tuned {
-            collective: "allgather".to_owned(),
+            collective: CollectiveKind::AllGather,
             size_bytes,
             bound_ps: 900,
-            picks: vec![pick],
+            program: Some(pick.clone()),
+            pick,
+            mscclpp: None,
             nccl: None,
+            nccl_best: None,
             msccl: None,
             sketch_only: None,
             knobs_only: None,
-            trials: 3,
-            progress: vec![(1, 1100), (3, 1000)],
+            trials: 7,
         }
     }
 

@@ -274,7 +274,7 @@ impl Maker<'_> {
         };
         for Part { found, tuned, .. } in parts {
             let uses = |way: &Way| {
-                let picks = tuned.iter().flat_map(|it| it.picks());
+                let picks = tuned.iter().flat_map(Tuned::picks);
                 picks.into_iter().any(|it| it.1.way == way.name)
             };
             plan.ways.extend(found.ways.iter().filter(|it| uses(it)).cloned());

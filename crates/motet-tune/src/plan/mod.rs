@@ -73,6 +73,9 @@ pub struct Pick {
     pub asked: bool,
     /// How often a program runs side by side.
     pub instances: u32,
+    /// Whether a program does with as few thread blocks as peers allow.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub packed: bool,
     /// Thread blocks of the GPU that has most: what the job's compute cannot use meanwhile.
     pub blocks: u32,
     pub time_ps: u64,

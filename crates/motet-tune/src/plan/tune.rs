@@ -169,6 +169,7 @@ impl Candidate<'_> {
             channels: self.layout.laid.channels(),
             asked: false,
             instances: self.layout.instances,
+            packed: self.layout.packed,
             blocks: self.layout.blocks(),
             time_ps: time.as_ps(),
             basis: Basis::Kernels,

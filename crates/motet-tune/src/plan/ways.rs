@@ -20,7 +20,7 @@ use motet_synth::{Effort, Goal, Method, SynthError, Task, synthesize};
 use motet_units::{Bytes, Duration, Rank, Seed};
 
 use super::{Pick, Runtime};
-use crate::layouts::{ELEMENT, Family};
+use crate::layouts::{ELEMENT, Family, Layout};
 use crate::sketch;
 
 /// How programs are made, and for which sizes; all of them where every link may be used.
@@ -79,6 +79,9 @@ pub struct Way {
     pub family: Family,
     /// For MSCCL++.
     pub plans: Vec<Plus>,
+    /// One instance for MSCCL, however many thread blocks that takes: the default that plans are
+    /// compared with.
+    pub plain: Option<Layout>,
 }
 
 /// A program as a plan of MSCCL++.
@@ -99,12 +102,11 @@ impl Plus {
         program: &Verified<Program>,
         network: &Network,
         kernels: &Arc<Kernels>,
-        options: mscclpp_json::Options,
+        options: &mscclpp_json::Options,
     ) -> Result<Self, String> {
         let first = |it: String| it.lines().next().unwrap_or_default().to_owned();
-        let text = mscclpp_json::write(program, &options).map_err(|it| first(it.to_string()))?;
-        let once = mscclpp_json::Options { instances: 1, ..options };
-        Self::read(&text, network, kernels, options.instances, once)
+        let text = mscclpp_json::write(program, options).map_err(|it| first(it.to_string()))?;
+        Self::read(&text, network, kernels, options.instances)
     }
 
     /// From a plan's text.
@@ -113,7 +115,6 @@ impl Plus {
         network: &Network,
         kernels: &Arc<Kernels>,
         instances: u32,
-        options: mscclpp_json::Options,
     ) -> Result<Self, String> {
         let first = |it: String| it.lines().next().unwrap_or_default().to_owned();
         let read = mscclpp_json::read(text).map_err(|it| it.to_string())?;
@@ -121,7 +122,7 @@ impl Plus {
         let routed = Routed::new(&program, network, SwitchForwarding::CutThrough)
             .map_err(|it| it.to_string())?;
         let laid = Laid::new(&routed, Arc::clone(kernels)).map_err(|it| it.to_string())?;
-        Ok(Self { instances, program, laid, options })
+        Ok(Self { instances, program, laid, options: plus_options(network) })
     }
 
     /// Whether the executor takes the plan for a call of this size.
@@ -150,6 +151,7 @@ impl Plus {
             channels: blocks,
             asked: false,
             instances: self.instances,
+            packed: false,
             blocks,
             time_ps: time.as_ps(),
             basis: Basis::Kernels,
@@ -264,16 +266,25 @@ impl Maker<'_> {
         }
         let family = Family::new(&program, network, kernels, *most_blocks);
         let plans = plans(self.ground, &program);
-        match (family, plans.is_empty()) {
+        // What everything is compared with is kept even if it is too large to be picked.
+        let needed = origin == Origin::FullMesh;
+        match (family, plans.is_empty() && !needed) {
             (Err(why), true) => Err(why),
             (family, _) => {
                 let family = family
                     .unwrap_or_else(|why| Family { layouts: Vec::new(), stopped_by: Some(why) });
                 let name = name.to_owned();
-                Ok(Some(Way { name, origin, about, program, family, plans }))
+                let plain = Layout::new(&program, network, kernels, (1, false)).ok();
+                Ok(Some(Way { name, origin, about, program, family, plans, plain }))
             }
         }
     }
+}
+
+/// How plans are written for a network, in one instance.
+fn plus_options(network: &Network) -> mscclpp_json::Options {
+    let channel = mscclpp_json::Channel::on(network);
+    mscclpp_json::Options { channel, ..mscclpp_json::Options::default() }
 }
 
 /// A program as plans of MSCCL++, in every power of two of instances that fits.
@@ -283,29 +294,12 @@ fn plans(ground: &Ground<'_>, program: &Verified<Program>) -> Vec<Plus> {
     let mut plans: Vec<Plus> = Vec::new();
     let mut instances = 1;
     while plans.first().is_none_or(|it| it.laid.blocks().1.saturating_mul(instances) <= most) {
-        let channel = channel(network);
-        let options =
-            mscclpp_json::Options { channel, instances, ..mscclpp_json::Options::default() };
-        match Plus::new(program, network, kernels, options) {
+        let options = mscclpp_json::Options { instances, ..plus_options(network) };
+        match Plus::new(program, network, kernels, &options) {
             Ok(plan) if plan.laid.blocks().1 <= most => plans.push(plan),
             _ => break,
         }
         instances *= 2;
     }
     plans
-}
-
-/// What joins ranks: memory within a server, ports between them.
-#[must_use]
-pub fn channel(network: &Network) -> mscclpp_json::Channel {
-    let servers: Vec<_> =
-        network.ranks().iter().map(|it| network.node(*it).location.server.as_deref()).collect();
-    let per = servers.iter().take_while(|it| **it == servers[0]).count().max(1);
-    let even = servers.chunks(per).all(|it| it.len() == per && it.iter().all(|s| *s == it[0]));
-    match (servers.first().copied().flatten(), even) {
-        (Some(_), true) => {
-            mscclpp_json::Channel::Auto { gpus_per_server: u32::try_from(per).unwrap_or(u32::MAX) }
-        }
-        _ => mscclpp_json::Channel::Port,
-    }
 }

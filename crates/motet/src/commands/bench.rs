@@ -1,16 +1,22 @@
-//! `motet bench`: nccl-tests' table of what NCCL would do on a network, and how long it thinks
-//! that takes.
+//! `motet bench`: nccl-tests' table of what NCCL would do on a network, and how long that takes.
+//!
+//! NCCL chooses by its own model. The time is of its rings and trees run on this network by the same
+//! constants ([`motet_nccl::kernel`]), so that a fabric which NCCL knows nothing of slows it; what NCCL
+//! itself expects stands beside it with `-v` and in the JSON.
 //!
 //! Columns and footer are those of nccl-tests, so that what reads its output reads this. In and
-//! out of place are the same to NCCL's model; nothing is computed, so nothing is checked (`N/A`).
+//! out of place are the same to the model; nothing is computed, so nothing is checked (`N/A`).
 //! With `--tuning` it is NCCL's own table of latencies and bandwidths instead (`tuning`).
 
 mod tuning;
 
 use std::fmt::Write as _;
+use std::sync::Arc;
 
 use motet_collective::{Collective, CollectiveKind};
-use motet_nccl::{Choice, NcclModel, NcclOptions, NcclVersion, Tuned};
+use motet_nccl::kernel::Kernels;
+use motet_nccl::{Basis, NcclModel, NcclOptions, NcclVersion, Priced, Timed, Tuned};
+use motet_net::Network;
 use motet_units::{Bytes, Rank};
 use serde::Serialize;
 
@@ -49,6 +55,10 @@ struct Line {
     time_us: f64,
     algbw_gbps: f64,
     busbw_gbps: f64,
+    /// What NCCL's own cost model expects.
+    nccl_expects_us: f64,
+    /// "kernels": rings and trees run; "belief": NCCL's own model, and at least what the links take.
+    basis: Basis,
     algorithm: &'static str,
     protocol: &'static str,
     channels: usize,
@@ -59,6 +69,7 @@ struct Line {
 struct Bench {
     tuned: Tuned,
     collective: Collective,
+    network: Network,
     model: NcclModel,
 }
 
@@ -93,9 +104,9 @@ pub(crate) fn run(args: &BenchArgs, printer: &mut Printer) -> Result<Status, Fai
 fn run_tuning(args: &BenchArgs, printer: &mut Printer) -> Result<Status, Failure> {
     let model = {
         let _progress = Progress::start(printer, SEARCHING);
-        model(args, printer)?
+        model(args, printer)?.1
     };
-    note(printer, &model);
+    printer.note(&format!("this is what {} believes of this network", name(&model)));
     if printer.is_json() {
         printer.json(&tuning::json(&model, name(&model)))?;
     } else {
@@ -105,7 +116,7 @@ fn run_tuning(args: &BenchArgs, printer: &mut Printer) -> Result<Status, Failure
 }
 
 /// NCCL on the network of the command line.
-fn model(args: &BenchArgs, printer: &Printer) -> Result<NcclModel, Failure> {
+fn model(args: &BenchArgs, printer: &Printer) -> Result<(Network, NcclModel), Failure> {
     let cluster = files::network(&args.cluster, &args.read.options(), printer)?;
     let version = match args.nccl {
         Nccl::V2_28 => NcclVersion::V2_28,
@@ -116,10 +127,11 @@ fn model(args: &BenchArgs, printer: &Printer) -> Result<NcclModel, Failure> {
         Some(graphs) => NcclModel::with_graphs(&cluster.network, graphs, options),
         None => NcclModel::new(&cluster.network, options),
     };
-    model.map_err(|it| {
+    let model = model.map_err(|it| {
         Failure::wrong(format!("NCCL cannot be modelled on this network: {it}"))
             .in_file(&args.cluster)
-    })
+    })?;
+    Ok((cluster.network, model))
 }
 
 fn name(model: &NcclModel) -> String {
@@ -128,14 +140,14 @@ fn name(model: &NcclModel) -> String {
 
 fn note(printer: &Printer, model: &NcclModel) {
     printer.note(&format!(
-        "times are what the cost model of {} expects on this network, not measurements",
+        "times are by the constants of {} on this network, not measurements",
         name(model)
     ));
 }
 
 impl Bench {
     fn new(args: &BenchArgs, tuned: Tuned, printer: &Printer) -> Result<Self, Failure> {
-        let model = model(args, printer)?;
+        let (network, model) = model(args, printer)?;
         let ranks = u32::try_from(model.communicator().ranks).unwrap_or(u32::MAX);
         let collective = if args.collective.has_root() {
             Collective::rooted(args.collective, ranks, 1, Rank(0))
@@ -144,20 +156,27 @@ impl Bench {
         };
         let collective =
             collective.map_err(|it| Failure::wrong(it.to_string()).in_file(&args.cluster))?;
-        Ok(Self { tuned, collective, model })
+        Ok(Self { tuned, collective, network, model })
     }
 
     fn lines(&self, args: &BenchArgs) -> Result<Vec<Line>, Failure> {
+        let (comm, options) = (self.model.communicator(), self.model.options());
+        let kernels = Arc::new(Kernels::new(&self.network, comm, options));
+        let priced = Priced::new(&self.network, &self.model, kernels);
+        let kind = self.collective.kind();
         let mut lines = Vec::new();
         let mut size = Some(args.min).filter(|it| *it <= args.max);
         while let Some(asked) = size {
             let (size_bytes, count) = self.size(asked);
-            let choice = self.model.choose(self.tuned, Bytes::new(size_bytes));
-            let choice = choice.ok_or_else(|| {
-                Failure::wrong(format!("NCCL has no algorithm for {} here", self.tuned))
-                    .in_file(&args.cluster)
+            let timed = priced.default(kind, Bytes::new(size_bytes));
+            let timed = timed.ok_or_else(|| {
+                Failure::wrong(format!(
+                    "NCCL has no algorithm for {} here that the network can carry",
+                    self.tuned
+                ))
+                .in_file(&args.cluster)
             })?;
-            lines.push(self.line(size_bytes, count, &choice));
+            lines.push(self.line(size_bytes, count, &timed));
             // Zero times anything is zero: nccl-tests would go on for ever.
             size = asked.checked_mul(args.factor).filter(|it| *it <= args.max && *it > asked);
         }
@@ -175,9 +194,10 @@ impl Bench {
         (share * ranks, share / ELEMENT)
     }
 
-    fn line(&self, size_bytes: u64, count: u64, choice: &Choice) -> Line {
+    fn line(&self, size_bytes: u64, count: u64, timed: &Timed) -> Line {
         let kind = self.collective.kind();
-        let algbw = if choice.time > 0.0 { size_bytes as f64 / choice.time / 1e3 } else { 0.0 };
+        let (choice, time) = (&timed.choice, timed.time.as_us_f64());
+        let algbw = if time > 0.0 { size_bytes as f64 / time / 1e3 } else { 0.0 };
         let (numerator, denominator) = self.collective.busbw_factor();
         Line {
             size_bytes,
@@ -185,7 +205,9 @@ impl Bench {
             r#type: "float",
             redop: if kind.reduces() { "sum" } else { "none" },
             root: if kind.has_root() { 0 } else { -1 },
-            time_us: choice.time,
+            time_us: time,
+            nccl_expects_us: choice.time,
+            basis: timed.basis,
             algbw_gbps: algbw,
             busbw_gbps: algbw * f64::from(numerator) / f64::from(denominator),
             algorithm: choice.algorithm.name(),
@@ -220,7 +242,7 @@ impl Bench {
         let (nccl, cluster) = (name(&self.model), &args.cluster);
         let _ = writeln!(
             out,
-            "#\n# {nccl}'s cost model on {cluster}, {ranks} GPUs; nothing was run\n#"
+            "#\n# {nccl}'s choices by its constants on {cluster}, {ranks} GPUs; nothing was run\n#"
         );
         let more = |text: &str| if verbose { text.to_owned() } else { String::new() };
         let groups = "           out-of-place                       in-place";
@@ -229,7 +251,7 @@ impl Bench {
             &mut out,
             ["size", "count", "type", "redop", "root"],
             ["time", "algbw", "busbw", "#wrong"],
-            &more("           algo   proto  channels  threads"),
+            &more("           algo   proto  channels  threads  NCCL expects"),
         );
         header(&mut out, ["(B)", "(elements)", "", "", ""], ["(us)", "(GB/s)", "(GB/s)", ""], "");
         for it in lines {
@@ -238,8 +260,12 @@ impl Bench {
             let (algbw, busbw) = (fixed(it.algbw_gbps, 6), fixed(it.busbw_gbps, 6));
             let group = format!("  {time:>7}  {algbw:>6}  {busbw:>6}    N/A");
             let choice = format!(
-                "  {:>13}  {:>6}  {:>8}  {:>7}",
-                it.algorithm, it.protocol, it.channels, it.threads
+                "  {:>13}  {:>6}  {:>8}  {:>7}  {:>12}",
+                it.algorithm,
+                it.protocol,
+                it.channels,
+                it.threads,
+                fixed(it.nccl_expects_us, 7)
             );
             let _ = writeln!(
                 out,

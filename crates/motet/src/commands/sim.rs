@@ -114,6 +114,14 @@ pub(crate) fn run(args: &SimArgs, printer: &mut Printer) -> Result<Status, Failu
         simulation().run_with(found).map_err(failure)?;
     }
     let bound = bound_time(&program, &network, &outcome, args, printer);
+    if let Some(bound) = bound.filter(|it| under.is_none() && outcome.time < *it) {
+        let (name, time) = (program.name(), outcome.time);
+        let problem = format!(
+            "program {name} would take {time}, less than the {bound} that any takes: a fault in \
+             Motet, please report it"
+        );
+        return Err(Failure::wrong(problem).in_file(&args.file));
+    }
     drop(progress);
     let (program, network) = (&*program, &network);
     let result = Simulated { args, program, network, outcome, under, utilization, bound };

@@ -5,13 +5,15 @@ use std::fmt::Write as _;
 use std::time::{Duration as Wall, Instant as Clock};
 
 use motet_collective::formats::program_json;
-use motet_collective::{Bound, BoundError, CollectiveError, CollectiveKind};
+use motet_collective::{Bound, BoundError, CollectiveError, CollectiveKind, MadeFor};
 use motet_net::Network;
 use motet_synth::{Effort, Goal, Method, SynthError, Synthesis, Task, synthesize};
+use motet_tune::plan::Runtime;
+use motet_tune::within::{Within, within};
 use motet_units::{Bytes, Rank, Seed};
 use serde::Serialize;
 
-use crate::args::SynthArgs;
+use crate::args::{RuntimeArg, SynthArgs};
 use crate::failure::{Failure, Status};
 use crate::files;
 use crate::printer::Printer;
@@ -39,6 +41,8 @@ struct SynthJson {
     seed: u64,
     explanation: String,
     tried: Vec<TriedJson>,
+    #[serde(skip_serializing_if = "Option::is_none", rename = "for")]
+    limits: Option<Limits>,
 }
 
 #[derive(Serialize)]
@@ -64,16 +68,28 @@ pub(crate) fn run(args: &SynthArgs, printer: &mut Printer) -> Result<Status, Fai
     let out_of_time = || deadline.is_some_and(|it| clock.elapsed() >= it);
     let seed = Seed::new(args.seed);
     let effort = Effort { out_of_time: &out_of_time, ..Effort::unlimited(seed) };
-    let draft = synthesize(&task, args.method, &effort).map_err(|it| failure(&it, &task))?;
-    let synth_seconds = clock.elapsed().as_secs_f64();
-    let clock = now();
-    let made = draft.prove(&task).map_err(|it| failure(&it, &task))?;
-    let verify_seconds = clock.elapsed().as_secs_f64();
+    let wrong = |it: SynthError| failure(&it, &task);
+    let (made, limits, synth_seconds, verify_seconds) = match args.within {
+        None => {
+            let draft = synthesize(&task, args.method, &effort).map_err(wrong)?;
+            let synth_seconds = clock.elapsed().as_secs_f64();
+            let clock = now();
+            let made = draft.at_least(bound.program_time(size)).prove(&task).map_err(wrong)?;
+            (made, None, synth_seconds, clock.elapsed().as_secs_f64())
+        }
+        Some(runtime) => {
+            let found = within(&task, runtime.into(), args.method, &effort).map_err(wrong)?;
+            let limits = Limits::new(runtime.into(), &found);
+            (found.synthesis, Some(limits), clock.elapsed().as_secs_f64(), 0.0)
+        }
+    };
     drop(progress);
     if let Some(name) = &args.output {
-        files::write(name, &program_json::write(&made.program), printer)?;
+        let made_for = MadeFor { cluster: cluster.clone(), size };
+        let program = (*made.program).clone().with_made_for(made_for);
+        files::write(name, &program_json::write(&program), printer)?;
     }
-    let result = Made { args, size, bound: &bound, made: &made };
+    let result = Made { args, size, bound: &bound, made: &made, limits };
     if printer.is_json() {
         printer.json(&result.json(synth_seconds, verify_seconds))?;
     } else {
@@ -175,6 +191,44 @@ struct Made<'a> {
     size: Bytes,
     bound: &'a Bound,
     made: &'a Synthesis,
+    /// With `--for`.
+    limits: Option<Limits>,
+}
+
+/// What a runtime's limits make of a program.
+#[derive(Clone, Serialize)]
+struct Limits {
+    runtime: Runtime,
+    /// Thread blocks of the GPU that has most.
+    blocks: u32,
+    /// On ideal links: of the file, which has no routes and turns, and of the best program that knows
+    /// no limits.
+    file_time_us: f64,
+    unlimited_time_us: f64,
+    /// By how much more time the file takes than that: 0 is nothing, 1 is twice as long.
+    limit_cost: f64,
+}
+
+impl Limits {
+    fn new(runtime: Runtime, found: &Within) -> Self {
+        let (file, unlimited) = (found.file_time.as_us_f64(), found.unlimited.time.as_us_f64());
+        Self {
+            runtime,
+            blocks: found.blocks,
+            file_time_us: file,
+            unlimited_time_us: unlimited,
+            limit_cost: if unlimited > 0.0 { file / unlimited - 1.0 } else { 0.0 },
+        }
+    }
+}
+
+impl From<RuntimeArg> for Runtime {
+    fn from(it: RuntimeArg) -> Self {
+        match it {
+            RuntimeArg::Msccl => Self::Msccl,
+            RuntimeArg::Mscclpp => Self::Mscclpp,
+        }
+    }
 }
 
 impl Made<'_> {
@@ -210,6 +264,7 @@ impl Made<'_> {
             verify_seconds,
             seed: self.args.seed,
             explanation: self.made.explanation.clone(),
+            limits: self.limits.clone(),
             tried: self.made.tried.iter().map(tried_json).collect(),
         }
     }
@@ -237,6 +292,20 @@ impl Made<'_> {
             line("set by", self.bound.describe(&network));
         }
         line("program", format!("{} transfers, verified", program.transfers().len()));
+        if let Some(it) = &self.limits {
+            let name = it.runtime.name();
+            line(
+                "for",
+                format!(
+                    "{name}, {} thread blocks a GPU; its file takes {:.3} µs, {:.1}% more than the best \
+                     program without limits ({:.3} µs)",
+                    it.blocks,
+                    it.file_time_us,
+                    it.limit_cost * 100.0,
+                    it.unlimited_time_us
+                ),
+            );
+        }
         line("took", format!("{synth_seconds:.3} s, and {verify_seconds:.3} s to prove it"));
         line("seed", self.args.seed.to_string());
         for tried in &self.made.tried {

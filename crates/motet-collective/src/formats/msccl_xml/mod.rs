@@ -3,6 +3,7 @@
 //! - [`read()`] takes a file and reports everything that is wrong with it.
 //! - [`lower()`] gives a program the lanes and channels such a runtime can run.
 //! - [`write()`] writes a program, lowering it where needed, within the limits of a [`Runtime`].
+//! - [`check_counts()`] says at once that a program has too much for any file.
 //!
 //! Reading what was written gives the lowered program again, down to the numbers of its
 //! transfers. The format's meaning is in `read` (steps), `connect` (what is one transfer) and
@@ -12,7 +13,9 @@
 //! collective (written as an attribute that runtimes pass over; the scheduler that picks the
 //! file must know that it serves one root only).
 
+mod check;
 mod connect;
+mod counts;
 mod header;
 mod joint;
 mod limits;
@@ -23,6 +26,7 @@ mod steps;
 mod waits;
 mod write;
 
+pub use counts::check_counts;
 pub use limits::Runtime;
 pub use lower::lower;
 pub use read::read;
@@ -38,4 +42,7 @@ pub struct Options {
     /// Parallel copies of the program, each on channels of its own (see
     /// [`in_instances`](crate::program::in_instances)). 0 counts as 1.
     pub instances: u32,
+    /// Whether to do with as few threadblocks as peers allow, each sending to one and receiving from
+    /// another: slower, but more of a GPU is left to compute.
+    pub packed: bool,
 }

@@ -1,20 +1,15 @@
 //! The text of an MSCCL XML file.
 
-use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use motet_net::formats::xml;
 use motet_units::{Bytes, Rank};
 
 use super::header::counts_all_parts;
-use super::limits::{
-    COUNT_LIMIT, MAX_ATTRIBUTE, MAX_BLOCKS, MAX_CHANNELS, MAX_CHILDREN, MAX_ELEMENTS, MAX_OFFSET,
-    MAX_PEERS_PER_CHANNEL,
-};
 use super::parse::letter;
 use super::steps::{OutStep, Plan};
-use super::{Options, lower};
-use crate::diagnostic::{Diagnostic, Finding, Report};
+use super::{Options, check, check_counts, lower};
+use crate::diagnostic::Report;
 use crate::program::{Event, Lane, Program};
 use crate::verify::Verified;
 
@@ -24,18 +19,25 @@ use crate::verify::Verified;
 /// # Errors
 /// What the format cannot say or the runtime not load, each with its place.
 pub fn write(program: &Verified<Program>, options: &Options) -> Result<String, Report> {
-    let program = lower(program, options)?;
-    let plan = Plan::new(&program);
-    let mut report = Report::default();
-    check_header(&program, &mut report);
-    check_blocks(&program, &plan, options, &mut report);
-    if !report.is_right() {
-        return Err(report);
-    }
+    check_counts(program, options)?;
+    let lowered = lower::unproved(program, options)?;
+    // Before it is proved, which takes longer.
+    planned(&lowered, options)?;
+    let program = lower::prove(lowered, program, options)?;
+    let plan = planned(&program, options)?;
     let mut out = String::new();
     // Writing to a string cannot fail.
     let _ = text(&program, &plan, &mut out);
     Ok(out)
+}
+
+/// The steps of a lowered program, if the runtime loads them.
+fn planned(program: &Program, options: &Options) -> Result<Plan, Report> {
+    let plan = Plan::new(program);
+    let mut report = Report::default();
+    check::header(program, &mut report);
+    check::blocks(program, &plan, options, &mut report);
+    if report.is_right() { Ok(plan) } else { Err(report) }
 }
 
 fn text(program: &Program, plan: &Plan, out: &mut String) -> std::fmt::Result {
@@ -131,90 +133,6 @@ pub(super) fn peers(program: &Program, lane: &Lane) -> (Option<u32>, Option<u32>
     )
 }
 
-fn channels(program: &Program) -> u32 {
+pub(super) fn channels(program: &Program) -> u32 {
     program.lanes().iter().map(|it| it.channel + 1).max().unwrap_or(1)
-}
-
-fn check_header(program: &Program, report: &mut Report) {
-    let mut refuse = |message: String| {
-        report.push(Diagnostic::error(Finding::Limit, message));
-    };
-    let name = xml::escape(program.name());
-    if name.len() > MAX_ATTRIBUTE {
-        let length = name.len();
-        refuse(format!(
-            "the name has {length} characters of XML; the parser holds {MAX_ATTRIBUTE}"
-        ));
-    }
-    let hints = program.hints();
-    let sizes = [Some(hints.min_size), hints.max_size];
-    if sizes.into_iter().flatten().any(|it| i64::try_from(it.get()).is_err()) {
-        refuse("a size limit does not fit 63 bits".to_owned());
-    }
-    if hints.max_size.is_some_and(Bytes::is_zero) {
-        refuse("a largest size of 0 would mean no limit; leave it out instead".to_owned());
-    }
-    let ranks = program.collective().ranks() as usize;
-    if ranks > MAX_CHILDREN {
-        refuse(format!("there are {ranks} ranks; the parser holds {MAX_CHILDREN}"));
-    }
-    let channels = channels(program);
-    if channels > MAX_CHANNELS {
-        refuse(format!("{channels} channels are needed; the runtime has {MAX_CHANNELS}"));
-    }
-}
-
-fn check_blocks(program: &Program, plan: &Plan, options: &Options, report: &mut Report) {
-    let ranks = program.collective().ranks() as usize;
-    let mut elements = vec![1 + ranks; ranks];
-    let mut peers_on = BTreeMap::new();
-    for (index, lane) in program.lanes().iter().enumerate() {
-        let name = format!("gpu {}, threadblock {}", lane.rank, plan.block_ids[index]);
-        let mut refuse = |message: String| {
-            report.push(Diagnostic::error(Finding::Limit, format!("{name}{message}")));
-        };
-        if plan.block_ids[index] == MAX_BLOCKS {
-            refuse(format!(": no more than {MAX_BLOCKS} threadblocks can be told apart"));
-        }
-        let (length, most) = (plan.length(index), options.runtime.max_steps() as usize);
-        elements[lane.rank.index()] += length + 1;
-        if length > most {
-            refuse(format!(" has {length} steps; the runtime holds {most}"));
-        }
-        let (send, recv) = peers(program, lane);
-        for (peer, what) in [(send, "send"), (recv, "receive")] {
-            if peer.is_some() {
-                let count = peers_on.entry((lane.rank, lane.channel, what)).or_insert(0usize);
-                *count += 1;
-                if *count == MAX_PEERS_PER_CHANNEL + 1 {
-                    refuse(format!(
-                        " is one too many to {what} on channel {}; the runtime holds \
-                         {MAX_PEERS_PER_CHANNEL}",
-                        lane.channel
-                    ));
-                }
-            }
-        }
-        let mut number = 0;
-        for step in &plan.steps[index] {
-            number += step.waits.len().max(1);
-            let at = number - 1;
-            if step.count >= COUNT_LIMIT {
-                let count = step.count;
-                refuse(format!(
-                    ", step {at} moves {count} chunks; the most is {}",
-                    COUNT_LIMIT - 1
-                ));
-            }
-            let offset = step.src.offset.max(step.dst.offset);
-            if offset > MAX_OFFSET {
-                refuse(format!(", step {at} has offset {offset}; the largest is {MAX_OFFSET}"));
-            }
-        }
-    }
-    for (rank, elements) in elements.iter().enumerate().filter(|it| *it.1 > MAX_ELEMENTS) {
-        let message =
-            format!("gpu {rank} makes {elements} elements; the parser holds {MAX_ELEMENTS}");
-        report.push(Diagnostic::error(Finding::Limit, message));
-    }
 }

@@ -6,8 +6,7 @@ use motet_units::Rank;
 
 use super::hazards::{Hazards, tidy};
 use super::stage::{self, Piece, Staged};
-use super::{Options, shape, style};
-use crate::collective::CollectiveKind;
+use super::{Options, check_counts, shape, style};
 use crate::diagnostic::{Diagnostic, Finding, Report};
 use crate::program::{Lane, LaneKind, Program, TransferId, in_instances};
 use crate::verify::Verified;
@@ -30,9 +29,6 @@ const SPREADS: [Spread; 4] = [
     Spread { by_peer: false, most: 10 },
 ];
 
-/// Pieces of one rank: what fits 128 threadblocks, about as many as a GPU runs at once.
-const MAX_PIECES: usize = 128 * 64;
-
 /// The program as puts, remote reductions and local steps of threadblocks, ready for
 /// [`write`](super::write()).
 ///
@@ -48,11 +44,7 @@ pub(super) fn lowered(
     program: &Verified<Program>,
     options: &Options,
 ) -> Result<(Verified<Program>, String), Report> {
-    let kind = program.collective().kind();
-    if kind.has_root() || kind == CollectiveKind::AllToAllV {
-        let message = format!("a plan has no place for what a {kind} needs (its root or counts)");
-        return Err(only(Diagnostic::error(Finding::Limit, message)));
-    }
+    check_counts(program, options)?;
     let by_port = |a, b| options.channel.by_port(a, b);
     let mut refused = None;
     if shape::is_one_sided(program, by_port) {
@@ -62,7 +54,6 @@ pub(super) fn lowered(
         }
     }
     let staged = stage::stage(program, by_port).map_err(|it| only(*it))?;
-    too_many(&staged)?;
     let mut spreads = SPREADS;
     if staged.pieces.iter().any(|it| it.posted) {
         // What arrives by a port is known to one block; further ones must be told.
@@ -83,24 +74,6 @@ fn only(diagnostic: Diagnostic) -> Report {
     report
 }
 
-/// Refuses what no spread could fit, before it costs anything.
-fn too_many(staged: &Staged) -> Result<(), Report> {
-    let mut counts = vec![0; staged.scratch.len()];
-    for piece in &staged.pieces {
-        counts[piece.rank().index()] += 1;
-    }
-    match counts.iter().position(|it| *it > MAX_PIECES) {
-        None => Ok(()),
-        Some(rank) => Err(only(Diagnostic::error(
-            Finding::Limit,
-            format!(
-                "rank {rank} has {} transfers to do; a plan has place for {MAX_PIECES}",
-                counts[rank]
-            ),
-        ))),
-    }
-}
-
 /// A program of this shape in as many instances as asked for, and its plan, if it is right and the
 /// executor can load it.
 fn proved(program: &Program, options: &Options) -> Result<(Verified<Program>, String), Report> {
@@ -108,8 +81,10 @@ fn proved(program: &Program, options: &Options) -> Result<(Verified<Program>, St
         let message = format!("in {} instances {error}", options.instances);
         only(Diagnostic::error(Finding::Limit, message))
     })?;
-    let verified = Verified::new(shape::normal(&copies), None).map_err(|it| it.report)?;
-    let text = style::text(&verified, options)?;
+    let normal = shape::normal(&copies);
+    // Whether it fits is cheaper to see than whether it is right.
+    let text = style::text(&normal, options)?;
+    let verified = Verified::new(normal, None).map_err(|it| it.report)?;
     Ok((verified, text))
 }
 

@@ -17,6 +17,7 @@
 mod agenda;
 mod collective;
 mod counters;
+mod counts;
 mod emit;
 mod ending;
 mod fuse;
@@ -35,6 +36,7 @@ mod pipeline;
 mod ports;
 mod read;
 mod resolve;
+mod servers;
 mod shape;
 mod stage;
 mod steps;
@@ -43,6 +45,7 @@ mod tables;
 mod waits;
 mod write;
 
+pub use counts::check_counts;
 pub use lower::lower;
 pub use read::read;
 pub use write::write;
@@ -50,7 +53,7 @@ pub use write::write;
 use motet_units::Rank;
 
 /// How a program becomes a plan.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
     pub channel: Channel,
     pub threads_per_block: u32,
@@ -66,7 +69,7 @@ impl Default for Options {
 }
 
 /// What joins two GPUs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Channel {
     /// Threads reach the other's memory: within a server.
     Memory,
@@ -74,17 +77,24 @@ pub enum Channel {
     Port,
     /// Memory within a server of so many consecutive ranks, ports between servers.
     Auto { gpus_per_server: u32 },
+    /// Memory within a server, ports between servers: the server of each rank, by any number.
+    /// Ranks beyond the list are reached by ports.
+    Servers(Vec<u32>),
 }
 
 impl Channel {
-    fn by_port(self, a: Rank, b: Rank) -> bool {
+    fn by_port(&self, a: Rank, b: Rank) -> bool {
         match self {
             Self::Memory => false,
             Self::Port => true,
             Self::Auto { gpus_per_server } => {
-                let per = gpus_per_server.max(1);
+                let per = (*gpus_per_server).max(1);
                 a.0 / per != b.0 / per
             }
+            Self::Servers(servers) => match (servers.get(a.index()), servers.get(b.index())) {
+                (Some(a), Some(b)) => a != b,
+                _ => true,
+            },
         }
     }
 }

@@ -34,7 +34,8 @@ use serde::Deserialize;
 
 use crate::collective::{Collective, CollectiveKind};
 use crate::program::{
-    Event, Forms, Hints, Lane, LaneKind, Program, ProgramBuilder, Protocol, TransferId, Turns,
+    Event, Forms, Hints, Lane, LaneKind, MadeFor, Program, ProgramBuilder, Protocol, TransferId,
+    Turns,
 };
 use rows::TransferRow;
 pub use write::write;
@@ -65,6 +66,8 @@ struct File {
     #[serde(default)]
     network: Option<Signature>,
     #[serde(default)]
+    made_for: Option<MadeForRow>,
+    #[serde(default)]
     paths: Vec<Vec<u32>>,
     transfers: Vec<TransferRow>,
     #[serde(default)]
@@ -88,6 +91,13 @@ struct CollectiveRow {
     counts: Option<Vec<u32>>,
     #[serde(default)]
     peers: Option<Vec<Option<u32>>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct MadeForRow {
+    cluster: String,
+    size_bytes: u64,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Deserialize)]
@@ -177,6 +187,9 @@ fn build(file: File) -> Result<Program, ReadError> {
         builder.set_scratch(Rank::from_index(rank), chunks);
     }
     builder.set_network(file.network);
+    builder.set_made_for(
+        file.made_for.map(|it| MadeFor { cluster: it.cluster, size: Bytes::new(it.size_bytes) }),
+    );
     for path in file.paths {
         builder.add_path(path.into_iter().map(LinkId).collect());
     }

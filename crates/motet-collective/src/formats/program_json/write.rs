@@ -41,6 +41,11 @@ fn text(program: &Program, out: &mut String) -> std::fmt::Result {
     if let Some(network) = program.network() {
         write!(out, ",\n \"network\": \"{network}\"")?;
     }
+    if let Some(made_for) = program.made_for() {
+        let cluster = serde_json::Value::from(made_for.cluster.as_str());
+        let size = made_for.size.get();
+        write!(out, ",\n \"made_for\": {{\"cluster\": {cluster}, \"size_bytes\": {size}}}")?;
+    }
     rows(",\n \"paths\": [", program.paths(), out, |path, out| {
         numbers(path.iter().map(|it| it.0), out)
     })?;

@@ -51,7 +51,8 @@ fn text(manifest: &Manifest) -> String {
         if last != Some(task.collective) {
             let _ = write!(
                 out,
-                "\n{}\n  {:>9} {:>12} {:>9} {:>9} {:>11} {:>11} {:>8}  {}\n",
+                "\n{}\n  {:>9} {:>12} {:>9} {:>9} {:>11} {:>11} {:>8}  setting (then MSCCL++, where \
+                 it is faster than NCCL)\n",
                 task.collective,
                 "size",
                 "time µs",
@@ -59,8 +60,7 @@ fn text(manifest: &Manifest) -> String {
                 "bound",
                 "x NCCL best",
                 "x NCCL",
-                "x MSCCL",
-                "setting (then MSCCL++, where it is faster than NCCL)"
+                "x MSCCL"
             );
             last = Some(task.collective);
         }

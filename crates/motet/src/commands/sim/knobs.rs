@@ -106,8 +106,12 @@ pub(super) fn run(
             )));
         }
         let layout = family.in_instances(channels / own).ok_or_else(|| {
-            let why = family.stopped_by.clone().unwrap_or_default();
-            failure(format!("it cannot run in {} instances: {why}", channels / own))
+            let most = family.layouts.iter().map(|it| it.instances).max().unwrap_or(1);
+            let problem = format!(
+                "{} instances of the program are not tried; use a power of two up to {most}",
+                channels / own
+            );
+            failure(problem)
         })?;
         (layout.laid.clone(), layout.instances)
     };

@@ -11,32 +11,51 @@ use std::collections::BTreeMap;
 use motet_units::Rank;
 
 use super::schedule;
-use crate::diagnostic::Report;
 use crate::formats::msccl_xml::Options;
-use crate::formats::msccl_xml::limits::{MAX_CHANNELS, MAX_PEERS_PER_CHANNEL};
+use crate::formats::msccl_xml::limits::{MAX_CHANNELS, MAX_ELEMENTS, MAX_PEERS_PER_CHANNEL};
 use crate::formats::msccl_xml::steps::Plan;
 use crate::program::graph::NONE;
 use crate::program::{Event, Lane, LaneKind, Program, TransferId};
 
 /// Gives a program without lanes its lanes.
-pub(super) fn assign(program: &Program, options: &Options) -> Result<Program, Report> {
-    let order = schedule::order(program)?;
+pub(super) fn assign(program: &Program, options: &Options) -> Program {
+    let (program, order) = schedule::ordered(program);
+    let program = &program;
     let chains = Chains::new(program, &order);
     let (bases, groups) = base_channels(program);
     let most = options.runtime.max_steps() as usize;
     let mut parallel = options.channels.max(1);
     loop {
-        let dealer = Dealer { program, order: &order, chains: &chains, bases: &bases, parallel };
+        let packed = options.packed;
+        let dealer =
+            Dealer { program, order: &order, chains: &chains, bases: &bases, parallel, packed };
         let dealt = dealer.deal();
-        let plan = Plan::new(&dealt.without_implied_waits());
-        let fits = (0..dealt.lanes().len()).all(|it| plan.length(it) <= most);
-        // Past the last channel the writer says which limit is broken.
-        let more = parallel.saturating_mul(2);
-        if fits || more.saturating_mul(groups) > MAX_CHANNELS {
-            return Ok(dealt);
+        // More channels make threadblocks shorter, but there is no less to do in all. Past the
+        // last channel, or where that is too much, the writer says which limit is broken.
+        let more = parallel.saturating_add(parallel.div_ceil(2));
+        if more.saturating_mul(groups) > MAX_CHANNELS {
+            return dealt;
+        }
+        // A step is at most four events (a local copy, an arrival, a sending), so that many
+        // tries need no closer look.
+        if dealt.lanes().iter().all(|it| it.events.len() <= 4 * most) {
+            let plan = Plan::new(&dealt.without_implied_waits());
+            let fits = (0..dealt.lanes().len()).all(|it| plan.length(it) <= most);
+            if fits || too_many_elements(&dealt, &plan) {
+                return dealt;
+            }
         }
         parallel = more;
     }
+}
+
+/// Whether a gpu has more to do than the parser holds elements, however it is dealt out.
+fn too_many_elements(dealt: &Program, plan: &Plan) -> bool {
+    let mut elements = vec![0; dealt.collective().ranks() as usize];
+    for (index, lane) in dealt.lanes().iter().enumerate() {
+        elements[lane.rank.index()] += plan.length(index);
+    }
+    elements.iter().any(|it| *it > MAX_ELEMENTS)
 }
 
 /// Which transfers pass on what came with which.
@@ -131,11 +150,19 @@ struct Dealer<'a> {
     chains: &'a Chains,
     bases: &'a BTreeMap<(Rank, Rank), u32>,
     parallel: u32,
+    /// Whether to do with as few threadblocks as peers allow.
+    packed: bool,
 }
+
+/// The threadblock of each (rank, channel, peer, whether it sends).
+type Roles = BTreeMap<(Rank, u32, Rank, bool), Role>;
 
 impl Dealer<'_> {
     fn deal(&self) -> Program {
-        let roles = self.roles();
+        let mut roles = self.roles();
+        if self.packed {
+            self.pack(&mut roles);
+        }
         let mut lanes: BTreeMap<Role, Vec<Event>> = BTreeMap::new();
         // The role whose lane has each local transfer.
         let mut local: BTreeMap<TransferId, Role> = BTreeMap::new();
@@ -172,8 +199,8 @@ impl Dealer<'_> {
         base * self.parallel + self.chains.number[id.index()] % self.parallel
     }
 
-    /// The threadblock of each (rank, channel, peer, whether it sends).
-    fn roles(&self) -> BTreeMap<(Rank, u32, Rank, bool), Role> {
+    /// Who sends to whom and receives from whom on each channel, and who passes on what.
+    fn roles(&self) -> Roles {
         let mut passed: BTreeMap<(Rank, u32, Rank, Rank), usize> = BTreeMap::new();
         let mut largest: BTreeMap<(Rank, Rank), u32> = BTreeMap::new();
         let mut roles = BTreeMap::new();
@@ -200,10 +227,9 @@ impl Dealer<'_> {
         }
         let mut passed: Vec<_> = passed.into_iter().collect();
         passed.sort_by_key(|(key, count)| (std::cmp::Reverse(*count), *key));
-        let depth = self.program.hints().protocol.fifo_depth() as u32;
         for ((rank, channel, recv, send), _) in passed {
             // A threadblock that may be held up in a long sending must not have to receive.
-            let short = |pair| largest.get(&pair).is_some_and(|it| it.saturating_mul(2) <= depth);
+            let short = |pair| largest.get(&pair).is_some_and(|it| self.is_short(*it));
             let (to, from) = ((rank, channel, recv, false), (rank, channel, send, true));
             let alone = |it: &Role| it.recv.is_none() || it.send.is_none();
             let free = roles.get(&to).is_some_and(alone) && roles.get(&from).is_some_and(alone);
@@ -216,7 +242,42 @@ impl Dealer<'_> {
         roles
     }
 
-    fn role_of(&self, event: Event, roles: &BTreeMap<(Rank, u32, Rank, bool), Role>) -> Role {
+    /// Whether a sending of so many chunks always finds room.
+    fn is_short(&self, chunks: u32) -> bool {
+        chunks.saturating_mul(2) <= self.program.hints().protocol.fifo_depth() as u32
+    }
+
+    /// Gives threadblocks that only send to the ranks' threadblocks that only receive, from the same
+    /// peer where there is one. A threadblock does either after the other, in the order that is known
+    /// to come to an end.
+    fn pack(&self, roles: &mut Roles) {
+        let long = |pair: (Rank, Rank)| {
+            let between =
+                self.program.transfers().iter().filter(|it| (it.src.rank, it.dst.rank) == pair);
+            between.map(|it| it.count).max().is_some_and(|it| !self.is_short(it))
+        };
+        let mut ends: BTreeMap<(Rank, u32), [Vec<Rank>; 2]> = BTreeMap::new();
+        for ((rank, channel, peer, sends), role) in roles.iter() {
+            let alone = role.recv.is_none() || role.send.is_none();
+            let pair = if *sends { (*rank, *peer) } else { (*peer, *rank) };
+            if alone && !long(pair) {
+                ends.entry((*rank, *channel)).or_default()[usize::from(*sends)].push(*peer);
+            }
+        }
+        for ((rank, channel), [mut receives, sends]) in ends {
+            for send in sends {
+                // Like peers first: what is left over is dealt out in order.
+                let at = receives.iter().position(|it| *it == send);
+                let Some(at) = at.or((!receives.is_empty()).then_some(0)) else { break };
+                let recv = receives.remove(at);
+                let both = Role { rank, channel, recv: Some(recv), send: Some(send) };
+                roles.insert((rank, channel, recv, false), both);
+                roles.insert((rank, channel, send, true), both);
+            }
+        }
+    }
+
+    fn role_of(&self, event: Event, roles: &Roles) -> Role {
         let transfer = self.program.transfer(event.transfer());
         let channel = self.channel(event.transfer());
         let (here, there) = match event.is_sent() {
@@ -231,7 +292,7 @@ impl Dealer<'_> {
     fn local_role(
         &self,
         id: TransferId,
-        roles: &BTreeMap<(Rank, u32, Rank, bool), Role>,
+        roles: &Roles,
         local: &BTreeMap<TransferId, Role>,
     ) -> Role {
         let rank = self.program.transfer(id).src.rank;
@@ -240,7 +301,12 @@ impl Dealer<'_> {
             Some(role) => *role,
             None => self.role_of(*it, roles),
         });
-        let alone = Role { rank, channel: self.channel(id), recv: None, send: None };
+        let mut alone = Role { rank, channel: self.channel(id), recv: None, send: None };
+        if self.packed {
+            // Beside something else, rather than in a threadblock of its own.
+            let own = roles.range((rank, 0, Rank(0), false)..).next();
+            alone = own.map(|it| *it.1).filter(|it| it.rank == rank).unwrap_or(alone);
+        }
         // A program may wait for what arrives elsewhere; that is reported, not followed.
         role.filter(|it| it.rank == rank).unwrap_or(alone)
     }

@@ -3,12 +3,15 @@
 //! A program whose lanes suit the runtime keeps them. Any other gets new ones: its events are
 //! put into one order in which they can all happen with the connections' finite buffers
 //! ([`schedule`]), and [`lanes`] deals them out to threadblocks. Each threadblock runs its events
-//! in that order, with transfers too large for a step cut first ([`cut`]), so the order itself is a way for all of them to end and nothing can deadlock.
+//! in that order, with transfers too large for a step cut first ([`cut`]) and those that would hold up
+//! others put into scratch ([`staged`]), so the order itself is a way for all of them to end and
+//! nothing can deadlock.
 //! What a program leaves open stays open between threadblocks.
 
 mod cut;
 mod lanes;
 mod schedule;
+mod staged;
 
 use super::Options;
 use super::limits::COUNT_LIMIT;
@@ -25,6 +28,11 @@ use crate::verify::Verified;
 /// # Errors
 /// What the format cannot say, each with its reason.
 pub fn lower(program: &Verified<Program>, options: &Options) -> Result<Verified<Program>, Report> {
+    prove(unproved(program, options)?, program, options)
+}
+
+/// The program as [`lower`] gives it, not proved yet: whether it fits a file is cheaper to see.
+pub(super) fn unproved(program: &Program, options: &Options) -> Result<Program, Report> {
     let mut report = Report::default();
     let kind = program.collective().kind();
     if matches!(kind, CollectiveKind::AllToAllV | CollectiveKind::SendRecv) {
@@ -32,25 +40,37 @@ pub fn lower(program: &Verified<Program>, options: &Options) -> Result<Verified<
         report.push(Diagnostic::error(Finding::Limit, message));
         return Err(report);
     }
-    let lowered = laned(program, options)?;
+    let lowered = laned(program, options);
     waits_between_ranks(&lowered, &mut report);
     if !report.is_right() {
         return Err(report);
     }
-    let Some(copies) = copies(&lowered, options)? else {
-        return Verified::new(lowered, None).map_err(|rejected| rejected.report);
-    };
-    if unsuited(&copies, options).is_none()
-        && let Ok(verified) = Verified::new(copies, None)
-    {
-        return Ok(verified);
+    match copies(&lowered, options)? {
+        None => Ok(lowered),
+        Some(copies) if unsuited(&copies, options).is_none() => Ok(copies),
+        Some(_) => together(program, options),
     }
-    // What the copies are cut into made their lanes too long: they get lanes together.
-    let together = match self::copies(program, options)? {
-        Some(copies) => laned(&copies, options)?,
-        None => lowered,
-    };
-    Verified::new(together, None).map_err(|rejected| rejected.report)
+}
+
+/// Proves what [`unproved`] made of a program.
+pub(super) fn prove(
+    lowered: Program,
+    program: &Program,
+    options: &Options,
+) -> Result<Verified<Program>, Report> {
+    match Verified::new(lowered, None) {
+        Err(_) if options.instances > 1 => {
+            // What the copies' transfers are cut into may hold up a connection.
+            let together = together(program, options)?;
+            Verified::new(together, None).map_err(|rejected| rejected.report)
+        }
+        proved => proved.map_err(|rejected| rejected.report),
+    }
+}
+
+/// The copies of a program with lanes found for all of them at once.
+fn together(program: &Program, options: &Options) -> Result<Program, Report> {
+    Ok(laned(copies(program, options)?.as_ref().unwrap_or(program), options))
 }
 
 /// The program in as many instances as asked for, in canonical form; `None` if that is one.
@@ -68,18 +88,21 @@ fn copies(program: &Program, options: &Options) -> Result<Option<Program>, Repor
 }
 
 /// The program with lanes that suit the runtime, in canonical form.
-fn laned(program: &Program, options: &Options) -> Result<Program, Report> {
-    let kept = at_step_ends(program).without_implied_waits();
-    let laned = match unsuited(&kept, options) {
-        None => kept.in_lane_order(),
-        Some(_) => {
+fn laned(program: &Program, options: &Options) -> Program {
+    // A program without lanes is not worth the look.
+    let kept = (!program.lanes().is_empty() || program.transfers().is_empty())
+        .then(|| at_step_ends(program).without_implied_waits())
+        .filter(|it| unsuited(it, options).is_none());
+    let laned = match kept {
+        Some(kept) => kept.in_lane_order(),
+        None => {
             let bare = schedule::without_lanes(program);
             let large = bare.transfers().iter().any(|it| it.count >= COUNT_LIMIT);
             let bare = if large { cut::cut(&bare, COUNT_LIMIT - 1) } else { bare };
-            lanes::assign(&bare, options)?.in_lane_order()
+            lanes::assign(&bare, options).in_lane_order()
         }
     };
-    Ok(laned.without_implied_waits())
+    laned.without_implied_waits()
 }
 
 /// The same program with its waits where steps have them: a local transfer is one step, which

@@ -4,14 +4,15 @@
 //! that can arrive does. A transfer is sent preferably when its arrival waits for nothing more,
 //! and only if the connection's buffer has room for all its chunks (a runtime may cut a step
 //! into its chunks, each with a place of its own) or its arrival is at hand. Where that leads
-//! nowhere, as in an exchange in place, one transfer is sent ahead.
+//! nowhere, as in an exchange in place, one transfer that others wait to see sent is sent ahead.
+//! Where that is not enough, what stands in the way is delivered into scratch ([`staged`]), which
+//! need not wait.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use motet_units::Rank;
 
-use super::at_step_ends;
-use crate::diagnostic::{Diagnostic, Finding, Report};
+use super::{at_step_ends, staged};
 use crate::program::graph::EventGraph;
 use crate::program::{Event, Program, TransferId};
 
@@ -51,8 +52,33 @@ struct Schedule<'a> {
     order: Vec<Event>,
 }
 
-/// All events of a program without lanes, in an order in which they can happen.
-pub(super) fn order(program: &Program) -> Result<Vec<Event>, Report> {
+/// How often what is in the way is looked for, before everything that could be is taken out of it.
+const ATTEMPTS: u32 = 8;
+
+/// A program without lanes and all its events in an order in which they can happen. Where the
+/// program itself has none, some of its transfers go by way of scratch.
+pub(super) fn ordered(program: &Program) -> (Program, Vec<Event>) {
+    let mut program = program.clone();
+    for _ in 0..ATTEMPTS {
+        match order(&program) {
+            Ok(order) => return (program, order),
+            Err(in_the_way) => program = staged::stage(&program, &in_the_way),
+        }
+    }
+    let waits = |id: &TransferId| {
+        let others = |it: &&Event| **it != id.sent();
+        !program.transfer(*id).is_local() && program.deps(id.arrived()).iter().any(|it| others(&it))
+    };
+    let all = (0..program.transfers().len()).map(TransferId::from_index).filter(waits).collect();
+    program = staged::stage(&program, &all);
+    // No arrival waits for anything but its sending, so that every transfer passes at once.
+    let order = order(&program).unwrap_or_default();
+    (program, order)
+}
+
+/// All events of a program without lanes, in an order in which they can happen; or the transfers
+/// that stand in the way of all others.
+fn order(program: &Program) -> Result<Vec<Event>, BTreeSet<TransferId>> {
     let graph = EventGraph::new(program);
     let mut schedule = Schedule {
         program,
@@ -70,13 +96,7 @@ pub(super) fn order(program: &Program) -> Result<Vec<Event>, Report> {
         let before = schedule.order.len();
         schedule.round();
         if schedule.order.len() == before && !schedule.send_ahead() {
-            let mut report = Report::default();
-            report.push(Diagnostic::error(
-                Finding::Deadlock,
-                "no order of its transfers passes through connections that deliver in the order \
-                 sent; send those that arrive late by another rank, or wait less",
-            ));
-            return Err(report);
+            return Err(schedule.in_the_way());
         }
     }
     Ok(schedule.order)
@@ -173,17 +193,40 @@ impl Schedule<'_> {
         }
     }
 
-    /// Sends one transfer whose arrival must wait; whether there was one with room.
+    /// Sends one transfer whose arrival must wait, if others wait for its sending and there is
+    /// room for all of it; whether there was one.
     fn send_ahead(&mut self) -> bool {
-        let depth = self.depth as usize;
-        let mut open = self.queues.iter().filter(|it| it.1.in_flight.len() < depth);
-        let found = open.find_map(|(pair, queue)| {
-            let first = queue.blocked.first().or(queue.clear.first())?;
-            Some((*pair, *first))
+        let found = self.queues.iter().find_map(|(pair, queue)| {
+            let fits = |id: &&TransferId| {
+                let count = self.program.transfer(**id).count;
+                queue.chunks_in_flight.saturating_add(count) <= self.depth
+            };
+            let mut able = queue.blocked.iter().filter(fits).filter(|it| self.is_awaited(**it));
+            able.next().map(|id| (*pair, *id))
         });
         if let Some((pair, id)) = found {
             self.send(pair, id);
         }
         found.is_some()
+    }
+
+    /// Whether more than its own arrival waits for the sending of a transfer.
+    fn is_awaited(&self, id: TransferId) -> bool {
+        let sent = id.sent().index();
+        self.successors.0[sent + 1] - self.successors.0[sent] > 1
+    }
+
+    /// When nothing can go on: the transfers sent whose arrival must wait, and those that others
+    /// wait to see sent.
+    fn in_the_way(&self) -> BTreeSet<TransferId> {
+        let mut found: BTreeSet<TransferId> = BTreeSet::new();
+        for queue in self.queues.values() {
+            found.extend(&queue.in_flight);
+            found.extend(queue.blocked.iter().filter(|it| self.is_awaited(**it)));
+        }
+        if found.is_empty() {
+            found.extend(self.queues.values().flat_map(|it| &it.blocked));
+        }
+        found
     }
 }

@@ -14,7 +14,7 @@ impl Report<'_> {
     pub(super) fn picture(&self, out: &mut String) {
         let found = self.plan.tasks.iter().rev().filter_map(|task| {
             let pick = Some(&task.pick).filter(|it| it.is_program())?;
-            let layout = self.plan.way(&pick.way)?.family.in_instances(pick.instances)?;
+            let layout = self.plan.way(&pick.way)?.family.find(pick.instances, pick.packed)?;
             let links = layout.laid.usage(task.size(), &pick.knobs(&self.plan.setup));
             Some((task, pick, links))
         });

@@ -17,7 +17,7 @@ const HEAD: &str = "<thead>\n<tr><th scope=\"col\" rowspan=\"2\">size</th>\
 <th scope=\"colgroup\" colspan=\"2\">plan ×</th>\
 <th scope=\"colgroup\" colspan=\"3\">on MSCCL++ <span class=\"tag\">H200</span></th></tr>\n\
 <tr><th scope=\"col\" class=\"text first\">pick</th><th scope=\"col\" class=\"text\">protocol</th>\
-<th scope=\"col\"><abbr title=\"instances: how often the program runs side by side\">inst.</abbr></th>\
+<th scope=\"col\"><abbr title=\"instances: how often the program runs side by side; packed: on as few thread blocks as peers allow\">inst.</abbr></th>\
 <th scope=\"col\"><abbr title=\"thread blocks of the GPU that has most\">blocks</abbr></th>\
 <th scope=\"col\">µs</th><th scope=\"col\">algbw</th><th scope=\"col\">busbw</th>\
 <th scope=\"col\">% of bound</th><th scope=\"col\">model</th>\
@@ -61,7 +61,7 @@ fn row(kind: CollectiveKind, task: &Tuned, bus: f64, programs: &[Run], out: &mut
         task.size(),
         named(kind, task, pick, programs),
         pick.protocol,
-        if pick.is_program() { pick.instances.to_string() } else { "–".to_owned() },
+        instances(pick),
         pick.blocks,
         pick.time().as_us_f64(),
         rate * bus,
@@ -115,6 +115,14 @@ fn named(kind: CollectiveKind, task: &Tuned, pick: &Pick, programs: &[Run]) -> S
 /// A program that is picked beats NCCL's best by the margin, if there is one.
 fn win(task: &Tuned, pick: &Pick) -> &'static str {
     if pick.is_program() && task.nccl_best.is_some() { " class=\"win\"" } else { "" }
+}
+
+fn instances(pick: &Pick) -> String {
+    match (pick.is_program(), pick.packed) {
+        (false, _) => "–".to_owned(),
+        (true, false) => pick.instances.to_string(),
+        (true, true) => format!("{} packed", pick.instances),
+    }
 }
 
 /// Channels that a tuner must ask for.

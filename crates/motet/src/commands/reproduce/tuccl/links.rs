@@ -53,7 +53,7 @@ fn busy(time: Duration, all: &[LinkUse]) -> (f64, usize) {
 fn of_pick(ways: &[Way], size: Bytes, pick: Option<&Pick>) -> Option<(f64, usize)> {
     let pick = pick?;
     let way = ways.iter().find(|it| it.name == pick.way)?;
-    let layout = way.family.in_instances(pick.instances)?;
+    let layout = way.family.find(pick.instances, pick.packed)?;
     let links = layout.laid.usage(size, &Knobs::new(pick.protocol));
     let (part, links) = busy(pick.time(), &links);
     Some((part * 100.0, links))

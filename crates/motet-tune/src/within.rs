@@ -1,0 +1,142 @@
+//! [`within`]: a program that a runtime can load, and what its limits cost.
+//!
+//! The synthesizer knows links, not runtimes: its best programs may have more steps, elements or chunks
+//! than an executor holds, or chunks that never divide a call's count. Here every method is asked for
+//! programs with fewer and fewer transfers and with chunks in powers of two, until the runtime takes
+//! one; of all methods the best is kept, judged by what its *file* takes on the links, since a file has
+//! neither routes nor turns.
+
+use motet_collective::formats::{msccl_xml, mscclpp_json};
+use motet_collective::{Program, Verified};
+use motet_sim::{Prepared, Routed, Simulation, SwitchForwarding};
+use motet_synth::{Effort, Method, SynthError, Synthesis, Task, synthesize};
+use motet_units::Duration;
+
+use crate::layouts::ELEMENT;
+use crate::plan::Runtime;
+
+/// Transfers of each rank that are tried, from what fits an executor's parser down to no cutting.
+const TRANSFERS_PER_RANK: [u64; 4] = [1536, 384, 96, 0];
+
+/// Close enough to the unlimited program to look no further: 1/100.
+const CLOSE: u64 = 100;
+
+/// Most ranks for which slow methods are tried.
+const MOST_RANKS: u32 = 64;
+
+/// A program within a runtime's limits.
+#[derive(Debug)]
+pub struct Within {
+    pub synthesis: Synthesis,
+    /// What the file takes on ideal links.
+    pub file_time: Duration,
+    /// What the best program takes that knows no limits.
+    pub unlimited: Synthesis,
+    /// Thread blocks of the GPU that has most.
+    pub blocks: u32,
+    /// Methods whose programs the runtime does not take, with why.
+    pub left_out: Vec<(Method, String)>,
+}
+
+/// The best program for a task that a runtime can load, by one method or by any.
+pub fn within(
+    task: &Task<'_>,
+    runtime: Runtime,
+    method: Method,
+    effort: &Effort<'_>,
+) -> Result<Within, SynthError> {
+    let unlimited = synthesize(task, method, effort)?.prove(task)?;
+    let close = unlimited.time + Duration::from_ps(unlimited.time.as_ps() / CLOSE);
+    let methods: Vec<Method> = match method {
+        Method::Auto => candidates(task),
+        _ => vec![method],
+    };
+    let mut best: Option<(Synthesis, Duration, u32)> = None;
+    let mut left_out = Vec::new();
+    for method in methods {
+        if best.as_ref().is_some_and(|it| it.1 <= close || (effort.out_of_time)()) {
+            break;
+        }
+        match by(task, runtime, method, effort) {
+            Ok(found) if best.as_ref().is_none_or(|it| found.1 < it.1) => best = Some(found),
+            Ok(_) => {}
+            Err(why) => left_out.push((method, why)),
+        }
+    }
+    match best {
+        Some((synthesis, file_time, blocks)) => {
+            Ok(Within { synthesis, file_time, unlimited, blocks, left_out })
+        }
+        None => {
+            let why = left_out.first().map_or_else(String::new, |it| it.1.clone());
+            let why = format!("none of its programs can be loaded by {}: {why}", runtime.name());
+            Err(SynthError::not_for(method.name(), why))
+        }
+    }
+}
+
+/// Every method but `auto` itself and those that take too long.
+fn candidates(task: &Task<'_>) -> Vec<Method> {
+    let large = task.goal.ranks() > MOST_RANKS;
+    let slow = |it: &Method| matches!(it, Method::Exact | Method::Packing | Method::Forest);
+    Method::all()
+        .filter(|it| !matches!(it, Method::Auto | Method::Exact))
+        .filter(|it| it.does(task.goal.kind()) && !(large && slow(it)))
+        .collect()
+}
+
+/// The first of a method's programs, the finest cut first, that the runtime takes.
+fn by(
+    task: &Task<'_>,
+    runtime: Runtime,
+    method: Method,
+    effort: &Effort<'_>,
+) -> Result<(Synthesis, Duration, u32), String> {
+    let mut why = String::new();
+    for each in TRANSFERS_PER_RANK {
+        let most = each * u64::from(task.goal.ranks());
+        let task = Task { even: true, most_transfers: most, ..task.clone() }.by_numbers();
+        let effort = Effort { most_transfers: most, ..*effort };
+        let made = synthesize(&task, method, &effort).and_then(|it| it.prove(&task));
+        let made = made.map_err(|it| it.to_string())?;
+        match loaded(&task, runtime, &made.program) {
+            Ok((time, blocks)) => return Ok((made, time, blocks)),
+            Err(problem) => why = problem,
+        }
+    }
+    Err(why)
+}
+
+/// What the file of a program takes on the links, and its thread blocks, if the runtime loads it.
+fn loaded(
+    task: &Task<'_>,
+    runtime: Runtime,
+    program: &Verified<Program>,
+) -> Result<(Duration, u32), String> {
+    let first = |it: String| it.lines().next().unwrap_or_default().to_owned();
+    let parts = u64::from(program.collective().size_chunks());
+    if !parts.is_power_of_two() && !task.size.get().is_multiple_of(ELEMENT * parts) {
+        return Err(format!("its {parts} chunks do not divide {}", task.size));
+    }
+    let read = if runtime == Runtime::Mscclpp {
+        let channel = mscclpp_json::Channel::on(task.network);
+        let options = mscclpp_json::Options { channel, ..mscclpp_json::Options::default() };
+        let text = mscclpp_json::write(program, &options).map_err(|it| first(it.to_string()))?;
+        mscclpp_json::read(&text)
+    } else {
+        let options = msccl_xml::Options::default();
+        let text = msccl_xml::write(program, &options).map_err(|it| first(it.to_string()))?;
+        msccl_xml::read(&text)
+    };
+    let read = read.map_err(|it| it.to_string())?;
+    let file = read.verify(Some(task.network)).map_err(|it| first(it.report.to_string()))?;
+    let routed = Routed::new(&file, task.network, SwitchForwarding::CutThrough)
+        .map_err(|it| it.to_string())?;
+    let outcome = Simulation::new(&Prepared::new(&routed), task.size).state(&task.state).run();
+    let time = outcome.map_err(|it| it.to_string())?.time;
+    let mut blocks = vec![0u32; file.collective().ranks() as usize];
+    for lane in file.lanes() {
+        blocks[lane.rank.index()] += 1;
+    }
+    Ok((time, blocks.into_iter().max().unwrap_or(0)))
+}

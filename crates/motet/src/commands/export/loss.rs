@@ -1,0 +1,113 @@
+//! What a runtime's file loses against the program it was made from.
+//!
+//! A program says over which links each transfer goes and leaves all order open that need not be.
+//! Files know no routes and run their transfers in the sequences of threadblocks. Both are
+//! simulated on the same network, so that what is lost is known before anything runs. The program
+//! has its own order on links; a file says nothing of which threadblock comes first on a link, so
+//! that what meets there shares it.
+
+use motet_collective::{Program, Verified, formats};
+use motet_net::Network;
+use motet_sim::{Discipline, Prepared, Routed, SimOptions, Simulation, SwitchForwarding};
+use motet_units::{Bytes, Duration};
+
+use crate::args::{ExportArgs, Target};
+use crate::failure::Failure;
+
+/// Above this share a loss is told even where nobody asked.
+const WORTH_SAYING: f64 = 0.02;
+
+/// The times of a program and of its file.
+pub(super) struct Loss {
+    pub(super) program: Duration,
+    pub(super) file: Duration,
+    /// The program over the routes that a file gets, if it has routes of its own.
+    without_routes: Option<Duration>,
+}
+
+impl Loss {
+    /// Simulates both at `size`. `text` is the file.
+    pub(super) fn of(
+        program: &Verified<Program>,
+        text: &str,
+        network: &Network,
+        size: Bytes,
+    ) -> Result<Self, Failure> {
+        let (_, imported) = formats::read_any(text)?;
+        let file = proved(imported.program, network)?;
+        let whole = time(program, network, size, Discipline::ProgramOrder)?;
+        let shared = |it: &Verified<Program>| time(it, network, size, Discipline::FairShare);
+        let has_routes = program.transfers().iter().any(|it| it.path.is_some());
+        let without_routes = match has_routes {
+            true => Some(shared(&proved(without_routes(program), network)?)?),
+            false => None,
+        };
+        Ok(Self { program: whole, file: shared(&file)?, without_routes })
+    }
+
+    /// By how much more time the file takes: 0 is nothing.
+    pub(super) fn share(&self) -> f64 {
+        share(self.program, self.file)
+    }
+
+    pub(super) fn is_worth_saying(&self) -> bool {
+        self.share() > WORTH_SAYING
+    }
+
+    /// What it comes from and what to do, one sentence for each reason that costs something.
+    pub(super) fn reasons(&self, args: &ExportArgs) -> Vec<String> {
+        let mut reasons = Vec::new();
+        let routed = self.without_routes.unwrap_or(self.program);
+        if share(self.program, routed) > WORTH_SAYING {
+            reasons.push(format!(
+                "the format has no routes: over the network's own the program takes {:.3} µs; a \
+                 program made for a runtime keeps to those (`motet synth --for`)",
+                routed.as_us_f64()
+            ));
+        }
+        if share(routed, self.file) > WORTH_SAYING || reasons.is_empty() {
+            let more = args.instances.saturating_mul(2);
+            let channels = match args.to {
+                Target::Msccl => "`--msccl-channels 2` or ",
+                Target::Mscclpp | Target::Motet => "",
+            };
+            reasons.push(format!(
+                "threadblocks do one thing after the other where the program leaves the order \
+                 open; try {channels}`--instances {more}`"
+            ));
+        }
+        reasons
+    }
+}
+
+fn share(less: Duration, more: Duration) -> f64 {
+    if less.is_zero() { 0.0 } else { more.as_us_f64() / less.as_us_f64() - 1.0 }
+}
+
+/// The program as a runtime's network would carry it.
+fn without_routes(program: &Program) -> Program {
+    let mut builder = program.to_builder();
+    for index in 0..program.transfers().len() {
+        builder.transfer_mut(motet_collective::TransferId::from_index(index)).path = None;
+    }
+    builder.set_turns(Vec::new());
+    builder.build()
+}
+
+fn proved(program: Program, network: &Network) -> Result<Verified<Program>, Failure> {
+    Verified::new(program, Some(network)).map_err(|it| Failure::wrong(it.report.to_string()))
+}
+
+fn time(
+    program: &Verified<Program>,
+    network: &Network,
+    size: Bytes,
+    discipline: Discipline,
+) -> Result<Duration, Failure> {
+    let routed = Routed::new(program, network, SwitchForwarding::CutThrough)
+        .map_err(|it| Failure::wrong(it.to_string()))?;
+    let prepared = Prepared::new(&routed);
+    let options = SimOptions { discipline, ..SimOptions::default() };
+    let outcome = Simulation::new(&prepared, size).options(options).run();
+    Ok(outcome.map_err(|it| Failure::wrong(it.to_string()))?.time)
+}
