@@ -46,7 +46,7 @@ pub(super) const COMPARED: [Line; 6] = [
     Line {
         name: "MSCCL++ pick",
         class: "plus",
-        note: " (where it beats NCCL's best)",
+        note: " (where there is one)",
         of: |it| timed(it.mscclpp.as_ref()),
     },
 ];

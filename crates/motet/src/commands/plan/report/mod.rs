@@ -52,10 +52,10 @@ impl Report<'_> {
              <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
              <meta http-equiv=\"Content-Security-Policy\" content=\"{POLICY}\">\n\
              <title>{title}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<header>\n\
-             <h1>{title}</h1>\n<p class=\"soft\">{} tasks ({} collectives) over {ranks} ranks; made by \
+             <h1>{title}</h1>\n<p class=\"soft\">{} of {} over {ranks} ranks; made by \
              Motet {}</p>\n</header>\n",
-            tasks.len(),
-            kinds.len(),
+            counted(tasks.len(), "task"),
+            counted(kinds.len(), "collective"),
             escaped(&self.maker.motet)
         );
         contents(&kinds, &mut out);
@@ -126,6 +126,10 @@ fn link(path: &str, text: &str) -> String {
         }
     }
     format!("<a href=\"{href}\">{}</a>", escaped(text))
+}
+
+fn counted(count: usize, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
 /// A gain as tables show it.

@@ -7,7 +7,7 @@ use motet_tune::plan::folder::{CHECKSUMS, MANIFEST, NETWORK, TABLE, TUNER};
 use motet_tune::plan::{Plan, Runtime};
 use motet_units::Bytes;
 
-use super::{Report, link};
+use super::{Report, counted, link};
 use crate::plot::escaped;
 
 /// The version of the format of a plan's folder, as its `plan.json` has it.
@@ -50,12 +50,12 @@ impl Report<'_> {
     fn programs(&self, programs: &[Run], out: &mut String) {
         let _ = writeln!(
             out,
-            "<details>\n<summary>{} programs</summary>\n<div class=\"scroll\" tabindex=\"0\" \
+            "<details>\n<summary>{}</summary>\n<div class=\"scroll\" tabindex=\"0\" \
              role=\"region\" aria-label=\"programs\">\n<table>\n<thead><tr><th scope=\"col\" \
              class=\"text\">file</th><th scope=\"col\" class=\"text\">runtime</th>\
              <th scope=\"col\">from</th><th scope=\"col\">to</th><th scope=\"col\" \
              class=\"text\">made by</th></tr></thead>\n<tbody>",
-            programs.len()
+            counted(programs.len(), "program")
         );
         for run in programs {
             let about = self.plan.way(&run.way).map_or("", |it| it.about.as_str());
@@ -92,7 +92,7 @@ impl Report<'_> {
         let motet = escaped(&self.maker.motet);
         row("versions", &format!("Motet {motet}; format {FORMAT} of a plan's folder"));
         row("seed", &seed.to_string());
-        let servers = if *nodes == 1 { "1 node".to_owned() } else { format!("{nodes} nodes") };
+        let servers = counted(*nodes as usize, "node");
         let network = format!("<code>{signature}</code>, {ranks} ranks, {servers} as NCCL counts");
         row("network", &network);
         let margin = "a program must gain more over NCCL's best to be picked";
@@ -109,8 +109,8 @@ impl Report<'_> {
         }
         let _ = writeln!(
             out,
-            "<details>\n<summary>{} programs were made and left out, and why</summary>\n<ul>",
-            all.len()
+            "<details>\n<summary>Left out, and why: {}</summary>\n<ul>",
+            counted(all.len(), "program")
         );
         for (name, why) in all {
             let _ = writeln!(out, "<li><code>{}</code>: {}</li>", escaped(name), escaped(why));

@@ -74,7 +74,8 @@ for (const charts of document.querySelectorAll('.charts')) {
     };
     svg.addEventListener('pointermove', nearest);
     svg.addEventListener('pointerdown', nearest);
-    svg.addEventListener('pointerleave', hide);
+    // A finger leaves at once; what it chose stays until something else is touched.
+    svg.addEventListener('pointerleave', (event) => event.pointerType === 'touch' || hide());
     svg.addEventListener('blur', hide);
     svg.addEventListener('keydown', (event) => {
       const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];

@@ -11,20 +11,21 @@ use super::Report;
 /// What a job does in every task on some runtime.
 struct Served {
     name: &'static str,
-    folder: &'static str,
-    /// The program that it has for a task.
-    program: fn(&Tuned) -> Option<&Pick>,
+    /// What a job sets for it.
+    env: &'static str,
+    /// The program that it has for a task, if it runs any.
+    program: Option<fn(&Tuned) -> Option<&Pick>>,
 }
 
 /// Where a runtime has no program for a task, NCCL does it, under a tuner.
 const SERVED: [Served; 3] = [
-    Served { name: "NCCL with a tuner", folder: "nccl/env", program: |_| None },
+    Served { name: "NCCL with a tuner", env: "nccl/env", program: None },
     Served {
         name: "MSCCL's executor",
-        folder: "msccl/env",
-        program: |it| Some(&it.pick).filter(|it| it.is_program()),
+        env: "msccl/env",
+        program: Some(|it| Some(&it.pick).filter(|it| it.is_program())),
     },
-    Served { name: "MSCCL++", folder: "mscclpp/env", program: |it| it.mscclpp.as_ref() },
+    Served { name: "MSCCL++", env: "mscclpp/env", program: Some(|it| it.mscclpp.as_ref()) },
 ];
 
 /// Gains over something, as many as there are.
@@ -45,13 +46,22 @@ pub(super) fn span(gains: impl Iterator<Item = f64>) -> Option<Span> {
 }
 
 impl Served {
+    fn program<'a>(&self, task: &'a Tuned) -> Option<&'a Pick> {
+        self.program.and_then(|of| of(task))
+    }
+
     fn pick<'a>(&self, plan: &Plan, task: &'a Tuned) -> Option<&'a Pick> {
-        (self.program)(task).or_else(|| plan.kept(task))
+        self.program(task).or_else(|| plan.kept(task))
+    }
+
+    /// Whether the plan has something for it.
+    fn loads(&self, plan: &Plan) -> bool {
+        self.program.is_none() || plan.tasks.iter().any(|it| self.program(it).is_some())
     }
 
     /// In how many tasks a program beats NCCL's best. The margin is what the plan picks programs by.
     fn wins(&self, plan: &Plan) -> usize {
-        let won = |it: &&Tuned| it.nccl_best.is_some() && (self.program)(it).is_some();
+        let won = |it: &&Tuned| it.nccl_best.is_some() && self.program(it).is_some();
         plan.tasks.iter().filter(won).count()
     }
 
@@ -118,30 +128,27 @@ impl Report<'_> {
         let plan = self.plan;
         let _ = writeln!(
             out,
-            "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"gains by runtime\">\n<table>\n\
-             <caption>How many times as fast over all tasks: geometric mean (least to most)</caption>\n\
+            "<p>How many times as fast over all tasks, as the geometric mean (least to most):</p>\n\
+             <div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"gains by runtime\">\n<table>\n\
              <thead><tr><th scope=\"col\" class=\"text\">on</th><th scope=\"col\">a program beats NCCL's \
              best in</th><th scope=\"col\">× NCCL at its best</th><th scope=\"col\">× NCCL by \
              itself</th><th scope=\"col\">× MSCCL's default</th><th scope=\"col\" class=\"text\">to \
              load</th></tr></thead>\n<tbody>"
         );
         for served in &SERVED {
-            let wins = served.wins(plan);
-            let none = wins == 0 && served.folder != "nccl/env";
-            let load = match none {
-                true => "no program".to_owned(),
-                false => super::link(served.folder, &format!("source {}", served.folder)),
+            let load = match served.loads(plan) {
+                true => super::link(served.env, &format!("source {}", served.env)),
+                false => "no program".to_owned(),
+            };
+            let wins = match served.program {
+                Some(_) => super::counted(served.wins(plan), "task"),
+                None => "–".to_owned(),
             };
             let _ = writeln!(
                 out,
-                "<tr><th scope=\"row\" class=\"text\">{}</th><td>{}</td><td>{}</td><td>{}</td>\
+                "<tr><th scope=\"row\" class=\"text\">{}</th><td>{wins}</td><td>{}</td><td>{}</td>\
                  <td>{}</td><td class=\"text\">{load}</td></tr>",
                 served.name,
-                if served.folder == "nccl/env" {
-                    "–".to_owned()
-                } else {
-                    format!("{wins} tasks")
-                },
                 words(served.gains(plan, |it| it.nccl_best.as_ref())),
                 words(served.gains(plan, |it| it.nccl.as_ref())),
                 words(served.gains(plan, |it| it.msccl.as_ref()))

@@ -17,7 +17,7 @@ const HEAD: &str = "<thead>\n<tr><th scope=\"col\" rowspan=\"2\">size</th>\
 <th scope=\"colgroup\" colspan=\"2\">plan ×</th>\
 <th scope=\"colgroup\" colspan=\"3\">on MSCCL++ <span class=\"tag\">H200</span></th></tr>\n\
 <tr><th scope=\"col\" class=\"text first\">pick</th><th scope=\"col\" class=\"text\">protocol</th>\
-<th scope=\"col\"><abbr title=\"instances: how often the program runs side by side\">inst.</abbr></th>\
+<th scope=\"col\"><abbr title=\"instances: how often the program runs side by side; packed: on as few thread blocks as peers allow\">inst.</abbr></th>\
 <th scope=\"col\"><abbr title=\"thread blocks of the GPU that has most\">blocks</abbr></th>\
 <th scope=\"col\">µs</th><th scope=\"col\">algbw</th><th scope=\"col\">busbw</th>\
 <th scope=\"col\">% of bound</th><th scope=\"col\">model</th>\
@@ -37,9 +37,10 @@ pub(super) fn table(
     // Writing to a string cannot fail.
     let _ = write!(
         out,
-        "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"{kind}: numbers\">\n<table>\n\
-         <caption>{kind} by size; GB/s as nccl-tests counts them; bold where a program beats NCCL's best \
-         by more than {}%. Names link to the files that runtimes load.</caption>\n{HEAD}<tbody>\n",
+        "<p class=\"soft\">Bandwidths in GB/s as nccl-tests counts them; bold where a program beats NCCL's \
+         best by more than {}%. Names link to the files that runtimes load.</p>\n\
+         <div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"{kind}: numbers\">\n<table>\n\
+         <caption>{kind} by size</caption>\n{HEAD}<tbody>\n",
         plan.margin_percent
     );
     for task in tasks {
@@ -60,7 +61,7 @@ fn row(kind: CollectiveKind, task: &Tuned, bus: f64, programs: &[Run], out: &mut
         task.size(),
         named(kind, task, pick, programs),
         pick.protocol,
-        if pick.is_program() { pick.instances.to_string() } else { "–".to_owned() },
+        instances(pick),
         pick.blocks,
         pick.time().as_us_f64(),
         rate * bus,
@@ -73,7 +74,7 @@ fn row(kind: CollectiveKind, task: &Tuned, bus: f64, programs: &[Run], out: &mut
     let _ = write!(
         out,
         "<td class=\"text first\">{best}</td><td{}>{}</td><td class=\"first\">{}</td><td>{}</td>",
-        if pick.is_program() { " class=\"win\"" } else { "" },
+        win(task, pick),
         times(task.gain(task.nccl_best.as_ref())),
         times(task.gain(task.nccl.as_ref())),
         times(task.gain(task.msccl.as_ref()))
@@ -82,11 +83,12 @@ fn row(kind: CollectiveKind, task: &Tuned, bus: f64, programs: &[Run], out: &mut
         None => write!(out, "<td class=\"text first\">–</td><td>–</td><td>–</td>"),
         Some(plus) => write!(
             out,
-            "<td class=\"text first\">{}, {}x, {} blocks</td><td>{:.2}</td><td class=\"win\">{}</td>",
+            "<td class=\"text first\">{}, {}x, {} blocks</td><td>{:.2}</td><td{}>{}</td>",
             named(kind, task, plus, programs),
             plus.instances,
             plus.blocks,
             plus.time().as_us_f64(),
+            win(task, plus),
             times(task.mscclpp_gain(task.nccl_best.as_ref()))
         ),
     };
@@ -108,6 +110,19 @@ fn named(kind: CollectiveKind, task: &Tuned, pick: &Pick, programs: &[Run]) -> S
     };
     let run = programs.iter().find(|it| it.runtime == pick.runtime && it.serves(task));
     run.map_or_else(|| escaped(&text), |it| link(&it.path(), &text))
+}
+
+/// A program that is picked beats NCCL's best by the margin, if there is one.
+fn win(task: &Tuned, pick: &Pick) -> &'static str {
+    if pick.is_program() && task.nccl_best.is_some() { " class=\"win\"" } else { "" }
+}
+
+fn instances(pick: &Pick) -> String {
+    match (pick.is_program(), pick.packed) {
+        (false, _) => "–".to_owned(),
+        (true, false) => pick.instances.to_string(),
+        (true, true) => format!("{} packed", pick.instances),
+    }
 }
 
 /// Channels that a tuner must ask for.
