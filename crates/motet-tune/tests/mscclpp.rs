@@ -5,7 +5,11 @@
 //! a block carries. Processes there take turns, which the model does not know, so that more ranks take
 //! longer than it says.
 
-#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test may panic, and shows its table")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test may panic, and shows its table"
+)]
 
 use std::sync::Arc;
 
@@ -71,7 +75,9 @@ fn plans_take_about_what_they_took() {
         let laid = laid(kind, ranks);
         let said = SIZES.map(|it| laid.price_mscclpp(it).unwrap().time.as_us_f64());
         let ratios: Vec<f64> = said.iter().zip(took).map(|(a, b)| a / b).collect();
-        println!("{kind:14} {ranks} ranks: took {took:?} µs, the model says {said:.1?}: {ratios:.2?}");
+        println!(
+            "{kind:14} {ranks} ranks: took {took:?} µs, the model says {said:.1?}: {ratios:.2?}"
+        );
         for ratio in &ratios {
             assert!((0.4..2.5).contains(ratio), "{kind} {ranks}: {ratio}");
         }

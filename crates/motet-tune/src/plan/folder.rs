@@ -22,7 +22,8 @@ use serde::{Deserialize, Serialize};
 use super::files::{self, Run};
 use super::{Plan, Runtime, Setup, Tuned, env, table};
 
-const VERSION: u64 = 2;
+/// Of the format.
+pub const VERSION: u64 = 2;
 
 /// What was found and compared.
 pub const MANIFEST: &str = "plan.json";

@@ -31,7 +31,9 @@ struct PlanJson<'a> {
     margin_percent: u32,
     max_blocks: u32,
     tasks: usize,
-    /// How many tasks a program beats NCCL at its best in, by the margin: in MSCCL's executor, and
+    /// Of them, those that NCCL has an algorithm for.
+    compared: usize,
+    /// How many of these a program beats NCCL at its best in, by the margin: in MSCCL's executor, and
     /// in MSCCL++.
     msccl_programs: usize,
     mscclpp_programs: usize,
@@ -145,10 +147,12 @@ fn command(args: &MakeArgs) -> String {
     words.join(" ")
 }
 
-/// How many tasks are done by a program, in MSCCL's executor and in MSCCL++.
-fn programs(plan: &Plan) -> (usize, usize) {
-    let msccl = plan.tasks.iter().filter(|it| it.pick.is_program()).count();
-    (msccl, plan.tasks.iter().filter(|it| it.mscclpp.is_some()).count())
+/// How many of the tasks that NCCL has an algorithm for are done by a program, in MSCCL's executor and
+/// in MSCCL++; and how many of those tasks there are.
+fn programs(plan: &Plan) -> (usize, usize, usize) {
+    let compared = || plan.tasks.iter().filter(|it| it.nccl_best.is_some());
+    let msccl = compared().filter(|it| it.pick.is_program()).count();
+    (msccl, compared().filter(|it| it.mscclpp.is_some()).count(), compared().count())
 }
 
 /// How many tasks NCCL does better with a tuner.
@@ -163,7 +167,7 @@ fn best(task: &Tuned) -> Option<&Pick> {
 
 fn json<'a>(folder: &'a str, plan: &'a Plan, resumed: usize) -> PlanJson<'a> {
     let (nccl, msccl) = (plan.gains(best), plan.gains(|it| it.msccl.as_ref()));
-    let (msccl_programs, mscclpp_programs) = programs(plan);
+    let (msccl_programs, mscclpp_programs, compared) = programs(plan);
     PlanJson {
         folder,
         network: &plan.network,
@@ -173,6 +177,7 @@ fn json<'a>(folder: &'a str, plan: &'a Plan, resumed: usize) -> PlanJson<'a> {
         margin_percent: plan.margin_percent,
         max_blocks: plan.most_blocks,
         tasks: plan.tasks.len(),
+        compared,
         msccl_programs,
         mscclpp_programs,
         tuned: tuned(plan),
@@ -196,12 +201,12 @@ fn text(folder: &str, plan: &Plan) -> String {
         // Writing to a string cannot fail.
         let _ = writeln!(out, "  {word:9}  {text}");
     };
-    let (msccl, mscclpp) = programs(plan);
+    let (msccl, mscclpp, compared) = programs(plan);
     let margin = plan.margin_percent;
     line(
         "programs",
         format!(
-            "in {msccl} of {tasks} tasks MSCCL's executor runs one faster than NCCL at its best, by \
+            "in {msccl} of {compared} tasks MSCCL's executor runs one faster than NCCL at its best, by \
              more than {margin}%; MSCCL++ in {mscclpp}; the rest is NCCL's"
         ),
     );

@@ -33,7 +33,9 @@ pub(crate) fn run(args: &ShowArgs, printer: &mut Printer) -> Result<Status, Fail
 pub(super) fn setting(pick: &Pick) -> String {
     let mut out = format!("{} {} {}", pick.runtime.name(), pick.way, pick.protocol);
     if pick.is_program() {
-        let _ = write!(out, ", {}x, {} blocks", pick.instances, pick.blocks);
+        let packed = if pick.packed { " packed" } else { "" };
+        let blocks = if pick.blocks == 1 { "block" } else { "blocks" };
+        let _ = write!(out, ", {}x{packed}, {} {blocks}", pick.instances, pick.blocks);
     } else if pick.asked {
         let _ = write!(out, ", {} channels", pick.channels);
     }

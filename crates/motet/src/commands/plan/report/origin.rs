@@ -3,15 +3,13 @@
 use std::fmt::Write as _;
 
 use motet_tune::plan::files::Run;
+use motet_tune::plan::folder::VERSION;
 use motet_tune::plan::folder::{CHECKSUMS, MANIFEST, NETWORK, TABLE, TUNER};
 use motet_tune::plan::{Plan, Runtime};
 use motet_units::Bytes;
 
 use super::{Report, counted, link};
 use crate::plot::escaped;
-
-/// The version of the format of a plan's folder, as its `plan.json` has it.
-pub(super) const FORMAT: u64 = 2;
 
 impl Report<'_> {
     pub(super) fn origin(&self, programs: &[Run], out: &mut String) {
@@ -90,7 +88,7 @@ impl Report<'_> {
         };
         row("command", &format!("<code>{}</code>", escaped(&self.maker.command)));
         let motet = escaped(&self.maker.motet);
-        row("versions", &format!("Motet {motet}; format {FORMAT} of a plan's folder"));
+        row("versions", &format!("Motet {motet}; format {VERSION} of a plan's folder"));
         row("seed", &seed.to_string());
         let servers = counted(*nodes as usize, "node");
         let network = format!("<code>{signature}</code>, {ranks} ranks, {servers} as NCCL counts");

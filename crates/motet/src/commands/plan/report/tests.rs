@@ -184,7 +184,7 @@ fn every_link_leads_to_a_file_of_the_plan() {
     }
     assert_eq!(seen.len(), 2, "the plan has programs for both runtimes");
     let manifest: serde_json::Value = serde_json::from_str(&files[folder::MANIFEST]).unwrap();
-    assert_eq!(manifest["motet_plan"], origin::FORMAT);
+    assert_eq!(manifest["motet_plan"], folder::VERSION);
 }
 
 #[test]
