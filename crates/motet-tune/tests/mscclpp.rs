@@ -57,9 +57,12 @@ fn one_gpu(ranks: u32) -> Network {
 fn laid(kind: CollectiveKind, ranks: u32) -> Laid {
     let network = one_gpu(ranks);
     let task = Task::new(&network, Goal::new(kind, ranks).unwrap(), Bytes::mib(1));
-    let task = Task { most_transfers: 0, ..task };
+    // Each part whole, as there is nothing to pass on.
+    let most_transfers = if kind == AllToAll { u64::from(ranks * ranks) } else { 0 };
+    let task = Task { most_transfers, ..task };
     let effort = Effort::unlimited(Seed::new(0));
-    let program = synthesize(&task, "direct".parse().unwrap(), &effort).unwrap();
+    let method = if kind == AllToAll { "exchange" } else { "direct" };
+    let program = synthesize(&task, method.parse().unwrap(), &effort).unwrap();
     let program = program.prove(&task).unwrap().program;
     let text = mscclpp_json::write(&program, &mscclpp_json::Options::default()).unwrap();
     let program = mscclpp_json::read(&text).unwrap().verify(None).unwrap();
