@@ -9,7 +9,7 @@ use libfuzzer_sys::fuzz_target;
 use motet_net::builders::{self, Params};
 use motet_net::{Network, Signature};
 use motet_runtime::Checksum;
-use motet_tune::plan::{Plan, Tuned, journal, table};
+use motet_tune::plan::{Plan, Runtime, Setup, Tuned, files, journal, table};
 
 thread_local! {
     static NETWORK: LazyCell<Option<Network>> =
@@ -33,15 +33,21 @@ fn make_table(tasks: Vec<Tuned>) {
             network: String::new(),
             signature: Signature::of(network),
             ranks: 4,
+            nodes: 1,
             seed: 0,
+            margin_percent: 5,
+            most_blocks: 16,
+            setup: Setup::default(),
             tasks,
-            programs: Vec::new(),
+            ways: Vec::new(),
             left_out: Vec::new(),
         };
-        if let Ok(made) = table::table(&plan, |_| Some(Checksum(7))) {
+        let runs = files::runs(&plan.tasks, Runtime::Msccl);
+        let runs: Vec<_> = runs.into_iter().map(|it| (it, Checksum(7))).collect();
+        if let Ok(made) = table::table(&plan, &runs) {
             assert_eq!(motet_runtime::Table::read(&made.write()).as_ref(), Ok(&made));
         }
-        let _ = (plan.total(), plan.gains(|it| it.nccl.as_ref()));
+        let _ = (plan.mean_gain(|it| it.nccl.as_ref()), plan.gains(|it| it.nccl.as_ref()));
     });
 }
 

@@ -8,7 +8,9 @@ use motet_units::Bandwidth;
 use motet_wan::formats::matrices_csv;
 
 fuzz_target!(|text: &str| {
-    let Ok(network) = builders::find("two-dc").and_then(|it| it.build(&Params::new())) else { return };
+    let Ok(network) = builders::find("two-dc").and_then(|it| it.build(&Params::new())) else {
+        return;
+    };
     if let Ok(loads) = matrices_csv::read(text, &network, Bandwidth::gbit_per_s(1)) {
         assert!(loads.iter().all(|it| it.len() == network.links().len()));
     }

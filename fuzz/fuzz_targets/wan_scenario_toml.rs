@@ -8,7 +8,9 @@ use motet_units::Seed;
 use motet_wan::formats::ScenarioFile;
 
 fuzz_target!(|text: &str| {
-    let Ok(network) = builders::find("two-dc").and_then(|it| it.build(&Params::new())) else { return };
+    let Ok(network) = builders::find("two-dc").and_then(|it| it.build(&Params::new())) else {
+        return;
+    };
     if let Ok(file) = ScenarioFile::read(text)
         && let Ok(scenario) = file.resolve(&network, Some("0,0,1,5\n"), Seed::new(1))
     {

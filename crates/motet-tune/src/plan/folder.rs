@@ -177,8 +177,9 @@ fn row(plan: &Plan, run: &Run) -> FileRow {
     }
 }
 
-/// A line for every file, and one for the lines.
-fn checksums(files: &BTreeMap<String, String>) -> String {
+/// A line for every file, and one for the lines: the text of [`CHECKSUMS`].
+#[must_use]
+pub fn checksums(files: &BTreeMap<String, String>) -> String {
     let mut text = String::new();
     for (name, content) in files {
         // Writing to a string cannot fail.
@@ -242,8 +243,7 @@ impl Stored {
             }
             files.insert(name, text);
         }
-        let manifest: Manifest = serde_json::from_str(&files[MANIFEST])
-            .map_err(|it| FolderError::Malformed(format!("{MANIFEST}: {it}")))?;
+        let manifest = Manifest::read(&files[MANIFEST])?;
         Ok(Self { table: Table::read(&files[TABLE])?, manifest, files })
     }
 
@@ -253,6 +253,14 @@ impl Stored {
             return Ok(());
         }
         Err(FolderError::OtherNetwork { plan: self.manifest.signature.clone(), here: signature })
+    }
+}
+
+impl Manifest {
+    /// Reads `plan.json`.
+    pub fn read(text: &str) -> Result<Self, FolderError> {
+        version(text)?;
+        serde_json::from_str(text).map_err(|it| FolderError::Malformed(format!("{MANIFEST}: {it}")))
     }
 }
 
