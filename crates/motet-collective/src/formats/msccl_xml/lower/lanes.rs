@@ -7,12 +7,15 @@
 //! runtime's limit on steps allows are used.
 
 use std::collections::BTreeMap;
+use std::iter::successors;
 
 use motet_units::Rank;
 
 use super::schedule;
 use crate::formats::msccl_xml::Options;
-use crate::formats::msccl_xml::limits::{MAX_CHANNELS, MAX_ELEMENTS, MAX_PEERS_PER_CHANNEL};
+use crate::formats::msccl_xml::limits::{
+    MAX_BLOCKS, MAX_CHANNELS, MAX_ELEMENTS, MAX_PEERS_PER_CHANNEL,
+};
 use crate::formats::msccl_xml::steps::Plan;
 use crate::program::graph::NONE;
 use crate::program::{Event, Lane, LaneKind, Program, TransferId};
@@ -24,29 +27,33 @@ pub(super) fn assign(program: &Program, options: &Options) -> Program {
     let chains = Chains::new(program, &order);
     let (bases, groups) = base_channels(program);
     let most = options.runtime.max_steps() as usize;
-    let mut parallel = options.channels.max(1);
-    loop {
+    let start = options.channels.max(1);
+    let end = (MAX_CHANNELS / groups).max(start);
+    let within = |it: &u32| *it <= end;
+    let doubled = successors(Some(start), |it| it.checked_mul(2)).take_while(within);
+    // Chains that repeat in twos and fours are dealt out evenly by such numbers, others by threes.
+    let thirds = doubled.clone().map(|it| it.saturating_mul(3)).filter(within);
+    let mut dealt = program.clone();
+    for parallel in doubled.chain(thirds) {
         let packed = options.packed;
         let dealer =
             Dealer { program, order: &order, chains: &chains, bases: &bases, parallel, packed };
-        let dealt = dealer.deal();
-        // More channels make threadblocks shorter, but there is no less to do in all. Past the
-        // last channel, or where that is too much, the writer says which limit is broken.
-        let more = parallel.saturating_add(parallel.div_ceil(2));
-        if more.saturating_mul(groups) > MAX_CHANNELS {
-            return dealt;
-        }
+        dealt = dealer.deal();
         // A step is at most four events (a local copy, an arrival, a sending), so that many
         // tries need no closer look.
-        if dealt.lanes().iter().all(|it| it.events.len() <= 4 * most) {
-            let plan = Plan::new(&dealt.without_implied_waits());
-            let fits = (0..dealt.lanes().len()).all(|it| plan.length(it) <= most);
-            if fits || too_many_elements(&dealt, &plan) {
-                return dealt;
-            }
+        if dealt.lanes().iter().any(|it| it.events.len() > 4 * most) {
+            continue;
         }
-        parallel = more;
+        let plan = Plan::new(&dealt.without_implied_waits());
+        let fits = (0..dealt.lanes().len()).all(|it| plan.length(it) <= most)
+            && plan.block_ids.iter().all(|it| *it < MAX_BLOCKS);
+        // More channels make threadblocks shorter, but there is no less to do in all.
+        if fits || too_many_elements(&dealt, &plan) {
+            break;
+        }
     }
+    // Where nothing fits, the writer says which limit is broken.
+    dealt
 }
 
 /// Whether a gpu has more to do than the parser holds elements, however it is dealt out.
