@@ -9,7 +9,7 @@
 use motet_collective::formats::{msccl_xml, mscclpp_json};
 use motet_collective::{Program, Verified};
 use motet_sim::{Discipline, Prepared, Routed, SimOptions, Simulation, SwitchForwarding};
-use motet_synth::{Effort, Method, SynthError, Synthesis, Task, synthesize};
+use motet_synth::{Draft, Effort, Method, SynthError, Synthesis, Task, synthesize};
 use motet_units::Duration;
 
 use crate::layouts::ELEMENT;
@@ -51,13 +51,29 @@ pub fn within(
         Method::Auto => candidates(task),
         _ => vec![method],
     };
-    let mut best: Option<(Synthesis, Duration, u32)> = None;
     let mut left_out = Vec::new();
+    let mut drafts = Vec::new();
     for method in methods {
-        if best.as_ref().is_some_and(|it| it.1 <= close || (effort.out_of_time)()) {
+        let (task, effort) = cut(task, effort, TRANSFERS_PER_RANK[0]);
+        match synthesize(&task, method, &effort) {
+            Ok(draft) => drafts.push(draft),
+            Err(why) => left_out.push((method, why.to_string())),
+        }
+        if !drafts.is_empty() && (effort.out_of_time)() {
             break;
         }
-        match by(task, runtime, method, effort) {
+    }
+    // A file is hardly ever faster than its program. With the fastest programs first, most of the
+    // others need not be written.
+    drafts.sort_by_key(|it| it.makespan);
+    let mut best: Option<(Synthesis, Duration, u32)> = None;
+    for draft in drafts {
+        let enough = close.max(draft.makespan);
+        if best.as_ref().is_some_and(|it| it.1 <= enough || (effort.out_of_time)()) {
+            break;
+        }
+        let method = draft.method;
+        match by(task, runtime, draft, effort) {
             Ok(found) if best.as_ref().is_none_or(|it| found.1 < it.1) => best = Some(found),
             Ok(_) => {}
             Err(why) => left_out.push((method, why)),
@@ -85,26 +101,37 @@ fn candidates(task: &Task<'_>) -> Vec<Method> {
         .collect()
 }
 
-/// The first of a method's programs, the finest cut first, that the runtime takes.
+/// The first of a method's programs, the finest cut first, that the runtime takes. `draft` is the
+/// finest.
 fn by(
     task: &Task<'_>,
     runtime: Runtime,
-    method: Method,
+    draft: Draft,
     effort: &Effort<'_>,
 ) -> Result<(Synthesis, Duration, u32), String> {
+    let method = draft.method;
+    let mut draft = Some(draft);
     let mut why = String::new();
     for each in TRANSFERS_PER_RANK {
-        let most = each * u64::from(task.goal.ranks());
-        let task = Task { even: true, most_transfers: most, ..task.clone() }.by_numbers();
-        let effort = Effort { most_transfers: most, ..*effort };
-        let made = synthesize(&task, method, &effort).and_then(|it| it.prove(&task));
-        let made = made.map_err(|it| it.to_string())?;
+        let (task, effort) = cut(task, effort, each);
+        let made = match draft.take() {
+            Some(finest) => Ok(finest),
+            None => synthesize(&task, method, &effort),
+        };
+        let made = made.and_then(|it| it.prove(&task)).map_err(|it| it.to_string())?;
         match loaded(&task, runtime, &made.program) {
             Ok((time, blocks)) => return Ok((made, time, blocks)),
             Err(problem) => why = problem,
         }
     }
     Err(why)
+}
+
+/// The task and the effort for programs with about so many transfers of each rank.
+fn cut<'a, 'e>(task: &Task<'a>, effort: &Effort<'e>, each: u64) -> (Task<'a>, Effort<'e>) {
+    let most_transfers = each * u64::from(task.goal.ranks());
+    let task = Task { even: true, most_transfers, ..task.clone() }.by_numbers();
+    (task, Effort { most_transfers, ..*effort })
 }
 
 /// What the file of a program takes on the links, and its thread blocks, if the runtime loads it.

@@ -102,3 +102,26 @@ fn limits_are_named_with_a_remedy() {
     assert_eq!(output.status.code(), Some(1));
     assert!(errors(&output).contains("motet synth --for msccl"), "{}", errors(&output));
 }
+
+/// What `synth --for` makes is exported, and its file takes what was said.
+#[test]
+fn a_program_made_for_a_runtime_is_exported() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let (program, file) = (path("program.json"), path("file"));
+    let network = "examples/a100-4-x2.toml";
+    for (collective, runtime) in
+        [("allgather", "msccl"), ("reducescatter", "msccl"), ("allreduce", "mscclpp")]
+    {
+        let task = ["synth", network, "-c", collective, "-s", "1 MiB", "--for", runtime];
+        let made = motet(&[&task[..], &["--json", "-o", &program][..]].concat());
+        assert!(made.status.success(), "{}", errors(&made));
+        let made: Value = serde_json::from_slice(&made.stdout).unwrap();
+        let limits = &made["for"];
+        assert!(limits["limit_cost"].as_f64().unwrap() >= 0.0, "{made}");
+        let output = motet(&["export", &program, "--to", runtime, "-o", &file, "--json"]);
+        assert!(output.status.success(), "{}", errors(&output));
+        let json: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(json["file_time_us"], limits["file_time_us"], "{collective}: {json}");
+    }
+}

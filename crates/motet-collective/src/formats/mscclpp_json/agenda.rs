@@ -112,6 +112,8 @@ pub(super) struct Maker<'a> {
     pub(super) program: &'a Program,
     pub(super) packing: Option<Packing>,
     graph: EventGraph,
+    /// All events, each after those it waits for.
+    order: Vec<u32>,
     pub(super) at: Vec<At>,
     /// The block of each threadblock lane and port lane.
     pub(super) block_of: Vec<usize>,
@@ -155,7 +157,9 @@ pub(super) fn agenda(program: &Program, packing: Option<Packing>, flush: bool) -
     }
     let agenda = Agenda { blocks, receivers: BTreeMap::new() };
     let graph = EventGraph::new(program);
-    let mut maker = Maker { program, packing, graph, at, block_of, agenda };
+    // What is exported was proved to run to its end, so there is such an order.
+    let order = graph.order().unwrap_or_default();
+    let mut maker = Maker { program, packing, graph, order, at, block_of, agenda };
     maker.items();
     let needs = maker.needs();
     maker.meet(&needs);
@@ -175,19 +179,19 @@ impl Maker<'_> {
             }
             let own: Vec<TransferId> = sent(&lane.events).collect();
             let mut posts: Vec<(usize, usize, TransferId, usize)> = Vec::new();
+            let mut first = None;
             for (port, lane) in self.program.lanes().iter().enumerate() {
                 if lane.kind != (LaneKind::Port { block: index as u32 }) {
                     continue;
                 }
+                let first = first.get_or_insert_with(|| self.first_after(&own));
                 // What a post needs, its channel's earlier ones need too.
                 let (mut from, mut needed) = (0, 0);
                 for id in sent(&lane.events) {
                     let needs = self.program.deps(id.sent());
                     needed += needs.len();
-                    let tail = &own[from..];
-                    from += tail.partition_point(|it| {
-                        !needs.iter().all(|need| self.before(*need, it.sent()))
-                    });
+                    let follows = needs.iter().map(|it| first[it.index()] as usize).max();
+                    from = from.max(follows.unwrap_or(0));
                     posts.push((from, needed, id, port));
                 }
             }
@@ -204,21 +208,22 @@ impl Maker<'_> {
         }
     }
 
-    /// Whether `a` happens before `b`, by a search back from `b`.
-    fn before(&self, a: Event, b: Event) -> bool {
-        let mut seen = vec![false; self.graph.events()];
-        let mut stack = vec![b.index() as u32];
-        while let Some(at) = stack.pop() {
-            for pred in self.graph.preds(at as usize) {
-                if *pred as usize == a.index() {
-                    return true;
-                }
-                if !std::mem::replace(&mut seen[*pred as usize], true) {
-                    stack.push(*pred);
-                }
+    /// For every event the place of the first of a block's own steps that always starts after it;
+    /// the number of steps where none does.
+    fn first_after(&self, own: &[TransferId]) -> Vec<u32> {
+        let mut step = vec![own.len() as u32; self.graph.events()];
+        let mut first = step.clone();
+        for (place, id) in own.iter().enumerate() {
+            step[id.sent().index()] = place as u32;
+        }
+        for event in self.order.iter().rev().map(|it| *it as usize) {
+            let reached = first[event].min(step[event]);
+            for before in self.graph.preds(event) {
+                let before = &mut first[*before as usize];
+                *before = reached.min(*before);
             }
         }
-        false
+        first
     }
 
     /// Who waits for whom, once for each lane and place. Packets are waited for by whoever reads

@@ -21,8 +21,10 @@ const WORTH_SAYING: f64 = 0.02;
 pub(super) struct Loss {
     pub(super) program: Duration,
     pub(super) file: Duration,
-    /// The program over the routes that a file gets, if it has routes of its own.
-    without_routes: Option<Duration>,
+    /// The program with links shared by what meets there.
+    shared: Duration,
+    /// The same over the routes that a file gets.
+    without_routes: Duration,
 }
 
 impl Loss {
@@ -37,12 +39,13 @@ impl Loss {
         let file = proved(imported.program, network)?;
         let whole = time(program, network, size, Discipline::ProgramOrder)?;
         let shared = |it: &Verified<Program>| time(it, network, size, Discipline::FairShare);
+        let carried = shared(program)?;
         let has_routes = program.transfers().iter().any(|it| it.path.is_some());
         let without_routes = match has_routes {
-            true => Some(shared(&proved(without_routes(program), network)?)?),
-            false => None,
+            true => shared(&proved(without_routes(program), network)?)?,
+            false => carried,
         };
-        Ok(Self { program: whole, file: shared(&file)?, without_routes })
+        Ok(Self { program: whole, file: shared(&file)?, shared: carried, without_routes })
     }
 
     /// By how much more time the file takes: 0 is nothing.
@@ -57,15 +60,21 @@ impl Loss {
     /// What it comes from and what to do, one sentence for each reason that costs something.
     pub(super) fn reasons(&self, args: &ExportArgs) -> Vec<String> {
         let mut reasons = Vec::new();
-        let routed = self.without_routes.unwrap_or(self.program);
-        if share(self.program, routed) > WORTH_SAYING {
+        if share(self.program, self.shared) > WORTH_SAYING {
             reasons.push(format!(
-                "the format has no routes: over the network's own the program takes {:.3} µs; a \
-                 program made for a runtime keeps to those (`motet synth --for`)",
-                routed.as_us_f64()
+                "the format has no order on links: where transfers share them the program takes \
+                 {:.3} µs",
+                self.shared.as_us_f64()
             ));
         }
-        if share(routed, self.file) > WORTH_SAYING || reasons.is_empty() {
+        if share(self.shared, self.without_routes) > WORTH_SAYING {
+            reasons.push(format!(
+                "the format has no routes: over the network's own the program takes {:.3} µs",
+                self.without_routes.as_us_f64()
+            ));
+        }
+        let by_form = !reasons.is_empty();
+        if share(self.without_routes, self.file) > WORTH_SAYING || !by_form {
             let more = args.instances.saturating_mul(2);
             let channels = match args.to {
                 Target::Msccl => "`--msccl-channels 2` or ",
@@ -75,6 +84,10 @@ impl Loss {
                 "threadblocks do one thing after the other where the program leaves the order \
                  open; try {channels}`--instances {more}`"
             ));
+        }
+        if by_form {
+            reasons
+                .push("`motet synth --for` chooses programs by what their files take".to_owned());
         }
         reasons
     }
