@@ -9,10 +9,9 @@
 //! way. So one array of residual capacities serves a flow both ways, and the transposed graph is
 //! the same graph with the capacities of opposite arcs exchanged.
 
+use motet_graph::{Arcs, gcd};
 use motet_net::{Network, NodeKind};
 use motet_units::NodeId;
-
-use super::ratio::gcd;
 
 /// Latency of an arc that stands for no link.
 pub(super) const NO_LINK: u64 = u64::MAX;
@@ -146,6 +145,32 @@ impl Graph {
             }
         }
         seen
+    }
+}
+
+impl Arcs for Graph {
+    fn node_count(&self) -> usize {
+        self.nodes()
+    }
+
+    fn arc_count(&self) -> usize {
+        self.arcs()
+    }
+
+    fn arcs_of(&self, node: usize) -> impl Iterator<Item = usize> {
+        self.arcs_of(node)
+    }
+
+    fn nth_arc_of(&self, node: usize, nth: u32) -> Option<usize> {
+        self.arcs_of(node).nth(nth as usize)
+    }
+
+    fn head(&self, arc: usize) -> usize {
+        self.head(arc)
+    }
+
+    fn opposite(&self, arc: usize) -> usize {
+        self.opposite(arc)
     }
 }
 

@@ -24,14 +24,12 @@
 //! **Groups.** Ranks of the group send, receive and relay. Other GPUs do none of these: a
 //! library's communicator has no buffers or kernels on them. NICs, CPUs and switches relay.
 
-mod apart;
 mod concurrent;
 mod cut;
 mod delay;
 mod demand;
 mod demand_cuts;
 mod distance;
-mod flow;
 mod graph;
 mod latency;
 mod lengths;

@@ -15,7 +15,8 @@
 //! - after t passed, every set worth finding contains t, so the source may feed t without end.
 //!   Later sinks find supply next door, and their flows stay local.
 
-use super::flow::Flow;
+use motet_graph::{Capacity, MaxFlow};
+
 use super::graph::Graph;
 use super::partition::Partition;
 use super::ratio::Ratio;
@@ -56,14 +57,14 @@ pub(super) fn tightest(
     let total: u128 = spread.weight.iter().map(|it| u128::from(*it)).sum();
     let mut best = best_of_partitions(graph, spread, partitions)?;
     let mut rate = best.rate()?;
-    let mut flow = Flow::new(graph);
+    let mut flow = MaxFlow::new(graph);
     set_rate(&mut flow, graph, spread, rate);
     for sink in &spread.sinks {
         let node = graph.ranks[*sink] as usize;
         // At most 2²³ links of 2⁶⁴ bit/s and 2¹⁷ parts: nothing here passes 2¹⁰⁴.
-        while flow.fill_sink(node, total * rate.numerator()) < total * rate.numerator() {
+        while !passes(&mut flow, graph.ranks[*sink], total * rate.numerator()) {
             let sending =
-                (0..graph.nodes()).map(|it| graph.usable[it] && flow.on_sending_side(it)).collect();
+                (0..graph.nodes()).map(|it| graph.usable[it] && flow.is_sending(it)).collect();
             let cut = measure(graph, spread, sending);
             match cut.rate() {
                 Some(lower) if lower < rate => rate = lower,
@@ -73,18 +74,27 @@ pub(super) fn tightest(
             best = cut;
             set_rate(&mut flow, graph, spread, rate);
         }
-        flow.make_endless(node);
+        flow.set_supply(node, u128::ENDLESS);
     }
     Some(best)
 }
 
+/// Flows on the graph of a bound; scaled capacities need 128 bits.
+type CutFlow<'g> = MaxFlow<&'g Graph, u128>;
+
+/// Whether `wanted` reaches the sink.
+fn passes(flow: &mut CutFlow<'_>, sink: u32, wanted: u128) -> bool {
+    flow.flow_into([(sink, u128::ENDLESS)], wanted) >= wanted
+}
+
 /// Scales everything by the rate's denominator, so that supplies are whole numbers.
-fn set_rate(flow: &mut Flow<'_>, graph: &Graph, spread: &Spread, rate: Ratio) {
-    let supply = graph.ranks.iter().zip(&spread.weight);
-    flow.rescale(
-        rate.denominator(),
-        supply.map(|(node, weight)| (*node as usize, u128::from(*weight) * rate.numerator())),
-    );
+fn set_rate(flow: &mut CutFlow<'_>, graph: &Graph, spread: &Spread, rate: Ratio) {
+    flow.set_capacities(|arc| graph.capacity(arc) * rate.denominator());
+    for (node, weight) in graph.ranks.iter().zip(&spread.weight) {
+        if flow.supply(*node as usize) < u128::ENDLESS {
+            flow.set_supply(*node as usize, u128::from(*weight) * rate.numerator());
+        }
+    }
 }
 
 pub(super) fn measure(graph: &Graph, spread: &Spread, sending: Vec<bool>) -> Tightest {

@@ -7,6 +7,7 @@
 
 use std::collections::BTreeMap;
 
+use motet_graph::lcm;
 use motet_units::Rank;
 
 use super::model::{Op, Plan};
@@ -26,7 +27,7 @@ pub(super) fn refinement(plan: &Plan, report: &mut Report) -> Option<u32> {
     for group in ops.filter_map(|it: &Op| it.tbg_info) {
         // A size of 0 is reported where the operation is read.
         let size = u64::from(group.tbg_size.max(1));
-        parts = parts / gcd(parts, size) * size;
+        parts = lcm(parts, size).unwrap_or(u64::MAX);
         if parts > MAX_REFINEMENT {
             report.push(Diagnostic::not_judged(format!(
                 "threadblock groups of such sizes (`tbg_info`) cut a chunk into more than \
@@ -36,10 +37,6 @@ pub(super) fn refinement(plan: &Plan, report: &mut Report) -> Option<u32> {
         }
     }
     u32::try_from(parts).ok()
-}
-
-const fn gcd(a: u64, b: u64) -> u64 {
-    if b == 0 { a } else { gcd(b, a % b) }
 }
 
 /// The collective, in refined chunks; `None` (with a word in the report) if it is not one that

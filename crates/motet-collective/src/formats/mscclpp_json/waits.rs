@@ -3,6 +3,8 @@
 
 use std::collections::BTreeSet;
 
+use motet_graph::{Followers, Rows};
+
 use super::graph::{Edge, Graph, Node};
 use crate::diagnostic::{Diagnostic, Finding, Report};
 use crate::program::{Event, Lane};
@@ -13,8 +15,7 @@ const MAX_NEAREST: usize = 1 << 24;
 /// A topological order of the nodes and what each needs.
 #[derive(Debug)]
 pub(super) struct Sorted {
-    starts: Vec<u32>,
-    edges: Vec<Edge>,
+    edges: Rows<Edge>,
     sequence: Vec<Node>,
 }
 
@@ -24,48 +25,23 @@ pub(super) fn sort(graph: &mut Graph, report: &mut Report) -> Sorted {
     edges.sort_unstable();
     edges.dedup();
     let nodes = graph.nodes as usize;
-    let mut starts = vec![0u32; nodes + 1];
-    let mut next_starts = vec![0u32; nodes + 1];
-    for edge in &edges {
-        starts[edge.node as usize + 1] += 1;
-        next_starts[edge.before as usize + 1] += 1;
-    }
-    for node in 0..nodes {
-        starts[node + 1] += starts[node];
-        next_starts[node + 1] += next_starts[node];
-    }
-    let mut waiting: Vec<u32> = starts.windows(2).map(|it| it[1] - it[0]).collect();
-    let mut fill = next_starts.clone();
-    let mut nexts = vec![0u32; edges.len()];
-    for edge in &edges {
-        let slot = &mut fill[edge.before as usize];
-        nexts[*slot as usize] = edge.node;
-        *slot += 1;
-    }
-    let mut sequence: Vec<Node> =
-        (0..graph.nodes).filter(|it| waiting[*it as usize] == 0).collect();
-    let mut done = 0;
-    while done < sequence.len() {
-        let node = sequence[done] as usize;
-        done += 1;
-        for next in &nexts[next_starts[node] as usize..next_starts[node + 1] as usize] {
-            waiting[*next as usize] -= 1;
-            if waiting[*next as usize] == 0 {
-                sequence.push(*next);
-            }
-        }
-    }
-    let sorted = Sorted { starts, edges, sequence };
+    let sequence = Followers::of(nodes, edges.iter().map(|it| (it.node, it.before))).topological();
+    let edges = Rows::group(nodes, edges.iter().map(|it| (it.node as usize, *it)));
+    let sorted = Sorted { edges, sequence };
     if sorted.sequence.len() < nodes {
-        report_cycle(graph, &sorted, &waiting, report);
+        report_cycle(graph, &sorted, report);
     }
     sorted
 }
 
 /// One diagnostic for a knot of steps: where to look.
-fn report_cycle(graph: &Graph, sorted: &Sorted, waiting: &[u32], report: &mut Report) {
+fn report_cycle(graph: &Graph, sorted: &Sorted, report: &mut Report) {
     const SHOWN: usize = 6;
-    let stuck = |node: Node| waiting[node as usize] > 0;
+    let mut happens = vec![false; graph.nodes as usize];
+    for node in &sorted.sequence {
+        happens[*node as usize] = true;
+    }
+    let stuck = |node: Node| !happens[node as usize];
     let before = |node: Node| sorted.before(node).iter().map(|it| it.before).find(|it| stuck(*it));
     let Some(mut at) = (0..graph.nodes).find(|it| stuck(*it)) else { return };
     // Every stuck node has a stuck one before it: walking back ends in the knot.
@@ -100,12 +76,12 @@ fn report_cycle(graph: &Graph, sorted: &Sorted, waiting: &[u32], report: &mut Re
 
 impl Sorted {
     fn before(&self, node: Node) -> &[Edge] {
-        &self.edges[self.starts[node as usize] as usize..self.starts[node as usize + 1] as usize]
+        self.edges.row(node as usize)
     }
 
     /// The nodes from which strong edges lead to one of `nodes`, and these.
     pub(super) fn reached(&self, mut nodes: Vec<Node>) -> Vec<bool> {
-        let mut reached = vec![false; self.starts.len() - 1];
+        let mut reached = vec![false; self.edges.count()];
         for node in &nodes {
             reached[*node as usize] = true;
         }

@@ -10,6 +10,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use motet_graph::Followers;
 use motet_units::Rank;
 
 use super::{at_step_ends, staged};
@@ -45,7 +46,7 @@ struct Schedule<'a> {
     program: &'a Program,
     /// How many events each event still waits for.
     waiting: Vec<u32>,
-    successors: (Vec<u32>, Vec<u32>),
+    followers: Followers,
     queues: BTreeMap<Pair, Queue>,
     local: BTreeSet<TransferId>,
     depth: u32,
@@ -80,10 +81,11 @@ pub(super) fn ordered(program: &Program) -> (Program, Vec<Event>) {
 /// that stand in the way of all others.
 fn order(program: &Program) -> Result<Vec<Event>, BTreeSet<TransferId>> {
     let graph = EventGraph::new(program);
+    let followers = graph.followers();
     let mut schedule = Schedule {
         program,
-        waiting: (0..graph.events()).map(|it| graph.preds(it).len() as u32).collect(),
-        successors: graph.successors(),
+        waiting: followers.awaited().to_vec(),
+        followers,
         queues: BTreeMap::new(),
         local: BTreeSet::new(),
         depth: program.hints().protocol.fifo_depth() as u32,
@@ -125,9 +127,8 @@ impl Schedule<'_> {
     /// One event happens.
     fn happen(&mut self, event: Event) {
         self.order.push(event);
-        let (start, end) = (self.successors.0[event.index()], self.successors.0[event.index() + 1]);
-        for at in start..end {
-            let next = Event::from_index(self.successors.1[at as usize] as usize);
+        for at in self.followers.rows().range(event.index()) {
+            let next = Event::from_index(self.followers.rows().items()[at] as usize);
             self.waiting[next.index()] -= 1;
             let left = self.waiting[next.index()];
             let id = next.transfer();
@@ -212,8 +213,7 @@ impl Schedule<'_> {
 
     /// Whether more than its own arrival waits for the sending of a transfer.
     fn is_awaited(&self, id: TransferId) -> bool {
-        let sent = id.sent().index();
-        self.successors.0[sent + 1] - self.successors.0[sent] > 1
+        self.followers.rows().row(id.sent().index()).len() > 1
     }
 
     /// When nothing can go on: the transfers sent whose arrival must wait, and those that others
