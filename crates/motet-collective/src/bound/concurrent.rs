@@ -13,7 +13,7 @@
 use motet_graph::{Dijkstra, Hop, NO_ARC};
 
 use super::demand::Demands;
-use super::graph::Graph;
+use super::graph::BoundGraph;
 
 /// When the routing found is this close to the bound, the bound is good enough.
 pub(super) const GAP: f64 = 1.005;
@@ -28,7 +28,7 @@ const MAX_TURNS: usize = 16;
 
 /// The outcome of a search.
 #[derive(Clone, Debug)]
-pub(super) struct Search {
+pub(super) struct RoutingSearch {
     /// Lengths per arc, the most promising first.
     pub(super) lengths: Vec<Vec<f64>>,
     /// A time that some routing takes, in chunks per unit of bandwidth.
@@ -36,9 +36,14 @@ pub(super) struct Search {
 }
 
 /// Looks for good lengths, given a bound already known, within `rounds` rounds.
-pub(super) fn search(graph: &Graph, demands: &Demands<'_>, known: f64, rounds: usize) -> Search {
+pub(super) fn search(
+    graph: &BoundGraph,
+    demands: &Demands<'_>,
+    known: f64,
+    rounds: usize,
+) -> RoutingSearch {
     let capacity: Vec<f64> = (0..graph.arcs()).map(|it| graph.capacity(it) as f64).collect();
-    let mut router = Router::new(graph, &capacity);
+    let mut router = DemandRouter::new(graph, &capacity);
     let mut best = (0.0, router.lengths.clone());
     let mut mean = vec![0.0; graph.arcs()];
     let (mut bound, mut reached) = (known, f64::INFINITY);
@@ -73,12 +78,12 @@ pub(super) fn search(graph: &Graph, demands: &Demands<'_>, known: f64, rounds: u
             break;
         }
     }
-    Search { lengths: vec![mean, best.1], reached }
+    RoutingSearch { lengths: vec![mean, best.1], reached }
 }
 
 /// Routes over shortest ways and stretches what it used.
-struct Router<'g> {
-    graph: &'g Graph,
+struct DemandRouter<'g> {
+    graph: &'g BoundGraph,
     step: f64,
     lengths: Vec<f64>,
     loads: Vec<f64>,
@@ -88,8 +93,8 @@ struct Router<'g> {
     wanted: Vec<f64>,
 }
 
-impl<'g> Router<'g> {
-    fn new(graph: &'g Graph, capacity: &[f64]) -> Self {
+impl<'g> DemandRouter<'g> {
+    fn new(graph: &'g BoundGraph, capacity: &[f64]) -> Self {
         Self {
             graph,
             step: STEP,

@@ -5,7 +5,7 @@
 
 use motet_graph::{Dijkstra, Hop, Length};
 
-use super::graph::{Graph, NO_LINK};
+use super::graph::{BoundGraph, NO_LINK};
 
 /// Distance of a node that is not reached.
 pub(super) const FAR: u64 = u64::FAR;
@@ -13,7 +13,7 @@ pub(super) const FAR: u64 = u64::FAR;
 /// The least distance to every node from the nearest of `starts`, each with a distance to begin
 /// with. `lengths` has one length per arc; [`NO_LINK`] is impassable.
 pub(super) fn distances(
-    graph: &Graph,
+    graph: &BoundGraph,
     lengths: &[u64],
     starts: impl IntoIterator<Item = (usize, u64)>,
 ) -> Vec<u64> {

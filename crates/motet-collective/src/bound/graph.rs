@@ -1,4 +1,4 @@
-//! [`Graph`]: the network as the bounds see it.
+//! [`BoundGraph`]: the network as the bounds see it.
 //!
 //! Parallel links become one arc with the sum of their bandwidths and the least of their
 //! latencies, which changes no cut and can only shorten a distance. Bandwidths are divided by
@@ -18,7 +18,7 @@ pub(super) const NO_LINK: u64 = u64::MAX;
 
 /// A directed graph in compressed rows: the arcs out of node `v` are `start[v]..start[v + 1]`.
 #[derive(Clone, Debug)]
-pub(super) struct Graph {
+pub(super) struct BoundGraph {
     start: Vec<u32>,
     head: Vec<u32>,
     opposite: Vec<u32>,
@@ -32,7 +32,7 @@ pub(super) struct Graph {
     pub(super) unit: u128,
 }
 
-impl Graph {
+impl BoundGraph {
     pub(super) fn new(network: &Network, group: &[NodeId]) -> Self {
         let mut usable: Vec<bool> =
             network.nodes().iter().map(|it| it.kind != NodeKind::Gpu).collect();
@@ -148,7 +148,7 @@ impl Graph {
     }
 }
 
-impl Arcs for Graph {
+impl Arcs for BoundGraph {
     fn node_count(&self) -> usize {
         self.nodes()
     }

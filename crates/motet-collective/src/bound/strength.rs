@@ -20,7 +20,7 @@
 
 use motet_graph::{Capacity, MaxFlow};
 
-use super::graph::Graph;
+use super::graph::BoundGraph;
 use super::ratio::Ratio;
 
 /// With more ranks than this only the partitions that have names are tried.
@@ -41,11 +41,11 @@ pub(super) struct Strength {
 }
 
 /// The least ratio over all sets, given one that some sets have. `None` if there are too many ranks.
-pub(super) fn strength(graph: &Graph, start: Ratio) -> Option<Strength> {
+pub(super) fn strength(graph: &BoundGraph, start: Ratio) -> Option<Strength> {
     if graph.ranks.len() < 2 || graph.ranks.len() > MAX_RANKS {
         return None;
     }
-    let mut search = Search::new(graph);
+    let mut search = StrengthSearch::new(graph);
     let mut best = Strength { ratio: start, sets: None };
     while let Some(block_of) = search.below(best.ratio) {
         let (of, parts) = search.with_switches(&block_of);
@@ -61,15 +61,15 @@ pub(super) fn strength(graph: &Graph, start: Ratio) -> Option<Strength> {
 
 /// Flows into sets. Both directions of a link count together here, so that a border is the same
 /// whichever way it is crossed; a set is the receiving side of a flow, the smallest there is.
-struct Search<'g> {
-    graph: &'g Graph,
+struct StrengthSearch<'g> {
+    graph: &'g BoundGraph,
     /// The capacities of both directions of each arc together.
     whole: Vec<u128>,
-    flow: MaxFlow<&'g Graph, u128>,
+    flow: MaxFlow<&'g BoundGraph, u128>,
 }
 
-impl<'g> Search<'g> {
-    fn new(graph: &'g Graph) -> Self {
+impl<'g> StrengthSearch<'g> {
+    fn new(graph: &'g BoundGraph) -> Self {
         let both = |arc: usize| graph.capacity(arc) + graph.capacity(graph.opposite(arc));
         let whole = (0..graph.arcs()).map(both).collect();
         Self { graph, whole, flow: MaxFlow::new(graph) }

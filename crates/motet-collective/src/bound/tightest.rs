@@ -17,7 +17,7 @@
 
 use motet_graph::{Capacity, MaxFlow};
 
-use super::graph::Graph;
+use super::graph::BoundGraph;
 use super::partition::Partition;
 use super::ratio::Ratio;
 
@@ -50,7 +50,7 @@ impl Tightest {
 /// The tightest cut; `None` if no cut has anything to send. Every sink must be reachable from
 /// every rank with data.
 pub(super) fn tightest(
-    graph: &Graph,
+    graph: &BoundGraph,
     spread: &Spread,
     partitions: &[Partition],
 ) -> Option<Tightest> {
@@ -80,7 +80,7 @@ pub(super) fn tightest(
 }
 
 /// Flows on the graph of a bound; scaled capacities need 128 bits.
-type CutFlow<'g> = MaxFlow<&'g Graph, u128>;
+type CutFlow<'g> = MaxFlow<&'g BoundGraph, u128>;
 
 /// Whether `wanted` reaches the sink.
 fn passes(flow: &mut CutFlow<'_>, sink: u32, wanted: u128) -> bool {
@@ -88,7 +88,7 @@ fn passes(flow: &mut CutFlow<'_>, sink: u32, wanted: u128) -> bool {
 }
 
 /// Scales everything by the rate's denominator, so that supplies are whole numbers.
-fn set_rate(flow: &mut CutFlow<'_>, graph: &Graph, spread: &Spread, rate: Ratio) {
+fn set_rate(flow: &mut CutFlow<'_>, graph: &BoundGraph, spread: &Spread, rate: Ratio) {
     flow.set_capacities(|arc| graph.capacity(arc) * rate.denominator());
     for (node, weight) in graph.ranks.iter().zip(&spread.weight) {
         if flow.supply(*node as usize) < u128::ENDLESS {
@@ -97,7 +97,7 @@ fn set_rate(flow: &mut CutFlow<'_>, graph: &Graph, spread: &Spread, rate: Ratio)
     }
 }
 
-pub(super) fn measure(graph: &Graph, spread: &Spread, sending: Vec<bool>) -> Tightest {
+pub(super) fn measure(graph: &BoundGraph, spread: &Spread, sending: Vec<bool>) -> Tightest {
     let inside =
         graph.ranks.iter().zip(&spread.weight).filter(|(node, _)| sending[**node as usize]);
     Tightest {
@@ -107,14 +107,14 @@ pub(super) fn measure(graph: &Graph, spread: &Spread, sending: Vec<bool>) -> Tig
     }
 }
 
-pub(super) fn capacity_out_of(graph: &Graph, sending: &[bool]) -> u128 {
+pub(super) fn capacity_out_of(graph: &BoundGraph, sending: &[bool]) -> u128 {
     let across = graph.links().filter(|(from, to, _)| sending[*from] && !sending[*to]);
     across.map(|(.., arc)| graph.capacity(arc)).sum()
 }
 
 /// The best among single ranks, servers, racks and datacenters, and what is left without them.
 fn best_of_partitions(
-    graph: &Graph,
+    graph: &BoundGraph,
     spread: &Spread,
     partitions: &[Partition],
 ) -> Option<Tightest> {

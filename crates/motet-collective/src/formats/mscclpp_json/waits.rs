@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use motet_graph::{Followers, Rows};
 
-use super::graph::{Edge, Graph, Node};
+use super::graph::{StepEdge, StepGraph, StepNode};
 use crate::diagnostic::{Diagnostic, Finding, Report};
 use crate::program::{Event, Lane};
 
@@ -15,12 +15,12 @@ const MAX_NEAREST: usize = 1 << 24;
 /// A topological order of the nodes and what each needs.
 #[derive(Debug)]
 pub(super) struct Sorted {
-    edges: Rows<Edge>,
-    sequence: Vec<Node>,
+    edges: Rows<StepEdge>,
+    sequence: Vec<StepNode>,
 }
 
 /// Sorts the graph; reports steps that wait for one another.
-pub(super) fn sort(graph: &mut Graph, report: &mut Report) -> Sorted {
+pub(super) fn sort(graph: &mut StepGraph, report: &mut Report) -> Sorted {
     let mut edges = std::mem::take(&mut graph.edges);
     edges.sort_unstable();
     edges.dedup();
@@ -35,14 +35,15 @@ pub(super) fn sort(graph: &mut Graph, report: &mut Report) -> Sorted {
 }
 
 /// One diagnostic for a knot of steps: where to look.
-fn report_cycle(graph: &Graph, sorted: &Sorted, report: &mut Report) {
+fn report_cycle(graph: &StepGraph, sorted: &Sorted, report: &mut Report) {
     const SHOWN: usize = 6;
     let mut happens = vec![false; graph.nodes as usize];
     for node in &sorted.sequence {
         happens[*node as usize] = true;
     }
-    let stuck = |node: Node| !happens[node as usize];
-    let before = |node: Node| sorted.before(node).iter().map(|it| it.before).find(|it| stuck(*it));
+    let stuck = |node: StepNode| !happens[node as usize];
+    let before =
+        |node: StepNode| sorted.before(node).iter().map(|it| it.before).find(|it| stuck(*it));
     let Some(mut at) = (0..graph.nodes).find(|it| stuck(*it)) else { return };
     // Every stuck node has a stuck one before it: walking back ends in the knot.
     for _ in 0..graph.nodes {
@@ -75,12 +76,12 @@ fn report_cycle(graph: &Graph, sorted: &Sorted, report: &mut Report) {
 }
 
 impl Sorted {
-    fn before(&self, node: Node) -> &[Edge] {
+    fn before(&self, node: StepNode) -> &[StepEdge] {
         self.edges.row(node as usize)
     }
 
     /// The nodes from which strong edges lead to one of `nodes`, and these.
-    pub(super) fn reached(&self, mut nodes: Vec<Node>) -> Vec<bool> {
+    pub(super) fn reached(&self, mut nodes: Vec<StepNode>) -> Vec<bool> {
         let mut reached = vec![false; self.edges.count()];
         for node in &nodes {
             reached[*node as usize] = true;
@@ -99,7 +100,7 @@ impl Sorted {
     /// named; without, all of them are, and nothing depends on lanes.
     pub(super) fn waits(
         &self,
-        graph: &Graph,
+        graph: &StepGraph,
         lanes: Option<&[Lane]>,
     ) -> Result<Vec<(Event, Event)>, Box<Diagnostic>> {
         let events = graph.events as usize;

@@ -30,10 +30,10 @@ pub(super) fn without_lanes(program: &Program) -> Program {
 }
 
 /// Between two ranks.
-type Pair = (Rank, Rank);
+type RankPair = (Rank, Rank);
 
 #[derive(Debug, Default)]
-struct Queue {
+struct ConnectionQueue {
     /// Whose arrival waits for nothing but being sent.
     clear: BTreeSet<TransferId>,
     /// Others that can be sent.
@@ -42,12 +42,12 @@ struct Queue {
     chunks_in_flight: u32,
 }
 
-struct Schedule<'a> {
+struct EventSchedule<'a> {
     program: &'a Program,
     /// How many events each event still waits for.
     waiting: Vec<u32>,
     followers: Followers,
-    queues: BTreeMap<Pair, Queue>,
+    queues: BTreeMap<RankPair, ConnectionQueue>,
     local: BTreeSet<TransferId>,
     depth: u32,
     order: Vec<Event>,
@@ -82,7 +82,7 @@ pub(super) fn ordered(program: &Program) -> (Program, Vec<Event>) {
 fn order(program: &Program) -> Result<Vec<Event>, BTreeSet<TransferId>> {
     let graph = EventGraph::new(program);
     let followers = graph.followers();
-    let mut schedule = Schedule {
+    let mut schedule = EventSchedule {
         program,
         waiting: followers.awaited().to_vec(),
         followers,
@@ -104,7 +104,7 @@ fn order(program: &Program) -> Result<Vec<Event>, BTreeSet<TransferId>> {
     Ok(schedule.order)
 }
 
-impl Schedule<'_> {
+impl EventSchedule<'_> {
     /// Puts a transfer that can be sent into its queue.
     fn enqueue(&mut self, id: TransferId) {
         if self.waiting[id.sent().index()] > 0 {
@@ -140,7 +140,7 @@ impl Schedule<'_> {
         }
     }
 
-    fn send(&mut self, pair: Pair, id: TransferId) {
+    fn send(&mut self, pair: RankPair, id: TransferId) {
         if let Some(queue) = self.queues.get_mut(&pair) {
             queue.clear.remove(&id);
             queue.blocked.remove(&id);
@@ -164,7 +164,7 @@ impl Schedule<'_> {
             };
             sendings.extend(queue.clear.first().filter(room).map(|id| (*pair, *id)));
         }
-        let mut active: BTreeSet<Pair> = sendings.iter().map(|it| it.0).collect();
+        let mut active: BTreeSet<RankPair> = sendings.iter().map(|it| it.0).collect();
         active.extend(self.queues.iter().filter(|it| !it.1.in_flight.is_empty()).map(|it| *it.0));
         for (pair, id) in sendings {
             self.send(pair, id);
@@ -182,7 +182,7 @@ impl Schedule<'_> {
     }
 
     /// Everything that can arrive over a connection.
-    fn receive(&mut self, pair: Pair) {
+    fn receive(&mut self, pair: RankPair) {
         while let Some(queue) = self.queues.get_mut(&pair) {
             let ready = queue.in_flight.front().copied();
             let Some(id) = ready.filter(|it| self.waiting[it.arrived().index()] == 0) else {
