@@ -13,7 +13,6 @@
 //! - [`mod@run_many`]: many runs over all cores.
 //! - [`model`]: the rules, in words and as [`SimOptions`].
 //! - [`replay`]: the replay engine.
-//! - [`reroute`]: a program whose routes are given at each run.
 //! - [`route`]: a program with its way through a network settled: [`Routed`], what engines take.
 //! - [`timeline`]: what every link and rank did when, for ui.perfetto.dev; [`utilization`]: how
 //!   busy links were.
@@ -21,13 +20,13 @@
 pub mod changes;
 pub mod event;
 mod group;
+pub mod link_rule;
 pub mod model;
 pub mod names;
 #[cfg(test)]
 #[path = "../../motet-collective/tests/support/programs.rs"]
 mod programs;
 pub mod replay;
-pub mod reroute;
 pub mod route;
 pub mod run_many;
 pub mod timeline;
@@ -36,7 +35,7 @@ pub mod utilization;
 pub use event::{Observer, Outcome, Prepared, SimError, Simulation};
 pub use model::{Discipline, SimOptions, SwitchForwarding};
 pub use replay::Replay;
-pub use route::{Hop, RouteError, Routed, Ways};
+pub use route::{DefaultRoutes, Hop, RouteError, Routed};
 pub use run_many::run_many;
 pub use timeline::Timeline;
 pub use utilization::Utilization;

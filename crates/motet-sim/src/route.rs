@@ -47,7 +47,7 @@ pub struct Routed<'a> {
 
 impl<'a> Routed<'a> {
     /// Settles `program` on `network`. Transfers without a path of their own take one of least latency
-    /// that passes through no GPU, or if there is none, through GPUs ([`Ways`]).
+    /// that passes through no GPU, or if there is none, through GPUs ([`DefaultRoutes`]).
     pub fn new(
         program: &'a Verified<Program>,
         network: &'a Network,
@@ -59,7 +59,7 @@ impl<'a> Routed<'a> {
         }
         let graph = EventGraph::new(program);
         let sequence = graph.sequence();
-        let mut ways = Ways::new(network);
+        let mut ways = DefaultRoutes::new(network);
         let mut hop_starts = Vec::with_capacity(program.transfers().len() + 1);
         let mut hops = Vec::with_capacity(program.transfers().len());
         for transfer in program.transfers() {
@@ -112,20 +112,20 @@ impl<'a> Routed<'a> {
     }
 }
 
-/// Ways between ranks that nobody has routed, each found once.
+/// DefaultRoutes between ranks that nobody has routed, each found once.
 ///
 /// A way has the least latency. Where a fabric has several such (the spines between two leaves, say),
 /// each new pair of ranks gets the one whose links have the fewest pairs so far: fabrics spread flows
 /// over equal ways, and who always took the first would load one spine and leave the others idle.
 #[derive(Debug)]
-pub struct Ways<'a> {
+pub struct DefaultRoutes<'a> {
     network: &'a Network,
     known: FxHashMap<(Rank, Rank), Vec<LinkId>>,
     /// By link: pairs of ranks whose way goes over it.
     pairs: Vec<u64>,
 }
 
-impl<'a> Ways<'a> {
+impl<'a> DefaultRoutes<'a> {
     #[must_use]
     pub fn new(network: &'a Network) -> Self {
         let pairs = vec![0; network.links().len()];

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use motet_units::{Bandwidth, Duration, LinkId};
 
-use crate::built::{Built, Routes};
+use crate::built::{Built, RouteChoice};
 
 /// Most changes that are kept one by one.
 const MOST_EVENTS: usize = 200_000;
@@ -40,7 +40,7 @@ pub struct Account {
 #[derive(Clone, Debug)]
 pub struct Last {
     pub built: Arc<Built>,
-    pub routes: Routes,
+    pub routes: RouteChoice,
 }
 
 /// A change, for the timeline.

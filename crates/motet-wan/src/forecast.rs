@@ -66,7 +66,8 @@ impl Forecast {
         if correlation >= 1.0 - 1e-9 {
             return 1.0;
         }
-        (1.0 - correlation.powf(horizon)) / (1.0 - correlation) / horizon
+        // Not `powf`, whose last digits differ between C libraries.
+        (1.0 - libm::pow(correlation, horizon)) / (1.0 - correlation) / horizon
     }
 
     /// What each link is likely to carry over the next `horizon` collectives, on top of `now`,

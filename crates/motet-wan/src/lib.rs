@@ -5,7 +5,7 @@
 //! - [`formats`]: files of scenarios, traffic matrices and traces.
 //! - [`variation`]: how bandwidth varies from collective to collective; [`fault`]: what fails.
 //! - [`built`]: a program made ready to run under any routes.
-//! - [`ways`]: the routes a flow may take; [`routes`]: the hand that chooses among them.
+//! - [`route_table`]: the routes a flow may take; [`routes`]: the hand that chooses among them.
 //! - [`programs`]: the hand that rebuilds programs, in two strengths.
 //! - [`trigger`]: when a hand moves, and what that costs.
 //! - [`mode`]: which hands may move; [`run`]: one mode over all collectives; [`account`]: what it adds up to.
@@ -15,21 +15,22 @@
 pub mod account;
 pub mod built;
 pub mod cut;
+pub mod error;
 pub mod fault;
 pub mod forecast;
 pub mod formats;
 pub mod mode;
 pub mod programs;
+pub mod route_table;
 pub mod routes;
 pub mod run;
 pub mod scenario;
 pub mod trigger;
 pub mod variation;
-pub mod ways;
 pub mod yardstick;
 
 pub use account::Account;
-pub use mode::Mode;
-pub use programs::Strength;
-pub use run::{RunError, run_mode};
+pub use error::WanError;
+pub use mode::{Mode, Strength};
+pub use run::run_mode;
 pub use scenario::{Asked, Scenario};

@@ -8,9 +8,10 @@
 //! where they go now. So whoever moves routes hardly ever does worse than who leaves them alone.
 
 use motet_net::NetworkState;
+use motet_sim::replay::FlowRoute;
 use motet_units::{Duration, LinkId};
 
-use crate::built::{Bench, Built, Routes};
+use crate::built::{Bench, Built, RouteChoice};
 
 /// How long every link is busy with what is routed over it, in seconds.
 #[derive(Clone, Debug, Default)]
@@ -31,16 +32,16 @@ enum Aim {
     LoadAndLatency,
 }
 
-/// Routes, and how long the program takes under them.
+/// RouteChoice, and how long the program takes under them.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Timed {
-    pub routes: Routes,
+pub struct TimedRoutes {
+    pub routes: RouteChoice,
     pub time: Duration,
 }
 
 impl Loads {
     /// What the links do under `routes`.
-    pub fn of(&mut self, built: &Built, routes: &Routes, state: &NetworkState) {
+    pub fn of(&mut self, built: &Built, routes: &RouteChoice, state: &NetworkState) {
         self.see(state);
         self.lay(built, routes);
     }
@@ -63,16 +64,16 @@ impl Loads {
         self.busy.resize(self.per_byte.len(), 0.0);
     }
 
-    fn lay(&mut self, built: &Built, routes: &Routes) {
+    fn lay(&mut self, built: &Built, routes: &RouteChoice) {
         self.clear();
         for flow in 0..built.flows().len() {
             self.add(built, flow, routes.0[flow], 1.0);
         }
     }
 
-    fn add(&mut self, built: &Built, flow: usize, way: u32, sign: f64) {
+    fn add(&mut self, built: &Built, flow: usize, route: u32, sign: f64) {
         let bytes = built.flows()[flow].bytes.get() as f64 * sign;
-        for link in built.ways(flow)[way as usize].links() {
+        for link in built.routes_of(flow)[route as usize].links() {
             let added = bytes * self.per_byte[link.index()];
             // A link that is down is infinitely busy; taking a flow off it must not leave ∞ − ∞.
             if added.is_finite() {
@@ -82,22 +83,22 @@ impl Loads {
     }
 
     /// How busy the busiest link of the way would be with the flow on it.
-    fn cost(&self, built: &Built, flow: usize, way: usize, aim: Aim) -> f64 {
+    fn cost(&self, built: &Built, flow: usize, route: usize, aim: Aim) -> f64 {
         let bytes = built.flows()[flow].bytes.get() as f64;
-        let way = &built.ways(flow)[way];
-        let busiest = way
+        let route = &built.routes_of(flow)[route];
+        let busiest = route
             .links()
             .map(|it| self.busy[it.index()] + bytes * self.per_byte[it.index()])
             .fold(0.0, f64::max);
         match aim {
             Aim::Load => busiest,
-            Aim::LoadAndLatency => busiest + way.latency().as_us_f64() * 1e-6,
+            Aim::LoadAndLatency => busiest + route.latency().as_us_f64() * 1e-6,
         }
     }
 
-    /// Routes for the state that was seen last. The first of equals wins, so that the result is
+    /// RouteChoice for the state that was seen last. The first of equals wins, so that the result is
     /// one.
-    fn place(&mut self, built: &Built, aim: Aim) -> Routes {
+    fn place(&mut self, built: &Built, aim: Aim) -> RouteChoice {
         self.clear();
         let mut routes = built.own().clone();
         for flow in built.fixed() {
@@ -108,7 +109,8 @@ impl Loads {
                 if round > 0 {
                     self.add(built, *flow, routes.0[*flow], -1.0);
                 }
-                let costs = (0..built.ways(*flow).len()).map(|it| self.cost(built, *flow, it, aim));
+                let costs =
+                    (0..built.routes_of(*flow).len()).map(|it| self.cost(built, *flow, it, aim));
                 let best = costs.enumerate().min_by(|a, b| a.1.total_cmp(&b.1));
                 routes.0[*flow] = best.map_or(0, |it| it.0 as u32);
                 self.add(built, *flow, routes.0[*flow], 1.0);
@@ -122,10 +124,10 @@ impl Loads {
     pub fn best(
         &mut self,
         built: &Built,
-        current: Option<&Routes>,
+        current: Option<&RouteChoice>,
         state: &NetworkState,
         bench: &mut Bench,
-    ) -> Option<Timed> {
+    ) -> Option<TimedRoutes> {
         self.see(state);
         built.see(state, bench);
         let placed = self.place(built, Aim::Load);
@@ -148,20 +150,20 @@ impl Loads {
     }
 }
 
-/// Routes that are tried one after the other.
+/// RouteChoice that are tried one after the other.
 struct Trial<'a> {
     loads: &'a mut Loads,
     built: &'a Built,
     state: &'a NetworkState,
     bench: &'a mut Bench,
-    best: Option<Timed>,
+    best: Option<TimedRoutes>,
     /// For how long the busiest link may be busy, in seconds.
     most: f64,
 }
 
 impl Trial<'_> {
     /// Takes `routes` if they are better than the best so far, or if `preferred` as good.
-    fn consider(&mut self, routes: Routes, preferred: bool) {
+    fn consider(&mut self, routes: RouteChoice, preferred: bool) {
         let routes = if self.loads.per_byte.iter().all(|it| it.is_finite()) {
             routes
         } else {
@@ -179,23 +181,22 @@ impl Trial<'_> {
             }
         }
         let Ok(time) = self.built.time_again(&routes, self.bench) else { return };
-        let better = |it: &Timed| if preferred { time <= it.time } else { time < it.time };
+        let better = |it: &TimedRoutes| if preferred { time <= it.time } else { time < it.time };
         if self.best.as_ref().is_none_or(better) {
-            self.best = Some(Timed { routes, time });
+            self.best = Some(TimedRoutes { routes, time });
         }
     }
 }
 
-/// Routes with every flow whose way is down moved to the first that is not: what routers do by
+/// RouteChoice with every flow whose way is down moved to the first that is not: what routers do by
 /// themselves when a link fails.
 #[must_use]
-pub fn around_failures(built: &Built, routes: &Routes, state: &NetworkState) -> Routes {
-    let up =
-        |way: &motet_sim::reroute::Way| way.links().all(|it| state.bandwidth(it).bits_per_s() > 0);
+pub fn around_failures(built: &Built, routes: &RouteChoice, state: &NetworkState) -> RouteChoice {
+    let up = |route: &FlowRoute| route.links().all(|it| !state.bandwidth(it).is_zero());
     let mut routes = routes.clone();
     for flow in 0..built.flows().len() {
-        if !up(built.way(&routes, flow))
-            && let Some(other) = built.ways(flow).iter().position(up)
+        if !up(built.route(&routes, flow))
+            && let Some(other) = built.routes_of(flow).iter().position(up)
         {
             routes.0[flow] = other as u32;
         }

@@ -21,6 +21,7 @@ mod code;
 mod compile;
 pub mod critical;
 mod error;
+pub mod flows;
 mod kernel;
 #[cfg(test)]
 mod tests;
@@ -38,8 +39,9 @@ use crate::route::Routed;
 use code::Code;
 use kernel::{Blind, EXACT, Memory, Tick, execute};
 
-pub use critical::{CriticalPath, Reason, Step};
+pub use critical::{CriticalPath, CriticalStep, Reason};
 pub use error::{CompileError, RunError};
+pub use flows::{FlowMemory, FlowReplay, FlowRoute, FlowTimes, RankFlow};
 pub use usage::Usage;
 
 /// States in one pass: two cache lines of times.
@@ -100,7 +102,7 @@ impl Replay {
         if let Some(error) = refused {
             return Err(error);
         }
-        let [end] = execute(&self.code, &table, &mut Memory::new(), &mut Blind);
+        let [end] = execute(&self.code, &table, &[], &mut Memory::new(), &mut Blind);
         finite(end)
     }
 
@@ -126,7 +128,7 @@ impl Replay {
         memory: &mut Memory<f64, LANES>,
     ) -> Vec<Result<Duration, RunError>> {
         let (table, refused) = self.table::<f64, LANES>(states);
-        let ends = execute(&self.code, &table, memory, &mut Blind);
+        let ends = execute(&self.code, &table, &[], memory, &mut Blind);
         let each = states.iter().zip(refused).zip(ends);
         each.map(|((state, refused), end)| match refused {
             Some(error) => Err(error),
