@@ -1,4 +1,5 @@
-//! [`Built`]: a verified program made ready to run under any routes.
+//! [`Built`]: a verified program compiled once so that it can be timed under any choice of routes,
+//! together with the routes that each of its flows may take.
 
 use std::sync::Arc;
 
@@ -10,7 +11,7 @@ use motet_units::{Bytes, Duration};
 
 use crate::route_table::RouteTable;
 
-/// A program that the hands can choose and route.
+/// A program that the programs hand can choose and the routes hand can route.
 #[derive(Clone, Debug)]
 pub struct Built {
     /// What made it.
@@ -27,9 +28,9 @@ pub struct Built {
     fixed: Vec<usize>,
     /// Whether the routes of some movable flow differ in latency.
     near_and_far: bool,
-    /// Where flows go if nobody moves them.
+    /// The routes that routers give flows by themselves: a shortest one, chosen by a hash.
     standing: RouteChoice,
-    /// Where the program itself would send them.
+    /// The routes that the program was made for.
     own: RouteChoice,
 }
 
@@ -38,7 +39,8 @@ pub struct Built {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RouteChoice(pub Vec<u32>);
 
-/// Memory for runs, and what the present state means for the program that ran last.
+/// Memory that runs share: their working memory, and the transmission times in the present state for
+/// the program that looked at it last ([`Built::see`]).
 #[derive(Debug, Default)]
 pub struct Bench {
     times: FlowTimes,
@@ -123,7 +125,7 @@ impl Built {
         &self.movable
     }
 
-    /// The flows that it may not.
+    /// The flows that stay within a datacenter, or have only one route.
     #[must_use]
     pub fn fixed(&self) -> &[usize] {
         &self.fixed
@@ -135,13 +137,13 @@ impl Built {
         self.near_and_far
     }
 
-    /// Where flows go if nobody moves them.
+    /// The routes that routers give flows by themselves, as long as nobody moves them.
     #[must_use]
     pub const fn standing(&self) -> &RouteChoice {
         &self.standing
     }
 
-    /// Where the program itself would send them.
+    /// The routes that the program was made for.
     #[must_use]
     pub const fn own(&self) -> &RouteChoice {
         &self.own

@@ -1,11 +1,15 @@
-//! The routes hand: which way each WAN flow takes, by the present state.
+//! The routes hand: which route each WAN flow takes, given the present bandwidth of every link.
 //!
-//! The aim is that the slowest link is done as early as possible: flows are placed one after the
-//! other, the largest first, each where the busiest of its links is least busy, and then moved
-//! once more with all others in place; and the same again with the latency of the way counted in,
-//! where ways differ in it. The simulator has the last word: it takes the best of those two, of
-//! where the program itself would send its flows, of where they go if nobody moves them, and of
-//! where they go now. So whoever moves routes hardly ever does worse than who leaves them alone.
+//! It places flows greedily so that the busiest link is busy for as short as possible: the largest
+//! flow first, each on the route whose busiest link stays least busy; then every flow is moved once
+//! more with all others in place. Where routes differ in latency it does the same again with the
+//! latency counted in. Then the simulator times at most five choices and takes the fastest: those
+//! two placements, the routes that the program was made for, the routes that routers give by
+//! themselves, and the routes in force. So moving routes is hardly ever worse than leaving them
+//! alone.
+//!
+//! Placing works with seconds in floating point, since it only ranks candidates; the time that
+//! decides is the simulator's, in picoseconds.
 
 use motet_net::NetworkState;
 use motet_sim::replay::FlowRoute;
@@ -21,11 +25,11 @@ pub struct Loads {
     per_byte: Vec<f64>,
 }
 
-/// Where all ways are equally long, routes whose busiest link is busy for so many times as long as
-/// that of the best placement are not worth a simulation.
+/// Where all routes have the same latency, a choice whose busiest link is busy for more than so many
+/// times as long as in the best placement is not worth a simulation.
 const BUSIER: f64 = 1.1;
 
-/// What flows are placed by.
+/// What a placement keeps small.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Aim {
     Load,
@@ -82,7 +86,7 @@ impl Loads {
         }
     }
 
-    /// How busy the busiest link of the way would be with the flow on it.
+    /// How long the busiest link of the route would be busy with the flow on it.
     fn cost(&self, built: &Built, flow: usize, route: usize, aim: Aim) -> f64 {
         let bytes = built.flows()[flow].bytes.get() as f64;
         let route = &built.routes_of(flow)[route];
@@ -119,8 +123,8 @@ impl Loads {
         routes
     }
 
-    /// The best routes that the hand knows for the state, `current` among them if given, which
-    /// wins over its equals; `None` if the program cannot run under any.
+    /// The fastest of the choices above for the state. `current` are the routes in force, if any, which
+    /// win over others that are as fast. `None` if the program cannot run under any.
     pub fn best(
         &mut self,
         built: &Built,
@@ -188,7 +192,7 @@ impl Trial<'_> {
     }
 }
 
-/// RouteChoice with every flow whose way is down moved to the first that is not: what routers do by
+/// The same choice with every flow whose route is down moved to its first route that is up: what routers do by
 /// themselves when a link fails.
 #[must_use]
 pub fn around_failures(built: &Built, routes: &RouteChoice, state: &NetworkState) -> RouteChoice {

@@ -1,8 +1,9 @@
-//! [`run_mode`]: one mode over all collectives of a scenario.
+//! [`run_mode`]: all collectives of a scenario, one after the other, in one mode.
 //!
-//! Before each collective the hands that the mode lets move are asked; then the collective runs in
-//! the state it finds. What is added up is checked as it goes: the clock is the sum of its parts,
-//! and no link carries more than it can.
+//! Before each collective the hands that the mode allows are asked whether to move; then the
+//! collective runs in the state that it finds, which stays the same until its end. The account is
+//! checked as it grows: the clock is the sum of its parts, and no link is busy for longer than the
+//! collective takes.
 
 mod moves;
 
@@ -32,7 +33,7 @@ struct Pending<T> {
     what: T,
 }
 
-/// One of the collectives, as it stands.
+/// One of the scenario's collectives: the program and routes in force, and what is under way.
 #[derive(Debug)]
 struct Standing<'a> {
     built: Arc<Built>,

@@ -1,6 +1,9 @@
-//! The replay engine: compile a verified program once, then run it over many network states.
+//! The replay engine: compile a verified program once, then run it very often.
 //!
-//! It serves [`Discipline::ProgramOrder`](crate::Discipline) and states that stay as they are
+//! [`Replay`] runs it over many network states, sixteen in one pass; [`FlowReplay`] over routes that
+//! are given with each run, which is what a WAN controller asks for.
+//!
+//! The engine serves [`Discipline::ProgramOrder`](crate::Discipline) and states that stay as they are
 //! during a run. There the order in which a link carries transfers is fixed by the program alone
 //! ([`crate::model`]), so that one pass over the events in program order gives every time: no
 //! queue, no comparison of times to decide what comes next, and the same instructions for every
@@ -8,7 +11,8 @@
 //! property test holds the two equal.
 //!
 //! - [`compile`]: from [`Routed`] to [`code`], with [`waits`] cut down to those that matter.
-//! - [`kernel`]: the pass itself, over many states at once.
+//! - [`kernel`]: the pass itself, over many states at once; links by [`crate::link_rule`].
+//! - [`flows`]: routes that are given with each run.
 //! - [`times`]: a state as the kernel wants it.
 //! - [`usage`] and [`critical`]: what links and ranks did, and which chain of transfers set the
 //!   end, for one state and on demand.

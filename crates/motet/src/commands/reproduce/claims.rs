@@ -47,19 +47,40 @@ pub(super) enum Whose {
 }
 
 /// One statement, and whether it came out.
-#[derive(Debug, Serialize)]
+#[derive(Clone, Debug, Serialize)]
+#[serde(into = "ClaimJson")]
 pub(super) struct Claim {
     pub(super) whose: Whose,
     pub(super) statement: String,
     /// The paper's figure, where it gives one.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) published: Option<String>,
     /// The figure that decides.
     pub(super) ours: String,
     pub(super) holds: bool,
     /// Where it is otherwise: where, and what else was found there.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) detail: Option<String>,
+}
+
+/// A claim as JSON: `found` and `why` are what `ours` and `detail` were called before 0.2 in some of
+/// the experiments.
+#[derive(Serialize)]
+struct ClaimJson {
+    whose: Whose,
+    statement: String,
+    published: Option<String>,
+    ours: String,
+    found: String,
+    holds: bool,
+    detail: Option<String>,
+    why: Option<String>,
+}
+
+impl From<Claim> for ClaimJson {
+    fn from(claim: Claim) -> Self {
+        let Claim { whose, statement, published, ours, holds, detail } = claim;
+        let (found, why) = (ours.clone(), detail.clone());
+        Self { whose, statement, published, ours, found, holds, detail, why }
+    }
 }
 
 impl Claim {
