@@ -65,8 +65,20 @@ pub(crate) enum Command {
     Wan(WanArgs),
     /// Tables and figures of the papers that Motet builds on, ours beside what was published
     Reproduce(ReproduceArgs),
-    /// Print the completions of a shell
-    Completions { shell: Shell },
+    /// Print the completion script of a shell
+    Completions {
+        /// The shell to write it for
+        shell: Shell,
+    },
+    /// Print the manual page, or write the pages of all commands into a folder
+    Man(ManArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ManArgs {
+    /// Write one page per command into this folder, which is made if it is not there
+    #[arg(short, long, value_name = "FOLDER")]
+    pub(crate) output: Option<String>,
 }
 
 #[derive(Debug, Subcommand)]

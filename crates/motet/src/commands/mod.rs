@@ -4,6 +4,7 @@ mod bench;
 mod bound;
 mod completions;
 mod export;
+mod man;
 mod net;
 mod plan;
 mod probe;
@@ -38,6 +39,7 @@ pub(crate) fn run(command: &Command, printer: &mut Printer) -> Result<Status, Fa
         Command::Wan(args) => wan::run(args, printer),
         Command::Reproduce(args) => reproduce::run(args, printer),
         Command::Bench(args) => bench::run(args, printer),
+        Command::Man(args) => man::run(args, printer),
         Command::Completions { shell } => completions::run(*shell, printer),
     }
 }
