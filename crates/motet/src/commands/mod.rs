@@ -9,6 +9,7 @@ mod net;
 mod plan;
 mod probe;
 mod reproduce;
+mod reroute;
 mod sim;
 mod sourced;
 mod synth;

@@ -17,7 +17,7 @@ use serde::Serialize;
 use crate::args::{KnobArgs, ProtocolArg, SimArgs};
 use crate::failure::Failure;
 
-/// What a run by kernels gives.
+/// A run as a runtime's kernels do it: the settings, the time, and what the time is made of.
 pub(super) struct Under {
     pub(super) outcome: Outcome,
     runtime: &'static str,
@@ -151,6 +151,11 @@ fn outcome(size: Bytes, laid: &Laid, price: &Price, knobs: &Knobs, program: &Pro
         events: laid.steps() as u64 * u64::from(price.simulated),
         links: laid.usage(size, knobs),
     }
+}
+
+/// Which of the three time scales the time is on: not that of ideal links.
+pub(super) fn scale(it: &Under) -> String {
+    format!("as {}'s kernels run it, an estimate", it.runtime)
 }
 
 /// The knobs as they were set or taken.
