@@ -3,7 +3,7 @@
 //!
 //! `src` and `dst` number the border routers in the order of the network file, or name them.
 
-use motet_net::formats::ReadError;
+use motet_net::formats::{ReadError, csv_records};
 use motet_net::{Metric, Network, NodeKind, Search};
 use motet_units::{Bandwidth, NodeId};
 
@@ -19,17 +19,13 @@ pub fn read(
     let borders: Vec<NodeId> =
         network.node_ids().filter(|it| network.node(*it).kind == NodeKind::Border).collect();
     let mut loads: Vec<Vec<f64>> = Vec::new();
-    let mut offset = 0;
-    for (number, line) in text.split('\n').enumerate() {
-        let start = offset;
-        offset += line.len() + 1;
-        let line = line.trim();
-        let wrong = |problem: String| ReadError::new(problem).at(text, start);
-        let heading = number == 0 && line.starts_with("matrix");
-        if line.is_empty() || heading {
+    for (number, record) in csv_records(text).enumerate() {
+        let (line, record) = record?;
+        let wrong = |problem: String| ReadError::new(problem).at_line(line);
+        let fields: Vec<&str> = record.iter().collect();
+        if number == 0 && fields.first() == Some(&"matrix") {
             continue;
         }
-        let fields: Vec<&str> = line.split(',').map(str::trim).collect();
         let &[matrix, src, dst, demand] = fields.as_slice() else {
             return Err(wrong(format!("a line has 4 fields, not {}", fields.len()))
                 .with_remedy("write matrix,src,dst,demand"));

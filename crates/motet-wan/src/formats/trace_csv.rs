@@ -1,23 +1,20 @@
 //! A recorded trace as CSV with the columns `time,from,to,bandwidth`: from `time` on the link
 //! carries `bandwidth`, or is `down` or `up`. Names are of nodes; both directions are apart.
 
-use motet_net::formats::ReadError;
+use motet_net::formats::{ReadError, csv_records};
 use motet_net::{LinkChange, Network, StateEvent, StateTrace};
 use motet_units::{Bandwidth, Duration, Instant};
 
 /// Reads a trace for a network.
 pub fn read(text: &str, network: &Network) -> Result<StateTrace, ReadError> {
     let mut events = Vec::new();
-    let mut offset = 0;
-    for (number, line) in text.split('\n').enumerate() {
-        let start = offset;
-        offset += line.len() + 1;
-        let line = line.trim();
-        let wrong = |problem: String| ReadError::new(problem).at(text, start);
-        if line.is_empty() || (number == 0 && line.starts_with("time")) {
+    for (number, record) in csv_records(text).enumerate() {
+        let (line, record) = record?;
+        let wrong = |problem: String| ReadError::new(problem).at_line(line);
+        let fields: Vec<&str> = record.iter().collect();
+        if number == 0 && fields.first() == Some(&"time") {
             continue;
         }
-        let fields: Vec<&str> = line.split(',').map(str::trim).collect();
         let &[time, from, to, what] = fields.as_slice() else {
             return Err(wrong(format!("a line has 4 fields, not {}", fields.len()))
                 .with_remedy("write time,from,to,bandwidth, such as: 10 s,a,b,40 Gbit/s"));
