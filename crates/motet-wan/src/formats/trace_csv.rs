@@ -1,24 +1,19 @@
 //! A recorded trace as CSV with the columns `time,from,to,bandwidth`: from `time` on the link
 //! carries `bandwidth`, or is `down` or `up`. Names are of nodes; both directions are apart.
 
-use motet_net::formats::{ReadError, csv_records};
+use motet_net::formats::ReadError;
 use motet_net::{LinkChange, Network, StateEvent, StateTrace};
 use motet_units::{Bandwidth, Duration, Instant};
+
+use super::lines_csv::{self, Shape};
+
+const SHAPE: Shape =
+    Shape { heading: "time", remedy: "write time,from,to,bandwidth, such as: 10 s,a,b,40 Gbit/s" };
 
 /// Reads a trace for a network.
 pub fn read(text: &str, network: &Network) -> Result<StateTrace, ReadError> {
     let mut events = Vec::new();
-    for (number, record) in csv_records(text).enumerate() {
-        let (line, record) = record?;
-        let wrong = |problem: String| ReadError::new(problem).at_line(line);
-        let fields: Vec<&str> = record.iter().collect();
-        if number == 0 && fields.first() == Some(&"time") {
-            continue;
-        }
-        let &[time, from, to, what] = fields.as_slice() else {
-            return Err(wrong(format!("a line has 4 fields, not {}", fields.len()))
-                .with_remedy("write time,from,to,bandwidth, such as: 10 s,a,b,40 Gbit/s"));
-        };
+    lines_csv::each(text, &SHAPE, |[time, from, to, what], wrong| {
         let time: Duration = time.parse().map_err(|error| wrong(format!("`{time}`: {error}")))?;
         let at = Instant::from_ps(time.as_ps());
         let change = match what {
@@ -41,6 +36,7 @@ pub fn read(text: &str, network: &Network) -> Result<StateTrace, ReadError> {
         if events.len() == before {
             return Err(wrong("no link leads from the first node to the second".to_owned()));
         }
-    }
+        Ok(())
+    })?;
     StateTrace::new(network, events).map_err(|error| ReadError::new(error.to_string()))
 }
