@@ -1,7 +1,9 @@
-//! Three and more regions on B4 with its traffic matrices as background, as in
-//! `examples/b4-three-regions.toml`.
+//! Three and more regions on B4 with traffic matrices as background: `examples/b4-three-regions.toml`,
+//! which is all our own, and the same with the graph and the matrices that come with Teal.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+use std::path::Path;
 
 use motet_net::formats::cluster_toml;
 use motet_net::{LinkClass, Network, NetworkState};
@@ -11,7 +13,28 @@ use motet_wan::formats::ScenarioFile;
 use motet_wan::formats::scenario_toml::Cluster;
 use motet_wan::{Mode, Scenario, Strength, run_mode, yardstick};
 
-const EXAMPLE: &str = include_str!("../../../examples/b4-three-regions.toml");
+const EXAMPLES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples");
+const EXAMPLE: &str = r#"
+name = "three regions on B4"
+count = 5000
+
+[[cluster.wan]]
+file = "B4.json"
+capacity-unit = "20 Mbit/s"       # the 5000 of the file are then 100 Gbit/s
+wan-latency = "2 ms"              # the file has none
+datacenters = ["0", "5", "9"]
+gpus = 4
+
+[[collective]]
+kind = "allgather"
+chunk = "128 MB"
+
+[variation]
+kind = "matrices"
+file = "B4_traffic_matrices_teal_36.csv"
+unit = "20 Mbit/s"
+every = 10
+"#;
 
 fn data(name: &str) -> Result<String, String> {
     motet_testdata::sample(&format!("wan/{name}")).ok_or_else(|| format!("{name} is not there"))
@@ -81,4 +104,24 @@ fn five_regions_run_as_easily() {
     }
     let cut = RegionCut::of(&network, &NetworkState::nominal(&network), &scenario.collectives[0]);
     assert_eq!(cut.map(|it| it.from.len() + it.to.len()), Some(5));
+}
+
+/// The example needs no file but those beside it, and its WAN is the one of Teal's file.
+#[test]
+fn the_example_runs_from_a_fresh_clone() {
+    let beside = |name: &str| {
+        std::fs::read_to_string(Path::new(EXAMPLES).join(name)).map_err(|it| it.to_string())
+    };
+    let text = beside("b4-three-regions.toml").unwrap();
+    let file = ScenarioFile::read(&text).unwrap_or_else(|it| panic!("{it}"));
+    let Ok(Cluster::Named(name)) = file.cluster() else { panic!("no cluster file") };
+    let network = cluster_toml::read(&beside(&name).unwrap(), &beside);
+    let network = network.unwrap_or_else(|it| panic!("{it}")).network;
+    let matrices = beside(file.variation_file().unwrap()).unwrap();
+    let made = file.resolve(&network, Some(&matrices), Seed::new(1));
+    let scenario = Scenario { count: 60, ..made.unwrap_or_else(|it| panic!("{it}")) };
+    let account = run_mode(&scenario, Mode::Base, &|_| {}).unwrap_or_else(|it| panic!("{it}"));
+    assert_eq!(account.times.len(), 60);
+    let Some((_, teal)) = read(EXAMPLE) else { return };
+    assert_eq!(motet_net::Signature::of(&network), motet_net::Signature::of(&teal));
 }

@@ -5,6 +5,7 @@ pub(crate) mod discovery;
 pub(crate) mod help;
 pub(crate) mod plan;
 pub(crate) mod sketch;
+pub(crate) mod what_if;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
@@ -233,6 +234,8 @@ pub(crate) struct SynthArgs {
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,
     #[command(flatten)]
+    pub(crate) what_if: what_if::WhatIfArgs,
+    #[command(flatten)]
     pub(crate) read: ReadArgs,
 }
 
@@ -425,6 +428,8 @@ pub(crate) struct SimArgs {
     pub(crate) over_time: Option<u32>,
     #[command(flatten)]
     pub(crate) knobs: KnobArgs,
+    #[command(flatten)]
+    pub(crate) what_if: what_if::WhatIfArgs,
     #[command(flatten)]
     pub(crate) read: ReadArgs,
 }

@@ -4,6 +4,7 @@ use clap::Args;
 use motet_collective::CollectiveKind;
 use motet_units::Bytes;
 
+use super::what_if::WhatIfArgs;
 use super::{CLUSTER, ReadArgs};
 
 #[derive(Debug, Args)]
@@ -29,6 +30,8 @@ pub(crate) struct BoundArgs {
     /// Draw GB/s over the values of `--sweep`, or over the sizes
     #[arg(long, value_name = "OUT.svg", help_heading = "Many at once")]
     pub(crate) plot: Option<String>,
+    #[command(flatten)]
+    pub(crate) what_if: WhatIfArgs,
     #[command(flatten)]
     pub(crate) read: ReadArgs,
 }

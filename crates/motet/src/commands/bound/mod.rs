@@ -28,7 +28,7 @@ pub(crate) fn run(args: &BoundArgs, printer: &mut Printer) -> Result<Status, Fai
     if many {
         return table::run(args, printer);
     }
-    let network = files::network(&args.cluster, &args.read.options(), printer)?.network;
+    let network = network(args, &args.cluster, printer)?;
     let progress = Progress::start(printer, "looking for the tightest cut");
     let kind = args.collective.first().copied().unwrap_or(CollectiveKind::AllReduce);
     let bound = bound_of(args, kind, &args.cluster, &network)?;
@@ -40,6 +40,13 @@ pub(crate) fn run(args: &BoundArgs, printer: &mut Printer) -> Result<Status, Fai
         printer.out(&text::text(&bound, &network, size))?;
     }
     Ok(Status::Done)
+}
+
+/// The network that `cluster` names, with the links that `--fail` and `--scale` name changed.
+fn network(args: &BoundArgs, cluster: &str, printer: &Printer) -> Result<Network, Failure> {
+    let network = files::network(cluster, &args.read.options(), printer)?.network;
+    let change = args.what_if.of(&network, printer)?;
+    change.network(&network).map_err(|it| Failure::unreadable(it.to_string()))
 }
 
 /// The bound of one collective over all GPUs of the network that `cluster` names.

@@ -60,7 +60,7 @@ pub(super) fn run(args: &BoundArgs, printer: &mut Printer) -> Result<Status, Fai
     let total = clusters.len() * args.collective.len();
     let bar = Bar::start(printer, total as u64, "bounds");
     for (value, cluster) in clusters {
-        let network = files::network(&cluster, &args.read.options(), printer)?.network;
+        let network = super::network(args, &cluster, printer)?;
         for kind in &args.collective {
             let bound = super::bound_of(args, *kind, &cluster, &network)?;
             rows.add(value.clone(), &bound, &network);
