@@ -7,6 +7,7 @@
 use std::fmt;
 
 use motet_collective::CollectiveKind;
+pub use motet_collective::Protocol;
 use serde::{Deserialize, Serialize};
 
 /// How NCCL moves the data of a collective.
@@ -63,35 +64,6 @@ impl Algorithm {
     #[must_use]
     pub const fn is_nvls(self) -> bool {
         matches!(self, Self::Nvls | Self::NvlsTree)
-    }
-}
-
-/// How NCCL's kernels synchronize: by a flag with every 4 bytes, with every 120, or per slice.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub enum Protocol {
-    #[serde(rename = "LL")]
-    Ll,
-    #[serde(rename = "LL128")]
-    Ll128,
-    Simple,
-}
-
-impl Protocol {
-    pub const COUNT: usize = 3;
-    pub const ALL: [Self; Self::COUNT] = [Self::Ll, Self::Ll128, Self::Simple];
-
-    #[must_use]
-    pub const fn index(self) -> usize {
-        self as usize
-    }
-
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Ll => "LL",
-            Self::Ll128 => "LL128",
-            Self::Simple => "Simple",
-        }
     }
 }
 
@@ -311,7 +283,7 @@ macro_rules! display_by_name {
         }
     )*};
 }
-display_by_name!(Algorithm, Protocol, Tuned, PathKind);
+display_by_name!(Algorithm, Tuned, PathKind);
 
 #[cfg(test)]
 mod tests {

@@ -101,17 +101,15 @@ const fn bytes_per_thread(protocol: Protocol) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use motet_collective::program::Protocol as Hint;
-
     use super::*;
 
     /// The verifier and the exporters count on the same places.
     #[test]
     fn places_are_those_of_the_program_format() {
-        for hint in Hint::ALL {
-            let grain = Knobs::new(hint.into()).grain(&Buffers::default()).unwrap();
-            assert_eq!(grain.place, hint.place_bytes());
-            assert_eq!(grain.places as usize, hint.fifo_depth());
+        for protocol in Protocol::ALL {
+            let grain = Knobs::new(protocol).grain(&Buffers::default()).unwrap();
+            assert_eq!(grain.place, protocol.place_bytes());
+            assert_eq!(grain.places as usize, protocol.fifo_depth());
         }
     }
 

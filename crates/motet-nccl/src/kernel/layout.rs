@@ -151,7 +151,7 @@ impl Laid {
         let loads = loads(&ways, &ops, &lanes);
         Ok(Self {
             collective: program.collective().clone(),
-            protocol: program.hints().protocol.into(),
+            protocol: program.hints().protocol,
             shape: shape(program, &lane_of),
             channels: program.lanes().iter().map(|it| it.channel + 1).max().unwrap_or(1),
             blocks: blocks(program),

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use motet_collective::CollectiveKind;
 use motet_collective::formats::msccl_xml;
 use motet_nccl::kernel::Kernels;
-use motet_nccl::{Priced, Protocol};
+use motet_nccl::Priced;
 use motet_net::formats::cluster_toml;
 use motet_net::{Network, Signature};
 use motet_runtime::{Checksum, Method};
@@ -238,7 +238,7 @@ impl Checker<'_> {
                 let hints = *layout.program.hints();
                 header(run, layout.program.name(), hints.min_size, hints.max_size)?;
                 self.fits(layout.blocks())?;
-                let protocol = Protocol::from(hints.protocol);
+                let protocol = hints.protocol;
                 let knobs = self.stored.manifest.setup.knobs(protocol);
                 for task in &tasks {
                     if !layout.divides(task.size()) {

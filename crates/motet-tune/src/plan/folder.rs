@@ -64,7 +64,6 @@ pub enum FolderError {
 #[serde(deny_unknown_fields)]
 pub struct FileRow {
     pub file: String,
-    #[serde(with = "crate::named")]
     pub collective: motet_collective::CollectiveKind,
     pub runtime: Runtime,
     pub way: String,

@@ -125,7 +125,6 @@ pub fn algbw(size: Bytes, time: Duration) -> f64 {
 /// What came of one task.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tuned {
-    #[serde(with = "crate::named")]
     pub collective: CollectiveKind,
     pub size_bytes: u64,
     /// The least time anything could take on this network; with sums and copies in its switches

@@ -4,11 +4,10 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use motet_net::formats::cluster_toml;
-use motet_net::{Network, Signature};
-use motet_runtime::Checksum;
+use motet_net::Network;
 use motet_tune::plan::communicator::Effort;
 use motet_tune::plan::make::Nccl;
-use motet_tune::plan::{Pick, Plan, PlanError, Request, Tuned, folder, make};
+use motet_tune::plan::{Pick, Plan, PlanError, Request, Tuned, folder, journal, make};
 use motet_tune::sketch;
 use motet_units::Bytes;
 use serde::Serialize;
@@ -62,7 +61,11 @@ pub(crate) fn run(args: &MakeArgs, printer: &mut Printer) -> Result<Status, Fail
     let request = request(args, network)?;
     let tasks = request.collectives.len() * request.sizes.len();
     let bar = Bar::start(printer, tasks as u64, "tasks tuned");
-    let store = Store::open(output, &fingerprint(network, &request), &bar)?;
+    let fingerprint = journal::fingerprint(env!("CARGO_PKG_VERSION"), network, &request);
+    let store = Store::open(output, &fingerprint, &bar)?;
+    if let Some(note) = store.passed_over() {
+        printer.note(note);
+    }
     let resumed = store.resumed();
     if resumed > 0 {
         printer.note(&format!("{resumed} tasks are known from a plan that was stopped"));
@@ -125,12 +128,6 @@ fn request(args: &MakeArgs, network: &Network) -> Result<Request, Failure> {
         most_blocks: args.max_blocks,
         margin_percent: args.margin,
     })
-}
-
-/// What the tuning of a task depends on.
-fn fingerprint(network: &Network, request: &Request) -> String {
-    let text = format!("{} {} {request:?}", env!("CARGO_PKG_VERSION"), Signature::of(network));
-    Checksum::of(text.as_bytes()).to_string()
 }
 
 /// The command that makes this plan again.

@@ -132,7 +132,7 @@ pub(super) fn run(
 fn knobs(args: &KnobArgs, program: &Program) -> Knobs {
     let KnobArgs { protocol, channels, threads, buffer_size: buffer, .. } = *args;
     let protocol = match protocol {
-        None => program.hints().protocol.into(),
+        None => program.hints().protocol,
         Some(ProtocolArg::Simple) => Protocol::Simple,
         Some(ProtocolArg::Ll) => Protocol::Ll,
         Some(ProtocolArg::Ll128) => Protocol::Ll128,

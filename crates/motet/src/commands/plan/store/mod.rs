@@ -19,7 +19,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 use motet_collective::CollectiveKind;
-use motet_tune::plan::{Journal, Step, Tuned, journal};
+use motet_tune::plan::journal::{self, Found};
+use motet_tune::plan::{Journal, Step, Tuned};
 use motet_units::Bytes;
 
 use crate::failure::Failure;
@@ -37,6 +38,8 @@ const OLD: &str = "old";
 pub(crate) struct Store<'a> {
     target: Target,
     known: Vec<Tuned>,
+    /// Why a journal that was there is not used.
+    passed_over: Option<String>,
     log: Mutex<Log>,
     bar: &'a Bar,
     done: Mutex<u64>,
@@ -94,9 +97,21 @@ impl<'a> Store<'a> {
         tidy(&target)?;
         let wrong = |it: std::io::Error| failure(&path, "cannot be written", &it);
         let mut text = Vec::new();
-        let known = match file.read_to_end(&mut text) {
-            Ok(_) => journal::read(&text, fingerprint),
-            Err(error) => return Err(failure(&path, "cannot be read", &error)),
+        file.read_to_end(&mut text).map_err(|it| failure(&path, "cannot be read", &it))?;
+        let (known, passed_over) = match journal::read(&text, fingerprint) {
+            Found::Ours(known) => (Some(known), None),
+            Found::Nothing => (None, None),
+            Found::OtherPlan => {
+                let note = "a plan with other options was stopped here; this one begins anew";
+                (None, Some(note.to_owned()))
+            }
+            Found::OtherVersion(version) => {
+                let note = format!(
+                    "a plan was stopped here whose journal has version {version} of the format, \
+                     which this Motet does not read; it begins anew"
+                );
+                (None, Some(note))
+            }
         };
         // What was cut off goes, or the next line would be glued to it.
         file.set_len(known.as_ref().map_or(0, |it| it.whole)).map_err(wrong)?;
@@ -105,7 +120,12 @@ impl<'a> Store<'a> {
             log.add(&journal::header(fingerprint)).map_err(wrong)?;
         }
         let known = known.unwrap_or_default().tuned;
-        Ok(Self { target, known, log: Mutex::new(log), bar, done: Mutex::new(0) })
+        Ok(Self { target, known, passed_over, log: Mutex::new(log), bar, done: Mutex::new(0) })
+    }
+
+    /// Why what is left of a stopped plan is not used, if that is so.
+    pub(crate) fn passed_over(&self) -> Option<&str> {
+        self.passed_over.as_deref()
     }
 
     /// How many tasks are known from before.
