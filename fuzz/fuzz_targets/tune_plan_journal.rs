@@ -10,7 +10,7 @@ use motet_net::builders::{self, Params};
 use motet_net::{Network, Signature};
 use motet_runtime::Checksum;
 use motet_tune::plan::journal::{self, Found};
-use motet_tune::plan::{Plan, Runtime, Setup, Tuned, files, table};
+use motet_tune::plan::{Plan, Runtime, Setup, TunedTask, files, table};
 
 thread_local! {
     static NETWORK: LazyCell<Option<Network>> =
@@ -27,7 +27,7 @@ fn sealed(bytes: &[u8]) -> Vec<u8> {
     journal
 }
 
-fn make_table(tasks: Vec<Tuned>) {
+fn make_table(tasks: Vec<TunedTask>) {
     NETWORK.with(|network| {
         let Some(network) = &**network else { return };
         let plan = Plan {
@@ -40,7 +40,7 @@ fn make_table(tasks: Vec<Tuned>) {
             most_blocks: 16,
             setup: Setup::default(),
             tasks,
-            ways: Vec::new(),
+            candidates: Vec::new(),
             left_out: Vec::new(),
         };
         let runs = files::runs(&plan.tasks, Runtime::Msccl);

@@ -5,7 +5,7 @@
 
 use motet_units::{Bytes, Duration};
 
-use super::kinds::{Algorithm, Protocol, Tuned};
+use super::kinds::{Algorithm, Protocol, TunedCollective};
 use super::options::NcclOptions;
 use super::tuning::{Communicator, Tuning};
 
@@ -48,7 +48,7 @@ impl Choice {
 /// What is to be run.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Demand {
-    pub(super) collective: Tuned,
+    pub(super) collective: TunedCollective,
     pub(super) bytes: u64,
     pub(super) algorithm: Algorithm,
     pub(super) protocol: Protocol,
@@ -84,7 +84,9 @@ const fn chunk_steps(demand: Demand) -> u64 {
         (
             Algorithm::Ring,
             Protocol::Simple,
-            Tuned::AllReduce | Tuned::AllGather | Tuned::ReduceScatter,
+            TunedCollective::AllReduce
+            | TunedCollective::AllGather
+            | TunedCollective::ReduceScatter,
         ) => 4,
         _ => 1,
     }
@@ -162,9 +164,11 @@ fn used(comm: &Communicator, demand: Demand, channels: usize) -> usize {
     }
     let ranks = comm.ranks.max(1) as u64;
     let (count, times) = match collective {
-        Tuned::AllReduce => (bytes, 2),
-        Tuned::AllGather | Tuned::ReduceScatter => (bytes.div_ceil(ranks), ranks),
-        Tuned::Broadcast | Tuned::Reduce => (bytes, 1),
+        TunedCollective::AllReduce => (bytes, 2),
+        TunedCollective::AllGather | TunedCollective::ReduceScatter => {
+            (bytes.div_ceil(ranks), ranks)
+        }
+        TunedCollective::Broadcast | TunedCollective::Reduce => (bytes, 1),
     };
     let times = if protocol == Protocol::Ll { 4 * times } else { times };
     let cell = LEAST_TRAFFIC.div_ceil(times).div_ceil(16) * 16;
@@ -208,7 +212,7 @@ fn chunk(comm: &Communicator, options: &NcclOptions, demand: Demand, channels: u
             halve(chunk, 32_768, |it| few(it, 16.0))
         }
         (Algorithm::Pat, _) => {
-            let times = if collective == Tuned::AllGather { 32 } else { 16 };
+            let times = if collective == TunedCollective::AllGather { 32 } else { 16 };
             halve(most, 65_536, |it| per(it, times) > bytes)
         }
         (Algorithm::CollNetChain, _) => {

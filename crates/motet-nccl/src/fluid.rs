@@ -13,7 +13,7 @@ use motet_units::{Bytes, Duration, LinkId, Rank};
 
 use crate::choice::Choice;
 use crate::connect::Channels;
-use crate::kinds::{Algorithm, Tuned};
+use crate::kinds::{Algorithm, TunedCollective};
 use crate::model::NcclModel;
 
 /// `None` if some ranks do not reach one another.
@@ -21,7 +21,7 @@ pub(crate) fn time(
     network: &Network,
     model: &NcclModel,
     channels: &Channels,
-    tuned: Tuned,
+    tuned: TunedCollective,
     choice: &Choice,
     size: Bytes,
 ) -> Option<Duration> {
@@ -50,7 +50,7 @@ pub(crate) fn time(
     });
     let data = busiest.fold(0.0f64, f64::max);
     // Data go over the slowest way at least once, and twice where they come back as sums.
-    let trips = if tuned == Tuned::AllReduce { 2 } else { 1 };
+    let trips = if tuned == TunedCollective::AllReduce { 2 } else { 1 };
     let latency = farthest.saturating_mul(trips);
     Some(Duration::from_ps(latency.saturating_add(if data < 1.8e19 {
         data as u64
@@ -62,11 +62,11 @@ pub(crate) fn time(
 /// By pair of ranks: the share of the size that goes from the one to the other.
 type Flows = BTreeMap<(Rank, Rank), f64>;
 
-fn rings(channels: &Channels, tuned: Tuned, choice: &Choice, ranks: u64) -> Flows {
+fn rings(channels: &Channels, tuned: TunedCollective, choice: &Choice, ranks: u64) -> Flows {
     let mut flows = Flows::new();
     let used = choice.used_channels.max(1);
     let share = match tuned {
-        Tuned::Broadcast | Tuned::Reduce => 1.0,
+        TunedCollective::Broadcast | TunedCollective::Reduce => 1.0,
         _ => tuned.ring_steps(ranks) as f64 / ranks.max(1) as f64,
     };
     for channel in 0..used {

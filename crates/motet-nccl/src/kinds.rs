@@ -69,7 +69,7 @@ impl Algorithm {
 
 /// The collectives that NCCL chooses an algorithm for; it makes the others of sends and receives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Tuned {
+pub enum TunedCollective {
     Broadcast,
     Reduce,
     AllGather,
@@ -77,7 +77,7 @@ pub enum Tuned {
     AllReduce,
 }
 
-impl Tuned {
+impl TunedCollective {
     pub const COUNT: usize = 5;
     pub const ALL: [Self; Self::COUNT] =
         [Self::Broadcast, Self::Reduce, Self::AllGather, Self::ReduceScatter, Self::AllReduce];
@@ -283,7 +283,7 @@ macro_rules! display_by_name {
         }
     )*};
 }
-display_by_name!(Algorithm, Tuned, PathKind);
+display_by_name!(Algorithm, TunedCollective, PathKind);
 
 #[cfg(test)]
 mod tests {
@@ -294,7 +294,7 @@ mod tests {
         for (index, algorithm) in Algorithm::ALL.into_iter().enumerate() {
             assert_eq!(algorithm.index(), index);
         }
-        for (index, collective) in Tuned::ALL.into_iter().enumerate() {
+        for (index, collective) in TunedCollective::ALL.into_iter().enumerate() {
             assert_eq!(collective.index(), index);
         }
         for (index, (kind, name)) in PathKind::NAMES.into_iter().enumerate() {

@@ -50,7 +50,7 @@ pub use choice::Choice;
 pub use connect::{Channels, Tree};
 pub use constants::{Hardware, NcclVersion};
 pub use graph::{Graph, Graphs};
-pub use kinds::{Algorithm, Cpu, PathKind, Pattern, Protocol, Tuned};
+pub use kinds::{Algorithm, Cpu, PathKind, Pattern, Protocol, TunedCollective};
 pub use knobs::{KnobError, Knobs};
 pub use loopback::Loopback;
 pub use model::{CostTable, NcclError, NcclModel};

@@ -20,7 +20,7 @@ use crate::choice::Choice;
 use crate::connect::Channels;
 use crate::fluid;
 use crate::kernel::{Grain, Kernels, Laid};
-use crate::kinds::{Algorithm, Protocol, Tuned};
+use crate::kinds::{Algorithm, Protocol, TunedCollective};
 use crate::model::NcclModel;
 use crate::nvls::Switched;
 use crate::own;
@@ -54,10 +54,10 @@ pub struct Priced<'a> {
     kernels: Arc<Kernels>,
     channels: Channels,
     laid: Mutex<BTreeMap<Key, Option<Arc<Laid>>>>,
-    switched: Mutex<BTreeMap<Tuned, Option<Arc<Switched>>>>,
+    switched: Mutex<BTreeMap<TunedCollective, Option<Arc<Switched>>>>,
 }
 
-type Key = (Tuned, Algorithm, Protocol, u32);
+type Key = (TunedCollective, Algorithm, Protocol, u32);
 
 impl<'a> Priced<'a> {
     #[must_use]
@@ -79,7 +79,7 @@ impl<'a> Priced<'a> {
     /// What NCCL would do by itself; `None` if it chooses nothing for this collective.
     #[must_use]
     pub fn default(&self, kind: CollectiveKind, size: Bytes) -> Option<Timed> {
-        let tuned = Tuned::of(kind)?;
+        let tuned = TunedCollective::of(kind)?;
         self.time(kind, self.model.choose(tuned, size)?, size)
     }
 
@@ -87,7 +87,7 @@ impl<'a> Priced<'a> {
     /// NCCL's own choice.
     #[must_use]
     pub fn best(&self, kind: CollectiveKind, size: Bytes) -> Option<Timed> {
-        let tuned = Tuned::of(kind)?;
+        let tuned = TunedCollective::of(kind)?;
         let mut best = self.default(kind, size)?;
         let costs = self.model.costs(tuned, size, 1);
         for algorithm in Algorithm::ALL {
@@ -114,7 +114,7 @@ impl<'a> Priced<'a> {
     /// How long a choice takes.
     #[must_use]
     pub fn time(&self, kind: CollectiveKind, choice: Choice, size: Bytes) -> Option<Timed> {
-        let tuned = Tuned::of(kind)?;
+        let tuned = TunedCollective::of(kind)?;
         if self.model.communicator().ranks < 2 {
             // Nothing moves.
             return Some(Timed { choice, time: choice.duration(), basis: Basis::Belief });
@@ -135,7 +135,12 @@ impl<'a> Priced<'a> {
     }
 
     /// A ring or a tree, laid out; `None` for everything else, and where it has too many steps.
-    fn laid(&self, tuned: Tuned, kind: CollectiveKind, choice: &Choice) -> Option<Arc<Laid>> {
+    fn laid(
+        &self,
+        tuned: TunedCollective,
+        kind: CollectiveKind,
+        choice: &Choice,
+    ) -> Option<Arc<Laid>> {
         let count = u32::try_from(choice.used_channels.max(1)).ok()?;
         let ranks = self.model.communicator().ranks as u64;
         if u64::from(count) * ranks * tuned.ring_steps(ranks) > MOST_STEPS {
@@ -161,7 +166,7 @@ impl<'a> Priced<'a> {
         Laid::new(&routed, Arc::clone(&self.kernels)).ok()
     }
 
-    fn switched(&self, tuned: Tuned, kind: CollectiveKind) -> Option<Arc<Switched>> {
+    fn switched(&self, tuned: TunedCollective, kind: CollectiveKind) -> Option<Arc<Switched>> {
         let known = self
             .switched
             .lock()
@@ -178,7 +183,7 @@ impl<'a> Priced<'a> {
 
     /// A time that a choice cannot beat, without running it: launch, and NCCL's own time of the data
     /// less what a finer count of links may differ by.
-    fn least(&self, tuned: Tuned, choice: &Choice, size: Bytes) -> Duration {
+    fn least(&self, tuned: TunedCollective, choice: &Choice, size: Bytes) -> Duration {
         let tuning = self.model.tuning();
         let bandwidth = tuning.bandwidth(tuned, choice.algorithm, choice.protocol);
         if bandwidth <= 0.0 {

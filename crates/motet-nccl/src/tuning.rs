@@ -7,7 +7,9 @@
 
 use super::constants::{Constants, Generation, Hardware};
 use super::graph::Graph;
-use super::kinds::{Algorithm, Cpu, CpuArch, CpuVendor, PathKind, Pattern, Protocol, Tuned};
+use super::kinds::{
+    Algorithm, Cpu, CpuArch, CpuVendor, PathKind, Pattern, Protocol, TunedCollective,
+};
 use super::options::NcclOptions;
 
 /// What all ranks agree on of one graph: the fewest channels, the slowest, the farthest.
@@ -152,7 +154,7 @@ impl Communicator {
 }
 
 /// Microseconds and GB/s per collective, algorithm and protocol.
-type Table = [[[f64; Protocol::COUNT]; Algorithm::COUNT]; Tuned::COUNT];
+type Table = [[[f64; Protocol::COUNT]; Algorithm::COUNT]; TunedCollective::COUNT];
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tuning {
@@ -172,7 +174,7 @@ impl Tuning {
             return tuning;
         }
         let filler = Filler { comm, options, constants: options.version.constants() };
-        for collective in Tuned::ALL {
+        for collective in TunedCollective::ALL {
             for algorithm in Algorithm::ALL {
                 for protocol in Protocol::ALL {
                     if !filler.fills(collective, algorithm, protocol) {
@@ -193,13 +195,23 @@ impl Tuning {
 
     /// In µs.
     #[must_use]
-    pub fn latency(&self, collective: Tuned, algorithm: Algorithm, protocol: Protocol) -> f64 {
+    pub fn latency(
+        &self,
+        collective: TunedCollective,
+        algorithm: Algorithm,
+        protocol: Protocol,
+    ) -> f64 {
         self.latency[collective.index()][algorithm.index()][protocol.index()]
     }
 
     /// In GB/s; 0 where NCCL does not allow the combination.
     #[must_use]
-    pub fn bandwidth(&self, collective: Tuned, algorithm: Algorithm, protocol: Protocol) -> f64 {
+    pub fn bandwidth(
+        &self,
+        collective: TunedCollective,
+        algorithm: Algorithm,
+        protocol: Protocol,
+    ) -> f64 {
         self.bandwidth[collective.index()][algorithm.index()][protocol.index()]
     }
 
@@ -237,14 +249,14 @@ struct Filler<'a> {
 
 impl Filler<'_> {
     /// Whether NCCL computes this entry at all.
-    fn fills(&self, collective: Tuned, algorithm: Algorithm, protocol: Protocol) -> bool {
+    fn fills(&self, collective: TunedCollective, algorithm: Algorithm, protocol: Protocol) -> bool {
         let suits = match collective {
-            Tuned::Broadcast | Tuned::Reduce => algorithm == Algorithm::Ring,
-            Tuned::AllGather | Tuned::ReduceScatter => matches!(
+            TunedCollective::Broadcast | TunedCollective::Reduce => algorithm == Algorithm::Ring,
+            TunedCollective::AllGather | TunedCollective::ReduceScatter => matches!(
                 algorithm,
                 Algorithm::Ring | Algorithm::Nvls | Algorithm::CollNetDirect | Algorithm::Pat
             ),
-            Tuned::AllReduce => algorithm != Algorithm::Pat,
+            TunedCollective::AllReduce => algorithm != Algorithm::Pat,
         };
         let simple = protocol == Protocol::Simple;
         suits
@@ -263,7 +275,12 @@ impl Filler<'_> {
     }
 
     /// Whether the user, the hardware and NCCL's own caution allow it.
-    fn enables(&self, collective: Tuned, algorithm: Algorithm, protocol: Protocol) -> bool {
+    fn enables(
+        &self,
+        collective: TunedCollective,
+        algorithm: Algorithm,
+        protocol: Protocol,
+    ) -> bool {
         let comm = self.comm;
         let possible = match algorithm {
             Algorithm::NvlsTree => comm.nodes > 1,
@@ -283,7 +300,12 @@ impl Filler<'_> {
         self.options.allows(algorithm) && possible && heads && protocol_allowed
     }
 
-    fn bandwidth(&self, collective: Tuned, algorithm: Algorithm, protocol: Protocol) -> f64 {
+    fn bandwidth(
+        &self,
+        collective: TunedCollective,
+        algorithm: Algorithm,
+        protocol: Protocol,
+    ) -> f64 {
         let (comm, graph) = (self.comm, self.comm.graph(algorithm));
         let inside = comm.nodes <= 2 || algorithm.is_collnet();
         let per_channel = if algorithm.is_nvls() {
@@ -317,13 +339,13 @@ impl Filler<'_> {
         }
     }
 
-    fn nvls_per_channel(&self, collective: Tuned, algorithm: Algorithm) -> f64 {
+    fn nvls_per_channel(&self, collective: TunedCollective, algorithm: Algorithm) -> f64 {
         let (comm, graph) = (self.comm, &self.comm.nvls_graph);
         let generation = comm.generation();
         let channels = graph.channels as f64;
         let efficiency = self.constants.nvls_efficiency[generation];
         let intra = graph.intra * efficiency * (channels - 1.0) / channels;
-        let intra = if collective == Tuned::AllReduce {
+        let intra = if collective == TunedCollective::AllReduce {
             2.0 * intra
         } else {
             intra * (comm.per_node() - 1.0) / comm.per_node()
@@ -364,7 +386,7 @@ impl Filler<'_> {
         if self.comm.tree.pattern == Pattern::Tree { bus * 0.85 } else { bus }
     }
 
-    fn collnet_direct_bus(&self, bus: f64, collective: Tuned) -> f64 {
+    fn collnet_direct_bus(&self, bus: f64, collective: TunedCollective) -> f64 {
         let graph = &self.comm.collnet_direct;
         if collective.is_half() {
             return self.comm.per_node() * graph.intra.min(0.9 * graph.inter);
@@ -386,7 +408,12 @@ impl Filler<'_> {
         table[algorithm.index()][protocol.index()]
     }
 
-    fn latency(&self, collective: Tuned, algorithm: Algorithm, protocol: Protocol) -> f64 {
+    fn latency(
+        &self,
+        collective: TunedCollective,
+        algorithm: Algorithm,
+        protocol: Protocol,
+    ) -> f64 {
         let (comm, graph) = (self.comm, self.comm.graph(algorithm));
         let nvlink = graph.type_intra == PathKind::NvLink;
         let inside = if nvlink { Hardware::NvLink } else { Hardware::Pci };
@@ -415,7 +442,7 @@ impl Filler<'_> {
 
     fn ring_latency(
         &self,
-        collective: Tuned,
+        collective: TunedCollective,
         protocol: Protocol,
         inside: Hardware,
         intra: f64,
@@ -424,7 +451,7 @@ impl Filler<'_> {
         let comm = self.comm;
         let steps = collective.ring_steps(comm.ranks as u64) as f64;
         let several = comm.nodes > 1;
-        if matches!(collective, Tuned::Broadcast | Tuned::Reduce) {
+        if matches!(collective, TunedCollective::Broadcast | TunedCollective::Reduce) {
             let over = if several { Hardware::Net } else { inside };
             if comm.ring.same_channels {
                 return self.hardware(over, Algorithm::Ring, protocol);
@@ -437,7 +464,7 @@ impl Filler<'_> {
         let overhead = if several { posts * self.comm.net_overhead(self.options) } else { 0.0 };
         let between = match (several, collective) {
             (false, _) => 0.0,
-            (true, Tuned::AllReduce) => 2.0 * (comm.nodes as f64 - 1.0),
+            (true, TunedCollective::AllReduce) => 2.0 * (comm.nodes as f64 - 1.0),
             (true, _) => comm.nodes as f64 - 1.0,
         };
         (steps - between) * intra.max(overhead) + between * inter

@@ -3,7 +3,7 @@
 //! A step begins when the one before it in its block is over, the steps it waits for are over, the
 //! heads of what it receives are there, and the buffers of what it sends have room. From then on its
 //! block is taken for as long as the payload takes it, and what it sends leaves over the links of its
-//! way. Blocks share links packet by packet: a head passes at once, and a tail when the link has carried
+//! route. Blocks share links packet by packet: a head passes at once, and a tail when the link has carried
 //! all that came before it and the transfer itself. A step is over when its block has moved all, the
 //! tails of what it receives have come and those of what it sends have left. One that receives and
 //! sends passes on the head at once and the tail when it has come. Places of a buffer are free again
@@ -64,9 +64,9 @@ impl Pace {
             block: terms.block.bits_per_s(),
             gpu: terms.gpu.map(motet_units::Bandwidth::bits_per_s),
             links: laid.links.iter().map(|it| payload(it.bits_per_s)).collect(),
-            weights: laid.ways.iter().map(|it| weight(it.count)).collect(),
+            weights: laid.routes.iter().map(|it| weight(it.count)).collect(),
             places,
-            windows: laid.ways.iter().map(|it| window(it.latency)).collect(),
+            windows: laid.routes.iter().map(|it| window(it.latency)).collect(),
         }
     }
 }
@@ -150,7 +150,7 @@ impl<'a> Run<'a> {
             queue: BinaryHeap::new(),
             now: 0,
             doing,
-            going: vec![Going::default(); laid.ways.len() * iterations],
+            going: vec![Going::default(); laid.routes.len() * iterations],
             free: vec![0; laid.links.len() + ranks],
             fifos: vec![Fifo::default(); laid.connections.len()],
             over: 0,
@@ -210,7 +210,7 @@ impl<'a> Run<'a> {
         let (iteration, index) = Self::parts(id, laid.ops.len());
         let op = &laid.ops[index];
         while let Some(transfer) = op.outs.get(self.doing[id as usize].room as usize) {
-            let connection = laid.ways[*transfer as usize].connection as usize;
+            let connection = laid.routes[*transfer as usize].connection as usize;
             let fifo = &mut self.fifos[connection];
             if fifo.taken >= self.pace.places {
                 fifo.parked.push_back(id);
@@ -231,10 +231,10 @@ impl<'a> Run<'a> {
             return;
         }
         for transfer in op.outs.iter().chain(&op.whole) {
-            let going = iteration * laid.ways.len() + *transfer as usize;
+            let going = iteration * laid.routes.len() + *transfer as usize;
             self.going[going] = Going { hop: 0, tail: tails.max(moved) };
-            let way = &laid.ways[*transfer as usize];
-            if way.first == way.end {
+            let route = &laid.routes[*transfer as usize];
+            if route.first == route.end {
                 // It stays here, and takes the block alone.
                 self.settled(id, moved);
             } else {
@@ -257,35 +257,35 @@ impl<'a> Run<'a> {
     /// The head of a transfer takes its next link.
     fn head(&mut self, id: u32) {
         let laid = self.laid;
-        let (iteration, transfer) = Self::parts(id, laid.ways.len());
-        let way = laid.ways[transfer];
+        let (iteration, transfer) = Self::parts(id, laid.routes.len());
+        let route = laid.routes[transfer];
         let Going { hop, tail } = self.going[id as usize];
-        let payload = u64::from(way.count).saturating_mul(self.bytes(iteration));
-        let index = (way.first + hop) as usize;
+        let payload = u64::from(route.count).saturating_mul(self.bytes(iteration));
+        let index = (route.first + hop) as usize;
         let leg = laid.legs[index];
         let mut tail = tail;
         if hop == 0 {
             tail = tail.max(self.now.saturating_add(time_at(payload, self.pace.windows[transfer])));
             if let Some(rate) = self.pace.gpu {
-                let all = laid.links.len() + way.rank as usize;
+                let all = laid.links.len() + route.rank as usize;
                 tail = tail.max(self.carried(all, time_at(payload, rate)));
             }
         }
         let time = time_at(payload, self.pace.links[leg.link as usize]);
         tail = tail.max(self.carried(leg.link as usize, time));
-        let sender = (iteration * laid.ops.len()) as u32 + way.sender;
-        let last = index + 1 == way.end as usize;
-        if way.connection != NONE && hop == 0 {
+        let sender = (iteration * laid.ops.len()) as u32 + route.sender;
+        let last = index + 1 == route.end as usize;
+        if route.connection != NONE && hop == 0 {
             self.settled(sender, tail);
         }
         if !last {
             self.going[id as usize] = Going { hop: hop + 1, tail };
             let stores = laid.legs[index + 1].starts_segment;
             self.push(if stores { tail } else { self.now }, Kind::Head, id);
-        } else if way.connection == NONE {
+        } else if route.connection == NONE {
             self.settled(sender, tail);
         } else {
-            let receiver = (iteration * laid.ops.len()) as u32 + way.receiver;
+            let receiver = (iteration * laid.ops.len()) as u32 + route.receiver;
             let doing = &mut self.doing[receiver as usize];
             doing.end = doing.end.max(tail);
             self.met(receiver, self.now);
@@ -316,7 +316,7 @@ impl<'a> Run<'a> {
             self.met(first_of + other, self.now);
         }
         for transfer in &op.ins {
-            let connection = laid.ways[*transfer as usize].connection as usize;
+            let connection = laid.routes[*transfer as usize].connection as usize;
             self.fifos[connection].taken -= self.pace.weights[*transfer as usize];
             // The first in the queue takes what it needs and lets the next one try.
             if let Some(parked) = self.fifos[connection].parked.pop_front() {

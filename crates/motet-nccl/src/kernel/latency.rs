@@ -6,7 +6,7 @@
 //! what that one does. A hop is what NCCL counts for the hardware on the way, or what the links take
 //! if that is more (NCCL's figures hold an ordinary link's latency; a WAN's is another matter).
 
-use super::layout::{Laid, Way};
+use super::layout::{Laid, LaneRoute};
 use super::terms::Terms;
 
 /// In picoseconds.
@@ -14,21 +14,21 @@ pub(super) fn longest(laid: &Laid, terms: &Terms) -> u64 {
     if !terms.once {
         return chain(laid, terms.step.as_ps(), terms.flag.as_ps(), |it| hop(terms, it));
     }
-    let one = laid.ways.iter().filter(|it| it.end > it.first).map(|it| hop(terms, it)).max();
+    let one = laid.routes.iter().filter(|it| it.end > it.first).map(|it| hop(terms, it)).max();
     one.unwrap_or(0).max(chain(laid, 0, 0, |it| it.latency))
 }
 
 /// From one GPU to the other.
-fn hop(terms: &Terms, way: &Way) -> u64 {
-    let counted = way.segments.iter().zip(&terms.hop);
+fn hop(terms: &Terms, route: &LaneRoute) -> u64 {
+    let counted = route.segments.iter().zip(&terms.hop);
     let counted = counted.fold(0u64, |sum, (times, hop)| {
         sum.saturating_add(hop.as_ps().saturating_mul(u64::from(*times)))
     });
-    counted.max(way.latency)
+    counted.max(route.latency)
 }
 
 /// When the last step is over, with what each part of a chain takes.
-fn chain(laid: &Laid, step: u64, flag: u64, hop: impl Fn(&Way) -> u64) -> u64 {
+fn chain(laid: &Laid, step: u64, flag: u64, hop: impl Fn(&LaneRoute) -> u64) -> u64 {
     let mut start = vec![0u64; laid.ops.len()];
     let mut waits: Vec<u32> =
         laid.ops.iter().map(|it| (it.ins.len() + it.waits.len()) as u32).collect();
@@ -42,7 +42,7 @@ fn chain(laid: &Laid, step: u64, flag: u64, hop: impl Fn(&Way) -> u64) -> u64 {
     let mut end = 0;
     while let Some(index) = ready.pop() {
         let (at, op) = (start[index as usize], &laid.ops[index as usize]);
-        let alone = op.whole.iter().map(|it| hop(&laid.ways[*it as usize])).max().unwrap_or(0);
+        let alone = op.whole.iter().map(|it| hop(&laid.routes[*it as usize])).max().unwrap_or(0);
         let over = at.saturating_add(alone);
         end = end.max(over);
         let mut tell = |other: u32, from: u64| {
@@ -57,8 +57,8 @@ fn chain(laid: &Laid, step: u64, flag: u64, hop: impl Fn(&Way) -> u64) -> u64 {
             tell(index + 1, at.saturating_add(step));
         }
         for transfer in &op.outs {
-            let way = &laid.ways[*transfer as usize];
-            tell(way.receiver, at.saturating_add(hop(way)));
+            let route = &laid.routes[*transfer as usize];
+            tell(route.receiver, at.saturating_add(hop(route)));
         }
         for other in &laid.followers[index as usize] {
             tell(*other, over.saturating_add(flag));

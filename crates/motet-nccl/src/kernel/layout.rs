@@ -48,9 +48,9 @@ pub(super) struct Op {
     pub(super) count: u32,
 }
 
-/// A transfer's way.
+/// A transfer's route.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Way {
+pub(super) struct LaneRoute {
     pub(super) count: u32,
     pub(super) connection: u32,
     /// Its hops: `hops[first..end]`.
@@ -92,7 +92,7 @@ pub struct Laid {
     pub(super) ops: Vec<Op>,
     /// The steps of each lane: `ops[first..end]`.
     pub(super) lanes: Vec<(u32, u32)>,
-    pub(super) ways: Vec<Way>,
+    pub(super) routes: Vec<LaneRoute>,
     pub(super) legs: Vec<Leg>,
     pub(super) links: Vec<Wire>,
     /// By connection: from whom to whom.
@@ -120,7 +120,7 @@ impl Laid {
         let program: &Program = routed.program();
         let lane_of = lane_of(program)?;
         let (ops, lanes, op_of) = steps(program, &lane_of);
-        let mut ways = Ways::new(routed.network(), kernels.rates());
+        let mut routes = Routes::new(routed.network(), kernels.rates());
         let mut connections: BTreeMap<(Rank, Rank, u32), u32> = BTreeMap::new();
         for (index, transfer) in program.transfers().iter().enumerate() {
             let id = TransferId::from_index(index);
@@ -135,7 +135,7 @@ impl Laid {
                 NONE
             };
             let ends = Ends { connection, sender, receiver, rank: transfer.src.rank };
-            ways.add(routed.hops(index), transfer.count, ends);
+            routes.add(routed.hops(index), transfer.count, ends);
         }
         let mut ends = vec![(Rank(0), Rank(0)); connections.len()];
         for ((from, to, _), index) in &connections {
@@ -147,8 +147,8 @@ impl Laid {
                 followers[*awaited as usize].push(index as u32);
             }
         }
-        let lacking = ways.links.iter().find(|it| it.bits_per_s == 0);
-        let loads = loads(&ways, &ops, &lanes);
+        let lacking = routes.links.iter().find(|it| it.bits_per_s == 0);
+        let loads = loads(&routes, &ops, &lanes);
         Ok(Self {
             collective: program.collective().clone(),
             protocol: program.hints().protocol,
@@ -160,9 +160,9 @@ impl Laid {
             network_links: routed.network().links().len(),
             ops,
             lanes,
-            ways: ways.ways,
-            legs: ways.legs,
-            links: ways.links,
+            routes: routes.routes,
+            legs: routes.legs,
+            links: routes.links,
             connections: ends,
             followers,
             kernels,
@@ -277,21 +277,21 @@ struct Ends {
     rank: Rank,
 }
 
-/// The ways of transfers and the links they use.
-struct Ways<'a> {
+/// The routes of transfers and the links they use.
+struct Routes<'a> {
     network: &'a Network,
     rates: &'a [u64],
-    ways: Vec<Way>,
+    routes: Vec<LaneRoute>,
     legs: Vec<Leg>,
     links: Vec<Wire>,
     number: Vec<u32>,
 }
 
-impl<'a> Ways<'a> {
+impl<'a> Routes<'a> {
     fn new(network: &'a Network, rates: &'a [u64]) -> Self {
         let number = vec![NONE; network.links().len()];
-        let (ways, legs, links) = (Vec::new(), Vec::new(), Vec::new());
-        Self { network, rates, ways, legs, links, number }
+        let (routes, legs, links) = (Vec::new(), Vec::new(), Vec::new());
+        Self { network, rates, routes, legs, links, number }
     }
 
     fn add(&mut self, hops: &[Hop], count: u32, ends: Ends) {
@@ -312,7 +312,7 @@ impl<'a> Ways<'a> {
         let end = self.legs.len() as u32;
         let Ends { connection, sender, receiver, rank } = ends;
         let rank = rank.0;
-        self.ways.push(Way {
+        self.routes.push(LaneRoute {
             count,
             connection,
             first,
@@ -341,15 +341,15 @@ impl<'a> Ways<'a> {
     }
 }
 
-fn loads(ways: &Ways<'_>, ops: &[Op], lanes: &[(u32, u32)]) -> Loads {
-    let mut links = vec![0u64; ways.links.len()];
+fn loads(routes: &Routes<'_>, ops: &[Op], lanes: &[(u32, u32)]) -> Loads {
+    let mut links = vec![0u64; routes.links.len()];
     let mut ranks: BTreeMap<u32, u64> = BTreeMap::new();
-    for way in &ways.ways {
-        for leg in &ways.legs[way.first as usize..way.end as usize] {
-            links[leg.link as usize] += u64::from(way.count);
+    for route in &routes.routes {
+        for leg in &routes.legs[route.first as usize..route.end as usize] {
+            links[leg.link as usize] += u64::from(route.count);
         }
-        if way.end > way.first {
-            *ranks.entry(way.rank).or_default() += u64::from(way.count);
+        if route.end > route.first {
+            *ranks.entry(route.rank).or_default() += u64::from(route.count);
         }
     }
     let lane = |(first, end): &(u32, u32)| {

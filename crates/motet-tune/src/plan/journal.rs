@@ -16,7 +16,7 @@ use motet_runtime::Checksum;
 use motet_units::Bytes;
 use serde::{Deserialize, Serialize};
 
-use super::{Request, Tuned};
+use super::{Request, TunedTask};
 
 /// Counted up when lines or fingerprints of older journals no longer mean the same.
 const VERSION: u32 = 4;
@@ -85,7 +85,7 @@ pub enum Found {
 /// What is left of a journal.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Known {
-    pub tuned: Vec<Tuned>,
+    pub tuned: Vec<TunedTask>,
     /// How many bytes of it are whole lines.
     pub whole: u64,
 }
@@ -98,7 +98,7 @@ pub fn header(fingerprint: &str) -> String {
 
 /// The line of a task.
 #[must_use]
-pub fn line(tuned: &Tuned) -> String {
+pub fn line(tuned: &TunedTask) -> String {
     sealed(tuned)
 }
 
@@ -144,7 +144,7 @@ mod tests {
     use super::*;
     use crate::plan::{Pick, Runtime};
 
-    fn tuned(size_bytes: u64) -> Tuned {
+    fn tuned(size_bytes: u64) -> TunedTask {
         let pick = Pick {
             runtime: Runtime::Msccl,
             way: "ring".to_owned(),
@@ -158,7 +158,7 @@ mod tests {
             time_ps: 1000,
             basis: Basis::Kernels,
         };
-        Tuned {
+        TunedTask {
             collective: CollectiveKind::AllGather,
             size_bytes,
             bound_ps: 900,

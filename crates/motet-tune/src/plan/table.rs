@@ -8,10 +8,10 @@ use motet_collective::CollectiveKind;
 use motet_nccl::{Algorithm, Protocol};
 use motet_runtime::{
     self as runtime, Bucket, Candidate, Checksum, Collective, Entry, Key, Method, Setting,
-    Signature, Table,
+    Signature, Table, TableKnobs,
 };
 
-use super::files::Run;
+use super::files::ProgramFile;
 use super::folder::FolderError;
 use super::{Pick, Plan};
 
@@ -20,7 +20,7 @@ use super::{Pick, Plan};
 ///
 /// # Errors
 /// When a task's program has no file among `runs`, or the entries are more than a table takes.
-pub fn table(plan: &Plan, runs: &[(Run, Checksum)]) -> Result<Table, FolderError> {
+pub fn table(plan: &Plan, runs: &[(ProgramFile, Checksum)]) -> Result<Table, FolderError> {
     let signature = Signature(plan.signature.as_u128());
     let mut entries = Vec::with_capacity(plan.tasks.len());
     for task in &plan.tasks {
@@ -44,7 +44,7 @@ pub fn table(plan: &Plan, runs: &[(Run, Checksum)]) -> Result<Table, FolderError
 }
 
 /// A pick as a candidate; `None` if it is a program without a file.
-fn candidate(pick: &Pick, file: Option<&(Run, Checksum)>) -> Option<Candidate> {
+fn candidate(pick: &Pick, file: Option<&(ProgramFile, Checksum)>) -> Option<Candidate> {
     let (method, channels) = match pick.algorithm {
         Some(it) => {
             let channels = pick.asked.then_some(pick.channels);
@@ -57,7 +57,7 @@ fn candidate(pick: &Pick, file: Option<&(Run, Checksum)>) -> Option<Candidate> {
         }
     };
     let protocol = Some(protocol(pick.protocol));
-    let knobs = runtime::Knobs { protocol, channels, ..runtime::Knobs::default() };
+    let knobs = TableKnobs { protocol, channels, ..TableKnobs::default() };
     Some(Candidate { setting: Setting { method, knobs }, expected: pick.time() })
 }
 

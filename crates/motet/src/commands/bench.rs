@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use motet_collective::{Collective, CollectiveKind};
 use motet_nccl::kernel::Kernels;
-use motet_nccl::{Basis, NcclModel, NcclOptions, NcclVersion, Priced, Timed, Tuned};
+use motet_nccl::{Basis, NcclModel, NcclOptions, NcclVersion, Priced, Timed, TunedCollective};
 use motet_net::Network;
 use motet_units::{Bytes, Rank};
 use serde::Serialize;
@@ -67,7 +67,7 @@ struct Line {
 
 /// What is run.
 struct Bench {
-    tuned: Tuned,
+    tuned: TunedCollective,
     collective: Collective,
     network: Network,
     model: NcclModel,
@@ -82,7 +82,7 @@ pub(crate) fn run(args: &BenchArgs, printer: &mut Printer) -> Result<Status, Fai
         return Err(Failure::unreadable(format!("{} to {} are no sizes", args.min, args.max))
             .with_remedy("give `--max` at least what `--min` is"));
     }
-    let tuned = Tuned::of(args.collective).ok_or_else(|| {
+    let tuned = TunedCollective::of(args.collective).ok_or_else(|| {
         Failure::unreadable(format!("NCCL chooses no algorithm for {}", args.collective))
             .with_remedy("it does for allreduce, allgather, reducescatter, broadcast and reduce")
     })?;
@@ -146,7 +146,7 @@ fn note(printer: &Printer, model: &NcclModel) {
 }
 
 impl Bench {
-    fn new(args: &BenchArgs, tuned: Tuned, printer: &Printer) -> Result<Self, Failure> {
+    fn new(args: &BenchArgs, tuned: TunedCollective, printer: &Printer) -> Result<Self, Failure> {
         let (network, model) = model(args, printer)?;
         let ranks = u32::try_from(model.communicator().ranks).unwrap_or(u32::MAX);
         let collective = if args.collective.has_root() {

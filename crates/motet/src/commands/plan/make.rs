@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use motet_net::formats::cluster_toml;
 use motet_net::Network;
+use motet_net::formats::cluster_toml;
 use motet_tune::plan::communicator::Effort;
 use motet_tune::plan::make::Nccl;
-use motet_tune::plan::{Pick, Plan, PlanError, Request, Tuned, folder, journal, make};
+use motet_tune::plan::{Pick, Plan, PlanError, Request, TunedTask, folder, journal, make};
 use motet_tune::sketch;
 use motet_units::Bytes;
 use serde::Serialize;
@@ -154,11 +154,12 @@ fn programs(plan: &Plan) -> (usize, usize, usize) {
 
 /// How many tasks NCCL does better with a tuner.
 fn tuned(plan: &Plan) -> usize {
-    let changed = |it: &&Tuned| plan.kept(it).is_some_and(|kept| it.nccl.as_ref() != Some(kept));
+    let changed =
+        |it: &&TunedTask| plan.kept(it).is_some_and(|kept| it.nccl.as_ref() != Some(kept));
     plan.tasks.iter().filter(changed).count()
 }
 
-fn best(task: &Tuned) -> Option<&Pick> {
+fn best(task: &TunedTask) -> Option<&Pick> {
     task.nccl_best.as_ref()
 }
 

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use motet_net::Signature;
 use motet_tune::plan::folder::Manifest;
-use motet_tune::plan::{Pick, Tuned, algbw};
+use motet_tune::plan::{Pick, TunedTask, algbw};
 use motet_units::Duration;
 
 use super::store;
@@ -71,7 +71,7 @@ fn text(manifest: &Manifest) -> String {
     out
 }
 
-fn row(task: &Tuned, out: &mut String) {
+fn row(task: &TunedTask, out: &mut String) {
     let gain = |it: Option<f64>| it.map_or_else(|| "–".to_owned(), |it| format!("{it:.2}"));
     let _ = write!(
         out,

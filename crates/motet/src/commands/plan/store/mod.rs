@@ -20,7 +20,7 @@ use std::sync::Mutex;
 
 use motet_collective::CollectiveKind;
 use motet_tune::plan::journal::{self, Found};
-use motet_tune::plan::{Journal, Step, Tuned};
+use motet_tune::plan::{Journal, PlanEvent, TunedTask};
 use motet_units::Bytes;
 
 use crate::failure::Failure;
@@ -37,7 +37,7 @@ const OLD: &str = "old";
 /// A plan in the making.
 pub(crate) struct Store<'a> {
     target: Target,
-    known: Vec<Tuned>,
+    known: Vec<TunedTask>,
     /// Why a journal that was there is not used.
     passed_over: Option<String>,
     log: Mutex<Log>,
@@ -177,13 +177,13 @@ impl Log {
 }
 
 impl Journal for Store<'_> {
-    fn known(&self, kind: CollectiveKind, size: Bytes) -> Option<Tuned> {
-        let same = |it: &&Tuned| it.collective == kind && it.size() == size;
+    fn known(&self, kind: CollectiveKind, size: Bytes) -> Option<TunedTask> {
+        let same = |it: &&TunedTask| it.collective == kind && it.size() == size;
         self.known.iter().find(same).cloned()
     }
 
-    fn done(&self, step: Step<'_>) {
-        let Step::Tuned(tuned) = step else { return };
+    fn done(&self, step: PlanEvent<'_>) {
+        let PlanEvent::Tuned(tuned) = step else { return };
         if self.known(tuned.collective, tuned.size()).is_none()
             && let Ok(mut log) = self.log.lock()
         {
