@@ -1,4 +1,5 @@
-//! [`Choice`]: what follows once algorithm and protocol are chosen: channels, threads, chunk.
+//! [`Choice`]: how NCCL would run one call: the algorithm and protocol it chose, and what follows from
+//! them: channels, threads, and the sizes of chunks and slices.
 //!
 //! Source: `topoGetAlgoInfo`, `calcCollChunking` and the scheduling of `src/enqueue.cc` at
 //! v2.30.7-1.
@@ -29,16 +30,16 @@ pub struct Choice {
     pub used_channels: usize,
     /// Threads of each block.
     pub threads: u32,
-    /// What one channel sends at a time.
+    /// What one channel puts into a FIFO slot at a time.
     pub chunk: Bytes,
-    /// What one channel signals at a time: the grain of pipelining.
+    /// How much of a chunk is sent before the receiver is told: the unit of pipelining.
     pub slice: Bytes,
-    /// The expected time in µs.
+    /// The time that NCCL's own model expects, in µs.
     pub time: f64,
 }
 
 impl Choice {
-    /// The expected time, rounded to the picosecond.
+    /// The time that NCCL's own model expects, rounded to the picosecond.
     #[must_use]
     pub fn duration(&self) -> Duration {
         Duration::from_ps((self.time * 1e6).round() as u64)

@@ -33,34 +33,54 @@ pub(crate) fn time(
         // What the network sums itself is outside of what ranks send one another.
         _ => return Some(Duration::ZERO),
     };
-    let mut loads: BTreeMap<LinkId, f64> = BTreeMap::new();
-    let mut ways = Ways::new(network);
-    let mut farthest = 0u64;
-    for ((from, to), share) in flows {
-        let mut latency = 0u64;
-        for link in ways.between(from, to)? {
-            *loads.entry(*link).or_default() += share;
-            latency = latency.saturating_add(network.link(*link).spec.latency.as_ps());
-        }
-        farthest = farthest.max(latency);
-    }
-    let busiest = loads.iter().map(|(link, share)| {
-        let rate = network.link(*link).spec.bandwidth.bits_per_s() as f64;
-        share * size.get() as f64 * 8e12 / rate
-    });
-    let data = busiest.fold(0.0f64, f64::max);
-    // Data go over the slowest way at least once, and twice where they come back as sums.
+    let load = Load::of(network, flows)?;
+    // Data go over the longest route at least once, and twice where they come back as sums.
     let trips = if tuned == TunedCollective::AllReduce { 2 } else { 1 };
-    let latency = farthest.saturating_mul(trips);
-    Some(Duration::from_ps(latency.saturating_add(if data < 1.8e19 {
-        data as u64
-    } else {
-        u64::MAX
-    })))
+    Some(load.time(size, trips))
+}
+
+/// What traffic between pairs of ranks is to the links.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Load {
+    /// How long the busiest link takes for each byte of the collective's size, in picoseconds.
+    busiest_ps_per_byte: f64,
+    /// The latency of the links between the two ranks that are farthest apart.
+    farthest: Duration,
+}
+
+impl Load {
+    /// `None` if two of the ranks do not reach one another.
+    pub(crate) fn of(network: &Network, flows: Flows) -> Option<Self> {
+        let mut loads: BTreeMap<LinkId, f64> = BTreeMap::new();
+        let mut ways = Ways::new(network);
+        let mut farthest = 0u64;
+        for ((from, to), share) in flows {
+            let mut latency = 0u64;
+            for link in ways.between(from, to)? {
+                *loads.entry(*link).or_default() += share;
+                latency = latency.saturating_add(network.link(*link).spec.latency.as_ps());
+            }
+            farthest = farthest.max(latency);
+        }
+        let busiest = loads.iter().map(|(link, share)| {
+            share * 8e12 / network.link(*link).spec.bandwidth.bits_per_s() as f64
+        });
+        Some(Self {
+            busiest_ps_per_byte: busiest.fold(0.0f64, f64::max),
+            farthest: Duration::from_ps(farthest),
+        })
+    }
+
+    /// How long `size` takes whose data cross the network `trips` times, one after the other.
+    pub(crate) fn time(&self, size: Bytes, trips: u64) -> Duration {
+        let data = self.busiest_ps_per_byte * size.get() as f64;
+        let data = if data < 1.8e19 { data as u64 } else { u64::MAX };
+        Duration::from_ps(self.farthest.as_ps().saturating_mul(trips).saturating_add(data))
+    }
 }
 
 /// By pair of ranks: the share of the size that goes from the one to the other.
-type Flows = BTreeMap<(Rank, Rank), f64>;
+pub(crate) type Flows = BTreeMap<(Rank, Rank), f64>;
 
 fn rings(channels: &Channels, tuned: TunedCollective, choice: &Choice, ranks: u64) -> Flows {
     let mut flows = Flows::new();

@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 use crate::choice::Choice;
 use crate::connect::Channels;
 use crate::fluid;
-use crate::kernel::{Grain, Kernels, Laid};
+use crate::kernel::{FifoShape, Kernels, Laid};
 use crate::kinds::{Algorithm, Protocol, TunedCollective};
 use crate::model::NcclModel;
 use crate::nvls::Switched;
@@ -28,14 +28,18 @@ use crate::own;
 /// Steps of a ring or tree beyond which its links are counted instead of its steps being run.
 const MOST_STEPS: u64 = 1 << 18;
 
-/// Where a time of NCCL's comes from.
+/// How a time was worked out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Basis {
-    /// Its rings and trees, laid out and run.
+    /// The program was laid out on thread blocks and simulated ([`kernel`](crate::kernel)).
     Kernels,
-    /// What NCCL's own model says, and at least what the traffic takes on the links.
+    /// What NCCL's own cost model says, and never less than the busiest link takes: for algorithms
+    /// that have no program here (NVLS, PAT), and for rings of very many steps.
     Belief,
+    /// Launch, steps and the busiest link, added up: for grouped sends and receives, which NCCL has
+    /// no model of ([`p2p`](crate::p2p)).
+    Links,
 }
 
 /// A choice of NCCL's and how long it takes.
@@ -120,7 +124,7 @@ impl<'a> Priced<'a> {
             return Some(Timed { choice, time: choice.duration(), basis: Basis::Belief });
         }
         if let Some(laid) = self.laid(tuned, kind, &choice) {
-            let price = laid.price_with(size, Grain::nccl(&choice)).ok()?;
+            let price = laid.price_with(size, FifoShape::nccl(&choice)).ok()?;
             return Some(Timed { choice, time: price.time, basis: Basis::Kernels });
         }
         let believed = choice.duration();

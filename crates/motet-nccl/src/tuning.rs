@@ -2,7 +2,8 @@
 //! protocol, and which of them it allows.
 //!
 //! Source: `ncclTopoTuneModel` of `src/graph/tuning.cc` at v2.30.7-1; v2.28.9-1 is the same but
-//! for constants. A combination that cannot be chosen has bandwidth 0. What each term is, is in
+//! for constants. For 2.32 it is `src/tuning/` of the development branch, where
+//! `NcclVersion::is_rewritten` marks what is different. A combination that cannot be chosen has bandwidth 0. What each term is, is in
 //! docs/nccl-model.md; [`model`](super::model) prices sizes with it.
 
 use super::constants::{Constants, Generation, Hardware};
@@ -231,8 +232,9 @@ fn max_threads(
         Some(threads) if threads % 32 != 0 => most,
         Some(threads) => threads.clamp(least, most),
     };
-    // Nothing faster than a PCIe 3 slot needs as many threads.
-    let slow = comm.ring.intra * comm.ring.channels as f64 <= 12.0;
+    // Until 2.30, rings no faster than a PCIe 3 slot had half of the threads.
+    let slow =
+        comm.ring.intra * comm.ring.channels as f64 <= 12.0 && !options.version.is_rewritten();
     let simple = |usual: u32| forced(options.threads, 64, 512, usual);
     let ll128 = forced(options.ll128_threads, 160, 640, 640);
     let ring = [simple(512), ll128, simple(if slow { 256 } else { 512 })];
@@ -248,6 +250,10 @@ struct Filler<'a> {
 }
 
 impl Filler<'_> {
+    const fn rewritten(&self) -> bool {
+        self.options.version.is_rewritten()
+    }
+
     /// Whether NCCL computes this entry at all.
     fn fills(&self, collective: TunedCollective, algorithm: Algorithm, protocol: Protocol) -> bool {
         let suits = match collective {
@@ -310,6 +316,10 @@ impl Filler<'_> {
         let inside = comm.nodes <= 2 || algorithm.is_collnet();
         let per_channel = if algorithm.is_nvls() {
             self.nvls_per_channel(collective, algorithm)
+        } else if self.rewritten() && algorithm == Algorithm::Ring {
+            if comm.nodes > 1 { graph.inter } else { graph.intra }
+        } else if self.rewritten() && !algorithm.is_collnet() {
+            graph.inter.min(graph.intra)
         } else if inside {
             graph.intra
         } else {
@@ -327,7 +337,8 @@ impl Filler<'_> {
             _ => bus,
         };
         // From bytes on the wires to bytes of the collective.
-        if collective.is_half() && algorithm != Algorithm::Ring {
+        let by_steps = algorithm == Algorithm::Ring || (self.rewritten() && algorithm.is_nvls());
+        if collective.is_half() && !by_steps {
             return bus;
         }
         let steps = collective.ring_steps(comm.ranks as u64) as f64;
@@ -418,8 +429,8 @@ impl Filler<'_> {
         let nvlink = graph.type_intra == PathKind::NvLink;
         let inside = if nvlink { Hardware::NvLink } else { Hardware::Pci };
         let intra = self.hardware(inside, algorithm, protocol);
-        // With one GPU per node nothing hides the network.
-        let exposed = comm.ranks == comm.nodes;
+        // Until 2.30: with one GPU per node nothing hides the network.
+        let exposed = comm.ranks == comm.nodes && !self.rewritten();
         let net = if exposed { Algorithm::Tree } else { algorithm };
         let posts = if protocol == Protocol::Simple { 2.0 } else { 1.0 };
         let inter = self.hardware(Hardware::Net, net, protocol) + posts * graph.latency_inter;
@@ -452,7 +463,8 @@ impl Filler<'_> {
         let steps = collective.ring_steps(comm.ranks as u64) as f64;
         let several = comm.nodes > 1;
         if matches!(collective, TunedCollective::Broadcast | TunedCollective::Reduce) {
-            let over = if several { Hardware::Net } else { inside };
+            // Since the rewrite a hop of a chain counts as one inside a node, wherever it goes.
+            let over = if several && !self.rewritten() { Hardware::Net } else { inside };
             if comm.ring.same_channels {
                 return self.hardware(over, Algorithm::Ring, protocol);
             }

@@ -103,6 +103,6 @@ mod tests {
             assert_eq!(serde_json::from_str::<Protocol>(&json).unwrap(), protocol);
         }
         let error = "ll64".parse::<Protocol>().unwrap_err();
-        assert_eq!(error.to_string(), "unknown protocol `ll64`; known are LL, LL128, Simple");
+        assert_eq!(error.to_string(), "`ll64` is not a protocol; known: LL, LL128, Simple");
     }
 }

@@ -1,10 +1,13 @@
-//! The longest chain of steps, as if there were no data.
+//! The latency of a program: its longest chain of steps, as if transfers had no size.
 //!
-//! A block begins a step no sooner than [`Terms::step`] after it began the one before; a step that
-//! receives begins no sooner than a hop after the one that sends; a step that waits for another block
-//! of its GPU no sooner than a flag after it, and for a block of another GPU no sooner than the hop of
-//! what that one does. A hop is what NCCL counts for the hardware on the way, or what the links take
-//! if that is more (NCCL's figures hold an ordinary link's latency; a WAN's is another matter).
+//! - A thread block begins a step at the earliest [`Terms::step`] after it began the step before.
+//! - A step that receives begins at the earliest one hop after the step that sends.
+//! - A step that waits for another thread block of its GPU begins at the earliest [`Terms::flag`] after
+//!   that block's step; if the block is of another GPU, one hop of what that step sends after it.
+//!
+//! A hop is what NCCL counts for the hardware between the two GPUs, or the latency of the links
+//! between them if that is more: NCCL's figures include the latency of an ordinary link, but not of a
+//! WAN.
 
 use super::layout::{Laid, LaneRoute};
 use super::terms::Terms;

@@ -1,8 +1,8 @@
-//! [`Laid`]: a program as steps of thread blocks, compiled once for any size.
+//! [`Laid`]: a program as the steps of thread blocks, worked out once and then priced for any size.
 //!
-//! Every event of the program must stand in a lane, as it does in NCCL's own programs
-//! ([`own`](crate::own)) and in those read from a runtime's file. [`fuse`](super::fuse) says which
-//! events are one step.
+//! Every event of the program must stand in a lane, that is, belong to a thread block, as it does in
+//! NCCL's own rings and trees ([`own`](crate::own)) and in programs read from a runtime's file.
+//! [`fuse`](super::fuse) says which consecutive events of a lane are one step.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -19,10 +19,12 @@ use super::terms::Kernels;
 use crate::constants::Hardware;
 use crate::kinds::Protocol;
 
-/// No connection: what stays at its rank, or what one side does alone.
+/// The number of no connection: for transfers within a rank, and for those that need no receiving
+/// step.
 pub(super) const NONE: u32 = u32::MAX;
 
-/// Whose constants a program has: see [`terms`](super::terms).
+/// Whether a program is priced with NCCL's constants for rings or for trees: see
+/// [`terms`](super::terms).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
     /// Every channel is a ring through all ranks, or a chain along one.
@@ -48,18 +50,19 @@ pub(super) struct Op {
     pub(super) count: u32,
 }
 
-/// A transfer's route.
+/// The route of a transfer from the step that sends it to the step that receives it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LaneRoute {
     pub(super) count: u32,
     pub(super) connection: u32,
-    /// Its hops: `hops[first..end]`.
+    /// Its links: `legs[first..end]`.
     pub(super) first: u32,
     pub(super) end: u32,
     /// The steps that it is sent and arrives in.
     pub(super) sender: u32,
     pub(super) receiver: u32,
-    /// What its links take, and how often it goes from GPU to GPU over each hardware.
+    /// The latency of its links in picoseconds, and how many times it passes from GPU to GPU over each
+    /// kind of [`Hardware`].
     pub(super) latency: u64,
     pub(super) segments: [u8; 3],
     pub(super) rank: u32,
@@ -72,7 +75,7 @@ pub(super) struct Wire {
     pub(super) bits_per_s: u64,
 }
 
-/// One link of a way.
+/// One link of a route.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Leg {
     /// Its number among the links used.
@@ -80,7 +83,7 @@ pub(super) struct Leg {
     pub(super) starts_segment: bool,
 }
 
-/// A program on a network, laid out on thread blocks.
+/// A program on a network, laid out on thread blocks. [`price`](Laid::price) says how long it takes.
 #[derive(Clone, Debug)]
 pub struct Laid {
     pub(super) kernels: Arc<Kernels>,
@@ -104,7 +107,7 @@ pub struct Laid {
     pub(super) network_links: usize,
 }
 
-/// What a run moves, in chunks.
+/// How many chunks one iteration moves, for a lower estimate of its time without simulating it.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Loads {
     /// By link used.

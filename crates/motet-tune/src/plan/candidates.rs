@@ -181,6 +181,7 @@ pub fn candidates(
     ground: &Ground<'_>,
     kind: CollectiveKind,
     sketches: &[sketch::Candidate],
+    making: &(dyn Fn(&str) + Sync),
 ) -> Result<Candidates, SynthError> {
     let network = ground.network;
     let ranks = u32::try_from(network.ranks().len()).unwrap_or(u32::MAX);
@@ -189,7 +190,7 @@ pub fn candidates(
     // Runtimes cut chunks themselves and run the cuts one behind the other; a program that is cut
     // already would pay for every cut, however little there is to send.
     let whole = |size| Task { most_transfers: 0, ..task(size) };
-    let mut made = Maker { ground, found: Candidates::default() };
+    let mut made = Maker { ground, making, found: Candidates::default() };
     let named = |name: &str| name.parse::<Method>().ok().filter(|it| it.does(kind));
     // Reduce has no direct method; the least that everyone supports stands in for it.
     if let Some(method) = named(FULL_MESH).or_else(|| named("binomial")) {
@@ -231,12 +232,14 @@ pub(super) fn short(size: Bytes) -> String {
 
 struct Maker<'a> {
     ground: &'a Ground<'a>,
+    making: &'a (dyn Fn(&str) + Sync),
     found: Candidates,
 }
 
 impl Maker<'_> {
     /// Adds what a method makes, unless it cannot, no runtime takes it, or it is there already.
     fn add(&mut self, name: String, origin: Origin, task: &Task<'_>, method: Method) {
+        (self.making)(&name);
         match self.make(&name, origin, task, method) {
             Ok(Some(way)) => self.found.candidates.push(way),
             Ok(None) => {}

@@ -78,9 +78,9 @@ impl Setups<'_> {
             let knobs = setup.knobs(pick.protocol);
             let price =
                 layout.laid.price_under(task.size(), &knobs).map_err(|it| it.to_string())?;
-            logs += (price.time.as_ps().max(1) as f64).ln();
+            logs += libm::log(price.time.as_ps().max(1) as f64);
         }
-        Ok((logs / self.samples.len().max(1) as f64).exp())
+        Ok(libm::exp(logs / self.samples.len().max(1) as f64))
     }
 }
 

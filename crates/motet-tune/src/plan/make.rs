@@ -43,11 +43,16 @@ impl Request {
     }
 }
 
-/// What has just been done.
+/// How the making of a plan goes on.
 #[derive(Clone, Copy, Debug)]
 pub enum PlanEvent<'a> {
-    /// The ways of a collective are there.
-    Candidates(CollectiveKind, usize),
+    /// The synthesizer begins to make the program of this name.
+    Making(CollectiveKind, &'a str),
+    /// All programs of a collective are made; so many of them can be used.
+    Made(CollectiveKind, usize),
+    /// The search for the best program of a task begins.
+    Tuning(CollectiveKind, Bytes),
+    /// A task is finished.
     Tuned(&'a TunedTask),
 }
 
@@ -55,8 +60,8 @@ pub enum PlanEvent<'a> {
 pub trait Journal: Sync {
     /// What is known of a task from before.
     fn known(&self, kind: CollectiveKind, size: Bytes) -> Option<TunedTask>;
-    /// Something was done.
-    fn done(&self, step: PlanEvent<'_>);
+    /// Something begins or is finished: for progress, and to write down what is finished.
+    fn done(&self, event: PlanEvent<'_>);
 }
 
 /// Remembers nothing.
@@ -179,9 +184,10 @@ pub fn make(
         .map(|kind| {
             let seed = seed.named(kind.name());
             let ground = Ground { network, kernels: Arc::clone(&nccl.kernels), most_blocks, seed };
-            let found = candidates(&ground, *kind, &sketches)
+            let making = |name: &str| journal.done(PlanEvent::Making(*kind, name));
+            let found = candidates(&ground, *kind, &sketches, &making)
                 .map_err(|error| PlanError::Synth { kind: *kind, error })?;
-            journal.done(PlanEvent::Candidates(*kind, found.candidates.len()));
+            journal.done(PlanEvent::Made(*kind, found.candidates.len()));
             let bounds = bounds(network, &nccl, *kind, &request.sizes)?;
             Ok(Part { kind: *kind, found, bounds, tuned: Vec::new() })
         })
@@ -230,6 +236,7 @@ impl Maker<'_> {
             let tuned: Result<Vec<TunedTask>, PlanError> = tasks
                 .par_iter()
                 .map(|(size, bound)| {
+                    self.journal.done(PlanEvent::Tuning(part.kind, *size));
                     let known = self.journal.known(part.kind, *size);
                     let known = known.filter(|_| setup == Setup::default());
                     let tuned = known.map_or_else(|| tuning.tune(*size, *bound), Ok)?;

@@ -217,8 +217,8 @@ impl Plan {
         over: impl Fn(&'a TunedTask) -> Option<&'a Pick>,
     ) -> Option<f64> {
         let logs: Vec<f64> =
-            self.tasks.iter().filter_map(|it| Some(it.gain(over(it))?.ln())).collect();
-        (!logs.is_empty()).then(|| (logs.iter().sum::<f64>() / logs.len() as f64).exp())
+            self.tasks.iter().filter_map(|it| Some(libm::log(it.gain(over(it))?))).collect();
+        (!logs.is_empty()).then(|| libm::exp(logs.iter().sum::<f64>() / logs.len() as f64))
     }
 
     /// What NCCL does in a task where it is left to a tuner: its own choice, unless its best setting

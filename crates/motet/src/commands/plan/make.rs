@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use motet_collective::CollectiveKind;
 use motet_net::Network;
 use motet_net::formats::cluster_toml;
 use motet_tune::plan::communicator::Effort;
@@ -115,6 +116,14 @@ fn request(args: &MakeArgs, network: &Network) -> Result<Request, Failure> {
     let mut collectives = args.collectives.clone();
     collectives.sort_by_key(|it| it.name());
     collectives.dedup();
+    let unsuited =
+        |it: &&CollectiveKind| matches!(it, CollectiveKind::SendRecv | CollectiveKind::AllToAllV);
+    if let Some(kind) = collectives.iter().find(unsuited) {
+        return Err(Failure::unreadable(format!(
+            "{kind} cannot be planned by size alone: who sends how much to whom differs from call to call"
+        ))
+        .with_remedy(format!("leave {kind} to NCCL, and plan the others")));
+    }
     if args.max_blocks == Some(0) {
         return Err(Failure::unreadable("a program cannot run on 0 thread blocks")
             .with_remedy("give `--max-blocks` at least 1"));
@@ -239,7 +248,10 @@ fn text(folder: &str, plan: &Plan) -> String {
         "left out",
         format!("{} programs that no runtime can load within that", plan.left_out.len()),
     );
-    line("times", "by NCCL's own constants, not measured (docs/nccl-model.md)".to_owned());
+    line(
+        "times",
+        "kernels modelled by NCCL's own constants, not measured (docs/nccl-model.md)".to_owned(),
+    );
     line(
         "written",
         format!("{folder} (report.html for people; `motet plan check {folder}` proves it)"),

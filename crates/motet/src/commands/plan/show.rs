@@ -46,7 +46,8 @@ fn text(manifest: &Manifest) -> String {
     let Manifest { network, signature, ranks, seed, margin_percent, most_blocks, .. } = manifest;
     let mut out = format!(
         "plan for {network} ({signature}), {ranks} ranks, seed {seed}, margin {margin_percent}%, at \
-         most {most_blocks} blocks\n"
+         most {most_blocks} blocks\ntimes are of kernels as modelled, not measured; the bound is on ideal \
+         links\n"
     );
     let mut last = None;
     for task in &manifest.tasks {

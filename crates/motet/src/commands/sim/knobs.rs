@@ -28,6 +28,13 @@ pub(super) struct Under {
     blocks: u32,
 }
 
+impl Under {
+    /// Whose kernels: MSCCL or MSCCL++.
+    pub(super) const fn runtime(&self) -> &'static str {
+        self.runtime
+    }
+}
+
 /// The knobs, and what the time is made of.
 #[derive(Serialize)]
 pub(super) struct KnobsJson {

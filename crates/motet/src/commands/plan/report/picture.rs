@@ -43,5 +43,9 @@ impl Report<'_> {
 
 fn caption(task: &TunedTask, pick: &Pick) -> String {
     let (size, time) = (Bytes::new(task.size_bytes), pick.time().as_us_f64());
-    format!("{} of {size} in {time:.3} µs: {}", task.collective, setting(pick))
+    format!(
+        "{} of {size} in {time:.3} µs by kernels as modelled: {}",
+        task.collective,
+        setting(pick)
+    )
 }

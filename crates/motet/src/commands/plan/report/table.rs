@@ -140,6 +140,6 @@ fn channels(pick: &Pick) -> String {
 const fn tag(pick: &Pick) -> &'static str {
     match pick.basis {
         Basis::Kernels => "<span class=\"tag\">run</span>",
-        Basis::Belief => "<span class=\"tag\">belief</span>",
+        Basis::Belief | Basis::Links => "<span class=\"tag\">belief</span>",
     }
 }

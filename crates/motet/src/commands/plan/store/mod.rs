@@ -182,8 +182,17 @@ impl Journal for Store<'_> {
         self.known.iter().find(same).cloned()
     }
 
-    fn done(&self, step: PlanEvent<'_>) {
-        let PlanEvent::Tuned(tuned) = step else { return };
+    fn done(&self, event: PlanEvent<'_>) {
+        let tuned = match event {
+            PlanEvent::Making(_, name) => return self.bar.say(format!("making {name}")),
+            PlanEvent::Made(kind, count) => {
+                return self.bar.say(format!("{count} programs for {kind}"));
+            }
+            PlanEvent::Tuning(kind, size) => {
+                return self.bar.say(format!("tuning {kind} of {size}"));
+            }
+            PlanEvent::Tuned(tuned) => tuned,
+        };
         if self.known(tuned.collective, tuned.size()).is_none()
             && let Ok(mut log) = self.log.lock()
         {

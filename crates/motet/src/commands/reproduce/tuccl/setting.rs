@@ -97,7 +97,7 @@ impl Planned {
         let (network, most_blocks) = (&self.network, self.plan.most_blocks);
         let kernels = Nccl::new(network, Setup::default()).kernels;
         let ground = Ground { network, kernels, most_blocks, seed };
-        let made = candidates(&ground, kind, &found);
+        let made = candidates(&ground, kind, &found, &|_| {});
         Ok(made.map_err(|it| Failure::wrong(it.to_string()).in_file(self.name))?.candidates)
     }
 
