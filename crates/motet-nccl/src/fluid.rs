@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 
 use motet_net::Network;
-use motet_sim::Ways;
+use motet_sim::DefaultRoutes;
 use motet_units::{Bytes, Duration, LinkId, Rank};
 
 use crate::choice::Choice;
@@ -40,10 +40,10 @@ pub(crate) fn time(
 }
 
 /// What traffic between pairs of ranks is to the links.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Load {
-    /// How long the busiest link takes for each byte of the collective's size, in picoseconds.
-    busiest_ps_per_byte: f64,
+    /// By link: the share of the collective's size that it carries, and its bits per second.
+    links: Vec<(f64, f64)>,
     /// The latency of the links between the two ranks that are farthest apart.
     farthest: Duration,
 }
@@ -52,7 +52,7 @@ impl Load {
     /// `None` if two of the ranks do not reach one another.
     pub(crate) fn of(network: &Network, flows: Flows) -> Option<Self> {
         let mut loads: BTreeMap<LinkId, f64> = BTreeMap::new();
-        let mut ways = Ways::new(network);
+        let mut ways = DefaultRoutes::new(network);
         let mut farthest = 0u64;
         for ((from, to), share) in flows {
             let mut latency = 0u64;
@@ -62,18 +62,16 @@ impl Load {
             }
             farthest = farthest.max(latency);
         }
-        let busiest = loads.iter().map(|(link, share)| {
-            share * 8e12 / network.link(*link).spec.bandwidth.bits_per_s() as f64
-        });
-        Some(Self {
-            busiest_ps_per_byte: busiest.fold(0.0f64, f64::max),
-            farthest: Duration::from_ps(farthest),
-        })
+        let rate = |link: LinkId| network.link(link).spec.bandwidth.bits_per_s() as f64;
+        let links = loads.into_iter().map(|(link, share)| (share, rate(link))).collect();
+        Some(Self { links, farthest: Duration::from_ps(farthest) })
     }
 
     /// How long `size` takes whose data cross the network `trips` times, one after the other.
     pub(crate) fn time(&self, size: Bytes, trips: u64) -> Duration {
-        let data = self.busiest_ps_per_byte * size.get() as f64;
+        let busiest =
+            self.links.iter().map(|(share, rate)| share * size.get() as f64 * 8e12 / rate);
+        let data = busiest.fold(0.0f64, f64::max);
         let data = if data < 1.8e19 { data as u64 } else { u64::MAX };
         Duration::from_ps(self.farthest.as_ps().saturating_mul(trips).saturating_add(data))
     }

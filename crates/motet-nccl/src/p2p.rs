@@ -34,7 +34,7 @@ const OTHER_CHUNK: u64 = 1 << 17;
 const FEW_CHANNELS: u64 = 2;
 
 /// AllToAll on one network, whatever its size.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct AllToAll<'a> {
     model: &'a NcclModel,
     load: Load,

@@ -72,7 +72,7 @@ fn the_cut_names_regions_and_wan_links() {
     assert_eq!(measured.cuts.iter().map(|it| it.1).sum::<u32>(), 4);
     // What others send is taken away.
     assert!(measured.cuts.iter().all(|it| it.0.bandwidth < cut.bandwidth));
-    assert!(measured.bound <= measured.oracle && measured.bound > Duration::ZERO);
+    assert!(measured.bound <= measured.hindsight && measured.bound > Duration::ZERO);
 }
 
 #[test]

@@ -280,7 +280,7 @@ pub(crate) struct WanArgs {
     /// Only this strength of the programs hand
     #[arg(long)]
     pub(crate) strength: Option<Hand>,
-    /// On how many of the collectives to find the bound and an oracle's time; 0 for none
+    /// On how many of the collectives to find the bound and the best program in hindsight; 0 for none
     #[arg(long, value_name = "COUNT", default_value_t = 20)]
     pub(crate) yardstick: u32,
     /// Write all tables and pictures into this folder, and the programs and routes at the end

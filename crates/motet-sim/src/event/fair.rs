@@ -23,7 +23,7 @@ use super::timeline::{Feed, PS_PER_S};
 
 /// A segment on its way.
 #[derive(Clone, Copy, Debug)]
-struct Flow {
+struct FairFlow {
     /// In bits × [`PS_PER_S`] × 2²⁰, as of `since`.
     left: u128,
     rate: u128,
@@ -48,7 +48,7 @@ pub(super) struct Fair<'a, 'o, O> {
     setting: Setting<'a>,
     segments: Segments,
     shares: Shares,
-    flows: Vec<Flow>,
+    flows: Vec<FairFlow>,
     meters: Vec<Meter>,
     progress: Progress<'a>,
     queue: Queue,
@@ -68,7 +68,7 @@ impl<'a, 'o, O: Observer> Fair<'a, 'o, O> {
         let prepared = setting.prepared;
         let segments = Segments::new(prepared);
         let crossed = segments.legs.iter().map(|it| prepared.legs[*it as usize].link).collect();
-        let flow = |missing: &u32| Flow {
+        let flow = |missing: &u32| FairFlow {
             left: 0,
             rate: 0,
             since: 0,
