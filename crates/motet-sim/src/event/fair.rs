@@ -67,7 +67,8 @@ impl<'a, 'o, O: Observer> Fair<'a, 'o, O> {
     ) -> Self {
         let prepared = setting.prepared;
         let segments = Segments::new(prepared);
-        let crossed = segments.legs.iter().map(|it| prepared.legs[*it as usize].link).collect();
+        let crossed =
+            segments.legs.items().iter().map(|it| prepared.legs[*it as usize].link).collect();
         let flow = |missing: &u32| FairFlow {
             left: 0,
             rate: 0,
@@ -77,7 +78,7 @@ impl<'a, 'o, O: Observer> Fair<'a, 'o, O> {
             active: false,
         };
         Self {
-            shares: Shares::new(rates, segments.starts.clone(), crossed),
+            shares: Shares::new(rates, segments.legs.starts().to_vec(), crossed),
             flows: segments.heads.iter().map(flow).collect(),
             meters: vec![Meter::default(); rates.len()],
             progress: Progress::new(prepared, start),

@@ -13,9 +13,9 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
+use motet_graph::{Rows, gcd};
 use motet_units::{Bytes, Duration};
 
-use super::followers::Followers;
 use super::plan::{NONE, Plan};
 use crate::fabric::Fabric;
 
@@ -103,10 +103,6 @@ impl Cutting {
     }
 }
 
-fn gcd(a: u32, b: u32) -> u32 {
-    if b == 0 { a } else { gcd(b, a % b) }
-}
-
 /// The order found.
 #[derive(Clone, Debug)]
 pub(super) struct Timing {
@@ -153,7 +149,8 @@ struct Run<'a> {
     hops: Vec<Hop>,
     /// Hops of each path.
     of_path: Vec<(u32, u32)>,
-    followers: Followers,
+    /// The legs that wait for each leg.
+    followers: Rows,
     /// Per leg: the link with most to do on the ways behind it, and the time from its arrival to
     /// the end if nothing is in the way.
     crux: Vec<u32>,
@@ -234,7 +231,7 @@ impl<'a> Run<'a> {
             chunk,
             hops,
             of_path,
-            followers: Followers::of(plan),
+            followers: plan.followers(),
             crux: vec![NONE; plan.legs.len()],
             tail: vec![0; plan.legs.len()],
             awaited: vec![0; cutting.jobs()],
@@ -282,7 +279,7 @@ impl<'a> Run<'a> {
     fn look_ahead(&mut self) {
         for leg in (0..self.plan.legs.len() as u32).rev() {
             let (mut crux, mut most, mut longest) = (NONE, 0, 0);
-            for follower in self.followers.of_leg(leg) {
+            for follower in self.followers.row(leg as usize) {
                 let (start, end) = self.path_hops(*follower);
                 let bytes = self.bytes(self.cutting.range(self.plan, *follower, 0).1);
                 let (mut alone, mut slowest) = (0, 0);
@@ -349,8 +346,8 @@ impl<'a> Run<'a> {
 
     fn arrived(&mut self, leg: u32, nth: u32, now: u64) {
         self.makespan = self.makespan.max(now);
-        for at in self.followers.range(leg) {
-            let follower = self.followers.legs[at];
+        for at in self.followers.range(leg as usize) {
+            let follower = self.followers.items()[at];
             let (start, end) = self.cutting.range(self.plan, leg, nth);
             let it = &self.plan.legs[follower as usize];
             let shift = it.input - self.plan.legs[leg as usize].input;

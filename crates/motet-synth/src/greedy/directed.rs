@@ -11,6 +11,7 @@ mod pieces;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
+use motet_graph::{Dijkstra, Hop, Rows};
 use motet_units::seed::Stream;
 use motet_units::{Bytes, Duration, LinkId, Rank, Seed};
 use rand::seq::SliceRandom;
@@ -99,13 +100,17 @@ impl<'a> Travel<'a> {
     fn new(fabric: &'a Fabric, overlay: &'a Overlay, bytes: Bytes) -> Self {
         let (ranks, ways) = (fabric.rank_count(), overlay.ways.len());
         let cost: Vec<u64> = (0..ways).map(|it| overlay.alone(fabric, it, bytes)).collect();
-        let mut into: Vec<Vec<u32>> = vec![Vec::new(); ranks];
-        for (number, way) in overlay.ways.iter().enumerate() {
-            into[way.to as usize].push(number as u32);
-        }
-        let mut distance = vec![u64::MAX; ranks * ranks];
-        for (to, distance) in distance.chunks_mut(ranks).enumerate() {
-            distances_to(to, overlay, &cost, &into, distance);
+        let heads = (0..).zip(&overlay.ways).map(|(way, it)| (it.to as usize, way));
+        let into = Rows::group(ranks, heads);
+        let hop = |way: &u32| {
+            let length = cost[*way as usize].max(1);
+            Hop { arc: *way, to: overlay.ways[*way as usize].from, length }
+        };
+        let mut search = Dijkstra::new(ranks);
+        let mut distance = Vec::with_capacity(ranks * ranks);
+        for to in 0..ranks as u32 {
+            search.search([(to, 0)], |it| into.row(it as usize).iter().map(hop));
+            distance.extend_from_slice(search.distances());
         }
         let words = ranks.div_ceil(64);
         let mut nearer = vec![0u64; ways * words];
@@ -140,30 +145,6 @@ impl<'a> Travel<'a> {
             }
         }
         (run.missing == 0).then_some(Journey { steps: run.steps, makespan: run.makespan })
-    }
-}
-
-fn distances_to(
-    to: usize,
-    overlay: &Overlay,
-    cost: &[u64],
-    into: &[Vec<u32>],
-    distance: &mut [u64],
-) {
-    let mut queue = BinaryHeap::from([Reverse((0u64, to as u32))]);
-    distance[to] = 0;
-    while let Some(Reverse((so_far, rank))) = queue.pop() {
-        if so_far > distance[rank as usize] {
-            continue;
-        }
-        for way in &into[rank as usize] {
-            let from = overlay.ways[*way as usize].from;
-            let through = so_far.saturating_add(cost[*way as usize].max(1));
-            if through < distance[from as usize] {
-                distance[from as usize] = through;
-                queue.push(Reverse((through, from)));
-            }
-        }
     }
 }
 

@@ -10,10 +10,10 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
+use motet_graph::Followers;
 use motet_units::{Duration, LinkId};
 
 use super::number::number;
-use super::waits::Followers;
 use super::{HopCost, JobTurns, Jobs, Schedule};
 
 /// A head that will be at a link before it has been busy for one part in so many counts as being there:
@@ -154,7 +154,7 @@ impl<'a> Run<'a> {
             followers,
             urgency,
             turned: jobs.fabric.is_turned_round(),
-            awaited: followers.awaited.clone(),
+            awaited: followers.awaited().to_vec(),
             free_at: vec![0; links],
             asks_at: vec![u64::MAX; links],
             ways: vec![Vec::new(); links],
@@ -251,7 +251,7 @@ impl<'a> Run<'a> {
             }
             let arrived = front.tail.max(ready);
             makespan = makespan.max(arrived);
-            for follower in self.followers.of_job(*job) {
+            for follower in self.followers.behind(*job) {
                 let ready = &mut ready_at[*follower as usize];
                 *ready = arrived.max(*ready);
             }
@@ -262,7 +262,7 @@ impl<'a> Run<'a> {
     fn arrive(&mut self, job: u32, now: u64) {
         self.makespan = self.makespan.max(now);
         let followers = self.followers;
-        for follower in followers.of_job(job) {
+        for follower in followers.behind(job) {
             self.awaited[*follower as usize] -= 1;
             if self.awaited[*follower as usize] == 0 {
                 self.make_ready(*follower, now);

@@ -1,6 +1,6 @@
 //! What the executor can load (mscclpp 0.9.0), checked on plans read and on plans to be written.
 
-use super::model::{ChannelType, Op, Plan, Threadblock};
+use super::model::{ChannelType, ExecutionPlan, PlanOp, Threadblock};
 use crate::diagnostic::{Diagnostic, Finding, Report};
 use crate::program::{LaneKind, Program};
 
@@ -16,7 +16,7 @@ const MAX_THREADS: u32 = 1024;
 /// so that all must run at once; where they do not fit, the GPU hangs.
 const MAX_RESIDENT_THREADS: u32 = 132 * MAX_THREADS;
 
-pub(super) fn check(plan: &Plan, report: &mut Report) {
+pub(super) fn check(plan: &ExecutionPlan, report: &mut Report) {
     if plan.num_threads_per_block == 0 || plan.num_threads_per_block > MAX_THREADS {
         let threads = plan.num_threads_per_block;
         push(report, format!("{threads} threads per block; a block has 1 to {MAX_THREADS}"), None);
@@ -83,7 +83,7 @@ impl Check<'_> {
         }
     }
 
-    fn op(&mut self, op: &Op, at: &str) {
+    fn op(&mut self, op: &PlanOp, at: &str) {
         self.most(op.channel_ids.len(), MAX_CHANNELS_PER_OP, "channels in an operation", at);
         self.most(op.src_buff.len(), MAX_BUFFERS_PER_OP, "source ranges in an operation", at);
         self.most(op.dst_buff.len(), MAX_BUFFERS_PER_OP, "destination ranges in an operation", at);
