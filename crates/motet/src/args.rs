@@ -3,6 +3,7 @@
 pub(crate) mod discovery;
 pub(crate) mod plan;
 pub(crate) mod sketch;
+pub(crate) mod what_if;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
@@ -185,6 +186,8 @@ pub(crate) struct BoundArgs {
     #[arg(long, default_value_t = 0)]
     pub(crate) root: u32,
     #[command(flatten)]
+    pub(crate) what_if: what_if::WhatIfArgs,
+    #[command(flatten)]
     pub(crate) read: ReadArgs,
 }
 
@@ -228,6 +231,8 @@ pub(crate) struct SynthArgs {
     pub(crate) budget: Option<f64>,
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,
+    #[command(flatten)]
+    pub(crate) what_if: what_if::WhatIfArgs,
     #[command(flatten)]
     pub(crate) read: ReadArgs,
 }
@@ -417,6 +422,8 @@ pub(crate) struct SimArgs {
     pub(crate) over_time: Option<u32>,
     #[command(flatten)]
     pub(crate) knobs: KnobArgs,
+    #[command(flatten)]
+    pub(crate) what_if: what_if::WhatIfArgs,
     #[command(flatten)]
     pub(crate) read: ReadArgs,
 }
