@@ -58,7 +58,7 @@ pub(super) fn text(bound: &Bound, network: &Network, size: Option<Bytes>) -> Str
     }
     if let Some(size) = size {
         let time = bound.program_time(size).as_us_f64();
-        line("time", format!("at least {time:.3} µs for {size}"));
+        line("time", format!("at least {time:.3} µs on ideal links for {size}"));
     }
     let cut = if matches!(bound.set_by, SetBy::Cut(_)) { "cut" } else { "set by" };
     match sharper(bound) {
