@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use motet_net::formats::speeds;
 use motet_net::{Link, Network, Node, NodeKind};
 use motet_units::{Bandwidth, LinkId, NodeId};
 
@@ -13,7 +14,7 @@ use super::constants::{UNKNOWN_NET_MBPS, nvlink_mbps};
 use super::kinds::{Cpu, CpuArch, CpuVendor};
 use super::options::NcclOptions;
 use super::partition::{Part, inside};
-use super::topology::{Device, Gpu, MAX_DEVICES, Net, System, Wire};
+use super::topology::{Device, Gpu, Interface, MAX_DEVICES, System, Wire};
 
 /// A system in the making.
 pub(super) struct Drawing<'a> {
@@ -37,9 +38,11 @@ pub(super) fn mbps(rate: Bandwidth) -> i64 {
     i64::try_from(rate.bits_per_s() / 8_000_000).unwrap_or(i64::MAX)
 }
 
-/// What NCCL counts a wire inside a box for, in MB/s: NVLinks by their lanes.
+/// What NCCL counts a wire inside a box for, in MB/s: NVLinks by their lanes. A link of one lane
+/// is an NVLink if it has the rate of one; otherwise the file did not say how many lanes it has.
 pub(super) fn counted_mbps(wire: Wire, link: &Link, sm: u32) -> i64 {
-    if wire == Wire::NvLink && link.spec.lanes > 1 {
+    let single = || link.spec.bandwidth == speeds::nvlink(Some(sm));
+    if wire == Wire::NvLink && (link.spec.lanes > 1 || single()) {
         nvlink_mbps(sm).saturating_mul(i64::from(link.spec.lanes))
     } else {
         mbps(link.spec.bandwidth)
@@ -235,7 +238,7 @@ impl<'a> Drawing<'a> {
         self.add_ports();
     }
 
-    fn interface(&mut self, id: NodeId) -> Net {
+    fn interface(&mut self, id: NodeId) -> Interface {
         let node = self.network.node(id);
         let property = |key: &str| node.properties.get(key).map(String::as_str);
         let (out, back) = self.outside(id);
@@ -246,7 +249,7 @@ impl<'a> Drawing<'a> {
         let chip = guid.unwrap_or(&node.name).to_owned();
         let said = property("latency").and_then(|it| it.parse::<f64>().ok());
         let latency = said.filter(|it| it.is_finite() && *it > 0.0 && *it < 1e9);
-        Net {
+        Interface {
             device: 0,
             mbps: rate.filter(|it| *it > 0).unwrap_or(UNKNOWN_NET_MBPS),
             latency: latency.unwrap_or(self.options.net_latency.as_us_f64()),
@@ -261,10 +264,10 @@ impl<'a> Drawing<'a> {
         *self.ports.entry((chip, port)).or_insert(next)
     }
 
-    pub(super) fn add_net(&mut self, nic: usize, net: Net) {
+    pub(super) fn add_net(&mut self, nic: usize, net: Interface) {
         let device = self.system.device(Device::Net(self.system.nets.len()));
         self.system.wire(nic, device, Wire::Net, net.mbps, net.mbps);
-        self.system.nets.push(Net { device, ..net });
+        self.system.nets.push(Interface { device, ..net });
     }
 
     pub(super) fn finish(self) -> Result<System, NcclError> {

@@ -1,5 +1,5 @@
-//! [`Tier`]: the five-level distance between devices (seed 004 §7), of links, rank pairs and
-//! whole communicators.
+//! [`Tier`]: the five-level distance between devices (§7 of DynamICCL's design-space analysis), of
+//! links, rank pairs and whole communicators.
 //!
 //! | tier | what | from |
 //! | --- | --- | --- |

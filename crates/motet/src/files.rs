@@ -1,17 +1,19 @@
-//! Reading and writing files: bounded, with errors that name the file, and never half-written.
+//! Reading and writing files, and finding the network that a CLUSTER argument names. Files are read up to a
+//! limit, errors name the file, and what is written is written whole or not at all.
 
 use std::fs::File;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
 use motet_net::Network;
-use motet_net::builders::{self, Params};
+use motet_net::builders::{self, Assembly, Params, Template, TemplateError};
 use motet_net::formats::nccl_xml::GraphDump;
 use motet_net::formats::{ReadOptions, read_any};
 use motet_synth::Sketch;
 use motet_tune::sketch::taccl;
 
 use crate::failure::Failure;
+use crate::mistaken;
 use crate::printer::Printer;
 
 /// The largest file read: a program of two million transfers is some 100 MB.
@@ -26,7 +28,8 @@ pub(crate) fn read(name: &str) -> Result<String, Failure> {
     } else {
         File::open(name).and_then(|file| file.take(MAX_BYTES + 1).read_to_end(&mut bytes))
     };
-    result.map_err(|error| failure(format!("cannot be read: {error}")))?;
+    result
+        .map_err(|error| mistaken::for_folder(name, failure(format!("cannot be read: {error}"))))?;
     if bytes.len() as u64 > MAX_BYTES {
         return Err(failure(format!("is larger than {MAX_BYTES} bytes")));
     }
@@ -42,10 +45,10 @@ pub(crate) fn write(name: &str, text: &str, printer: &mut Printer) -> Result<(),
     if name == "-" { printer.out(text) } else { write_bytes(name, text.as_bytes()) }
 }
 
-/// The same for what is no text.
+/// Writes bytes into a file, whole or not at all: first under a temporary name, then renamed.
 pub(crate) fn write_bytes(name: &str, bytes: &[u8]) -> Result<(), Failure> {
     let failure = |error: std::io::Error| {
-        Failure::unreadable(format!("cannot be written: {error}")).in_file(name)
+        Failure::unreadable(format!("cannot be written: {}", plain(&error))).in_file(name)
     };
     // A link stays, and what it leads to is replaced.
     let path = std::fs::canonicalize(name).unwrap_or_else(|_| PathBuf::from(name));
@@ -76,13 +79,21 @@ pub(crate) fn write_bytes(name: &str, bytes: &[u8]) -> Result<(), Failure> {
     Ok(())
 }
 
+/// An error without the name of the temporary file that it may carry, which tells the user nothing.
+fn plain(error: &std::io::Error) -> String {
+    match error.get_ref() {
+        Some(_) => error.kind().to_string(),
+        None => error.to_string(),
+    }
+}
+
 /// A network and where it comes from.
 #[derive(Debug)]
 pub(crate) struct Cluster {
     pub(crate) network: Network,
     /// The format's name, or "template".
     pub(crate) format: &'static str,
-    /// The same in a sentence.
+    /// What the format is, as a part of a sentence.
     pub(crate) description: &'static str,
     /// What the reader assumed, merged or left out.
     pub(crate) notes: Vec<String>,
@@ -98,11 +109,7 @@ pub(crate) fn network(
     printer: &Printer,
 ) -> Result<Cluster, Failure> {
     if name != "-" && !Path::new(name).exists() {
-        return template(name)?.ok_or_else(|| {
-            Failure::unreadable("there is no such file, and no template of that name")
-                .in_file(name)
-                .with_remedy("`motet net gen --list` shows the templates")
-        });
+        return template(name, printer);
     }
     let text = read(name)?;
     let folder = Path::new(name).parent().unwrap_or(Path::new("")).to_owned();
@@ -111,7 +118,7 @@ pub(crate) fn network(
         read(&path.to_string_lossy()).map_err(|it| it.to_string())
     };
     let read = read_any(&text, Some(name), options, &fetch)
-        .map_err(|it| Failure::from(it).in_file(name))?;
+        .map_err(|it| mistaken::for_cluster(name, &text, Failure::from(it).in_file(name)))?;
     for note in &read.notes {
         printer.note(&format!("{name}: {note}"));
     }
@@ -143,27 +150,66 @@ pub(crate) fn sketch(name: &str, network: &Network) -> Result<Sketch, Failure> {
     sketch.map_err(|it| Failure::from(it).in_file(name))
 }
 
-/// The template that `name` spells, if it spells one.
-fn template(name: &str) -> Result<Option<Cluster>, Failure> {
-    let (kind, words) = name.split_once(':').unwrap_or((name, ""));
-    let Ok(template) = builders::find(kind) else { return Ok(None) };
-    let failure = |it| Failure::from(it).in_file(name);
-    let words = words.split(',').filter(|it| !it.is_empty());
+/// The network of a template with its parameters in one word, such as `dgx-a100:count=2`.
+fn template(name: &str, printer: &Printer) -> Result<Cluster, Failure> {
+    let failure = |it: TemplateError| Failure::from(it).in_file(name);
+    let (kind, words) = template_words(name);
+    let template = builders::find(kind).map_err(|it| {
+        let near = it.remedy.filter(|it| it.starts_with("did you mean"));
+        Failure::unreadable("there is no such file, and no template of that name")
+            .in_file(name)
+            .with_remedy(near.unwrap_or("`motet net gen --list` shows the templates".to_owned()))
+    })?;
     let params = Params::from_words(words).map_err(failure)?;
-    let network = template.build(&params).map_err(failure)?;
-    Ok(Some(Cluster {
-        network,
-        format: "template",
-        description: "a template",
-        notes: Vec::new(),
-        graphs: None,
-    }))
+    let (network, notes) = build(template, &params).map_err(failure)?;
+    for note in &notes {
+        printer.note(note);
+    }
+    let (format, description) = ("template", "a template");
+    Ok(Cluster { network, format, description, notes, graphs: None })
+}
+
+/// A template's name and its parameters, from one word: `torus-2d:rows=4,columns=4`. A comma only
+/// parts parameters where another `key=value` follows, so that a value may be a list.
+pub(crate) fn template_words(word: &str) -> (&str, Vec<String>) {
+    let (kind, rest) = word.split_once(':').unwrap_or((word, ""));
+    let mut words: Vec<String> = Vec::new();
+    for part in rest.split(',').filter(|it| !it.is_empty()) {
+        match words.last_mut() {
+            Some(last) if !part.contains('=') => {
+                last.push(',');
+                last.push_str(part);
+            }
+            _ => words.push(part.to_owned()),
+        }
+    }
+    (kind, words)
+}
+
+/// What a template makes, with notes; files that it names are looked for where Motet runs.
+pub(crate) fn build(
+    template: &Template,
+    params: &Params,
+) -> Result<(Network, Vec<String>), TemplateError> {
+    let fetch = |name: &str| read(name).map_err(|it| it.problem);
+    let mut assembly = Assembly::new(template.name).with_fetch(&fetch);
+    assembly.add(template, params)?;
+    let notes = assembly.notes().to_vec();
+    Ok((assembly.finish()?, notes))
 }
 
 #[cfg(all(test, target_os = "linux"))]
 mod tests {
     use super::*;
     use std::os::fd::AsRawFd as _;
+
+    #[test]
+    fn a_template_in_one_word() {
+        assert_eq!(template_words("ring"), ("ring", vec![]));
+        let (kind, words) = template_words("wan:file=b4.gml,datacenters=0,5,9,gpus=4");
+        assert_eq!((kind, words.len()), ("wan", 3));
+        assert_eq!(words[1], "datacenters=0,5,9");
+    }
 
     #[test]
     fn a_pipe_is_written_into_and_a_link_stays() {

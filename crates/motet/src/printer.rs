@@ -1,5 +1,5 @@
-//! [`Printer`]: the one way out. Data goes to stdout, everything else to stderr; colour only on
-//! a terminal that wants it.
+//! [`Printer`]: the only way in which commands print. Data goes to stdout, everything else to stderr; colour is
+//! used only on a terminal, and not where `NO_COLOR` is set.
 
 use std::io::{self, Write};
 
@@ -14,7 +14,7 @@ const HINT: Style = AnsiColor::Cyan.on_default();
 const NOTE: Style = AnsiColor::Yellow.on_default();
 const STRONG: Style = Style::new().bold();
 
-/// Where a command's output goes.
+/// What the global options (`--json`, `--quiet`, `--verbose`) say about output.
 #[derive(Debug)]
 pub(crate) struct Printer {
     json: bool,
@@ -44,10 +44,10 @@ impl Printer {
     pub(crate) fn json(&mut self, value: &impl Serialize) -> Result<(), Failure> {
         let text = serde_json::to_string_pretty(value)
             .map_err(|it| Failure::unreadable(format!("the result has no JSON form: {it}")))?;
-        self.out(&format!("{text}\n"))
+        self.out(&format!("{}\n", with_unit_twins(&text)))
     }
 
-    /// Data, as it is.
+    /// Writes data to stdout as it is.
     pub(crate) fn out(&mut self, text: &str) -> Result<(), Failure> {
         let mut stdout = anstream::AutoStream::auto(io::stdout().lock());
         match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
@@ -70,21 +70,97 @@ impl Printer {
         }
     }
 
-    /// Something the user must know, whatever else is left out.
+    /// Something the user must know; printed even with `--quiet`.
     pub(crate) fn warning(&self, text: &str) {
         err_line(&format!("{ERROR}warning{ERROR:#}: {text}"));
     }
 
+    /// Why the command stopped, and what to do about it.
     pub(crate) fn failure(&self, failure: &Failure) {
-        err_line(&format!("{ERROR}error{ERROR:#}: {failure}"));
+        let problem = shortened(&failure.to_string());
+        err_line(&format!("{ERROR}error{ERROR:#}: {problem}"));
         if let Some(remedy) = &failure.remedy {
-            err_line(&format!("\n{HINT}hint{HINT:#}: {remedy}"));
+            err_line(&format!("\n{HINT}hint{HINT:#}: {}", shortened(remedy)));
         }
     }
+}
+
+/// Longest line of an error. Errors repeat what they are about, and that may be megabytes of a file
+/// without a line break.
+const LONGEST_LINE: usize = 2000;
+
+/// An error with its lines cut, and without what would steer a terminal.
+fn shortened(text: &str) -> String {
+    let lines = text.split('\n').map(|line| {
+        let plain = |it: char| if it.is_control() && it != '\t' { '\u{fffd}' } else { it };
+        let mut shown: String = line.chars().take(LONGEST_LINE).map(plain).collect();
+        let left = line.chars().skip(LONGEST_LINE).count();
+        if left > 0 {
+            shown.push_str(&format!("… ({left} more characters)"));
+        }
+        shown
+    });
+    lines.collect::<Vec<_>>().join("\n")
 }
 
 /// A line on stderr. If stderr itself is gone there is nobody left to tell.
 fn err_line(text: &str) {
     let mut stderr = anstream::AutoStream::auto(io::stderr().lock());
     let _ = writeln!(stderr, "{text}");
+}
+
+/// Pretty JSON with a field `…_gbytes_per_s` before every field `…_gbps`, of the same value.
+///
+/// `_gbps` has always been GB/s here and is Gbit/s nearly everywhere else. The name that cannot be
+/// misread is added in this one place, so that no command forgets it; `_gbps` goes after 0.2.
+fn with_unit_twins(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for line in text.split_inclusive('\n') {
+        // In pretty JSON every field has its line, and a line break never stands inside a string.
+        let field = line.trim_start().strip_prefix('"').and_then(|it| it.split_once("\": "));
+        if let Some((name, value)) = field
+            && name.contains("_gbps")
+            && !value.starts_with(['{', '['])
+        {
+            let indent = &line[..line.len() - line.trim_start().len()];
+            let value = value.trim_end().trim_end_matches(',');
+            let twin = name.replace("_gbps", "_gbytes_per_s");
+            out.push_str(&format!("{indent}\"{twin}\": {value},\n"));
+        }
+        out.push_str(line);
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bandwidths_have_a_name_that_says_bytes() {
+        let text = serde_json::to_string_pretty(&serde_json::json!({
+            "algbw_gbps": 1.5,
+            "cut": { "bandwidth_gbps": null, "what": "x_gbps\": 3" },
+            "program_algbw_gbps_exact": "3/2",
+        }));
+        let twins = with_unit_twins(&text.unwrap());
+        let read: serde_json::Value = serde_json::from_str(&twins).unwrap();
+        let expected = serde_json::json!({
+            "algbw_gbytes_per_s": 1.5,
+            "algbw_gbps": 1.5,
+            "cut": { "bandwidth_gbytes_per_s": null, "bandwidth_gbps": null, "what": "x_gbps\": 3" },
+            "program_algbw_gbytes_per_s_exact": "3/2",
+            "program_algbw_gbps_exact": "3/2",
+        });
+        assert_eq!(read, expected);
+    }
+
+    #[test]
+    fn errors_do_not_echo_megabytes() {
+        let long = format!("`{}` is wrong\nsecond \u{1b}[31m line", "é".repeat(1 << 20));
+        let short = shortened(&long);
+        assert!(short.len() < 3 * LONGEST_LINE, "{}", short.len());
+        assert!(short.ends_with("more characters)\nsecond \u{fffd}[31m line"), "{short}");
+        assert_eq!(shortened("as it is\n  twice"), "as it is\n  twice");
+    }
 }

@@ -6,15 +6,9 @@ use motet_units::Bytes;
 use super::*;
 use crate::{LinkClass, Network, NodeKind};
 
-const DATA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data");
-
 /// The text of a sample, or `None` with a message where the samples are missing.
 fn sample(path: &str) -> Option<String> {
-    let text = std::fs::read_to_string(format!("{DATA}/{path}"));
-    if let Err(error) = &text {
-        eprintln!("skipped: {DATA}/{path}: {error}");
-    }
-    text.ok()
+    motet_testdata::sample(path)
 }
 
 fn no_files(_: &str) -> Result<String, String> {
@@ -173,5 +167,30 @@ fn taccl_topologies_and_sketches() {
         let Some(text) = sample(&format!("taccl/taccl_sketch_{sketch}.json")) else { return };
         let error = read_any(&text, None, &ReadOptions::default(), &no_files).unwrap_err();
         assert!(error.problem.contains("is a TACCL sketch"), "{sketch}: {error}");
+    }
+}
+
+/// Every topology file of a server, three times on a leaf–spine fabric: all ranks, all NICs, and
+/// one connected network if one server is. Files of providers that have only PCIe
+/// name the template of the box.
+#[test]
+fn servers_from_every_topology_file() {
+    for (file, gpus, nics, ..) in NCCL {
+        let path = format!("nccl-topo/{file}.xml");
+        let Some(xml) = sample(&path) else { return };
+        let fetch = |_: &str| Ok(xml.clone());
+        let text =
+            "[[server]]\nfile = \"topo.xml\"\ncount = 3\n[[fabric]]\nkind = \"leaf-spine\"\n";
+        let read = cluster_toml::read(text, &fetch).unwrap_or_else(|it| panic!("{path}: {it}"));
+        let count = |kind| read.network.count(kind);
+        assert_eq!((count(NodeKind::Gpu), count(NodeKind::Nic)), (3 * gpus, 3 * nics), "{path}");
+        let alone = nccl_xml::read(&xml).unwrap().network;
+        let parts = |it: &Network| crate::Summary::of(it).components;
+        assert!(parts(&alone) > 1 || parts(&read.network) == 1, "{path}");
+    }
+    for (file, template) in [("ndv4-topo", "dgx-a100"), ("ndv2-topo", "ndv2")] {
+        let Some(read) = read_sample(&format!("nccl-topo/{file}.xml")) else { return };
+        let named = |it: &String| it.contains(&format!("a template such as `{template}`"));
+        assert!(read.notes.iter().any(named), "{file}: {:?}", read.notes);
     }
 }

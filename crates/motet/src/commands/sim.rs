@@ -9,8 +9,8 @@ use std::time::Instant as Clock;
 use motet_collective::bound;
 use motet_collective::formats::ProgramFormat;
 use motet_collective::{Program, Verified};
-use motet_net::Network;
 use motet_net::formats::svg;
+use motet_net::{Network, NetworkState};
 use motet_sim::utilization::{busiest, by_class, picture};
 use motet_sim::{
     Discipline, Outcome, Prepared, Routed, SimError, SimOptions, Simulation, SwitchForwarding,
@@ -20,7 +20,7 @@ use motet_units::{Duration, Instant, LinkId};
 use serde::Serialize;
 
 use crate::args::{SimArgs, Turns};
-use crate::commands::verify;
+use crate::commands::{reroute, verify};
 use crate::failure::{Failure, Status};
 use crate::files;
 use crate::printer::Printer;
@@ -83,6 +83,7 @@ pub(crate) fn run(args: &SimArgs, printer: &mut Printer) -> Result<Status, Failu
     let network = files::network(&args.cluster, &args.read.options(), printer)?.network;
     let progress = Progress::start(printer, format!("simulating {}", args.file));
     let (format, program) = program(args, &network)?;
+    let Changed { network, state, left } = Changed::new(args, network, &program, printer)?;
     let options = options(args, format);
     let switches = if args.store_and_forward {
         SwitchForwarding::StoreAndForward
@@ -91,8 +92,9 @@ pub(crate) fn run(args: &SimArgs, printer: &mut Printer) -> Result<Status, Failu
     };
     let routed = Routed::new(&program, &network, switches)
         .map_err(|it| Failure::wrong(it.to_string()).in_file(&args.file))?;
+    avoids_failed(&routed, &state).map_err(|it| it.in_file(&args.file))?;
     let prepared = Prepared::new(&routed);
-    let simulation = || Simulation::new(&prepared, args.size).options(options);
+    let simulation = || Simulation::new(&prepared, args.size).state(&state).options(options);
     let failure = |it: SimError| Failure::wrong(it.to_string()).in_file(&args.file);
     #[allow(clippy::disallowed_methods, reason = "the binary may read the clock")]
     let clock = Clock::now();
@@ -113,7 +115,7 @@ pub(crate) fn run(args: &SimArgs, printer: &mut Printer) -> Result<Status, Failu
         let found = utilization.insert(Utilization::new(&network));
         simulation().run_with(found).map_err(failure)?;
     }
-    let bound = bound_time(&program, &network, &outcome, args, printer);
+    let bound = bound_time(&program, &left, &outcome, args, printer);
     if let Some(bound) = bound.filter(|it| under.is_none() && outcome.time < *it) {
         let (name, time) = (program.name(), outcome.time);
         let problem = format!(
@@ -142,21 +144,78 @@ pub(crate) fn run(args: &SimArgs, printer: &mut Printer) -> Result<Status, Failu
     Ok(Status::Done)
 }
 
+/// The network under `--fail` and `--scale`.
+struct Changed {
+    /// The network that the program runs on.
+    network: Network,
+    /// What the links of that network carry.
+    state: NetworkState,
+    /// What is left of the network, for the bound.
+    left: Network,
+}
+
+impl Changed {
+    /// A program with routes keeps them: they name links of the whole network, some of which are
+    /// slower or down now. Any other program is routed over what is left.
+    fn new(
+        args: &SimArgs,
+        network: Network,
+        program: &Program,
+        printer: &Printer,
+    ) -> Result<Self, Failure> {
+        let change = args.what_if.of(&network, printer)?;
+        let left = change.network(&network).map_err(|it| Failure::unreadable(it.to_string()))?;
+        if program.paths().is_empty() {
+            let state = NetworkState::nominal(&left);
+            return Ok(Self { network: left.clone(), state, left });
+        }
+        if !change.is_empty() && args.knobs.is_given() {
+            let problem = "the kernels' model takes links at their own bandwidth, so it cannot \
+                           run a program with routes under `--fail` or `--scale`";
+            return Err(Failure::unreadable(problem)
+                .with_remedy("export the program first and simulate the exported file"));
+        }
+        let state = change.state(&network);
+        Ok(Self { network, state, left })
+    }
+}
+
+/// Refuses a program whose routes need a link that is down.
+fn avoids_failed(routed: &Routed<'_>, state: &NetworkState) -> Result<(), Failure> {
+    let network = routed.network();
+    let transfers = 0..routed.program().transfers().len();
+    let mut hops = transfers.flat_map(|it| routed.hops(it));
+    let Some(hop) = hops.find(|it| !state.is_up(it.link)) else { return Ok(()) };
+    let link = network.link(hop.link);
+    let (from, to) = (&network.node(link.from).name, &network.node(link.to).name);
+    Err(Failure::wrong(format!("the program sends over {from} -> {to}, which `--fail` takes down"))
+        .with_remedy("make a program that does without it: `motet synth` takes `--fail` too"))
+}
+
 fn program(
     args: &SimArgs,
     network: &Network,
 ) -> Result<(ProgramFormat, Verified<Program>), Failure> {
-    let (format, imported) = verify::read(&args.file)?;
+    let (format, mut imported) = verify::read(&args.file)?;
+    if args.reroute {
+        imported.program = reroute::without_routes(&imported.program);
+    }
+    let remedy = reroute::remedy(&imported.program, network);
     let proved = imported.verify(Some(network)).map_err(|rejected| {
         let report = rejected.report.to_string();
         let problem = "the program is not right on this network, so it is not simulated";
-        Failure::wrong(format!("{problem}:\n{}", report.trim_end())).in_file(&args.file)
+        let failure =
+            Failure::wrong(format!("{problem}:\n{}", report.trim_end())).in_file(&args.file);
+        match remedy {
+            Some(remedy) => failure.with_remedy(remedy),
+            None => failure,
+        }
     })?;
     Ok((format, proved))
 }
 
-/// A file of a runtime has its transfers by thread block, and blocks do not wait for one another's turn:
-/// its numbers are no order of links.
+/// By default a program of ours keeps its own order on links. A runtime's file lists transfers by thread block,
+/// which says nothing about the order in which a link carries them, so its transfers share links fairly.
 fn options(args: &SimArgs, format: ProgramFormat) -> SimOptions {
     let usual = if format == ProgramFormat::Motet { Turns::ProgramOrder } else { Turns::Fair };
     SimOptions {
@@ -193,7 +252,7 @@ fn bound_time(
     Some(time)
 }
 
-/// All there is to print.
+/// Everything that the text, the JSON and the picture are made from.
 struct Simulated<'a> {
     args: &'a SimArgs,
     program: &'a Program,
@@ -278,11 +337,20 @@ impl Simulated<'_> {
         format!("{kind} of {} over {ranks} ranks", self.args.size)
     }
 
+    /// Which of the three time scales a time here is on (docs/nccl-model.md).
+    fn time_scale(&self) -> String {
+        match &self.under {
+            None => "on ideal links".to_owned(),
+            Some(under) => format!("by {}'s kernels as modelled", under.runtime()),
+        }
+    }
+
     /// The network with what every link did.
     fn svg(&self) -> String {
         let outcome = &self.outcome;
         let (time, name) = (outcome.time.as_us_f64(), self.program.name());
-        let caption = format!("{} in {time:.3} µs: {name}", self.heading());
+        let (heading, scale) = (self.heading(), self.time_scale());
+        let caption = format!("{heading} in {time:.3} µs {scale}: {name}");
         svg::write_utilization(self.network, &caption, |id| svg::Traffic {
             utilization: outcome.utilization(id),
             bytes: outcome.links[id.index()].bytes,
@@ -297,7 +365,7 @@ impl Simulated<'_> {
         let mut line = |word: &str, text: String| {
             let _ = writeln!(out, "  {word:9}  {text}");
         };
-        line("time", format!("{:.3} µs", outcome.time.as_us_f64()));
+        line("time", format!("{:.3} µs {}", outcome.time.as_us_f64(), self.time_scale()));
         line("algbw", format!("{:.2} GB/s", self.algbw()));
         line("busbw", format!("{:.2} GB/s", self.busbw()));
         if let (Some(bound), Some(ratio)) = (self.bound, self.ratio()) {
