@@ -1,4 +1,4 @@
-//! The clusters that seed 002 was evaluated on (§IV-A), as cluster files.
+//! The clusters that *TuCCL* (Li et al.) was evaluated on (§IV-A), as cluster files.
 //!
 //! They are the files of `examples/`, where what the paper leaves open is said with what was assumed.
 
