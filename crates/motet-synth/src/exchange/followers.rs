@@ -1,6 +1,6 @@
 //! [`Followers`]: which legs of a plan wait for which.
 
-use super::plan::{NONE, Plan};
+use super::plan::{ExchangePlan, NONE};
 
 /// Which legs wait for each leg, in compressed rows.
 #[derive(Debug)]
@@ -10,7 +10,7 @@ pub(super) struct Followers {
 }
 
 impl Followers {
-    pub(super) fn of(plan: &Plan) -> Self {
+    pub(super) fn of(plan: &ExchangePlan) -> Self {
         let mut start = vec![0u32; plan.legs.len() + 1];
         for leg in plan.legs.iter().filter(|it| it.after != NONE) {
             start[leg.after as usize + 1] += 1;

@@ -13,6 +13,7 @@ use std::collections::BinaryHeap;
 
 use super::cuts::CutPool;
 use super::net::{ENDLESS, Net};
+use crate::watch::Watch;
 
 /// Attempts at a tree of one weight before a lower weight is tried.
 const ATTEMPTS: usize = 6;
@@ -26,11 +27,15 @@ pub(super) struct Packed {
 }
 
 /// Packs trees for the supplies of a net without switches, which feeds all ranks. `length` is
-/// how long each arc takes; lower trees in this sense are preferred.
-pub(super) fn pack(net: Net, length: &[u64]) -> Vec<Packed> {
+/// how long each arc takes; lower trees in this sense are preferred. `None` if time was up before all were
+/// packed.
+pub(super) fn pack(net: Net, length: &[u64], watch: Watch<'_>) -> Option<Vec<Packed>> {
     let mut packer = Packer::new(net, length);
     let mut trees = Vec::new();
     while let Some(root) = packer.next_root() {
+        if watch.out_of_time() {
+            return None;
+        }
         let tree = packer.next_tree(root);
         // A tree of no weight would mean that the net does not feed all ranks.
         if tree.weight == 0 {
@@ -39,7 +44,7 @@ pub(super) fn pack(net: Net, length: &[u64]) -> Vec<Packed> {
         packer.commit(&tree);
         trees.push(tree);
     }
-    trees
+    Some(trees)
 }
 
 struct Packer<'a> {

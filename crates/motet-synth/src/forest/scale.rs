@@ -14,6 +14,7 @@ use super::net::Net;
 use super::split::{Removed, remove_switches};
 use super::ways::Ways;
 use crate::fabric::Fabric;
+use crate::watch::Watch;
 
 /// What rounding may cost, in thousandths of the time.
 const LOSS: u64 = 2;
@@ -50,17 +51,21 @@ pub(super) struct Nodes {
 
 /// The least number of units in which trees reach the rate, where they may use as many thousandths
 /// of each link of the fabric as `shares` says. An `even` number is a power of two up to
-/// [`MOST_EVEN`]: the one that costs least.
+/// [`MOST_EVEN`]: the one that costs least. `None` also if time was up.
 pub(super) fn scale(
     nodes: &Nodes,
     fabric: &Fabric,
     rate: Ratio,
     shares: &[u64],
     even: bool,
+    watch: Watch<'_>,
 ) -> Option<Scaled> {
     let most = (MOST / nodes.roots.len().max(1) as u64).max(MOST_PER_ROOT);
     let mut units = 1;
     while units <= if even { MOST_EVEN } else { most } {
+        if watch.out_of_time() {
+            return None;
+        }
         if let Some(scaled) = nodes.attempt(fabric, rate, units, FULL + LOSS, shares) {
             return Some(scaled);
         }

@@ -8,6 +8,7 @@
 
 use super::net::Net;
 use super::pack::Packed;
+use crate::watch::Watch;
 
 /// Most times that all trees are gone through.
 const ROUNDS: usize = 8;
@@ -35,12 +36,15 @@ struct Shortener<'a> {
     order: Vec<u32>,
 }
 
-/// Lowers trees packed into `net`, whose arcs take these lengths.
-pub(super) fn shorten(net: &Net, length: &[u64], trees: &mut [Packed]) {
+/// Lowers trees packed into `net`, whose arcs take these lengths, as far as time allows.
+pub(super) fn shorten(net: &Net, length: &[u64], trees: &mut [Packed], watch: Watch<'_>) {
     let mut work = Shortener::new(net, length, trees);
     for _ in 0..ROUNDS {
         let mut moved = false;
         for tree in 0..trees.len() as u32 {
+            if watch.out_of_time() {
+                break;
+            }
             moved |= work.lower(tree);
         }
         if !moved {

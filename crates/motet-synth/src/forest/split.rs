@@ -18,7 +18,7 @@ use super::net::Net;
 
 /// One step of a removal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Step {
+pub(super) enum SplitStep {
     /// So much of `from → switch → to` became `from → to`.
     Split { from: u32, switch: u32, to: u32, amount: u64 },
     /// So much of an arc was given up.
@@ -29,7 +29,7 @@ pub(super) enum Step {
 #[derive(Clone, Debug)]
 pub(super) struct Removed {
     pub(super) net: Net,
-    pub(super) steps: Vec<Step>,
+    pub(super) steps: Vec<SplitStep>,
 }
 
 /// Takes all switches out of a net that feeds `wanted` to every rank; `None` if that cannot be
@@ -61,7 +61,7 @@ struct Removal<'a> {
     net: Net,
     wanted: u64,
     group: &'a [u32],
-    steps: Vec<Step>,
+    steps: Vec<SplitStep>,
 }
 
 impl Removal<'_> {
@@ -79,7 +79,7 @@ impl Removal<'_> {
         if from != to {
             self.net.add(from, to, amount);
         }
-        self.steps.push(Step::Split { from, switch, to, amount });
+        self.steps.push(SplitStep::Split { from, switch, to, amount });
     }
 
     fn unsplit(&mut self, switch: u32, share: Share) {
@@ -178,7 +178,7 @@ impl Removal<'_> {
             let wanted = self.wanted;
             let amount = self.net.least(&[to], &[from], wanted + most, wanted) - wanted;
             self.net.take(from, to, amount);
-            self.steps.push(Step::Trim { from, to, amount });
+            self.steps.push(SplitStep::Trim { from, to, amount });
             excess -= amount;
         }
     }

@@ -17,8 +17,9 @@ use rand::RngExt;
 use rand::seq::SliceRandom;
 
 use super::groups::{Groups, NO_GROUP};
-use super::overlay::{Overlay, Way};
+use super::overlay::{Overlay, OverlayEdge};
 use crate::fabric::Fabric;
+use crate::watch::Watch;
 
 /// Marks an event in which a link becomes free; others are sends that arrive.
 const FREE: u32 = 1 << 31;
@@ -35,7 +36,7 @@ pub(super) struct Send {
 
 /// Sends in the order in which they start.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Plan {
+pub(super) struct MatchingPlan {
     pub(super) sends: Vec<Send>,
     /// When the last one has arrived, in picoseconds.
     pub(super) makespan: u64,
@@ -53,14 +54,20 @@ pub(super) struct Spread<'a> {
     /// Per chunk.
     pub(super) origins: &'a [u32],
     pub(super) chunk: Bytes,
+    pub(super) watch: Watch<'a>,
 }
 
 impl Spread<'_> {
-    /// One matching. `None` if some rank cannot be reached.
-    pub(super) fn plan(&self, random: &mut Stream) -> Option<Plan> {
+    /// One matching. `None` if some rank cannot be reached, or time is up.
+    pub(super) fn plan(&self, random: &mut Stream) -> Option<MatchingPlan> {
         let mut matching = Matching::new(self, random);
         matching.begin();
+        let mut turn = 0usize;
         while let Some(Reverse((now, event))) = matching.events.pop() {
+            turn += 1;
+            if self.watch.out_of_time_at(turn) {
+                return None;
+            }
             if event & FREE != 0 {
                 matching.serve((event & !FREE) as usize, now, random);
             } else {
@@ -68,7 +75,7 @@ impl Spread<'_> {
             }
         }
         let Matching { sends, makespan, missing, .. } = matching;
-        (missing == 0).then_some(Plan { sends, makespan })
+        (missing == 0).then_some(MatchingPlan { sends, makespan })
     }
 }
 
@@ -204,7 +211,7 @@ impl<'a> Matching<'a> {
             if start > now {
                 soonest = soonest.min(start);
             } else if let Some(chunk) = self.choose(way as usize, random) {
-                let Way { from, to, .. } = overlay.ways[way as usize];
+                let OverlayEdge { from, to, .. } = overlay.ways[way as usize];
                 let stays = self.spread.faithful && self.spread.groups.entered(from, to).is_some();
                 if !stays {
                     self.next_way[link] = at as u32 + 1;

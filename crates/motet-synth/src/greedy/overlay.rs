@@ -24,7 +24,7 @@ const PARTNERS: usize = 8;
 
 /// One way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Way {
+pub(super) struct OverlayEdge {
     pub(super) from: u32,
     pub(super) to: u32,
     /// The first of its hops and how many there are.
@@ -43,7 +43,7 @@ pub(super) struct Hop {
 
 #[derive(Debug)]
 pub(super) struct Overlay {
-    pub(super) ways: Vec<Way>,
+    pub(super) ways: Vec<OverlayEdge>,
     hops: Vec<Hop>,
     /// Per link: the ways that begin with it.
     start: Vec<u32>,
@@ -83,7 +83,7 @@ impl Overlay {
                 head = u64::saturating_add(head, latency);
             }
             start[path[0].index() + 1] += 1;
-            ways.push(Way { from: *from, to: *to, first, hops: path.len() as u32 });
+            ways.push(OverlayEdge { from: *from, to: *to, first, hops: path.len() as u32 });
         }
         for link in 0..fabric.link_count() {
             start[link + 1] += start[link];

@@ -1,11 +1,11 @@
 //! [`Run`]: list scheduling, event by event.
 //!
-//! When a job starts, the links of its way are booked at once, each behind what is booked
-//! already. That is quick, and right as long as what starts first comes first everywhere. Where it
-//! does not, because latencies differ or some links are overloaded, jobs may queue at each link
-//! only when their heads come by ([`Run::queueing`]). They then overtake each other. Links get turns
-//! of their own for that, or where they may not, [`number`] looks for an order that every link can
-//! keep.
+//! There are two ways to treat a job that crosses several links. *Booking* reserves all of them when the
+//! job starts, each behind what is booked already: quick, and right as long as jobs that start first also
+//! arrive first everywhere. *Queueing* ([`Run::queueing`]) lets a job join the queue of each link only when
+//! its first byte gets there, so that jobs can overtake each other; it is better where latencies differ or
+//! some links are overloaded. Links then carry jobs in orders of their own (turns), or, where the task
+//! forbids that, [`number`] looks for one order that every link can keep.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -16,12 +16,12 @@ use super::number::number;
 use super::waits::Followers;
 use super::{HopCost, JobTurns, Jobs, Schedule};
 
-/// A head that will be at a link before it has been busy for one part in so many counts as being there:
-/// what may still come in between is not worth an event.
+/// A first byte that will reach a link within one part in so many of the job's transmission time counts as
+/// being there already: what could still come in between is not worth an event.
 const SOON: u64 = 16;
 
-/// As late as anything happens: what takes longer than times count happens then, all at once. The
-/// number after it means never.
+/// The latest instant: what would take longer than 64 bits of picoseconds happens then. The number after it
+/// means never.
 const END: u64 = u64::MAX - 1;
 
 /// `by` after `time`, or the end.
@@ -187,7 +187,13 @@ impl<'a> Run<'a> {
                 self.make_ready(job, 0);
             }
         }
+        let watch = self.jobs.watch;
+        let mut turn = 0usize;
         while let Some(Reverse((now, happening))) = self.happenings.pop() {
+            turn += 1;
+            if watch.out_of_time_at(turn) {
+                break;
+            }
             match happening {
                 Happening::Arrived(job) => self.arrive(job, now),
                 Happening::Passes(job) => self.pass(job, now),

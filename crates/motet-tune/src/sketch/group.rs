@@ -10,8 +10,8 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
+use crate::sketch::Servers;
 use motet_net::Network;
-use motet_synth::sketch::Servers;
 use motet_units::{Bandwidth, LinkId, NodeId};
 
 /// NICs that talk to each other.

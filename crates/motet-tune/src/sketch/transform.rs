@@ -9,12 +9,12 @@
 
 use std::collections::BTreeMap;
 
+use crate::sketch::locality::joins_gpus;
+use crate::sketch::{Connections, Servers};
 use motet_collective::{Event, Program, ProgramBuilder};
 use motet_net::{
     BuildError, LinkClass, LinkSpec, Metric, Network, NetworkBuilder, Search, Signature, Transit,
 };
-use motet_synth::sketch::locality::joins_gpus;
-use motet_synth::sketch::{Connections, Servers};
 use motet_units::{Bandwidth, LinkId, NodeId};
 
 /// What a connection is believed to carry.
