@@ -19,7 +19,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use motet_net::node::UnknownName;
-use motet_units::{Bytes, Rank};
+use motet_units::{Bytes, Rank, brief};
 
 /// Most ranks and chunks per buffer: above any real program, and low enough that the verifier's
 /// memory stays bounded on hostile input.
@@ -100,7 +100,7 @@ impl FromStr for CollectiveKind {
             .collect();
         Self::ALL.into_iter().find(|it| it.name() == plain).ok_or_else(|| UnknownName {
             what: "collective",
-            name: text.to_owned(),
+            name: brief(text).into_owned(),
             known: Self::ALL.map(Self::name).join(", "),
         })
     }

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use motet_net::formats::speeds;
 use motet_net::{Link, Network, Node, NodeKind};
 use motet_units::{Bandwidth, LinkId, NodeId};
 
@@ -37,9 +38,11 @@ pub(super) fn mbps(rate: Bandwidth) -> i64 {
     i64::try_from(rate.bits_per_s() / 8_000_000).unwrap_or(i64::MAX)
 }
 
-/// What NCCL counts a wire inside a box for, in MB/s: NVLinks by their lanes.
+/// What NCCL counts a wire inside a box for, in MB/s: NVLinks by their lanes. A link of one lane
+/// is an NVLink if it has the rate of one; otherwise the file did not say how many lanes it has.
 pub(super) fn counted_mbps(wire: Wire, link: &Link, sm: u32) -> i64 {
-    if wire == Wire::NvLink && link.spec.lanes > 1 {
+    let single = || link.spec.bandwidth == speeds::nvlink(Some(sm));
+    if wire == Wire::NvLink && (link.spec.lanes > 1 || single()) {
         nvlink_mbps(sm).saturating_mul(i64::from(link.spec.lanes))
     } else {
         mbps(link.spec.bandwidth)

@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 
 use motet_net::Network;
-use motet_sim::Ways;
+use motet_sim::DefaultRoutes;
 use motet_units::{Bytes, Duration, LinkId, Rank};
 
 use crate::choice::Choice;
@@ -34,7 +34,7 @@ pub(crate) fn time(
         _ => return Some(Duration::ZERO),
     };
     let mut loads: BTreeMap<LinkId, f64> = BTreeMap::new();
-    let mut ways = Ways::new(network);
+    let mut ways = DefaultRoutes::new(network);
     let mut farthest = 0u64;
     for ((from, to), share) in flows {
         let mut latency = 0u64;

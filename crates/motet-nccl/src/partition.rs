@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 
+use motet_graph::DisjointSets;
 use motet_net::{Link, LinkClass, Network, Node, NodeKind};
 use motet_units::NodeId;
 
@@ -62,7 +63,7 @@ fn apart(a: &Node, b: &Node) -> bool {
 
 /// The NCCL nodes of a network, in the order of their first ranks.
 pub(super) fn parts(network: &Network) -> Vec<Part> {
-    let mut groups = Groups::new(network.nodes().len());
+    let mut groups = DisjointSets::new(network.nodes().len());
     let mut of_server: BTreeMap<&str, usize> = BTreeMap::new();
     for (index, node) in network.nodes().iter().enumerate().filter(|(_, it)| is_of_box(it)) {
         if let Some(server) = &node.location.server {
@@ -94,28 +95,6 @@ pub(super) fn parts(network: &Network) -> Vec<Part> {
         }
     }
     parts
-}
-
-/// Union–find.
-struct Groups(Vec<u32>);
-
-impl Groups {
-    fn new(count: usize) -> Self {
-        Self((0..count).map(|it| NodeId::from_index(it).0).collect())
-    }
-
-    fn root(&mut self, mut at: usize) -> usize {
-        while self.0[at] as usize != at {
-            self.0[at] = self.0[self.0[at] as usize];
-            at = self.0[at] as usize;
-        }
-        at
-    }
-
-    fn join(&mut self, a: usize, b: usize) {
-        let (a, b) = (self.root(a), self.root(b));
-        self.0[a.max(b)] = self.0[a.min(b)];
-    }
 }
 
 #[cfg(test)]

@@ -39,6 +39,6 @@ pub use node::{Location, Node, NodeKind};
 pub use path::{Forwarding, Metric, Path, Search, Transit};
 pub use provenance::{LinkSources, Provenance, Source, Sourced, Unseen};
 pub use signature::Signature;
-pub use state::{LinkChange, NetworkState, StateEvent, StateTrace};
+pub use state::{LinkChange, NetworkState, StateEvent, StateTrace, WhatIf};
 pub use summary::Summary;
 pub use tier::{Tier, TierMix};

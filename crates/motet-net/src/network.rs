@@ -5,6 +5,7 @@
 //! [`NetworkState`](crate::state::NetworkState), so that one network can be shared by thousands
 //! of simulated states.
 
+use motet_graph::Rows;
 use motet_units::{LinkId, NodeId, Rank};
 use rustc_hash::FxHashMap;
 
@@ -25,41 +26,16 @@ pub struct Network {
     links: Vec<Link>,
     /// The GPU of each rank.
     ranks: Vec<NodeId>,
-    outgoing: Adjacency,
-    incoming: Adjacency,
+    outgoing: Rows<LinkId>,
+    incoming: Rows<LinkId>,
     by_name: FxHashMap<String, NodeId>,
 }
 
-/// For each node a slice of link ids, in link order.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Adjacency {
-    starts: Vec<u32>,
-    links: Vec<LinkId>,
-}
-
-impl Adjacency {
-    fn new(nodes: usize, links: &[Link], end: impl Fn(&Link) -> NodeId) -> Self {
-        let mut starts = vec![0u32; nodes + 1];
-        for link in links {
-            starts[end(link).index() + 1] += 1;
-        }
-        for node in 0..nodes {
-            starts[node + 1] += starts[node];
-        }
-        let mut next = starts.clone();
-        let mut sorted = vec![LinkId(0); links.len()];
-        for (index, link) in links.iter().enumerate() {
-            let slot = &mut next[end(link).index()];
-            sorted[*slot as usize] = LinkId::from_index(index);
-            *slot += 1;
-        }
-        Self { starts, links: sorted }
-    }
-
-    fn of(&self, node: NodeId) -> &[LinkId] {
-        let (start, end) = (self.starts[node.index()], self.starts[node.index() + 1]);
-        &self.links[start as usize..end as usize]
-    }
+/// The links at each node, by one of their ends, in link order.
+fn links_at(nodes: usize, links: &[Link], end: impl Fn(&Link) -> NodeId) -> Rows<LinkId> {
+    let ends: Vec<usize> = links.iter().map(|it| end(it).index()).collect();
+    let numbered = ends.iter().enumerate().map(|(link, node)| (*node, LinkId::from_index(link)));
+    Rows::group(nodes, numbered)
 }
 
 impl Network {
@@ -117,12 +93,12 @@ impl Network {
 
     #[must_use]
     pub fn outgoing(&self, node: NodeId) -> &[LinkId] {
-        self.outgoing.of(node)
+        self.outgoing.row(node.index())
     }
 
     #[must_use]
     pub fn incoming(&self, node: NodeId) -> &[LinkId] {
-        self.incoming.of(node)
+        self.incoming.row(node.index())
     }
 
     #[must_use]
@@ -260,8 +236,8 @@ impl NetworkBuilder {
     /// The finished network, with ranks settled.
     pub fn build(self) -> Result<Network, BuildError> {
         let ranks = settle_ranks(&self.nodes)?;
-        let outgoing = Adjacency::new(self.nodes.len(), &self.links, |it| it.from);
-        let incoming = Adjacency::new(self.nodes.len(), &self.links, |it| it.to);
+        let outgoing = links_at(self.nodes.len(), &self.links, |it| it.from);
+        let incoming = links_at(self.nodes.len(), &self.links, |it| it.to);
         Ok(Network {
             name: self.name,
             nodes: self.nodes,

@@ -1,5 +1,5 @@
-//! [`Tier`]: the five-level distance between devices (seed 004 §7), of links, rank pairs and
-//! whole communicators.
+//! [`Tier`]: the five-level distance between devices (§7 of DynamICCL's design-space analysis), of
+//! links, rank pairs and whole communicators.
 //!
 //! | tier | what | from |
 //! | --- | --- | --- |
@@ -15,6 +15,7 @@
 
 use std::fmt;
 
+use motet_graph::DisjointSets;
 use motet_units::{LinkId, NodeId};
 
 use crate::link::LinkClass;
@@ -121,54 +122,25 @@ pub fn mix(network: &Network, gpus: &[NodeId]) -> TierMix {
     for link in network.link_ids() {
         by_tier[network.tier(link).index()].push(link);
     }
-    let mut groups = Groups::new(network.nodes().len());
+    let mut groups = DisjointSets::new(network.nodes().len());
+    // Members of the communicator in each group, by its root.
+    let mut members = vec![0u64; network.nodes().len()];
     for gpu in gpus {
-        groups.weight[gpu.index()] = 1;
+        members[gpu.index()] = 1;
     }
     let mut pairs = [0u64; Tier::COUNT];
     for (tier, links) in by_tier.iter().enumerate() {
         for id in links {
             let link = network.link(*id);
-            pairs[tier] += groups.join(link.from.index(), link.to.index());
+            if let Some((kept, gone)) = groups.join(link.from.index(), link.to.index()) {
+                pairs[tier] += members[kept] * members[gone];
+                members[kept] += members[gone];
+            }
         }
     }
     let count = gpus.len() as u64;
     let all = count * count.saturating_sub(1) / 2;
     TierMix { pairs, unreachable: all - pairs.iter().sum::<u64>() }
-}
-
-/// Union–find with the number of communicator members in each group.
-struct Groups {
-    parent: Vec<u32>,
-    weight: Vec<u64>,
-}
-
-impl Groups {
-    fn new(nodes: usize) -> Self {
-        let parent = (0..nodes).map(|it| NodeId::from_index(it).0).collect();
-        Self { parent, weight: vec![0; nodes] }
-    }
-
-    fn root(&mut self, mut node: usize) -> usize {
-        while self.parent[node] as usize != node {
-            // Halve the path as we go.
-            self.parent[node] = self.parent[self.parent[node] as usize];
-            node = self.parent[node] as usize;
-        }
-        node
-    }
-
-    /// Joins the groups of `a` and `b`; the number of member pairs this brings together.
-    fn join(&mut self, a: usize, b: usize) -> u64 {
-        let (a, b) = (self.root(a), self.root(b));
-        if a == b {
-            return 0;
-        }
-        let pairs = self.weight[a] * self.weight[b];
-        self.parent[b] = NodeId::from_index(a).0;
-        self.weight[a] += self.weight[b];
-        pairs
-    }
 }
 
 #[cfg(test)]

@@ -22,7 +22,7 @@ fn network(words: &[&str]) -> Network {
     find(words[0]).unwrap().build(&Params::from_words(&words[1..]).unwrap()).unwrap()
 }
 
-/// Every link of every state drawn from 20 to 200 Gbit/s, as seed 000 does.
+/// Every link of every state drawn from 20 to 200 Gbit/s, as Xiong et al. do.
 fn drawn(network: &Network) -> Vec<NetworkState> {
     let (low, high) = (Bandwidth::gbit_per_s(20), Bandwidth::gbit_per_s(200));
     let table = RangeTable::new(network, |_, _| BandwidthRange { low, high }).unwrap();

@@ -1,33 +1,41 @@
-//! The simulator: how long a verified program takes on a network, and what every link does
-//! meanwhile.
+//! The simulator of Motet: how long a collective takes when a verified program runs on a network,
+//! and what every link does meanwhile.
 //!
-//! Two engines, one meaning, which [`model`] defines:
-//! - the event engine runs anything: links that change and fail, FIFO and fair sharing,
-//!   multicast and reduction in switches, circuits, background traffic;
-//! - the replay engine compiles a program once and runs it over many network states at a time.
+//! A program says which chunk goes from which rank to which, and in which order where order
+//! matters. The simulator gives each link its latency and bandwidth and works out, in whole
+//! picoseconds, when every transfer starts, is sent and arrives. It knows nothing of how programs
+//! are made: bounds, synthesis, plans and the WAN all ask it, and it asks none of them. Times are of
+//! ideal links; what a runtime's kernels add to that is `motet-nccl`'s to say.
 //!
-//! A property test holds them equal to the picosecond where both apply.
+//! **Where to start reading.** [`model`] has the rules in words. [`link_rule`] is the one rule that
+//! everything rests on, in code: when a link takes a transfer and for how long. [`route`] settles
+//! which links each transfer takes ([`Routed`]). Then there are two engines with one meaning:
 //!
-//! - [`event`]: the event engine: [`Prepared`], [`Simulation`], [`Outcome`], [`Observer`].
-//! - [`changes`]: where changes of the network come from: traces, background traffic, circuits.
-//! - [`mod@run_many`]: many runs over all cores.
-//! - [`model`]: the rules, in words and as [`SimOptions`].
-//! - [`replay`]: the replay engine.
-//! - [`reroute`]: a program whose routes are given at each run.
-//! - [`route`]: a program with its way through a network settled: [`Routed`], what engines take.
-//! - [`timeline`]: what every link and rank did when, for ui.perfetto.dev; [`utilization`]: how
-//!   busy links were.
+//! - [`event`], for everything: links that change and fail during a run, FIFO and fair sharing,
+//!   multicast and reduction in switches. [`Prepared`] is a program made ready, [`Simulation`] one
+//!   run of it, [`Outcome`] what comes out, [`Observer`] what is told of every step.
+//! - [`replay`], for many runs of one program with links in program order and a state that stays as
+//!   it is during a run: over many states at a time ([`Replay`]), or over routes that are given with
+//!   each run ([`replay::FlowReplay`]). It does without a queue of events and is 20 to 100 times as
+//!   fast.
+//!
+//! A property test holds the two equal to the picosecond where both apply.
+//!
+//! Around them: [`changes`] makes the changes of a network's state that a run takes (traces,
+//! background traffic, optical circuits); [`timeline`] writes down what every link and rank did when,
+//! for ui.perfetto.dev; [`utilization`] says how busy links were; [`mod@run_many`] runs many
+//! simulations on all cores; [`names`] is what messages call a link.
 
 pub mod changes;
 pub mod event;
 mod group;
+pub mod link_rule;
 pub mod model;
 pub mod names;
 #[cfg(test)]
 #[path = "../../motet-collective/tests/support/programs.rs"]
 mod programs;
 pub mod replay;
-pub mod reroute;
 pub mod route;
 pub mod run_many;
 pub mod timeline;
@@ -36,7 +44,7 @@ pub mod utilization;
 pub use event::{Observer, Outcome, Prepared, SimError, Simulation};
 pub use model::{Discipline, SimOptions, SwitchForwarding};
 pub use replay::Replay;
-pub use route::{Hop, RouteError, Routed, Ways};
+pub use route::{DefaultRoutes, Hop, RouteError, Routed};
 pub use run_many::run_many;
 pub use timeline::Timeline;
 pub use utilization::Utilization;

@@ -17,14 +17,14 @@
 //!
 //! It has been *sent* at f₁ (its source may be overwritten) and reaches its destination at
 //! f_h + α_h. Alone, that is Σα + max β over a segment and the sum over segments: the closed forms
-//! of seed 000 §III. A transfer within one rank takes no time unless
+//! of Xiong et al. §III. A transfer within one rank takes no time unless
 //! [`SimOptions::local_bandwidth`] says otherwise.
 //!
 //! **Links.** A link is taken by one transfer at a time, from sᵢ to sᵢ + βᵢ: for as long as the
 //! bits need on it alone. It then takes the next one by its [`Discipline`], although the tail of
 //! this one, fed more slowly than the link could go, may be still to come (fᵢ > sᵢ + βᵢ): packets
-//! of several streams interleave, "with sufficient buffering to absorb rate mismatches" (seed 000
-//! §III). So two streams from links of 100 Gbit/s both fit on one of 200 Gbit/s behind them.
+//! of several streams interleave, "with sufficient buffering to absorb rate mismatches" (Xiong et
+//! al. §III). So two streams from links of 100 Gbit/s both fit on one of 200 Gbit/s behind them.
 //!
 //! Starts on a link are at least β apart, and no bit leaves before its time in such a β; so by any
 //! time t a link has carried no more than (t − its first start) · b. Counted from a later moment,

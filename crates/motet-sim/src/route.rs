@@ -1,8 +1,8 @@
-//! [`Routed`]: a verified program with its way through a network settled — what the engines take.
+//! [`Routed`]: a verified program whose every transfer has its links. This is what the engines take.
 //!
-//! Everything that does not depend on the network's state is worked out here once: the links of
-//! each transfer, where it is stored and forwarded, what each event waits for, and the order of
-//! events.
+//! Everything that depends on the program and the network but not on the network's state is worked
+//! out here once: the links of each transfer, before which of them it is stored and forwarded, what
+//! each event waits for, and the order of events.
 
 use motet_collective::program::EventGraph;
 use motet_collective::{Event, Program, Verified};
@@ -12,7 +12,7 @@ use rustc_hash::FxHashMap;
 
 use crate::model::SwitchForwarding;
 
-/// One link of a transfer's way.
+/// One link of a transfer's route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hop {
     pub link: LinkId,
@@ -33,7 +33,7 @@ pub enum RouteError {
     WrongPath { path: u32, from: Rank, to: Rank },
 }
 
-/// A program on a network.
+/// A verified program on a network, with the route of every transfer.
 #[derive(Debug)]
 pub struct Routed<'a> {
     program: &'a Verified<Program>,
@@ -47,7 +47,7 @@ pub struct Routed<'a> {
 
 impl<'a> Routed<'a> {
     /// Settles `program` on `network`. Transfers without a path of their own take one of least latency
-    /// that passes through no GPU, or if there is none, through GPUs ([`Ways`]).
+    /// that passes through no GPU, or if there is none, through GPUs ([`DefaultRoutes`]).
     pub fn new(
         program: &'a Verified<Program>,
         network: &'a Network,
@@ -59,7 +59,7 @@ impl<'a> Routed<'a> {
         }
         let graph = EventGraph::new(program);
         let sequence = graph.sequence();
-        let mut ways = Ways::new(network);
+        let mut ways = DefaultRoutes::new(network);
         let mut hop_starts = Vec::with_capacity(program.transfers().len() + 1);
         let mut hops = Vec::with_capacity(program.transfers().len());
         for transfer in program.transfers() {
@@ -105,34 +105,35 @@ impl<'a> Routed<'a> {
         &self.sequence
     }
 
-    /// The way of a transfer; empty if it stays at its rank.
+    /// The route of a transfer; empty if it stays at its rank.
     #[must_use]
     pub fn hops(&self, transfer: usize) -> &[Hop] {
         &self.hops[self.hop_starts[transfer] as usize..self.hop_starts[transfer + 1] as usize]
     }
 }
 
-/// Ways between ranks that nobody has routed, each found once.
+/// Routes for transfers whose program gives none, each pair of ranks found once.
 ///
-/// A way has the least latency. Where a fabric has several such (the spines between two leaves, say),
-/// each new pair of ranks gets the one whose links have the fewest pairs so far: fabrics spread flows
-/// over equal ways, and who always took the first would load one spine and leave the others idle.
+/// A route has the least latency. Where a fabric has several such (over any of the spines between two
+/// leaves, say), each new pair of ranks gets the one whose links have the fewest pairs so far. Fabrics
+/// spread flows over equal-cost paths (ECMP); always taking the first would load one spine and leave the
+/// others idle.
 #[derive(Debug)]
-pub struct Ways<'a> {
+pub struct DefaultRoutes<'a> {
     network: &'a Network,
     known: FxHashMap<(Rank, Rank), Vec<LinkId>>,
-    /// By link: pairs of ranks whose way goes over it.
+    /// By link: how many pairs of ranks have a route over it.
     pairs: Vec<u64>,
 }
 
-impl<'a> Ways<'a> {
+impl<'a> DefaultRoutes<'a> {
     #[must_use]
     pub fn new(network: &'a Network) -> Self {
         let pairs = vec![0; network.links().len()];
         Self { network, known: FxHashMap::default(), pairs }
     }
 
-    /// The way of two ranks; `None` if there is none.
+    /// The links from one rank to another; `None` if no path leads there.
     pub fn between(&mut self, from: Rank, to: Rank) -> Option<&[LinkId]> {
         let Self { network, known, pairs } = self;
         match known.entry((from, to)) {

@@ -1,4 +1,4 @@
-//! Many independent runs over all cores.
+//! Many independent simulations, spread over all cores.
 
 use rayon::prelude::*;
 

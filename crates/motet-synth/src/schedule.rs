@@ -24,13 +24,12 @@
 
 mod number;
 mod run;
-mod waits;
 
+use motet_graph::Followers;
 use motet_units::{Bytes, Duration, LinkId};
 use rustc_hash::FxHashMap;
 
 use self::run::Run;
-use self::waits::Followers;
 use crate::fabric::Fabric;
 use crate::watch::Watch;
 
@@ -286,7 +285,7 @@ impl<'a> Jobs<'a> {
     /// The best schedule by what `rank` makes of the jobs' tails. Where booking links at once leaves
     /// them idle, jobs that queue on their way are tried too.
     fn best(&self, busiest: u64, rank: impl Fn(&mut [u64])) -> Schedule {
-        let followers = Followers::of(self.way.len(), &self.waits);
+        let followers = Followers::of(self.way.len(), self.waits.iter().copied());
         let mut urgency = self.tails(&followers);
         rank(&mut urgency);
         let run = || Run::new(self, &followers, &urgency, busiest);
@@ -312,13 +311,13 @@ impl<'a> Jobs<'a> {
 
     /// How long it takes if every link carries jobs by number; they wait for lower numbers only.
     pub(crate) fn makespan_as_numbered(&self) -> Duration {
-        let followers = Followers::of(self.way.len(), &self.waits);
+        let followers = Followers::of(self.way.len(), self.waits.iter().copied());
         Duration::from_ps(Run::new(self, &followers, &[], 0).time_by_number())
     }
 
     /// How long the jobs take if each starts as soon as what it waits for has arrived.
     pub(crate) fn longest(&self) -> u64 {
-        let tails = self.tails(&Followers::of(self.way.len(), &self.waits));
+        let tails = self.tails(&Followers::of(self.way.len(), self.waits.iter().copied()));
         tails.into_iter().max().unwrap_or(0)
     }
 
@@ -348,7 +347,7 @@ impl<'a> Jobs<'a> {
     fn tails(&self, followers: &Followers) -> Vec<u64> {
         let mut tails = vec![0u64; self.way.len()];
         let mut set = |job: u32| {
-            let after = followers.of_job(job).iter().map(|it| tails[*it as usize]).max();
+            let after = followers.behind(job).iter().map(|it| tails[*it as usize]).max();
             let way = self.way[job as usize];
             let own = if way == LOCAL { 0 } else { self.alone[way as usize] };
             tails[job as usize] = own.saturating_add(after.unwrap_or(0));

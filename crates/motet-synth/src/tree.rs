@@ -107,14 +107,6 @@ impl PathTable {
     }
 }
 
-/// The greatest divisor that two weights share; not for two zeros.
-pub(crate) const fn gcd(mut a: u64, mut b: u64) -> u64 {
-    while b != 0 {
-        (a, b) = (b, a % b);
-    }
-    a
-}
-
 /// A tree that collects and one that spreads, with the same root and weight: how an AllReduce
 /// uses trees.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -30,7 +30,22 @@ const QUANTITY: Quantity = Quantity {
         Unit::whole(&["bit/s", "bps", "b/s"], 1),
     ],
     bare: false,
+    slip,
 };
+
+/// `400G` and `400 GB` leave open what is counted, or forget the second.
+fn slip(number: &str, unit: &str) -> Option<String> {
+    let prefix = unit.chars().next().filter(|it| "kKMGT".contains(*it))?;
+    let rest = &unit[prefix.len_utf8()..];
+    let shown = if prefix == 'K' { 'k' } else { prefix };
+    let (bits, bytes) = (format!("`{number} {shown}bit/s`"), format!("`{number} {shown}B/s`"));
+    match rest {
+        "" => Some(format!("write {bits} for bits or {bytes} for bytes per second")),
+        "b" | "bit" | "bits" => Some(format!("write {bits}")),
+        "B" | "byte" | "bytes" => Some(format!("write {bytes}")),
+        _ => None,
+    }
+}
 
 quantity_text!(Bandwidth, QUANTITY, 3);
 
@@ -114,6 +129,17 @@ mod tests {
         assert_eq!(Bandwidth::gbit_per_s(100).to_string(), "12.5 GB/s");
         assert_eq!(Bandwidth(50 << 33).to_string(), "50 GiB/s");
         assert_eq!(Bandwidth(1).to_string(), "1 bit/s");
+    }
+
+    #[test]
+    fn a_rate_without_its_unit_is_answered_with_what_to_write() {
+        let error = |text: &str| text.parse::<Bandwidth>().unwrap_err().to_string();
+        let wanted = "write `400 Gbit/s` for bits or `400 GB/s` for bytes per second";
+        assert!(error("400G").ends_with(wanted), "{}", error("400G"));
+        assert!(error("10 KB").ends_with("write `10 kB/s`"));
+        assert!(error("10 Mb").ends_with("write `10 Mbit/s`"));
+        assert!(error("3 miles").contains("known units: TB/s"));
+        assert!(error(&format!("3 {}", "x".repeat(1 << 20))).len() < 500);
     }
 
     #[test]

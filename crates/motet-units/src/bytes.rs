@@ -1,9 +1,22 @@
 //! [`Bytes`]: an amount of data.
+//!
+//! One rule for every size that Motet reads, which agrees with nccl-tests where nccl-tests has the
+//! form:
+//!
+//! | written | counts |
+//! | --- | --- |
+//! | `64K`, `64M`, `64G`, `64T`, also in lower case | powers of two, as in nccl-tests' `-b 64M` |
+//! | `64 KiB`, `64 MiB`, `64 GiB`, `64 TiB` | the same powers of two |
+//! | `64 kB`, `64 MB`, `64 GB`, `64 TB` | powers of ten |
+//! | `64`, `64 B` | bytes |
+//!
+//! nccl-tests looks at the first letter of a suffix only, so that its `64MB` is 64 MiB; ours is
+//! 64 · 10⁶ bytes, as the unit says.
 
 use crate::text::{Quantity, Unit, quantity_text};
 
-/// An amount of data, in bytes. Reads "64 MiB", "8 MB" (10⁶), "1.5 GiB", or a bare number of
-/// bytes; prints the largest unit that shows it exactly.
+/// An amount of data, in bytes. Reads "64 MiB", "64M" (the same), "8 MB" (10⁶), "1.5 GiB", or a
+/// bare number of bytes; prints the largest unit that shows it exactly.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Bytes(u64);
 
@@ -13,17 +26,18 @@ const QUANTITY: Quantity = Quantity {
     base: "bytes",
     example: "64 MiB",
     units: &[
-        Unit::whole(&["TiB", "Ti"], 1 << 40),
-        Unit::whole(&["TB", "T"], 1_000_000_000_000),
-        Unit::whole(&["GiB", "Gi"], 1 << 30),
-        Unit::whole(&["GB", "G"], 1_000_000_000),
-        Unit::whole(&["MiB", "Mi"], 1 << 20),
-        Unit::whole(&["MB", "M"], 1_000_000),
-        Unit::whole(&["KiB", "Ki"], 1 << 10),
-        Unit::whole(&["kB", "KB", "k", "K"], 1_000),
+        Unit::whole(&["TiB", "Ti", "T", "t"], 1 << 40),
+        Unit::whole(&["TB"], 1_000_000_000_000),
+        Unit::whole(&["GiB", "Gi", "G", "g"], 1 << 30),
+        Unit::whole(&["GB"], 1_000_000_000),
+        Unit::whole(&["MiB", "Mi", "M", "m"], 1 << 20),
+        Unit::whole(&["MB"], 1_000_000),
+        Unit::whole(&["KiB", "Ki", "K", "k"], 1 << 10),
+        Unit::whole(&["kB", "KB"], 1_000),
         Unit::whole(&["B", "byte", "bytes"], 1),
     ],
     bare: true,
+    slip: |_, _| None,
 };
 
 quantity_text!(Bytes, QUANTITY, 0);
@@ -101,7 +115,11 @@ mod tests {
             ("1_000 kB", 1_000_000),
             ("0.5 KiB", 512),
             (" 2e3 B ", 2000),
-            ("4G", 4_000_000_000),
+            ("4G", 4 << 30),
+            ("64M", 64 << 20),
+            ("64m", 64 << 20),
+            ("64MB", 64_000_000),
+            ("8k", 8 << 10),
             ("0", 0),
         ] {
             assert_eq!(text.parse::<Bytes>(), Ok(Bytes(bytes)), "{text}");

@@ -11,6 +11,7 @@
 //! "number unit".
 
 pub mod bandwidth;
+pub mod brief;
 pub mod bytes;
 pub mod ids;
 pub mod rounding;
@@ -19,6 +20,7 @@ pub mod text;
 pub mod time;
 
 pub use bandwidth::Bandwidth;
+pub use brief::{brief, brief_to};
 pub use bytes::Bytes;
 pub use ids::{LinkId, NodeId, Rank};
 pub use rounding::Rounding;

@@ -7,6 +7,18 @@
 
 use std::fmt;
 
+/// Most characters of a wrong text that an error repeats: a file may hold megabytes without a
+/// space.
+const SHOWN: usize = 60;
+
+/// A wrong text as an error shows it.
+fn shown(text: &str) -> String {
+    match text.char_indices().nth(SHOWN) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
 /// Why a text is not a quantity.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ParseError {
@@ -14,8 +26,8 @@ pub enum ParseError {
     NotANumber { text: String, example: &'static str },
     #[error("`{text}` has no unit; write for example `{example}`")]
     NoUnit { text: String, example: &'static str },
-    #[error("`{unit}` in `{text}` is not a unit of {quantity}; known units: {known}")]
-    UnknownUnit { text: String, unit: String, quantity: &'static str, known: String },
+    #[error("`{unit}` in `{text}` is not a unit of {quantity}; {remedy}")]
+    UnknownUnit { text: String, unit: String, quantity: &'static str, remedy: String },
     #[error("`{text}` is not a whole number of {base}")]
     NotWhole { text: String, base: &'static str },
     #[error("`{text}` is too large")]
@@ -46,6 +58,8 @@ pub(crate) struct Quantity {
     pub(crate) units: &'static [Unit],
     /// Whether a bare number means base units.
     pub(crate) bare: bool,
+    /// What to write instead, for a number with an unknown unit that people often mean.
+    pub(crate) slip: fn(number: &str, unit: &str) -> Option<String>,
 }
 
 impl Quantity {
@@ -53,25 +67,24 @@ impl Quantity {
         let trimmed = text.trim();
         let split = number_end(trimmed);
         let (number, unit) = (&trimmed[..split], trimmed[split..].trim());
-        let not_a_number =
-            || ParseError::NotANumber { text: text.to_owned(), example: self.example };
+        let not_a_number = || ParseError::NotANumber { text: shown(text), example: self.example };
         let (digits, exponent) = decimal(number).ok_or_else(not_a_number)?;
         let (numerator, denominator) = if unit.is_empty() {
             if !self.bare && digits != 0 {
-                return Err(ParseError::NoUnit { text: text.to_owned(), example: self.example });
+                return Err(ParseError::NoUnit { text: shown(text), example: self.example });
             }
             (1, 1)
         } else {
             let found = self.units.iter().find(|it| it.names.contains(&unit));
             let found = found.ok_or_else(|| ParseError::UnknownUnit {
-                text: text.to_owned(),
-                unit: unit.to_owned(),
+                text: shown(text),
+                unit: shown(unit),
                 quantity: self.name,
-                known: self.units.iter().map(|it| it.names[0]).collect::<Vec<_>>().join(", "),
+                remedy: (self.slip)(number, unit).unwrap_or_else(|| self.known()),
             })?;
             (found.numerator, found.denominator)
         };
-        let too_large = || ParseError::TooLarge { text: text.to_owned() };
+        let too_large = || ParseError::TooLarge { text: shown(text) };
         let mut top = digits.checked_mul(numerator).ok_or_else(too_large)?;
         let mut bottom = denominator;
         for _ in 0..exponent.unsigned_abs().min(64) {
@@ -84,9 +97,15 @@ impl Quantity {
             }
         }
         if !top.is_multiple_of(bottom) {
-            return Err(ParseError::NotWhole { text: text.to_owned(), base: self.base });
+            return Err(ParseError::NotWhole { text: shown(text), base: self.base });
         }
         u64::try_from(top / bottom).map_err(|_| too_large())
+    }
+
+    /// The units, for whoever wrote another.
+    fn known(&self) -> String {
+        let names: Vec<&str> = self.units.iter().map(|it| it.names[0]).collect();
+        format!("known units: {}", names.join(", "))
     }
 
     /// Prints `value` base units in the largest of `units` (given largest first) that shows it

@@ -26,6 +26,7 @@ const QUANTITY: Quantity = Quantity {
         Unit::whole(&["ps"], 1),
     ],
     bare: false,
+    slip: |_, _| None,
 };
 
 quantity_text!(Duration, QUANTITY, 3);

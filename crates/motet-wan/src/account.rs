@@ -1,10 +1,11 @@
-//! [`Account`]: what a mode adds up to.
+//! [`Account`]: what the collectives of one run took, what moves cost, and which links were the
+//! bottleneck.
 
 use std::sync::Arc;
 
 use motet_units::{Bandwidth, Duration, LinkId};
 
-use crate::built::{Built, Routes};
+use crate::built::{Built, RouteChoice};
 
 /// Most changes that are kept one by one.
 const MOST_EVENTS: usize = 200_000;
@@ -14,15 +15,21 @@ const MOST_EVENTS: usize = 200_000;
 pub struct Account {
     /// What each collective took, from its start to its end.
     pub times: Vec<Duration>,
-    /// Added up: collectives, pauses for moves, waiting for the network to heal, gaps.
+    /// The sum of `times`.
     pub collectives: Duration,
+    /// Time in which nothing was sent because a move was being put in force.
     pub pauses: Duration,
+    /// Time in which no collective could run because the network was cut.
     pub stalls: Duration,
+    /// Time between collectives that the scenario asks for (compute).
     pub gaps: Duration,
+    /// How often the routes hand put other routes in force.
     pub route_moves: u64,
+    /// How many flows took another route in all of those moves.
     pub flows_moved: u64,
+    /// How often the programs hand put another program in force.
     pub program_moves: u64,
-    /// Moves of either hand that went back to what its move before had left.
+    /// Moves that went back to what the hand's last move had left: flapping.
     pub route_flaps: u64,
     pub program_flaps: u64,
     /// How often each link was the one that is busy longest.
@@ -36,11 +43,11 @@ pub struct Account {
     pub last: Vec<Last>,
 }
 
-/// A program and the routes of its flows.
+/// The program of one of the scenario's collectives, and the routes of its flows.
 #[derive(Clone, Debug)]
 pub struct Last {
     pub built: Arc<Built>,
-    pub routes: Routes,
+    pub routes: RouteChoice,
 }
 
 /// A change, for the timeline.
@@ -54,7 +61,7 @@ pub struct Happening {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum What {
-    /// So many flows took another way.
+    /// So many flows took another route.
     Routes {
         flows: u32,
     },
@@ -111,7 +118,7 @@ impl Account {
         if hours > 0.0 { (self.route_moves + self.program_moves) as f64 / hours } else { 0.0 }
     }
 
-    /// Moves of either hand that went back.
+    /// Flaps of both hands together.
     #[must_use]
     pub const fn flaps(&self) -> u64 {
         self.route_flaps + self.program_flaps

@@ -1,47 +1,50 @@
-//! [`Built`]: a verified program made ready to run under any routes.
+//! [`Built`]: a verified program compiled once so that it can be timed under any choice of routes,
+//! together with the routes that each of its flows may take.
 
 use std::sync::Arc;
 
 use motet_collective::{Program, Verified};
 use motet_net::NetworkState;
-use motet_sim::reroute::{Flow, Rates, Reroutable, Scratch, Way};
-use motet_sim::{RouteError, Routed, SwitchForwarding, replay};
+use motet_sim::replay::{self, FlowMemory, FlowReplay, FlowRoute, FlowTimes, RankFlow};
+use motet_sim::{RouteError, Routed, SwitchForwarding};
 use motet_units::{Bytes, Duration};
 
-use crate::ways::WayTable;
+use crate::route_table::RouteTable;
 
-/// A program that the hands can choose and route.
+/// A program that the programs hand can choose and the routes hand can route.
 #[derive(Clone, Debug)]
 pub struct Built {
     /// What made it.
     pub name: String,
     pub program: Verified<Program>,
     pub size: Bytes,
-    compiled: Reroutable,
-    /// Per flow: what it may take. The routes hand chooses for flows that cross the WAN; others
-    /// stay on the first as long as that is up.
-    ways: Vec<Arc<[Way]>>,
+    compiled: FlowReplay,
+    /// Per flow: the routes it may take. The routes hand chooses for flows that cross the WAN;
+    /// others stay on the first as long as that is up.
+    routes: Vec<Arc<[FlowRoute]>>,
     /// The flows that cross the WAN, the largest first.
     movable: Vec<usize>,
     /// All others.
     fixed: Vec<usize>,
-    /// Whether the ways of some flow differ in latency.
+    /// Whether the routes of some movable flow differ in latency.
     near_and_far: bool,
-    /// Where flows go if nobody moves them.
-    standing: Routes,
-    /// Where the program itself would send them.
-    own: Routes,
+    /// The routes that routers give flows by themselves: a shortest one, chosen by a hash.
+    standing: RouteChoice,
+    /// The routes that the program was made for.
+    own: RouteChoice,
 }
 
-/// For each flow, which of its ways it takes.
+/// For each flow of a program, which of its routes it takes: a number into
+/// [`Built::routes_of`].
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Routes(pub Vec<u32>);
+pub struct RouteChoice(pub Vec<u32>);
 
-/// Memory for runs, and what the present state means for the program that ran last.
-#[derive(Clone, Debug, Default)]
+/// Memory that runs share: their working memory, and the transmission times in the present state for
+/// the program that looked at it last ([`Built::see`]).
+#[derive(Debug, Default)]
 pub struct Bench {
-    rates: Rates,
-    scratch: Scratch,
+    times: FlowTimes,
+    memory: FlowMemory,
 }
 
 impl Built {
@@ -49,19 +52,19 @@ impl Built {
         name: &str,
         program: Verified<Program>,
         size: Bytes,
-        table: &mut WayTable<'_>,
+        table: &mut RouteTable<'_>,
         split: u32,
     ) -> Result<Self, RouteError> {
         let switches = SwitchForwarding::CutThrough;
         let routed = Routed::new(&program, table.network(), switches)?;
-        let compiled = Reroutable::compile(&routed, size, switches, split);
-        let (mut ways, mut movable, mut fixed) = (Vec::new(), Vec::new(), Vec::new());
+        let compiled = FlowReplay::compile(&routed, size, switches, split);
+        let (mut routes, mut movable, mut fixed) = (Vec::new(), Vec::new(), Vec::new());
         let (mut standing, mut own): (Vec<u32>, Vec<u32>) = (Vec::new(), Vec::new());
-        for (number, (flow, way)) in compiled.flows().iter().zip(compiled.ways()).enumerate() {
+        for (number, (flow, route)) in compiled.flows().iter().zip(compiled.routes()).enumerate() {
             let between = table.between(flow.from, flow.to);
-            if !table.crosses_wan(flow.from, flow.to, way) || between.is_empty() {
-                let others = between.iter().filter(|it| *it != way);
-                ways.push([way].into_iter().chain(others).cloned().collect());
+            if !table.crosses_wan(flow.from, flow.to, route) || between.is_empty() {
+                let others = between.iter().filter(|it| *it != route);
+                routes.push([route].into_iter().chain(others).cloned().collect());
                 fixed.push(number);
                 standing.push(0);
                 own.push(0);
@@ -70,50 +73,50 @@ impl Built {
             movable.push(number);
             let start = table.start(&between, flow.from, flow.to, number as u32 % split.max(1));
             standing.push(start);
-            // The program's own way may be one that the table has not.
-            match between.iter().position(|it| it == way) {
+            // The program's own route may be one that the table does not have.
+            match between.iter().position(|it| it == route) {
                 Some(at) => {
                     own.push(at as u32);
-                    ways.push(between);
+                    routes.push(between);
                 }
                 None => {
                     own.push(between.len() as u32);
-                    ways.push(between.iter().chain([way]).cloned().collect());
+                    routes.push(between.iter().chain([route]).cloned().collect());
                 }
             }
         }
         drop(routed);
         movable.sort_by_key(|it| std::cmp::Reverse(compiled.flows()[*it].bytes));
-        let differ = |ways: &[Way]| ways.iter().any(|it| it.latency() != ways[0].latency());
+        let differ = |it: &[FlowRoute]| it.windows(2).any(|it| it[0].latency() != it[1].latency());
         Ok(Self {
             name: name.to_owned(),
             program,
             size,
-            near_and_far: movable.iter().any(|it| differ(&ways[*it])),
+            near_and_far: movable.iter().any(|it| differ(&routes[*it])),
             compiled,
-            ways,
+            routes,
             movable,
             fixed,
-            standing: Routes(standing),
-            own: Routes(own),
+            standing: RouteChoice(standing),
+            own: RouteChoice(own),
         })
     }
 
     #[must_use]
-    pub fn flows(&self) -> &[Flow] {
+    pub fn flows(&self) -> &[RankFlow] {
         self.compiled.flows()
     }
 
-    /// The ways that a flow may take.
+    /// The routes that a flow may take.
     #[must_use]
-    pub fn ways(&self, flow: usize) -> &[Way] {
-        &self.ways[flow]
+    pub fn routes_of(&self, flow: usize) -> &[FlowRoute] {
+        &self.routes[flow]
     }
 
-    /// The way that a flow takes.
+    /// The route that a flow takes.
     #[must_use]
-    pub fn way(&self, routes: &Routes, flow: usize) -> &Way {
-        &self.ways[flow][routes.0[flow] as usize]
+    pub fn route(&self, choice: &RouteChoice, flow: usize) -> &FlowRoute {
+        &self.routes[flow][choice.0[flow] as usize]
     }
 
     /// The flows that the routes hand may move, the largest first.
@@ -122,34 +125,34 @@ impl Built {
         &self.movable
     }
 
-    /// The flows that it may not.
+    /// The flows that stay within a datacenter, or have only one route.
     #[must_use]
     pub fn fixed(&self) -> &[usize] {
         &self.fixed
     }
 
-    /// Whether latency tells the ways of some flow apart.
+    /// Whether the routes of some movable flow differ in latency.
     #[must_use]
     pub const fn is_near_and_far(&self) -> bool {
         self.near_and_far
     }
 
-    /// Where flows go if nobody moves them.
+    /// The routes that routers give flows by themselves, as long as nobody moves them.
     #[must_use]
-    pub const fn standing(&self) -> &Routes {
+    pub const fn standing(&self) -> &RouteChoice {
         &self.standing
     }
 
-    /// Where the program itself would send them.
+    /// The routes that the program was made for.
     #[must_use]
-    pub const fn own(&self) -> &Routes {
+    pub const fn own(&self) -> &RouteChoice {
         &self.own
     }
 
     /// How long the program takes.
     pub fn time(
         &self,
-        routes: &Routes,
+        routes: &RouteChoice,
         state: &NetworkState,
         bench: &mut Bench,
     ) -> Result<Duration, replay::RunError> {
@@ -159,17 +162,17 @@ impl Built {
 
     /// Takes in the state that [`Self::time_again`] is to be asked about.
     pub fn see(&self, state: &NetworkState, bench: &mut Bench) {
-        self.compiled.rates(state, &mut bench.rates);
+        self.compiled.see(state, &mut bench.times);
     }
 
     /// How long the program takes in the state that this program saw last.
     pub fn time_again(
         &self,
-        routes: &Routes,
+        routes: &RouteChoice,
         bench: &mut Bench,
     ) -> Result<Duration, replay::RunError> {
-        let ways: Vec<&Way> =
-            self.ways.iter().zip(&routes.0).map(|(ways, it)| &ways[*it as usize]).collect();
-        self.compiled.run(&ways, &bench.rates, &mut bench.scratch)
+        let taken: Vec<&FlowRoute> =
+            self.routes.iter().zip(&routes.0).map(|(of, it)| &of[*it as usize]).collect();
+        self.compiled.run(&taken, &bench.times, &mut bench.memory)
     }
 }

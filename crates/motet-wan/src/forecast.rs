@@ -1,9 +1,10 @@
-//! [`Forecast`]: how far the present state says anything about the next collectives.
+//! [`Forecast`]: how much the present state of the network says about the next collectives.
 //!
 //! A program stays for many collectives. If states are drawn anew each time, the best program is
 //! the one that is best on average; if they drift, the one that is best now. The forecast measures
 //! which it is: the correlation of one state with the next, smoothed, and from it the weight that
-//! the present should have over the collectives to come.
+//! the present should have over the collectives to come. It deals in bandwidths and weights, in
+//! floating point, never in times.
 
 use motet_net::{Network, NetworkState};
 use motet_units::LinkId;
@@ -66,7 +67,8 @@ impl Forecast {
         if correlation >= 1.0 - 1e-9 {
             return 1.0;
         }
-        (1.0 - correlation.powf(horizon)) / (1.0 - correlation) / horizon
+        // Not `powf`, whose last digits differ between C libraries.
+        (1.0 - libm::pow(correlation, horizon)) / (1.0 - correlation) / horizon
     }
 
     /// What each link is likely to carry over the next `horizon` collectives, on top of `now`,

@@ -1,13 +1,35 @@
-//! [`Mode`]: which hands may move.
+//! [`Mode`]: which of the two hands, routes and programs, may move in a run; [`Strength`]: what the
+//! programs hand can do.
 
-use crate::programs::Strength;
+/// How far the programs hand may go when it replaces a program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Strength {
+    /// The same rings or trees with the ranks in another order: what a user of NCCL can do.
+    Remap,
+    /// Any program that motet-synth makes for the network or repairs for its state.
+    Synth,
+}
 
-/// Which hands may move (seed 000, Table I).
+impl Strength {
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Remap => "remap",
+            Self::Synth => "synth",
+        }
+    }
+}
+
+/// Which hands may move between collectives (Xiong et al., Table I).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Mode {
+    /// Neither: the first program on the first routes throughout.
     Base,
+    /// WAN routes only.
     Routes,
+    /// The collective's program only.
     Programs(Strength),
+    /// WAN routes and the program.
     Both(Strength),
 }
 

@@ -16,6 +16,8 @@ mod permute;
 mod pool;
 mod record;
 
+pub(crate) use pool::if_possible;
+
 use std::sync::Arc;
 
 use motet_net::NetworkState;
@@ -24,28 +26,12 @@ use motet_units::Duration;
 
 use self::record::Record;
 use crate::built::{Bench, Built};
+use crate::error::WanError;
 use crate::forecast::Forecast;
+use crate::mode::Strength;
+use crate::route_table::RouteTable;
 use crate::routes::{Loads, around_failures};
-use crate::run::RunError;
 use crate::scenario::{Asked, Scenario};
-use crate::ways::WayTable;
-
-/// What the programs hand can do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Strength {
-    Remap,
-    Synth,
-}
-
-impl Strength {
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Remap => "remap",
-            Self::Synth => "synth",
-        }
-    }
-}
 
 /// A program is left only for one that is likely to take less than this part of its time.
 const WORTH_MOVING: f64 = 0.995;
@@ -114,9 +100,9 @@ impl<'a> Rebuilder<'a> {
     pub fn new(
         scenario: &'a Scenario<'a>,
         asked: &'a Asked,
-        table: &mut WayTable<'a>,
+        table: &mut RouteTable<'a>,
         strength: Option<Strength>,
-    ) -> Result<Self, RunError> {
+    ) -> Result<Self, WanError> {
         let split = scenario.routes.split;
         let mut programs = vec![pool::base(scenario, asked, table)?];
         match strength {
@@ -127,7 +113,7 @@ impl<'a> Rebuilder<'a> {
             Some(Strength::Synth) => programs.extend(pool::synthesized(scenario, asked, table)?),
         }
         let repairer = match strength {
-            Some(Strength::Synth) => pool::repairer(scenario, asked),
+            Some(Strength::Synth) => pool::repairer(scenario, asked)?,
             _ => None,
         };
         let pool = programs.into_iter().map(|it| Member::new(it, false)).collect();
@@ -151,21 +137,21 @@ impl<'a> Rebuilder<'a> {
         &mut self,
         standing: &Arc<Built>,
         outlook: &Outlook<'_>,
-        table: &mut WayTable<'_>,
+        table: &mut RouteTable<'_>,
         bench: &mut Bench,
-    ) -> Arc<Built> {
+    ) -> Result<Arc<Built>, WanError> {
         self.weight = outlook.forecast.weight_of_now(outlook.horizon);
         self.ask_all(outlook, bench);
         self.prune(standing);
         if self.weight >= WORTH_REPAIR || !self.best().now.is_finite() {
-            self.repair(standing, outlook, table, bench);
+            self.repair(standing, outlook, table, bench)?;
         }
         let best = self.best();
         let stands = self.pool.iter().find(|it| Arc::ptr_eq(&it.built, standing));
-        match stands {
+        Ok(match stands {
             Some(it) if self.score(it) * WORTH_MOVING <= self.score(best) => Arc::clone(&it.built),
             _ => Arc::clone(&best.built),
-        }
+        })
     }
 
     /// Asks how long each program takes now.
@@ -226,13 +212,13 @@ impl<'a> Rebuilder<'a> {
         &mut self,
         standing: &Arc<Built>,
         outlook: &Outlook<'_>,
-        table: &mut WayTable<'_>,
+        table: &mut RouteTable<'_>,
         bench: &mut Bench,
-    ) {
-        let Some(repairer) = &self.repairer else { return };
+    ) -> Result<(), WanError> {
+        let Some(repairer) = &self.repairer else { return Ok(()) };
         let likely = outlook.forecast.state(outlook.state, outlook.horizon);
-        let made = pool::repaired(repairer, &likely, self.asked, table, self.split);
-        let Some(built) = made else { return };
+        let made = pool::repaired(repairer, &likely, self.asked, table, self.split)?;
+        let Some(built) = made else { return Ok(()) };
         let mut member = Member::new(built, true);
         member.now = predicted(&member.built, outlook, &mut self.loads, bench);
         let base = self.pool[0].now;
@@ -250,6 +236,7 @@ impl<'a> Rebuilder<'a> {
                 self.pool.remove(worst);
             }
         }
+        Ok(())
     }
 
     /// What changing from one program to another saves over the next `horizon` collectives, by

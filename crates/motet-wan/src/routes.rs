@@ -1,16 +1,21 @@
-//! The routes hand: which way each WAN flow takes, by the present state.
+//! The routes hand: which route each WAN flow takes, given the present bandwidth of every link.
 //!
-//! The aim is that the slowest link is done as early as possible: flows are placed one after the
-//! other, the largest first, each where the busiest of its links is least busy, and then moved
-//! once more with all others in place; and the same again with the latency of the way counted in,
-//! where ways differ in it. The simulator has the last word: it takes the best of those two, of
-//! where the program itself would send its flows, of where they go if nobody moves them, and of
-//! where they go now. So whoever moves routes hardly ever does worse than who leaves them alone.
+//! It places flows greedily so that the busiest link is busy for as short as possible: the largest
+//! flow first, each on the route whose busiest link stays least busy; then every flow is moved once
+//! more with all others in place. Where routes differ in latency it does the same again with the
+//! latency counted in. Then the simulator times at most five choices and takes the fastest: those
+//! two placements, the routes that the program was made for, the routes that routers give by
+//! themselves, and the routes in force. So moving routes is hardly ever worse than leaving them
+//! alone.
+//!
+//! Placing works with seconds in floating point, since it only ranks candidates; the time that
+//! decides is the simulator's, in picoseconds.
 
 use motet_net::NetworkState;
+use motet_sim::replay::FlowRoute;
 use motet_units::{Duration, LinkId};
 
-use crate::built::{Bench, Built, Routes};
+use crate::built::{Bench, Built, RouteChoice};
 
 /// How long every link is busy with what is routed over it, in seconds.
 #[derive(Clone, Debug, Default)]
@@ -20,27 +25,27 @@ pub struct Loads {
     per_byte: Vec<f64>,
 }
 
-/// Where all ways are equally long, routes whose busiest link is busy for so many times as long as
-/// that of the best placement are not worth a simulation.
+/// Where all routes have the same latency, a choice whose busiest link is busy for more than so many
+/// times as long as in the best placement is not worth a simulation.
 const BUSIER: f64 = 1.1;
 
-/// What flows are placed by.
+/// What a placement keeps small.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Aim {
     Load,
     LoadAndLatency,
 }
 
-/// Routes, and how long the program takes under them.
+/// RouteChoice, and how long the program takes under them.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Timed {
-    pub routes: Routes,
+pub struct TimedRoutes {
+    pub routes: RouteChoice,
     pub time: Duration,
 }
 
 impl Loads {
     /// What the links do under `routes`.
-    pub fn of(&mut self, built: &Built, routes: &Routes, state: &NetworkState) {
+    pub fn of(&mut self, built: &Built, routes: &RouteChoice, state: &NetworkState) {
         self.see(state);
         self.lay(built, routes);
     }
@@ -63,16 +68,16 @@ impl Loads {
         self.busy.resize(self.per_byte.len(), 0.0);
     }
 
-    fn lay(&mut self, built: &Built, routes: &Routes) {
+    fn lay(&mut self, built: &Built, routes: &RouteChoice) {
         self.clear();
         for flow in 0..built.flows().len() {
             self.add(built, flow, routes.0[flow], 1.0);
         }
     }
 
-    fn add(&mut self, built: &Built, flow: usize, way: u32, sign: f64) {
+    fn add(&mut self, built: &Built, flow: usize, route: u32, sign: f64) {
         let bytes = built.flows()[flow].bytes.get() as f64 * sign;
-        for link in built.ways(flow)[way as usize].links() {
+        for link in built.routes_of(flow)[route as usize].links() {
             let added = bytes * self.per_byte[link.index()];
             // A link that is down is infinitely busy; taking a flow off it must not leave ∞ − ∞.
             if added.is_finite() {
@@ -81,23 +86,23 @@ impl Loads {
         }
     }
 
-    /// How busy the busiest link of the way would be with the flow on it.
-    fn cost(&self, built: &Built, flow: usize, way: usize, aim: Aim) -> f64 {
+    /// How long the busiest link of the route would be busy with the flow on it.
+    fn cost(&self, built: &Built, flow: usize, route: usize, aim: Aim) -> f64 {
         let bytes = built.flows()[flow].bytes.get() as f64;
-        let way = &built.ways(flow)[way];
-        let busiest = way
+        let route = &built.routes_of(flow)[route];
+        let busiest = route
             .links()
             .map(|it| self.busy[it.index()] + bytes * self.per_byte[it.index()])
             .fold(0.0, f64::max);
         match aim {
             Aim::Load => busiest,
-            Aim::LoadAndLatency => busiest + way.latency().as_us_f64() * 1e-6,
+            Aim::LoadAndLatency => busiest + route.latency().as_us_f64() * 1e-6,
         }
     }
 
-    /// Routes for the state that was seen last. The first of equals wins, so that the result is
+    /// RouteChoice for the state that was seen last. The first of equals wins, so that the result is
     /// one.
-    fn place(&mut self, built: &Built, aim: Aim) -> Routes {
+    fn place(&mut self, built: &Built, aim: Aim) -> RouteChoice {
         self.clear();
         let mut routes = built.own().clone();
         for flow in built.fixed() {
@@ -108,7 +113,8 @@ impl Loads {
                 if round > 0 {
                     self.add(built, *flow, routes.0[*flow], -1.0);
                 }
-                let costs = (0..built.ways(*flow).len()).map(|it| self.cost(built, *flow, it, aim));
+                let costs =
+                    (0..built.routes_of(*flow).len()).map(|it| self.cost(built, *flow, it, aim));
                 let best = costs.enumerate().min_by(|a, b| a.1.total_cmp(&b.1));
                 routes.0[*flow] = best.map_or(0, |it| it.0 as u32);
                 self.add(built, *flow, routes.0[*flow], 1.0);
@@ -117,15 +123,15 @@ impl Loads {
         routes
     }
 
-    /// The best routes that the hand knows for the state, `current` among them if given, which
-    /// wins over its equals; `None` if the program cannot run under any.
+    /// The fastest of the choices above for the state. `current` are the routes in force, if any, which
+    /// win over others that are as fast. `None` if the program cannot run under any.
     pub fn best(
         &mut self,
         built: &Built,
-        current: Option<&Routes>,
+        current: Option<&RouteChoice>,
         state: &NetworkState,
         bench: &mut Bench,
-    ) -> Option<Timed> {
+    ) -> Option<TimedRoutes> {
         self.see(state);
         built.see(state, bench);
         let placed = self.place(built, Aim::Load);
@@ -148,20 +154,20 @@ impl Loads {
     }
 }
 
-/// Routes that are tried one after the other.
+/// RouteChoice that are tried one after the other.
 struct Trial<'a> {
     loads: &'a mut Loads,
     built: &'a Built,
     state: &'a NetworkState,
     bench: &'a mut Bench,
-    best: Option<Timed>,
+    best: Option<TimedRoutes>,
     /// For how long the busiest link may be busy, in seconds.
     most: f64,
 }
 
 impl Trial<'_> {
     /// Takes `routes` if they are better than the best so far, or if `preferred` as good.
-    fn consider(&mut self, routes: Routes, preferred: bool) {
+    fn consider(&mut self, routes: RouteChoice, preferred: bool) {
         let routes = if self.loads.per_byte.iter().all(|it| it.is_finite()) {
             routes
         } else {
@@ -179,23 +185,22 @@ impl Trial<'_> {
             }
         }
         let Ok(time) = self.built.time_again(&routes, self.bench) else { return };
-        let better = |it: &Timed| if preferred { time <= it.time } else { time < it.time };
+        let better = |it: &TimedRoutes| if preferred { time <= it.time } else { time < it.time };
         if self.best.as_ref().is_none_or(better) {
-            self.best = Some(Timed { routes, time });
+            self.best = Some(TimedRoutes { routes, time });
         }
     }
 }
 
-/// Routes with every flow whose way is down moved to the first that is not: what routers do by
+/// The same choice with every flow whose route is down moved to its first route that is up: what routers do by
 /// themselves when a link fails.
 #[must_use]
-pub fn around_failures(built: &Built, routes: &Routes, state: &NetworkState) -> Routes {
-    let up =
-        |way: &motet_sim::reroute::Way| way.links().all(|it| state.bandwidth(it).bits_per_s() > 0);
+pub fn around_failures(built: &Built, routes: &RouteChoice, state: &NetworkState) -> RouteChoice {
+    let up = |route: &FlowRoute| route.links().all(|it| !state.bandwidth(it).is_zero());
     let mut routes = routes.clone();
     for flow in 0..built.flows().len() {
-        if !up(built.way(&routes, flow))
-            && let Some(other) = built.ways(flow).iter().position(up)
+        if !up(built.route(&routes, flow))
+            && let Some(other) = built.routes_of(flow).iter().position(up)
         {
             routes.0[flow] = other as u32;
         }

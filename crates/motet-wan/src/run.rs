@@ -1,50 +1,30 @@
-//! [`run_mode`]: one mode over all collectives of a scenario.
+//! [`run_mode`]: all collectives of a scenario, one after the other, in one mode.
 //!
-//! Before each collective the hands that the mode lets move are asked; then the collective runs in
-//! the state it finds. What is added up is checked as it goes: the clock is the sum of its parts,
-//! and no link carries more than it can.
+//! Before each collective the hands that the mode allows are asked whether to move; then the
+//! collective runs in the state that it finds, which stays the same until its end. The account is
+//! checked as it grows: the clock is the sum of its parts, and no link is busy for longer than the
+//! collective takes.
 
 mod moves;
 
 use std::sync::Arc;
 
-use motet_collective::BoundError;
 use motet_net::{LinkClass, Network, NetworkState};
 use motet_synth::{SynthError, Task};
 use motet_units::{Bandwidth, Duration, Instant, LinkId};
 
 use crate::account::{Account, Last, What};
-use crate::built::{Bench, Built, Routes};
+use crate::built::{Bench, Built, RouteChoice};
+use crate::error::WanError;
 use crate::fault;
 use crate::forecast::Forecast;
 use crate::mode::Mode;
 use crate::programs::Rebuilder;
+use crate::route_table::RouteTable;
 use crate::routes::{Loads, around_failures};
 use crate::scenario::Scenario;
 use crate::trigger::Watch;
 use crate::variation::Course;
-use crate::ways::WayTable;
-
-/// Why a run ended before its end.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum RunError {
-    #[error(transparent)]
-    Synth(#[from] SynthError),
-    #[error(transparent)]
-    Route(#[from] motet_sim::RouteError),
-    /// Nothing can run any more, and nothing will change that.
-    #[error("before collective {index} the network is cut and stays so: {problem}")]
-    Cut { index: u32, problem: String, cut: Option<Box<BoundError>> },
-    #[error("before collective {index}: {problem}")]
-    Stuck { index: u32, problem: String },
-    /// The clock has run out.
-    #[error("before collective {index} the run has lasted longer than can be counted, 213 days")]
-    TooLong { index: u32 },
-    /// The account does not add up: a fault of Motet's own.
-    #[error("collective {index} of mode {mode}: {problem}; this is a fault in Motet")]
-    Unsound { index: u32, mode: &'static str, problem: String },
-}
 
 /// A move that has been decided and is not in force yet.
 #[derive(Debug)]
@@ -53,16 +33,16 @@ struct Pending<T> {
     what: T,
 }
 
-/// One of the collectives, as it stands.
+/// One of the scenario's collectives: the program and routes in force, and what is under way.
 #[derive(Debug)]
 struct Standing<'a> {
     built: Arc<Built>,
-    routes: Routes,
+    routes: RouteChoice,
     /// What the routes and the program were before their last move.
-    routes_before: Option<Routes>,
+    routes_before: Option<RouteChoice>,
     built_before: Option<Arc<Built>>,
     rebuilder: Option<Rebuilder<'a>>,
-    pending_routes: Option<Pending<Routes>>,
+    pending_routes: Option<Pending<RouteChoice>>,
     pending_program: Option<Pending<Arc<Built>>>,
     route_watch: Watch,
     program_watch: Watch,
@@ -73,7 +53,7 @@ pub fn run_mode(
     scenario: &Scenario<'_>,
     mode: Mode,
     progress: &(dyn Fn(u32) + Sync),
-) -> Result<Account, RunError> {
+) -> Result<Account, WanError> {
     let mut run = Run::new(scenario, mode)?;
     for index in 0..scenario.count {
         run.collective(index)?;
@@ -88,7 +68,7 @@ pub fn run_mode(
 struct Run<'a> {
     scenario: &'a Scenario<'a>,
     mode: Mode,
-    table: WayTable<'a>,
+    table: RouteTable<'a>,
     course: Course<'a>,
     forecast: Forecast,
     standing: Vec<Standing<'a>>,
@@ -104,10 +84,10 @@ struct Run<'a> {
 }
 
 impl<'a> Run<'a> {
-    fn new(scenario: &'a Scenario<'a>, mode: Mode) -> Result<Self, RunError> {
+    fn new(scenario: &'a Scenario<'a>, mode: Mode) -> Result<Self, WanError> {
         let network = scenario.network;
         let (paths, start) = (scenario.routes.paths, scenario.routes.start);
-        let mut table = WayTable::new(network, paths, start, scenario.seed);
+        let mut table = RouteTable::new(network, paths, start, scenario.seed);
         let mut standing = Vec::new();
         for asked in &scenario.collectives {
             let rebuilder = Rebuilder::new(scenario, asked, &mut table, mode.strength())?;
@@ -141,7 +121,7 @@ impl<'a> Run<'a> {
         })
     }
 
-    fn collective(&mut self, index: u32) -> Result<(), RunError> {
+    fn collective(&mut self, index: u32) -> Result<(), WanError> {
         let which = index as usize % self.scenario.collectives.len();
         let mut found = self.attempt(index, which, false)?;
         let time = loop {
@@ -176,9 +156,9 @@ impl<'a> Run<'a> {
         index: u32,
         which: usize,
         forced: bool,
-    ) -> Result<Option<Duration>, RunError> {
+    ) -> Result<Option<Duration>, WanError> {
         self.look(index);
-        let moved_program = self.move_program(index, which, forced);
+        let moved_program = self.move_program(index, which, forced)?;
         let (moved_routes, foreseen) = self.move_routes(index, which, forced);
         let standing = &mut self.standing[which];
         let around =
@@ -197,7 +177,7 @@ impl<'a> Run<'a> {
             // Rounding up to picoseconds is for the program's good; a link's share of it is not.
             if seconds > time.as_us_f64() * 1e-6 * (1.0 + 1e-6) + 1e-9 {
                 let problem = format!("a link is busy for {seconds} s of {time}");
-                return Err(RunError::Unsound { index, mode: self.mode.name(), problem });
+                return Err(WanError::Unsound { index, mode: self.mode.name(), problem });
             }
         }
         Ok(Some(time))
@@ -224,7 +204,7 @@ impl<'a> Run<'a> {
 
     /// The collective cannot run: time passes until the network changes, or a decision that is
     /// being computed is known.
-    fn wait_for_change(&mut self, index: u32, which: usize) -> Result<(), RunError> {
+    fn wait_for_change(&mut self, index: u32, which: usize) -> Result<(), WanError> {
         let standing = &self.standing[which];
         let changes = [
             fault::next_change(&self.scenario.faults, self.now),
@@ -245,15 +225,15 @@ impl<'a> Run<'a> {
     }
 
     /// Why nothing can run, with the cut that proves it if there is one.
-    fn cut(&self, index: u32, which: usize) -> RunError {
+    fn cut(&self, index: u32, which: usize) -> WanError {
         let asked = &self.scenario.collectives[which];
         let task = Task::new(self.scenario.network, asked.goal.clone(), asked.size)
             .in_state(self.state.clone());
         match task.bound() {
             Err(SynthError::Impossible(cut)) => {
-                RunError::Cut { index, problem: cut.to_string(), cut: Some(Box::new(cut)) }
+                WanError::Cut { index, problem: cut.to_string(), cut: Some(Box::new(cut)) }
             }
-            _ => RunError::Stuck {
+            _ => WanError::Stuck {
                 index,
                 problem: "a link that the program needs is down and no hand that may move can \
                           go around it"
@@ -263,7 +243,7 @@ impl<'a> Run<'a> {
     }
 
     /// The account, if what was added up is what the collectives took one by one.
-    fn close(mut self) -> Result<Account, RunError> {
+    fn close(mut self) -> Result<Account, WanError> {
         let standing = self.standing.drain(..);
         self.account.last =
             standing.map(|it| Last { built: it.built, routes: it.routes }).collect();
@@ -274,20 +254,20 @@ impl<'a> Run<'a> {
             return Ok(self.account);
         }
         let problem = format!("{ran} collectives took {sum} ps and {total} ps were added up");
-        Err(RunError::Unsound { index, mode, problem })
+        Err(WanError::Unsound { index, mode, problem })
     }
 
     /// The clock is the sum of its parts.
-    fn check(&self, index: u32) -> Result<(), RunError> {
+    fn check(&self, index: u32) -> Result<(), WanError> {
         let (clock, sum) = (self.now.as_ps(), self.account.total().as_ps());
         if self.now == Instant::NEVER {
-            return Err(RunError::TooLong { index });
+            return Err(WanError::TooLong { index });
         }
         if clock == sum {
             return Ok(());
         }
         let problem = format!("the clock shows {clock} ps and the parts add up to {sum} ps");
-        Err(RunError::Unsound { index, mode: self.mode.name(), problem })
+        Err(WanError::Unsound { index, mode: self.mode.name(), problem })
     }
 }
 

@@ -1,4 +1,5 @@
-//! [`Scenario`]: what is run.
+//! [`Scenario`]: what is run: a network, how its bandwidth varies, which collectives, and what each
+//! hand may do at what cost.
 //!
 //! Files of scenarios are read by [`crate::formats`]; the reference for users is `docs/wan.md`.
 
@@ -40,21 +41,21 @@ pub struct Asked {
 #[derive(Clone, Debug, PartialEq)]
 pub struct RoutesHand {
     pub hand: Hand,
-    /// How many ways of a flow are considered.
+    /// How many routes of a flow are considered, the shortest by latency.
     pub paths: usize,
-    /// Over how many ways a flow may be split.
+    /// Into how many parts a flow is split, each of which may take a route of its own.
     pub split: u32,
-    /// Where flows go as long as nobody moves them.
+    /// The routes of flows as long as nobody moves them.
     pub start: StartRoutes,
 }
 
 /// The routes that a run starts with.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum StartRoutes {
-    /// Each flow on one of its shortest ways, by a hash of its ends, as routers do.
+    /// Each flow on one of its shortest routes, by a hash of its ends, as routers do (ECMP).
     #[default]
     Hashed,
-    /// Every flow on the first of its shortest ways.
+    /// Every flow on the first of its shortest routes.
     First,
 }
 

@@ -1,8 +1,11 @@
-//! When a hand moves ([`Trigger`]), and what that costs ([`Costs`]).
+//! When a hand is asked to move ([`Trigger`]), and what a move costs ([`Costs`]).
+//!
+//! A threshold compares smoothed times, which are statistics and in floating point; what collectives
+//! and moves take is counted in picoseconds.
 
 use motet_units::Duration;
 
-/// One hand's rules.
+/// When one hand moves, and what that costs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Hand {
     pub trigger: Trigger,

@@ -1,6 +1,6 @@
 //! [`Variation`]: how what links can carry varies from collective to collective.
 //!
-//! A sample lasts whole collectives (seed 000 §V-A: bandwidths are resampled between them), except
+//! A sample lasts whole collectives (Xiong et al. §V-A: bandwidths are resampled between them), except
 //! in a recorded trace, which goes by the clock of the run: there slower modes see more of it.
 //! Within a collective the state stays as it was at its start.
 

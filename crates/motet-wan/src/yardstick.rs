@@ -1,23 +1,31 @@
-//! What would be possible: the bound, and an oracle that makes a new program for every collective
-//! and routes it as it likes. Both are found on a sample of the collectives, evenly spread, which
-//! the report says; and so is which cut between regions is tightest.
+//! What would have been possible: the bound, and the best program in hindsight.
+//!
+//! *Hindsight* looks back at single collectives. It knows the state that the collective ran in, makes
+//! programs for exactly that state, routes them and all programs of the modes' pools freely, and
+//! takes the fastest; where a mode was faster still, it takes that. Making and moving cost it
+//! nothing. It does not know more of the future than the modes do, since a state stays the same
+//! during a collective, and it is not an optimum: a better program may exist, down to the bound.
+//!
+//! Both are found on a sample of the collectives, evenly spread, which the report says; and so is
+//! which cut between regions is tightest.
 
 use motet_collective::{Program, Verified};
 use motet_net::NetworkState;
-use motet_synth::{Effort, Method, Repairer, Task, synthesize};
+use motet_synth::{Effort, Method, Repairer, SynthError, Task, synthesize};
 use motet_units::{Duration, Instant};
 use rayon::prelude::*;
 
 use crate::account::Account;
 use crate::built::{Bench, Built};
 use crate::cut::RegionCut;
+use crate::error::WanError;
 use crate::fault;
-use crate::programs::{Rebuilder, Strength};
+use crate::mode::Strength;
+use crate::programs::{Rebuilder, if_possible};
+use crate::route_table::RouteTable;
 use crate::routes::Loads;
-use crate::run::RunError;
 use crate::scenario::Scenario;
 use crate::variation::{Course, Variation};
-use crate::ways::WayTable;
 
 /// The means over a sample.
 #[derive(Clone, Debug, PartialEq)]
@@ -25,7 +33,8 @@ pub struct Yardstick {
     /// The numbers of the collectives that were asked about.
     pub sampled: Vec<u32>,
     pub bound: Duration,
-    pub oracle: Duration,
+    /// The fastest that was found for the very state of each collective.
+    pub hindsight: Duration,
     /// The tightest cuts between regions, the most frequent first, and how often each was.
     pub cuts: Vec<(RegionCut, u32)>,
 }
@@ -33,20 +42,20 @@ pub struct Yardstick {
 /// What one collective of the sample gave.
 struct Found {
     bound: Duration,
-    oracle: Duration,
+    hindsight: Duration,
     cut: Option<RegionCut>,
 }
 
 /// Measures on `sample` of the collectives. A trace and faults, which go by the clock, are taken
 /// as they are at the start; otherwise what `modes` took on the same collectives, in the same
-/// states, is open to the oracle too.
+/// states, is open to hindsight too.
 pub fn measure(
     scenario: &Scenario<'_>,
     sample: u32,
     modes: &[&Account],
-) -> Result<Yardstick, RunError> {
+) -> Result<Yardstick, WanError> {
     let states = states(scenario, sample);
-    let mut table = WayTable::new(
+    let mut table = RouteTable::new(
         scenario.network,
         scenario.routes.paths,
         scenario.routes.start,
@@ -62,14 +71,14 @@ pub fn measure(
         known.push(pool.into_iter().collect::<Result<_, _>>()?);
     }
     let by_clock = !scenario.faults.is_empty() || matches!(scenario.variation, Variation::Trace(_));
-    let found: Result<Vec<Found>, RunError> = states
+    let found: Result<Vec<Found>, WanError> = states
         .par_iter()
         .map(|(index, state)| {
             let which = *index as usize % scenario.collectives.len();
             let mut found = one(scenario, which, state, &known[which], table.clone())?;
             if !by_clock {
                 let took = modes.iter().filter_map(|it| it.times.get(*index as usize));
-                found.oracle = took.copied().fold(found.oracle, Duration::min);
+                found.hindsight = took.copied().fold(found.hindsight, Duration::min);
             }
             Ok(found)
         })
@@ -82,7 +91,7 @@ pub fn measure(
     Ok(Yardstick {
         sampled: states.iter().map(|it| it.0).collect(),
         bound: mean(&|it| it.bound),
-        oracle: mean(&|it| it.oracle),
+        hindsight: mean(&|it| it.hindsight),
         cuts: counted(found.iter().filter_map(|it| it.cut.as_ref())),
     })
 }
@@ -109,37 +118,42 @@ fn one(
     which: usize,
     state: &NetworkState,
     pools: &[Rebuilder<'_>],
-    mut table: WayTable<'_>,
-) -> Result<Found, RunError> {
+    mut table: RouteTable<'_>,
+) -> Result<Found, WanError> {
     let asked = &scenario.collectives[which];
     let task = Task::new(scenario.network, asked.goal.clone(), asked.size).in_state(state.clone());
     let made: Vec<Built> = made(scenario, &task)?
         .into_iter()
-        .map(|it| Built::new("oracle", it, asked.size, &mut table, scenario.routes.split))
+        .map(|it| Built::new("hindsight", it, asked.size, &mut table, scenario.routes.split))
         .collect::<Result<_, _>>()?;
     let (mut loads, mut bench) = (Loads::default(), Bench::default());
     let known = pools.iter().flat_map(Rebuilder::programs);
     let times = known.chain(&made).filter_map(|it| loads.best(it, None, state, &mut bench));
-    let oracle = times.map(|it| it.time).min();
+    let hindsight = times.map(|it| it.time).min();
     Ok(Found {
         bound: task.bound()?.program_time(asked.size),
-        oracle: oracle.ok_or_else(|| stuck(which))?,
+        hindsight: hindsight.ok_or_else(|| stuck(which))?,
         cut: RegionCut::of(scenario.network, state, asked),
     })
 }
 
-fn stuck(index: usize) -> RunError {
+fn stuck(index: usize) -> WanError {
     let problem = "no program can run in a state that was sampled".to_owned();
-    RunError::Stuck { index: index as u32, problem }
+    WanError::Stuck { index: index as u32, problem }
 }
 
 /// Programs made for one state: repaired, and anew.
-fn made(scenario: &Scenario<'_>, task: &Task<'_>) -> Result<Vec<Verified<Program>>, RunError> {
+fn made(scenario: &Scenario<'_>, task: &Task<'_>) -> Result<Vec<Verified<Program>>, WanError> {
     let effort = Effort::unlimited(scenario.seed);
     let anew = synthesize(task, Method::Auto, &effort)?.prove(task)?.program;
-    let repaired = Repairer::new(task).and_then(|it| it.repair(&task.state)).ok();
-    let repaired = repaired.and_then(|it| Verified::new(it.program, Some(task.network)).ok());
+    let repaired = if_possible(Repairer::new(task).and_then(|it| it.repair(&task.state)))?;
+    let repaired = repaired.map(|it| verified(it.program, task)).transpose()?;
     Ok([Some(anew), repaired].into_iter().flatten().collect())
+}
+
+fn verified(program: Program, task: &Task<'_>) -> Result<Verified<Program>, SynthError> {
+    Verified::new(program, Some(task.network))
+        .map_err(|it| SynthError::Wrong { method: "repair", report: it.report.to_string() })
 }
 
 /// Each cut once, with its links' mean bandwidth, and how often it is there; most often first.

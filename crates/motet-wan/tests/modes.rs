@@ -7,7 +7,7 @@ use motet_net::builders::{self, Params};
 use motet_units::{Duration, Seed};
 use motet_wan::account::What;
 use motet_wan::formats::ScenarioFile;
-use motet_wan::{Account, Mode, RunError, Scenario, Strength, run_mode};
+use motet_wan::{Account, Mode, Scenario, Strength, WanError, run_mode};
 
 fn logical() -> Network {
     let mut params = Params::new();
@@ -109,7 +109,7 @@ fn a_partition_that_stays_is_an_error_with_its_cut() {
     let scenario = scenario(&network, &text(50, fault));
     for mode in Mode::ALL {
         match run_mode(&scenario, mode, &|_| {}) {
-            Err(RunError::Cut { index: 0, cut: Some(_), .. }) => {}
+            Err(WanError::Cut { index: 0, cut: Some(_), .. }) => {}
             other => panic!("{}: {other:?}", mode.name()),
         }
     }
@@ -166,7 +166,7 @@ fn a_run_longer_than_the_clock_is_an_error() {
     let network = logical();
     let text = format!("gap = \"1000 h\"\n{}", text(40, ""));
     match run_mode(&scenario(&network, &text), Mode::Base, &|_| {}) {
-        Err(RunError::TooLong { index: 5 }) => {}
+        Err(WanError::TooLong { index: 5 }) => {}
         other => panic!("{other:?}"),
     }
 }

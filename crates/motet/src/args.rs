@@ -3,6 +3,7 @@
 pub(crate) mod discovery;
 pub(crate) mod plan;
 pub(crate) mod sketch;
+pub(crate) mod what_if;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
@@ -185,6 +186,8 @@ pub(crate) struct BoundArgs {
     #[arg(long, default_value_t = 0)]
     pub(crate) root: u32,
     #[command(flatten)]
+    pub(crate) what_if: what_if::WhatIfArgs,
+    #[command(flatten)]
     pub(crate) read: ReadArgs,
 }
 
@@ -232,6 +235,8 @@ pub(crate) struct SynthArgs {
     pub(crate) budget: Option<f64>,
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,
+    #[command(flatten)]
+    pub(crate) what_if: what_if::WhatIfArgs,
     #[command(flatten)]
     pub(crate) read: ReadArgs,
 }
@@ -309,7 +314,7 @@ pub(crate) struct WanArgs {
     /// Only this strength of the programs hand
     #[arg(long)]
     pub(crate) strength: Option<Hand>,
-    /// On how many of the collectives to find the bound and an oracle's time; 0 for none
+    /// On how many of the collectives to find the bound and the best program in hindsight; 0 for none
     #[arg(long, value_name = "COUNT", default_value_t = 20)]
     pub(crate) yardstick: u32,
     /// Write all tables and pictures into this folder, and the programs and routes at the end
@@ -446,6 +451,8 @@ pub(crate) struct SimArgs {
     pub(crate) over_time: Option<u32>,
     #[command(flatten)]
     pub(crate) knobs: KnobArgs,
+    #[command(flatten)]
+    pub(crate) what_if: what_if::WhatIfArgs,
     #[command(flatten)]
     pub(crate) read: ReadArgs,
 }

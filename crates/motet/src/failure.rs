@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use motet_net::builders::TemplateError;
 use motet_net::formats::{Position, ReadError};
+use motet_net::state::WhatIfError;
 
 /// How a command ended, as its exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,6 +87,12 @@ impl From<ReadError> for Failure {
 
 impl From<TemplateError> for Failure {
     fn from(error: TemplateError) -> Self {
+        Self { remedy: error.remedy, ..Self::unreadable(error.problem) }
+    }
+}
+
+impl From<WhatIfError> for Failure {
+    fn from(error: WhatIfError) -> Self {
         Self { remedy: error.remedy, ..Self::unreadable(error.problem) }
     }
 }

@@ -5,7 +5,7 @@ use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
 use motet_net::Network;
-use motet_net::builders::{self, Params};
+use motet_net::builders::{self, Assembly, Params, Template, TemplateError};
 use motet_net::formats::nccl_xml::GraphDump;
 use motet_net::formats::{ReadOptions, read_any};
 use motet_tune::sketch::Sketch;
@@ -98,11 +98,7 @@ pub(crate) fn network(
     printer: &Printer,
 ) -> Result<Cluster, Failure> {
     if name != "-" && !Path::new(name).exists() {
-        return template(name)?.ok_or_else(|| {
-            Failure::unreadable("there is no such file, and no template of that name")
-                .in_file(name)
-                .with_remedy("`motet net gen --list` shows the templates")
-        });
+        return template(name, printer);
     }
     let text = read(name)?;
     let folder = Path::new(name).parent().unwrap_or(Path::new("")).to_owned();
@@ -143,27 +139,66 @@ pub(crate) fn sketch(name: &str, network: &Network) -> Result<Sketch, Failure> {
     sketch.map_err(|it| Failure::from(it).in_file(name))
 }
 
-/// The template that `name` spells, if it spells one.
-fn template(name: &str) -> Result<Option<Cluster>, Failure> {
-    let (kind, words) = name.split_once(':').unwrap_or((name, ""));
-    let Ok(template) = builders::find(kind) else { return Ok(None) };
-    let failure = |it| Failure::from(it).in_file(name);
-    let words = words.split(',').filter(|it| !it.is_empty());
+/// The network of a template with its parameters in one word, such as `dgx-a100:count=2`.
+fn template(name: &str, printer: &Printer) -> Result<Cluster, Failure> {
+    let failure = |it: TemplateError| Failure::from(it).in_file(name);
+    let (kind, words) = template_words(name);
+    let template = builders::find(kind).map_err(|it| {
+        let near = it.remedy.filter(|it| it.starts_with("did you mean"));
+        Failure::unreadable("there is no such file, and no template of that name")
+            .in_file(name)
+            .with_remedy(near.unwrap_or("`motet net gen --list` shows the templates".to_owned()))
+    })?;
     let params = Params::from_words(words).map_err(failure)?;
-    let network = template.build(&params).map_err(failure)?;
-    Ok(Some(Cluster {
-        network,
-        format: "template",
-        description: "a template",
-        notes: Vec::new(),
-        graphs: None,
-    }))
+    let (network, notes) = build(template, &params).map_err(failure)?;
+    for note in &notes {
+        printer.note(note);
+    }
+    let (format, description) = ("template", "a template");
+    Ok(Cluster { network, format, description, notes, graphs: None })
+}
+
+/// A template's name and its parameters, from one word: `torus-2d:rows=4,columns=4`. A comma only
+/// parts parameters where another `key=value` follows, so that a value may be a list.
+pub(crate) fn template_words(word: &str) -> (&str, Vec<String>) {
+    let (kind, rest) = word.split_once(':').unwrap_or((word, ""));
+    let mut words: Vec<String> = Vec::new();
+    for part in rest.split(',').filter(|it| !it.is_empty()) {
+        match words.last_mut() {
+            Some(last) if !part.contains('=') => {
+                last.push(',');
+                last.push_str(part);
+            }
+            _ => words.push(part.to_owned()),
+        }
+    }
+    (kind, words)
+}
+
+/// What a template makes, with notes; files that it names are looked for where Motet runs.
+pub(crate) fn build(
+    template: &Template,
+    params: &Params,
+) -> Result<(Network, Vec<String>), TemplateError> {
+    let fetch = |name: &str| read(name).map_err(|it| it.problem);
+    let mut assembly = Assembly::new(template.name).with_fetch(&fetch);
+    assembly.add(template, params)?;
+    let notes = assembly.notes().to_vec();
+    Ok((assembly.finish()?, notes))
 }
 
 #[cfg(all(test, target_os = "linux"))]
 mod tests {
     use super::*;
     use std::os::fd::AsRawFd as _;
+
+    #[test]
+    fn a_template_in_one_word() {
+        assert_eq!(template_words("ring"), ("ring", vec![]));
+        let (kind, words) = template_words("wan:file=b4.gml,datacenters=0,5,9,gpus=4");
+        assert_eq!((kind, words.len()), ("wan", 3));
+        assert_eq!(words[1], "datacenters=0,5,9");
+    }
 
     #[test]
     fn a_pipe_is_written_into_and_a_link_stays() {

@@ -1,9 +1,11 @@
 //! [`Plot`]: lines over two axes as an SVG, enough for a report: ticks, a legend, tooltips.
 //!
 //! Colours are Okabe and Ito's, which people with any colour vision tell apart; lines also differ
-//! in their dashes.
+//! in their dashes. [`STYLE`] gives every colour a second value for readers whose screen is dark.
 
 use std::fmt::Write as _;
+
+pub(crate) use motet_net::formats::xml::escape as escaped;
 
 const WIDTH: f64 = 720.0;
 const HEIGHT: f64 = 440.0;
@@ -12,8 +14,22 @@ const RIGHT: f64 = 190.0;
 const TOP: f64 = 40.0;
 const BOTTOM: f64 = 60.0;
 
-const COLOURS: [&str; 8] =
-    ["#000000", "#e69f00", "#56b4e9", "#009e73", "#d55e00", "#0072b2", "#cc79a7", "#999933"];
+/// Classes of lines and areas; [`STYLE`] has their colours.
+const COLOURS: usize = 8;
+
+/// The style sheet of every picture: `g` the ground, `i` ink, `t` text, `f` faint lines, `cN` the
+/// N-th colour of a line and `aN` that of an area.
+pub(crate) const STYLE: &str = "<style>\
+.g{fill:#fff}.t,text{fill:#000}.i{stroke:#000}.f{stroke:#ddd}\
+.c0{stroke:#000}.c1{stroke:#e69f00}.c2{stroke:#56b4e9}.c3{stroke:#009e73}\
+.c4{stroke:#d55e00}.c5{stroke:#0072b2}.c6{stroke:#cc79a7}.c7{stroke:#999933}\
+.a0{fill:#000}.a4{fill:#d55e00}.a5{fill:#0072b2}.over{fill:#fff}\
+@media(prefers-color-scheme:dark){\
+.g{fill:#16181d}.t,text{fill:#e6e6e6}.i{stroke:#e6e6e6}.f{stroke:#3a3f47}\
+.c0{stroke:#e6e6e6}.c1{stroke:#ffb733}.c2{stroke:#7cc7f2}.c3{stroke:#2fc79a}\
+.c4{stroke:#ff8a3d}.c5{stroke:#4aa3e0}.c6{stroke:#e39cc4}.c7{stroke:#c7c75c}\
+.a0{fill:#e6e6e6}.a4{fill:#ff8a3d}.a5{fill:#4aa3e0}.over{fill:#16181d}}\
+</style>\n";
 const DASHES: [&str; 4] = ["", "6 3", "2 2", "8 3 2 3"];
 
 /// A line of a plot.
@@ -57,8 +73,8 @@ impl Plot {
         };
         let mut out = format!(
             "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" \
-             font-family=\"sans-serif\" font-size=\"12\">\n\
-             <rect width=\"{WIDTH}\" height=\"{HEIGHT}\" fill=\"#fff\"/>\n"
+             font-family=\"sans-serif\" font-size=\"12\">\n{STYLE}\
+             <rect width=\"{WIDTH}\" height=\"{HEIGHT}\" class=\"g\"/>\n"
         );
         // Writing to a string cannot fail.
         let _ = writeln!(
@@ -91,7 +107,7 @@ impl Plot {
             let at = place((unscaled(x.0), tick)).1;
             let _ = writeln!(
                 out,
-                "<path d=\"M{LEFT} {at:.1}H{right}\" stroke=\"#ddd\"/>\
+                "<path d=\"M{LEFT} {at:.1}H{right}\" class=\"f\"/>\
                  <text x=\"{}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>",
                 LEFT - 6.0,
                 at + 4.0,
@@ -103,7 +119,7 @@ impl Plot {
             let at = place((unscaled(tick), y.0)).0;
             let _ = writeln!(
                 out,
-                "<path d=\"M{at:.1} {bottom}v5\" stroke=\"#000\"/>\
+                "<path d=\"M{at:.1} {bottom}v5\" class=\"i\"/>\
                  <text x=\"{at:.1}\" y=\"{}\" text-anchor=\"middle\">{}</text>",
                 bottom + 18.0,
                 number(unscaled(tick))
@@ -111,7 +127,7 @@ impl Plot {
         }
         let _ = writeln!(
             out,
-            "<path d=\"M{LEFT} {TOP}V{bottom}H{right}\" fill=\"none\" stroke=\"#000\"/>\n\
+            "<path d=\"M{LEFT} {TOP}V{bottom}H{right}\" fill=\"none\" class=\"i\"/>\n\
              <text x=\"{:.1}\" y=\"{}\" text-anchor=\"middle\">{}</text>\n\
              <text transform=\"translate(18 {:.1}) rotate(-90)\" text-anchor=\"middle\">{}</text>",
             (LEFT + right) / 2.0,
@@ -124,7 +140,7 @@ impl Plot {
 }
 
 fn draw(out: &mut String, number: usize, line: &Line, place: &dyn Fn((f64, f64)) -> (f64, f64)) {
-    let colour = COLOURS[number % COLOURS.len()];
+    let colour = number % COLOURS;
     let dash = DASHES[number % DASHES.len()];
     let mut path = String::new();
     for (index, point) in line.points.iter().enumerate() {
@@ -134,13 +150,13 @@ fn draw(out: &mut String, number: usize, line: &Line, place: &dyn Fn((f64, f64))
     let name = escaped(&line.name);
     let _ = writeln!(
         out,
-        "<path d=\"{path}\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"2\" \
+        "<path d=\"{path}\" fill=\"none\" class=\"c{colour}\" stroke-width=\"2\" \
          stroke-dasharray=\"{dash}\"><title>{name}</title></path>"
     );
     let (x, y) = (WIDTH - RIGHT + 14.0, TOP + 12.0 + 20.0 * number as f64);
     let _ = writeln!(
         out,
-        "<path d=\"M{x} {y}h26\" stroke=\"{colour}\" stroke-width=\"2\" stroke-dasharray=\"{dash}\"/>\
+        "<path d=\"M{x} {y}h26\" class=\"c{colour}\" stroke-width=\"2\" stroke-dasharray=\"{dash}\"/>\
          <text x=\"{}\" y=\"{}\">{name}</text>",
         x + 32.0,
         y + 4.0
@@ -184,10 +200,6 @@ pub(crate) fn number(value: f64) -> String {
     } else {
         format!("{value:.1e}")
     }
-}
-
-pub(crate) fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('"', "&quot;")
 }
 
 #[cfg(test)]

@@ -76,15 +76,48 @@ impl Printer {
     }
 
     pub(crate) fn failure(&self, failure: &Failure) {
-        err_line(&format!("{ERROR}error{ERROR:#}: {failure}"));
+        let problem = shortened(&failure.to_string());
+        err_line(&format!("{ERROR}error{ERROR:#}: {problem}"));
         if let Some(remedy) = &failure.remedy {
-            err_line(&format!("\n{HINT}hint{HINT:#}: {remedy}"));
+            err_line(&format!("\n{HINT}hint{HINT:#}: {}", shortened(remedy)));
         }
     }
+}
+
+/// Longest line of an error. Errors repeat what they are about, and that may be megabytes of a file
+/// without a line break.
+const LONGEST_LINE: usize = 2000;
+
+/// An error with its lines cut, and without what would steer a terminal.
+fn shortened(text: &str) -> String {
+    let lines = text.split('\n').map(|line| {
+        let plain = |it: char| if it.is_control() && it != '\t' { '\u{fffd}' } else { it };
+        let mut shown: String = line.chars().take(LONGEST_LINE).map(plain).collect();
+        let left = line.chars().skip(LONGEST_LINE).count();
+        if left > 0 {
+            shown.push_str(&format!("… ({left} more characters)"));
+        }
+        shown
+    });
+    lines.collect::<Vec<_>>().join("\n")
 }
 
 /// A line on stderr. If stderr itself is gone there is nobody left to tell.
 fn err_line(text: &str) {
     let mut stderr = anstream::AutoStream::auto(io::stderr().lock());
     let _ = writeln!(stderr, "{text}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_do_not_echo_megabytes() {
+        let long = format!("`{}` is wrong\nsecond \u{1b}[31m line", "é".repeat(1 << 20));
+        let short = shortened(&long);
+        assert!(short.len() < 3 * LONGEST_LINE, "{}", short.len());
+        assert!(short.ends_with("more characters)\nsecond \u{fffd}[31m line"), "{short}");
+        assert_eq!(shortened("as it is\n  twice"), "as it is\n  twice");
+    }
 }

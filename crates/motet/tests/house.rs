@@ -14,8 +14,9 @@ const BESIDE: [(&str, &str); 3] = [
 
 /// Each crate with its floor; a crate may use what stands on a floor below it, and on its own
 /// floor only what [`BESIDE`] says.
-const FLOORS: [(&str, u32); 12] = [
+const FLOORS: [(&str, u32); 13] = [
     ("motet-units", 0),
+    ("motet-graph", 0),
     ("motet-runtime", 0),
     ("motet-cuda", 1),
     ("motet-net", 1),

@@ -10,11 +10,10 @@
 //! Only additions, products and quotients of floats are used, which every machine rounds alike;
 //! and whatever lengths come out, the bound drawn from them is exact.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use motet_graph::{Dijkstra, Hop, NO_ARC};
 
 use super::demand::Demands;
-use super::graph::Graph;
+use super::graph::BoundGraph;
 
 /// When the routing found is this close to the bound, the bound is good enough.
 pub(super) const GAP: f64 = 1.005;
@@ -29,7 +28,7 @@ const MAX_TURNS: usize = 16;
 
 /// The outcome of a search.
 #[derive(Clone, Debug)]
-pub(super) struct Search {
+pub(super) struct RoutingSearch {
     /// Lengths per arc, the most promising first.
     pub(super) lengths: Vec<Vec<f64>>,
     /// A time that some routing takes, in chunks per unit of bandwidth.
@@ -37,9 +36,14 @@ pub(super) struct Search {
 }
 
 /// Looks for good lengths, given a bound already known, within `rounds` rounds.
-pub(super) fn search(graph: &Graph, demands: &Demands<'_>, known: f64, rounds: usize) -> Search {
+pub(super) fn search(
+    graph: &BoundGraph,
+    demands: &Demands<'_>,
+    known: f64,
+    rounds: usize,
+) -> RoutingSearch {
     let capacity: Vec<f64> = (0..graph.arcs()).map(|it| graph.capacity(it) as f64).collect();
-    let mut router = Router::new(graph, &capacity);
+    let mut router = DemandRouter::new(graph, &capacity);
     let mut best = (0.0, router.lengths.clone());
     let mut mean = vec![0.0; graph.arcs()];
     let (mut bound, mut reached) = (known, f64::INFINITY);
@@ -74,36 +78,30 @@ pub(super) fn search(graph: &Graph, demands: &Demands<'_>, known: f64, rounds: u
             break;
         }
     }
-    Search { lengths: vec![mean, best.1], reached }
+    RoutingSearch { lengths: vec![mean, best.1], reached }
 }
 
 /// Routes over shortest ways and stretches what it used.
-struct Router<'g> {
-    graph: &'g Graph,
+struct DemandRouter<'g> {
+    graph: &'g BoundGraph,
     step: f64,
     lengths: Vec<f64>,
     loads: Vec<f64>,
-    distance: Vec<f64>,
-    /// The arc by which each node was reached.
-    parent: Vec<u32>,
+    /// The shortest ways from the rank whose turn it is.
+    ways: Dijkstra<f64>,
     /// Chunks that must pass through each node.
     wanted: Vec<f64>,
-    order: Vec<u32>,
-    queue: BinaryHeap<Reverse<(u64, u32)>>,
 }
 
-impl<'g> Router<'g> {
-    fn new(graph: &'g Graph, capacity: &[f64]) -> Self {
+impl<'g> DemandRouter<'g> {
+    fn new(graph: &'g BoundGraph, capacity: &[f64]) -> Self {
         Self {
             graph,
             step: STEP,
             lengths: capacity.iter().map(|b| if *b > 0.0 { 1.0 / b } else { 0.0 }).collect(),
             loads: vec![0.0; graph.arcs()],
-            distance: vec![f64::INFINITY; graph.nodes()],
-            parent: vec![u32::MAX; graph.nodes()],
+            ways: Dijkstra::new(graph.nodes()),
             wanted: vec![0.0; graph.nodes()],
-            order: Vec::new(),
-            queue: BinaryHeap::new(),
         }
     }
 
@@ -121,13 +119,13 @@ impl<'g> Router<'g> {
             let share = if turn == MAX_TURNS { left } else { left.min(1.0 / fullest) };
             left -= share;
             for (to, chunks) in demands.from(from) {
-                let node = self.graph.ranks[to] as usize;
-                travelled += self.distance[node] * chunks as f64 * share;
+                let node = self.graph.ranks[to];
+                travelled += self.ways.distance(node) * chunks as f64 * share;
             }
-            for node in &self.order {
+            for node in self.ways.order() {
                 let amount = std::mem::replace(&mut self.wanted[*node as usize], 0.0) * share;
-                let arc = self.parent[*node as usize] as usize;
-                if amount > 0.0 && arc != u32::MAX as usize {
+                let arc = self.ways.last_arcs()[*node as usize] as usize;
+                if amount > 0.0 && arc != NO_ARC as usize {
                     self.loads[arc] += amount;
                     let full = (amount / (capacity[arc] * time)).min(1.0);
                     self.lengths[arc] *= 1.0 + self.step * full;
@@ -144,10 +142,10 @@ impl<'g> Router<'g> {
             self.wanted[self.graph.ranks[to] as usize] += chunks as f64;
         }
         let mut fullest = 0.0;
-        for node in self.order.iter().rev() {
+        for node in self.ways.order().iter().rev() {
             let amount = self.wanted[*node as usize];
-            let arc = self.parent[*node as usize] as usize;
-            if amount > 0.0 && arc != u32::MAX as usize {
+            let arc = self.ways.last_arcs()[*node as usize] as usize;
+            if amount > 0.0 && arc != NO_ARC as usize {
                 self.wanted[self.graph.head(self.graph.opposite(arc))] += amount;
                 fullest = f64::max(fullest, amount / capacity[arc]);
             }
@@ -155,33 +153,16 @@ impl<'g> Router<'g> {
         fullest
     }
 
-    /// Dijkstra's algorithm over the present lengths, keeping the tree and the order of nodes.
+    /// The shortest ways over the present lengths.
     fn shortest_ways(&mut self, start: usize) {
-        self.distance.fill(f64::INFINITY);
-        self.parent.fill(u32::MAX);
-        self.order.clear();
-        self.distance[start] = 0.0;
-        // Floats that are not negative sort like their bits.
-        self.queue.push(Reverse((0, start as u32)));
-        while let Some(Reverse((bits, node))) = self.queue.pop() {
-            let node = node as usize;
-            let distance = f64::from_bits(bits);
-            if distance > self.distance[node] {
-                continue;
-            }
-            self.order.push(node as u32);
-            for arc in self.graph.arcs_of(node) {
-                if self.graph.capacity(arc) == 0 {
-                    continue;
-                }
-                let through = distance + self.lengths[arc];
-                let to = self.graph.head(arc);
-                if through < self.distance[to] {
-                    self.distance[to] = through;
-                    self.parent[to] = arc as u32;
-                    self.queue.push(Reverse((through.to_bits(), to as u32)));
-                }
-            }
-        }
+        let (graph, lengths) = (self.graph, &self.lengths);
+        self.ways.search([(start as u32, 0.0)], |node| {
+            let open = graph.arcs_of(node as usize).filter(|it| graph.capacity(*it) > 0);
+            open.map(|arc| Hop {
+                arc: arc as u32,
+                to: graph.head(arc) as u32,
+                length: lengths[arc],
+            })
+        });
     }
 }

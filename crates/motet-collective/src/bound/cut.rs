@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use motet_net::Network;
 use motet_units::{Bandwidth, LinkId, NodeId, Rank};
 
-use super::graph::Graph;
+use super::graph::BoundGraph;
 use super::partition::Place;
 use super::ratio::Ratio;
 
@@ -34,7 +34,7 @@ pub struct Cut {
 impl Cut {
     pub(super) fn new(
         network: &Network,
-        graph: &Graph,
+        graph: &BoundGraph,
         group: &[NodeId],
         sending: &[bool],
         share: Ratio,

@@ -14,7 +14,7 @@
 use motet_units::Duration;
 
 use super::distance::{FAR, distances};
-use super::graph::Graph;
+use super::graph::BoundGraph;
 use super::ratio::Ratio;
 
 /// Picoseconds in a second.
@@ -39,7 +39,7 @@ pub(super) enum Receiver {
 impl Delays {
     /// Of the cut between `sending` and the rest. `senders` and `receivers` are nodes.
     pub(super) fn new(
-        graph: &Graph,
+        graph: &BoundGraph,
         sending: &[bool],
         senders: impl Iterator<Item = usize>,
         receivers: &[usize],

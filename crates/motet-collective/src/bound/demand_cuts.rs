@@ -9,7 +9,7 @@
 use super::delay::{Delays, Receiver};
 use super::demand::Demands;
 use super::distance::distances;
-use super::graph::Graph;
+use super::graph::BoundGraph;
 use super::partition::Partition;
 use super::ratio::Ratio;
 use super::tightest::capacity_out_of;
@@ -26,7 +26,7 @@ pub(super) struct DemandCut {
 }
 
 impl DemandCut {
-    pub(super) fn new(graph: &Graph, demands: &Demands<'_>, sending: Vec<bool>) -> Self {
+    pub(super) fn new(graph: &BoundGraph, demands: &Demands<'_>, sending: Vec<bool>) -> Self {
         let inside = |rank: usize| sending[graph.ranks[rank] as usize];
         let within = graph.ranks.iter().filter(|it| sending[**it as usize]).count();
         let chunks = match demands {
@@ -47,7 +47,7 @@ impl DemandCut {
     }
 
     /// What latency adds, by the ranks that have something to send across and to get.
-    pub(super) fn delays(&self, graph: &Graph, demands: &Demands<'_>) -> Delays {
+    pub(super) fn delays(&self, graph: &BoundGraph, demands: &Demands<'_>) -> Delays {
         let node = |rank: usize| graph.ranks[rank] as usize;
         let mut senders = Vec::new();
         let mut gets = vec![false; demands.ranks()];
@@ -70,7 +70,7 @@ fn crossing(inside: usize, ranks: usize, chunks: u32) -> u128 {
 
 /// The best cut along the seams of the partitions.
 pub(super) fn best_of_partitions(
-    graph: &Graph,
+    graph: &BoundGraph,
     demands: &Demands<'_>,
     partitions: &[Partition],
 ) -> Option<DemandCut> {
@@ -92,7 +92,11 @@ pub(super) fn best_of_partitions(
 }
 
 /// Chunks that leave each part, and that enter it.
-fn traffic(graph: &Graph, demands: &Demands<'_>, partition: &Partition) -> (Vec<u128>, Vec<u128>) {
+fn traffic(
+    graph: &BoundGraph,
+    demands: &Demands<'_>,
+    partition: &Partition,
+) -> (Vec<u128>, Vec<u128>) {
     let part = |rank: usize| partition.of(graph.ranks[rank] as usize);
     let mut leaving = vec![0u128; partition.parts];
     if let Demands::Uniform { ranks, chunks } = *demands {
@@ -123,7 +127,7 @@ fn traffic(graph: &Graph, demands: &Demands<'_>, partition: &Partition) -> (Vec<
 /// hide where the lengths that bound the traffic best are long. The first nodes in the network's
 /// own order are tried too: grids are mostly written row by row.
 pub(super) fn best_of_balls(
-    graph: &Graph,
+    graph: &BoundGraph,
     demands: &Demands<'_>,
     lengths: &[u64],
 ) -> Option<DemandCut> {
@@ -154,7 +158,7 @@ pub(super) fn best_of_balls(
 }
 
 /// The slowest of the cuts around the first nodes of an order, and how many nodes those are.
-fn best_prefix(graph: &Graph, demands: &Demands<'_>, order: &[u32]) -> (Ratio, usize) {
+fn best_prefix(graph: &BoundGraph, demands: &Demands<'_>, order: &[u32]) -> (Ratio, usize) {
     let mut rank_of = vec![usize::MAX; graph.nodes()];
     for (rank, node) in graph.ranks.iter().enumerate() {
         rank_of[*node as usize] = rank;

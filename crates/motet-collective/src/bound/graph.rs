@@ -1,4 +1,4 @@
-//! [`Graph`]: the network as the bounds see it.
+//! [`BoundGraph`]: the network as the bounds see it.
 //!
 //! Parallel links become one arc with the sum of their bandwidths and the least of their
 //! latencies, which changes no cut and can only shorten a distance. Bandwidths are divided by
@@ -9,17 +9,16 @@
 //! way. So one array of residual capacities serves a flow both ways, and the transposed graph is
 //! the same graph with the capacities of opposite arcs exchanged.
 
+use motet_graph::{Arcs, gcd};
 use motet_net::{Network, NodeKind};
 use motet_units::NodeId;
-
-use super::ratio::gcd;
 
 /// Latency of an arc that stands for no link.
 pub(super) const NO_LINK: u64 = u64::MAX;
 
 /// A directed graph in compressed rows: the arcs out of node `v` are `start[v]..start[v + 1]`.
 #[derive(Clone, Debug)]
-pub(super) struct Graph {
+pub(super) struct BoundGraph {
     start: Vec<u32>,
     head: Vec<u32>,
     opposite: Vec<u32>,
@@ -33,7 +32,7 @@ pub(super) struct Graph {
     pub(super) unit: u128,
 }
 
-impl Graph {
+impl BoundGraph {
     pub(super) fn new(network: &Network, group: &[NodeId]) -> Self {
         let mut usable: Vec<bool> =
             network.nodes().iter().map(|it| it.kind != NodeKind::Gpu).collect();
@@ -146,6 +145,32 @@ impl Graph {
             }
         }
         seen
+    }
+}
+
+impl Arcs for BoundGraph {
+    fn node_count(&self) -> usize {
+        self.nodes()
+    }
+
+    fn arc_count(&self) -> usize {
+        self.arcs()
+    }
+
+    fn arcs_of(&self, node: usize) -> impl Iterator<Item = usize> {
+        self.arcs_of(node)
+    }
+
+    fn nth_arc_of(&self, node: usize, nth: u32) -> Option<usize> {
+        self.arcs_of(node).nth(nth as usize)
+    }
+
+    fn head(&self, arc: usize) -> usize {
+        self.head(arc)
+    }
+
+    fn opposite(&self, arc: usize) -> usize {
+        self.opposite(arc)
     }
 }
 

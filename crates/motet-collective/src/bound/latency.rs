@@ -11,7 +11,7 @@ use rayon::prelude::*;
 
 use super::demand::Demands;
 use super::distance::{FAR, distances};
-use super::graph::Graph;
+use super::graph::BoundGraph;
 
 /// Most ranks from which all others are measured. Above it, ranks at even steps stand for the
 /// rest: a maximum over fewer pairs is still a bound.
@@ -25,7 +25,7 @@ pub(super) struct Farthest {
 }
 
 /// The farthest pair that the demands join: the first of them in rank order, if several are.
-pub(super) fn farthest(graph: &Graph, demands: &Demands<'_>) -> Option<Farthest> {
+pub(super) fn farthest(graph: &BoundGraph, demands: &Demands<'_>) -> Option<Farthest> {
     if let Demands::ToRoot { ranks, root } = *demands {
         let turned = Demands::FromRoot { ranks, root };
         let found = farthest(&graph.transposed(), &turned)?;

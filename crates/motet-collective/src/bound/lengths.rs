@@ -15,7 +15,7 @@ use rayon::prelude::*;
 
 use super::demand::Demands;
 use super::distance::{FAR, distances};
-use super::graph::{Graph, NO_LINK};
+use super::graph::{BoundGraph, NO_LINK};
 use super::ratio::Ratio;
 
 /// The largest lengths tried: coarse ones find round answers exactly, fine ones come close.
@@ -31,7 +31,7 @@ pub(super) struct Lengths {
 
 impl Lengths {
     /// What these lengths prove; `None` if nothing, or if the numbers are beyond 128 bits.
-    pub(super) fn new(graph: &Graph, demands: &Demands<'_>, of_arc: Vec<u64>) -> Option<Self> {
+    pub(super) fn new(graph: &BoundGraph, demands: &Demands<'_>, of_arc: Vec<u64>) -> Option<Self> {
         let total = graph.links().try_fold(0u128, |sum, (.., arc)| {
             sum.checked_add(graph.capacity(arc).checked_mul(u128::from(of_arc[arc]))?)
         })?;
@@ -51,7 +51,7 @@ impl Lengths {
 
     /// The best of these real lengths rounded to whole numbers, on at most `tries` grids.
     pub(super) fn rounded(
-        graph: &Graph,
+        graph: &BoundGraph,
         demands: &Demands<'_>,
         real: &[f64],
         tries: usize,
@@ -67,7 +67,7 @@ impl Lengths {
 }
 
 /// Real lengths as whole numbers, the longest of which is `longest`.
-pub(super) fn whole(graph: &Graph, real: &[f64], longest: u64) -> Vec<u64> {
+pub(super) fn whole(graph: &BoundGraph, real: &[f64], longest: u64) -> Vec<u64> {
     let most = graph.links().map(|(.., arc)| real[arc]).fold(0.0, f64::max);
     let scale = longest as f64 / most;
     let mut whole = vec![NO_LINK; graph.arcs()];

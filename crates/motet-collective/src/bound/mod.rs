@@ -24,14 +24,12 @@
 //! **Groups.** Ranks of the group send, receive and relay. Other GPUs do none of these: a
 //! library's communicator has no buffers or kernels on them. NICs, CPUs and switches relay.
 
-mod apart;
 mod concurrent;
 mod cut;
 mod delay;
 mod demand;
 mod demand_cuts;
 mod distance;
-mod flow;
 mod graph;
 mod latency;
 mod lengths;
@@ -52,7 +50,7 @@ use motet_units::{Bytes, Duration, LinkId, NodeId, Rank};
 use crate::collective::{Collective, CollectiveKind};
 use delay::Delays;
 use demand::Demands;
-use graph::{Graph, NO_LINK};
+use graph::{BoundGraph, NO_LINK};
 use pairs::Slowest;
 use partition::Partition;
 
@@ -131,7 +129,7 @@ pub fn bound_of_group(
     collective: &Collective,
 ) -> Result<Bound, BoundError> {
     check_group(network, group, collective)?;
-    let graph = Graph::new(network, group);
+    let graph = BoundGraph::new(network, group);
     let demands = Demands::of(collective);
     if let Some(gap) = reach::gap(&graph, &demands) {
         let cut = Cut::new(network, &graph, group, &gap.reached, Ratio::ZERO);
@@ -248,7 +246,7 @@ impl Bound {
     fn set_by_pairs(
         &mut self,
         network: &Network,
-        graph: &Graph,
+        graph: &BoundGraph,
         group: &[NodeId],
         collective: &Collective,
         partitions: &[Partition],
@@ -275,7 +273,7 @@ impl Bound {
 }
 
 /// Each link with the length of its arc, if that is not zero.
-fn lengths_of_links(network: &Network, graph: &Graph, of_arc: &[u64]) -> Vec<(LinkId, u64)> {
+fn lengths_of_links(network: &Network, graph: &BoundGraph, of_arc: &[u64]) -> Vec<(LinkId, u64)> {
     let length = |id: LinkId| {
         let (from, to) = (network.link(id).from.index(), network.link(id).to.index());
         let arc = graph.arcs_of(from).find(|it| graph.head(*it) == to)?;

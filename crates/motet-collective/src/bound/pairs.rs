@@ -7,7 +7,7 @@
 use super::concurrent;
 use super::demand::Demands;
 use super::demand_cuts::{DemandCut, best_of_balls, best_of_partitions};
-use super::graph::{Graph, NO_LINK};
+use super::graph::{BoundGraph, NO_LINK};
 use super::lengths::{Lengths, whole};
 use super::partition::Partition;
 use super::tightest::{Spread, tightest};
@@ -40,7 +40,7 @@ pub(super) enum Slowest {
 
 /// The best bound found; `None` if nothing moves.
 pub(super) fn pairs(
-    graph: &Graph,
+    graph: &BoundGraph,
     demands: &Demands<'_>,
     partitions: &[Partition],
 ) -> Option<Pairs> {
@@ -81,13 +81,17 @@ fn slower(a: DemandCut, b: DemandCut) -> DemandCut {
     if b.time() > a.time() { b } else { a }
 }
 
-fn equal_lengths(graph: &Graph) -> Vec<u64> {
+fn equal_lengths(graph: &BoundGraph) -> Vec<u64> {
     (0..graph.arcs()).map(|it| if graph.capacity(it) > 0 { 1 } else { NO_LINK }).collect()
 }
 
 /// The tightest cuts of other collectives: of AllGather and ReduceScatter, and between each two
 /// ranks of a SendRecv (which for one pair alone is the exact bound).
-fn other_cuts(graph: &Graph, demands: &Demands<'_>, partitions: &[Partition]) -> Vec<Vec<bool>> {
+fn other_cuts(
+    graph: &BoundGraph,
+    demands: &Demands<'_>,
+    partitions: &[Partition],
+) -> Vec<Vec<bool>> {
     let ranks = demands.ranks();
     let mut spreads = vec![Spread { weight: vec![1; ranks], sinks: (0..ranks).collect() }];
     if let Demands::Pairs { .. } = demands {

@@ -9,7 +9,7 @@ use std::fmt;
 
 use motet_net::{Location, Network, NodeKind};
 
-use super::graph::Graph;
+use super::graph::BoundGraph;
 
 /// What the parts of a partition are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -52,7 +52,7 @@ pub(super) struct Partition {
 
 impl Partition {
     /// By rank, by pod, and by each kind of location that is known; the smallest parts first.
-    pub(super) fn all(network: &Network, graph: &Graph) -> Vec<Self> {
+    pub(super) fn all(network: &Network, graph: &BoundGraph) -> Vec<Self> {
         let by_place = |level, place| Self::by_place(network, graph, level, place);
         let all = vec![
             Self::by_rank(graph),
@@ -69,7 +69,7 @@ impl Partition {
         Self { level: Level::Group, of, parts }
     }
 
-    fn by_pod(network: &Network, graph: &Graph) -> Self {
+    fn by_pod(network: &Network, graph: &BoundGraph) -> Self {
         let above = |node: usize| {
             let kind = network.nodes()[node].kind;
             matches!(kind, NodeKind::Spine | NodeKind::Ocs | NodeKind::Border)
@@ -96,7 +96,7 @@ impl Partition {
         Self { level: Level::Pod, of, parts }
     }
 
-    fn by_rank(graph: &Graph) -> Self {
+    fn by_rank(graph: &BoundGraph) -> Self {
         let mut of = vec![NONE; graph.nodes()];
         for (rank, node) in graph.ranks.iter().enumerate() {
             of[*node as usize] = rank as u32;
@@ -104,7 +104,7 @@ impl Partition {
         Self { level: Level::Rank, of, parts: graph.ranks.len() }
     }
 
-    fn by_place(network: &Network, graph: &Graph, level: Level, place: Place) -> Self {
+    fn by_place(network: &Network, graph: &BoundGraph, level: Level, place: Place) -> Self {
         let location = |node: usize| place(&network.nodes()[node].location);
         let mut numbers: BTreeMap<&String, u32> = BTreeMap::new();
         for rank in &graph.ranks {
@@ -126,12 +126,12 @@ impl Partition {
     }
 
     /// Whether every rank is in a part.
-    pub(super) fn covers(&self, graph: &Graph) -> bool {
+    pub(super) fn covers(&self, graph: &BoundGraph) -> bool {
         graph.ranks.iter().all(|it| self.of[*it as usize] != NONE)
     }
 
     /// The bandwidth out of and into each part.
-    pub(super) fn borders(&self, graph: &Graph) -> Borders {
+    pub(super) fn borders(&self, graph: &BoundGraph) -> Borders {
         let mut borders = Borders { out: vec![0; self.parts], into: vec![0; self.parts] };
         for (from, to, arc) in graph.links() {
             let (from, to) = (self.of(from), self.of(to));
@@ -149,7 +149,7 @@ impl Partition {
     }
 
     /// One part, or all but it, as a set of usable nodes.
-    pub(super) fn side(&self, graph: &Graph, part: usize, sends: bool) -> Vec<bool> {
+    pub(super) fn side(&self, graph: &BoundGraph, part: usize, sends: bool) -> Vec<bool> {
         (0..graph.nodes())
             .map(|node| graph.usable[node] && (self.of(node) == Some(part)) == sends)
             .collect()

@@ -7,19 +7,13 @@
 use std::cmp::Ordering;
 use std::fmt;
 
+use motet_graph::gcd;
+
 /// A fraction in lowest terms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Ratio {
     numerator: u128,
     denominator: u128,
-}
-
-/// The greatest common divisor; `gcd(0, b)` is `b`.
-pub(super) fn gcd(mut a: u128, mut b: u128) -> u128 {
-    while b > 0 {
-        (a, b) = (b, a % b);
-    }
-    a
 }
 
 impl Ratio {

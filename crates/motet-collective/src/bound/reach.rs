@@ -4,7 +4,7 @@ use motet_units::Rank;
 use rayon::prelude::*;
 
 use super::demand::Demands;
-use super::graph::Graph;
+use super::graph::BoundGraph;
 
 /// A rank that cannot send to another, and the nodes it does reach.
 #[derive(Clone, Debug)]
@@ -15,7 +15,7 @@ pub(super) struct Gap {
 }
 
 /// The first pair that is due data and has no path, if there is one.
-pub(super) fn gap(graph: &Graph, demands: &Demands<'_>) -> Option<Gap> {
+pub(super) fn gap(graph: &BoundGraph, demands: &Demands<'_>) -> Option<Gap> {
     match *demands {
         // If the first rank reaches all, and all reach it, every rank reaches every other.
         Demands::Uniform { ranks, .. } => {
@@ -29,14 +29,14 @@ pub(super) fn gap(graph: &Graph, demands: &Demands<'_>) -> Option<Gap> {
     }
 }
 
-fn from_one(graph: &Graph, demands: &Demands<'_>, from: usize) -> Option<Gap> {
+fn from_one(graph: &BoundGraph, demands: &Demands<'_>, from: usize) -> Option<Gap> {
     demands.from(from).next()?;
     let reached = graph.reached(graph.ranks[from] as usize);
     let (to, _) = demands.from(from).find(|(to, _)| !reached[graph.ranks[*to] as usize])?;
     Some(Gap { from: Rank::from_index(from), to: Rank::from_index(to), reached })
 }
 
-fn into_one(graph: &Graph, ranks: usize, to: usize) -> Option<Gap> {
+fn into_one(graph: &BoundGraph, ranks: usize, to: usize) -> Option<Gap> {
     let reaching = graph.transposed().reached(graph.ranks[to] as usize);
     let from = (0..ranks).find(|from| !reaching[graph.ranks[*from] as usize])?;
     let reached = graph.reached(graph.ranks[from] as usize);

@@ -12,7 +12,7 @@
 use motet_units::Rank;
 
 use super::delay::{Delays, Receiver};
-use super::graph::Graph;
+use super::graph::BoundGraph;
 use super::partition::Partition;
 use super::ratio::Ratio;
 use super::tightest::{Spread, tightest};
@@ -29,7 +29,7 @@ pub(super) struct Slowest {
 
 /// The slowest cut of any collective but those between pairs.
 pub(super) fn slowest(
-    graph: &Graph,
+    graph: &BoundGraph,
     collective: &Collective,
     partitions: &[Partition],
 ) -> Option<Slowest> {
@@ -69,7 +69,7 @@ struct Problem {
 }
 
 impl Problem {
-    fn solve(&self, graph: &Graph, partitions: &[Partition]) -> Option<Slowest> {
+    fn solve(&self, graph: &BoundGraph, partitions: &[Partition]) -> Option<Slowest> {
         if !self.mirrored {
             return self.solve_on(graph, partitions);
         }
@@ -81,7 +81,7 @@ impl Problem {
         Some(found)
     }
 
-    fn solve_on(&self, graph: &Graph, partitions: &[Partition]) -> Option<Slowest> {
+    fn solve_on(&self, graph: &BoundGraph, partitions: &[Partition]) -> Option<Slowest> {
         let found = tightest(graph, &self.spread, partitions)?;
         let node = |rank: usize| graph.ranks[rank] as usize;
         let with_data = (0..graph.ranks.len()).filter(|it| self.spread.weight[*it] > 0).map(node);

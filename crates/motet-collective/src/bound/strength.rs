@@ -12,14 +12,15 @@
 //! moment the borders are no wider than the packing is large.
 //!
 //! For one ratio x, sets with border(S) − x below zero in sum are found greedily: rank by rank, as
-//! much as all sets allow is put on the rank (a least cut each, [`apart`](super::apart)); sets
+//! much as all sets allow is put on the rank (a least cut each, [`MaxFlow`]); sets
 //! that allow no more are kept and merged where they meet (Cunningham's method for the strength;
 //! the border of a set of ranks is the least over the switches that go with it, which is
 //! submodular too). The sets found give a lower ratio, from which it starts again (Dinkelbach),
 //! until none is left.
 
-use super::apart::{Apart, ENDLESS};
-use super::graph::Graph;
+use motet_graph::{Capacity, MaxFlow};
+
+use super::graph::BoundGraph;
 use super::ratio::Ratio;
 
 /// With more ranks than this only the partitions that have names are tried.
@@ -40,15 +41,15 @@ pub(super) struct Strength {
 }
 
 /// The least ratio over all sets, given one that some sets have. `None` if there are too many ranks.
-pub(super) fn strength(graph: &Graph, start: Ratio) -> Option<Strength> {
+pub(super) fn strength(graph: &BoundGraph, start: Ratio) -> Option<Strength> {
     if graph.ranks.len() < 2 || graph.ranks.len() > MAX_RANKS {
         return None;
     }
-    let mut search = Search { graph, flow: Apart::new(graph) };
+    let mut search = StrengthSearch::new(graph);
     let mut best = Strength { ratio: start, sets: None };
     while let Some(block_of) = search.below(best.ratio) {
         let (of, parts) = search.with_switches(&block_of);
-        let border = search.flow.borders(&of, NONE);
+        let border = search.borders(&of);
         match Ratio::new(border, parts.saturating_sub(1) as u128) {
             Some(ratio) if ratio < best.ratio => best = Strength { ratio, sets: Some((of, parts)) },
             // Sets in sum below zero have a lower ratio; anything else would be endless.
@@ -58,12 +59,39 @@ pub(super) fn strength(graph: &Graph, start: Ratio) -> Option<Strength> {
     Some(best)
 }
 
-struct Search<'g> {
-    graph: &'g Graph,
-    flow: Apart<'g>,
+/// Flows into sets. Both directions of a link count together here, so that a border is the same
+/// whichever way it is crossed; a set is the receiving side of a flow, the smallest there is.
+struct StrengthSearch<'g> {
+    graph: &'g BoundGraph,
+    /// The capacities of both directions of each arc together.
+    whole: Vec<u128>,
+    flow: MaxFlow<&'g BoundGraph, u128>,
 }
 
-impl Search<'_> {
+impl<'g> StrengthSearch<'g> {
+    fn new(graph: &'g BoundGraph) -> Self {
+        let both = |arc: usize| graph.capacity(arc) + graph.capacity(graph.opposite(arc));
+        let whole = (0..graph.arcs()).map(both).collect();
+        Self { graph, whole, flow: MaxFlow::new(graph) }
+    }
+
+    /// Every link `scale` times as wide.
+    fn rescale(&mut self, scale: u128) {
+        let whole = &self.whole;
+        self.flow.set_capacities(|arc| whole[arc] * scale);
+    }
+
+    /// The borders of disjoint sets of nodes together, both directions counted: `of` gives each
+    /// node's set, or [`NONE`].
+    fn borders(&self, of: &[u32]) -> u128 {
+        let inside = (0..self.graph.nodes()).filter(|it| of[*it] != NONE);
+        let border = |node: usize| {
+            let leaving = self.graph.arcs_of(node);
+            leaving.filter(move |it| of[self.graph.head(*it)] != of[node]).map(|it| self.whole[it])
+        };
+        inside.flat_map(border).sum()
+    }
+
     /// Blocks of ranks whose borders, less `ratio` each, sum to less than −`ratio`: the number of
     /// each rank's block. `None` if there are none.
     fn below(&mut self, ratio: Ratio) -> Option<Vec<u32>> {
@@ -77,7 +105,7 @@ impl Search<'_> {
             put.push(least - positive - fee);
             let node = |it: usize| self.graph.ranks[it] as usize;
             let tight: Vec<u32> = (0..=rank)
-                .filter(|it| self.flow.on_sending_side(node(*it)))
+                .filter(|it| !self.flow.is_sending(node(*it)))
                 .map(|it| block_of[it])
                 .collect();
             for block in &mut block_of[..=rank] {
@@ -92,17 +120,24 @@ impl Search<'_> {
     /// The least of border + what is put outside the set − what is below zero inside, over sets
     /// with `rank` and without later ranks.
     fn least_cut(&mut self, rank: usize, put: &[i128], scale: u128) -> u128 {
-        self.flow.clear(scale);
+        self.rescale(scale);
+        let mut inside = Vec::with_capacity(rank + 1);
         for (other, node) in self.graph.ranks.iter().enumerate() {
-            let node = *node as usize;
-            match put.get(other) {
-                Some(put) if *put > 0 => self.flow.supply[node] = put.unsigned_abs(),
-                Some(put) => self.flow.drain[node] = put.unsigned_abs(),
-                None if other == rank => self.flow.supply[node] = ENDLESS,
-                None => self.flow.drain[node] = ENDLESS,
-            }
+            let supply = match put.get(other) {
+                Some(put) if *put > 0 => {
+                    inside.push((*node, put.unsigned_abs()));
+                    0
+                }
+                Some(put) => put.unsigned_abs(),
+                None if other == rank => {
+                    inside.push((*node, u128::ENDLESS));
+                    0
+                }
+                None => u128::ENDLESS,
+            };
+            self.flow.set_supply(*node as usize, supply);
         }
-        self.flow.run()
+        self.flow.flow_into(inside, u128::ENDLESS)
     }
 
     /// The blocks with the switches that make their borders least, numbered from 0.
@@ -111,19 +146,19 @@ impl Search<'_> {
         blocks.sort_unstable();
         blocks.dedup();
         let mut of = vec![NONE; self.graph.nodes()];
+        self.rescale(1);
         for (part, block) in (0..).zip(&blocks) {
-            self.flow.clear(1);
-            for (rank, node) in self.graph.ranks.iter().enumerate() {
-                if block_of[rank] == *block {
-                    self.flow.supply[*node as usize] = ENDLESS;
-                } else {
-                    self.flow.drain[*node as usize] = ENDLESS;
-                }
+            let mut inside = Vec::new();
+            for (node, of_rank) in self.graph.ranks.iter().zip(block_of) {
+                let is_inside = of_rank == block;
+                inside.extend(is_inside.then_some((*node, u128::ENDLESS)));
+                let supply = if is_inside { 0 } else { u128::ENDLESS };
+                self.flow.set_supply(*node as usize, supply);
             }
-            self.flow.run();
+            self.flow.flow_into(inside, u128::ENDLESS);
             // The smallest least cuts of disjoint sets are disjoint.
             for (node, of) in of.iter_mut().enumerate() {
-                if self.flow.on_sending_side(node) {
+                if !self.flow.is_sending(node) {
                     *of = part;
                 }
             }

@@ -15,8 +15,9 @@
 //! - after t passed, every set worth finding contains t, so the source may feed t without end.
 //!   Later sinks find supply next door, and their flows stay local.
 
-use super::flow::Flow;
-use super::graph::Graph;
+use motet_graph::{Capacity, MaxFlow};
+
+use super::graph::BoundGraph;
 use super::partition::Partition;
 use super::ratio::Ratio;
 
@@ -49,21 +50,21 @@ impl Tightest {
 /// The tightest cut; `None` if no cut has anything to send. Every sink must be reachable from
 /// every rank with data.
 pub(super) fn tightest(
-    graph: &Graph,
+    graph: &BoundGraph,
     spread: &Spread,
     partitions: &[Partition],
 ) -> Option<Tightest> {
     let total: u128 = spread.weight.iter().map(|it| u128::from(*it)).sum();
     let mut best = best_of_partitions(graph, spread, partitions)?;
     let mut rate = best.rate()?;
-    let mut flow = Flow::new(graph);
+    let mut flow = MaxFlow::new(graph);
     set_rate(&mut flow, graph, spread, rate);
     for sink in &spread.sinks {
         let node = graph.ranks[*sink] as usize;
         // At most 2²³ links of 2⁶⁴ bit/s and 2¹⁷ parts: nothing here passes 2¹⁰⁴.
-        while flow.fill_sink(node, total * rate.numerator()) < total * rate.numerator() {
+        while !passes(&mut flow, graph.ranks[*sink], total * rate.numerator()) {
             let sending =
-                (0..graph.nodes()).map(|it| graph.usable[it] && flow.on_sending_side(it)).collect();
+                (0..graph.nodes()).map(|it| graph.usable[it] && flow.is_sending(it)).collect();
             let cut = measure(graph, spread, sending);
             match cut.rate() {
                 Some(lower) if lower < rate => rate = lower,
@@ -73,21 +74,30 @@ pub(super) fn tightest(
             best = cut;
             set_rate(&mut flow, graph, spread, rate);
         }
-        flow.make_endless(node);
+        flow.set_supply(node, u128::ENDLESS);
     }
     Some(best)
 }
 
-/// Scales everything by the rate's denominator, so that supplies are whole numbers.
-fn set_rate(flow: &mut Flow<'_>, graph: &Graph, spread: &Spread, rate: Ratio) {
-    let supply = graph.ranks.iter().zip(&spread.weight);
-    flow.rescale(
-        rate.denominator(),
-        supply.map(|(node, weight)| (*node as usize, u128::from(*weight) * rate.numerator())),
-    );
+/// Flows on the graph of a bound; scaled capacities need 128 bits.
+type CutFlow<'g> = MaxFlow<&'g BoundGraph, u128>;
+
+/// Whether `wanted` reaches the sink.
+fn passes(flow: &mut CutFlow<'_>, sink: u32, wanted: u128) -> bool {
+    flow.flow_into([(sink, u128::ENDLESS)], wanted) >= wanted
 }
 
-pub(super) fn measure(graph: &Graph, spread: &Spread, sending: Vec<bool>) -> Tightest {
+/// Scales everything by the rate's denominator, so that supplies are whole numbers.
+fn set_rate(flow: &mut CutFlow<'_>, graph: &BoundGraph, spread: &Spread, rate: Ratio) {
+    flow.set_capacities(|arc| graph.capacity(arc) * rate.denominator());
+    for (node, weight) in graph.ranks.iter().zip(&spread.weight) {
+        if flow.supply(*node as usize) < u128::ENDLESS {
+            flow.set_supply(*node as usize, u128::from(*weight) * rate.numerator());
+        }
+    }
+}
+
+pub(super) fn measure(graph: &BoundGraph, spread: &Spread, sending: Vec<bool>) -> Tightest {
     let inside =
         graph.ranks.iter().zip(&spread.weight).filter(|(node, _)| sending[**node as usize]);
     Tightest {
@@ -97,14 +107,14 @@ pub(super) fn measure(graph: &Graph, spread: &Spread, sending: Vec<bool>) -> Tig
     }
 }
 
-pub(super) fn capacity_out_of(graph: &Graph, sending: &[bool]) -> u128 {
+pub(super) fn capacity_out_of(graph: &BoundGraph, sending: &[bool]) -> u128 {
     let across = graph.links().filter(|(from, to, _)| sending[*from] && !sending[*to]);
     across.map(|(.., arc)| graph.capacity(arc)).sum()
 }
 
 /// The best among single ranks, servers, racks and datacenters, and what is left without them.
 fn best_of_partitions(
-    graph: &Graph,
+    graph: &BoundGraph,
     spread: &Spread,
     partitions: &[Partition],
 ) -> Option<Tightest> {

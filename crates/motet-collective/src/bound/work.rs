@@ -29,7 +29,7 @@
 use motet_net::Network;
 use motet_units::{Bandwidth, Rank};
 
-use super::graph::Graph;
+use super::graph::BoundGraph;
 use super::partition::{Level, Partition};
 use super::ratio::Ratio;
 use super::strength::strength;
@@ -52,7 +52,11 @@ pub struct Work {
 }
 
 /// The best such bound of an AllReduce.
-pub(super) fn work(network: &Network, graph: &Graph, partitions: &[Partition]) -> Option<Work> {
+pub(super) fn work(
+    network: &Network,
+    graph: &BoundGraph,
+    partitions: &[Partition],
+) -> Option<Work> {
     let judge = |it| of_partition(network, graph, it);
     let named: Vec<&Partition> = partitions.iter().filter(|it| it.covers(graph)).collect();
     let ratio = |it: &&Partition| {
@@ -76,11 +80,11 @@ pub(super) fn work(network: &Network, graph: &Graph, partitions: &[Partition]) -
 }
 
 /// Whether every link is as wide one way as the other.
-fn is_symmetric(graph: &Graph) -> bool {
+fn is_symmetric(graph: &BoundGraph) -> bool {
     (0..graph.arcs()).all(|it| graph.capacity(it) == graph.capacity(graph.opposite(it)))
 }
 
-fn of_partition(network: &Network, graph: &Graph, partition: &Partition) -> Option<Work> {
+fn of_partition(network: &Network, graph: &BoundGraph, partition: &Partition) -> Option<Work> {
     if partition.parts < 2 || !partition.covers(graph) {
         return None;
     }

@@ -17,6 +17,7 @@ use std::str::FromStr;
 
 use motet_net::formats::ReadError;
 use motet_net::node::UnknownName;
+use motet_units::brief;
 
 use crate::diagnostic::Report;
 pub use imported::{Imported, Origin, Origins, Place};
@@ -66,7 +67,7 @@ impl FromStr for ProgramFormat {
     fn from_str(text: &str) -> Result<Self, UnknownName> {
         Self::ALL.into_iter().find(|it| it.name() == text).ok_or_else(|| UnknownName {
             what: "program format",
-            name: text.to_owned(),
+            name: brief(text).into_owned(),
             known: Self::ALL.map(Self::name).join(", "),
         })
     }

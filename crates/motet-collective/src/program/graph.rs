@@ -6,6 +6,8 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
+use motet_graph::{Followers, Rows};
+
 use super::{Event, Program};
 
 /// No event, no lane.
@@ -14,8 +16,7 @@ pub(crate) const NONE: u32 = u32::MAX;
 /// What each event waits for.
 #[derive(Debug)]
 pub struct EventGraph {
-    starts: Vec<u32>,
-    preds: Vec<u32>,
+    preds: Rows,
 }
 
 impl EventGraph {
@@ -34,53 +35,32 @@ impl EventGraph {
                 }
             }
         }
-        let mut starts = Vec::with_capacity(events + 1);
-        let mut preds = Vec::with_capacity(events * 2 + more.len());
+        let mut preds = Rows::with_capacity(events, events * 2 + more.len());
         let mut more = more.iter().peekable();
         for event in (0..events).map(Event::from_index) {
-            starts.push(preds.len() as u32);
-            if !event.is_sent() {
-                preds.push(event.transfer().sent().index() as u32);
-            }
             let at = event.index() as u32;
-            preds.extend(Some(lane_pred[event.index()]).filter(|it| (*it as usize) < events));
-            while let Some((_, awaited)) = more.next_if(|it| it.0 == at) {
-                preds.push(*awaited);
-            }
+            let own = (!event.is_sent()).then(|| event.transfer().sent().index() as u32);
+            let lane = Some(lane_pred[event.index()]).filter(|it| (*it as usize) < events);
+            let more = std::iter::from_fn(|| more.next_if(|it| it.0 == at).map(|it| it.1));
             let deps = program.deps(event).iter().map(|it| it.index());
-            preds.extend(deps.filter(|it| *it < events).map(|it| it as u32));
+            let deps = deps.filter(|it| *it < events).map(|it| it as u32);
+            preds.push_row(own.into_iter().chain(lane).chain(more).chain(deps));
         }
-        starts.push(preds.len() as u32);
-        Self { starts, preds }
+        Self { preds }
     }
 
     pub fn events(&self) -> usize {
-        self.starts.len() - 1
+        self.preds.count()
     }
 
     pub fn preds(&self, event: usize) -> &[u32] {
-        &self.preds[self.starts[event] as usize..self.starts[event + 1] as usize]
+        self.preds.row(event)
     }
 
-    /// The events that each event is awaited by, as (starts, events).
-    pub fn successors(&self) -> (Vec<u32>, Vec<u32>) {
-        let mut starts = vec![0u32; self.events() + 1];
-        for pred in &self.preds {
-            starts[*pred as usize + 1] += 1;
-        }
-        for event in 0..self.events() {
-            starts[event + 1] += starts[event];
-        }
-        let mut fill = starts.clone();
-        let mut successors = vec![0; self.preds.len()];
-        for event in 0..self.events() {
-            for pred in self.preds(event) {
-                let slot = &mut fill[*pred as usize];
-                successors[*slot as usize] = event as u32;
-                *slot += 1;
-            }
-        }
-        (starts, successors)
+    /// The events that wait for each event.
+    pub(crate) fn followers(&self) -> Followers {
+        let of = |event: usize| self.preds(event).iter().map(move |it| (event as u32, *it));
+        Followers::of(self.events(), (0..self.events()).flat_map(of))
     }
 
     /// An order in which all events can happen; `None` if some wait for one another.
@@ -102,18 +82,18 @@ impl EventGraph {
         if self.is_numbered_in_order() {
             return (0..events).map(Event::from_index).collect();
         }
-        let (starts, successors) = self.successors();
-        let mut waiting: Vec<usize> = (0..events).map(|it| self.preds(it).len()).collect();
-        let mut ready: BinaryHeap<Reverse<usize>> =
-            (0..events).filter(|it| waiting[*it] == 0).map(Reverse).collect();
+        let followers = self.followers();
+        let mut waiting = followers.awaited().to_vec();
+        let mut ready: BinaryHeap<Reverse<u32>> =
+            (0..events as u32).filter(|it| waiting[*it as usize] == 0).map(Reverse).collect();
         let mut sequence = Vec::with_capacity(events);
         while let Some(Reverse(event)) = ready.pop() {
-            sequence.push(Event::from_index(event));
-            for next in &successors[starts[event] as usize..starts[event + 1] as usize] {
+            sequence.push(Event::from_index(event as usize));
+            for next in followers.behind(event) {
                 let left = &mut waiting[*next as usize];
                 *left -= 1;
                 if *left == 0 {
-                    ready.push(Reverse(*next as usize));
+                    ready.push(Reverse(*next));
                 }
             }
         }
@@ -125,21 +105,6 @@ impl EventGraph {
         if self.is_numbered_in_order() {
             return (0..self.events() as u32).collect();
         }
-        let (starts, successors) = self.successors();
-        let mut waiting: Vec<u32> = self.starts.windows(2).map(|pair| pair[1] - pair[0]).collect();
-        let mut order: Vec<u32> = Vec::with_capacity(self.events());
-        order.extend((0..self.events()).filter(|it| waiting[*it] == 0).map(|it| it as u32));
-        let mut done = 0;
-        while done < order.len() {
-            let event = order[done] as usize;
-            done += 1;
-            for next in &successors[starts[event] as usize..starts[event + 1] as usize] {
-                waiting[*next as usize] -= 1;
-                if waiting[*next as usize] == 0 {
-                    order.push(*next);
-                }
-            }
-        }
-        order
+        self.followers().topological()
     }
 }

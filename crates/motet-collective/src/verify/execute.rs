@@ -1,6 +1,6 @@
 //! One run of a program over symbolic values, in a topological order of its events.
 //!
-//! [`Run::go`] tells an [`Observer`] of every access to a cell. [`Watch`] is the observer of the
+//! [`SymbolicRun::go`] tells an [`Observer`] of every access to a cell. [`Watch`] is the observer of the
 //! first run: it checks that each read is ordered after the last write, and each write after the
 //! last write and the reads since. Where all accesses are so ordered, every order of events gives
 //! the same values and nothing more need be asked. Cells where one is not are suspects, and go to
@@ -10,7 +10,7 @@ use motet_units::Rank;
 
 use super::happens_before::HappensBefore;
 use super::memory::Memory;
-use super::order::Order;
+use super::order::EventOrder;
 use super::values::{Leaf, Value, Values};
 use crate::diagnostic::{Diagnostic, Finding, Report};
 use crate::program::{Action, Buffer, Event, Program, Slot, Transfer};
@@ -23,11 +23,11 @@ pub(super) trait Observer {
 
 /// Everything a run needs.
 #[derive(Debug)]
-pub(super) struct Run<'a> {
+pub(super) struct SymbolicRun<'a> {
     pub(super) program: &'a Program,
     pub(super) memory: &'a Memory,
     pub(super) sound: &'a [bool],
-    pub(super) order: &'a Order,
+    pub(super) order: &'a EventOrder,
 }
 
 /// How a run ends.
@@ -37,7 +37,7 @@ pub(super) struct End {
     pub(super) values: Values,
 }
 
-impl Run<'_> {
+impl SymbolicRun<'_> {
     /// Runs the program. Reads of undefined chunks go to `report`, if given (a second run over the
     /// same program has nothing new to say).
     pub(super) fn go(&self, observer: &mut impl Observer, report: Option<&mut Report>) -> End {
@@ -67,8 +67,11 @@ impl Run<'_> {
                     *slot = cells[cell + index];
                     observer.read(event.index(), cell + index, *slot);
                     if let (Some(it), Value::UNDEFINED) = (&mut undefined, *slot) {
-                        it.add(self, event, cell + index);
+                        it.add(cell + index);
                     }
+                }
+                if let Some(it) = &mut undefined {
+                    it.say(self, event);
                 }
                 continue;
             }
@@ -79,12 +82,15 @@ impl Run<'_> {
                 if transfer.action == Action::Reduce {
                     observer.read(event.index(), cell + index, *slot);
                     if let (Some(it), Value::UNDEFINED) = (&mut undefined, *slot) {
-                        it.add(self, event, cell + index);
+                        it.add(cell + index);
                     }
                     new = values.add(*slot, new);
                 }
                 *slot = new;
                 observer.write(event.index(), cell + index, new);
+            }
+            if let Some(it) = &mut undefined {
+                it.say(self, event);
             }
         }
         if let Some(it) = undefined {
@@ -113,20 +119,36 @@ pub(super) fn initial_cells(program: &Program, memory: &Memory, values: &Values)
 /// Reports reads of undefined chunks and changes of out-of-place inputs.
 struct Undefined<'a> {
     report: &'a mut Report,
+    /// The first undefined chunk that the present event reads, and how many it reads.
+    first: usize,
+    count: usize,
 }
 
 impl<'a> Undefined<'a> {
     const fn new(report: &'a mut Report) -> Self {
-        Self { report }
+        Self { report, first: 0, count: 0 }
     }
 
-    fn add(&mut self, run: &Run<'_>, event: Event, cell: usize) {
+    fn add(&mut self, cell: usize) {
+        if self.count == 0 {
+            self.first = cell;
+        }
+        self.count += 1;
+    }
+
+    /// One finding for all undefined chunks of an event.
+    fn say(&mut self, run: &SymbolicRun<'_>, event: Event) {
+        let others = match std::mem::take(&mut self.count) {
+            0 => return,
+            1 => String::new(),
+            more => format!("; nor do {} more of its chunks", more - 1),
+        };
         let id = event.transfer();
         let transfer: &Transfer = run.program.transfer(id);
         let verb = if event.is_sent() { "sends" } else { "reduces into" };
-        let slot = run.memory.slot(run.program, cell);
+        let slot = run.memory.slot(run.program, self.first);
         let message = format!(
-            "transfer {} ({transfer}) {verb} {slot}{}, which holds nothing yet",
+            "transfer {} ({transfer}) {verb} {slot}{}, which holds nothing yet{others}",
             id.0,
             form(run.program, run.memory)
         );
@@ -135,7 +157,7 @@ impl<'a> Undefined<'a> {
 
     /// NCCL promises that the input of an out-of-place call is left alone; not part of being
     /// right, but worth a word.
-    fn finish(self, run: &Run<'_>) {
+    fn finish(self, run: &SymbolicRun<'_>) {
         if run.memory.in_place {
             return;
         }

@@ -9,7 +9,8 @@
 
 use motet_units::Rank;
 
-use super::order::{Lanes, Order};
+use super::budget::WorkBudget;
+use super::order::{EventOrder, LaneIndex};
 use crate::program::Program;
 use crate::program::graph::{EventGraph, NONE};
 
@@ -17,8 +18,8 @@ use crate::program::graph::{EventGraph, NONE};
 #[derive(Debug)]
 pub(super) struct HappensBefore<'a> {
     graph: &'a EventGraph,
-    lanes: &'a Lanes,
-    order: &'a Order,
+    lanes: &'a LaneIndex,
+    order: &'a EventOrder,
     /// Where each event happens.
     rank: Vec<Rank>,
     /// The data chain of each event and its place in it.
@@ -29,14 +30,16 @@ pub(super) struct HappensBefore<'a> {
     /// Events still to look at: of the earlier event's rank, and others.
     near: Vec<u32>,
     far: Vec<u32>,
+    /// For searches here, and for whoever compares the accesses to one place.
+    pub(super) budget: WorkBudget,
 }
 
 impl<'a> HappensBefore<'a> {
     pub(super) fn new(
         program: &Program,
         graph: &'a EventGraph,
-        lanes: &'a Lanes,
-        order: &'a Order,
+        lanes: &'a LaneIndex,
+        order: &'a EventOrder,
     ) -> Self {
         let events = graph.events();
         let mut chain = vec![(NONE, 0); events];
@@ -63,10 +66,22 @@ impl<'a> HappensBefore<'a> {
         }
         let rank = program.transfers().iter().flat_map(|it| [it.src.rank, it.dst.rank]).collect();
         let (near, far) = (Vec::new(), Vec::new());
-        Self { graph, lanes, order, rank, chain, seen: vec![0; events], search: 0, near, far }
+        Self {
+            graph,
+            lanes,
+            order,
+            rank,
+            chain,
+            seen: vec![0; events],
+            search: 0,
+            near,
+            far,
+            budget: WorkBudget::new(program),
+        }
     }
 
-    /// Whether event `a` happens before event `b` in every order. Not before itself.
+    /// Whether event `a` happens before event `b` in every order. Not before itself. Means nothing
+    /// once the budget is spent.
     pub(super) fn before(&mut self, a: usize, b: usize) -> bool {
         if self.order.place[a] >= self.order.place[b] {
             return false;
@@ -79,7 +94,12 @@ impl<'a> HappensBefore<'a> {
         self.far.clear();
         self.near.push(b as u32);
         while let Some(event) = self.near.pop().or_else(|| self.far.pop()) {
-            for pred in self.graph.preds(event as usize) {
+            if self.budget.is_spent() {
+                return false;
+            }
+            let preds = self.graph.preds(event as usize);
+            self.budget.spend(1 + preds.len());
+            for pred in preds {
                 let at = *pred as usize;
                 if at == a || self.on_a_chain_to(a, at) {
                     return true;

@@ -8,7 +8,8 @@ use crate::collective::InPlace;
 use crate::diagnostic::{Diagnostic, Finding};
 use crate::program::{Buffer, Program, Slot};
 
-/// Most cells a program may have to be verified here; each takes some 16 bytes.
+/// Most cells that any program may have, however many transfers it has ([`super::budget`] bounds
+/// them by its size); each takes some 16 bytes.
 const MAX_CELLS: u64 = 1 << 27;
 
 /// Where each buffer of each rank begins.

@@ -20,9 +20,13 @@
 //! 5. [`postcondition`]: every output chunk against what is expected, by expanding its value into
 //!    the inputs it is made of.
 //!
+//! The work for all this is bounded by the program's size ([`budget`]); a program that would take
+//! more is refused.
+//!
 //! All findings are reported, not the first. A mutation test holds this against an independent
 //! interpreter that does try every order (`tests/it/mutation.rs`).
 
+mod budget;
 mod execute;
 mod happens_before;
 mod memory;
@@ -36,6 +40,7 @@ mod values;
 pub(crate) use order::waits_for_room;
 
 use motet_net::Network;
+use motet_units::brief;
 
 use crate::diagnostic::{Diagnostic, Finding, Report};
 use crate::program::{EventGraph, Program};
@@ -61,7 +66,7 @@ impl<T> std::ops::Deref for Verified<T> {
 
 /// A program that is not right, with everything found about it.
 #[derive(Clone, Debug, thiserror::Error)]
-#[error("the program `{}` is not right:\n{report}", program.name())]
+#[error("the program `{}` is not right:\n{report}", brief(program.name()))]
 pub struct Rejected {
     pub program: Program,
     pub report: Report,
@@ -85,7 +90,7 @@ pub fn check(program: &Program, network: Option<&Network>) -> Report {
     let mut report = Report::default();
     let sound = structure::check(program, network, &mut report);
     let graph = EventGraph::new(program);
-    let lanes = order::Lanes::new(program);
+    let lanes = order::LaneIndex::new(program);
     let Some(order) = order::settle(program, &graph, &lanes, &mut report) else {
         return report;
     };
@@ -96,6 +101,10 @@ pub fn check(program: &Program, network: Option<&Network>) -> Report {
             Finding::OutOfRange,
             "the program serves neither in-place nor out-of-place calls; set at least one",
         ));
+    }
+    if let Err(too_large) = budget::check_chunks(program) {
+        report.push(too_large);
+        return report;
     }
     let mut before = happens_before::HappensBefore::new(program, &graph, &lanes, &order);
     for in_place in [false, true] {
@@ -111,7 +120,7 @@ fn check_form(
     program: &Program,
     in_place: bool,
     sound: &[bool],
-    order: &order::Order,
+    order: &order::EventOrder,
     before: &mut happens_before::HappensBefore<'_>,
     report: &mut Report,
 ) {
@@ -119,12 +128,18 @@ fn check_form(
         Ok(memory) => memory,
         Err(diagnostic) => return report.push(*diagnostic),
     };
-    let run = execute::Run { program, memory: &memory, sound, order };
+    let run = execute::SymbolicRun { program, memory: &memory, sound, order };
     let mut watch = execute::Watch::new(&memory, before);
     let end = run.go(&mut watch, Some(report));
     let suspects = watch.into_suspects();
     if !suspects.is_empty() {
         races::check(&run, &suspects, &end, before, report);
+    }
+    if before.budget.is_spent() {
+        report.push(before.budget.refusal(
+            "telling whether accesses to the same chunk are ordered",
+            "order them by lanes, or let each access wait for the one before it",
+        ));
     }
     postcondition::check(program, &memory, &end, report);
 }

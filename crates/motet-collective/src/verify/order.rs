@@ -14,9 +14,9 @@ use crate::program::{Event, LaneKind, Program};
 
 /// The lane of each event and its place in it, or [`NONE`].
 #[derive(Debug)]
-pub(super) struct Lanes(Vec<(u32, u32)>);
+pub(super) struct LaneIndex(Vec<(u32, u32)>);
 
-impl Lanes {
+impl LaneIndex {
     pub(super) fn new(program: &Program) -> Self {
         let mut lanes = vec![(NONE, NONE); program.transfers().len() * 2];
         for (index, lane) in program.lanes().iter().enumerate() {
@@ -36,7 +36,7 @@ impl Lanes {
 
 /// A topological order of the events.
 #[derive(Debug)]
-pub(super) struct Order {
+pub(super) struct EventOrder {
     pub(super) sequence: Vec<u32>,
     /// Where each event is in the sequence.
     pub(super) place: Vec<u32>,
@@ -46,9 +46,9 @@ pub(super) struct Order {
 pub(super) fn settle(
     program: &Program,
     graph: &EventGraph,
-    lanes: &Lanes,
+    lanes: &LaneIndex,
     report: &mut Report,
-) -> Option<Order> {
+) -> Option<EventOrder> {
     let sequence = graph.sort();
     if sequence.len() < graph.events() {
         report_cycles(program, graph, &sequence, report, "");
@@ -71,17 +71,17 @@ pub(super) fn settle(
     for (index, event) in sequence.iter().enumerate() {
         place[*event as usize] = index as u32;
     }
-    Some(Order { sequence, place })
+    Some(EventOrder { sequence, place })
 }
 
 /// What each sending waits for so that its connection has room, as (sent, awaited), sorted.
 pub(crate) fn waits_for_room(program: &Program) -> Vec<(u32, u32)> {
-    fifo_waits(program, &Lanes::new(program), &mut Report::default())
+    fifo_waits(program, &LaneIndex::new(program), &mut Report::default())
 }
 
 /// The waits that finite connection buffers add, as (event, awaited), sorted by event. A
 /// connection joins a threadblock lane that sends to one that receives.
-fn fifo_waits(program: &Program, lanes: &Lanes, report: &mut Report) -> Vec<(u32, u32)> {
+fn fifo_waits(program: &Program, lanes: &LaneIndex, report: &mut Report) -> Vec<(u32, u32)> {
     let mut connections: BTreeMap<(u32, u32), Vec<(u32, u32)>> = BTreeMap::new();
     for (index, lane) in program.lanes().iter().enumerate() {
         if lane.kind != LaneKind::Block {
@@ -122,7 +122,7 @@ fn fifo_waits(program: &Program, lanes: &Lanes, report: &mut Report) -> Vec<(u32
 /// holds the place.
 fn connection_waits(
     program: &Program,
-    lanes: &Lanes,
+    lanes: &LaneIndex,
     pairs: &[(u32, u32)],
     depth: usize,
     waits: &mut Vec<(u32, u32)>,

@@ -5,9 +5,10 @@
 use motet_units::Rank;
 use rustc_hash::FxHashMap;
 
+use super::budget::WorkBudget;
 use super::execute::{End, form};
 use super::memory::Memory;
-use super::values::{Leaf, Value, Values};
+use super::values::{Expansion, Leaf, Value, Values};
 use crate::collective::Expected;
 use crate::diagnostic::{Diagnostic, Finding, Report};
 use crate::program::{Buffer, Program, Slot};
@@ -21,8 +22,12 @@ struct Fault {
 
 pub(super) fn check(program: &Program, memory: &Memory, end: &End, report: &mut Report) {
     let collective = program.collective();
-    let mut sums =
-        Sums { ranks: collective.ranks(), values: &end.values, known: FxHashMap::default() };
+    let mut sums = Sums {
+        ranks: collective.ranks(),
+        values: &end.values,
+        known: FxHashMap::default(),
+        budget: WorkBudget::new(program),
+    };
     for rank in (0..collective.ranks()).map(Rank) {
         let start = memory.cell(Slot::new(rank, Buffer::Output, 0));
         // The faults of the chunk before, and the first chunk that had the same.
@@ -36,6 +41,13 @@ pub(super) fn check(program: &Program, memory: &Memory, end: &End, report: &mut 
                 }
                 Expected::Sum { offset } => sums.faults(value, offset),
             };
+            if sums.budget.is_spent() {
+                report.push(sums.budget.refusal(
+                    "finding out what sums are made of",
+                    "most of them are wrong; mend what is reported first",
+                ));
+                return;
+            }
             if faults != open.1 {
                 close(rank, &open, offset, form(program, memory), report);
                 open = (offset, faults);
@@ -86,10 +98,15 @@ struct Sums<'a> {
     ranks: u32,
     values: &'a Values,
     known: FxHashMap<(Value, u32), Vec<Fault>>,
+    budget: WorkBudget,
 }
 
 impl Sums<'_> {
     fn faults(&mut self, value: Value, offset: u32) -> Vec<Fault> {
+        if value == Value::UNDEFINED {
+            let message = "nothing arrives".to_owned();
+            return vec![Fault { finding: Finding::MissingData, message }];
+        }
         if let Some(known) = self.known.get(&(value, offset)) {
             return known.clone();
         }
@@ -99,20 +116,18 @@ impl Sums<'_> {
         faults
     }
 
-    fn is_right(&self, value: Value, offset: u32) -> bool {
-        let parts = self.values.expand(value, self.ranks as usize);
+    fn is_right(&mut self, value: Value, offset: u32) -> bool {
+        let Expansion { leaves: parts, steps, .. } = self.values.expand(value, self.ranks as usize);
+        self.budget.spend(steps);
         parts.len() == self.ranks as usize
             && parts.iter().all(|(leaf, times)| *times == 1 && leaf.offset == offset)
     }
 
-    fn find(&self, value: Value, offset: u32) -> Vec<Fault> {
-        if value == Value::UNDEFINED {
-            let message = "nothing arrives".to_owned();
-            return vec![Fault { finding: Finding::MissingData, message }];
-        }
+    fn find(&mut self, value: Value, offset: u32) -> Vec<Fault> {
         // Enough to name the faults of any program people write; a hostile one may be cut short.
         const MOST: usize = 1 << 20;
-        let parts = self.values.expand(value, MOST);
+        let Expansion { leaves: parts, steps, .. } = self.values.expand(value, MOST);
+        self.budget.spend(steps + self.ranks as usize);
         let mut twice = Vec::new();
         let mut there = vec![false; self.ranks as usize];
         let mut foreign = Vec::new();

@@ -9,12 +9,15 @@
 
 use std::collections::BTreeMap;
 
-use super::execute::{End, Observer, Run, form, initial_cells};
+use super::execute::{End, Observer, SymbolicRun, form, initial_cells};
 use super::happens_before::HappensBefore;
 use super::values::{Value, Values};
 use crate::collective::Expected;
 use crate::diagnostic::{Diagnostic, Finding, Report};
 use crate::program::{Buffer, Event, Slot};
+
+/// What putting a race into words costs, in steps of the budget.
+const STEPS_PER_FINDING: usize = 1 << 12;
 
 /// An access to a suspect cell. The initial content counts as a write by no event.
 #[derive(Clone, Copy, Debug)]
@@ -50,7 +53,7 @@ impl Observer for Log {
 
 /// Reports the races at the suspect cells.
 pub(super) fn check(
-    run: &Run<'_>,
+    run: &SymbolicRun<'_>,
     suspects: &[u32],
     end: &End,
     before: &mut HappensBefore<'_>,
@@ -69,6 +72,7 @@ pub(super) fn check(
         for read in &accesses.reads {
             if let Some(write) = other_value(read, &accesses.writes, &end.values, before) {
                 report.push(describe(run, *cell, Some(read), write, &end.values));
+                before.budget.spend(STEPS_PER_FINDING);
             }
         }
         let slot = run.memory.slot(run.program, *cell);
@@ -76,13 +80,14 @@ pub(super) fn check(
             let last = Access { event: None, value: end.cells[*cell] };
             if let Some(write) = other_value(&last, &accesses.writes, &end.values, before) {
                 report.push(describe(run, *cell, None, write, &end.values));
+                before.budget.spend(STEPS_PER_FINDING);
             }
         }
     }
 }
 
 /// Whether the postcondition says something about the slot. Aliased inputs are seen as outputs.
-fn is_asked_for(run: &Run<'_>, slot: Slot) -> bool {
+fn is_asked_for(run: &SymbolicRun<'_>, slot: Slot) -> bool {
     slot.buffer == Buffer::Output
         && run.program.collective().expected(slot.rank, slot.offset) != Expected::Anything
 }
@@ -95,7 +100,7 @@ fn other_value<'a>(
     values: &Values,
     before: &mut HappensBefore<'_>,
 ) -> Option<&'a Access> {
-    let mut precedes = |a: Option<usize>, b: Option<usize>, b_is_end: bool| match (a, b) {
+    let precedes = |before: &mut HappensBefore<'_>, a, b, b_is_end: bool| match (a, b) {
         _ if b_is_end => true,
         // The initial content precedes every event.
         (None, Some(_)) => true,
@@ -108,24 +113,26 @@ fn other_value<'a>(
             // A reduction reads before it writes.
             return false;
         }
-        if values.same(write.value, read.value) {
+        before.budget.spend(1);
+        if before.budget.is_spent() || values.same(write.value, read.value, &mut before.budget) {
             return false;
         }
-        if !at_end && precedes(read.event, write.event, false) {
+        if !at_end && precedes(before, read.event, write.event, false) {
             return false;
         }
         // An event never precedes itself, so neither the write nor the reader hides anything here.
         let hidden = writes.iter().any(|later| {
+            before.budget.spend(1);
             later.event.is_some()
-                && precedes(write.event, later.event, false)
-                && precedes(later.event, read.event, at_end)
+                && precedes(before, write.event, later.event, false)
+                && precedes(before, later.event, read.event, at_end)
         });
-        !hidden
+        !hidden && !before.budget.is_spent()
     })
 }
 
 fn describe(
-    run: &Run<'_>,
+    run: &SymbolicRun<'_>,
     cell: usize,
     read: Option<&Access>,
     write: &Access,

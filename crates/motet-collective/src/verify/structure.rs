@@ -25,7 +25,7 @@ pub(super) fn check(
     waits(program, report);
     lanes(program, report);
     if let Some(network) = network {
-        Paths::new(program, network).check(report);
+        PathCheck::new(program, network).check(report);
     }
     sound
 }
@@ -134,14 +134,14 @@ fn lane_event(
 }
 
 /// Checks that transfers can go where they go.
-struct Paths<'a> {
+struct PathCheck<'a> {
     program: &'a Program,
     network: &'a Network,
     /// What each GPU reaches, by source, found when first asked for.
     reached: Vec<Option<Vec<bool>>>,
 }
 
-impl<'a> Paths<'a> {
+impl<'a> PathCheck<'a> {
     fn new(program: &'a Program, network: &'a Network) -> Self {
         Self { program, network, reached: vec![None; network.nodes().len()] }
     }

@@ -6,6 +6,7 @@
 //! it waits for the leg before it on its way and for the leg before it on its link. Links without
 //! turns carry legs in the program's order ([`EventGraph::sequence`]).
 
+use motet_graph::Followers;
 use motet_units::LinkId;
 use rustc_hash::FxHashMap;
 
@@ -145,33 +146,12 @@ impl Legs {
 
 /// The first leg that never happens, if any: a number from `legs_from` on, counted from there.
 fn first_stuck(nodes: usize, waits: &[(u32, u32)], legs_from: usize) -> Option<usize> {
-    let mut waiting = vec![0u32; nodes];
-    let mut starts = vec![0u32; nodes + 1];
-    for (node, awaited) in waits {
-        waiting[*node as usize] += 1;
-        starts[*awaited as usize + 1] += 1;
+    let order = Followers::of(nodes, waits.iter().copied()).topological();
+    let mut happens = vec![false; nodes];
+    for node in order {
+        happens[node as usize] = true;
     }
-    for node in 0..nodes {
-        starts[node + 1] += starts[node];
-    }
-    let mut fill = starts.clone();
-    let mut followers = vec![0u32; waits.len()];
-    for (node, awaited) in waits {
-        let slot = &mut fill[*awaited as usize];
-        followers[*slot as usize] = *node;
-        *slot += 1;
-    }
-    let mut open: Vec<u32> = (0..nodes as u32).filter(|it| waiting[*it as usize] == 0).collect();
-    while let Some(node) = open.pop() {
-        let range = starts[node as usize] as usize..starts[node as usize + 1] as usize;
-        for follower in &followers[range] {
-            waiting[*follower as usize] -= 1;
-            if waiting[*follower as usize] == 0 {
-                open.push(*follower);
-            }
-        }
-    }
-    waiting[legs_from..].iter().position(|it| *it > 0)
+    happens[legs_from..].iter().position(|it| !it)
 }
 
 #[cfg(test)]

@@ -8,7 +8,11 @@ use std::collections::BTreeMap;
 
 use motet_units::Rank;
 
+use super::budget::WorkBudget;
 use crate::program::Program;
+
+/// What comparing a part of a sum costs, in steps of a [`WorkBudget`].
+const STEPS_PER_PART: usize = 16;
 
 /// A value; [`Value::UNDEFINED`] is what memory holds before anything is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -23,6 +27,17 @@ impl Value {
 pub(super) struct Leaf {
     pub(super) rank: Rank,
     pub(super) offset: u32,
+}
+
+/// What a value is made of.
+#[derive(Debug)]
+pub(super) struct Expansion {
+    /// How often each input is in it.
+    pub(super) leaves: BTreeMap<Leaf, u64>,
+    /// How many parts were looked at.
+    pub(super) steps: usize,
+    /// Whether that was all of them.
+    pub(super) is_whole: bool,
 }
 
 /// The values of one run.
@@ -78,13 +93,13 @@ impl Values {
     /// The inputs that `value` is made of and how often each is in it; stops after `most`
     /// distinct parts (so that a hostile program cannot make expansion slow), which is enough to
     /// show that a value of more inputs than that is wrong.
-    pub(super) fn expand(&self, value: Value, most: usize) -> BTreeMap<Leaf, u64> {
+    pub(super) fn expand(&self, value: Value, most: usize) -> Expansion {
         let mut leaves = BTreeMap::new();
         let mut open = BTreeMap::from([(value, 1u64)]);
         let mut visited = 0;
         while let Some((value, times)) = open.pop_last() {
             visited += 1;
-            if visited > 2 * most {
+            if visited > most.saturating_mul(2) {
                 break;
             }
             if let Some(leaf) = self.as_leaf(value) {
@@ -97,35 +112,40 @@ impl Values {
                 }
             }
         }
-        leaves
+        Expansion { leaves, steps: visited, is_whole: open.is_empty() }
     }
 
-    /// Whether two values are the same sum of inputs.
-    pub(super) fn same(&self, a: Value, b: Value) -> bool {
+    /// Whether two values are the same sum of inputs. Means nothing once the budget is spent.
+    pub(super) fn same(&self, a: Value, b: Value, budget: &mut WorkBudget) -> bool {
         if a == b {
             return true;
         }
-        if a == Value::UNDEFINED || b == Value::UNDEFINED {
+        if a == Value::UNDEFINED || b == Value::UNDEFINED || budget.is_spent() {
             return false;
         }
         let most = self.sums.len() + 1;
-        self.expand(a, most) == self.expand(b, most)
+        let (a, b) = (self.expand(a, most), self.expand(b, most));
+        budget.spend(STEPS_PER_PART * (a.steps + b.steps));
+        a.leaves == b.leaves
     }
 
     /// A value in words, for messages.
     pub(super) fn describe(&self, value: Value) -> String {
         const SHOWN: usize = 4;
+        // Enough to count the parts of any sum people write.
+        const COUNTED: usize = 1 << 12;
         if value == Value::UNDEFINED {
             return "nothing".to_owned();
         }
-        let parts = self.expand(value, self.sums.len() + 1);
+        let Expansion { leaves: parts, is_whole, .. } = self.expand(value, COUNTED);
         let text = |(leaf, times): (&Leaf, &u64)| {
             let times = if *times > 1 { format!("{times}× ") } else { String::new() };
             format!("{times}rank {} input[{}]", leaf.rank, leaf.offset)
         };
         let mut words: Vec<String> = parts.iter().take(SHOWN).map(text).collect();
         if parts.len() > SHOWN {
-            words.push(format!("{} more", parts.len() - SHOWN));
+            let least = if is_whole { "" } else { "at least " };
+            words.push(format!("{least}{} more", parts.len() - SHOWN));
         }
         words.join(" + ")
     }

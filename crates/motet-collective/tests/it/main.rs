@@ -9,6 +9,7 @@
     reason = "tests may fail, and say so"
 )]
 
+mod bounded_work;
 mod instances;
 mod interpreter;
 mod msccl_xml;

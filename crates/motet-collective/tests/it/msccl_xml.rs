@@ -40,6 +40,28 @@ fn shipped_files_are_right_and_round_trip() {
     assert!(seen >= 5, "only {seen} sample files");
 }
 
+/// MSCCL's kernel sends the sum of an `rrcs` from registers: what another threadblock writes into
+/// the destination meanwhile is not sent. What it writes into the source is.
+#[test]
+fn steps_that_send_on_do_not_read_their_destination_again() {
+    let text = include_str!("../repro/rrcs-sends-from-registers.xml");
+    let imported = msccl_xml::read(text).unwrap();
+    assert_eq!(imported.check(None).to_string(), "");
+    let program = imported.verify(None).unwrap();
+    // Written out, the sum is made in scratch, as the kernel does it in registers.
+    let written = msccl_xml::write(&program, &Options::default()).unwrap();
+    assert!(msccl_xml::read(&written).unwrap().check(None).is_right(), "{written}");
+    let second_copy = r#"type="cpy" srcbuf="i" srcoff="1" dstbuf="s""#;
+    let at = text.rfind(second_copy).unwrap();
+    let mut other = text.to_owned();
+    other.replace_range(
+        at..at + second_copy.len(),
+        &second_copy.replace("srcoff=\"1", "srcoff=\"0"),
+    );
+    let report = msccl_xml::read(&other).unwrap().check(None);
+    assert!(report.diagnostics().iter().any(|it| it.finding == Finding::Race), "{report}");
+}
+
 fn verified(program: Program) -> Verified<Program> {
     Verified::new(program, None).unwrap()
 }

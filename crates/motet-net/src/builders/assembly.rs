@@ -20,10 +20,10 @@ use crate::node::{Node, NodeKind};
 /// Fetches the text of a file that a cluster file names; the error says why it could not.
 pub type Fetch<'f> = dyn Fn(&str) -> Result<String, String> + 'f;
 
-/// Which way a port carries data: a flat drawing may let one GPU send and another receive for
-/// the NIC they share.
+/// In which direction a port carries data. Usually in both; but where several GPUs share a NIC and
+/// no NIC is drawn, one GPU may send for all of them and another receive (`attach = "relay"`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Way {
+pub(super) enum PortUse {
     Both,
     Send,
     Receive,
@@ -40,7 +40,7 @@ pub(super) struct Port {
     pub(super) server: usize,
     /// Its number within the server: ports of equal number form a rail.
     pub(super) rail: usize,
-    pub(super) way: Way,
+    pub(super) carries: PortUse,
 }
 
 /// A network under construction from templates and explicit parts.
@@ -236,7 +236,7 @@ impl<'f> Assembly<'f> {
             let node = self.builder.add_node(place.node(format!("gpu{index}"), NodeKind::Gpu))?;
             self.servers += 1;
             let server = self.servers - 1;
-            ports.push(Port { node, bandwidth, latency, server, rail: 0, way: Way::Both });
+            ports.push(Port { node, bandwidth, latency, server, rail: 0, carries: PortUse::Both });
         }
         Ok(ports)
     }
@@ -249,10 +249,10 @@ impl<'f> Assembly<'f> {
         class: LinkClass,
     ) -> Result<(), TemplateError> {
         let spec = LinkSpec::new(class, port.bandwidth, port.latency);
-        match port.way {
-            Way::Both => self.builder.add_duplex(port.node, switch, spec).map(|_| ())?,
-            Way::Send => self.builder.add_link(port.node, switch, spec).map(|_| ())?,
-            Way::Receive => self.builder.add_link(switch, port.node, spec).map(|_| ())?,
+        match port.carries {
+            PortUse::Both => self.builder.add_duplex(port.node, switch, spec).map(|_| ())?,
+            PortUse::Send => self.builder.add_link(port.node, switch, spec).map(|_| ())?,
+            PortUse::Receive => self.builder.add_link(switch, port.node, spec).map(|_| ())?,
         }
         Ok(())
     }

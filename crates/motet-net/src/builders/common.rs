@@ -5,7 +5,7 @@ use motet_units::{Bandwidth, NodeId};
 use super::assembly::{Assembly, Place, Port};
 use super::template::{AUTO, Args, Param, ParamKind, TemplateError};
 use crate::link::LinkSpec;
-use crate::network::MAX_NODES;
+use crate::network::{MAX_NODES, Network};
 use crate::node::NodeKind;
 
 /// The most of anything that is counted one node each.
@@ -101,4 +101,23 @@ pub(super) fn settle_rack(assembly: &mut Assembly<'_>, port: &Port, rack: &str) 
     if node.location.server.is_none() && node.location.rack.is_none() {
         node.location.rack = Some(rack.to_owned());
     }
+}
+
+/// Adds the links of `graph`, whose node `n` is `ids[n]` in the assembly; duplex pairs stay pairs.
+pub(super) fn copy_links(
+    assembly: &mut Assembly<'_>,
+    graph: &Network,
+    ids: &[NodeId],
+) -> Result<(), TemplateError> {
+    for (index, link) in graph.links().iter().enumerate() {
+        let (from, to) = (ids[link.from.index()], ids[link.to.index()]);
+        match link.reverse {
+            None => assembly.builder.add_link(from, to, link.spec).map(|_| ())?,
+            Some(reverse) if reverse.index() > index => {
+                assembly.builder.add_duplex(from, to, link.spec).map(|_| ())?;
+            }
+            Some(_) => {}
+        }
+    }
+    Ok(())
 }

@@ -2,7 +2,7 @@
 
 use motet_units::{Bandwidth, NodeId};
 
-use super::assembly::{Assembly, Place, Port, Way};
+use super::assembly::{Assembly, Place, Port, PortUse};
 use super::common::{
     BANDWIDTH, CLASS, FABRIC_DC, HOP_LATENCY, LATENCY, MANY, NAME, OVERSUBSCRIPTION, SHARP, UPLINK,
     add_switch, hop, settle_rack, uplink_rate,
@@ -81,18 +81,18 @@ fn direct(assembly: &mut Assembly<'_>, args: &Args) -> Result<(), TemplateError>
         let problem = format!("`direct` joins exactly 2 servers, but {} have ports", servers.len());
         return Err(TemplateError::new(problem).with_remedy("use `switch` or another fabric"));
     };
-    let of = |server: usize, way: Way| {
-        ports.iter().filter(move |it| it.server == server && it.way == way)
+    let of = |server: usize, carries: PortUse| {
+        ports.iter().filter(move |it| it.server == server && it.carries == carries)
     };
     let class = args.class("class")?;
     let cable = |a: &Port, b: &Port| {
         LinkSpec::new(class, a.bandwidth.min(b.bandwidth), a.latency + b.latency)
     };
-    for (a, b) in of(first, Way::Both).zip(of(second, Way::Both)) {
+    for (a, b) in of(first, PortUse::Both).zip(of(second, PortUse::Both)) {
         assembly.builder.add_duplex(a.node, b.node, cable(a, b))?;
     }
     for (from, to) in [(first, second), (second, first)] {
-        for (a, b) in of(from, Way::Send).zip(of(to, Way::Receive)) {
+        for (a, b) in of(from, PortUse::Send).zip(of(to, PortUse::Receive)) {
             assembly.builder.add_link(a.node, b.node, cable(a, b))?;
         }
     }

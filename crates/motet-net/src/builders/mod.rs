@@ -40,16 +40,21 @@ pub use template::{Family, Param, ParamKind, Params, Template, TemplateError};
 
 use crate::nearest;
 
-static TEMPLATES: [Template; 27] = [
+static TEMPLATES: [Template; 32] = [
     server::DGX_1,
     server::DGX_2,
     server::DGX_A100,
     server::DGX_H100,
     server::DGX_H200,
+    server::DGX_B200,
     server::GB200_NVL72,
+    server::GB300_NVL72,
+    server::GH200,
     server::MI250,
+    server::MI300X,
     server::NDV2,
     server::V100_X4,
+    server::SERVER_FILE,
     leaf_spine::SWITCH,
     leaf_spine::DIRECT,
     leaf_spine::LEAF_SPINE,
@@ -108,7 +113,9 @@ mod tests {
     /// Every value of every choice and flag builds, and the result is connected.
     #[test]
     fn every_choice_builds() {
-        for template in templates().iter().filter(|it| !matches!(it.name, "wan" | "direct")) {
+        for template in
+            templates().iter().filter(|it| !matches!(it.name, "wan" | "server-file" | "direct"))
+        {
             for param in template.params {
                 let values: &[&str] = match param.kind {
                     ParamKind::Choice(values) => values,

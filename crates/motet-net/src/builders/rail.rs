@@ -1,5 +1,6 @@
 //! Rail-optimized fabrics: the i-th NIC of every server goes to rail i. Electrical rails are
-//! leaves joined by spines; a photonic rail (seed 003) is one optical circuit switch.
+//! leaves joined by spines; a photonic rail (Opus, *Photonic Rails in ML Datacenters*) is one
+//! optical circuit switch.
 
 use super::assembly::{Assembly, Place, Port};
 use super::common::{

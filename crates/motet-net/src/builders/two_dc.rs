@@ -1,4 +1,4 @@
-//! The network of seed 000 §V-A: two datacenters, each a leaf–spine fabric with GPUs and border
+//! The network of Xiong et al., §V-A: two datacenters, each a leaf–spine fabric with GPUs and border
 //! routers, joined by a WAN of direct connections between border routers (§III).
 //!
 //! Rates are the upper ends of what the paper samples, 20–200 Gbit/s inside a datacenter and
@@ -16,7 +16,7 @@ use crate::node::{Node, NodeKind};
 pub(super) const TWO_DC: Template = Template {
     name: "two-dc",
     family: Family::Wan,
-    doc: "two leaf-spine datacenters whose border routers are joined by a WAN (seed 000, §V-A)",
+    doc: "two leaf-spine datacenters whose border routers are joined by a WAN (Xiong et al., §V-A)",
     params: &[
         Param::count("gpus", (1, 65_536), "4", "GPUs of each datacenter"),
         Param::new(

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use motet_units::NodeId;
 
 use super::assembly::Assembly;
+use super::common::copy_links;
 use super::template::{AUTO, Args, Family, Param, ParamKind, REQUIRED, Template, TemplateError};
 use crate::formats::wan::WanDefaults;
 use crate::formats::{self, ReadError, ReadNetwork};
@@ -124,16 +125,7 @@ fn copy(
         ids.push(id);
         routers.insert(node.name.clone(), id);
     }
-    for (index, link) in graph.links().iter().enumerate() {
-        let (from, to) = (ids[link.from.index()], ids[link.to.index()]);
-        match link.reverse {
-            None => assembly.builder.add_link(from, to, link.spec).map(|_| ())?,
-            Some(reverse) if reverse.index() > index => {
-                assembly.builder.add_duplex(from, to, link.spec).map(|_| ())?;
-            }
-            Some(_) => {}
-        }
-    }
+    copy_links(assembly, graph, &ids)?;
     Ok(routers)
 }
 

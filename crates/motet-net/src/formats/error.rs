@@ -59,6 +59,13 @@ impl ReadError {
         self
     }
 
+    /// At the beginning of a line, counted from 1.
+    #[must_use]
+    pub fn at_line(mut self, line: usize) -> Self {
+        self.at = Some(Position { line, column: 1 });
+        self
+    }
+
     #[must_use]
     pub fn with_remedy(mut self, remedy: impl Into<String>) -> Self {
         self.remedy = Some(remedy.into());

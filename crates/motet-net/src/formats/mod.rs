@@ -14,6 +14,7 @@
 //! | pictures: Graphviz [`dot`], [`svg`] | | yes |
 
 pub mod cluster_toml;
+mod csv;
 pub mod detect;
 pub mod dot;
 pub mod error;
@@ -26,14 +27,17 @@ pub mod nvidia_smi;
 mod palette;
 #[cfg(test)]
 mod samples;
-pub(crate) mod speeds;
+pub mod speeds;
 pub mod svg;
 pub mod taccl_json;
+mod toml_text;
 pub mod wan;
 pub mod xml;
 
+pub use csv::csv_records;
 pub use detect::{NetworkFormat, ReadNetwork, ReadOptions, read_any};
 pub use error::{Position, ReadError};
+pub use toml_text::{MAX_TOML, check_toml_size};
 pub use wan::WanDefaults;
 
 /// `name`, or with a number added if a node is called so already.

@@ -51,7 +51,7 @@ pub(super) const fn fill(kind: NodeKind) -> &'static str {
 
 /// A line's width: one more for every ten times the bandwidth.
 pub(super) fn width(bandwidth: Bandwidth) -> f64 {
-    let width = 1.0 + bandwidth.as_gb_per_s_f64().max(0.1).log10();
+    let width = 1.0 + libm::log10(bandwidth.as_gb_per_s_f64().max(0.1));
     (width.clamp(0.6, 5.0) * 10.0).round() / 10.0
 }
 

@@ -175,3 +175,28 @@ fn taccl_topologies_and_sketches() {
         assert!(error.problem.contains("is a TACCL sketch"), "{sketch}: {error}");
     }
 }
+
+/// Every topology file of a server, three times on a leaf–spine fabric: all ranks, all NICs, and
+/// one connected network if one server is. Files of providers that have only PCIe
+/// name the template of the box.
+#[test]
+fn servers_from_every_topology_file() {
+    for (file, gpus, nics, ..) in NCCL {
+        let path = format!("nccl-topo/{file}.xml");
+        let Some(xml) = sample(&path) else { return };
+        let fetch = |_: &str| Ok(xml.clone());
+        let text =
+            "[[server]]\nfile = \"topo.xml\"\ncount = 3\n[[fabric]]\nkind = \"leaf-spine\"\n";
+        let read = cluster_toml::read(text, &fetch).unwrap_or_else(|it| panic!("{path}: {it}"));
+        let count = |kind| read.network.count(kind);
+        assert_eq!((count(NodeKind::Gpu), count(NodeKind::Nic)), (3 * gpus, 3 * nics), "{path}");
+        let alone = nccl_xml::read(&xml).unwrap().network;
+        let parts = |it: &Network| crate::Summary::of(it).components;
+        assert!(parts(&alone) > 1 || parts(&read.network) == 1, "{path}");
+    }
+    for (file, template) in [("ndv4-topo", "dgx-a100"), ("ndv2-topo", "ndv2")] {
+        let Some(read) = read_sample(&format!("nccl-topo/{file}.xml")) else { return };
+        let named = |it: &String| it.contains(&format!("a template such as `{template}`"));
+        assert!(read.notes.iter().any(named), "{file}: {:?}", read.notes);
+    }
+}

@@ -1,8 +1,11 @@
-//! Link speeds and latencies where a file gives only the technology: what NCCL and RCCL assume
-//! for NVLink, xGMI, PCIe and CPU sockets, and our own latencies, which no such file has.
+//! Link speeds and latencies where a file gives only the technology.
 //!
-//! The bandwidths are usable ones, not signalling rates (an NVLink 3 counts 20 GB/s, not 25),
-//! because these are the ones that NCCL's own search and cost model work with.
+//! - NVLink and Infinity Fabric (xGMI): the vendors' data-sheet rates, per link and direction. They
+//!   are the ones that the templates have ([`builders`](crate::builders)), so that an H100 has
+//!   18 × 25 = 450 GB/s whichever reader or template described it. NCCL itself counts less (20.6
+//!   GB/s a link on an H100); that figure belongs to the model of NCCL, in `motet-nccl`.
+//! - PCIe and CPU sockets: what NCCL assumes, which are usable rates rather than signalling rates.
+//! - Latencies: our own, because no such file has any.
 
 use motet_units::{Bandwidth, Duration};
 
@@ -21,26 +24,28 @@ const fn mb_per_s(mb: u64) -> Bandwidth {
     Bandwidth::from_bits_per_s(mb * 8 * MBIT)
 }
 
-/// One NVLink of a GPU of compute capability `sm` (80 for 8.0).
-pub(crate) fn nvlink(sm: Option<u32>) -> Bandwidth {
+/// One NVLink of a GPU of compute capability `sm` (80 for 8.0), in one direction: 20 GB/s in
+/// generation 1 (P100), 25 in generations 2 to 4 (V100, A100, H100), 50 in generation 5 (B200).
+#[must_use]
+pub fn nvlink(sm: Option<u32>) -> Bandwidth {
     match sm {
-        Some(100..) => mb_per_s(40_100),
-        Some(90..=99) => mb_per_s(20_600),
-        // Ampere's workstation and inference parts have slower links than the A100.
-        Some(86..=89) => mb_per_s(12_000),
-        Some(60..=69) => mb_per_s(18_000),
-        _ => mb_per_s(20_000),
+        Some(100..) => mb_per_s(50_000),
+        // Ampere's workstation parts have four slower links, 56.25 GB/s together.
+        Some(86..=89) => Bandwidth::from_bits_per_s(112_500_000_000),
+        Some(60..=69) => mb_per_s(20_000),
+        _ => mb_per_s(25_000),
     }
 }
 
-/// One xGMI link of an AMD GPU, by its `gcn` attribute: `906`, `gfx90a`, `910`, `gfx942`…
+/// One xGMI link of an AMD GPU in one direction, by its `gcn` attribute (`906`, `gfx90a`, `910`,
+/// `gfx942`…): 46 GB/s on the MI50 to MI100, 50 on the MI250, 64 on the MI300.
 pub(crate) fn xgmi(gcn: Option<&str>) -> Bandwidth {
     let gcn = gcn.unwrap_or_default().trim_start_matches("gfx");
     match gcn.get(..2) {
-        Some("94" | "95") => mb_per_s(48_000),
+        Some("94" | "95") => mb_per_s(64_000),
         // RCCL's older files call gfx90a "910".
-        _ if gcn.starts_with("90a") || gcn == "910" => mb_per_s(36_000),
-        _ => mb_per_s(24_000),
+        _ if gcn.starts_with("90a") || gcn == "910" => mb_per_s(50_000),
+        _ => mb_per_s(46_000),
     }
 }
 
@@ -115,14 +120,15 @@ mod tests {
 
     #[test]
     fn gpu_links() {
-        assert_eq!(nvlink(Some(90)).saturating_mul(18).to_string(), "370.8 GB/s");
-        assert_eq!(nvlink(Some(70)), Bandwidth::gb_per_s(20));
-        assert_eq!(nvlink(Some(103)).to_string(), "40.1 GB/s");
-        assert_eq!(xgmi(Some("gfx942")), Bandwidth::gb_per_s(48));
-        assert_eq!(xgmi(Some("940")), Bandwidth::gb_per_s(48));
-        assert_eq!(xgmi(Some("910")), Bandwidth::gb_per_s(36));
-        assert_eq!(xgmi(Some("906")), Bandwidth::gb_per_s(24));
-        assert_eq!(xgmi(Some("é")), Bandwidth::gb_per_s(24));
+        assert_eq!(nvlink(Some(90)).saturating_mul(18).to_string(), "450 GB/s");
+        assert_eq!(nvlink(Some(70)), Bandwidth::gb_per_s(25));
+        assert_eq!(nvlink(Some(103)).saturating_mul(18).to_string(), "900 GB/s");
+        assert_eq!(nvlink(Some(86)).saturating_mul(4).to_string(), "56.25 GB/s");
+        assert_eq!(xgmi(Some("gfx942")), Bandwidth::gb_per_s(64));
+        assert_eq!(xgmi(Some("940")), Bandwidth::gb_per_s(64));
+        assert_eq!(xgmi(Some("910")), Bandwidth::gb_per_s(50));
+        assert_eq!(xgmi(Some("906")), Bandwidth::gb_per_s(46));
+        assert_eq!(xgmi(Some("é")), Bandwidth::gb_per_s(46));
     }
 
     #[test]

@@ -163,10 +163,14 @@ impl Place {
     /// Along the great circle.
     fn km_to(self, other: Self) -> f64 {
         let (a, b) = (self.latitude.to_radians(), other.latitude.to_radians());
-        let half = |from: f64, to: f64| ((to - from) / 2.0).sin().powi(2);
+        // `libm` rather than the system's, so that every machine gives the same bytes.
+        let half = |from: f64, to: f64| {
+            let sine = libm::sin((to - from) / 2.0);
+            sine * sine
+        };
         let across = half(self.longitude.to_radians(), other.longitude.to_radians());
-        let chord = half(a, b) + a.cos() * b.cos() * across;
-        2.0 * EARTH_KM * chord.sqrt().min(1.0).asin()
+        let chord = half(a, b) + libm::cos(a) * libm::cos(b) * across;
+        2.0 * EARTH_KM * libm::asin(chord.sqrt().min(1.0))
     }
 }
 

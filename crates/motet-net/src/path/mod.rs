@@ -1,5 +1,5 @@
 //! [`Path`]: a way through a network, link after link, and the time data takes along it in the
-//! closed forms of seed 000 §III.
+//! closed forms of Xiong et al., §III.
 //!
 //! With α the latency and β = L/b the transmission time of L bytes on each link:
 //!

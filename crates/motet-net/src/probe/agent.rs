@@ -1,25 +1,35 @@
 //! The agent of a host: answers round trips, takes and gives streams, and measures the way to
 //! another agent when asked to. A connection has a thread; there is a limit to both.
 //!
-//! Whoever reaches the agent can make it send data and connect to others, so it belongs into a
-//! network of one's own. The token is against mix-ups, not against attackers: it goes in the clear.
+//! An agent sends gigabytes and connects to others when asked, so it does nothing for whoever does
+//! not know its token:
+//!
+//! - A connection must say the token within [`AgentOptions::timeout`], counted from its beginning
+//!   and not from byte to byte, or it is closed. Those who have not said it yet share half of the
+//!   places ([`places`](super::places)); one address never has more than half.
+//! - An agent without a token serves its own machine only: it turns other addresses away and
+//!   measures the way to no other machine.
+//!
+//! The token goes over the wire in the clear: whoever can listen on the network can use it.
 
-use std::net::{TcpListener, TcpStream};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::net::{IpAddr, TcpListener, TcpStream, ToSocketAddrs};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration as Wall;
 
 use super::Clock;
 use super::connection::{Connection, ProbeError, after};
-use super::frame::{Frame, Plan};
+use super::frame::{Frame, ProbePlan};
+use super::places::{Place, Places};
 use super::session::measure;
 
 /// How an agent behaves.
 #[derive(Clone, Debug)]
 pub struct AgentOptions {
-    /// What others must say; empty for anything.
+    /// What others must say. Empty for anything, but then only for peers on this machine.
     pub token: String,
-    /// For each step of a conversation.
+    /// For each step of a conversation, and for the whole of its handshake.
     pub timeout: Wall,
+    /// Connections at once, at most.
     pub max_connections: usize,
 }
 
@@ -30,7 +40,7 @@ impl Default for AgentOptions {
 }
 
 /// No conversation is longer: a probe's deadline and as much again for the streams of others.
-const LONGEST_MS: u64 = 2 * Plan::MAX_DEADLINE_MS;
+const LONGEST_MS: u64 = 2 * ProbePlan::MAX_DEADLINE_MS;
 /// After a failed accept (no file descriptors, say), before the next.
 const PAUSE: Wall = Wall::from_millis(50);
 
@@ -43,7 +53,7 @@ pub fn serve(
     stop: &AtomicBool,
     note: &(dyn Fn(&str) + Sync),
 ) {
-    let open = AtomicUsize::new(0);
+    let places = Places::new(options.max_connections);
     std::thread::scope(|scope| {
         while !stop.load(Ordering::Acquire) {
             let (stream, peer) = match listener.accept() {
@@ -57,25 +67,34 @@ pub fn serve(
             if stop.load(Ordering::Acquire) {
                 break;
             }
-            if open.fetch_add(1, Ordering::AcqRel) >= options.max_connections {
-                open.fetch_sub(1, Ordering::AcqRel);
-                note(&format!("{peer}: turned away, there are too many connections"));
-                continue;
-            }
-            let open = &open;
+            let place = match turned_away(peer.ip(), options) {
+                Some(why) => Err(why),
+                None => places.enter(peer.ip()),
+            };
+            let mut place = match place {
+                Ok(place) => place,
+                Err(why) => {
+                    note(&format!("{peer}: turned away, {why}"));
+                    continue;
+                }
+            };
             let work = move || {
-                if let Err(error) = converse(stream, clock, options) {
+                if let Err(error) = converse(stream, clock, options, &mut place) {
                     note(&format!("{peer}: {error}"));
                 }
-                open.fetch_sub(1, Ordering::AcqRel);
             };
             let spawned = std::thread::Builder::new().spawn_scoped(scope, work);
             if let Err(error) = spawned {
-                open.fetch_sub(1, Ordering::AcqRel);
                 note(&format!("{peer}: turned away, no thread: {error}"));
             }
         }
     });
+}
+
+/// Why a peer is not even listened to.
+fn turned_away(peer: IpAddr, options: &AgentOptions) -> Option<&'static str> {
+    let stranger = options.token.is_empty() && !peer.to_canonical().is_loopback();
+    stranger.then_some("without a token only this machine is served")
 }
 
 /// One conversation, to its end.
@@ -83,11 +102,15 @@ fn converse(
     stream: TcpStream,
     clock: &dyn Clock,
     options: &AgentOptions,
+    place: &mut Place<'_>,
 ) -> Result<(), ProbeError> {
-    let deadline = after(clock.now(), LONGEST_MS);
-    let mut connection = Connection::new(stream, clock, options.timeout, deadline)?;
+    let handshake = u64::try_from(options.timeout.as_millis()).unwrap_or(LONGEST_MS);
+    let (now, longest) = (clock.now(), handshake.min(LONGEST_MS));
+    let mut connection = Connection::new(stream, clock, options.timeout, after(now, longest))?;
     match connection.receive()? {
         Frame::Hello { token } if same(&token, &options.token) => {
+            place.is_known();
+            connection.extend(after(now, LONGEST_MS));
             connection.send(&Frame::Welcome)?;
         }
         Frame::Hello { .. } => {
@@ -116,8 +139,8 @@ fn answer(
 ) -> Result<(), ProbeError> {
     match asked {
         Frame::Ping { number } => connection.send(&Frame::Pong { number }),
-        Frame::Send { bytes } | Frame::Fetch { bytes } if bytes > Plan::MAX_BYTES => {
-            let why = format!("more than {} bytes are not taken at once", Plan::MAX_BYTES);
+        Frame::Send { bytes } | Frame::Fetch { bytes } if bytes > ProbePlan::MAX_BYTES => {
+            let why = format!("more than {} bytes are not taken at once", ProbePlan::MAX_BYTES);
             connection.send(&Frame::Failed { why: why.clone() })?;
             Err(ProbeError::Refused(why))
         }
@@ -127,6 +150,10 @@ fn answer(
             connection.send(&Frame::Took { bytes: came.bytes, first, last })
         }
         Frame::Fetch { bytes } => connection.send_data(bytes),
+        Frame::Probe { target, .. } if options.token.is_empty() && !is_here(&target) => {
+            let why = "without a token an agent measures on its own machine only";
+            connection.send(&Frame::Failed { why: why.to_owned() })
+        }
         Frame::Probe { target, plan } => {
             let measured = measure(&target, &plan, &options.token, clock, options.timeout);
             connection.send(&match measured {
@@ -140,6 +167,11 @@ fn answer(
         }
         _ => Err(ProbeError::Unexpected),
     }
+}
+
+/// Whether all addresses of `target` are of this machine's loopback.
+fn is_here(target: &str) -> bool {
+    target.to_socket_addrs().is_ok_and(|mut it| it.all(|it| it.ip().to_canonical().is_loopback()))
 }
 
 /// Compares in a time that does not tell how much of it was right.

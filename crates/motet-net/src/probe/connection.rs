@@ -123,6 +123,11 @@ impl<'a> Connection<'a> {
         self.clock.now()
     }
 
+    /// Moves the deadline: to that of the whole conversation, once the handshake is over.
+    pub(super) fn extend(&mut self, deadline: Instant) {
+        self.deadline = deadline;
+    }
+
     fn check_time(&self) -> Result<(), ProbeError> {
         if self.clock.now() < self.deadline { Ok(()) } else { Err(ProbeError::Late) }
     }

@@ -8,7 +8,7 @@ use motet_units::{Bandwidth, Duration};
 
 use super::Clock;
 use super::connection::{Connection, ProbeError, after};
-use super::frame::{Frame, Plan};
+use super::frame::{Frame, ProbePlan};
 use super::hosts::Host;
 use super::rounds::rounds;
 use super::sample::Pair;
@@ -17,7 +17,7 @@ use super::session::Measurement;
 /// How to probe.
 #[derive(Clone, Debug)]
 pub struct RunOptions {
-    pub plan: Plan,
+    pub plan: ProbePlan,
     pub token: String,
     /// For each step of a conversation.
     pub timeout: Wall,
@@ -28,7 +28,7 @@ pub struct RunOptions {
 impl Default for RunOptions {
     fn default() -> Self {
         Self {
-            plan: Plan::default(),
+            plan: ProbePlan::default(),
             token: String::new(),
             timeout: Wall::from_secs(5),
             parallel: 32,

@@ -17,9 +17,10 @@ pub const HEADER: usize = 12;
 /// Longer than any frame that makes sense.
 pub const MAX_PAYLOAD: usize = 4096;
 
-/// What to measure, within what an agent does for anybody.
+/// What one probe measures between two agents: how many round trips for the latency, how many bytes
+/// for the bandwidth. An agent refuses what is beyond the limits here ([`ProbePlan::check`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Plan {
+pub struct ProbePlan {
     /// Round trips that count, and those before them that do not.
     pub pings: u32,
     pub warm_up: u32,
@@ -31,13 +32,13 @@ pub struct Plan {
     pub deadline_ms: u64,
 }
 
-impl Default for Plan {
+impl Default for ProbePlan {
     fn default() -> Self {
         Self { pings: 200, warm_up: 20, bytes: 64 << 20, streams: 1, deadline_ms: 30_000 }
     }
 }
 
-impl Plan {
+impl ProbePlan {
     pub const MAX_PINGS: u32 = 10_000;
     pub const MAX_BYTES: u64 = 8 << 30;
     pub const MAX_STREAMS: u32 = 16;
@@ -95,7 +96,7 @@ pub enum Frame {
     /// Asks the agent to measure the way to another.
     Probe {
         target: String,
-        plan: Plan,
+        plan: ProbePlan,
     },
     /// What it measured: the median round trip, and bits per second there and back.
     Result {
@@ -162,7 +163,7 @@ impl Fields<'_> {
             7 => Frame::Took { bytes: self.u64()?, first: self.u64()?, last: self.u64()? },
             8 => Frame::Probe {
                 target: self.text()?,
-                plan: Plan {
+                plan: ProbePlan {
                     pings: self.u32()?,
                     warm_up: self.u32()?,
                     bytes: self.u64()?,
@@ -273,7 +274,7 @@ mod tests {
                 last
             }),
             (text, any::<(u32, u32, u64, u32, u64)>()).prop_map(|(target, it)| {
-                let plan = Plan {
+                let plan = ProbePlan {
                     pings: it.0,
                     warm_up: it.1,
                     bytes: it.2,
@@ -319,16 +320,16 @@ mod tests {
 
     #[test]
     fn plans_have_limits() {
-        let plan = Plan::default();
+        let plan = ProbePlan::default();
         assert_eq!(plan.check(), Ok(()));
         for bad in [
-            Plan { pings: 0, ..plan },
-            Plan { pings: 1 << 20, ..plan },
-            Plan { bytes: 1, ..plan },
-            Plan { bytes: u64::MAX, ..plan },
-            Plan { streams: 17, ..plan },
-            Plan { bytes: 1 << 20, streams: 2, ..plan },
-            Plan { deadline_ms: u64::MAX, ..plan },
+            ProbePlan { pings: 0, ..plan },
+            ProbePlan { pings: 1 << 20, ..plan },
+            ProbePlan { bytes: 1, ..plan },
+            ProbePlan { bytes: u64::MAX, ..plan },
+            ProbePlan { streams: 17, ..plan },
+            ProbePlan { bytes: 1 << 20, streams: 2, ..plan },
+            ProbePlan { deadline_ms: u64::MAX, ..plan },
         ] {
             assert!(bad.check().is_err(), "{bad:?}");
         }

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use super::hosts::Host;
-use crate::formats::{Position, ReadError};
+use crate::formats::{ReadError, csv_records};
 
 const MAX_ENTRIES: usize = 1 << 20;
 
@@ -65,21 +65,18 @@ pub(super) fn share(text: &str) -> Option<f64> {
     text.trim().parse().ok().filter(|it| (0.0..=1.0).contains(it))
 }
 
-/// Reads the CSV.
+/// Reads the CSV. Fields may be quoted, so that a name may have a comma in it.
 pub fn read_csv(text: &str) -> Result<History, ReadError> {
     let mut history = History::default();
     let mut header = false;
-    for (index, line) in text.lines().enumerate() {
+    for record in csv_records(text) {
+        let (line, fields) = record?;
         let wrong = |problem: String| {
-            let mut error = ReadError::new(problem)
-                .with_remedy("write `from,to,utilization` and below it lines such as `r1,r2,0.03`");
-            error.at = Some(Position { line: index + 1, column: 1 });
-            error
+            ReadError::new(problem)
+                .at_line(line)
+                .with_remedy("write `from,to,utilization` and below it lines such as `r1,r2,0.03`")
         };
-        if line.trim().is_empty() || line.trim_start().starts_with('#') {
-            continue;
-        }
-        let fields: Vec<&str> = line.split(',').map(str::trim).collect();
+        let fields: Vec<&str> = fields.iter().collect();
         let [from, to, last] = fields.as_slice() else {
             return Err(wrong(format!("the line has {} fields, not 3", fields.len())));
         };
@@ -109,6 +106,9 @@ mod tests {
                 .unwrap();
         assert_eq!(history.between("r2", "r1"), Some(0.1));
         assert_eq!(history.between("b", "a"), Some(1.0));
+        let quoted = "from,to,utilization\n\"Washington, DC\",\"Dallas, TX\",0.2\n";
+        let quoted = read_csv(quoted).unwrap();
+        assert_eq!(quoted.between("Dallas, TX", "Washington, DC"), Some(0.2));
         let host = |name: &str, rack: &str| Host {
             name: name.into(),
             address: String::new(),

@@ -20,9 +20,9 @@ use toml::de::{DeTable, DeValue};
 
 use super::DEFAULT_PORT;
 use super::history::{self, History};
-use crate::formats::ReadError;
 use crate::formats::cluster_toml::table::{Table, kind, scalar};
 use crate::formats::cluster_toml::tables;
+use crate::formats::{ReadError, check_toml_size};
 
 pub const MAX_HOSTS: usize = 1 << 16;
 const MAX_GPUS: u32 = 1024;
@@ -52,6 +52,7 @@ pub struct Hosts {
 
 /// Reads the file.
 pub fn read(text: &str) -> Result<Hosts, ReadError> {
+    check_toml_size(text)?;
     let parsed = DeTable::parse(text).map_err(|error| {
         let problem = error.message().trim_end().replace('\n', "; ");
         let place = error.span().map_or(0, |it| it.start);

@@ -12,6 +12,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use motet_graph::DisjointSets;
 use motet_units::{Seed, Stream};
 use rand::RngExt;
 
@@ -165,34 +166,19 @@ fn join_groups(
 fn leave_out(hosts: &[Host], pairs: Vec<Pair>, history: &History, low: f64) -> Sample {
     let is_low =
         |it: &Pair| history.of_hosts(&hosts[it.a], &hosts[it.b]).is_some_and(|share| share < low);
-    let mut groups: Vec<usize> = (0..hosts.len()).collect();
+    let mut groups = DisjointSets::new(hosts.len());
     for pair in pairs.iter().filter(|it| !is_low(it)) {
-        join(&mut groups, *pair);
+        groups.join(pair.a, pair.b);
     }
     let mut sample = Sample::default();
     for pair in pairs {
-        if is_low(&pair) && !join(&mut groups, pair) {
+        if is_low(&pair) && groups.join(pair.a, pair.b).is_none() {
             sample.left_out.push(pair);
         } else {
             sample.pairs.push(pair);
         }
     }
     sample
-}
-
-/// Joins the groups of a pair; `false` if they were one already.
-fn join(groups: &mut [usize], pair: Pair) -> bool {
-    let (a, b) = (root(groups, pair.a), root(groups, pair.b));
-    groups[a.max(b)] = a.min(b);
-    a != b
-}
-
-fn root(groups: &mut [usize], mut member: usize) -> usize {
-    while groups[member] != member {
-        groups[member] = groups[groups[member]];
-        member = groups[member];
-    }
-    member
 }
 
 #[cfg(test)]
@@ -212,8 +198,8 @@ mod tests {
     }
 
     fn parts(count: usize, pairs: &[Pair]) -> usize {
-        let mut groups: Vec<usize> = (0..count).collect();
-        count - pairs.iter().filter(|it| join(&mut groups, **it)).count()
+        let mut groups = DisjointSets::new(count);
+        count - pairs.iter().filter(|it| groups.join(it.a, it.b).is_some()).count()
     }
 
     /// 1024 hosts in 32 racks: 2 % of all pairs would be 10,000.

@@ -7,7 +7,7 @@ use motet_units::{Bandwidth, Duration, Instant};
 
 use super::Clock;
 use super::connection::{Arrival, Connection, ProbeError, after};
-use super::frame::{Frame, Plan};
+use super::frame::{Frame, ProbePlan};
 
 /// What was measured between two hosts, `there` from the first to the second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,7 +35,7 @@ impl Measurement {
 /// Measures the way to the agent at `target`.
 pub fn measure(
     target: &str,
-    plan: &Plan,
+    plan: &ProbePlan,
     token: &str,
     clock: &dyn Clock,
     timeout: Wall,
@@ -56,7 +56,7 @@ pub fn measure(
 }
 
 /// The median round trip after the warm-up.
-fn round_trip(connection: &mut Connection<'_>, plan: &Plan) -> Result<Duration, ProbeError> {
+fn round_trip(connection: &mut Connection<'_>, plan: &ProbePlan) -> Result<Duration, ProbeError> {
     let mut times = Vec::with_capacity(plan.pings as usize);
     for number in 0..plan.warm_up.saturating_add(plan.pings) {
         let sent = connection.now();

@@ -40,7 +40,7 @@ fn host(name: &str, address: &str, rack: &str) -> Host {
 }
 
 fn options(token: &str) -> RunOptions {
-    let plan = Plan { pings: 20, warm_up: 3, bytes: 4 << 20, streams: 2, deadline_ms: 60_000 };
+    let plan = ProbePlan { pings: 20, warm_up: 3, bytes: 4 << 20, streams: 2, deadline_ms: 60_000 };
     RunOptions { plan, token: token.to_owned(), timeout: TIMEOUT, parallel: 4 }
 }
 
@@ -206,7 +206,7 @@ fn an_agent_survives_strange_clients() {
     let notes = with_agents(&listeners, "", || {
         let hello = frame::encode(&Frame::Hello { token: String::new() });
         let huge = frame::encode(&Frame::Send { bytes: u64::MAX });
-        let plan = Plan { pings: u32::MAX, ..Plan::default() };
+        let plan = ProbePlan { pings: u32::MAX, ..ProbePlan::default() };
         let greedy = frame::encode(&Frame::Probe { target: address.clone(), plan });
         for (bytes, answers) in [
             (b"GET / HTTP/1.1\r\n\r\n".to_vec(), 0),

@@ -9,10 +9,12 @@
 //! and a measured or a drawn rate is taken at its word; [`set_background`](NetworkState::set_background)
 //! is the way to say "nominal less this much other traffic".
 //!
-//! How a state changes as time goes on is in [`trace`]; drawing states at random in [`ranges`].
+//! How a state changes as time goes on is in [`trace`]; drawing states at random in [`ranges`];
+//! a state with some links failed or slower, named by a user, in [`what_if`].
 
 pub mod ranges;
 pub mod trace;
+pub mod what_if;
 
 use motet_units::{Bandwidth, LinkId, NodeId};
 
@@ -20,6 +22,7 @@ use crate::network::Network;
 
 pub use ranges::{BandwidthRange, RangeError, RangeTable};
 pub use trace::{LinkChange, StateEvent, StateTrace, TraceCursor, TraceError};
+pub use what_if::{Factor, WhatIf, WhatIfError};
 
 /// Why a link is down, as bits: it can fail itself and with either end, and each cause must end
 /// before it is up again.

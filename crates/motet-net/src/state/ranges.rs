@@ -1,7 +1,7 @@
 //! Drawing states at random: a [`RangeTable`] gives every link a range of bandwidths, and
 //! [`NetworkState::resample_uniform`] draws each link's from it.
 //!
-//! This is how seed 000 §V-A models background traffic: at each step every link's available
+//! This is how Xiong et al. (§V-A) model background traffic: at each step every link's available
 //! bandwidth is drawn anew, 20–200 Gbit/s inside a datacenter and 10–100 Gbit/s on the WAN.
 
 use motet_units::{Bandwidth, LinkId, Stream};

@@ -1,5 +1,5 @@
 //! One AllReduce over 36,864 GPUs: 512 racks of 72 on photonic rails, the size of the largest
-//! fabric of seed 003. Builds the network and a hierarchical program, proves the program, and runs
+//! fabric of Opus (*Photonic Rails in ML Datacenters*). Builds the network and a hierarchical program, proves the program, and runs
 //! it by both engines.
 //!
 //! `cargo run --release -p motet-sim --example largest_fabric [RACKS]`, where RACKS is a multiple

@@ -3,7 +3,7 @@
 //! Three kinds, as sources of changes or as a state:
 //! - constant: [`constant`] takes it off a state once;
 //! - drawn anew at intervals: [`Resampled`], every link's available bandwidth from its range, as
-//!   in seed 000 §V-A;
+//!   in Xiong et al. §V-A;
 //! - from a trace: [`from_traffic`] turns measured traffic into changes.
 
 use motet_net::state::{LinkChange, RangeError, RangeTable, TraceError};

@@ -26,6 +26,7 @@ use super::progress::Progress;
 use super::queue::{Kind, Queue};
 use super::setting::Setting;
 use super::timeline::{End, PS_PER_S, Timeline};
+use crate::link_rule::{Arrival, Passage};
 
 /// What a link is and does.
 #[derive(Clone, Copy, Debug)]
@@ -254,7 +255,7 @@ impl<'a, 'o, O: Observer> Exclusive<'a, 'o, O> {
     fn carry(&mut self, id: u32, head: u64) -> Result<(), SimError> {
         let leg = self.setting.prepared.legs[id as usize];
         let port = &mut self.ports[leg.link as usize];
-        let start = head.max(port.free_at);
+        let start = Passage::start(head, port.free_at);
         let streamed = if self.timeline.is_some() {
             self.streamed_in_time(&leg, start)?
         } else {
@@ -263,15 +264,11 @@ impl<'a, 'o, O: Observer> Exclusive<'a, 'o, O> {
             }
             start.saturating_add(port.time)
         };
-        let finish = if leg.starts_segment {
-            streamed
-        } else {
-            streamed.max(self.waiting[id as usize].tail)
-        };
+        let fed = (!leg.starts_segment).then(|| self.waiting[id as usize].tail);
+        let passage = Passage::from_start(start, streamed, fed);
         let port = &mut self.ports[leg.link as usize];
-        let (first, last) =
-            (start.saturating_add(port.latency), finish.saturating_add(port.latency));
-        if last == u64::MAX {
+        let arrival = passage.arrival(port.latency);
+        if arrival.tail == u64::MAX {
             return Err(self.too_long(&leg, start));
         }
         port.free_at = streamed;
@@ -279,55 +276,53 @@ impl<'a, 'o, O: Observer> Exclusive<'a, 'o, O> {
         port.chunks = port.chunks.saturating_add(u64::from(leg.count));
         port.crossings += 1;
         if O::ACTIVE {
-            self.expect_crossing(id, start, streamed, finish);
+            self.expect_crossing(id, passage);
         } else if leg.hop == 0 && (leg.is_shared || self.progress.is_sending_awaited(leg.transfer))
         {
-            self.queue.push(finish, Kind::Left, id);
+            self.queue.push(passage.left, Kind::Left, id);
         }
         if leg.is_shared {
-            self.pass_on(id, &leg, first, last);
+            self.pass_on(id, &leg, arrival);
         } else if leg.next == NONE {
-            self.queue.push(last, Kind::Reached, id);
+            self.queue.push(arrival.tail, Kind::Reached, id);
         } else {
-            self.follow(leg.next, first, last);
+            self.follow(leg.next, arrival);
         }
         Ok(())
     }
 
     /// Sets the events of a crossing for the observer.
-    fn expect_crossing(&mut self, id: u32, start: u64, streamed: u64, finish: u64) {
-        if start < finish {
+    fn expect_crossing(&mut self, id: u32, passage: Passage<u64>) {
+        let Passage { start, streamed, left } = passage;
+        if start < left {
             self.queue.push(start, Kind::Started, id);
         }
         // What takes no time is told with the start.
         if start < streamed {
             self.queue.push(streamed, Kind::Streamed, id);
         }
-        let kind = if start < finish { Kind::Left } else { Kind::Passed };
-        self.queue.push(finish, kind, id);
+        let kind = if start < left { Kind::Left } else { Kind::Passed };
+        self.queue.push(left, kind, id);
     }
 
     /// What is behind a shared leg.
-    fn pass_on(&mut self, id: u32, leg: &Leg, first: u64, last: u64) {
+    fn pass_on(&mut self, id: u32, leg: &Leg, arrival: Arrival<u64>) {
         let shared = &self.setting.prepared.shared[leg.next as usize];
         if !shared.ends.is_empty() {
-            self.queue.push(last, Kind::Reached, id);
+            self.queue.push(arrival.tail, Kind::Reached, id);
         }
         for next in &shared.next {
-            self.follow(*next, first, last);
+            self.follow(*next, arrival);
         }
     }
 
-    /// The next leg of what has crossed: behind a node that cuts through its head is there when
-    /// the first bit has come, else when all have.
+    /// The next leg of a transfer that has crossed a link.
     #[inline]
-    fn follow(&mut self, next: u32, first: u64, last: u64) {
+    fn follow(&mut self, next: u32, arrival: Arrival<u64>) {
         // Through the queue even if that is now: a chain of such steps could be long.
-        if self.setting.prepared.legs[next as usize].starts_segment {
-            self.head_at(next, last, 0);
-        } else {
-            self.head_at(next, first, last);
-        }
+        let stores = self.setting.prepared.legs[next as usize].starts_segment;
+        let (head, tail) = arrival.forwarded(stores);
+        self.head_at(next, head, tail.unwrap_or(0));
     }
 
     fn streamed_in_time(&mut self, leg: &Leg, start: u64) -> Result<u64, SimError> {

@@ -23,7 +23,7 @@ use super::timeline::{Feed, PS_PER_S};
 
 /// A segment on its way.
 #[derive(Clone, Copy, Debug)]
-struct Flow {
+struct FairFlow {
     /// In bits × [`PS_PER_S`] × 2²⁰, as of `since`.
     left: u128,
     rate: u128,
@@ -48,7 +48,7 @@ pub(super) struct Fair<'a, 'o, O> {
     setting: Setting<'a>,
     segments: Segments,
     shares: Shares,
-    flows: Vec<Flow>,
+    flows: Vec<FairFlow>,
     meters: Vec<Meter>,
     progress: Progress<'a>,
     queue: Queue,
@@ -67,8 +67,9 @@ impl<'a, 'o, O: Observer> Fair<'a, 'o, O> {
     ) -> Self {
         let prepared = setting.prepared;
         let segments = Segments::new(prepared);
-        let crossed = segments.legs.iter().map(|it| prepared.legs[*it as usize].link).collect();
-        let flow = |missing: &u32| Flow {
+        let crossed =
+            segments.legs.items().iter().map(|it| prepared.legs[*it as usize].link).collect();
+        let flow = |missing: &u32| FairFlow {
             left: 0,
             rate: 0,
             since: 0,
@@ -77,7 +78,7 @@ impl<'a, 'o, O: Observer> Fair<'a, 'o, O> {
             active: false,
         };
         Self {
-            shares: Shares::new(rates, segments.starts.clone(), crossed),
+            shares: Shares::new(rates, segments.legs.starts().to_vec(), crossed),
             flows: segments.heads.iter().map(flow).collect(),
             meters: vec![Meter::default(); rates.len()],
             progress: Progress::new(prepared, start),

@@ -1,6 +1,6 @@
 //! [`Prepared`]: a routed program made ready for the event engine, once for any number of runs.
 //!
-//! The unit of work is a *leg*: one crossing of one link. A transfer's way is a chain of legs;
+//! The unit of work is a *leg*: one crossing of one link. A transfer's route is a chain of legs;
 //! where switches multicast or reduce, chains share legs and form trees ([`crate::group`]). Legs
 //! are numbered by program order and then by hop, so that a leg's number is at the same time the
 //! order in which a link carries it under

@@ -24,6 +24,9 @@ pub(super) enum Op {
     HopEnd,
     /// Any transfer: [waits, hops, sent, arrived, wait…, (link, channel)…].
     Path,
+    /// A transfer over the route that its flow is given with the run:
+    /// [waits, flow, size, sent, arrived, wait…].
+    Flow,
     /// What happens when all of several events have: [waits, time, wait…].
     Join,
     /// A transfer within a rank that takes time: [waits, delay, time, wait…].

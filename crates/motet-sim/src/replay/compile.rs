@@ -7,6 +7,7 @@ use rustc_hash::FxHashMap;
 
 use super::code::{Code, END, NOWHERE, Op, START, STORES};
 use super::error::CompileError;
+use super::flows::Assigned;
 use super::waits::{NONE, Waits};
 use super::{Channel, Replay};
 use crate::event::Prepared;
@@ -32,24 +33,12 @@ pub(super) fn compile(
     }
     let bytes = bytes(routed, size)?;
     let delays = delays(routed, &bytes, options)?;
-    let waits = Waits::new(routed, |it| delays.is_some() && bytes[it] > Bytes::ZERO);
-    let mut compiler = Compiler {
-        routed,
-        bytes: &bytes,
-        delays: delays.unwrap_or_default(),
-        waits: &waits,
-        code: Code { slots: 1, ..Code::default() },
-        slot: vec![NOWHERE; routed.graph().events()],
-        unused: Vec::new(),
-        links: Links::new(routed.network().links().len()),
-        channels: Vec::new(),
-        channel_of: FxHashMap::default(),
-        latest: Vec::new(),
-        operands: Vec::new(),
-    };
-    for (place, event) in routed.sequence().iter().enumerate() {
-        compiler.event(place, *event);
-    }
+    let first_link = |it: TransferId| routed.hops(it.index()).first().map(|it| it.link.0);
+    let takes_time = |it: usize| delays.is_some() && bytes[it] > Bytes::ZERO;
+    let waits = Waits::new(routed, &takes_time, &first_link);
+    let mut compiler = Compiler::new(routed, &waits, Target::Links { bytes: &bytes });
+    compiler.delays = delays.unwrap_or_default();
+    compiler.events();
     let Compiler { code, links, channels, delays, .. } = compiler;
     let network = routed.network();
     let ranks = |it: &motet_collective::Transfer| (it.src.rank, it.dst.rank);
@@ -64,6 +53,15 @@ pub(super) fn compile(
         transfer_ranks: routed.program().transfers().iter().map(ranks).collect(),
         ranks: routed.program().collective().ranks(),
     })
+}
+
+/// The code of a program whose flows take routes that are given with each run. Transfers within a
+/// rank take no time.
+pub(super) fn with_flows(routed: &Routed<'_>, assigned: &Assigned) -> Code {
+    let waits = Waits::new(routed, &|_| false, &|it| assigned.first_link(it));
+    let mut compiler = Compiler::new(routed, &waits, Target::Flows(assigned));
+    compiler.events();
+    compiler.code
 }
 
 /// What each transfer carries.
@@ -129,9 +127,18 @@ impl Links {
     }
 }
 
+/// What transfers go over.
+#[derive(Clone, Copy)]
+enum Target<'a> {
+    /// The links of the routed program; with what each transfer carries.
+    Links { bytes: &'a [Bytes] },
+    /// Routes that are given with each run.
+    Flows(&'a Assigned),
+}
+
 struct Compiler<'a> {
     routed: &'a Routed<'a>,
-    bytes: &'a [Bytes],
+    target: Target<'a>,
     delays: Delays,
     waits: &'a Waits,
     code: Code,
@@ -147,7 +154,30 @@ struct Compiler<'a> {
     operands: Vec<u32>,
 }
 
-impl Compiler<'_> {
+impl<'a> Compiler<'a> {
+    fn new(routed: &'a Routed<'a>, waits: &'a Waits, target: Target<'a>) -> Self {
+        Self {
+            routed,
+            target,
+            delays: Delays::default(),
+            waits,
+            code: Code { slots: 1, ..Code::default() },
+            slot: vec![NOWHERE; routed.graph().events()],
+            unused: Vec::new(),
+            links: Links::new(routed.network().links().len()),
+            channels: Vec::new(),
+            channel_of: FxHashMap::default(),
+            latest: Vec::new(),
+            operands: Vec::new(),
+        }
+    }
+
+    fn events(&mut self) {
+        for (place, event) in self.routed.sequence().iter().enumerate() {
+            self.event(place, *event);
+        }
+    }
+
     fn event(&mut self, place: usize, event: Event) {
         let transfer = event.transfer();
         let local = self.routed.hops(transfer.index()).is_empty();
@@ -162,12 +192,13 @@ impl Compiler<'_> {
     fn over_links(&mut self, place: usize, transfer: TransferId) {
         self.take_waits(place);
         let waits = self.operands.len();
-        let hops = self.routed.hops(transfer.index());
-        for hop in hops {
-            let link = self.links.number(hop.link);
-            let channel = self.channel(link, hop.link, transfer);
-            let stores = if hop.starts_segment { STORES } else { 0 };
-            self.operands.extend([link | stores, channel]);
+        if let Target::Links { bytes } = self.target {
+            for hop in self.routed.hops(transfer.index()) {
+                let link = self.links.number(hop.link);
+                let channel = self.channel(link, hop.link, transfer, bytes[transfer.index()]);
+                let stores = if hop.starts_segment { STORES } else { 0 };
+                self.operands.extend([link | stores, channel]);
+            }
         }
         let sent = self.keep(transfer.sent(), NOWHERE);
         let arrived = if self.waits.joins(transfer.index()) {
@@ -176,9 +207,14 @@ impl Compiler<'_> {
             self.keep(transfer.arrived(), self.unawaited(transfer.arrived()))
         };
         let index = transfer.index();
-        match (self.operands.as_slice(), waits, arrived) {
+        match (self.target, self.operands.as_slice(), waits, arrived) {
+            (Target::Flows(assigned), ..) => {
+                let (flow, size) = assigned.transfers[index];
+                self.code.push(Op::Flow, index, &[waits as u32, flow, size, sent, arrived]);
+                self.code.words.extend_from_slice(&self.operands);
+            }
             // The first hop of a transfer always leaves a GPU.
-            (&[link, channel], 0, out) | (&[_, link, channel], 1, out)
+            (_, &[link, channel], 0, out) | (_, &[_, link, channel], 1, out)
                 if sent == NOWHERE && out != NOWHERE =>
             {
                 let wait = if waits == 0 { START } else { self.operands[0] };
@@ -189,15 +225,18 @@ impl Compiler<'_> {
                 }
             }
             _ => {
-                let head = [waits as u32, hops.len() as u32, sent, arrived];
-                self.code.push(Op::Path, index, &head);
+                let hops = (self.operands.len() - waits) / 2;
+                self.code.push(Op::Path, index, &[waits as u32, hops as u32, sent, arrived]);
                 self.code.words.extend_from_slice(&self.operands);
             }
         }
     }
 
     fn within_rank(&mut self, place: usize, transfer: TransferId) {
-        let delay = self.delays.of.get(&self.bytes[transfer.index()]).copied();
+        let delay = match self.target {
+            Target::Links { bytes } => self.delays.of.get(&bytes[transfer.index()]).copied(),
+            Target::Flows(_) => None,
+        };
         let delay = delay.filter(|it| self.delays.times[*it as usize] > 0);
         self.take_waits(place);
         // At once, after nothing: the time of the launch, which nothing waits for.
@@ -270,8 +309,7 @@ impl Compiler<'_> {
         if self.awaited(event) { NOWHERE } else { END }
     }
 
-    fn channel(&mut self, number: u32, link: LinkId, transfer: TransferId) -> u32 {
-        let bytes = self.bytes[transfer.index()];
+    fn channel(&mut self, number: u32, link: LinkId, transfer: TransferId, bytes: Bytes) -> u32 {
         if self.latest.len() <= number as usize {
             self.latest.push(NONE);
         }

@@ -13,8 +13,9 @@ use motet_units::{Duration, Instant, LinkId};
 
 use super::code::{END, NOWHERE};
 use super::error::RunError;
-use super::kernel::{Memory, Observer, Passage, execute};
+use super::kernel::{Crossed, Memory, Observer, execute};
 use super::{Replay, finite};
+use crate::link_rule::Passage;
 
 /// Why a step of the chain began when it did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -31,7 +32,7 @@ pub enum Reason {
 
 /// A transfer on a link, or within its rank, as far as it set the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Step {
+pub struct CriticalStep {
     pub transfer: TransferId,
     /// `None`: within its rank.
     pub link: Option<LinkId>,
@@ -47,7 +48,7 @@ pub struct Step {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CriticalPath {
     pub end: Duration,
-    pub steps: Vec<Step>,
+    pub steps: Vec<CriticalStep>,
 }
 
 impl CriticalPath {
@@ -81,7 +82,7 @@ impl Replay {
             return Err(error);
         }
         let mut tracer = Tracer::new(self);
-        let [end] = execute(&self.code, &table, &mut Memory::new(), &mut tracer);
+        let [end] = execute(&self.code, &table, &[], &mut Memory::new(), &mut tracer);
         let end = finite(end)?;
         Ok(CriticalPath { end, steps: tracer.chain(end.as_ps()) })
     }
@@ -144,8 +145,8 @@ impl<'a> Tracer<'a> {
     }
 
     /// The chain that ends at `end`, from its last point back, then turned round.
-    fn chain(&self, end: u64) -> Vec<Step> {
-        let mut steps: Vec<Step> = Vec::new();
+    fn chain(&self, end: u64) -> Vec<CriticalStep> {
+        let mut steps: Vec<CriticalStep> = Vec::new();
         let mut add = |point: &Point, start: u64, end: u64| {
             let link = self.replay.links.get(point.link as usize).copied();
             let transfer = TransferId(point.transfer);
@@ -156,7 +157,7 @@ impl<'a> Tracer<'a> {
                 }
                 // What takes no time is not what one waits for.
                 _ if start == end => {}
-                _ => steps.push(Step { transfer, link, start, end, reason: point.reason }),
+                _ => steps.push(CriticalStep { transfer, link, start, end, reason: point.reason }),
             }
         };
         let (mut at, mut until) = (self.end.1, end);
@@ -191,20 +192,21 @@ impl Observer<u64, 1> for Tracer<'_> {
         }
     }
 
-    fn pass(&mut self, it: &Passage<u64, 1>) {
-        let [head, free, start] = [it.head[0], it.free[0], it.start[0]];
+    fn pass(&mut self, it: &Crossed<u64, 1>) {
+        let Passage { start: [start], streamed: [ended], left: [left] } = it.passage;
+        let [head, free] = [it.head[0], it.free[0]];
         let (point, reason) = match self.last {
             _ if free > head => (self.free[it.link as usize], Reason::LinkFree),
             None if self.ready.1 == NONE => (NONE, Reason::Launch),
             None => (self.ready.1, Reason::Waited),
-            Some((_, tail)) if it.stores => (tail, Reason::Forwarded),
+            Some((_, tail)) if it.stored => (tail, Reason::Forwarded),
             Some((begun, _)) => (begun, Reason::Forwarded),
         };
         let begun = self.add(start, it.link, point, false, reason);
-        let streamed = self.add(it.streamed[0], it.link, begun, true, reason);
+        let streamed = self.add(ended, it.link, begun, true, reason);
         let tail = match self.last {
-            Some((_, before)) if it.tail[0] > it.streamed[0] => {
-                self.add(it.tail[0], it.link, before, false, Reason::Forwarded)
+            Some((_, before)) if left > ended => {
+                self.add(left, it.link, before, false, Reason::Forwarded)
             }
             _ => streamed,
         };

@@ -12,47 +12,31 @@
 //! An [`Observer`] sees every step; the plain run's is empty and costs nothing.
 
 use super::code::{Code, END, NOWHERE, Op, START, STORES};
+use super::flows::FlowRoute;
+use crate::link_rule::{Arrival, Passage, Time};
 
 /// Where `f64` stops being exact.
 pub(super) const EXACT: u64 = 1 << 53;
 
-/// A time in picoseconds.
-pub(super) trait Tick: Copy {
-    const ZERO: Self;
+/// How the kernel holds a time.
+pub(super) trait Tick: Time {
     fn from_ps(ps: u64) -> Self;
-    fn plus(self, other: Self) -> Self;
-    fn later(self, other: Self) -> Self;
 }
 
 impl Tick for u64 {
-    const ZERO: Self = 0;
     fn from_ps(ps: u64) -> Self {
         ps
-    }
-    fn plus(self, other: Self) -> Self {
-        self.saturating_add(other)
-    }
-    fn later(self, other: Self) -> Self {
-        self.max(other)
     }
 }
 
 impl Tick for f64 {
-    const ZERO: Self = 0.0;
     fn from_ps(ps: u64) -> Self {
         ps as Self
-    }
-    fn plus(self, other: Self) -> Self {
-        self + other
-    }
-    /// Not `f64::max`, which must also see to what is not a number.
-    fn later(self, other: Self) -> Self {
-        if self > other { self } else { other }
     }
 }
 
 /// What a run needs to know of its states.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Table<T, const N: usize> {
     /// β of each channel in each state.
     pub(super) beta: Vec<[T; N]>,
@@ -61,10 +45,13 @@ pub(super) struct Table<T, const N: usize> {
     /// What transfers within ranks take.
     pub(super) delays: Vec<T>,
     pub(super) launch: T,
+    /// How many channels each link has where routes are given with the run: one for each size of
+    /// transfer.
+    pub(super) sizes: u32,
 }
 
 /// What a run works on, to be used again by the next.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Memory<T, const N: usize> {
     slots: Vec<[T; N]>,
     /// When each link has had the time that all it took so far need on it.
@@ -87,17 +74,15 @@ impl<T: Tick, const N: usize> Memory<T, N> {
 
 /// One link of a transfer, as it went.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Passage<T, const N: usize> {
+pub(super) struct Crossed<T, const N: usize> {
     pub(super) link: u32,
     /// When the head was there.
     pub(super) head: [T; N],
     /// When the link was free.
     pub(super) free: [T; N],
-    pub(super) start: [T; N],
-    /// When the link alone would have let the tail go, and takes the next transfer.
-    pub(super) streamed: [T; N],
-    pub(super) tail: [T; N],
-    pub(super) stores: bool,
+    pub(super) passage: Passage<[T; N]>,
+    /// Whether the node before the link stored and forwarded.
+    pub(super) stored: bool,
 }
 
 /// Told what happens; all of it may be ignored.
@@ -107,7 +92,7 @@ pub(super) trait Observer<T, const N: usize> {
     /// It waits for what slot `slot` holds.
     fn wait(&mut self, _slot: u32, _time: [T; N]) {}
     /// It passes a link.
-    fn pass(&mut self, _it: &Passage<T, N>) {}
+    fn pass(&mut self, _it: &Crossed<T, N>) {}
     /// It takes time at its rank.
     fn stay(&mut self, _until: [T; N]) {}
     /// Its sending goes to a slot.
@@ -121,15 +106,17 @@ pub(super) trait Observer<T, const N: usize> {
 pub(super) struct Blind;
 impl<T, const N: usize> Observer<T, N> for Blind {}
 
-/// Runs the code; gives the end in each state.
+/// Runs the code; gives the end in each state. `routes` has the route of each flow of
+/// [`Op::Flow`].
 pub(super) fn execute<T: Tick, const N: usize>(
     code: &Code,
     table: &Table<T, N>,
+    routes: &[&FlowRoute],
     memory: &mut Memory<T, N>,
     observer: &mut impl Observer<T, N>,
 ) -> [T; N] {
     memory.reset(code, table);
-    let mut run = Run { table, memory, end: [table.launch; N], observer };
+    let mut run = Run { table, routes, memory, end: [table.launch; N], observer };
     let mut words = code.words.as_slice();
     for (step, op) in code.ops.iter().enumerate() {
         run.observer.begin(step);
@@ -137,6 +124,7 @@ pub(super) fn execute<T: Tick, const N: usize>(
             Op::Hop => run.hop(words),
             Op::HopEnd => run.hop_end(words),
             Op::Path => run.path(words),
+            Op::Flow => run.flow(words),
             Op::Join => run.join(words),
             Op::Local => run.local(words),
         };
@@ -146,6 +134,7 @@ pub(super) fn execute<T: Tick, const N: usize>(
 
 struct Run<'a, T, const N: usize, O> {
     table: &'a Table<T, N>,
+    routes: &'a [&'a FlowRoute],
     memory: &'a mut Memory<T, N>,
     end: [T; N],
     observer: &'a mut O,
@@ -173,30 +162,31 @@ impl<T: Tick, const N: usize, O: Observer<T, N>> Run<'_, T, N, O> {
     fn over_one_link(&mut self, wait: u32, link: u32, channel: u32) -> [T; N] {
         let ready = self.memory.slots[wait as usize];
         self.observer.wait(wait, ready);
-        let (_, tail) = self.pass(link, channel, ready, None);
-        plus(tail, self.table.alpha[link as usize])
+        let passage = self.pass(link, channel, (ready, None));
+        passage.arrival(self.latency(link)).tail
     }
 
-    /// Over one link, from when the head is there; `came` is when the tail is, if the head does
-    /// not wait for it. Gives when the transfer starts and when its tail has left.
+    #[inline(always)]
+    fn latency(&self, link: u32) -> [T; N] {
+        [self.table.alpha[link as usize]; N]
+    }
+
+    /// Over one link, from when the head is there; with when the tail is, if the head does not
+    /// wait for it.
     #[inline(always)]
     fn pass(
         &mut self,
         link: u32,
         channel: u32,
-        head: [T; N],
-        came: Option<[T; N]>,
-    ) -> ([T; N], [T; N]) {
+        (head, tail): ([T; N], Option<[T; N]>),
+    ) -> Passage<[T; N]> {
         let slot = &mut self.memory.free[link as usize];
         let free = *slot;
-        let start = later(head, free);
-        let beta = &self.table.beta[channel as usize];
-        let streamed = std::array::from_fn(|it| start[it].plus(beta[it]));
-        let tail = came.map_or(streamed, |it| later(streamed, it));
-        *slot = streamed;
-        let stores = came.is_none();
-        self.observer.pass(&Passage { link, head, free, start, streamed, tail, stores });
-        (start, tail)
+        let passage = Passage::of((head, tail), free, self.table.beta[channel as usize]);
+        *slot = passage.streamed;
+        let stored = tail.is_none();
+        self.observer.pass(&Crossed { link, head, free, passage, stored });
+        passage
     }
 
     #[inline(always)]
@@ -205,24 +195,47 @@ impl<T: Tick, const N: usize, O: Observer<T, N>> Run<'_, T, N, O> {
         let (sent, arrived) = (words[2], words[3]);
         let (waits, rest) = words[4..].split_at(waits);
         let (hops, rest) = rest.split_at(2 * hops);
-        // When the whole is at the next link, and when its head would be.
-        let mut whole = self.ready(waits);
-        let mut head = whole;
+        let ready = self.ready(waits);
+        self.along(ready, hops.chunks_exact(2).map(|it| (it[0], it[1])), sent, arrived);
+        rest
+    }
+
+    /// A transfer whose route is given with the run: over the links of its flow's route.
+    #[inline(always)]
+    fn flow<'w>(&mut self, words: &'w [u32]) -> &'w [u32] {
+        let (waits, flow, size) = (words[0] as usize, words[1] as usize, words[2]);
+        let (sent, arrived) = (words[3], words[4]);
+        let (waits, rest) = words[5..].split_at(waits);
+        let ready = self.ready(waits);
+        let sizes = self.table.sizes;
+        let hops = self.routes[flow].hops.iter();
+        self.along(ready, hops.map(|it| (*it, (*it & !STORES) * sizes + size)), sent, arrived);
+        rest
+    }
+
+    /// Over links, each given with whether the node before it stores and forwards, and with the
+    /// channel that has its transmission time.
+    #[inline(always)]
+    fn along(
+        &mut self,
+        ready: [T; N],
+        hops: impl Iterator<Item = (u32, u32)>,
+        sent: u32,
+        arrived: u32,
+    ) {
+        let mut at = Arrival::whole(ready);
         let mut first = true;
-        for hop in hops.chunks_exact(2) {
-            let (link, stores) = (hop[0] & !STORES, hop[0] & STORES != 0);
-            let (at, came) = if stores { (whole, None) } else { (head, Some(whole)) };
-            let (start, tail) = self.pass(link, hop[1], at, came);
+        for (word, channel) in hops {
+            let (link, stores) = (word & !STORES, word & STORES != 0);
+            let passage = self.pass(link, channel, at.forwarded(stores));
             if first && sent != NOWHERE {
-                self.memory.slots[sent as usize] = tail;
+                self.memory.slots[sent as usize] = passage.left;
                 self.observer.sent(sent);
             }
             first = false;
-            let alpha = self.table.alpha[link as usize];
-            (head, whole) = (plus(start, alpha), plus(tail, alpha));
+            at = passage.arrival(self.latency(link));
         }
-        self.keep(arrived, whole);
-        rest
+        self.keep(arrived, at.tail);
     }
 
     #[inline(always)]
@@ -238,7 +251,7 @@ impl<T: Tick, const N: usize, O: Observer<T, N>> Run<'_, T, N, O> {
     fn local<'w>(&mut self, words: &'w [u32]) -> &'w [u32] {
         let (waits, delay, out) = (words[0] as usize, words[1], words[2]);
         let (waits, rest) = words[3..].split_at(waits);
-        let time = plus(self.ready(waits), self.table.delays[delay as usize]);
+        let time = self.ready(waits).plus([self.table.delays[delay as usize]; N]);
         self.observer.stay(time);
         self.keep(out, time);
         rest
@@ -250,7 +263,7 @@ impl<T: Tick, const N: usize, O: Observer<T, N>> Run<'_, T, N, O> {
         for wait in waits {
             let time = self.memory.slots[*wait as usize];
             self.observer.wait(*wait, time);
-            ready = later(ready, time);
+            ready = ready.later(time);
         }
         ready
     }
@@ -259,19 +272,9 @@ impl<T: Tick, const N: usize, O: Observer<T, N>> Run<'_, T, N, O> {
     fn keep(&mut self, out: u32, time: [T; N]) {
         match out {
             NOWHERE => {}
-            END => self.end = later(self.end, time),
+            END => self.end = self.end.later(time),
             _ => self.memory.slots[out as usize] = time,
         }
         self.observer.done(out, time);
     }
-}
-
-#[inline(always)]
-fn later<T: Tick, const N: usize>(a: [T; N], b: [T; N]) -> [T; N] {
-    std::array::from_fn(|it| a[it].later(b[it]))
-}
-
-#[inline(always)]
-fn plus<T: Tick, const N: usize>(a: [T; N], by: T) -> [T; N] {
-    a.map(|it| it.plus(by))
 }

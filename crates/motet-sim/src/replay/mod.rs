@@ -1,6 +1,9 @@
-//! The replay engine: compile a verified program once, then run it over many network states.
+//! The replay engine: compile a verified program once, then run it very often.
 //!
-//! It serves [`Discipline::ProgramOrder`](crate::Discipline) and states that stay as they are
+//! [`Replay`] runs it over many network states, sixteen in one pass; [`FlowReplay`] over routes that
+//! are given with each run, which is what a WAN controller asks for.
+//!
+//! The engine serves [`Discipline::ProgramOrder`](crate::Discipline) and states that stay as they are
 //! during a run. There the order in which a link carries transfers is fixed by the program alone
 //! ([`crate::model`]), so that one pass over the events in program order gives every time: no
 //! queue, no comparison of times to decide what comes next, and the same instructions for every
@@ -8,7 +11,8 @@
 //! property test holds the two equal.
 //!
 //! - [`compile`]: from [`Routed`] to [`code`], with [`waits`] cut down to those that matter.
-//! - [`kernel`]: the pass itself, over many states at once.
+//! - [`kernel`]: the pass itself, over many states at once; links by [`crate::link_rule`].
+//! - [`flows`]: routes that are given with each run.
 //! - [`times`]: a state as the kernel wants it.
 //! - [`usage`] and [`critical`]: what links and ranks did, and which chain of transfers set the
 //!   end, for one state and on demand.
@@ -21,6 +25,7 @@ mod code;
 mod compile;
 pub mod critical;
 mod error;
+pub mod flows;
 mod kernel;
 #[cfg(test)]
 mod tests;
@@ -38,8 +43,9 @@ use crate::route::Routed;
 use code::Code;
 use kernel::{Blind, EXACT, Memory, Tick, execute};
 
-pub use critical::{CriticalPath, Reason, Step};
+pub use critical::{CriticalPath, CriticalStep, Reason};
 pub use error::{CompileError, RunError};
+pub use flows::{FlowMemory, FlowReplay, FlowRoute, FlowTimes, RankFlow};
 pub use usage::Usage;
 
 /// States in one pass: two cache lines of times.
@@ -100,7 +106,7 @@ impl Replay {
         if let Some(error) = refused {
             return Err(error);
         }
-        let [end] = execute(&self.code, &table, &mut Memory::new(), &mut Blind);
+        let [end] = execute(&self.code, &table, &[], &mut Memory::new(), &mut Blind);
         finite(end)
     }
 
@@ -126,7 +132,7 @@ impl Replay {
         memory: &mut Memory<f64, LANES>,
     ) -> Vec<Result<Duration, RunError>> {
         let (table, refused) = self.table::<f64, LANES>(states);
-        let ends = execute(&self.code, &table, memory, &mut Blind);
+        let ends = execute(&self.code, &table, &[], memory, &mut Blind);
         let each = states.iter().zip(refused).zip(ends);
         each.map(|((state, refused), end)| match refused {
             Some(error) => Err(error),

@@ -25,6 +25,7 @@ impl Replay {
             alpha: ticks(&self.latencies),
             delays: ticks(&self.delays),
             launch: T::from_ps(self.launch),
+            sizes: 0,
         };
         (table, refused)
     }

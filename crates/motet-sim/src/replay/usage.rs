@@ -4,7 +4,7 @@ use motet_net::NetworkState;
 use motet_units::{Duration, LinkId, Rank};
 
 use super::error::RunError;
-use super::kernel::{Memory, Observer, Passage, execute};
+use super::kernel::{Crossed, Memory, Observer, execute};
 use super::{Replay, finite};
 
 /// One run, link by link and rank by rank.
@@ -49,7 +49,7 @@ impl Replay {
             transfer: (Rank(0), Rank(0)),
             first: true,
         };
-        let [end] = execute(&self.code, &table, &mut Memory::new(), &mut meter);
+        let [end] = execute(&self.code, &table, &[], &mut Memory::new(), &mut meter);
         let mut busy = vec![Duration::ZERO; self.network_links];
         for (link, time) in self.links.iter().zip(meter.busy) {
             busy[link.index()] = Duration::from_ps(time);
@@ -83,11 +83,11 @@ impl Observer<u64, 1> for Meter<'_> {
         self.first = true;
     }
 
-    fn pass(&mut self, it: &Passage<u64, 1>) {
+    fn pass(&mut self, it: &Crossed<u64, 1>) {
         let slot = &mut self.busy[it.link as usize];
-        *slot = slot.saturating_add(it.streamed[0] - it.start[0]);
+        *slot = slot.saturating_add(it.passage.streamed[0] - it.passage.start[0]);
         if self.first {
-            self.at(self.transfer.0, it.tail[0]);
+            self.at(self.transfer.0, it.passage.left[0]);
             self.first = false;
         }
     }

@@ -7,8 +7,8 @@
 //! implied wait, only those that cost nothing to find and are common; those that are left are
 //! right, only slower.
 
+use motet_collective::TransferId;
 use motet_collective::program::Event;
-use motet_units::LinkId;
 
 use crate::route::Routed;
 
@@ -32,11 +32,17 @@ pub(super) struct Waits {
 }
 
 impl Waits {
-    /// `takes_time` says of a transfer within a rank whether it does.
-    pub(super) fn new(routed: &Routed<'_>, takes_time: impl Fn(usize) -> bool) -> Self {
+    /// `takes_time` says of a transfer within a rank whether it does; `first_link` gives numbers
+    /// that are equal only for transfers that leave over the same link.
+    pub(super) fn new(
+        routed: &Routed<'_>,
+        takes_time: &dyn Fn(usize) -> bool,
+        first_link: &dyn Fn(TransferId) -> Option<u32>,
+    ) -> Self {
         let events = routed.graph().events();
         let mut finder = Finder {
             routed,
+            first_link,
             place: vec![0; events],
             alias: (0..events as u32).collect(),
             found: Vec::new(),
@@ -101,6 +107,7 @@ impl Waits {
 /// Finds the waits of one event after the other, in sequence.
 struct Finder<'a> {
     routed: &'a Routed<'a>,
+    first_link: &'a dyn Fn(TransferId) -> Option<u32>,
     place: Vec<u32>,
     /// The event whose time each has; [`NONE`]: the launch, which nobody need wait for.
     alias: Vec<u32>,
@@ -112,12 +119,12 @@ impl Finder<'_> {
         let graph = self.routed.graph();
         self.found.clear();
         let sent = event.transfer().sent();
-        let link = self.first_link(event);
+        let link = (self.first_link)(event.transfer());
         for pred in graph.preds(event.index()) {
             let other = Event::from_index(*pred as usize);
             let behind = other.is_sent()
                 && link.is_some()
-                && self.first_link(other) == link
+                && (self.first_link)(other.transfer()) == link
                 && self.place[other.index()] < self.place[sent.index()];
             let known = !event.is_sent() && short(graph.preds(sent.index())).contains(pred);
             if other != sent && !behind && !known {
@@ -152,10 +159,6 @@ impl Finder<'_> {
         self.found.retain(|it| *it != NONE);
         self.found.sort_unstable();
         self.found.dedup();
-    }
-
-    fn first_link(&self, event: Event) -> Option<LinkId> {
-        self.routed.hops(event.transfer().index()).first().map(|it| it.link)
     }
 }
 

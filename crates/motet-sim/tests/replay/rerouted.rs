@@ -3,8 +3,7 @@
 
 use motet_collective::{TransferId, Verified};
 use motet_net::{Metric, Search, Transit};
-use motet_sim::replay::RunError;
-use motet_sim::reroute::{Rates, Reroutable, Scratch, Way};
+use motet_sim::replay::{FlowMemory, FlowReplay, FlowRoute, FlowTimes, RunError};
 use motet_sim::{Prepared, Routed, SimError, Simulation, SwitchForwarding};
 use motet_units::{Bytes, Seed};
 use proptest::prelude::*;
@@ -20,7 +19,7 @@ fn check(seed: u64) -> Result<(), TestCaseError> {
     let switches = SwitchForwarding::CutThrough;
     let size = Bytes::new(stream.random_range(0..1 << 26));
     let routed = Routed::new(&program, &network, switches).unwrap();
-    let compiled = Reroutable::compile(&routed, size, switches, 1);
+    let compiled = FlowReplay::compile(&routed, size, switches, 1);
     // Another way for each flow, and the same written into the program; flows are in the order in
     // which the program first sends them.
     let mut builder = program.to_builder();
@@ -38,13 +37,13 @@ fn check(seed: u64) -> Result<(), TestCaseError> {
         });
         flow_of[event.transfer().index()] = flow;
     }
-    let mut ways = Vec::new();
+    let mut routes = Vec::new();
     for (number, flow) in compiled.flows().iter().enumerate() {
         let (from, to) = (network.ranks()[flow.from.index()], network.ranks()[flow.to.index()]);
         let found =
             Search::new(&network, Metric::Latency).through(Transit::All).k_shortest(from, to, 4);
         let links = found[stream.random_range(0..found.len())].links().to_vec();
-        ways.push(Way::new(&network, &links, switches));
+        routes.push(FlowRoute::new(&network, &links, switches));
         let path = builder.add_path(links);
         for (index, of) in flow_of.iter().enumerate() {
             if *of == number {
@@ -56,12 +55,12 @@ fn check(seed: u64) -> Result<(), TestCaseError> {
         Verified::new(builder.build(), Some(&network)).unwrap_or_else(|it| panic!("{it}"));
     let routed = Routed::new(&written, &network, switches).unwrap();
     let prepared = Prepared::new(&routed);
-    let ways: Vec<&Way> = ways.iter().collect();
-    let (mut rates, mut scratch) = (Rates::default(), Scratch::default());
+    let routes: Vec<&FlowRoute> = routes.iter().collect();
+    let (mut times, mut memory) = (FlowTimes::default(), FlowMemory::default());
     for _ in 0..4 {
         let state = networks::state(&network, &mut stream);
-        compiled.rates(&state, &mut rates);
-        let run = compiled.run(&ways, &rates, &mut scratch);
+        compiled.see(&state, &mut times);
+        let run = compiled.run(&routes, &times, &mut memory);
         match Simulation::new(&prepared, size).state(&state).run() {
             Ok(outcome) => prop_assert_eq!(run, Ok(outcome.time)),
             Err(SimError::NeverEnds { .. }) => {

@@ -8,9 +8,7 @@
 //! Ways pass through no GPU. Where there is none, [`Routes::relays`] says which GPUs must pass
 //! data on; they store and forward, so that each hop is a transfer of its own.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
-
+use motet_graph::{Dijkstra, Hop, NO_ARC};
 use motet_units::{Bytes, LinkId, NodeId, Rank};
 use rustc_hash::FxHashMap;
 
@@ -22,8 +20,6 @@ pub(super) const NO_WAY: u64 = u64::MAX;
 
 /// So many ways between two ranks are looked for; then the best of those found is taken.
 const WAYS: u8 = 4;
-
-const NO_LINK: u32 = u32::MAX;
 
 /// Which of several ways to take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -58,45 +54,14 @@ pub(super) struct Routes<'a> {
     rows: Vec<Option<Vec<u64>>>,
     /// From each rank, the last link of the way to every node where GPUs may be passed through.
     through: Vec<Option<Vec<u32>>>,
-    search: Search,
-}
-
-/// What a search needs, kept between searches.
-#[derive(Debug, Default)]
-struct Search {
-    heap: BinaryHeap<Reverse<(u64, u64, u32)>>,
-    best: Vec<(u64, u64)>,
-    last: Vec<u32>,
-    touched: Vec<u32>,
-}
-
-impl Search {
-    fn clear(&mut self) {
-        for node in self.touched.drain(..) {
-            self.best[node as usize] = (NO_WAY, NO_WAY);
-        }
-        self.heap.clear();
-    }
-
-    /// Whether this is the best way to the node so far; if so it is noted.
-    fn improve(&mut self, node: NodeId, key: (u64, u64), link: u32) -> bool {
-        let best = &mut self.best[node.index()];
-        if key >= *best {
-            return false;
-        }
-        if *best == (NO_WAY, NO_WAY) {
-            self.touched.push(node.0);
-        }
-        *best = key;
-        self.last[node.index()] = link;
-        true
-    }
+    /// Ways by (what is compared, what decides between equals).
+    search: Dijkstra<(u64, u64)>,
 }
 
 impl<'a> Routes<'a> {
     /// On `fabric`, for sends of about `bytes`.
     pub(super) fn new(fabric: &'a Fabric, bytes: Bytes) -> Self {
-        let (nodes, ranks) = (fabric.node_count(), fabric.rank_count());
+        let ranks = fabric.rank_count();
         let mut busy = vec![0; fabric.link_count()];
         let mut cost = vec![NO_WAY; fabric.link_count()];
         for link in fabric.links() {
@@ -115,11 +80,7 @@ impl<'a> Routes<'a> {
             known: FxHashMap::default(),
             rows: vec![None; ranks],
             through: vec![None; ranks],
-            search: Search {
-                best: vec![(NO_WAY, NO_WAY); nodes],
-                last: vec![NO_LINK; nodes],
-                ..Search::default()
-            },
+            search: Dijkstra::new(fabric.node_count()),
         }
     }
 
@@ -166,29 +127,18 @@ impl<'a> Routes<'a> {
 
     fn costs_from(&mut self, from: Rank, loaded: bool) -> Vec<u64> {
         let fabric = self.fabric;
-        let mut row = vec![NO_WAY; fabric.rank_count()];
-        row[from.index()] = 0;
-        self.search.clear();
-        self.search.improve(fabric.node(from), (0, 0), NO_LINK);
-        self.search.heap.push(Reverse((0, 0, fabric.node(from).0)));
-        while let Some(Reverse((cost, _, node))) = self.search.heap.pop() {
-            if self.search.best[node as usize].0 < cost {
-                continue;
-            }
-            for link in fabric.outgoing(NodeId(node)) {
-                let extra = if loaded { self.load[link.index()] } else { 0 };
-                let next = cost.saturating_add(self.cost[link.index()]).saturating_add(extra);
-                let to = fabric.to(*link);
-                match fabric.rank(to) {
-                    Some(rank) => row[rank.index()] = row[rank.index()].min(next),
-                    None if self.search.improve(to, (next, 0), link.0) => {
-                        self.search.heap.push(Reverse((next, 0, to.0)));
-                    }
-                    None => {}
-                }
-            }
-        }
-        row
+        let (cost, load) = (&self.cost, &self.load);
+        let start = fabric.node(from);
+        self.search.search([(start.0, (0, 0))], |node| {
+            let passes = node == start.0 || fabric.rank(NodeId(node)).is_none();
+            let out = if passes { fabric.outgoing(NodeId(node)) } else { &[] };
+            out.iter().map(move |link| {
+                let extra = if loaded { load[link.index()] } else { 0 };
+                let length = cost[link.index()].saturating_add(extra);
+                Hop { arc: link.0, to: fabric.to(*link).0, length: (length, 0) }
+            })
+        });
+        fabric.ranks().map(|it| self.search.distance(fabric.node(it).0).0).collect()
     }
 
     /// A way for `weight` times the typical send; `None` if all pass through GPUs.
@@ -246,44 +196,28 @@ impl<'a> Routes<'a> {
     /// A way that passes through no GPU.
     fn links_between(&mut self, from: Rank, to: Rank, choice: Choice) -> Option<Path> {
         let fabric = self.fabric;
-        let target = fabric.node(to);
-        self.search.clear();
-        self.search.improve(fabric.node(from), (0, 0), NO_LINK);
-        self.search.heap.push(Reverse((0, 0, fabric.node(from).0)));
-        while let Some(Reverse((cost, load, node))) = self.search.heap.pop() {
-            if NodeId(node) == target {
-                return Some(self.walk_back(fabric.node(from), target));
-            }
-            if self.search.best[node as usize] < (cost, load) {
-                continue;
-            }
-            for link in fabric.outgoing(NodeId(node)) {
-                let next = fabric.to(*link);
-                if next != target && fabric.rank(next).is_some() {
-                    continue;
-                }
-                let key = self.key((cost, load), *link, choice);
-                if self.search.improve(next, key, link.0) {
-                    self.search.heap.push(Reverse((key.0, key.1, next.0)));
-                }
-            }
-        }
-        None
-    }
-
-    fn key(&self, (cost, load): (u64, u64), link: LinkId, choice: Choice) -> (u64, u64) {
-        let (more, queue) = (self.cost[link.index()], self.load[link.index()]);
-        match choice {
-            Choice::Cheapest => (cost.saturating_add(more), load.saturating_add(queue)),
-            Choice::Balanced => (cost.saturating_add(more).saturating_add(queue), load),
-        }
+        let (start, target) = (fabric.node(from), fabric.node(to));
+        let (cost, load) = (&self.cost, &self.load);
+        let found = self.search.search_to(target.0, [(start.0, (0, 0))], |node| {
+            let passes = |it: NodeId| it == target || fabric.rank(it).is_none();
+            let out = fabric.outgoing(NodeId(node)).iter().map(|it| (*it, fabric.to(*it)));
+            out.filter(move |(_, to)| passes(*to)).map(move |(link, to)| {
+                let (more, queue) = (cost[link.index()], load[link.index()]);
+                let length = match choice {
+                    Choice::Cheapest => (more, queue),
+                    Choice::Balanced => (more.saturating_add(queue), 0),
+                };
+                Hop { arc: link.0, to: to.0, length }
+            })
+        });
+        found.then(|| self.walk_back(start, target))
     }
 
     fn walk_back(&self, start: NodeId, end: NodeId) -> Path {
         let mut links = Vec::new();
         let mut at = end;
         while at != start {
-            let link = LinkId(self.search.last[at.index()]);
+            let link = LinkId(self.search.last_arcs()[at.index()]);
             links.push(link);
             at = self.fabric.from(link);
         }
@@ -309,7 +243,7 @@ impl<'a> Routes<'a> {
         let mut links = Vec::new();
         while at != start {
             let link = LinkId(last[at.index()]);
-            if link.0 == NO_LINK {
+            if link.0 == NO_ARC {
                 return None;
             }
             links.push(link);
@@ -321,23 +255,13 @@ impl<'a> Routes<'a> {
 
     fn search_through(&mut self, from: Rank) -> Vec<u32> {
         let fabric = self.fabric;
-        let mut found = vec![NO_LINK; fabric.node_count()];
-        self.search.clear();
-        self.search.improve(fabric.node(from), (0, 0), NO_LINK);
-        self.search.heap.push(Reverse((0, 0, fabric.node(from).0)));
-        while let Some(Reverse((cost, load, node))) = self.search.heap.pop() {
-            if self.search.best[node as usize] < (cost, load) {
-                continue;
-            }
-            found[node as usize] = self.search.last[node as usize];
-            for link in fabric.outgoing(NodeId(node)) {
-                let key = self.key((cost, load), *link, Choice::Cheapest);
-                let next = fabric.to(*link);
-                if self.search.improve(next, key, link.0) {
-                    self.search.heap.push(Reverse((key.0, key.1, next.0)));
-                }
-            }
-        }
-        found
+        let (cost, load) = (&self.cost, &self.load);
+        self.search.search([(fabric.node(from).0, (0, 0))], |node| {
+            fabric.outgoing(NodeId(node)).iter().map(|link| {
+                let length = (cost[link.index()], load[link.index()]);
+                Hop { arc: link.0, to: fabric.to(*link).0, length }
+            })
+        });
+        self.search.last_arcs().to_vec()
     }
 }

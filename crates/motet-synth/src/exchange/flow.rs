@@ -179,7 +179,7 @@ impl<'a> Router<'a> {
             let share = if last { left } else { left.min(time / fullest) };
             left -= share;
             for pair in self.demands.from(from) {
-                let far = self.shortest.distance[pair.dst as usize];
+                let far = self.shortest.distance(pair.dst);
                 self.travelled += far * f64::from(pair.chunks) * share;
             }
             let row = &mut self.amounts[nth * ways.arcs()..(nth + 1) * ways.arcs()];
@@ -207,8 +207,8 @@ impl<'a> Router<'a> {
         }
         self.sent.clear();
         let mut fullest: f64 = 0.0;
-        for at in (0..self.shortest.order.len()).rev() {
-            let node = self.shortest.order[at] as usize;
+        for at in (0..self.shortest.order().len()).rev() {
+            let node = self.shortest.order()[at] as usize;
             let amount = std::mem::replace(&mut self.wanted[node], 0.0);
             if amount <= 0.0 || node == from {
                 continue;

@@ -15,7 +15,6 @@ mod demand;
 mod direct;
 mod emit;
 mod flow;
-mod followers;
 mod least;
 mod plan;
 mod round;
@@ -335,7 +334,7 @@ fn check_reach(task: &Task<'_>, ways: &Ways, demands: &Demands) -> Result<(), Sy
             continue;
         }
         shortest.search(ways, from, |_| 1.0);
-        let missed = |dst: u32| shortest.distance[dst as usize].is_infinite();
+        let missed = |dst: u32| shortest.distance(dst).is_infinite();
         if demands.from(from).iter().any(|it| missed(it.dst)) {
             return Err(impossible(task));
         }

@@ -4,6 +4,7 @@
 //! another. All methods of this module make one; [`super::timing`] finds in which order its legs
 //! should go and [`super::emit`] makes the program.
 
+use motet_graph::Rows;
 use motet_units::LinkId;
 
 use super::demand::Demands;
@@ -68,6 +69,12 @@ impl ExchangePlan {
             }
         }
         Self { paths: paths.into_paths(), legs }
+    }
+
+    /// The legs that wait for each leg.
+    pub(super) fn followers(&self) -> Rows {
+        let waits = (0..).zip(&self.legs).filter(|(_, it)| it.after != NONE);
+        Rows::group(self.legs.len(), waits.map(|(leg, it)| (it.after as usize, leg)))
     }
 
     /// How many chunks the link carries that is busiest for its bandwidth.

@@ -13,9 +13,10 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
+use motet_graph::{Rows, gcd};
+use motet_sim::link_rule::{Arrival, Passage};
 use motet_units::{Bytes, Duration};
 
-use super::followers::Followers;
 use super::plan::{ExchangePlan, NONE};
 use crate::fabric::Fabric;
 use crate::watch::Watch;
@@ -104,10 +105,6 @@ impl Cutting {
     }
 }
 
-fn gcd(a: u32, b: u32) -> u32 {
-    if b == 0 { a } else { gcd(b, a % b) }
-}
-
 /// The order found.
 #[derive(Clone, Debug)]
 pub(super) struct Timing {
@@ -154,7 +151,8 @@ struct Run<'a> {
     hops: Vec<Hop>,
     /// Hops of each path.
     of_path: Vec<(u32, u32)>,
-    followers: Followers,
+    /// The legs that wait for each leg.
+    followers: Rows,
     /// Per leg: the link with most to do on the ways behind it, and the time from its arrival to
     /// the end if nothing is in the way.
     crux: Vec<u32>,
@@ -236,7 +234,7 @@ impl<'a> Run<'a> {
             chunk,
             hops,
             of_path,
-            followers: Followers::of(plan),
+            followers: plan.followers(),
             crux: vec![NONE; plan.legs.len()],
             tail: vec![0; plan.legs.len()],
             awaited: vec![0; cutting.jobs()],
@@ -284,7 +282,7 @@ impl<'a> Run<'a> {
     fn look_ahead(&mut self) {
         for leg in (0..self.plan.legs.len() as u32).rev() {
             let (mut crux, mut most, mut longest) = (NONE, 0, 0);
-            for follower in self.followers.of_leg(leg) {
+            for follower in self.followers.row(leg as usize) {
                 let (start, end) = self.path_hops(*follower);
                 let bytes = self.bytes(self.cutting.range(self.plan, *follower, 0).1);
                 let (mut alone, mut slowest) = (0, 0);
@@ -356,8 +354,8 @@ impl<'a> Run<'a> {
 
     fn arrived(&mut self, leg: u32, nth: u32, now: u64) {
         self.makespan = self.makespan.max(now);
-        for at in self.followers.range(leg) {
-            let follower = self.followers.legs[at];
+        for at in self.followers.range(leg as usize) {
+            let follower = self.followers.items()[at];
             let (start, end) = self.cutting.range(self.plan, leg, nth);
             let it = &self.plan.legs[follower as usize];
             let shift = it.input - self.plan.legs[leg as usize].input;
@@ -462,20 +460,18 @@ impl<'a> Run<'a> {
         let (from, to) = self.cutting.range(self.plan, leg, nth);
         let bytes = self.bytes(to - from);
         let (start, end) = self.path_hops(leg);
-        let (mut head, mut tail) = (now, 0u64);
+        let mut at_node = Arrival::whole(now);
         for at in start..end {
             let hop = self.hops[at];
             let link = hop.link as usize;
             let busy = self.fabric.busy(motet_units::LinkId(hop.link), bytes).as_ps();
-            let begin = head.max(self.free_at[link]);
-            let streamed = begin.saturating_add(busy);
-            self.free_at[link] = streamed;
+            let passage = Passage::of(at_node.forwarded(false), self.free_at[link], busy);
+            self.free_at[link] = passage.streamed;
             self.left[link] = self.left[link].saturating_sub(busy);
-            head = begin.saturating_add(hop.latency);
-            tail = streamed.max(tail).saturating_add(hop.latency);
+            at_node = passage.arrival(hop.latency);
         }
         let link = self.hops[start].link as usize;
         self.ask(link, self.free_at[link]);
-        self.happenings.push(Reverse((tail, Happening::Arrived { leg, nth })));
+        self.happenings.push(Reverse((at_node.tail, Happening::Arrived { leg, nth })));
     }
 }

@@ -6,9 +6,9 @@
 //! An arc is a link together with the rate at which it is used. However fast data comes, a link is
 //! busy with a byte for as long as its own rate says.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::ops::Deref;
 
+use motet_graph::{Dijkstra, Hop, Rows};
 use motet_units::{LinkId, NodeId};
 use rustc_hash::FxHashMap;
 
@@ -29,8 +29,8 @@ pub(super) struct Ways {
     pub(super) busy: Vec<f64>,
     /// Picoseconds by which this link delays a byte more than the links before it did.
     pub(super) slower: Vec<f64>,
-    in_start: Vec<u32>,
-    in_arcs: Vec<u32>,
+    /// The arcs into each node.
+    into: Rows,
     links: usize,
 }
 
@@ -49,8 +49,7 @@ impl Ways {
             link: Vec::new(),
             busy: Vec::new(),
             slower: Vec::new(),
-            in_start: Vec::new(),
-            in_arcs: Vec::new(),
+            into: Rows::default(),
             links: fabric.link_count(),
         };
         let mut at = 0;
@@ -75,25 +74,9 @@ impl Ways {
             ways.start.push(ways.head.len() as u32);
             at += 1;
         }
-        ways.index_heads();
+        let heads = (0..).zip(&ways.head).map(|(arc, head)| (*head as usize, arc));
+        ways.into = Rows::group(ways.nodes(), heads);
         ways
-    }
-
-    fn index_heads(&mut self) {
-        let nodes = self.nodes();
-        self.in_start = vec![0; nodes + 1];
-        for head in &self.head {
-            self.in_start[*head as usize + 1] += 1;
-        }
-        for node in 0..nodes {
-            self.in_start[node + 1] += self.in_start[node];
-        }
-        let mut next = self.in_start.clone();
-        self.in_arcs = vec![0; self.head.len()];
-        for (arc, head) in (0..).zip(&self.head) {
-            self.in_arcs[next[*head as usize] as usize] = arc;
-            next[*head as usize] += 1;
-        }
     }
 
     pub(super) fn nodes(&self) -> usize {
@@ -114,7 +97,7 @@ impl Ways {
     }
 
     pub(super) fn into(&self, node: usize) -> &[u32] {
-        &self.in_arcs[self.in_start[node] as usize..self.in_start[node + 1] as usize]
+        self.into.row(node)
     }
 }
 
@@ -145,31 +128,14 @@ impl Rates {
 
 /// Shortest ways from one node to all others under changing lengths.
 #[derive(Debug)]
-pub(super) struct Shortest {
-    pub(super) distance: Vec<f64>,
-    /// The arc by which each node was reached.
-    last: Vec<u32>,
-    /// Nodes reached, nearest first.
-    pub(super) order: Vec<u32>,
-    queue: BinaryHeap<Reverse<(u64, u32)>>,
-}
+pub(super) struct Shortest(Dijkstra<f64>);
 
 impl Shortest {
     pub(super) fn new(ways: &Ways) -> Self {
-        Self {
-            distance: vec![f64::INFINITY; ways.nodes()],
-            last: vec![u32::MAX; ways.nodes()],
-            order: Vec::with_capacity(ways.nodes()),
-            queue: BinaryHeap::new(),
-        }
+        Self(Dijkstra::new(ways.nodes()))
     }
 
-    /// The arc by which each node was reached; `u32::MAX` for the start and what was not.
-    pub(super) fn last_arcs(&self) -> &[u32] {
-        &self.last
-    }
-
-    /// Dijkstra's algorithm; `length` gives the length of an arc, never below zero.
+    /// Searches from a node; `length` gives the length of an arc, never below zero.
     pub(super) fn search(&mut self, ways: &Ways, from: usize, length: impl Fn(usize) -> f64) {
         self.run(ways, from, true, length);
     }
@@ -185,42 +151,30 @@ impl Shortest {
     }
 
     fn run(&mut self, ways: &Ways, from: usize, relays: bool, length: impl Fn(usize) -> f64) {
-        self.distance.fill(f64::INFINITY);
-        self.last.fill(u32::MAX);
-        self.order.clear();
-        self.distance[from] = 0.0;
-        // Floats that are not negative sort like their bits.
-        self.queue.push(Reverse((0, from as u32)));
-        while let Some(Reverse((bits, node))) = self.queue.pop() {
+        self.0.search([(from as u32, 0.0)], |node| {
             let node = node as usize;
-            let distance = f64::from_bits(bits);
-            if distance > self.distance[node] {
-                continue;
-            }
-            self.order.push(node as u32);
-            if !relays && node < ways.ranks && node != from {
-                continue;
-            }
-            for arc in ways.out_of(node) {
-                let through = distance + length(arc);
-                let to = ways.head[arc] as usize;
-                if through < self.distance[to] {
-                    self.distance[to] = through;
-                    self.last[to] = arc as u32;
-                    self.queue.push(Reverse((through.to_bits(), to as u32)));
-                }
-            }
-        }
+            let ends = !relays && node < ways.ranks && node != from;
+            let arcs = if ends { 0..0 } else { ways.out_of(node) };
+            arcs.map(|arc| Hop { arc: arc as u32, to: ways.head[arc], length: length(arc) })
+        });
     }
 
     /// Whether a shortest way to the arc's head, which must have been reached, ends with this arc,
     /// as nearly as floats can tell.
     pub(super) fn is_last(&self, ways: &Ways, arc: usize, length: f64) -> bool {
-        let (from, to) = (ways.tail[arc] as usize, ways.head[arc] as usize);
-        let distance = self.distance[to];
+        let (from, to) = (ways.tail[arc], ways.head[arc]);
+        let distance = self.distance(to);
         // An arc so short that floats lose it is last only if it was taken: no circles.
-        self.last[to] == arc as u32
-            || self.distance[from] < distance
-                && self.distance[from] + length <= distance * (1.0 + 1e-9)
+        self.last_arc(to) == Some(arc as u32)
+            || self.distance(from) < distance
+                && self.distance(from) + length <= distance * (1.0 + 1e-9)
+    }
+}
+
+impl Deref for Shortest {
+    type Target = Dijkstra<f64>;
+
+    fn deref(&self) -> &Dijkstra<f64> {
+        &self.0
     }
 }

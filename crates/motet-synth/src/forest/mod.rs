@@ -32,13 +32,14 @@ mod tests;
 mod ways;
 
 use motet_collective::CollectiveKind;
+use motet_graph::lcm;
 use motet_units::Rank;
 
 use self::scale::Nodes;
 use crate::fabric::Fabric;
 use crate::lower::{Lowered, Lowering, Trees};
 use crate::task::{Goal, SynthError, Task};
-use crate::tree::{Forest, PairForest, Tree, gcd};
+use crate::tree::{Forest, PairForest, Tree};
 
 /// What may be chosen about a forest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -129,7 +130,7 @@ pub fn pairs(task: &Task<'_>, fabric: &Fabric) -> Result<PairForest, SynthError>
     let mut collect = half(CollectiveKind::ReduceScatter, &fabric.turned_round())?;
     let mut spread = half(CollectiveKind::AllGather, fabric)?;
     let (a, b) = (collect.weight_of(Rank(0)), spread.weight_of(Rank(0)));
-    let least = lcm(a.max(1), b.max(1));
+    let least = lcm(a.max(1), b.max(1)).unwrap_or(u64::MAX);
     for (forest, weight) in [(&mut collect, a), (&mut spread, b)] {
         for tree in &mut forest.trees {
             let scaled = u64::from(tree.weight).checked_mul(least / weight.max(1));
@@ -139,10 +140,6 @@ pub fn pairs(task: &Task<'_>, fabric: &Fabric) -> Result<PairForest, SynthError>
         }
     }
     Ok(PairForest::of(&collect, &spread))
-}
-
-fn lcm(a: u64, b: u64) -> u64 {
-    (a / gcd(a, b)).saturating_mul(b)
 }
 
 /// Whether trees collect into their roots rather than spread out of them.

@@ -12,7 +12,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use super::cuts::CutPool;
-use super::net::{ENDLESS, Net};
+use super::net::{ENDLESS, FlowNet};
 use crate::watch::Watch;
 
 /// Attempts at a tree of one weight before a lower weight is tried.
@@ -29,7 +29,7 @@ pub(super) struct Packed {
 /// Packs trees for the supplies of a net without switches, which feeds all ranks. `length` is
 /// how long each arc takes; lower trees in this sense are preferred. `None` if time was up before all were
 /// packed.
-pub(super) fn pack(net: Net, length: &[u64], watch: Watch<'_>) -> Option<Vec<Packed>> {
+pub(super) fn pack(net: FlowNet, length: &[u64], watch: Watch<'_>) -> Option<Vec<Packed>> {
     let mut packer = Packer::new(net, length);
     let mut trees = Vec::new();
     while let Some(root) = packer.next_root() {
@@ -48,7 +48,7 @@ pub(super) fn pack(net: Net, length: &[u64], watch: Watch<'_>) -> Option<Vec<Pac
 }
 
 struct Packer<'a> {
-    net: Net,
+    net: FlowNet,
     length: &'a [u64],
     /// All supplies together.
     due: u64,
@@ -60,7 +60,7 @@ struct Packer<'a> {
 }
 
 impl<'a> Packer<'a> {
-    fn new(net: Net, length: &'a [u64]) -> Self {
+    fn new(net: FlowNet, length: &'a [u64]) -> Self {
         let ranks = net.ranks();
         let due = (0..ranks as u32).map(|it| net.supply(it)).sum();
         let slack = |rank: u32| {

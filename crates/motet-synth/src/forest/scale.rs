@@ -10,7 +10,7 @@ use motet_collective::bound::Ratio;
 use motet_net::Network;
 use motet_units::{LinkId, Rank};
 
-use super::net::Net;
+use super::net::FlowNet;
 use super::split::{Removed, remove_switches};
 use super::ways::Ways;
 use crate::fabric::Fabric;
@@ -35,7 +35,7 @@ pub(super) const FULL: u64 = 1000;
 /// A fabric in whole units, with its switches taken out.
 #[derive(Debug)]
 pub(super) struct Scaled {
-    pub(super) net: Net,
+    pub(super) net: FlowNet,
     pub(super) ways: Ways,
 }
 
@@ -155,7 +155,7 @@ impl Nodes {
     ) -> Option<Scaled> {
         let wanted = units.checked_mul(self.roots.len() as u64)?;
         let mut ways = Ways::default();
-        let mut net = Net::new(fabric.rank_count(), self.group.len());
+        let mut net = FlowNet::new(fabric.rank_count(), self.group.len());
         for (link, share) in fabric.links().iter().zip(shares) {
             let (from, to) = self.ends(fabric, *link);
             let capacity = self.capacity(fabric, *link, rate, units, stretch * share)?;
@@ -184,7 +184,7 @@ impl Nodes {
         units: u64,
         shares: &[u64],
     ) -> Vec<usize> {
-        let mut net = Net::new(fabric.rank_count(), self.group.len());
+        let mut net = FlowNet::new(fabric.rank_count(), self.group.len());
         for (link, share) in fabric.links().iter().zip(shares) {
             let (from, to) = self.ends(fabric, *link);
             let capacity = self.capacity(fabric, *link, rate, units, (FULL + LOSS) * share);

@@ -14,7 +14,7 @@
 //! What was done is recorded, so that [`super::ways`] can find the links again.
 
 use super::exchange::{self, Rest, Share};
-use super::net::Net;
+use super::net::FlowNet;
 
 /// One step of a removal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,13 +28,13 @@ pub(super) enum SplitStep {
 /// A net without switches, and how it came about.
 #[derive(Clone, Debug)]
 pub(super) struct Removed {
-    pub(super) net: Net,
+    pub(super) net: FlowNet,
     pub(super) steps: Vec<SplitStep>,
 }
 
 /// Takes all switches out of a net that feeds `wanted` to every rank; `None` if that cannot be
 /// kept because a switch gives out more than it takes in.
-pub(super) fn remove_switches(net: &Net, wanted: u64, group: &[u32]) -> Option<Removed> {
+pub(super) fn remove_switches(net: &FlowNet, wanted: u64, group: &[u32]) -> Option<Removed> {
     for rest in [Rest::GivenUp, Rest::Spread] {
         let mut quick = Removal { net: net.clone(), wanted, group, steps: Vec::new() };
         while let Some(switch) = quick.next_switch() {
@@ -58,7 +58,7 @@ pub(super) fn remove_switches(net: &Net, wanted: u64, group: &[u32]) -> Option<R
 }
 
 struct Removal<'a> {
-    net: Net,
+    net: FlowNet,
     wanted: u64,
     group: &'a [u32],
     steps: Vec<SplitStep>,

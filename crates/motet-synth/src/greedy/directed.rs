@@ -11,6 +11,8 @@ mod pieces;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
+use motet_graph::{Dijkstra, Hop, Rows};
+use motet_sim::link_rule::{Arrival, Passage};
 use motet_units::seed::Stream;
 use motet_units::{Bytes, Duration, LinkId, Rank, Seed};
 use rand::seq::SliceRandom;
@@ -111,13 +113,17 @@ impl<'a> Travel<'a> {
     fn new(fabric: &'a Fabric, overlay: &'a Overlay, bytes: Bytes) -> Self {
         let (ranks, ways) = (fabric.rank_count(), overlay.ways.len());
         let cost: Vec<u64> = (0..ways).map(|it| overlay.alone(fabric, it, bytes)).collect();
-        let mut into: Vec<Vec<u32>> = vec![Vec::new(); ranks];
-        for (number, way) in overlay.ways.iter().enumerate() {
-            into[way.to as usize].push(number as u32);
-        }
-        let mut distance = vec![u64::MAX; ranks * ranks];
-        for (to, distance) in distance.chunks_mut(ranks).enumerate() {
-            distances_to(to, overlay, &cost, &into, distance);
+        let heads = (0..).zip(&overlay.ways).map(|(way, it)| (it.to as usize, way));
+        let into = Rows::group(ranks, heads);
+        let hop = |way: &u32| {
+            let length = cost[*way as usize].max(1);
+            Hop { arc: *way, to: overlay.ways[*way as usize].from, length }
+        };
+        let mut search = Dijkstra::new(ranks);
+        let mut distance = Vec::with_capacity(ranks * ranks);
+        for to in 0..ranks as u32 {
+            search.search([(to, 0)], |it| into.row(it as usize).iter().map(hop));
+            distance.extend_from_slice(search.distances());
         }
         let words = ranks.div_ceil(64);
         let mut nearer = vec![0u64; ways * words];
@@ -164,30 +170,6 @@ impl<'a> Travel<'a> {
             }
         }
         (run.missing == 0).then_some(Journey { steps: run.steps, makespan: run.makespan })
-    }
-}
-
-fn distances_to(
-    to: usize,
-    overlay: &Overlay,
-    cost: &[u64],
-    into: &[Vec<u32>],
-    distance: &mut [u64],
-) {
-    let mut queue = BinaryHeap::from([Reverse((0u64, to as u32))]);
-    distance[to] = 0;
-    while let Some(Reverse((so_far, rank))) = queue.pop() {
-        if so_far > distance[rank as usize] {
-            continue;
-        }
-        for way in &into[rank as usize] {
-            let from = overlay.ways[*way as usize].from;
-            let through = so_far.saturating_add(cost[*way as usize].max(1));
-            if through < distance[from as usize] {
-                distance[from as usize] = through;
-                queue.push(Reverse((through, from)));
-            }
-        }
     }
 }
 
@@ -316,20 +298,18 @@ impl<'a> Run<'a> {
         }
         let count = u64::from(self.pieces[piece as usize].count);
         let bytes = self.chunk.checked_mul(count).unwrap_or(Bytes::new(u64::MAX));
-        let (mut head, mut tail) = (now, 0u64);
+        let mut at = Arrival::whole(now);
         let hops = self.travel.overlay.hops(way as usize);
         for hop in hops {
             let link = hop.link as usize;
             let busy = self.travel.fabric.busy(LinkId(hop.link), bytes).as_ps();
-            let start = head.max(self.free_at[link]);
-            let streamed = start.saturating_add(busy);
-            self.free_at[link] = streamed;
-            head = start.saturating_add(hop.latency);
-            tail = streamed.max(tail).saturating_add(hop.latency);
+            let passage = Passage::of(at.forwarded(false), self.free_at[link], busy);
+            self.free_at[link] = passage.streamed;
+            at = passage.arrival(hop.latency);
         }
         let link = hops[0].link as usize;
         self.events.push(Reverse((self.free_at[link], FREE | self.place[link])));
-        self.events.push(Reverse((tail, self.steps.len() as u32)));
+        self.events.push(Reverse((at.tail, self.steps.len() as u32)));
         self.steps.push(PieceHop { piece, way });
     }
 }

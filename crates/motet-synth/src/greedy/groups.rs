@@ -5,6 +5,7 @@
 //! come in twice. Groups are the parts that remain together when the ways of the least bandwidth
 //! are left out.
 
+use motet_graph::DisjointSets;
 use motet_units::{LinkId, Rank};
 
 use super::overlay::Overlay;
@@ -51,25 +52,14 @@ impl Groups {
     }
 
     fn joined_by(fabric: &Fabric, overlay: &Overlay, counts: impl Fn(usize) -> bool) -> Self {
-        let mut parent: Vec<u32> = (0..fabric.rank_count() as u32).collect();
+        let mut sets = DisjointSets::new(fabric.rank_count());
         for (number, way) in overlay.ways.iter().enumerate() {
             if counts(number) {
-                let (a, b) = (root(&mut parent, way.from), root(&mut parent, way.to));
-                parent[a.max(b) as usize] = a.min(b);
+                sets.join(way.from as usize, way.to as usize);
             }
         }
-        let mut number = vec![NO_GROUP; parent.len()];
-        let mut of = Vec::with_capacity(parent.len());
-        let mut count = 0;
-        for rank in 0..parent.len() as u32 {
-            let root = root(&mut parent, rank) as usize;
-            if number[root] == NO_GROUP {
-                number[root] = count;
-                count += 1;
-            }
-            of.push(number[root]);
-        }
-        Self { of, count: count as usize }
+        let (of, count) = sets.numbered();
+        Self { of, count }
     }
 
     /// Whether coming into the groups takes longest.
@@ -116,12 +106,4 @@ impl Groups {
         let group = self.of(to);
         (group != NO_GROUP && group != self.of(from)).then_some(group)
     }
-}
-
-fn root(parent: &mut [u32], mut rank: u32) -> u32 {
-    while parent[rank as usize] != rank {
-        parent[rank as usize] = parent[parent[rank as usize] as usize];
-        rank = parent[rank as usize];
-    }
-    rank
 }

@@ -11,6 +11,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
+use motet_sim::link_rule::{Arrival, Passage};
 use motet_units::seed::Stream;
 use motet_units::{Bytes, LinkId, Rank};
 use rand::RngExt;
@@ -280,20 +281,18 @@ impl<'a> Matching<'a> {
             self.inside[group as usize * self.words + word] |= bit;
         }
         self.copies[send.chunk as usize] += 1;
-        let (mut head, mut tail) = (now, 0u64);
+        let mut at = Arrival::whole(now);
         for hop in overlay.hops(send.way as usize) {
             let link = hop.link as usize;
-            let start = head.max(self.free_at[link]);
-            let streamed = start.saturating_add(self.busy[link]);
-            self.free_at[link] = streamed;
-            head = start.saturating_add(hop.latency);
-            tail = streamed.max(tail).saturating_add(hop.latency);
+            let passage = Passage::of(at.forwarded(false), self.free_at[link], self.busy[link]);
+            self.free_at[link] = passage.streamed;
+            at = passage.arrival(hop.latency);
         }
         let number = self.sends.len() as u32;
         self.sends.push(send);
         let link = overlay.hops(send.way as usize)[0].link as usize;
         self.events.push(Reverse((self.free_at[link], FREE | self.place[link])));
-        self.events.push(Reverse((tail, number)));
+        self.events.push(Reverse((at.tail, number)));
     }
 }
 

@@ -17,10 +17,8 @@ mod groups;
 mod matching;
 mod overlay;
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
-
 use motet_collective::CollectiveKind;
+use motet_graph::{Dijkstra, Hop};
 use motet_units::{Bytes, Duration, LinkId, Rank, Seed};
 use rayon::prelude::*;
 
@@ -42,7 +40,7 @@ const CHUNKS: [u32; 8] = [1, 2, 3, 4, 6, 8, 12, 16];
 const SENDS_PER_SEARCH: u64 = 1 << 18;
 const MOST_TRIES: u64 = 8;
 /// What one send of a matching costs, in units of work.
-const WORK_PER_SEND: u64 = 4;
+const WORK_PER_SEND: u64 = 6;
 /// Among this many groups what goes from each to the next only is soon everywhere.
 const FEW_GROUPS: usize = 16;
 
@@ -185,26 +183,18 @@ impl<'a> Search<'a> {
 
     /// The latency from the first rank, or the root, to the farthest.
     fn eccentricity(&self) -> u64 {
-        let mut far = vec![u64::MAX; self.fabric.rank_count()];
-        let start = self.root.map_or(0, Rank::index);
-        far[start] = 0;
-        let mut queue = BinaryHeap::from([Reverse((0u64, start as u32))]);
-        while let Some(Reverse((so_far, rank))) = queue.pop() {
-            if so_far > far[rank as usize] {
-                continue;
-            }
-            for link in self.fabric.outgoing(self.fabric.node(Rank(rank))) {
-                for way in self.overlay.of_link(link.index()) {
-                    let to = self.overlay.ways[*way as usize].to;
-                    let there = so_far.saturating_add(self.overlay.latency(*way as usize));
-                    if there < far[to as usize] {
-                        far[to as usize] = there;
-                        queue.push(Reverse((there, to)));
-                    }
-                }
-            }
-        }
-        far.into_iter().filter(|it| *it < u64::MAX).max().unwrap_or(0)
+        let mut search = Dijkstra::new(self.fabric.rank_count());
+        let start = self.root.unwrap_or(Rank(0));
+        search.search([(start.0, 0)], |rank| {
+            let links = self.fabric.outgoing(self.fabric.node(Rank(rank)));
+            let ways = links.iter().flat_map(|it| self.overlay.of_link(it.index()));
+            ways.map(|it| Hop {
+                arc: *it,
+                to: self.overlay.ways[*it as usize].to,
+                length: self.overlay.latency(*it as usize),
+            })
+        });
+        search.order().last().map_or(0, |it| search.distance(*it))
     }
 
     /// How long it takes at least until every rank has received its chunks.

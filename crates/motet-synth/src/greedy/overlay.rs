@@ -9,6 +9,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
+use motet_graph::Rows;
 use motet_units::{Bytes, LinkId};
 
 use crate::fabric::{Fabric, Path};
@@ -46,8 +47,7 @@ pub(super) struct Overlay {
     pub(super) ways: Vec<OverlayEdge>,
     hops: Vec<Hop>,
     /// Per link: the ways that begin with it.
-    start: Vec<u32>,
-    of_link: Vec<u32>,
+    of_link: Rows,
 }
 
 impl Overlay {
@@ -73,7 +73,6 @@ impl Overlay {
     fn of(fabric: &Fabric, found: Vec<(u32, u32, Path)>) -> Self {
         let mut ways = Vec::with_capacity(found.len());
         let mut hops = Vec::with_capacity(found.len());
-        let mut start = vec![0u32; fabric.link_count() + 1];
         for (from, to, path) in &found {
             let first = hops.len() as u32;
             let mut head = 0;
@@ -82,20 +81,11 @@ impl Overlay {
                 hops.push(Hop { link: link.0, head, latency });
                 head = u64::saturating_add(head, latency);
             }
-            start[path[0].index() + 1] += 1;
             ways.push(OverlayEdge { from: *from, to: *to, first, hops: path.len() as u32 });
         }
-        for link in 0..fabric.link_count() {
-            start[link + 1] += start[link];
-        }
-        let mut next = start.clone();
-        let mut of_link = vec![0; ways.len()];
-        for (number, (_, _, path)) in found.iter().enumerate() {
-            let slot = &mut next[path[0].index()];
-            of_link[*slot as usize] = number as u32;
-            *slot += 1;
-        }
-        Self { ways, hops, start, of_link }
+        let first_links = (0..).zip(&found).map(|(way, it)| (it.2[0].index(), way));
+        let of_link = Rows::group(fabric.link_count(), first_links);
+        Self { ways, hops, of_link }
     }
 
     /// Whether some way has several links.
@@ -110,7 +100,7 @@ impl Overlay {
 
     /// The ways that begin with a link.
     pub(super) fn of_link(&self, link: usize) -> &[u32] {
-        &self.of_link[self.start[link] as usize..self.start[link + 1] as usize]
+        self.of_link.row(link)
     }
 
     pub(super) fn path(&self, way: usize) -> Path {

@@ -4,9 +4,7 @@
 //! those ways, the least arborescence by the method of Chu, Liu and Edmonds: every rank takes its
 //! cheapest way in; where that makes a cycle, the cycle becomes one rank and the search goes on.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
-
+use motet_graph::{Dijkstra, Hop};
 use motet_units::{LinkId, NodeId, Rank};
 
 use super::roads::Roads;
@@ -34,9 +32,8 @@ pub(super) struct Arborist {
     length: Vec<f64>,
     /// The last link into each node on the way from each rank.
     via: Vec<u32>,
-    distance: Vec<f64>,
     turned: bool,
-    heap: BinaryHeap<Reverse<(u64, u32)>>,
+    search: Dijkstra<f64>,
     /// Ways between what ranks have been merged into, each number `2 · ranks` apart.
     ways: Vec<TreeArc>,
     chosen: Vec<TreeArc>,
@@ -53,6 +50,9 @@ impl Arborist {
         self.turned = turned;
         self.ranks = fabric.rank_count();
         self.nodes = fabric.node_count();
+        if self.search.nodes() != self.nodes {
+            self.search = Dijkstra::new(self.nodes);
+        }
         self.length.clear();
         self.length.resize(self.ranks * self.ranks, f64::INFINITY);
         self.via.clear();
@@ -64,30 +64,20 @@ impl Arborist {
 
     fn survey_from(&mut self, roads: &Roads, lengths: &[f64], rank: Rank) {
         let fabric = &roads.fabric;
+        let is_end = |node: NodeId| fabric.rank(node).filter(|it| *it != rank);
+        self.search.search([(fabric.node(rank).0, 0.0)], |node| {
+            let node = NodeId(node);
+            let out = if is_end(node).is_some() { &[] } else { fabric.outgoing(node) };
+            let hop = |it: &LinkId| (it.0, fabric.to(*it).0, lengths[it.index()]);
+            out.iter().map(hop).map(|(arc, to, length)| Hop { arc, to, length })
+        });
         let via = &mut self.via[rank.index() * self.nodes..(rank.index() + 1) * self.nodes];
-        self.distance.clear();
-        self.distance.resize(self.nodes, f64::INFINITY);
-        let start = fabric.node(rank);
-        self.distance[start.index()] = 0.0;
-        self.heap.push(Reverse((0, start.0)));
-        while let Some(Reverse((distance, node))) = self.heap.pop() {
-            let (node, at) = (NodeId(node), node as usize);
-            if distance != self.distance[at].to_bits() {
-                continue;
-            }
-            if let Some(reached) = fabric.rank(node).filter(|it| *it != rank) {
+        via.copy_from_slice(self.search.last_arcs());
+        for node in self.search.order().iter().copied().map(NodeId) {
+            if let Some(reached) = is_end(node) {
                 let (from, to) = if self.turned { (reached, rank) } else { (rank, reached) };
-                self.length[from.index() * self.ranks + to.index()] = self.distance[at];
-                continue;
-            }
-            for link in fabric.outgoing(node) {
-                let to = fabric.to(*link).index();
-                let through = self.distance[at] + lengths[link.index()];
-                if through < self.distance[to] {
-                    self.distance[to] = through;
-                    via[to] = link.0;
-                    self.heap.push(Reverse((through.to_bits(), to as u32)));
-                }
+                let length = &mut self.length[from.index() * self.ranks + to.index()];
+                *length = self.search.distance(node.0);
             }
         }
     }

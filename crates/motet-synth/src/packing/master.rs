@@ -48,7 +48,7 @@ const GAINED: f64 = 1e-4;
 const MANY_ROWS: usize = 700;
 
 /// So many entries of the simplex method's tableau are a unit of work.
-const PER_WORK: u64 = 64;
+const PER_WORK: u64 = 32;
 
 /// How much a row that one round fills grows longer.
 const STEP: f64 = 0.12;
@@ -170,7 +170,7 @@ impl Master {
     /// What finding the cheapest trees once costs, in units of work: about a visit of every row for
     /// every rank.
     fn pricing_work(&self) -> u64 {
-        (self.roads.rows() * self.roads.fabric.rank_count()) as u64 / 4
+        (self.roads.rows() * self.roads.fabric.rank_count()) as u64 / 2
     }
 
     /// Lower trees, used both ways, that gain almost as much as the cheapest.

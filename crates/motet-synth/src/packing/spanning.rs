@@ -11,6 +11,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
+use motet_graph::{Dijkstra, Hop};
 use motet_units::{LinkId, NodeId, Rank};
 
 use super::roads::Roads;
@@ -50,11 +51,9 @@ struct SpanningArc {
 /// The memory of a search, kept between searches.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Spanner {
-    distance: Vec<f64>,
-    /// The link that leads from each node towards its nearest rank, as travelled from that rank.
-    via: Vec<u32>,
+    /// From every node to its nearest rank: how far, and over which link, as travelled from there.
+    near: Dijkstra<f64>,
     nearest: Vec<u32>,
-    heap: BinaryHeap<Reverse<(u64, u32)>>,
     start: Vec<u32>,
     ways: Vec<SpanningArc>,
     unsorted: Vec<(u32, SpanningArc)>,
@@ -114,34 +113,21 @@ impl Spanner {
     }
 
     fn find_nearest(&mut self, fabric: &Fabric, trips: &[f64]) {
-        let nodes = fabric.node_count();
-        self.distance.clear();
-        self.distance.resize(nodes, f64::INFINITY);
-        self.via.clear();
-        self.via.resize(nodes, NONE);
-        self.nearest.clear();
-        self.nearest.resize(nodes, NONE);
-        self.heap.clear();
-        for rank in fabric.ranks() {
-            let node = fabric.node(rank);
-            self.distance[node.index()] = 0.0;
-            self.nearest[node.index()] = rank.0;
-            self.heap.push(Reverse((0, node.0)));
+        if self.near.nodes() != fabric.node_count() {
+            self.near = Dijkstra::new(fabric.node_count());
         }
-        while let Some(Reverse((distance, node))) = self.heap.pop() {
-            let at = node as usize;
-            if distance != key(self.distance[at]) {
-                continue;
-            }
-            for link in fabric.outgoing(NodeId(node)) {
-                let to = fabric.to(*link).index();
-                let through = self.distance[at] + trips[link.index()];
-                if through < self.distance[to] {
-                    self.distance[to] = through;
-                    self.via[to] = link.0;
-                    self.nearest[to] = self.nearest[at];
-                    self.heap.push(Reverse((key(through), to as u32)));
-                }
+        self.near.search(fabric.ranks().map(|it| (fabric.node(it).0, 0.0)), |node| {
+            let out = fabric.outgoing(NodeId(node)).iter();
+            out.map(|it| Hop { arc: it.0, to: fabric.to(*it).0, length: trips[it.index()] })
+        });
+        self.nearest.clear();
+        self.nearest.resize(fabric.node_count(), NONE);
+        for rank in fabric.ranks() {
+            self.nearest[fabric.node(rank).index()] = rank.0;
+        }
+        for node in self.near.order() {
+            if let Some(link) = self.near.last_arc(*node) {
+                self.nearest[*node as usize] = self.nearest[fabric.from(LinkId(link)).index()];
             }
         }
     }
@@ -153,7 +139,8 @@ impl Spanner {
         for link in fabric.links() {
             let (from, to) = (fabric.from(*link).index(), fabric.to(*link).index());
             let (near, far) = (self.nearest[from], self.nearest[to]);
-            let length = self.distance[from] + trips[link.index()] + self.distance[to];
+            let apart = self.near.distances();
+            let length = apart[from] + trips[link.index()] + apart[to];
             if near != far && near != NONE && far != NONE && length < f64::INFINITY {
                 self.unsorted.push((near, SpanningArc { link: *link, to: far, length }));
             }
@@ -182,16 +169,14 @@ impl Spanner {
         let fabric = &roads.fabric;
         let mut links = Vec::new();
         let mut node = fabric.from(link).index();
-        while self.via[node] != NONE {
-            let before = LinkId(self.via[node]);
+        while let Some(before) = self.near.last_arc(node as u32).map(LinkId) {
             links.push(before);
             node = fabric.from(before).index();
         }
         links.reverse();
         links.push(link);
         node = fabric.to(link).index();
-        while self.via[node] != NONE {
-            let towards = LinkId(self.via[node]);
+        while let Some(towards) = self.near.last_arc(node as u32).map(LinkId) {
             // A way whose length is that of a round trip has a way back.
             links.extend(roads.opposite(towards));
             node = fabric.from(towards).index();

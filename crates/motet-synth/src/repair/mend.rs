@@ -9,9 +9,7 @@
 //! An AllReduce's pair is mended half by half. Nothing is searched for: a change costs microseconds
 //! for each tree it touches.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
-
+use motet_graph::{Dijkstra, Hop};
 use motet_units::{LinkId, NodeId, Rank};
 
 use crate::fabric::Fabric;
@@ -293,9 +291,9 @@ impl Asked<'_> {
 struct Search {
     reach: Vec<u64>,
     below: Vec<bool>,
-    distance: Vec<u64>,
-    into: Vec<Option<LinkId>>,
-    heap: BinaryHeap<Reverse<(u64, NodeId)>>,
+    /// Where a way can begin: the ranks that have the data, and when.
+    starts: Vec<(u32, u64)>,
+    ways: Dijkstra<u64>,
 }
 
 impl Search {
@@ -303,9 +301,8 @@ impl Search {
         Self {
             reach: vec![0; fabric.rank_count()],
             below: vec![false; fabric.rank_count()],
-            distance: vec![u64::MAX; fabric.node_count()],
-            into: vec![None; fabric.node_count()],
-            heap: BinaryHeap::new(),
+            starts: Vec::new(),
+            ways: Dijkstra::new(fabric.node_count()),
         }
     }
 
@@ -314,46 +311,28 @@ impl Search {
     fn detour(&mut self, half: &Half, edge: usize, asked: &Asked<'_>) -> Option<Detour> {
         let goal = half.edges[edge].to;
         self.begin(half, goal, asked);
-        while let Some(Reverse((distance, node))) = self.heap.pop() {
-            if node == asked.fabric.node(goal) {
-                return self.found(node, asked);
-            }
-            if distance > self.distance[node.index()] {
-                continue;
-            }
-            for link in asked.fabric.outgoing(node) {
-                let room = asked.room(*link);
-                let to = asked.fabric.to(*link);
-                // Ways lead through no third rank.
-                let ends = asked.fabric.rank(to).is_none_or(|it| it == goal);
-                if room < 1 || !ends {
-                    continue;
-                }
-                let crowded = (asked.wanted / room).min(MOST_CROWDED);
-                let latency = asked.fabric.latency(*link).as_ps();
-                let distance = distance.saturating_add(latency + STEP * (1 + crowded));
-                if distance < self.distance[to.index()] {
-                    self.distance[to.index()] = distance;
-                    self.into[to.index()] = Some(*link);
-                    self.heap.push(Reverse((distance, to)));
-                }
-            }
-        }
-        None
+        let hop = |link: &LinkId| {
+            let room = asked.room(*link);
+            let to = asked.fabric.to(*link);
+            // Ways lead through no third rank.
+            let ends = asked.fabric.rank(to).is_none_or(|it| it == goal);
+            let crowded = asked.wanted.checked_div(room).filter(|_| ends)?.min(MOST_CROWDED);
+            let latency = asked.fabric.latency(*link).as_ps();
+            Some(Hop { arc: link.0, to: to.0, length: latency + STEP * (1 + crowded) })
+        };
+        let (starts, end) = (self.starts.iter().copied(), asked.fabric.node(goal));
+        let hops = |node: u32| asked.fabric.outgoing(NodeId(node)).iter().filter_map(hop);
+        self.ways.search_to(end.0, starts, hops).then(|| self.found(end, asked)).flatten()
     }
 
     /// All ranks of the tree that do not hang from `goal` have the data, each when it reaches it.
     fn begin(&mut self, half: &Half, goal: Rank, asked: &Asked<'_>) {
-        self.heap.clear();
-        self.distance.fill(u64::MAX);
-        self.into.fill(None);
+        self.starts.clear();
         self.below.fill(false);
         self.below[goal.index()] = true;
         self.reach[half.root.index()] = 0;
         let mut start = |rank: Rank, reach: u64| {
-            let node = asked.fabric.node(rank);
-            self.distance[node.index()] = reach;
-            self.heap.push(Reverse((reach, node)));
+            self.starts.push((asked.fabric.node(rank).0, reach));
         };
         start(half.root, 0);
         for edge in &half.edges {
@@ -372,7 +351,7 @@ impl Search {
     /// Reads the way back from where it ends.
     fn found(&self, mut node: NodeId, asked: &Asked<'_>) -> Option<Detour> {
         let (mut links, mut least) = (Vec::new(), u64::MAX);
-        while let Some(link) = self.into[node.index()] {
+        while let Some(link) = self.ways.last_arc(node.0).map(LinkId) {
             least = least.min(asked.room(link));
             links.push(link);
             node = asked.fabric.from(link);

@@ -10,6 +10,7 @@
 mod mend;
 
 use motet_collective::CollectiveKind;
+use motet_graph::gcd;
 use motet_net::NetworkState;
 use motet_units::{Duration, LinkId, Rank};
 
@@ -19,7 +20,7 @@ use crate::forest::{self, Room};
 use crate::lower::{Lowered, Lowering, Order, Trees};
 use crate::packing;
 use crate::task::{SynthError, Task};
-use crate::tree::{Forest, PairForest, PathTable, Tree, TreePair, gcd};
+use crate::tree::{Forest, PairForest, PathTable, Tree, TreePair};
 
 /// Most transfers of a repaired program: what can be ordered in a few milliseconds.
 const MOST_TRANSFERS: u64 = 8000;

@@ -7,7 +7,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use super::waits::Followers;
+use motet_graph::Followers;
 
 /// A numbering, and whether every link carries jobs in the order of `before`.
 pub(super) struct Numbered {
@@ -25,8 +25,8 @@ pub(super) fn number(started: &[u32], before: &[(u32, u32)]) -> Numbered {
     for (at, job) in (0u32..).zip(started) {
         position[*job as usize] = at;
     }
-    let followers = Followers::of(count, before);
-    let mut left = followers.awaited.clone();
+    let followers = Followers::of(count, before.iter().copied());
+    let mut left = followers.awaited().to_vec();
     let mut taken = vec![false; count];
     let mut open: BinaryHeap<Reverse<u32>> =
         (0..count).filter(|it| left[*it] == 0).map(|it| Reverse(position[it])).collect();
@@ -47,7 +47,7 @@ pub(super) fn number(started: &[u32], before: &[(u32, u32)]) -> Numbered {
         }
         let job = started[at];
         order.push(job);
-        for follower in followers.of_job(job) {
+        for follower in followers.behind(job) {
             let left = &mut left[*follower as usize];
             *left -= 1;
             if *left == 0 {

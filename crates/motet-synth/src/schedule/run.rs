@@ -10,10 +10,10 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
+use motet_graph::Followers;
 use motet_units::{Duration, LinkId};
 
 use super::number::number;
-use super::waits::Followers;
 use super::{HopCost, JobTurns, Jobs, Schedule};
 
 /// A first byte that will reach a link within one part in so many of the job's transmission time counts as
@@ -40,6 +40,9 @@ enum Happening {
 }
 
 /// How far a job under way has come.
+///
+/// In the network's direction this is the simulator's link rule (`motet_sim::link_rule`), kept here in a
+/// form that can also run backwards; a property test at the end of this file holds the two together.
 ///
 /// As time goes: when its head is ready for the next link, and when its tail is. A link is taken
 /// from when the head starts, for the link's own time. On a fabric turned round, which is time
@@ -154,7 +157,7 @@ impl<'a> Run<'a> {
             followers,
             urgency,
             turned: jobs.fabric.is_turned_round(),
-            awaited: followers.awaited.clone(),
+            awaited: followers.awaited().to_vec(),
             free_at: vec![0; links],
             asks_at: vec![u64::MAX; links],
             ways: vec![Vec::new(); links],
@@ -257,7 +260,7 @@ impl<'a> Run<'a> {
             }
             let arrived = front.tail.max(ready);
             makespan = makespan.max(arrived);
-            for follower in self.followers.of_job(*job) {
+            for follower in self.followers.behind(*job) {
                 let ready = &mut ready_at[*follower as usize];
                 *ready = arrived.max(*ready);
             }
@@ -268,7 +271,7 @@ impl<'a> Run<'a> {
     fn arrive(&mut self, job: u32, now: u64) {
         self.makespan = self.makespan.max(now);
         let followers = self.followers;
-        for follower in followers.of_job(job) {
+        for follower in followers.behind(job) {
             self.awaited[*follower as usize] -= 1;
             if self.awaited[*follower as usize] == 0 {
                 self.make_ready(*follower, now);
@@ -444,5 +447,48 @@ impl<'a> Run<'a> {
         let start = front.ready(hop, self.turned).max(self.free_at[link]);
         self.free_at[link] = later(start, hop.busy);
         front.behind(hop, start, self.turned)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use motet_sim::link_rule::{Arrival, Passage};
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        /// Jobs over the same links, one after the other: every link is free again, and every job arrives,
+        /// when the simulator's link rule says so.
+        #[test]
+        fn fronts_move_by_the_link_rule(
+            links in proptest::collection::vec((0u64..1_000_000, 0u64..1_000_000), 1..6),
+            starts in proptest::collection::vec(0u64..10_000_000, 1..8),
+        ) {
+            let hop = |(index, (busy, latency)): (usize, &(u64, u64))| HopCost {
+                link: LinkId::from_index(index),
+                head: 0,
+                latency: *latency,
+                busy: *busy,
+            };
+            let hops: Vec<HopCost> = links.iter().enumerate().map(hop).collect();
+            let mut free = vec![0u64; hops.len()];
+            let mut ruled = vec![0u64; hops.len()];
+            for now in starts {
+                let mut front = Front::starting(now);
+                let mut at = Arrival::whole(now);
+                for hop in &hops {
+                    let link = hop.link.index();
+                    let start = front.ready(hop, false).max(free[link]);
+                    free[link] = later(start, hop.busy);
+                    front = front.behind(hop, start, false);
+                    let passage = Passage::of(at.forwarded(false), ruled[link], hop.busy);
+                    ruled[link] = passage.streamed;
+                    at = passage.arrival(hop.latency);
+                }
+                prop_assert_eq!((front.head, front.tail), (at.head, at.tail));
+                prop_assert_eq!(&free, &ruled);
+            }
+        }
     }
 }

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use std::ops::Range;
 
 use motet_net::Network;
-use motet_net::formats::ReadError;
+use motet_net::formats::{ReadError, check_toml_size};
 use motet_units::{Bytes, NodeId};
 use serde::Deserialize;
 use toml::Spanned;
@@ -54,6 +54,7 @@ struct AboveTable {
 }
 
 pub(super) fn read(text: &str, network: &Network) -> Result<Sketch, ReadError> {
+    check_toml_size(text)?;
     let file: File = toml::from_str(text).map_err(|error| {
         let problem = error.message().trim_end().replace('\n', "; ");
         let read = ReadError::new(problem);

@@ -10,9 +10,11 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use crate::sketch::Servers;
+use motet_graph::DisjointSets;
 use motet_net::Network;
 use motet_units::{Bandwidth, LinkId, NodeId};
+
+use crate::sketch::Servers;
 
 /// NICs that talk to each other.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,24 +65,15 @@ fn port(network: &Network, servers: &Servers, node: NodeId) -> Option<Port> {
 
 /// Of each node, the first node of what the links outside servers join it to.
 fn components(network: &Network, servers: &Servers) -> Vec<NodeId> {
-    let mut parent: Vec<NodeId> = network.node_ids().collect();
+    let mut joined = DisjointSets::new(network.nodes().len());
     for link in network.links() {
         if servers.index(link.from).is_some() && servers.index(link.from) == servers.index(link.to)
         {
             continue;
         }
-        let (a, b) = (root(&mut parent, link.from), root(&mut parent, link.to));
-        parent[a.max(b).index()] = a.min(b);
+        joined.join(link.from.index(), link.to.index());
     }
-    network.node_ids().map(|it| root(&mut parent, it)).collect()
-}
-
-fn root(parent: &mut [NodeId], mut node: NodeId) -> NodeId {
-    while parent[node.index()] != node {
-        parent[node.index()] = parent[parent[node.index()].index()];
-        node = parent[node.index()];
-    }
-    node
+    network.node_ids().map(|it| NodeId::from_index(joined.root(it.index()))).collect()
 }
 
 /// Groups of ports that a fabric joins, until only one server has ports left.

@@ -1,5 +1,5 @@
 //! [`Transformed`]: a network whose servers are joined GPU to GPU, one link for each connection, as
-//! TACCL and seed 002's third stage draw it; and what a program for it is on the real network.
+//! TACCL and *TuCCL*'s third stage draw it; and what a program for it is on the real network.
 //!
 //! The drawing forgets that connections share NICs. What a link of it carries is therefore a belief:
 //! [`Belief::Own`] gives every connection all that its NIC has; [`Belief::Even`] divides the NIC

@@ -7,8 +7,12 @@ use motet_net::formats::ReadError;
 use motet_net::{Metric, Network, NodeKind, Search};
 use motet_units::{Bandwidth, NodeId};
 
+use super::lines_csv::{self, Shape};
+
 /// Most matrices of one file.
 const MAX_MATRICES: usize = 100_000;
+
+const SHAPE: Shape = Shape { heading: "matrix", remedy: "write matrix,src,dst,demand" };
 
 /// What every link carries of others' traffic, one list per matrix.
 pub fn read(
@@ -19,21 +23,7 @@ pub fn read(
     let borders: Vec<NodeId> =
         network.node_ids().filter(|it| network.node(*it).kind == NodeKind::Border).collect();
     let mut loads: Vec<Vec<f64>> = Vec::new();
-    let mut offset = 0;
-    for (number, line) in text.split('\n').enumerate() {
-        let start = offset;
-        offset += line.len() + 1;
-        let line = line.trim();
-        let wrong = |problem: String| ReadError::new(problem).at(text, start);
-        let heading = number == 0 && line.starts_with("matrix");
-        if line.is_empty() || heading {
-            continue;
-        }
-        let fields: Vec<&str> = line.split(',').map(str::trim).collect();
-        let &[matrix, src, dst, demand] = fields.as_slice() else {
-            return Err(wrong(format!("a line has 4 fields, not {}", fields.len()))
-                .with_remedy("write matrix,src,dst,demand"));
-        };
+    lines_csv::each(text, &SHAPE, |[matrix, src, dst, demand], wrong| {
         let matrix: usize = (matrix.parse().ok().filter(|it| *it < MAX_MATRICES))
             .ok_or_else(|| wrong(format!("`{matrix}` is no number of a matrix")))?;
         let demand: f64 = (demand.parse().ok().filter(|it: &f64| it.is_finite() && *it >= 0.0))
@@ -48,7 +38,7 @@ pub fn read(
             loads.resize(matrix + 1, vec![0.0; network.links().len()]);
         }
         if src == dst {
-            continue;
+            return Ok(());
         }
         let path = Search::new(network, Metric::Latency).shortest(src, dst);
         let path =
@@ -56,7 +46,8 @@ pub fn read(
         for link in path.links() {
             loads[matrix][link.index()] += demand;
         }
-    }
+        Ok(())
+    })?;
     if loads.is_empty() {
         return Err(ReadError::new("there is no traffic matrix in the file"));
     }

@@ -4,7 +4,7 @@
 use std::ops::Range;
 
 use motet_collective::CollectiveKind;
-use motet_net::formats::ReadError;
+use motet_net::formats::{ReadError, check_toml_size};
 use motet_net::state::{BandwidthRange, RangeTable};
 use motet_net::{LinkClass, Network};
 use motet_synth::{Goal, Method};
@@ -108,6 +108,7 @@ struct FaultTable {
 impl ScenarioFile {
     /// Reads the text of a scenario.
     pub fn read(text: &str) -> Result<Self, ReadError> {
+        check_toml_size(text)?;
         let mut file: Self = toml::from_str(text).map_err(|error| {
             let read = ReadError::new(error.message().trim_end().replace('\n', "; "));
             match error.span() {

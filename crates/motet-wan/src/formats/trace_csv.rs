@@ -5,23 +5,15 @@ use motet_net::formats::ReadError;
 use motet_net::{LinkChange, Network, StateEvent, StateTrace};
 use motet_units::{Bandwidth, Duration, Instant};
 
+use super::lines_csv::{self, Shape};
+
+const SHAPE: Shape =
+    Shape { heading: "time", remedy: "write time,from,to,bandwidth, such as: 10 s,a,b,40 Gbit/s" };
+
 /// Reads a trace for a network.
 pub fn read(text: &str, network: &Network) -> Result<StateTrace, ReadError> {
     let mut events = Vec::new();
-    let mut offset = 0;
-    for (number, line) in text.split('\n').enumerate() {
-        let start = offset;
-        offset += line.len() + 1;
-        let line = line.trim();
-        let wrong = |problem: String| ReadError::new(problem).at(text, start);
-        if line.is_empty() || (number == 0 && line.starts_with("time")) {
-            continue;
-        }
-        let fields: Vec<&str> = line.split(',').map(str::trim).collect();
-        let &[time, from, to, what] = fields.as_slice() else {
-            return Err(wrong(format!("a line has 4 fields, not {}", fields.len()))
-                .with_remedy("write time,from,to,bandwidth, such as: 10 s,a,b,40 Gbit/s"));
-        };
+    lines_csv::each(text, &SHAPE, |[time, from, to, what], wrong| {
         let time: Duration = time.parse().map_err(|error| wrong(format!("`{time}`: {error}")))?;
         let at = Instant::from_ps(time.as_ps());
         let change = match what {
@@ -44,6 +36,7 @@ pub fn read(text: &str, network: &Network) -> Result<StateTrace, ReadError> {
         if events.len() == before {
             return Err(wrong("no link leads from the first node to the second".to_owned()));
         }
-    }
+        Ok(())
+    })?;
     StateTrace::new(network, events).map_err(|error| ReadError::new(error.to_string()))
 }

@@ -11,9 +11,9 @@ use rand::RngExt;
 
 use super::permute::permuted;
 use crate::built::Built;
-use crate::run::RunError;
+use crate::error::WanError;
+use crate::route_table::RouteTable;
 use crate::scenario::{Asked, Scenario};
-use crate::ways::WayTable;
 
 /// Most transfers of a program of the pool: every one of them is run in every state that a rebuild
 /// looks at.
@@ -28,13 +28,13 @@ fn task<'a>(scenario: &Scenario<'a>, asked: &Asked) -> Task<'a> {
 }
 
 /// The program that everyone starts with: what the scenario says, and if it says nothing a ring in
-/// rank order that passes whole chunks (seed 000: NCCL, store and forward at GPUs), or what
+/// rank order that passes whole chunks (Xiong et al.: NCCL, store and forward at GPUs), or what
 /// routes point-to-point traffic where there is no ring.
 pub(super) fn base(
     scenario: &Scenario<'_>,
     asked: &Asked,
-    table: &mut WayTable<'_>,
-) -> Result<Built, RunError> {
+    table: &mut RouteTable<'_>,
+) -> Result<Built, WanError> {
     let task = task(scenario, asked);
     let split = scenario.routes.split;
     let trees = matches!(
@@ -68,8 +68,8 @@ fn made(
     task: &Task<'_>,
     method: Method,
     asked: &Asked,
-    table: &mut WayTable<'_>,
-) -> Result<Built, RunError> {
+    table: &mut RouteTable<'_>,
+) -> Result<Built, WanError> {
     let effort = Effort { most_transfers: MOST_TRANSFERS, ..Effort::unlimited(scenario.seed) };
     let found = synthesize(task, method, &effort)?.prove(task)?;
     let name = found.method.name();
@@ -77,7 +77,7 @@ fn made(
 }
 
 /// The ring in rank order, one chunk at a time.
-fn ring(task: &Task<'_>, table: &mut WayTable<'_>) -> Result<Program, RunError> {
+fn ring(task: &Task<'_>, table: &mut RouteTable<'_>) -> Result<Program, WanError> {
     let fabric = Fabric::new(task)?;
     let ranks = task.goal.ranks();
     let kind = task.goal.kind();
@@ -101,9 +101,9 @@ fn ring(task: &Task<'_>, table: &mut WayTable<'_>) -> Result<Program, RunError> 
 fn along_ring(
     roots: &[Rank],
     ranks: u32,
-    table: &mut WayTable<'_>,
+    table: &mut RouteTable<'_>,
     turned: bool,
-) -> Result<Forest, RunError> {
+) -> Result<Forest, WanError> {
     let mut paths = PathTable::default();
     let mut trees = Vec::new();
     for root in roots {
@@ -114,11 +114,11 @@ fn along_ring(
             let (from, to) = (at(step), at(step + 1));
             // Data of a chain that collects flows from `to` to `from`.
             let (a, b) = if turned { (to, from) } else { (from, to) };
-            let ways = table.between(a, b);
-            let Some(way) = ways.first() else {
+            let routes = table.between(a, b);
+            let Some(route) = routes.first() else {
                 return Err(motet_sim::RouteError::NoPath { from: a, to: b }.into());
             };
-            let mut links: Vec<_> = way.links().collect();
+            let mut links: Vec<_> = route.links().collect();
             if turned {
                 links.reverse();
             }
@@ -133,8 +133,8 @@ fn along_ring(
 pub(super) fn remapped(
     scenario: &Scenario<'_>,
     base: &Built,
-    table: &mut WayTable<'_>,
-) -> Result<Vec<Built>, RunError> {
+    table: &mut RouteTable<'_>,
+) -> Result<Vec<Built>, WanError> {
     let mut stream = scenario.seed.stream("orders");
     let ranks = base.program.collective().ranks();
     let network = scenario.network;
@@ -171,8 +171,8 @@ fn shuffle<T>(list: &mut [T], stream: &mut Stream) {
 pub(super) fn synthesized(
     scenario: &Scenario<'_>,
     asked: &Asked,
-    table: &mut WayTable<'_>,
-) -> Result<Vec<Built>, RunError> {
+    table: &mut RouteTable<'_>,
+) -> Result<Vec<Built>, WanError> {
     let task = task(scenario, asked);
     let kind = asked.goal.kind();
     // What only tries others, needs a symmetric network, or takes longer than a run.
@@ -183,28 +183,44 @@ pub(super) fn synthesized(
         match made(scenario, &task, method, asked, table) {
             Ok(built) if built.program.transfers().len() as u64 > 2 * MOST_TRANSFERS => {}
             Ok(built) => found.push(built),
-            Err(RunError::Synth(SynthError::NotForMethod { .. })) => {}
+            Err(WanError::Synth(SynthError::NotForMethod { .. })) => {}
             Err(error) => return Err(error),
         }
     }
     Ok(found)
 }
 
-/// What repairs programs for a state, where the collective can be repaired.
-pub(super) fn repairer<'a>(scenario: &Scenario<'a>, asked: &Asked) -> Option<Repairer<'a>> {
-    let made = Repairer::new(&task(scenario, asked)).ok()?;
-    Some(made.most_transfers(MOST_TRANSFERS))
+/// What repairs programs for a state; `None` where the collective cannot be repaired.
+pub(super) fn repairer<'a>(
+    scenario: &Scenario<'a>,
+    asked: &Asked,
+) -> Result<Option<Repairer<'a>>, WanError> {
+    let made = if_possible(Repairer::new(&task(scenario, asked)))?;
+    Ok(made.map(|it| it.most_transfers(MOST_TRANSFERS)))
 }
 
-/// The program repaired for `state`, if that is possible and it verifies.
+/// The program repaired for `state`; `None` if that is not possible, as when `state` cuts the
+/// network. A repaired program that does not verify is a fault in Motet, and an error.
 pub(super) fn repaired(
     repairer: &Repairer<'_>,
     state: &NetworkState,
     asked: &Asked,
-    table: &mut WayTable<'_>,
+    table: &mut RouteTable<'_>,
     split: u32,
-) -> Option<Built> {
-    let lowered = repairer.repair(state).ok()?;
-    let program = Verified::new(lowered.program, Some(table.network())).ok()?;
-    Built::new("repair", program, asked.size, table, split).ok()
+) -> Result<Option<Built>, WanError> {
+    let Some(lowered) = if_possible(repairer.repair(state))? else { return Ok(None) };
+    let program = Verified::new(lowered.program, Some(table.network()))
+        .map_err(|it| SynthError::Wrong { method: "repair", report: it.report.to_string() })?;
+    Ok(Some(Built::new("repair", program, asked.size, table, split)?))
+}
+
+/// What was made; `None` if there is nothing to be made here; everything else is an error.
+pub(crate) fn if_possible<T>(made: Result<T, SynthError>) -> Result<Option<T>, SynthError> {
+    match made {
+        Ok(made) => Ok(Some(made)),
+        Err(SynthError::NotForMethod { .. } | SynthError::Impossible(_) | SynthError::TooLong) => {
+            Ok(None)
+        }
+        Err(error) => Err(error),
+    }
 }

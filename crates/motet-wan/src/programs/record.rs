@@ -1,6 +1,6 @@
 //! [`Record`]: how a program did beside the base program, in the states that both were asked about.
 //!
-//! Differences in the same state say far more than two means, whose states may differ; and a
+//! Differences (in microseconds, in floating point: they are statistics) in the same state say far more than two means, whose states may differ; and a
 //! program is not better because it was lucky a few times. So the record keeps the mean difference
 //! and how far that can be trusted, and a choice goes by its [`cautious`](Record::cautious) end.
 

@@ -10,7 +10,8 @@ use motet_units::Duration;
 
 use super::{Pending, Run, since_start};
 use crate::account::What;
-use crate::built::Routes;
+use crate::built::RouteChoice;
+use crate::error::WanError;
 use crate::programs::Outlook;
 use crate::trigger::{Costs, Trigger, Verdict};
 
@@ -19,10 +20,15 @@ const UNTIL_NEXT_MOVE: u32 = 10;
 
 impl Run<'_> {
     /// Asks the programs hand; whether the program changed.
-    pub(super) fn move_program(&mut self, index: u32, which: usize, forced: bool) -> bool {
+    pub(super) fn move_program(
+        &mut self,
+        index: u32,
+        which: usize,
+        forced: bool,
+    ) -> Result<bool, WanError> {
         let (hand, moves_routes) = (self.scenario.programs.hand, self.mode.moves_routes());
         let standing = &mut self.standing[which];
-        let Some(rebuilder) = &mut standing.rebuilder else { return false };
+        let Some(rebuilder) = &mut standing.rebuilder else { return Ok(false) };
         let turn = index / self.scenario.collectives.len() as u32;
         let verdict = if forced { Verdict::Move } else { standing.program_watch.ask(turn) };
         if verdict != Verdict::Stay && standing.pending_program.is_none() {
@@ -30,7 +36,7 @@ impl Run<'_> {
             let outlook =
                 Outlook { state: &self.state, forecast: &self.forecast, horizon, moves_routes };
             let (table, bench) = (&mut self.table, &mut self.bench);
-            let chosen = rebuilder.rebuild(&standing.built, &outlook, table, bench);
+            let chosen = rebuilder.rebuild(&standing.built, &outlook, table, bench)?;
             let worth = match verdict {
                 Verdict::MoveIfWorth { horizon } => {
                     rebuilder.saving(&standing.built, &chosen, horizon) > hand.costs.pause()
@@ -43,7 +49,7 @@ impl Run<'_> {
             }
         }
         let due = standing.pending_program.as_ref().is_some_and(|it| it.from <= self.now);
-        let Some(pending) = standing.pending_program.take_if(|_| due) else { return false };
+        let Some(pending) = standing.pending_program.take_if(|_| due) else { return Ok(false) };
         let built = pending.what;
         let name = built.name.clone();
         // Where both hands move, a program comes with routes for it.
@@ -58,7 +64,7 @@ impl Run<'_> {
         self.account.program_moves += 1;
         self.account.note(index, since_start(self.now), What::Program { name });
         self.pause(hand.costs);
-        true
+        Ok(true)
     }
 
     /// Asks the routes hand; whether routes changed, and what the collective will take, if that
@@ -106,7 +112,7 @@ impl Run<'_> {
     }
 
     /// Puts routes in force; whether they are others than before.
-    fn take_routes(&mut self, index: u32, which: usize, routes: Routes, costs: Costs) -> bool {
+    fn take_routes(&mut self, index: u32, which: usize, routes: RouteChoice, costs: Costs) -> bool {
         let standing = &mut self.standing[which];
         let changed = routes.0.iter().zip(&standing.routes.0).filter(|(a, b)| a != b);
         let flows = changed.count() as u32;

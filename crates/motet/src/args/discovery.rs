@@ -40,6 +40,9 @@ pub(crate) struct ServeArgs {
     pub(crate) listen: SocketAddr,
     #[command(flatten)]
     pub(crate) shared: SharedArgs,
+    /// Serve anybody on this machine, and nobody else; needs a loopback address to listen on
+    #[arg(long, conflicts_with = "token")]
+    pub(crate) no_token: bool,
     /// Connections at once, at most
     #[arg(long, value_name = "COUNT", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=4096))]
     pub(crate) max_connections: u32,
@@ -47,9 +50,10 @@ pub(crate) struct ServeArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct SharedArgs {
-    /// What all agents and whoever asks them must say; against mix-ups, not against attackers
-    #[arg(long, value_name = "TEXT", default_value = "")]
-    pub(crate) token: String,
+    /// What all agents and whoever asks them must say [default: MOTET_PROBE_TOKEN; an agent makes one up
+    /// if that is not set either]
+    #[arg(long, value_name = "TEXT", value_parser = clap::builder::NonEmptyStringValueParser::new())]
+    pub(crate) token: Option<String>,
     /// For each step of a conversation
     #[arg(long, value_name = "SECONDS", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=600))]
     pub(crate) timeout: u64,

@@ -66,6 +66,8 @@ struct WorkJson {
 
 pub(crate) fn run(args: &BoundArgs, printer: &mut Printer) -> Result<Status, Failure> {
     let network = files::network(&args.cluster, &args.read.options(), printer)?.network;
+    let change = args.what_if.of(&network, printer)?;
+    let network = change.network(&network).map_err(|it| Failure::unreadable(it.to_string()))?;
     let collective = collective(args, &network)?;
     let progress = Progress::start(printer, "looking for the tightest cut");
     let bound = bound::bound(&network, &collective);

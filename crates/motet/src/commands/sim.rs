@@ -9,8 +9,8 @@ use std::time::Instant as Clock;
 use motet_collective::bound;
 use motet_collective::formats::ProgramFormat;
 use motet_collective::{Program, Verified};
-use motet_net::Network;
 use motet_net::formats::svg;
+use motet_net::{Network, NetworkState};
 use motet_sim::utilization::{busiest, by_class, picture};
 use motet_sim::{
     Discipline, Outcome, Prepared, Routed, SimError, SimOptions, Simulation, SwitchForwarding,
@@ -83,6 +83,7 @@ pub(crate) fn run(args: &SimArgs, printer: &mut Printer) -> Result<Status, Failu
     let network = files::network(&args.cluster, &args.read.options(), printer)?.network;
     let progress = Progress::start(printer, format!("simulating {}", args.file));
     let (format, program) = program(args, &network)?;
+    let Changed { network, state, left } = Changed::new(args, network, &program, printer)?;
     let options = options(args, format);
     let switches = if args.store_and_forward {
         SwitchForwarding::StoreAndForward
@@ -91,8 +92,9 @@ pub(crate) fn run(args: &SimArgs, printer: &mut Printer) -> Result<Status, Failu
     };
     let routed = Routed::new(&program, &network, switches)
         .map_err(|it| Failure::wrong(it.to_string()).in_file(&args.file))?;
+    avoids_failed(&routed, &state).map_err(|it| it.in_file(&args.file))?;
     let prepared = Prepared::new(&routed);
-    let simulation = || Simulation::new(&prepared, args.size).options(options);
+    let simulation = || Simulation::new(&prepared, args.size).state(&state).options(options);
     let failure = |it: SimError| Failure::wrong(it.to_string()).in_file(&args.file);
     #[allow(clippy::disallowed_methods, reason = "the binary may read the clock")]
     let clock = Clock::now();
@@ -113,7 +115,7 @@ pub(crate) fn run(args: &SimArgs, printer: &mut Printer) -> Result<Status, Failu
         let found = utilization.insert(Utilization::new(&network));
         simulation().run_with(found).map_err(failure)?;
     }
-    let bound = bound_time(&program, &network, &outcome, args, printer);
+    let bound = bound_time(&program, &left, &outcome, args, printer);
     if let Some(bound) = bound.filter(|it| under.is_none() && outcome.time < *it) {
         let (name, time) = (program.name(), outcome.time);
         let problem = format!(
@@ -140,6 +142,54 @@ pub(crate) fn run(args: &SimArgs, printer: &mut Printer) -> Result<Status, Failu
         printer.out(&result.text())?;
     }
     Ok(Status::Done)
+}
+
+/// The network under `--fail` and `--scale`.
+struct Changed {
+    /// The network that the program runs on.
+    network: Network,
+    /// What the links of that network carry.
+    state: NetworkState,
+    /// What is left of the network, for the bound.
+    left: Network,
+}
+
+impl Changed {
+    /// A program with routes keeps them: they name links of the whole network, some of which are
+    /// slower or down now. Any other program is routed over what is left.
+    fn new(
+        args: &SimArgs,
+        network: Network,
+        program: &Program,
+        printer: &Printer,
+    ) -> Result<Self, Failure> {
+        let change = args.what_if.of(&network, printer)?;
+        let left = change.network(&network).map_err(|it| Failure::unreadable(it.to_string()))?;
+        if program.paths().is_empty() {
+            let state = NetworkState::nominal(&left);
+            return Ok(Self { network: left.clone(), state, left });
+        }
+        if !change.is_empty() && args.knobs.is_given() {
+            let problem = "the kernels' model takes links at their own bandwidth, so it cannot \
+                           run a program with routes under `--fail` or `--scale`";
+            return Err(Failure::unreadable(problem)
+                .with_remedy("export the program first and simulate the exported file"));
+        }
+        let state = change.state(&network);
+        Ok(Self { network, state, left })
+    }
+}
+
+/// Refuses a program whose routes need a link that is down.
+fn avoids_failed(routed: &Routed<'_>, state: &NetworkState) -> Result<(), Failure> {
+    let network = routed.network();
+    let transfers = 0..routed.program().transfers().len();
+    let mut hops = transfers.flat_map(|it| routed.hops(it));
+    let Some(hop) = hops.find(|it| !state.is_up(it.link)) else { return Ok(()) };
+    let link = network.link(hop.link);
+    let (from, to) = (&network.node(link.from).name, &network.node(link.to).name);
+    Err(Failure::wrong(format!("the program sends over {from} -> {to}, which `--fail` takes down"))
+        .with_remedy("make a program that does without it: `motet synth` takes `--fail` too"))
 }
 
 fn program(

@@ -61,7 +61,8 @@ pub(crate) fn run(args: &SynthArgs, printer: &mut Printer) -> Result<Status, Fai
         return Err(Failure::unreadable("a cluster, a collective and a size are needed"));
     };
     let network = files::network(cluster, &args.read.options(), printer)?.network;
-    let task = task(args, cluster, &network, size)?;
+    let change = args.what_if.of(&network, printer)?;
+    let task = task(args, cluster, &network, size)?.in_state(change.state(&network));
     let bound = task.bound().map_err(|it| failure(&it, &task).in_file(cluster))?;
     let progress = Progress::start(printer, format!("synthesizing with {}", args.method.name()));
     let told = |it: &motet_synth::Progress| progress.say(trying(it));

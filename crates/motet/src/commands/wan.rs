@@ -1,4 +1,4 @@
-//! `motet wan`: the reconfiguration modes of seed 000 over many collectives.
+//! `motet wan`: the reconfiguration modes of Xiong et al. over many collectives.
 //!
 //! Here a scenario is read and run; [`report`] prints what came out, [`tables`] and [`pictures`]
 //! write it, [`moves`] the programs and routes themselves.
@@ -19,7 +19,7 @@ use motet_wan::cut::RegionCut;
 use motet_wan::formats::ScenarioFile;
 use motet_wan::formats::scenario_toml::Cluster;
 use motet_wan::yardstick::{self, Yardstick};
-use motet_wan::{Account, Mode, RunError, Scenario, run_mode};
+use motet_wan::{Account, Mode, Scenario, WanError, run_mode};
 use rayon::prelude::*;
 
 use crate::args::WanArgs;
@@ -114,7 +114,7 @@ pub(crate) fn run_modes(
     scenario: &Scenario<'_>,
     modes: &[Mode],
     printer: &Printer,
-) -> Result<Vec<Outcome>, RunError> {
+) -> Result<Vec<Outcome>, WanError> {
     let total = u64::from(scenario.count) * modes.len() as u64;
     let bar = Bar::start(printer, total, "collectives");
     let done = AtomicU64::new(0);
@@ -141,10 +141,10 @@ fn beside(scenario: &str, name: &str) -> String {
     if path.exists() { path.to_string_lossy().into_owned() } else { name.to_owned() }
 }
 
-fn failure(error: &RunError, network: &Network) -> Failure {
+fn failure(error: &WanError, network: &Network) -> Failure {
     let failure = Failure::wrong(error.to_string());
     match error {
-        RunError::Cut { cut: Some(cut), .. } => match cut.as_ref() {
+        WanError::Cut { cut: Some(cut), .. } => match cut.as_ref() {
             motet_collective::BoundError::Unreachable(it) => {
                 let names: Vec<&str> =
                     it.cut.nodes.iter().map(|it| network.node(*it).name.as_str()).collect();
@@ -155,7 +155,7 @@ fn failure(error: &RunError, network: &Network) -> Failure {
             }
             _ => failure,
         },
-        RunError::TooLong { .. } => {
+        WanError::TooLong { .. } => {
             failure.with_remedy("run fewer collectives, or give shorter gaps and costs")
         }
         _ => failure,

@@ -13,7 +13,7 @@ use super::limits::{
     COUNT_LIMIT, MAX_ATTRIBUTE, MAX_BLOCKS, MAX_CHANNELS, MAX_CHILDREN, MAX_ELEMENTS, MAX_OFFSET,
     MAX_PEERS_PER_CHANNEL,
 };
-use super::steps::Plan;
+use super::steps::XmlSteps;
 use super::write::{channels, peers};
 use crate::diagnostic::{Diagnostic, Finding, Report};
 use crate::program::Program;
@@ -88,7 +88,7 @@ impl Broken {
     }
 }
 
-pub(super) fn blocks(program: &Program, plan: &Plan, options: &Options, report: &mut Report) {
+pub(super) fn blocks(program: &Program, plan: &XmlSteps, options: &Options, report: &mut Report) {
     let ranks = program.collective().ranks() as usize;
     let mut broken = Broken::default();
     let mut elements = vec![1 + ranks; ranks];
@@ -141,7 +141,7 @@ pub(super) fn blocks(program: &Program, plan: &Plan, options: &Options, report: 
 }
 
 /// What the steps of a threadblock move.
-fn steps(plan: &Plan, index: usize, name: &dyn Fn() -> String, broken: &mut Broken) {
+fn steps(plan: &XmlSteps, index: usize, name: &dyn Fn() -> String, broken: &mut Broken) {
     let mut number = 0;
     for step in &plan.steps[index] {
         number += step.waits.len().max(1);

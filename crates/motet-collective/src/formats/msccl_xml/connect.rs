@@ -3,8 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use super::parse::Block;
-use super::read::{BlockRead, Reader, text};
+use super::parse::XmlBlock;
+use super::read::{BlockRead, XmlReader, text};
 use crate::diagnostic::{Diagnostic, Finding};
 use crate::program::{Action, Slot, Transfer};
 
@@ -67,7 +67,7 @@ struct Ends {
 }
 
 /// Pairs all halves, reporting those without a partner.
-pub(super) fn pair(reader: &mut Reader<'_>) -> Pairs {
+pub(super) fn pair(reader: &mut XmlReader<'_>) -> Pairs {
     let mut connections: BTreeMap<Connection, Ends> = BTreeMap::new();
     for (index, block) in reader.blocks.iter().enumerate() {
         if let Some(connection) = outgoing(block) {
@@ -111,18 +111,18 @@ pub(super) fn pair(reader: &mut Reader<'_>) -> Pairs {
 }
 
 fn outgoing(block: &BlockRead<'_>) -> Option<Connection> {
-    let Block { send, channel, .. } = block.source;
+    let XmlBlock { send, channel, .. } = block.source;
     let own = i64::from(block.rank.0);
     (*send >= 0 && *send != own).then_some((own, *send, *channel))
 }
 
 fn incoming(block: &BlockRead<'_>) -> Option<Connection> {
-    let Block { recv, channel, .. } = block.source;
+    let XmlBlock { recv, channel, .. } = block.source;
     let own = i64::from(block.rank.0);
     (*recv >= 0 && *recv != own).then_some((*recv, own, *channel))
 }
 
-fn without_peer(reader: &mut Reader<'_>, index: usize) {
+fn without_peer(reader: &mut XmlReader<'_>, index: usize) {
     let half = reader.halves[index];
     let place = reader.place(half.block as usize, half.step as usize);
     let (finding, message) = match half.kind {
@@ -135,7 +135,7 @@ fn without_peer(reader: &mut Reader<'_>, index: usize) {
 }
 
 /// Two threadblocks on one end of a connection overwrite each other's position in its buffer.
-fn shared(reader: &mut Reader<'_>, (from, to, channel): Connection, ends: &Ends) {
+fn shared(reader: &mut XmlReader<'_>, (from, to, channel): Connection, ends: &Ends) {
     for (blocks, gpu, what) in [(&ends.senders, from, "send"), (&ends.receivers, to, "receive")] {
         if let [first, second, ..] = blocks[..] {
             let id = |it: usize| reader.blocks[it].source.id;
@@ -159,7 +159,7 @@ fn shared(reader: &mut Reader<'_>, (from, to, channel): Connection, ends: &Ends)
     }
 }
 
-fn same_count(reader: &mut Reader<'_>, sending: usize, arrival: usize) {
+fn same_count(reader: &mut XmlReader<'_>, sending: usize, arrival: usize) {
     let count = |it: HalfKind| match it {
         HalfKind::Sending { count, .. } | HalfKind::Arrival { count, .. } => count,
         HalfKind::Local(transfer) => transfer.count,
@@ -175,7 +175,7 @@ fn same_count(reader: &mut Reader<'_>, sending: usize, arrival: usize) {
     }
 }
 
-fn unmatched(reader: &mut Reader<'_>, connection: Connection, index: usize, paired: usize) {
+fn unmatched(reader: &mut XmlReader<'_>, connection: Connection, index: usize, paired: usize) {
     let (from, to, channel) = connection;
     let half = reader.halves[index];
     let place = reader.place(half.block as usize, half.step as usize);

@@ -5,9 +5,9 @@
 //! write `root`, and where it is missing it follows from who only sends or only receives.
 
 use motet_net::formats::ReadError;
-use motet_units::{Bytes, Rank};
+use motet_units::{Bytes, Rank, brief};
 
-use super::parse::{Algo, StepKind};
+use super::parse::{Algo, XmlStepKind};
 use crate::collective::{Collective, CollectiveKind};
 use crate::diagnostic::{Diagnostic, Finding, Report};
 use crate::program::{Forms, Hints, Protocol};
@@ -40,7 +40,7 @@ pub(super) fn read(text: &str, algo: &Algo, report: &mut Report) -> Result<Heade
     let name = algo.get("proto");
     let name = algo.needed(text, "proto", name)?;
     let protocol = Protocol::ALL.into_iter().find(|it| it.name() == name).ok_or_else(|| {
-        algo.wrong(text, &format!("unknown protocol `{name}`"))
+        algo.wrong(text, &format!("unknown protocol `{}`", brief(name)))
             .with_remedy("proto is Simple, LL or LL128")
     })?;
     let channels = algo.number(text, "nchannels")?;
@@ -132,7 +132,7 @@ fn collective(text: &str, algo: &Algo, report: &mut Report) -> Result<Collective
 }
 
 fn unknown(text: &str, algo: &Algo, name: &str, why: &str) -> ReadError {
-    algo.wrong(text, &format!("coll=\"{name}\" {why}")).with_remedy(
+    algo.wrong(text, &format!("coll=\"{}\" {why}", brief(name))).with_remedy(
         "allgather, reducescatter, allreduce, alltoall, broadcast, reduce, gather and scatter are \
          understood",
     )
@@ -150,13 +150,13 @@ fn root(
         return Ok(Rank(u32::try_from(root).unwrap_or(u32::MAX)));
     }
     let inward = matches!(kind, CollectiveKind::Reduce | CollectiveKind::Gather);
-    let against = |kind: StepKind| match kind {
-        StepKind::Send => inward,
-        StepKind::Receive | StepKind::ReceiveReduceCopy => !inward,
-        StepKind::Copy | StepKind::Reduce | StepKind::Nop => false,
-        StepKind::ReceiveCopySend
-        | StepKind::ReceiveReduceSend
-        | StepKind::ReceiveReduceCopySend => true,
+    let against = |kind: XmlStepKind| match kind {
+        XmlStepKind::Send => inward,
+        XmlStepKind::Receive | XmlStepKind::ReceiveReduceCopy => !inward,
+        XmlStepKind::Copy | XmlStepKind::Reduce | XmlStepKind::Nop => false,
+        XmlStepKind::ReceiveCopySend
+        | XmlStepKind::ReceiveReduceSend
+        | XmlStepKind::ReceiveReduceCopySend => true,
     };
     let mut candidates = algo.gpus.iter().filter(|gpu| {
         let mut steps = gpu.blocks.iter().flat_map(|it| &it.steps);

@@ -5,12 +5,14 @@ use crate::program::{Event, EventGraph, Program};
 use crate::verify::waits_for_room;
 
 /// Whether the program deadlocks if each of these steps, given as its events in order, does
-/// nothing before its last event, a sending, has room on its connection.
+/// nothing before its last event between ranks, a sending, has room on its connection.
 pub(super) fn deadlocks<'a>(program: &Program, steps: impl Iterator<Item = &'a [Event]>) -> bool {
     let room = waits_for_room(program);
     let mut more = Vec::new();
     for events in steps {
-        let Some(sending) = events.last().filter(|it| it.is_sent()) else { continue };
+        let between_ranks = |it: &&Event| !program.transfer(it.transfer()).is_local();
+        let sending = events.iter().filter(between_ranks).next_back().filter(|it| it.is_sent());
+        let Some(sending) = sending else { continue };
         let sending = sending.index() as u32;
         let start = room.partition_point(|it| it.0 < sending);
         let awaited = room[start..].iter().take_while(|it| it.0 == sending).map(|it| it.1);

@@ -5,7 +5,7 @@
 
 use motet_units::Rank;
 
-use super::parse::Block;
+use super::parse::XmlBlock;
 use crate::diagnostic::{Diagnostic, Finding, Report};
 
 /// The runtime to write for; they differ in how many steps a threadblock may have.
@@ -55,7 +55,7 @@ pub(super) const MAX_ATTRIBUTE: usize = 255;
 pub(super) const MAX_FUSED_REDUCTIONS: usize = 16;
 
 /// Warns of what common builds do not load.
-pub(super) fn check_blocks(rank: Rank, blocks: &[&Block], report: &mut Report) {
+pub(super) fn check_blocks(rank: Rank, blocks: &[&XmlBlock], report: &mut Report) {
     let mut warn = |message: String| {
         report.push(Diagnostic::warning(Finding::Limit, message));
     };

@@ -16,6 +16,7 @@
 mod check;
 mod connect;
 mod counts;
+mod forward;
 mod header;
 mod joint;
 mod limits;

@@ -7,6 +7,7 @@
 
 use motet_net::formats::ReadError;
 use motet_net::formats::xml::{self, Element};
+use motet_units::brief;
 
 use crate::program::Buffer;
 
@@ -16,36 +17,36 @@ pub(super) struct Algo {
     attributes: Vec<(String, String)>,
     /// Where the element begins, in bytes.
     offset: usize,
-    pub(super) gpus: Vec<Gpu>,
+    pub(super) gpus: Vec<XmlGpu>,
     /// Whether there are `<copy>` elements, which runtimes pass over.
     pub(super) has_copies: bool,
 }
 
 #[derive(Debug)]
-pub(super) struct Gpu {
+pub(super) struct XmlGpu {
     pub(super) id: i64,
     pub(super) input: i64,
     pub(super) output: i64,
     pub(super) scratch: i64,
-    pub(super) blocks: Vec<Block>,
+    pub(super) blocks: Vec<XmlBlock>,
     pub(super) line: u32,
 }
 
 #[derive(Debug)]
-pub(super) struct Block {
+pub(super) struct XmlBlock {
     pub(super) id: i64,
     pub(super) send: i64,
     pub(super) recv: i64,
     pub(super) channel: i64,
-    pub(super) steps: Vec<Step>,
+    pub(super) steps: Vec<XmlStep>,
     pub(super) line: u32,
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Step {
+pub(super) struct XmlStep {
     /// The number it gives itself.
     pub(super) number: Option<i64>,
-    pub(super) kind: StepKind,
+    pub(super) kind: XmlStepKind,
     pub(super) src: (Buffer, i64),
     pub(super) dst: (Buffer, i64),
     pub(super) count: i64,
@@ -56,7 +57,7 @@ pub(super) struct Step {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum StepKind {
+pub(super) enum XmlStepKind {
     Send,
     Receive,
     ReceiveCopySend,
@@ -68,7 +69,7 @@ pub(super) enum StepKind {
     Nop,
 }
 
-impl StepKind {
+impl XmlStepKind {
     const ALL: [Self; 9] = [
         Self::Send,
         Self::Receive,
@@ -115,7 +116,9 @@ impl Algo {
             return Ok(None);
         };
         let number = value.trim().parse();
-        number.map(Some).map_err(|_| self.wrong(text, &format!("{name}=\"{value}\" is no number")))
+        number
+            .map(Some)
+            .map_err(|_| self.wrong(text, &format!("{name}=\"{}\" is no number", brief(value))))
     }
 
     pub(super) fn needed<T>(
@@ -137,7 +140,7 @@ pub(super) fn parse(text: &str) -> Result<Algo, ReadError> {
     let document = xml::parse(text)?;
     let root = document.root();
     if root.name != "algo" {
-        return Err(ReadError::new(format!("the outermost element is <{}>", root.name))
+        return Err(ReadError::new(format!("the outermost element is <{}>", brief(&root.name)))
             .at(text, root.offset)
             .with_remedy("an MSCCL program is an XML file whose outermost element is <algo>"));
     }
@@ -207,20 +210,20 @@ impl Attributes<'_> {
     fn number(&self, name: &str) -> Result<i64, ReadError> {
         let value = self.get(name)?;
         let number = value.trim().parse();
-        number.map_err(|_| self.wrong(&format!("{name}=\"{value}\" is no number")))
+        number.map_err(|_| self.wrong(&format!("{name}=\"{}\" is no number", brief(value))))
     }
 
     fn buffer(&self, name: &str) -> Result<Buffer, ReadError> {
         let value = self.get(name)?;
         Buffer::ALL.into_iter().find(|it| letter(*it) == value).ok_or_else(|| {
-            self.wrong(&format!("{name}=\"{value}\" is no buffer"))
+            self.wrong(&format!("{name}=\"{}\" is no buffer", brief(value)))
                 .with_remedy("buffers are i (input), o (output) and s (scratch)")
         })
     }
 }
 
-fn gpu(attributes: &Attributes<'_>, line: u32) -> Result<Gpu, ReadError> {
-    Ok(Gpu {
+fn gpu(attributes: &Attributes<'_>, line: u32) -> Result<XmlGpu, ReadError> {
+    Ok(XmlGpu {
         id: attributes.number("id")?,
         input: attributes.number("i_chunks")?,
         output: attributes.number("o_chunks")?,
@@ -230,8 +233,8 @@ fn gpu(attributes: &Attributes<'_>, line: u32) -> Result<Gpu, ReadError> {
     })
 }
 
-fn block(attributes: &Attributes<'_>, line: u32) -> Result<Block, ReadError> {
-    Ok(Block {
+fn block(attributes: &Attributes<'_>, line: u32) -> Result<XmlBlock, ReadError> {
+    Ok(XmlBlock {
         id: attributes.number("id")?,
         send: attributes.number("send")?,
         recv: attributes.number("recv")?,
@@ -241,19 +244,19 @@ fn block(attributes: &Attributes<'_>, line: u32) -> Result<Block, ReadError> {
     })
 }
 
-fn step(attributes: &Attributes<'_>, line: u32) -> Result<Step, ReadError> {
+fn step(attributes: &Attributes<'_>, line: u32) -> Result<XmlStep, ReadError> {
     let name = attributes.get("type")?;
-    let kind = StepKind::ALL.into_iter().find(|it| it.name() == name).ok_or_else(|| {
-        let known = StepKind::ALL.map(StepKind::name).join(", ");
+    let kind = XmlStepKind::ALL.into_iter().find(|it| it.name() == name).ok_or_else(|| {
+        let known = XmlStepKind::ALL.map(XmlStepKind::name).join(", ");
         attributes
-            .wrong(&format!("unknown step type `{name}`"))
+            .wrong(&format!("unknown step type `{}`", brief(name)))
             .with_remedy(format!("the runtime knows {known}"))
     })?;
     let number = match attributes.element.get("s") {
         Some(_) => Some(attributes.number("s")?),
         None => None,
     };
-    Ok(Step {
+    Ok(XmlStep {
         number,
         kind,
         src: (attributes.buffer("srcbuf")?, attributes.number("srcoff")?),

@@ -8,20 +8,24 @@
 //! Nothing that is wrong with a file of the right shape stops the reader: it says so in the
 //! report and goes on with the rest.
 
+use std::collections::BTreeSet;
+
 use motet_net::formats::{Position, ReadError};
 use motet_units::Rank;
 
 use super::connect::{self, Half, HalfKind};
+use super::forward::{self, StepKey};
 use super::header::{self, Header, MOST_CHUNKS};
 use super::joint;
 use super::limits;
-use super::parse::{self, Algo, Block, Gpu, Step, StepKind, letter};
+use super::parse::{self, Algo, XmlBlock, XmlGpu, XmlStep, XmlStepKind, letter};
 use super::waits;
 use crate::diagnostic::{Diagnostic, Finding, Report};
 use crate::formats::imported::{Imported, Origin, Origins, Place};
 use crate::program::{
     Action, Buffer, Event, EventGraph, Lane, LaneKind, Program, ProgramBuilder, Slot, Transfer,
 };
+use crate::verify;
 
 /// Reads an MSCCL XML file.
 pub fn read(text: &str) -> Result<Imported, ReadError> {
@@ -29,13 +33,27 @@ pub fn read(text: &str) -> Result<Imported, ReadError> {
     let mut report = Report::default();
     let header = header::read(text, &algo, &mut report)?;
     refuse_hostile_sizes(&algo)?;
-    let mut reader = Reader {
+    let plain = read_with(&algo, &header, report.clone(), &BTreeSet::new());
+    let raced = forward::raced(&algo, &plain);
+    if raced.is_empty() {
+        return Ok(plain);
+    }
+    let staged = read_with(&algo, &header, report, &raced);
+    // A file that is wrong anyway is easier to mend in its own words.
+    let is_right = verify::check(&staged.program, None).is_right();
+    Ok(if is_right { staged } else { plain })
+}
+
+/// Reads the steps. Those of `staged` are read as the kernel does them: see [`forward`].
+fn read_with(algo: &Algo, header: &Header, report: Report, staged: &BTreeSet<StepKey>) -> Imported {
+    let mut reader = XmlReader {
         ranks: header.collective.ranks(),
         channels: header.channels,
         report,
         blocks: Vec::new(),
         halves: Vec::new(),
         scratch: vec![0; header.collective.ranks() as usize],
+        staged,
     };
     if algo.has_copies {
         reader.report.push(Diagnostic::warning(
@@ -43,10 +61,10 @@ pub fn read(text: &str) -> Result<Imported, ReadError> {
             "runtimes pass over <copy>; place local chunks with cpy steps or by in-place calls",
         ));
     }
-    for gpu in reader.gpus_by_rank(&algo) {
-        reader.gpu(gpu, &header);
+    for gpu in reader.gpus_by_rank(algo) {
+        reader.gpu(gpu, header);
     }
-    Ok(reader.finish(header))
+    reader.finish(header)
 }
 
 fn refuse_hostile_sizes(algo: &Algo) -> Result<(), ReadError> {
@@ -74,25 +92,26 @@ fn refuse_hostile_sizes(algo: &Algo) -> Result<(), ReadError> {
 #[derive(Debug)]
 pub(super) struct BlockRead<'a> {
     pub(super) rank: Rank,
-    pub(super) source: &'a Block,
+    pub(super) source: &'a XmlBlock,
     /// Its halves are `halves[first_half..end_half]` of all.
     pub(super) first_half: usize,
     pub(super) end_half: usize,
 }
 
-pub(super) struct Reader<'a> {
+pub(super) struct XmlReader<'a> {
     pub(super) ranks: u32,
     channels: Option<i64>,
     pub(super) report: Report,
     pub(super) blocks: Vec<BlockRead<'a>>,
     pub(super) halves: Vec<Half>,
     scratch: Vec<u32>,
+    staged: &'a BTreeSet<StepKey>,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> XmlReader<'a> {
     /// The gpus in rank order, each rank once.
-    fn gpus_by_rank(&mut self, algo: &'a Algo) -> Vec<&'a Gpu> {
-        let mut gpus: Vec<&Gpu> = algo.gpus.iter().collect();
+    fn gpus_by_rank(&mut self, algo: &'a Algo) -> Vec<&'a XmlGpu> {
+        let mut gpus: Vec<&XmlGpu> = algo.gpus.iter().collect();
         gpus.sort_by_key(|it| it.id);
         let mut last = None;
         gpus.retain(|gpu| {
@@ -108,14 +127,14 @@ impl<'a> Reader<'a> {
         gpus
     }
 
-    fn gpu(&mut self, gpu: &'a Gpu, header: &Header) {
+    fn gpu(&mut self, gpu: &'a XmlGpu, header: &Header) {
         // Checked by gpus_by_rank.
         let rank = Rank(u32::try_from(gpu.id).unwrap_or(0));
         self.declared(gpu, rank, header);
-        let mut blocks: Vec<&Block> = gpu.blocks.iter().collect();
+        let mut blocks: Vec<&XmlBlock> = gpu.blocks.iter().collect();
         blocks.sort_by_key(|it| it.id);
         limits::check_blocks(rank, &blocks, &mut self.report);
-        // rrs keeps its sum in no buffer of the file: each threadblock gets scratch for it.
+        // What rrs sends is in no buffer of the file: each threadblock gets scratch for it.
         let own = u32::try_from(gpu.scratch).unwrap_or(0);
         let mut staging = own;
         for (index, block) in blocks.iter().enumerate() {
@@ -136,14 +155,24 @@ impl<'a> Reader<'a> {
             }
             let end_half = self.halves.len();
             self.blocks.push(BlockRead { rank, source: block, first_half, end_half });
-            staging = staging.saturating_add(staging_chunks(block));
+            staging = staging.saturating_add(self.staging_chunks(rank, block));
         }
         self.scratch[rank.index()] = staging;
     }
 
+    /// How much scratch of its own a threadblock needs, for `rrs` and what is read like it.
+    fn staging_chunks(&self, rank: Rank, block: &XmlBlock) -> u32 {
+        let is_staged = |index: usize, step: &XmlStep| {
+            step.kind == XmlStepKind::ReceiveReduceSend
+                || self.staged.contains(&forward::key(place(rank, block, index, step)))
+        };
+        let staged = block.steps.iter().enumerate().filter(|(index, it)| is_staged(*index, it));
+        staged.map(|(_, it)| u32::try_from(it.count).unwrap_or(0)).max().unwrap_or(0)
+    }
+
     /// The declared buffer sizes against the collective's; an in-place file may leave out the
     /// buffer that lies in the other.
-    fn declared(&mut self, gpu: &Gpu, rank: Rank, header: &Header) {
+    fn declared(&mut self, gpu: &XmlGpu, rank: Rank, header: &Header) {
         for (name, declared, size) in [
             ("i_chunks", gpu.input, header.collective.input_chunks(rank)),
             ("o_chunks", gpu.output, header.collective.output_chunks(rank)),
@@ -170,12 +199,12 @@ impl<'a> Reader<'a> {
     fn offsets(
         &mut self,
         rank: Rank,
-        gpu: &Gpu,
+        gpu: &XmlGpu,
         header: &Header,
         own_scratch: u32,
-        block: &Block,
+        block: &XmlBlock,
         index: usize,
-        step: &Step,
+        step: &XmlStep,
     ) {
         let (src, dst) = uses(step.kind);
         for (used, name, (buffer, offset)) in [(src, "src", step.src), (dst, "dst", step.dst)] {
@@ -200,7 +229,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn peers(&mut self, rank: Rank, block: &Block) {
+    fn peers(&mut self, rank: Rank, block: &XmlBlock) {
         for (name, peer) in [("send", block.send), ("recv", block.recv)] {
             let wrong = match peer {
                 -1 => continue,
@@ -225,7 +254,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn step(&mut self, at: At, block: &Block, step: &Step) {
+    fn step(&mut self, at: At, block: &XmlBlock, step: &XmlStep) {
         if step.number.is_some_and(|it| it != at.step as i64) {
             let message = format!("the step is number {} of its threadblock", at.step);
             let place = place(at.rank, block, at.step, step);
@@ -243,29 +272,41 @@ impl<'a> Reader<'a> {
         let arrival = |action, slot| HalfKind::Arrival { action, slot, count };
         let sending = |slot| HalfKind::Sending { slot, count };
         let copy_first = (src != dst).then(|| local(Action::Copy, src, dst));
-        let mut halves: Vec<HalfKind> = Vec::with_capacity(3);
+        let is_staged = self.staged.contains(&forward::key(place(at.rank, block, at.step, step)));
+        let mut halves: Vec<HalfKind> = Vec::with_capacity(4);
         match step.kind {
-            StepKind::Nop => {}
-            StepKind::Send => halves.push(sending(src)),
-            StepKind::Receive => halves.push(arrival(Action::Copy, dst)),
-            StepKind::ReceiveCopySend => {
+            XmlStepKind::ReceiveCopySend if is_staged => halves.extend([
+                arrival(Action::Copy, staged),
+                sending(staged),
+                local(Action::Copy, staged, dst),
+            ]),
+            XmlStepKind::ReceiveReduceCopySend if is_staged => halves.extend([
+                local(Action::Copy, src, staged),
+                arrival(Action::Reduce, staged),
+                sending(staged),
+                local(Action::Copy, staged, dst),
+            ]),
+            XmlStepKind::Nop => {}
+            XmlStepKind::Send => halves.push(sending(src)),
+            XmlStepKind::Receive => halves.push(arrival(Action::Copy, dst)),
+            XmlStepKind::ReceiveCopySend => {
                 halves.extend([arrival(Action::Copy, dst), sending(dst)]);
             }
-            StepKind::ReceiveReduceSend => halves.extend([
+            XmlStepKind::ReceiveReduceSend => halves.extend([
                 local(Action::Copy, src, staged),
                 arrival(Action::Reduce, staged),
                 sending(staged),
             ]),
-            StepKind::ReceiveReduceCopy => {
+            XmlStepKind::ReceiveReduceCopy => {
                 halves.extend(copy_first);
                 halves.push(arrival(Action::Reduce, dst));
             }
-            StepKind::ReceiveReduceCopySend => {
+            XmlStepKind::ReceiveReduceCopySend => {
                 halves.extend(copy_first);
                 halves.extend([arrival(Action::Reduce, dst), sending(dst)]);
             }
-            StepKind::Copy => halves.push(local(Action::Copy, src, dst)),
-            StepKind::Reduce => halves.push(local(Action::Reduce, src, dst)),
+            XmlStepKind::Copy => halves.push(local(Action::Copy, src, dst)),
+            XmlStepKind::Reduce => halves.push(local(Action::Reduce, src, dst)),
         }
         self.overlap(&at, block, step, &halves);
         let (block, step) = (at.block as u32, at.step as u32);
@@ -273,7 +314,7 @@ impl<'a> Reader<'a> {
     }
 
     /// A step's threads copy all at once, so that none may read what another has written.
-    fn overlap(&mut self, at: &At, block: &Block, step: &Step, halves: &[HalfKind]) {
+    fn overlap(&mut self, at: &At, block: &XmlBlock, step: &XmlStep, halves: &[HalfKind]) {
         let Some(HalfKind::Local(Transfer { src, dst, count, .. })) = halves.first() else {
             return;
         };
@@ -294,11 +335,11 @@ impl<'a> Reader<'a> {
         place(*rank, source, step, &source.steps[step])
     }
 
-    fn finish(mut self, header: Header) -> Imported {
+    fn finish(mut self, header: &Header) -> Imported {
         let pairs = connect::pair(&mut self);
-        let mut builder = ProgramBuilder::new(header.name, header.collective)
+        let mut builder = ProgramBuilder::new(header.name.clone(), header.collective.clone())
             .forms(header.forms)
-            .hints(header.hints);
+            .hints(header.hints.clone());
         for (rank, chunks) in self.scratch.iter().enumerate() {
             builder.set_scratch(Rank::from_index(rank), *chunks);
         }
@@ -365,7 +406,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Where a step is, and where its threadblock keeps what `rrs` does not store.
+/// Where a step is, and where its threadblock keeps sums that are in no buffer of the file.
 struct At {
     rank: Rank,
     block: usize,
@@ -373,26 +414,20 @@ struct At {
     staging: u32,
 }
 
-/// How much staging the `rrs` steps of a threadblock need.
-fn staging_chunks(block: &Block) -> u32 {
-    let staged = block.steps.iter().filter(|it| it.kind == StepKind::ReceiveReduceSend);
-    staged.map(|it| u32::try_from(it.count).unwrap_or(0)).max().unwrap_or(0)
-}
-
 /// Which of its two slots a step of this kind uses.
-const fn uses(kind: StepKind) -> (bool, bool) {
+const fn uses(kind: XmlStepKind) -> (bool, bool) {
     match kind {
-        StepKind::Send | StepKind::ReceiveReduceSend => (true, false),
-        StepKind::Receive | StepKind::ReceiveCopySend => (false, true),
-        StepKind::ReceiveReduceCopy
-        | StepKind::ReceiveReduceCopySend
-        | StepKind::Copy
-        | StepKind::Reduce => (true, true),
-        StepKind::Nop => (false, false),
+        XmlStepKind::Send | XmlStepKind::ReceiveReduceSend => (true, false),
+        XmlStepKind::Receive | XmlStepKind::ReceiveCopySend => (false, true),
+        XmlStepKind::ReceiveReduceCopy
+        | XmlStepKind::ReceiveReduceCopySend
+        | XmlStepKind::Copy
+        | XmlStepKind::Reduce => (true, true),
+        XmlStepKind::Nop => (false, false),
     }
 }
 
-fn place(rank: Rank, block: &Block, index: usize, step: &Step) -> Place {
+fn place(rank: Rank, block: &XmlBlock, index: usize, step: &XmlStep) -> Place {
     Place {
         rank,
         block: u32::try_from(block.id).unwrap_or(0),

@@ -9,14 +9,14 @@ use motet_units::Rank;
 
 use super::joint;
 use super::limits::MAX_FUSED_REDUCTIONS;
-use super::parse::StepKind;
+use super::parse::XmlStepKind;
 use crate::program::graph::NONE;
 use crate::program::{Action, Buffer, Event, Lane, Program, Slot, Transfer};
 
 /// A step to be written.
 #[derive(Clone, Debug)]
 pub(super) struct OutStep {
-    pub(super) kind: StepKind,
+    pub(super) kind: XmlStepKind,
     pub(super) src: Slot,
     pub(super) dst: Slot,
     pub(super) count: u32,
@@ -29,7 +29,7 @@ pub(super) struct OutStep {
 
 /// The steps of every lane of a program that [`super::lower()`] has made.
 #[derive(Debug)]
-pub(super) struct Plan {
+pub(super) struct XmlSteps {
     /// By lane.
     pub(super) steps: Vec<Vec<OutStep>>,
     /// The number of each lane on its rank.
@@ -38,11 +38,11 @@ pub(super) struct Plan {
     pub(super) scratch: Vec<u32>,
 }
 
-impl Plan {
+impl XmlSteps {
     pub(super) fn new(program: &Program) -> Self {
         let awaited = awaited(program);
         let steps = |with_sends: bool| -> Vec<Vec<OutStep>> {
-            let fuser = Fuser { program, awaited: &awaited, with_sends };
+            let fuser = XmlFuser { program, awaited: &awaited, with_sends };
             program.lanes().iter().map(|it| fuser.steps(it)).collect()
         };
         let mut fused = steps(true);
@@ -73,7 +73,7 @@ impl Plan {
             let rank = program.lanes()[lane].rank;
             let end = self.scratch[rank.index()];
             let staged = |it: &&mut OutStep| {
-                it.kind == StepKind::ReceiveReduceCopySend
+                it.kind == XmlStepKind::ReceiveReduceCopySend
                     && it.src != it.dst
                     && it.dst.buffer == Buffer::Scratch
             };
@@ -87,7 +87,7 @@ impl Plan {
             // Each writes its place twice and reads it once.
             if accesses.overlapping(rank, start, end) == candidates.len() * 3 {
                 for step in candidates {
-                    step.kind = StepKind::ReceiveReduceSend;
+                    step.kind = XmlStepKind::ReceiveReduceSend;
                 }
                 self.scratch[rank.index()] = start;
             }
@@ -155,14 +155,14 @@ fn block_ids(program: &Program) -> Vec<u32> {
 }
 
 /// Finds the steps of a lane.
-struct Fuser<'a> {
+struct XmlFuser<'a> {
     program: &'a Program,
     awaited: &'a [bool],
     /// Whether an arrival and a sending may be one step.
     with_sends: bool,
 }
 
-impl Fuser<'_> {
+impl XmlFuser<'_> {
     fn steps(&self, lane: &Lane) -> Vec<OutStep> {
         let mut steps = Vec::new();
         let mut at = 0;
@@ -199,22 +199,22 @@ impl Fuser<'_> {
                 .flatten();
             return match reduction {
                 Some(_) if self.forwards(events, 2, first) => {
-                    step(StepKind::ReceiveReduceCopySend, 4)
+                    step(XmlStepKind::ReceiveReduceCopySend, 4)
                 }
-                Some(_) => step(StepKind::ReceiveReduceCopy, 3),
-                None if first.action == Action::Copy => step(StepKind::Copy, 2),
-                None => step(StepKind::Reduce, 2),
+                Some(_) => step(XmlStepKind::ReceiveReduceCopy, 3),
+                None if first.action == Action::Copy => step(XmlStepKind::Copy, 2),
+                None => step(XmlStepKind::Reduce, 2),
             };
         }
         if events[0].is_sent() {
-            return step(StepKind::Send, 1);
+            return step(XmlStepKind::Send, 1);
         }
         let forwards = self.forwards(events, 0, first);
         let (kind, events) = match (first.action, forwards) {
-            (Action::Copy, false) => (StepKind::Receive, 1),
-            (Action::Copy, true) => (StepKind::ReceiveCopySend, 2),
-            (Action::Reduce, false) => (StepKind::ReceiveReduceCopy, 1),
-            (Action::Reduce, true) => (StepKind::ReceiveReduceCopySend, 2),
+            (Action::Copy, false) => (XmlStepKind::Receive, 1),
+            (Action::Copy, true) => (XmlStepKind::ReceiveCopySend, 2),
+            (Action::Reduce, false) => (XmlStepKind::ReceiveReduceCopy, 1),
+            (Action::Reduce, true) => (XmlStepKind::ReceiveReduceCopySend, 2),
         };
         // A reduction adds to the destination itself; else the source is told for readers only.
         let src = if first.action == Action::Reduce { first.dst } else { first.src };
@@ -291,7 +291,7 @@ fn break_reductions(steps: &mut [OutStep]) {
     let mut length = 1;
     for index in 1..steps.len() {
         let (before, step) = (&steps[index - 1], &steps[index]);
-        let fuses = [before, step].iter().all(|it| it.kind == StepKind::Reduce)
+        let fuses = [before, step].iter().all(|it| it.kind == XmlStepKind::Reduce)
             && (before.dst, before.src.buffer) == (step.dst, step.src.buffer)
             && step.waits.is_empty()
             && !before.flag;

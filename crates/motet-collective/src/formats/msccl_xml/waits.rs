@@ -10,8 +10,8 @@
 use std::collections::BTreeMap;
 
 use super::limits::MAX_FUSED_REDUCTIONS;
-use super::parse::{Step, StepKind};
-use super::read::{Reader, text};
+use super::parse::{XmlStep, XmlStepKind};
+use super::read::{XmlReader, text};
 use crate::diagnostic::{Diagnostic, Finding};
 use crate::program::Event;
 
@@ -39,7 +39,10 @@ struct Flags {
 }
 
 /// Every wait of the file as (event, awaited); `events` has the events of each half.
-pub(super) fn find(reader: &mut Reader<'_>, events: &[[Option<Event>; 2]]) -> Vec<(Event, Event)> {
+pub(super) fn find(
+    reader: &mut XmlReader<'_>,
+    events: &[[Option<Event>; 2]],
+) -> Vec<(Event, Event)> {
     let mut needs = Vec::new();
     let mut flags = Vec::with_capacity(reader.blocks.len());
     for block in 0..reader.blocks.len() {
@@ -69,7 +72,7 @@ pub(super) fn find(reader: &mut Reader<'_>, events: &[[Option<Event>; 2]]) -> Ve
 
 /// Collects the waits of one threadblock, each with the real step it belongs to, and its flags.
 fn walk(
-    reader: &mut Reader<'_>,
+    reader: &mut XmlReader<'_>,
     block: usize,
     events: &[[Option<Event>; 2]],
     needs: &mut Vec<Need>,
@@ -90,7 +93,7 @@ fn walk(
             half += 1;
         }
         pending.extend(Some(step.awaited).filter(|it| it.0 >= 0));
-        if step.kind == StepKind::Nop {
+        if step.kind == XmlStepKind::Nop {
             found.extend(wrong_nop(step).map(|message| (index, message)));
             continue;
         }
@@ -134,7 +137,7 @@ fn next_events(starts: &[usize], events: &[[Option<Event>; 2]]) -> Vec<Option<Ev
     starts.iter().map(|it| next[*it]).collect()
 }
 
-fn wrong_nop(step: &Step) -> Option<Diagnostic> {
+fn wrong_nop(step: &XmlStep) -> Option<Diagnostic> {
     if step.awaited.0 < 0 {
         let message = "a nop that waits for nothing is not counted by the runtime, so that the \
                        steps after it publish a number less than their own";
@@ -147,7 +150,7 @@ fn wrong_nop(step: &Step) -> Option<Diagnostic> {
 }
 
 /// The event that ends the wait.
-fn resolve(reader: &mut Reader<'_>, need: &Need, other: usize, flags: &Flags) -> Option<Event> {
+fn resolve(reader: &mut XmlReader<'_>, need: &Need, other: usize, flags: &Flags) -> Option<Event> {
     let (id, number) = need.awaited;
     let at = flags.published.partition_point(|it| it.number < number);
     let place = reader.place(need.block, need.step);
@@ -180,15 +183,15 @@ fn resolve(reader: &mut Reader<'_>, need: &Need, other: usize, flags: &Flags) ->
 }
 
 /// The runtime does consecutive `re` steps into one place as one, with the count of the last.
-fn fused_reductions(reader: &mut Reader<'_>, block: usize) {
+fn fused_reductions(reader: &mut XmlReader<'_>, block: usize) {
     let steps = &reader.blocks[block].source.steps;
     let mut found = Vec::new();
-    let mut chain: Option<(&Step, usize)> = None;
+    let mut chain: Option<(&XmlStep, usize)> = None;
     let mut reductions = 0;
     for (index, step) in steps.iter().enumerate() {
         match step.kind {
-            StepKind::Nop => continue,
-            StepKind::Reduce => {}
+            XmlStepKind::Nop => continue,
+            XmlStepKind::Reduce => {}
             _ => {
                 chain = None;
                 continue;

@@ -7,7 +7,7 @@ use motet_units::{Bytes, Rank};
 
 use super::header::counts_all_parts;
 use super::parse::letter;
-use super::steps::{OutStep, Plan};
+use super::steps::{OutStep, XmlSteps};
 use super::{Options, check, check_counts, lower};
 use crate::diagnostic::Report;
 use crate::program::{Event, Lane, Program};
@@ -32,15 +32,15 @@ pub fn write(program: &Verified<Program>, options: &Options) -> Result<String, R
 }
 
 /// The steps of a lowered program, if the runtime loads them.
-fn planned(program: &Program, options: &Options) -> Result<Plan, Report> {
-    let plan = Plan::new(program);
+fn planned(program: &Program, options: &Options) -> Result<XmlSteps, Report> {
+    let plan = XmlSteps::new(program);
     let mut report = Report::default();
     check::header(program, &mut report);
     check::blocks(program, &plan, options, &mut report);
     if report.is_right() { Ok(plan) } else { Err(report) }
 }
 
-fn text(program: &Program, plan: &Plan, out: &mut String) -> std::fmt::Result {
+fn text(program: &Program, plan: &XmlSteps, out: &mut String) -> std::fmt::Result {
     let collective = program.collective();
     let parts = if counts_all_parts(collective.kind()) { collective.ranks() } else { 1 };
     let flag = |it: bool| if it { 1 } else { 0 };

@@ -120,6 +120,19 @@ pub(super) struct Maker<'a> {
     pub(super) agenda: Agenda,
 }
 
+/// How many blocks are looked at in one pass over the program.
+const BATCH: usize = 16;
+
+/// A transfer that is posted to a port, in the order in which a block posts: before which of its steps,
+/// how many transfers it and those posted to the port before it wait for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Post {
+    before: u32,
+    needed: usize,
+    id: TransferId,
+    port: usize,
+}
+
 /// A step that waits for one of another lane.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Need {
@@ -173,34 +186,33 @@ impl Maker<'_> {
     /// The steps of each block in order. A post stands before the first step that follows all it
     /// needs, where waiting for that holds nothing else back.
     fn items(&mut self) {
+        let mut ports: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+        let mut blocks = Vec::new();
         for (index, lane) in self.program.lanes().iter().enumerate() {
-            if lane.kind != LaneKind::Block {
-                continue;
+            match lane.kind {
+                LaneKind::Port { block } => ports.entry(block as usize).or_default().push(index),
+                LaneKind::Block => blocks.push(index),
             }
-            let own: Vec<TransferId> = sent(&lane.events).collect();
-            let mut posts: Vec<(usize, usize, TransferId, usize)> = Vec::new();
-            let mut first = None;
-            for (port, lane) in self.program.lanes().iter().enumerate() {
-                if lane.kind != (LaneKind::Port { block: index as u32 }) {
-                    continue;
-                }
-                let first = first.get_or_insert_with(|| self.first_after(&own));
-                // What a post needs, its channel's earlier ones need too.
-                let (mut from, mut needed) = (0, 0);
-                for id in sent(&lane.events) {
-                    let needs = self.program.deps(id.sent());
-                    needed += needs.len();
-                    let follows = needs.iter().map(|it| first[it.index()] as usize).max();
-                    from = from.max(follows.unwrap_or(0));
-                    posts.push((from, needed, id, port));
-                }
+        }
+        let posting: Vec<usize> = ports.keys().copied().collect();
+        let mut posts: BTreeMap<usize, Vec<Post>> = BTreeMap::new();
+        for batch in posting.chunks(BATCH) {
+            let first = self.first_after(batch);
+            for (column, block) in batch.iter().enumerate() {
+                let of_block = ports[block].iter().flat_map(|it| self.posts(*it, column, &first));
+                posts.insert(*block, of_block.collect());
             }
+        }
+        for index in blocks {
+            let own: Vec<TransferId> = sent(&self.program.lanes()[index].events).collect();
+            let mut posts = posts.remove(&index).unwrap_or_default();
             posts.sort();
             let mut posts = posts.into_iter().peekable();
             let mut items = Vec::new();
             for place in 0..=own.len() {
-                while let Some((_, _, id, port)) = posts.next_if(|it| it.0 <= place) {
-                    items.push(Item::new(id, Some(port)));
+                let here = |it: &Post| it.before as usize <= place || place == own.len();
+                while let Some(post) = posts.next_if(here) {
+                    items.push(Item::new(post.id, Some(post.port)));
                 }
                 items.extend(own.get(place).map(|id| Item::new(*id, None)));
             }
@@ -208,19 +220,39 @@ impl Maker<'_> {
         }
     }
 
-    /// For every event the place of the first of a block's own steps that always starts after it;
-    /// the number of steps where none does.
-    fn first_after(&self, own: &[TransferId]) -> Vec<u32> {
-        let mut step = vec![own.len() as u32; self.graph.events()];
-        let mut first = step.clone();
-        for (place, id) in own.iter().enumerate() {
-            step[id.sent().index()] = place as u32;
-        }
-        for event in self.order.iter().rev().map(|it| *it as usize) {
-            let reached = first[event].min(step[event]);
-            for before in self.graph.preds(event) {
+    /// What is posted to a port, with the step of its block that it must stand before.
+    fn posts(&self, port: usize, column: usize, first: &[[u32; BATCH]]) -> Vec<Post> {
+        // What a post needs, its channel's earlier ones need too.
+        let (mut before, mut needed) = (0, 0);
+        let post = |id: TransferId| {
+            let needs = self.program.deps(id.sent());
+            needed += needs.len();
+            let follows = needs.iter().map(|it| first[it.index()][column]).max();
+            before = before.max(follows.unwrap_or(0));
+            Post { before, needed, id, port }
+        };
+        sent(&self.program.lanes()[port].events).map(post).collect()
+    }
+
+    /// For every event and each of some blocks the place of the block's first step that always starts
+    /// after the event; `u32::MAX` where none does. One pass for many blocks, since the pass is what
+    /// takes time.
+    fn first_after(&self, lanes: &[usize]) -> Vec<[u32; BATCH]> {
+        let mut first = vec![[u32::MAX; BATCH]; self.graph.events()];
+        let column: BTreeMap<usize, usize> =
+            lanes.iter().enumerate().map(|(column, lane)| (*lane, column)).collect();
+        for index in self.order.iter().rev().map(|it| *it as usize) {
+            let event = Event::from_index(index);
+            let (lane, place) = self.at[event.transfer().index()];
+            let mut reached = first[index];
+            if let Some(column) = column.get(&lane).filter(|_| event.is_sent()) {
+                reached[*column] = reached[*column].min(place as u32);
+            }
+            for before in self.graph.preds(index) {
                 let before = &mut first[*before as usize];
-                *before = reached.min(*before);
+                for (least, now) in before.iter_mut().zip(reached) {
+                    *least = now.min(*least);
+                }
             }
         }
         first

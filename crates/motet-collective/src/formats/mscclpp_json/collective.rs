@@ -7,10 +7,11 @@
 
 use std::collections::BTreeMap;
 
-use motet_units::Rank;
+use motet_graph::lcm;
+use motet_units::{Rank, brief};
 
-use super::model::{Op, Plan};
-use super::steps::{StepKind, Steps};
+use super::model::{ExecutionPlan, PlanOp};
+use super::steps::{PlanStepKind, PlanSteps};
 use crate::collective::{Collective, CollectiveKind, MAX_CHUNKS};
 use crate::diagnostic::{Diagnostic, Finding, Report};
 use crate::program::{Buffer, Slot, Transfer};
@@ -19,14 +20,14 @@ use crate::program::{Buffer, Slot, Transfer};
 const MAX_REFINEMENT: u64 = 1 << 12;
 
 /// How many parts each chunk of the plan is cut into here.
-pub(super) fn refinement(plan: &Plan, report: &mut Report) -> Option<u32> {
+pub(super) fn refinement(plan: &ExecutionPlan, report: &mut Report) -> Option<u32> {
     let mut parts = 1u64;
     let blocks = plan.gpus.iter().flat_map(|it| &it.threadblocks);
     let ops = blocks.flat_map(|it| &it.ops).flat_map(|it| std::iter::once(it).chain(&it.ops));
-    for group in ops.filter_map(|it: &Op| it.tbg_info) {
+    for group in ops.filter_map(|it: &PlanOp| it.tbg_info) {
         // A size of 0 is reported where the operation is read.
         let size = u64::from(group.tbg_size.max(1));
-        parts = parts / gcd(parts, size) * size;
+        parts = lcm(parts, size).unwrap_or(u64::MAX);
         if parts > MAX_REFINEMENT {
             report.push(Diagnostic::not_judged(format!(
                 "threadblock groups of such sizes (`tbg_info`) cut a chunk into more than \
@@ -38,18 +39,18 @@ pub(super) fn refinement(plan: &Plan, report: &mut Report) -> Option<u32> {
     u32::try_from(parts).ok()
 }
 
-const fn gcd(a: u64, b: u64) -> u64 {
-    if b == 0 { a } else { gcd(b, a % b) }
-}
-
 /// The collective, in refined chunks; `None` (with a word in the report) if it is not one that
 /// can be judged. SendRecv does not say who sends to whom: see [`send_recv`].
-pub(super) fn collective(plan: &Plan, parts: u32, report: &mut Report) -> Option<Collective> {
+pub(super) fn collective(
+    plan: &ExecutionPlan,
+    parts: u32,
+    report: &mut Report,
+) -> Option<Collective> {
     let ranks = plan.gpus.len() as u32;
     let Ok(kind) = plan.collective.parse() else {
         report.push(Diagnostic::not_judged(format!(
             "the collective `{}` is not one whose result is known",
-            plan.collective
+            brief(&plan.collective)
         )));
         return None;
     };
@@ -87,7 +88,7 @@ pub(super) fn collective(plan: &Plan, parts: u32, report: &mut Report) -> Option
 
 /// Whether every GPU's buffers are those of the collective. In-place plans may leave the output
 /// out (old ones do).
-fn sizes(plan: &Plan, parts: u32, collective: &Collective, report: &mut Report) {
+fn sizes(plan: &ExecutionPlan, parts: u32, collective: &Collective, report: &mut Report) {
     for (rank, gpu) in plan.gpus.iter().enumerate() {
         let rank = Rank::from_index(rank);
         let no_output = plan.inplace && gpu.output_chunks == 0;
@@ -118,7 +119,7 @@ const MAX_WORK: usize = 1 << 24;
 /// itself or through scratch. Not judged if that does not show.
 pub(super) fn send_recv(
     collective: &Collective,
-    steps: &Steps,
+    steps: &PlanSteps,
     report: &mut Report,
 ) -> Option<Collective> {
     let mut writers: BTreeMap<(Rank, Buffer), Vec<Transfer>> = BTreeMap::new();
@@ -126,8 +127,8 @@ pub(super) fn send_recv(
         let mut add =
             |it: Transfer| writers.entry((it.dst.rank, it.dst.buffer)).or_default().push(it);
         match &step.kind {
-            StepKind::Moves(it) => it.moves.iter().for_each(|it| add(it.transfer)),
-            StepKind::Posts(it) => it.iter().for_each(|it| add(it.what.transfer)),
+            PlanStepKind::Moves(it) => it.moves.iter().for_each(|it| add(it.transfer)),
+            PlanStepKind::Posts(it) => it.iter().for_each(|it| add(it.what.transfer)),
             _ => {}
         }
     }

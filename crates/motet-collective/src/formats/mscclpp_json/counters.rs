@@ -7,8 +7,8 @@
 
 use std::collections::BTreeMap;
 
-use super::graph::{Graph, Node, Touched};
-use super::steps::Steps;
+use super::graph::{StepGraph, StepNode, Touched};
+use super::steps::PlanSteps;
 use crate::diagnostic::{Diagnostic, Finding, Report};
 use crate::formats::Place;
 
@@ -16,7 +16,7 @@ use crate::formats::Place;
 const MAX_WORK: u64 = 1 << 26;
 
 /// Adds the edges from raises to waits to `graph`; reports counts that do not agree.
-pub(super) fn join(graph: &mut Graph, steps: &Steps, report: &mut Report) {
+pub(super) fn join(graph: &mut StepGraph, steps: &PlanSteps, report: &mut Report) {
     let raises = std::mem::take(&mut graph.raises);
     let takes = std::mem::take(&mut graph.takes);
     let mut work = 0;
@@ -108,7 +108,7 @@ impl<'a> Matching<'a> {
     }
 
     /// Adds the edges into each wait, and into the meetings that end their phases.
-    fn join(&self, takes: &[Touched], graph: &mut Graph) {
+    fn join(&self, takes: &[Touched], graph: &mut StepGraph) {
         let mut by_block: BTreeMap<u32, Vec<&Touched>> = BTreeMap::new();
         for take in takes {
             by_block.entry(take.block).or_default().push(take);
@@ -133,7 +133,7 @@ impl<'a> Matching<'a> {
     }
 
     /// Edges from the raises that must have been when the counter was waited for `times` times.
-    fn edges(&self, times: i64, node: Node, strong: bool, graph: &mut Graph) {
+    fn edges(&self, times: i64, node: StepNode, strong: bool, graph: &mut StepGraph) {
         let needed = (times - self.start).min(self.total);
         if needed <= 0 {
             return;

@@ -6,9 +6,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use motet_units::{Bytes, Rank};
 
 use super::agenda::{self, Agenda, Block, Item, Take};
-use super::fuse::{self, Fused, Fuser, Kind};
+use super::fuse::{self, Fused, Kind, PlanFuser};
 use super::lists::Lists;
-use super::model::{self, ChannelType, Chunk, Op, Plan};
+use super::model::{self, ChannelType, ExecutionPlan, PlanChunk, PlanOp};
 use super::packing::Ends;
 use super::style::Style;
 use super::{Options, limits};
@@ -19,7 +19,11 @@ use crate::program::{Program, Slot, Transfer, TransferId};
 const MAX_TRANSFERS: usize = limits::MAX_OPS * 2 * limits::MAX_BUFFERS_PER_OP;
 
 /// The plan of a one-sided program, if the executor can load it.
-pub(super) fn plan(program: &Program, options: &Options, style: Style) -> Result<Plan, Report> {
+pub(super) fn plan(
+    program: &Program,
+    options: &Options,
+    style: Style,
+) -> Result<ExecutionPlan, Report> {
     let mut report = Report::default();
     for (index, lane) in
         program.lanes().iter().enumerate().filter(|(_, it)| it.events.len() / 2 > MAX_TRANSFERS)
@@ -45,7 +49,7 @@ pub(super) fn plan(program: &Program, options: &Options, style: Style) -> Result
     }
     let hints = program.hints();
     let gpus = threadblocks.into_iter().enumerate();
-    let plan = Plan {
+    let plan = ExecutionPlan {
         name: program.name().to_owned(),
         collective: program.collective().kind().name().to_owned(),
         protocol: hints.protocol.name().to_owned(),
@@ -71,7 +75,7 @@ struct Emit<'a> {
     style: Style,
     index: usize,
     lists: &'a mut Lists,
-    ops: Vec<Op>,
+    ops: Vec<PlanOp>,
     /// Moves since the threads last met.
     phase: Vec<TransferId>,
     /// The thread that posted to each port since.
@@ -101,14 +105,19 @@ impl<'a> Emit<'a> {
         }
     }
 
-    fn run(mut self) -> Vec<Op> {
+    fn run(mut self) -> Vec<PlanOp> {
         let block: &Block = &self.agenda.blocks[self.index];
         self.tell("rlxsignal", &block.call.greets);
         let greeted: Vec<Take> = block.call.greeted_by.iter().map(|it| Take::Block(*it)).collect();
         self.take("rlxwait", &greeted);
         let Style { packing, fused, .. } = self.style;
-        let fuser =
-            Fuser { program: self.program, packing, here: block.rank, items: &block.items, fused };
+        let fuser = PlanFuser {
+            program: self.program,
+            packing,
+            here: block.rank,
+            items: &block.items,
+            fused,
+        };
         for Fused { items, kind } in fuser.run() {
             self.group(&block.items[items], kind);
         }
@@ -184,8 +193,8 @@ impl<'a> Emit<'a> {
         self.take("wait", &confirmed);
     }
 
-    fn push(&mut self, name: &str) -> &mut Op {
-        self.ops.push(Op { name: name.to_owned(), ..Op::default() });
+    fn push(&mut self, name: &str) -> &mut PlanOp {
+        self.ops.push(PlanOp { name: name.to_owned(), ..PlanOp::default() });
         let last = self.ops.len() - 1;
         &mut self.ops[last]
     }
@@ -355,7 +364,7 @@ impl<'a> Emit<'a> {
             (true, _, true, true) => "recspkt",
         };
         let own = local(first.dst, first.count);
-        let mut sources: Vec<Chunk> = if copied { Vec::new() } else { vec![own] };
+        let mut sources: Vec<PlanChunk> = if copied { Vec::new() } else { vec![own] };
         for it in added {
             sources.push(self.range(here, it.src, it.count));
         }
@@ -371,7 +380,7 @@ impl<'a> Emit<'a> {
     }
 
     /// A range as a threadblock at `here` names it.
-    fn range(&mut self, here: Rank, slot: Slot, count: u32) -> Chunk {
+    fn range(&mut self, here: Rank, slot: Slot, count: u32) -> PlanChunk {
         if slot.rank == here {
             local(slot, count)
         } else {
@@ -379,9 +388,9 @@ impl<'a> Emit<'a> {
         }
     }
 
-    fn remote(&mut self, kind: ChannelType, slot: Slot, count: u32) -> Chunk {
+    fn remote(&mut self, kind: ChannelType, slot: Slot, count: u32) -> PlanChunk {
         let id = self.lists.buffer(self.index, kind, slot.rank, slot.buffer);
-        Chunk {
+        PlanChunk {
             buffer: None,
             buffer_id: Some(id),
             switch_channel_id: None,
@@ -391,7 +400,7 @@ impl<'a> Emit<'a> {
     }
 }
 
-fn local(slot: Slot, count: u32) -> Chunk {
+fn local(slot: Slot, count: u32) -> PlanChunk {
     let buffer = Some(slot.buffer.into());
-    Chunk { buffer, buffer_id: None, switch_channel_id: None, index: slot.offset, size: count }
+    PlanChunk { buffer, buffer_id: None, switch_channel_id: None, index: slot.offset, size: count }
 }

@@ -5,9 +5,9 @@
 
 use motet_units::Rank;
 
-use super::graph::{Graph, event};
+use super::graph::{StepGraph, event};
 use super::lanes::Numbered;
-use super::steps::Steps;
+use super::steps::PlanSteps;
 use super::waits::Sorted;
 use crate::diagnostic::{Diagnostic, Finding, Report};
 use crate::program::TransferId;
@@ -17,10 +17,10 @@ const MAX_WORK: u64 = 1 << 28;
 
 /// Warns of each GPU that may end too early, naming the first transfer it may miss.
 pub(super) fn check(
-    graph: &Graph,
+    graph: &StepGraph,
     sorted: &Sorted,
     numbered: &Numbered,
-    steps: &Steps,
+    steps: &PlanSteps,
     report: &mut Report,
 ) {
     let mut runs_at = vec![Rank(0); numbered.transfers.len()];

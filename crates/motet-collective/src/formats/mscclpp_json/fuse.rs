@@ -32,7 +32,7 @@ pub(super) enum Kind {
 }
 
 /// Splits the steps of one block.
-pub(super) struct Fuser<'a> {
+pub(super) struct PlanFuser<'a> {
     pub(super) program: &'a Program,
     pub(super) packing: Option<Packing>,
     /// The rank that the block runs at.
@@ -42,7 +42,7 @@ pub(super) struct Fuser<'a> {
     pub(super) fused: bool,
 }
 
-impl Fuser<'_> {
+impl PlanFuser<'_> {
     pub(super) fn run(&self) -> Vec<Fused> {
         let mut groups = Vec::new();
         let mut at = 0;

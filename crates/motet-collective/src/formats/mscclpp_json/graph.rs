@@ -23,26 +23,26 @@ use std::collections::BTreeMap;
 use motet_units::Rank;
 
 use super::lanes::Numbered;
-use super::steps::{Block, ChannelEnd, Counter, Moves, Post, StepKind, Steps, Touch};
+use super::steps::{Block, ChannelEnd, Counter, Moves, PlanStepKind, PlanSteps, Post, Touch};
 use crate::diagnostic::{Diagnostic, Finding, Report};
 use crate::formats::Place;
 use crate::program::{Slot, Transfer, TransferId};
 
 /// A node: events of transfers first (by their index), then meeting points.
-pub(super) type Node = u32;
+pub(super) type StepNode = u32;
 
 /// What a node needs first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Edge {
-    pub(super) node: Node,
-    pub(super) before: Node,
+pub(super) struct StepEdge {
+    pub(super) node: StepNode,
+    pub(super) before: StepNode,
     pub(super) strong: bool,
 }
 
 /// One touch of a counter.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Touched {
-    pub(super) node: Node,
+    pub(super) node: StepNode,
     pub(super) block: u32,
     pub(super) phase: u32,
     pub(super) thread: u32,
@@ -52,16 +52,16 @@ pub(super) struct Touched {
 
 /// The graph, and what is needed to match raises with takes.
 #[derive(Debug, Default)]
-pub(super) struct Graph {
+pub(super) struct StepGraph {
     pub(super) events: u32,
     pub(super) nodes: u32,
-    pub(super) edges: Vec<Edge>,
+    pub(super) edges: Vec<StepEdge>,
     pub(super) raises: BTreeMap<Counter, Vec<Touched>>,
     pub(super) takes: BTreeMap<Counter, Vec<Touched>>,
     /// By block: the meeting that ends each phase.
-    pub(super) ends: Vec<Vec<Node>>,
+    pub(super) ends: Vec<Vec<StepNode>>,
     /// Posts of packets, and the meeting of all threads once they have seen these.
-    pub(super) seen: BTreeMap<TransferId, Node>,
+    pub(super) seen: BTreeMap<TransferId, StepNode>,
     /// Where a node that is no event stands.
     places: Vec<Place>,
     barriers: BTreeMap<(Rank, u32), Barriers>,
@@ -71,11 +71,11 @@ pub(super) struct Graph {
 #[derive(Debug, Default)]
 struct Barriers {
     /// By block: (blocks it says meet, the node before, the node after, place).
-    uses: BTreeMap<u32, Vec<(u32, Node, Node, Place)>>,
+    uses: BTreeMap<u32, Vec<(u32, StepNode, StepNode, Place)>>,
 }
 
-impl Graph {
-    pub(super) fn new(steps: &Steps, numbered: &Numbered, report: &mut Report) -> Self {
+impl StepGraph {
+    pub(super) fn new(steps: &PlanSteps, numbered: &Numbered, report: &mut Report) -> Self {
         let events = numbered.transfers.len() as u32 * 2;
         let mut graph = Self { events, nodes: events, ..Self::default() };
         for id in (0..numbered.transfers.len()).map(TransferId::from_index) {
@@ -89,15 +89,15 @@ impl Graph {
         graph
     }
 
-    pub(super) fn place(&self, node: Node) -> Option<Place> {
+    pub(super) fn place(&self, node: StepNode) -> Option<Place> {
         self.places.get(node.checked_sub(self.events)? as usize).copied()
     }
 
-    pub(super) fn edge(&mut self, node: Node, before: Node, strong: bool) {
-        self.edges.push(Edge { node, before, strong });
+    pub(super) fn edge(&mut self, node: StepNode, before: StepNode, strong: bool) {
+        self.edges.push(StepEdge { node, before, strong });
     }
 
-    fn node(&mut self, place: Place) -> Node {
+    fn node(&mut self, place: Place) -> StepNode {
         self.places.push(place);
         self.nodes += 1;
         self.nodes - 1
@@ -143,25 +143,25 @@ impl Graph {
     }
 }
 
-pub(super) const fn event(event: crate::program::Event) -> Node {
-    event.index() as Node
+pub(super) const fn event(event: crate::program::Event) -> StepNode {
+    event.index() as StepNode
 }
 
 /// A walk through one block.
 struct Walk<'a> {
-    graph: &'a mut Graph,
+    graph: &'a mut StepGraph,
     index: u32,
     block: &'a Block,
     /// The last meeting.
-    start: Node,
+    start: StepNode,
     phase: u32,
-    ends: Vec<Node>,
+    ends: Vec<StepNode>,
     /// What must be done at the next meeting, and how strongly.
-    open: Vec<(Node, bool)>,
+    open: Vec<(StepNode, bool)>,
     /// The last thing each thread did by itself in this phase.
-    threads: BTreeMap<u32, Node>,
+    threads: BTreeMap<u32, StepNode>,
     /// The last move of this phase: later ones are not done before it is.
-    last_move: Option<Node>,
+    last_move: Option<StepNode>,
     /// The moves of this phase by what they write and read.
     shared: Shared,
     /// What was posted to each channel and nothing later to it is known to follow.
@@ -176,7 +176,7 @@ struct Posted {
 }
 
 impl<'a> Walk<'a> {
-    fn new(graph: &'a mut Graph, index: u32, block: &'a Block) -> Self {
+    fn new(graph: &'a mut StepGraph, index: u32, block: &'a Block) -> Self {
         let place = Place { rank: block.rank, block: block.id, step: 0, line: None };
         let start = graph.node(place);
         Self {
@@ -194,16 +194,16 @@ impl<'a> Walk<'a> {
         }
     }
 
-    fn run(mut self, of_step: &[Vec<TransferId>]) -> Vec<Node> {
+    fn run(mut self, of_step: &[Vec<TransferId>]) -> Vec<StepNode> {
         let block = self.block;
         for (step, ids) in block.steps.iter().zip(of_step) {
             match &step.kind {
-                StepKind::Sync => self.meet(step.place, None),
-                StepKind::Barrier { id, blocks } => self.meet(step.place, Some((*id, *blocks))),
-                StepKind::Moves(moves) => self.moves(ids, moves),
-                StepKind::Posts(posts) => self.posts(posts, ids, step.place),
-                StepKind::Raise(touches) => self.raise(touches, step.place),
-                StepKind::Take(touches) => self.take(touches, step.place),
+                PlanStepKind::Sync => self.meet(step.place, None),
+                PlanStepKind::Barrier { id, blocks } => self.meet(step.place, Some((*id, *blocks))),
+                PlanStepKind::Moves(moves) => self.moves(ids, moves),
+                PlanStepKind::Posts(posts) => self.posts(posts, ids, step.place),
+                PlanStepKind::Raise(touches) => self.raise(touches, step.place),
+                PlanStepKind::Take(touches) => self.take(touches, step.place),
             }
         }
         let place =
@@ -249,7 +249,7 @@ impl<'a> Walk<'a> {
             let done = event(id.arrived());
             // No thread is through before it has done what comes earlier.
             for last in self.threads.values().copied().chain(self.last_move) {
-                self.graph.edges.push(Edge { node: done, before: last, strong: false });
+                self.graph.edges.push(StepEdge { node: done, before: last, strong: false });
             }
             self.last_move = Some(done);
             self.open.push((done, true));
@@ -258,7 +258,7 @@ impl<'a> Walk<'a> {
     }
 
     /// The next thing that thread `thread` does by itself.
-    fn own(&mut self, thread: usize, place: Place) -> Node {
+    fn own(&mut self, thread: usize, place: Place) -> StepNode {
         let node = self.graph.node(place);
         self.graph.edge(node, self.start, true);
         if let Some(last) = self.threads.insert(thread as u32, node) {
@@ -307,7 +307,7 @@ impl<'a> Walk<'a> {
             let posted = touch.end.and_then(|it| self.posted.get(&it)).cloned().unwrap_or_default();
             let (phase, thread_id) = (self.phase, thread as u32);
             let behind = posted.iter().filter(|it| it.phase < phase || it.thread == thread_id);
-            let behind: Vec<Node> = behind.map(|it| event(it.id.arrived())).collect();
+            let behind: Vec<StepNode> = behind.map(|it| event(it.id.arrived())).collect();
             if !behind.is_empty() {
                 // The proxy signals, behind the data; the thread goes on.
                 let signal = self.graph.node(place);
@@ -333,7 +333,7 @@ impl<'a> Walk<'a> {
     fn touched(
         &mut self,
         counter: Counter,
-        node: Node,
+        node: StepNode,
         thread: usize,
         relaxed: bool,
         place: Place,
@@ -359,7 +359,7 @@ struct Shared {
 }
 
 impl Shared {
-    fn add(&mut self, id: TransferId, transfer: &Transfer, packets: bool, graph: &mut Graph) {
+    fn add(&mut self, id: TransferId, transfer: &Transfer, packets: bool, graph: &mut StepGraph) {
         let read: Share = (transfer.src, transfer.count, packets);
         let write: Share = (transfer.dst, transfer.count, packets);
         let readers = self.reads.remove(&write).unwrap_or_default();
@@ -372,6 +372,6 @@ impl Shared {
     }
 }
 
-const fn strong(node: Node, before: Node) -> Edge {
-    Edge { node, before, strong: true }
+const fn strong(node: StepNode, before: StepNode) -> StepEdge {
+    StepEdge { node, before, strong: true }
 }

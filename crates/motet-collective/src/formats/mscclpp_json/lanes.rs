@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 use motet_units::Rank;
 
-use super::steps::{ChannelEnd, Move, StepKind, Steps};
+use super::steps::{ChannelEnd, Move, PlanStepKind, PlanSteps};
 use crate::formats::{Origin, Origins, Place};
 use crate::program::{Lane, LaneKind, Transfer, TransferId};
 
@@ -29,7 +29,7 @@ pub(super) struct Numbered {
 }
 
 impl Numbered {
-    pub(super) fn new(steps: &Steps) -> Self {
+    pub(super) fn new(steps: &PlanSteps) -> Self {
         let mut numbered = Self {
             transfers: Vec::new(),
             moves: Vec::new(),
@@ -44,7 +44,7 @@ impl Numbered {
         numbered
     }
 
-    fn block(&mut self, steps: &Steps, index: usize) {
+    fn block(&mut self, steps: &PlanSteps, index: usize) {
         let block = &steps.blocks[index];
         let mut of_step = vec![Vec::new(); block.steps.len()];
         let mut own = Vec::new();
@@ -52,14 +52,14 @@ impl Numbered {
         let mut posted: BTreeMap<ChannelEnd, Vec<(usize, usize, Place, Move)>> = BTreeMap::new();
         for (at, step) in block.steps.iter().enumerate() {
             match &step.kind {
-                StepKind::Moves(it) => {
+                PlanStepKind::Moves(it) => {
                     for what in &it.moves {
                         let id = self.add(*what, step.place);
                         of_step[at].push(id);
                         own.push(id);
                     }
                 }
-                StepKind::Posts(posts) => {
+                PlanStepKind::Posts(posts) => {
                     of_step[at] = vec![TransferId(u32::MAX); posts.len()];
                     for (place, post) in posts.iter().enumerate() {
                         let item = (at, place, step.place, post.what);

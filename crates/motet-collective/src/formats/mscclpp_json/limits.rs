@@ -1,7 +1,8 @@
 //! What the executor can load (mscclpp 0.9.0), checked on plans read and on plans to be written.
 
-use super::model::{ChannelType, Op, Plan, Threadblock};
+use super::model::{ChannelType, ExecutionPlan, PlanOp, Threadblock};
 use crate::diagnostic::{Diagnostic, Finding, Report};
+use crate::program::{LaneKind, Program};
 
 pub(super) const MAX_OPS: usize = 64;
 pub(super) const MAX_CHANNELS: usize = 16;
@@ -10,8 +11,12 @@ pub(super) const MAX_BUFFERS_PER_OP: usize = 10;
 pub(super) const MAX_BARRIERS: u32 = 16;
 pub(super) const MAX_SEMAPHORES_PER_OP: usize = 16;
 const MAX_THREADS: u32 = 1024;
+/// Threads that the largest GPU of today keeps running at once: the executor's kernel fills a
+/// multiprocessor with 1024 (64 registers each), and an H100 has 132 of them. Blocks wait for one another,
+/// so that all must run at once; where they do not fit, the GPU hangs.
+const MAX_RESIDENT_THREADS: u32 = 132 * MAX_THREADS;
 
-pub(super) fn check(plan: &Plan, report: &mut Report) {
+pub(super) fn check(plan: &ExecutionPlan, report: &mut Report) {
     if plan.num_threads_per_block == 0 || plan.num_threads_per_block > MAX_THREADS {
         let threads = plan.num_threads_per_block;
         push(report, format!("{threads} threads per block; a block has 1 to {MAX_THREADS}"), None);
@@ -20,6 +25,21 @@ pub(super) fn check(plan: &Plan, report: &mut Report) {
         for block in &gpu.threadblocks {
             Check { gpu: gpu.id, block, report }.block();
         }
+    }
+}
+
+/// Whether all threadblocks of each GPU can run at once. Seen from the lanes alone, before any work.
+pub(super) fn check_resident(program: &Program, threads: u32, report: &mut Report) {
+    let most = MAX_RESIDENT_THREADS / threads.clamp(1, MAX_THREADS);
+    let mut blocks = vec![0u32; program.collective().ranks() as usize];
+    for lane in program.lanes().iter().filter(|it| it.kind == LaneKind::Block) {
+        blocks[lane.rank.index()] += 1;
+    }
+    for (rank, count) in blocks.into_iter().enumerate().filter(|it| it.1 > most) {
+        let message = format!(
+            "rank {rank} has {count} threadblocks; a GPU runs at most {most} of {threads} threads at once"
+        );
+        push(report, message, None);
     }
 }
 
@@ -63,7 +83,7 @@ impl Check<'_> {
         }
     }
 
-    fn op(&mut self, op: &Op, at: &str) {
+    fn op(&mut self, op: &PlanOp, at: &str) {
         self.most(op.channel_ids.len(), MAX_CHANNELS_PER_OP, "channels in an operation", at);
         self.most(op.src_buff.len(), MAX_BUFFERS_PER_OP, "source ranges in an operation", at);
         self.most(op.dst_buff.len(), MAX_BUFFERS_PER_OP, "destination ranges in an operation", at);

@@ -7,7 +7,7 @@ use motet_units::Rank;
 
 use super::Options;
 use super::agenda::{Agenda, Take};
-use super::model::{self, ChannelType, Op};
+use super::model::{self, ChannelType, PlanOp};
 use crate::program::{Buffer, LaneKind, Program};
 
 /// One end of a channel: the GPU, the type and the index in the GPU's list of that type.
@@ -160,7 +160,12 @@ impl Lists {
     }
 
     /// The threadblock with these operations, after which it refers to nothing more.
-    pub(super) fn threadblock(&self, block: usize, id: u32, ops: Vec<Op>) -> model::Threadblock {
+    pub(super) fn threadblock(
+        &self,
+        block: usize,
+        id: u32,
+        ops: Vec<PlanOp>,
+    ) -> model::Threadblock {
         let channels = self.channel_refs[block].iter();
         let buffers = self.buffer_refs[block].iter();
         model::Threadblock {
@@ -186,15 +191,15 @@ impl Lists {
         program: &Program,
         rank: Rank,
         threadblocks: Vec<model::Threadblock>,
-    ) -> model::Gpu {
+    ) -> model::PlanGpu {
         let channel = |kind| {
             let peers = self.peers.get(&(rank, kind))?;
-            Some(model::Channel { channel_type: kind, connected_to: peers.clone() })
+            Some(model::PlanChannel { channel_type: kind, connected_to: peers.clone() })
         };
         let buffers = self.buffers.get(&rank).into_iter().flatten();
         let semaphores = self.semaphores.keys().filter(|it| self.ranks[it.0] == rank).count();
         let collective = program.collective();
-        model::Gpu {
+        model::PlanGpu {
             id: rank.0,
             input_chunks: collective.input_chunks(rank),
             output_chunks: collective.output_chunks(rank),

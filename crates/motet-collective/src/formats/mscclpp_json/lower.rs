@@ -6,7 +6,7 @@ use motet_units::Rank;
 
 use super::hazards::{Hazards, tidy};
 use super::stage::{self, Piece, Staged};
-use super::{Options, check_counts, shape, style};
+use super::{Options, check_counts, limits, shape, style};
 use crate::diagnostic::{Diagnostic, Finding, Report};
 use crate::program::{Lane, LaneKind, Program, TransferId, in_instances};
 use crate::verify::Verified;
@@ -81,6 +81,11 @@ fn proved(program: &Program, options: &Options) -> Result<(Verified<Program>, St
         let message = format!("in {} instances {error}", options.instances);
         only(Diagnostic::error(Finding::Limit, message))
     })?;
+    let mut report = Report::default();
+    limits::check_resident(&copies, options.threads_per_block, &mut report);
+    if !report.is_right() {
+        return Err(report);
+    }
     let normal = shape::normal(&copies);
     // Whether it fits is cheaper to see than whether it is right.
     let text = style::text(&normal, options)?;

@@ -6,12 +6,13 @@
 
 use motet_net::formats::ReadError;
 use motet_net::formats::error::Position;
+use motet_units::brief_to;
 use serde::{Deserialize, Serialize};
 
 use crate::program::Buffer;
 
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
-pub(super) struct Plan {
+pub(super) struct ExecutionPlan {
     pub(super) name: String,
     pub(super) collective: String,
     pub(super) protocol: String,
@@ -28,7 +29,7 @@ pub(super) struct Plan {
     pub(super) min_message_size: u64,
     #[serde(default = "default_max_size")]
     pub(super) max_message_size: u64,
-    pub(super) gpus: Vec<Gpu>,
+    pub(super) gpus: Vec<PlanGpu>,
 }
 
 const fn default_threads() -> u32 {
@@ -44,14 +45,14 @@ const fn default_max_size() -> u64 {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
-pub(super) struct Gpu {
+pub(super) struct PlanGpu {
     pub(super) id: u32,
     pub(super) input_chunks: u32,
     pub(super) output_chunks: u32,
     pub(super) scratch_chunks: u32,
     pub(super) threadblocks: Vec<Threadblock>,
     #[serde(default)]
-    pub(super) channels: Vec<Channel>,
+    pub(super) channels: Vec<PlanChannel>,
     #[serde(default)]
     pub(super) remote_buffers: Vec<RemoteBuffer>,
     #[serde(default)]
@@ -110,7 +111,7 @@ impl From<Buffer> for BufferType {
 
 /// One channel per listed peer; switch channels list none.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
-pub(super) struct Channel {
+pub(super) struct PlanChannel {
     pub(super) channel_type: ChannelType,
     #[serde(default)]
     pub(super) connected_to: Vec<u32>,
@@ -132,7 +133,7 @@ pub(super) struct Semaphore {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub(super) struct Threadblock {
     pub(super) id: u32,
-    pub(super) ops: Vec<Op>,
+    pub(super) ops: Vec<PlanOp>,
     #[serde(default)]
     pub(super) channels: Vec<ChannelRefs>,
     #[serde(default)]
@@ -154,16 +155,16 @@ pub(super) struct BufferRefs {
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
-pub(super) struct Op {
+pub(super) struct PlanOp {
     pub(super) name: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) channel_type: Option<ChannelType>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) channel_ids: Vec<u32>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub(super) src_buff: Vec<Chunk>,
+    pub(super) src_buff: Vec<PlanChunk>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub(super) dst_buff: Vec<Chunk>,
+    pub(super) dst_buff: Vec<PlanChunk>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) barrier_id: Option<u32>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -182,7 +183,7 @@ pub(super) struct Op {
 
 /// A range of chunks: local by `type`, remote by `buffer_id`, multicast by `switch_channel_id`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
-pub(super) struct Chunk {
+pub(super) struct PlanChunk {
     #[serde(rename = "type", default, skip_serializing_if = "Option::is_none")]
     pub(super) buffer: Option<BufferType>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -207,12 +208,13 @@ pub(super) struct IterContext {
 }
 
 /// Parses the text; no reference in it is checked yet.
-pub(super) fn parse(text: &str) -> Result<Plan, ReadError> {
+pub(super) fn parse(text: &str) -> Result<ExecutionPlan, ReadError> {
     serde_json::from_str(text).map_err(|error| {
         // serde_json ends its message with the place, which ReadError prints itself.
         let message = error.to_string();
         let place = format!(" at line {} column {}", error.line(), error.column());
-        let problem = message.strip_suffix(&place).unwrap_or(&message);
+        // It repeats keys and words of the file.
+        let problem = brief_to(message.strip_suffix(&place).unwrap_or(&message), 300);
         ReadError {
             at: Some(Position { line: error.line(), column: error.column() }),
             problem: format!("not an MSCCL++ execution plan: {problem}"),

@@ -6,24 +6,28 @@
 //! counts its channels by its destinations, of which it has none), and a `get` exchanges the
 //! offsets of its two ends.
 
-use super::model::{ChannelType, Op};
-use super::resolve::{Range, Reader};
-use super::steps::{ChannelEnd, Counter, Move, Moves, Post, StepKind, Touch};
+use motet_units::brief;
+
+use super::model::{ChannelType, PlanOp};
+use super::resolve::{PlanReader, Range};
+use super::steps::{ChannelEnd, Counter, Move, Moves, PlanStepKind, Post, Touch};
 use crate::diagnostic::{Diagnostic, Finding};
 use crate::program::{Action, Buffer, Transfer};
 
 /// Adds the steps of `op`.
-pub(super) fn read(reader: &mut Reader<'_>, op: &Op) {
+pub(super) fn read(reader: &mut PlanReader<'_>, op: &PlanOp) {
     reader.group = op.tbg_info;
     if reader.group.is_some() && reader.pipeline.is_some() {
         return reader.not_judged("`pipeline` over an operation shared out by `tbg_info`");
     }
     if op.name.ends_with("pkt") && reader.pipeline.is_some() {
-        return reader
-            .not_judged(format!("`pipeline` over `{}`, which does not go by slices", op.name));
+        return reader.not_judged(format!(
+            "`pipeline` over `{}`, which does not go by slices",
+            brief(&op.name)
+        ));
     }
     match op.name.as_str() {
-        "nop" => reader.push(StepKind::Sync),
+        "nop" => reader.push(PlanStepKind::Sync),
         "barrier" => barrier(reader, op),
         "signal" | "rlxsignal" | "wait" | "rlxwait" => signal_or_wait(reader, op),
         "sem_acquire" | "sem_release" => semaphore(reader, op),
@@ -53,13 +57,15 @@ pub(super) fn read(reader: &mut Reader<'_>, op: &Op) {
                 op.name
             ));
         }
-        other => reader.not_judged(format!("`{other}` is not an operation of the executor")),
+        other => {
+            reader.not_judged(format!("`{}` is not an operation of the executor", brief(other)))
+        }
     }
 }
 
-fn barrier(reader: &mut Reader<'_>, op: &Op) {
+fn barrier(reader: &mut PlanReader<'_>, op: &PlanOp) {
     match (op.barrier_id, op.num_threadblocks) {
-        (Some(id), Some(blocks)) => reader.push(StepKind::Barrier { id, blocks }),
+        (Some(id), Some(blocks)) => reader.push(PlanStepKind::Barrier { id, blocks }),
         _ => {
             reader
                 .wrong(Finding::OutOfRange, "`barrier` needs `barrier_id` and `num_threadblocks`");
@@ -67,7 +73,7 @@ fn barrier(reader: &mut Reader<'_>, op: &Op) {
     }
 }
 
-fn signal_or_wait(reader: &mut Reader<'_>, op: &Op) {
+fn signal_or_wait(reader: &mut PlanReader<'_>, op: &PlanOp) {
     let Some(kind) = channel_type(reader, op) else { return };
     let raises = op.name.ends_with("signal");
     // Only memory channels have a relaxed form; the executor ignores the word for ports.
@@ -78,10 +84,10 @@ fn signal_or_wait(reader: &mut Reader<'_>, op: &Op) {
         Touch { counter: Counter::Inbound(at), end: Some(end), relaxed }
     };
     let touches = ends.into_iter().flatten().map(touch).collect();
-    reader.push(if raises { StepKind::Raise(touches) } else { StepKind::Take(touches) });
+    reader.push(if raises { PlanStepKind::Raise(touches) } else { PlanStepKind::Take(touches) });
 }
 
-fn semaphore(reader: &mut Reader<'_>, op: &Op) {
+fn semaphore(reader: &mut PlanReader<'_>, op: &PlanOp) {
     let known = reader.context.plan.gpus[reader.rank.index()].semaphores.len();
     let mut touches = Vec::with_capacity(op.semaphore_ids.len());
     for id in &op.semaphore_ids {
@@ -93,10 +99,10 @@ fn semaphore(reader: &mut Reader<'_>, op: &Op) {
         touches.push(Touch { counter, end: None, relaxed: false });
     }
     let raises = op.name == "sem_release";
-    reader.push(if raises { StepKind::Raise(touches) } else { StepKind::Take(touches) });
+    reader.push(if raises { PlanStepKind::Raise(touches) } else { PlanStepKind::Take(touches) });
 }
 
-fn channel_type(reader: &mut Reader<'_>, op: &Op) -> Option<ChannelType> {
+fn channel_type(reader: &mut PlanReader<'_>, op: &PlanOp) -> Option<ChannelType> {
     match op.channel_type {
         Some(kind @ (ChannelType::Memory | ChannelType::Port)) => Some(kind),
         Some(ChannelType::Switch) => {
@@ -111,7 +117,12 @@ fn channel_type(reader: &mut Reader<'_>, op: &Op) -> Option<ChannelType> {
 }
 
 /// The transfer between two ranges, which must be of one size.
-fn transfer(reader: &mut Reader<'_>, action: Action, src: Range, dst: Range) -> Option<Transfer> {
+fn transfer(
+    reader: &mut PlanReader<'_>,
+    action: Action,
+    src: Range,
+    dst: Range,
+) -> Option<Transfer> {
     if src.count != dst.count {
         let parts = reader.context.parts;
         let message = format!("{} chunks into {}", src.count / parts, dst.count / parts);
@@ -125,7 +136,7 @@ fn plain(transfer: Transfer) -> Move {
     Move { transfer, reads_packets: false, writes_packets: false }
 }
 
-fn put(reader: &mut Reader<'_>, op: &Op) {
+fn put(reader: &mut PlanReader<'_>, op: &PlanOp) {
     let Some(kind) = channel_type(reader, op) else { return };
     let writes_packets = op.name == "ppkt";
     if op.src_buff.len() != op.dst_buff.len() {
@@ -165,11 +176,11 @@ fn put(reader: &mut Reader<'_>, op: &Op) {
         return reader.not_judged(format!("`{}` over a memory channel sends no signal", op.name));
     }
     let moves = moves.into_iter().flatten().collect();
-    reader.push(StepKind::Moves(Moves { moves, chained: false, packets: writes_packets }));
+    reader.push(PlanStepKind::Moves(Moves { moves, chained: false, packets: writes_packets }));
 }
 
 /// Posts move i through channel i.
-fn post(reader: &mut Reader<'_>, op: &Op, moves: Vec<Option<Move>>) {
+fn post(reader: &mut PlanReader<'_>, op: &PlanOp, moves: Vec<Option<Move>>) {
     let ends = reader.channels(op, ChannelType::Port);
     if ends.len() < moves.len() {
         let message = format!("{} channels for {} destinations", ends.len(), moves.len());
@@ -186,11 +197,11 @@ fn post(reader: &mut Reader<'_>, op: &Op, moves: Vec<Option<Move>>) {
         let signal = op.name.starts_with("pws").then(|| Counter::Inbound(end.other()));
         posts.push(Post { what, end, signal, flush: op.name == "pwsf" });
     }
-    reader.push(StepKind::Posts(posts));
+    reader.push(PlanStepKind::Posts(posts));
 }
 
 /// Forwards packets from local scratch to the scratch of others.
-fn read_put_packets(reader: &mut Reader<'_>, op: &Op) {
+fn read_put_packets(reader: &mut PlanReader<'_>, op: &PlanOp) {
     let Some(kind) = channel_type(reader, op) else { return };
     let Some(src) = op.src_buff.first().and_then(|it| reader.local(it)) else {
         return;
@@ -208,14 +219,14 @@ fn read_put_packets(reader: &mut Reader<'_>, op: &Op) {
     }
     if kind == ChannelType::Port {
         // All threads see the packets and meet, then the first ones post them.
-        reader.push(StepKind::Sync);
+        reader.push(PlanStepKind::Sync);
         return post(reader, op, moves);
     }
     let moves = moves.into_iter().flatten().collect();
-    reader.push(StepKind::Moves(Moves { moves, chained: false, packets: true }));
+    reader.push(PlanStepKind::Moves(Moves { moves, chained: false, packets: true }));
 }
 
-fn get(reader: &mut Reader<'_>, op: &Op) {
+fn get(reader: &mut PlanReader<'_>, op: &PlanOp) {
     let Some(kind) = channel_type(reader, op) else { return };
     if kind == ChannelType::Port {
         return reader.not_judged("`get` over a port channel");
@@ -235,11 +246,11 @@ fn get(reader: &mut Reader<'_>, op: &Op) {
             moves.extend(transfer(reader, Action::Copy, src, dst).map(plain));
         }
     }
-    reader.push(StepKind::Moves(Moves { moves, chained: false, packets: false }));
+    reader.push(PlanStepKind::Moves(Moves { moves, chained: false, packets: false }));
 }
 
 /// A local copy, from packets (`upkt`), into packets (`cpkt`) or neither.
-fn copy(reader: &mut Reader<'_>, op: &Op) {
+fn copy(reader: &mut PlanReader<'_>, op: &PlanOp) {
     let (reads_packets, writes_packets) = (op.name == "upkt", op.name == "cpkt");
     let (Some(src), Some(dst)) = (op.src_buff.first(), op.dst_buff.first()) else {
         return reader
@@ -253,7 +264,7 @@ fn copy(reader: &mut Reader<'_>, op: &Op) {
     let made = transfer(reader, Action::Copy, src, dst);
     let moves = made.map(|it| Move { transfer: it, reads_packets, writes_packets });
     let moves = moves.into_iter().collect();
-    reader.push(StepKind::Moves(Moves {
+    reader.push(PlanStepKind::Moves(Moves {
         moves,
         chained: true,
         packets: reads_packets || writes_packets,
@@ -278,7 +289,7 @@ impl Sum {
     const PLAIN: Self = Self { packets: false, reads: false, copies: false, sends: false };
 }
 
-fn reduce(reader: &mut Reader<'_>, op: &Op, shape: Sum) {
+fn reduce(reader: &mut PlanReader<'_>, op: &PlanOp, shape: Sum) {
     if op.reduce_op.as_deref().is_some_and(|it| it != "sum") {
         return reader.not_judged(format!("`{}` with a `reduce_op` other than sum", op.name));
     }
@@ -314,7 +325,7 @@ fn reduce(reader: &mut Reader<'_>, op: &Op, shape: Sum) {
         return reader.not_judged("packets outside scratch");
     }
     if let Some(moves) = sum(reader, &sources, dst, &targets, shape.packets) {
-        reader.push(StepKind::Moves(Moves { moves, chained: true, packets: shape.packets }));
+        reader.push(PlanStepKind::Moves(Moves { moves, chained: true, packets: shape.packets }));
     }
 }
 
@@ -324,17 +335,17 @@ const fn plain_range(range: Range) -> (Range, bool) {
 
 /// `dst` = the sum of `sources`, then a copy of it to each of `targets`.
 fn sum(
-    reader: &mut Reader<'_>,
+    reader: &mut PlanReader<'_>,
     sources: &[(Range, bool)],
     dst: Range,
     targets: &[Range],
     packets: bool,
 ) -> Option<Vec<Move>> {
     let at = reader.context.address(dst.slot);
-    let same = |reader: &Reader<'_>, (it, is_packets): &(Range, bool)| {
+    let same = |reader: &PlanReader<'_>, (it, is_packets): &(Range, bool)| {
         !*is_packets && reader.context.address(it.slot) == at
     };
-    let overlaps = |reader: &Reader<'_>, (it, is_packets): &(Range, bool)| {
+    let overlaps = |reader: &PlanReader<'_>, (it, is_packets): &(Range, bool)| {
         let (rank, scratch, start) = reader.context.address(it.slot);
         let (a, b) = (u64::from(it.count), u64::from(dst.count));
         !*is_packets && (rank, scratch) == (at.0, at.1) && start < at.2 + b && at.2 < start + a

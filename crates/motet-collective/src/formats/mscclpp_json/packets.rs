@@ -7,7 +7,7 @@
 
 use motet_units::Rank;
 
-use super::graph::{Graph, event};
+use super::graph::{StepGraph, event};
 use super::lanes::Numbered;
 use crate::diagnostic::{Diagnostic, Finding, Report};
 use crate::program::{Buffer, Slot, TransferId};
@@ -25,7 +25,7 @@ struct Written {
     twice: bool,
 }
 
-pub(super) fn join(graph: &mut Graph, numbered: &Numbered, ranks: usize, report: &mut Report) {
+pub(super) fn join(graph: &mut StepGraph, numbered: &Numbered, ranks: usize, report: &mut Report) {
     let mut written: Vec<Vec<Written>> = vec![Vec::new(); ranks];
     let mut plain = vec![false; ranks];
     let mut packets = vec![false; ranks];

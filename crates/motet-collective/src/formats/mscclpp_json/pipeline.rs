@@ -18,7 +18,7 @@ use motet_units::Rank;
 
 use super::model::IterContext;
 use super::resolve::{Address, Context};
-use super::steps::{Counter, StepKind, Steps};
+use super::steps::{Counter, PlanStepKind, PlanSteps};
 use crate::diagnostic::{Diagnostic, Report};
 use crate::program::{Buffer, Transfer};
 
@@ -30,7 +30,7 @@ struct Uses {
     takers: BTreeSet<usize>,
 }
 
-pub(super) fn check(context: &Context<'_>, steps: &Steps, report: &mut Report) {
+pub(super) fn check(context: &Context<'_>, steps: &PlanSteps, report: &mut Report) {
     let (plan, parts) = (context.plan, context.parts);
     let in_pipelines = || {
         let blocks = steps.blocks.iter().enumerate();
@@ -43,9 +43,9 @@ pub(super) fn check(context: &Context<'_>, steps: &Steps, report: &mut Report) {
     for (index, block, step) in in_pipelines() {
         let cut = step.pipeline;
         let (raised, taken): (Vec<Counter>, Vec<Counter>) = match &step.kind {
-            StepKind::Raise(it) => (it.iter().map(|it| it.counter).collect(), Vec::new()),
-            StepKind::Take(it) => (Vec::new(), it.iter().map(|it| it.counter).collect()),
-            StepKind::Posts(it) => (it.iter().filter_map(|it| it.signal).collect(), Vec::new()),
+            PlanStepKind::Raise(it) => (it.iter().map(|it| it.counter).collect(), Vec::new()),
+            PlanStepKind::Take(it) => (Vec::new(), it.iter().map(|it| it.counter).collect()),
+            PlanStepKind::Posts(it) => (it.iter().filter_map(|it| it.signal).collect(), Vec::new()),
             _ => (Vec::new(), Vec::new()),
         };
         for (list, raises) in [(raised, true), (taken, false)] {
@@ -56,7 +56,7 @@ pub(super) fn check(context: &Context<'_>, steps: &Steps, report: &mut Report) {
                 blocks.insert(index);
             }
         }
-        if let StepKind::Barrier { id, .. } = step.kind {
+        if let PlanStepKind::Barrier { id, .. } = step.kind {
             barriers.entry((block.rank, id)).or_default().insert(cut);
         }
         if let Some(cut) = cut {
@@ -89,10 +89,10 @@ pub(super) fn check(context: &Context<'_>, steps: &Steps, report: &mut Report) {
     }
 }
 
-fn transfers(kind: &StepKind) -> Vec<Transfer> {
+fn transfers(kind: &PlanStepKind) -> Vec<Transfer> {
     match kind {
-        StepKind::Moves(it) => it.moves.iter().map(|it| it.transfer).collect(),
-        StepKind::Posts(it) => it.iter().map(|it| it.what.transfer).collect(),
+        PlanStepKind::Moves(it) => it.moves.iter().map(|it| it.transfer).collect(),
+        PlanStepKind::Posts(it) => it.iter().map(|it| it.what.transfer).collect(),
         _ => Vec::new(),
     }
 }

@@ -3,11 +3,11 @@
 use motet_net::formats::ReadError;
 use motet_units::{Bytes, Rank};
 
-use super::graph::Graph;
+use super::graph::StepGraph;
 use super::lanes::Numbered;
-use super::model::{self, Plan};
+use super::model::{self, ExecutionPlan};
 use super::resolve::{self, Context};
-use super::steps::Steps;
+use super::steps::PlanSteps;
 use super::{collective, counters, ending, limits, packets, pipeline, waits};
 use crate::collective::{Collective, CollectiveKind, MAX_RANKS};
 use crate::diagnostic::{Diagnostic, Finding, Report};
@@ -47,7 +47,7 @@ pub fn read(text: &str) -> Result<Imported, ReadError> {
         other => other,
     };
     let numbered = Numbered::new(&steps);
-    let mut graph = Graph::new(&steps, &numbered, &mut report);
+    let mut graph = StepGraph::new(&steps, &numbered, &mut report);
     counters::join(&mut graph, &steps, &mut report);
     packets::join(&mut graph, &numbered, plan.gpus.len(), &mut report);
     let sorted = waits::sort(&mut graph, &mut report);
@@ -73,7 +73,7 @@ pub fn read(text: &str) -> Result<Imported, ReadError> {
 }
 
 /// What is returned where there is nothing to judge: no transfer, and a report that says why.
-fn nothing(plan: &Plan, report: Report) -> Result<Imported, ReadError> {
+fn nothing(plan: &ExecutionPlan, report: Report) -> Result<Imported, ReadError> {
     let ranks = vec![None; plan.gpus.len()];
     let collective =
         Collective::send_recv(1, ranks).map_err(|it| ReadError::new(it.to_string()))?;
@@ -82,10 +82,10 @@ fn nothing(plan: &Plan, report: Report) -> Result<Imported, ReadError> {
 }
 
 fn empty_program(
-    plan: &Plan,
+    plan: &ExecutionPlan,
     parts: u32,
     collective: &Collective,
-    steps: &Steps,
+    steps: &PlanSteps,
 ) -> ProgramBuilder {
     let forms = if plan.inplace { Forms::IN_PLACE } else { Forms::OUT_OF_PLACE };
     let hints = Hints {

@@ -1,12 +1,12 @@
-//! From the file to [`Steps`]: every operation's channels, buffers and ranges looked up, groups of
+//! From the file to [`PlanSteps`]: every operation's channels, buffers and ranges looked up, groups of
 //! threadblocks shared out, pipelines unrolled to one iteration ([`super::pipeline`] says when that
 //! is allowed). What each operation does is in [`super::operations`].
 
 use motet_units::Rank;
 
-use super::model::{ChannelType, Chunk, GroupInfo, IterContext, Op, Plan};
+use super::model::{ChannelType, ExecutionPlan, GroupInfo, IterContext, PlanChunk, PlanOp};
 use super::operations;
-use super::steps::{Block, ChannelEnd, Step, StepKind, Steps};
+use super::steps::{Block, ChannelEnd, PlanStep, PlanStepKind, PlanSteps};
 use super::tables::{self, BlockTable};
 use crate::collective::{Collective, InPlace};
 use crate::diagnostic::{Diagnostic, Finding, Report};
@@ -27,28 +27,28 @@ pub(super) struct Range {
 /// What all operations share.
 #[derive(Debug)]
 pub(super) struct Context<'a> {
-    pub(super) plan: &'a Plan,
+    pub(super) plan: &'a ExecutionPlan,
     pub(super) parts: u32,
     pub(super) collective: Option<&'a Collective>,
 }
 
 /// Where an operation stands and what it may refer to.
-pub(super) struct Reader<'a> {
+pub(super) struct PlanReader<'a> {
     pub(super) context: &'a Context<'a>,
     pub(super) rank: Rank,
     pub(super) table: BlockTable,
     pub(super) place: Place,
     pub(super) group: Option<GroupInfo>,
     pub(super) pipeline: Option<IterContext>,
-    pub(super) steps: Vec<Step>,
+    pub(super) steps: Vec<PlanStep>,
     pub(super) report: &'a mut Report,
 }
 
 /// The steps of every threadblock.
-pub(super) fn resolve(context: &Context<'_>, report: &mut Report) -> Steps {
+pub(super) fn resolve(context: &Context<'_>, report: &mut Report) -> PlanSteps {
     let plan = context.plan;
     let gpus = tables::gpus(plan, report);
-    let mut steps = Steps { blocks: Vec::new(), counters: tables::counters(plan, &gpus) };
+    let mut steps = PlanSteps { blocks: Vec::new(), counters: tables::counters(plan, &gpus) };
     for (rank, (gpu, table)) in plan.gpus.iter().zip(&gpus).enumerate() {
         let rank = Rank::from_index(rank);
         if gpu.id != rank.0 {
@@ -69,7 +69,7 @@ pub(super) fn resolve(context: &Context<'_>, report: &mut Report) -> Steps {
             }
             let table = tables::block(table, block, &at, report);
             let place = Place { rank, block: block.id, step: 0, line: None };
-            let mut reader = Reader {
+            let mut reader = PlanReader {
                 context,
                 rank,
                 table,
@@ -89,8 +89,8 @@ pub(super) fn resolve(context: &Context<'_>, report: &mut Report) -> Steps {
     steps
 }
 
-impl Reader<'_> {
-    fn op_or_pipeline(&mut self, op: &Op) {
+impl PlanReader<'_> {
+    fn op_or_pipeline(&mut self, op: &PlanOp) {
         if op.name != "pipeline" {
             return operations::read(self, op);
         }
@@ -123,12 +123,12 @@ impl Reader<'_> {
         self.report.push(Diagnostic::not_judged(message).from_origin(at));
     }
 
-    pub(super) fn push(&mut self, kind: StepKind) {
-        self.steps.push(Step { place: self.place, pipeline: self.pipeline, kind });
+    pub(super) fn push(&mut self, kind: PlanStepKind) {
+        self.steps.push(PlanStep { place: self.place, pipeline: self.pipeline, kind });
     }
 
     /// A range of this GPU.
-    pub(super) fn local(&mut self, chunk: &Chunk) -> Option<Range> {
+    pub(super) fn local(&mut self, chunk: &PlanChunk) -> Option<Range> {
         match (chunk.buffer, chunk.buffer_id) {
             (Some(buffer), None) => self.range(self.rank, buffer.into(), chunk),
             _ => {
@@ -139,7 +139,7 @@ impl Reader<'_> {
     }
 
     /// A range of another GPU, through a channel of type `kind`.
-    pub(super) fn remote(&mut self, chunk: &Chunk, kind: ChannelType) -> Option<Range> {
+    pub(super) fn remote(&mut self, chunk: &PlanChunk, kind: ChannelType) -> Option<Range> {
         let Some(id) = chunk.buffer_id else {
             self.wrong(Finding::OutOfRange, "a range that must be remote has no `buffer_id`");
             return None;
@@ -159,7 +159,7 @@ impl Reader<'_> {
         }
     }
 
-    fn range(&mut self, rank: Rank, buffer: Buffer, chunk: &Chunk) -> Option<Range> {
+    fn range(&mut self, rank: Rank, buffer: Buffer, chunk: &PlanChunk) -> Option<Range> {
         let gpu = &self.context.plan.gpus[rank.index()];
         let size = match buffer {
             Buffer::Input => gpu.input_chunks,
@@ -198,7 +198,7 @@ impl Reader<'_> {
     }
 
     /// The channels of an operation that goes through some.
-    pub(super) fn channels(&mut self, op: &Op, kind: ChannelType) -> Vec<Option<ChannelEnd>> {
+    pub(super) fn channels(&mut self, op: &PlanOp, kind: ChannelType) -> Vec<Option<ChannelEnd>> {
         let mut ends = Vec::with_capacity(op.channel_ids.len());
         for id in &op.channel_ids {
             let end = self.table.channel(kind, *id);

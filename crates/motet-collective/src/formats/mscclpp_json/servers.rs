@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use motet_graph::DisjointSets;
 use motet_net::Network;
-use motet_units::NodeId;
 
 use super::Channel;
 
@@ -19,28 +19,16 @@ impl Channel {
 /// For each rank the group of GPUs that reach each other's memory: those of a server, and those
 /// joined by NVLink or the like across servers.
 fn memory_groups(network: &Network) -> Vec<u32> {
-    let mut group: Vec<usize> = (0..network.nodes().len()).collect();
-    let mut join = |a: NodeId, b: NodeId| {
-        let (a, b) = (root(&group, a.index()), root(&group, b.index()));
-        group[a.max(b)] = a.min(b);
-    };
+    let mut groups = DisjointSets::new(network.nodes().len());
     let near = network.link_ids().filter(|it| network.tier(*it).index() <= 1);
     for link in near.map(|it| network.link(it)) {
-        join(link.from, link.to);
+        groups.join(link.from.index(), link.to.index());
     }
     let mut servers = BTreeMap::new();
     for gpu in network.ranks() {
         if let Some(server) = &network.node(*gpu).location.server {
-            join(*servers.entry(server).or_insert(*gpu), *gpu);
+            groups.join(servers.entry(server).or_insert(*gpu).index(), gpu.index());
         }
     }
-    let groups = network.ranks().iter().map(|it| root(&group, it.index()) as u32);
-    groups.collect()
-}
-
-fn root(group: &[usize], mut at: usize) -> usize {
-    while group[at] != at {
-        at = group[at];
-    }
-    at
+    network.ranks().iter().map(|it| groups.root(it.index()) as u32).collect()
 }

@@ -11,7 +11,7 @@ use crate::program::Transfer;
 
 /// Everything a plan does.
 #[derive(Debug, Default)]
-pub(super) struct Steps {
+pub(super) struct PlanSteps {
     pub(super) blocks: Vec<Block>,
     /// Channel ends and device semaphores, and what they hold at the start.
     pub(super) counters: BTreeMap<Counter, i64>,
@@ -22,19 +22,19 @@ pub(super) struct Steps {
 pub(super) struct Block {
     pub(super) rank: Rank,
     pub(super) id: u32,
-    pub(super) steps: Vec<Step>,
+    pub(super) steps: Vec<PlanStep>,
 }
 
 #[derive(Debug)]
-pub(super) struct Step {
+pub(super) struct PlanStep {
     pub(super) place: Place,
     /// Inside a `pipeline`: how its loop is cut.
     pub(super) pipeline: Option<IterContext>,
-    pub(super) kind: StepKind,
+    pub(super) kind: PlanStepKind,
 }
 
 #[derive(Debug)]
-pub(super) enum StepKind {
+pub(super) enum PlanStepKind {
     /// All threads of the block meet.
     Sync,
     /// All threads of `blocks` blocks meet.

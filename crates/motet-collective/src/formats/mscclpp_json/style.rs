@@ -4,7 +4,7 @@
 //! it tells others covers all it did before. Which way of writing adds nothing to a program shows
 //! when the plan is read again, so that each is tried until one comes back as the same program.
 
-use super::model::Plan;
+use super::model::ExecutionPlan;
 use super::packing::Packing;
 use super::{Options, emit, read};
 use crate::diagnostic::{Diagnostic, Finding, Report};
@@ -52,7 +52,7 @@ pub(super) fn text(program: &Program, options: &Options) -> Result<String, Repor
 }
 
 /// The text of the plan, if it does what the program does, no more and no less.
-fn same(plan: &Plan, program: &Program) -> Result<String, Report> {
+fn same(plan: &ExecutionPlan, program: &Program) -> Result<String, Report> {
     let refuse = |finding, message: String| {
         let mut report = Report::default();
         report.push(Diagnostic::error(finding, message));

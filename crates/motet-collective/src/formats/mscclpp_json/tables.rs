@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use motet_units::Rank;
 
-use super::model::{ChannelType, Gpu, Plan, Threadblock};
+use super::model::{ChannelType, ExecutionPlan, PlanGpu, Threadblock};
 use super::steps::{ChannelEnd, Counter};
 use crate::diagnostic::{Diagnostic, Finding, Report};
 use crate::program::Buffer;
@@ -50,7 +50,7 @@ impl BlockTable {
 
 /// The tables of all GPUs; reports channels and buffers of ranks that do not exist, and channels
 /// that one side has more of than the other.
-pub(super) fn gpus(plan: &Plan, report: &mut Report) -> Vec<GpuTable> {
+pub(super) fn gpus(plan: &ExecutionPlan, report: &mut Report) -> Vec<GpuTable> {
     let mut counts: BTreeMap<(ChannelType, u32, u32), u32> = BTreeMap::new();
     let mut tables = Vec::with_capacity(plan.gpus.len());
     for (rank, gpu) in plan.gpus.iter().enumerate() {
@@ -71,9 +71,9 @@ pub(super) fn gpus(plan: &Plan, report: &mut Report) -> Vec<GpuTable> {
 }
 
 fn gpu_table(
-    plan: &Plan,
+    plan: &ExecutionPlan,
     rank: u32,
-    gpu: &Gpu,
+    gpu: &PlanGpu,
     counts: &mut BTreeMap<(ChannelType, u32, u32), u32>,
     report: &mut Report,
 ) -> GpuTable {
@@ -166,7 +166,7 @@ pub(super) fn block(
 }
 
 /// Every counter of the plan, with its start value.
-pub(super) fn counters(plan: &Plan, tables: &[GpuTable]) -> BTreeMap<Counter, i64> {
+pub(super) fn counters(plan: &ExecutionPlan, tables: &[GpuTable]) -> BTreeMap<Counter, i64> {
     let ends = tables.iter().flat_map(|it| it.memory.iter().chain(&it.port).flatten());
     let mut counters: BTreeMap<Counter, i64> = ends.map(|it| (Counter::Inbound(*it), 0)).collect();
     for (rank, gpu) in plan.gpus.iter().enumerate() {

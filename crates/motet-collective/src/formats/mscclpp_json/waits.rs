@@ -3,7 +3,9 @@
 
 use std::collections::BTreeSet;
 
-use super::graph::{Edge, Graph, Node};
+use motet_graph::{Followers, Rows};
+
+use super::graph::{StepEdge, StepGraph, StepNode};
 use crate::diagnostic::{Diagnostic, Finding, Report};
 use crate::program::{Event, Lane};
 
@@ -13,60 +15,35 @@ const MAX_NEAREST: usize = 1 << 24;
 /// A topological order of the nodes and what each needs.
 #[derive(Debug)]
 pub(super) struct Sorted {
-    starts: Vec<u32>,
-    edges: Vec<Edge>,
-    sequence: Vec<Node>,
+    edges: Rows<StepEdge>,
+    sequence: Vec<StepNode>,
 }
 
 /// Sorts the graph; reports steps that wait for one another.
-pub(super) fn sort(graph: &mut Graph, report: &mut Report) -> Sorted {
+pub(super) fn sort(graph: &mut StepGraph, report: &mut Report) -> Sorted {
     let mut edges = std::mem::take(&mut graph.edges);
     edges.sort_unstable();
     edges.dedup();
     let nodes = graph.nodes as usize;
-    let mut starts = vec![0u32; nodes + 1];
-    let mut next_starts = vec![0u32; nodes + 1];
-    for edge in &edges {
-        starts[edge.node as usize + 1] += 1;
-        next_starts[edge.before as usize + 1] += 1;
-    }
-    for node in 0..nodes {
-        starts[node + 1] += starts[node];
-        next_starts[node + 1] += next_starts[node];
-    }
-    let mut waiting: Vec<u32> = starts.windows(2).map(|it| it[1] - it[0]).collect();
-    let mut fill = next_starts.clone();
-    let mut nexts = vec![0u32; edges.len()];
-    for edge in &edges {
-        let slot = &mut fill[edge.before as usize];
-        nexts[*slot as usize] = edge.node;
-        *slot += 1;
-    }
-    let mut sequence: Vec<Node> =
-        (0..graph.nodes).filter(|it| waiting[*it as usize] == 0).collect();
-    let mut done = 0;
-    while done < sequence.len() {
-        let node = sequence[done] as usize;
-        done += 1;
-        for next in &nexts[next_starts[node] as usize..next_starts[node + 1] as usize] {
-            waiting[*next as usize] -= 1;
-            if waiting[*next as usize] == 0 {
-                sequence.push(*next);
-            }
-        }
-    }
-    let sorted = Sorted { starts, edges, sequence };
+    let sequence = Followers::of(nodes, edges.iter().map(|it| (it.node, it.before))).topological();
+    let edges = Rows::group(nodes, edges.iter().map(|it| (it.node as usize, *it)));
+    let sorted = Sorted { edges, sequence };
     if sorted.sequence.len() < nodes {
-        report_cycle(graph, &sorted, &waiting, report);
+        report_cycle(graph, &sorted, report);
     }
     sorted
 }
 
 /// One diagnostic for a knot of steps: where to look.
-fn report_cycle(graph: &Graph, sorted: &Sorted, waiting: &[u32], report: &mut Report) {
+fn report_cycle(graph: &StepGraph, sorted: &Sorted, report: &mut Report) {
     const SHOWN: usize = 6;
-    let stuck = |node: Node| waiting[node as usize] > 0;
-    let before = |node: Node| sorted.before(node).iter().map(|it| it.before).find(|it| stuck(*it));
+    let mut happens = vec![false; graph.nodes as usize];
+    for node in &sorted.sequence {
+        happens[*node as usize] = true;
+    }
+    let stuck = |node: StepNode| !happens[node as usize];
+    let before =
+        |node: StepNode| sorted.before(node).iter().map(|it| it.before).find(|it| stuck(*it));
     let Some(mut at) = (0..graph.nodes).find(|it| stuck(*it)) else { return };
     // Every stuck node has a stuck one before it: walking back ends in the knot.
     for _ in 0..graph.nodes {
@@ -99,13 +76,13 @@ fn report_cycle(graph: &Graph, sorted: &Sorted, waiting: &[u32], report: &mut Re
 }
 
 impl Sorted {
-    fn before(&self, node: Node) -> &[Edge] {
-        &self.edges[self.starts[node as usize] as usize..self.starts[node as usize + 1] as usize]
+    fn before(&self, node: StepNode) -> &[StepEdge] {
+        self.edges.row(node as usize)
     }
 
     /// The nodes from which strong edges lead to one of `nodes`, and these.
-    pub(super) fn reached(&self, mut nodes: Vec<Node>) -> Vec<bool> {
-        let mut reached = vec![false; self.starts.len() - 1];
+    pub(super) fn reached(&self, mut nodes: Vec<StepNode>) -> Vec<bool> {
+        let mut reached = vec![false; self.edges.count()];
         for node in &nodes {
             reached[*node as usize] = true;
         }
@@ -123,7 +100,7 @@ impl Sorted {
     /// named; without, all of them are, and nothing depends on lanes.
     pub(super) fn waits(
         &self,
-        graph: &Graph,
+        graph: &StepGraph,
         lanes: Option<&[Lane]>,
     ) -> Result<Vec<(Event, Event)>, Box<Diagnostic>> {
         let events = graph.events as usize;

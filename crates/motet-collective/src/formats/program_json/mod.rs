@@ -29,7 +29,7 @@ mod write;
 
 use motet_net::formats::{Position, ReadError};
 use motet_net::signature::Signature;
-use motet_units::{Bytes, LinkId, Rank};
+use motet_units::{Bytes, LinkId, Rank, brief, brief_to};
 use serde::Deserialize;
 
 use crate::collective::{Collective, CollectiveKind};
@@ -149,13 +149,16 @@ pub fn read(text: &str) -> Result<Program, ReadError> {
     build(file)
 }
 
+/// Most characters of what the JSON reader says: it repeats keys and words of the file.
+const MESSAGE: usize = 300;
+
 fn broken(error: &serde_json::Error) -> ReadError {
-    let mut read = ReadError::new(error.to_string());
+    let mut read = ReadError::new(brief_to(&error.to_string(), MESSAGE));
     if error.line() > 0 {
         // The text of the error ends with its place, which the position says again.
         let text = error.to_string();
         let end = text.rfind(" at line ").unwrap_or(text.len());
-        read.problem = text[..end].to_owned();
+        read.problem = brief_to(&text[..end], MESSAGE).into_owned();
         read.at = Some(Position { line: error.line(), column: error.column().max(1) });
     }
     read
@@ -165,7 +168,7 @@ fn build(file: File) -> Result<Program, ReadError> {
     let collective = collective(file.collective)?;
     let protocol = Protocol::ALL.into_iter().find(|it| it.name() == file.protocol);
     let protocol = protocol.ok_or_else(|| {
-        ReadError::new(format!("unknown protocol `{}`", file.protocol))
+        ReadError::new(format!("unknown protocol `{}`", brief(&file.protocol)))
             .with_remedy("protocol is Simple, LL or LL128")
     })?;
     let ranks = collective.ranks() as usize;

@@ -4,7 +4,7 @@ use motet_units::{Bandwidth, Duration, NodeId};
 
 use super::join;
 use super::models::{Inside, Model};
-use crate::builders::assembly::{Assembly, Place, Port, Way};
+use crate::builders::assembly::{Assembly, Place, Port, PortUse};
 use crate::builders::template::{Args, TemplateError};
 use crate::link::{LinkClass, LinkSpec};
 use crate::node::{Node, NodeKind};
@@ -26,12 +26,19 @@ pub(super) fn build(
     args: &Args,
     model: &Model,
 ) -> Result<(), TemplateError> {
-    let (count, nics) = (args.count("count")?, args.count("nics")?);
+    let count = args.count("count")?;
+    let whole = model;
     // Only boxes whose GPUs are all alike have the parameter.
-    let model = &Model { gpus: args.count("gpus").unwrap_or(model.gpus), ..*model };
+    let model = &whole.with_gpus(args.count("gpus").unwrap_or(whole.gpus));
+    let mut nics = args.count("nics")?;
+    if !args.given("nics") && model.gpus < whole.gpus {
+        // GPUs that stay out leave their NICs unused too.
+        nics = (nics * model.gpus / whole.gpus).max(1);
+    }
     if nics > 0 && !model.gpus.is_multiple_of(nics) {
         let problem = format!("{nics} NICs do not divide the {} GPUs", model.gpus);
-        return Err(TemplateError::of("nics", problem));
+        let fits = (1..=nics).rev().find(|it| model.gpus.is_multiple_of(*it)).unwrap_or(1);
+        return Err(TemplateError::of("nics", problem).with_remedy(format!("try `nics={fits}`")));
     }
     let (nodes, links) = size(model, nics, &args.text("detail")?);
     assembly.reserve((count * nodes) as u128, (count * links) as u128)?;
@@ -50,7 +57,7 @@ pub(super) fn build(
 fn size(model: &Model, nics: usize, detail: &str) -> (usize, usize) {
     let (switches, inside) = match model.inside {
         Inside::Switch { .. } => (1, model.gpus),
-        Inside::Wires(wires) => (0, wires.len()),
+        Inside::Wires(_) => (0, model.wires().count()),
     };
     let (nodes, links) = match detail {
         "full" => {
@@ -109,8 +116,8 @@ impl Server<'_> {
                     assembly.builder.add_duplex(*gpu, switch, spec)?;
                 }
             }
-            Inside::Wires(wires) => {
-                for (a, b, lanes, package) in wires {
+            Inside::Wires(_) => {
+                for (a, b, lanes, package) in self.model.wires() {
                     let class = match (package, self.model.link) {
                         (true, _) => LinkClass::Die,
                         (false, "xgmi") => LinkClass::Xgmi,
@@ -142,21 +149,21 @@ impl Server<'_> {
         }
         let share = Bandwidth::from_bits_per_s((nic.bits_per_s() / sharing as u64).max(1));
         for (rail, group) in gpus.chunks(sharing).enumerate() {
-            let port = |node: NodeId, bandwidth: Bandwidth, way: Way| Port {
+            let port = |node: NodeId, bandwidth: Bandwidth, carries: PortUse| Port {
                 node,
                 bandwidth,
                 latency,
                 server: self.server,
                 rail,
-                way,
+                carries,
             };
             if relay {
                 let (sends, receives) = self.model.relay;
-                assembly.open(port(group[sends], nic, Way::Send));
-                assembly.open(port(group[receives], nic, Way::Receive));
+                assembly.open(port(group[sends], nic, PortUse::Send));
+                assembly.open(port(group[receives], nic, PortUse::Receive));
             } else {
                 for gpu in group {
-                    assembly.open(port(*gpu, share, Way::Both));
+                    assembly.open(port(*gpu, share, PortUse::Both));
                 }
             }
         }
@@ -184,10 +191,17 @@ impl Server<'_> {
         let cpus = self.add_nodes(assembly, "cpu", NodeKind::Cpu, self.model.cpus)?;
         let nics = self.open_nics(assembly)?;
         // Devices are spread evenly, in order: a GPU and its NIC share a PCIe switch.
-        for (below, above) in [(gpus, &switches), (&nics, &switches), (&switches, &cpus)] {
+        let tree = match switches.as_slice() {
+            [] => {
+                let c2c = LinkSpec::new(LinkClass::C2c, self.args.bandwidth("c2c")?, latency);
+                [(gpus, &cpus, c2c), (&nics, &cpus, pcie), (&switches, &cpus, pcie)]
+            }
+            _ => [(gpus, &switches, pcie), (&nics, &switches, pcie), (&switches, &cpus, pcie)],
+        };
+        for (below, above, spec) in tree {
             for (index, node) in below.iter().enumerate() {
                 let parent = above[index * above.len() / below.len()];
-                assembly.builder.add_duplex(*node, parent, pcie)?;
+                assembly.builder.add_duplex(*node, parent, spec)?;
             }
         }
         for (index, a) in cpus.iter().enumerate() {
@@ -203,8 +217,8 @@ impl Server<'_> {
         let latency: Duration = self.args.latency("nic-latency")?;
         let nics = self.add_nodes(assembly, "nic", NodeKind::Nic, self.nics)?;
         for (rail, node) in nics.iter().enumerate() {
-            let (node, server, way) = (*node, self.server, Way::Both);
-            assembly.open(Port { node, bandwidth, latency, server, rail, way });
+            let (node, server, carries) = (*node, self.server, PortUse::Both);
+            assembly.open(Port { node, bandwidth, latency, server, rail, carries });
         }
         Ok(nics)
     }

@@ -2,7 +2,8 @@
 //!
 //! - [`models`]: what is in each box, and its speeds.
 //! - [`boxes`]: how a model becomes nodes, links and open ports.
-//! - [`nvl72`]: the rack-scale GB200 system, which is no box.
+//! - [`nvl72`]: the rack-scale GB200 and GB300 systems, which are no boxes.
+//! - [`from_file`]: servers from the topology file that NCCL writes on one of them.
 //!
 //! Three levels of detail:
 //! - `flat`: GPUs and their fabric; each GPU has its share of the NICs as a port. This is how
@@ -11,6 +12,7 @@
 //! - `full`: also PCIe switches and CPUs.
 
 mod boxes;
+mod from_file;
 mod models;
 mod nvl72;
 
@@ -18,8 +20,11 @@ use super::assembly::{Assembly, Place};
 use super::find;
 use super::template::{AUTO, Args, Param, ParamKind, Params, Template, TemplateError};
 
-pub(super) use models::{DGX_1, DGX_2, DGX_A100, DGX_H100, DGX_H200, MI250, NDV2, V100_X4};
-pub(super) use nvl72::GB200_NVL72;
+pub(super) use from_file::SERVER_FILE;
+pub(super) use models::{
+    DGX_1, DGX_2, DGX_A100, DGX_B200, DGX_H100, DGX_H200, GH200, MI250, MI300X, NDV2, V100_X4,
+};
+pub(super) use nvl72::{GB200_NVL72, GB300_NVL72};
 
 const COUNT: Param = Param::count("count", (1, 65_536), "1", "how many servers");
 const DETAIL: Param = Param::new(
@@ -98,6 +103,39 @@ mod tests {
         assert_eq!(link.class, LinkClass::NvLink);
         assert_eq!(build("dgx-h100", &[]).links()[0].spec.bandwidth.to_string(), "450 GB/s");
         assert_eq!(build("dgx-2", &[]).count(NodeKind::Gpu), 16);
+        assert_eq!(build("dgx-b200", &[]).links()[0].spec.bandwidth.to_string(), "900 GB/s");
+    }
+
+    /// Seven links of 64 GB/s from each MI300X; 150 GB/s between any two of four GH200s, each of
+    /// which has a CPU of its own.
+    #[test]
+    fn boxes_wired_all_to_all() {
+        let net = build("mi300x", &[]);
+        assert_eq!((net.nodes().len(), net.links().len()), (8, 8 * 7));
+        assert!(net.links().iter().all(|it| it.spec.bandwidth.to_string() == "64 GB/s"));
+        let net = build("gh200", &["detail=full"]);
+        assert_eq!((net.count(NodeKind::Cpu), net.count(NodeKind::Nic)), (4, 4));
+        let gpu = net.find("s0-gpu2").unwrap();
+        let rate = |class| {
+            let links = net.outgoing(gpu).iter().map(|it| net.link(*it).spec);
+            let rates = links.filter(|it| it.class == class).map(|it| it.bandwidth.to_string());
+            rates.collect::<Vec<_>>()
+        };
+        assert_eq!(rate(LinkClass::NvLink), ["150 GB/s"; 3]);
+        assert_eq!(rate(LinkClass::C2c), ["450 GB/s"]);
+        assert_eq!(rate(LinkClass::Pcie), [""; 0]);
+        let one = build("gh200", &["gpus=1", "count=2", "detail=full"]);
+        assert_eq!((one.count(NodeKind::Gpu), one.count(NodeKind::Cpu)), (2, 2));
+        assert!(crate::builders::testing::is_connected(&one));
+    }
+
+    /// Half of the GPUs of a box come with half of its NICs, unless the user says otherwise.
+    #[test]
+    fn nics_follow_the_gpus() {
+        let half = build("dgx-a100", &["gpus=4", "detail=nics"]);
+        assert_eq!((half.count(NodeKind::Gpu), half.count(NodeKind::Nic)), (4, 4));
+        let error = fails("dgx-a100", &["gpus=6", "nics=4"]);
+        assert_eq!(error.remedy.as_deref(), Some("try `nics=3`"));
     }
 
     /// Each of four V100s has 150 GB/s each way, and shares a PCIe switch with a NIC and a GPU.

@@ -1,13 +1,17 @@
 //! The models of servers: how many of what, how it is wired, and how fast.
 //!
-//! Sources of the defaults, all of which are parameters:
-//! - NVLink: 25 GB/s a link and direction in generations 2 to 4 (V100 6 links, A100 12, H100 and
-//!   H200 18), from NVIDIA's data sheets.
+//! Sources of the defaults, all of which are parameters (docs/cluster-file.md names them box by
+//! box):
+//! - NVLink: 25 GB/s a link and direction in generations 2 to 4 (V100 6 links, A100 12, H100, H200
+//!   and GH200 18), 50 in generation 5 (B200 18), from NVIDIA's data sheets. The readers of files
+//!   use the same figures ([`speeds`](crate::formats)).
+//! - Infinity Fabric: 50 GB/s a link and direction on the MI250, 64 on the MI300X, from AMD's data
+//!   sheets.
 //! - PCIe: what NCCL counts for 16 lanes: 12 GB/s in generation 3, 24 in 4, 48 in 5.
 //! - Between sockets: NCCL's figures again: 6 GB/s Broadwell, 10 Skylake, 16 AMD, 22 Sapphire
 //!   Rapids.
 //! - NICs: the ones the box is sold with: 100 Gbit/s (DGX-1, DGX-2, NDv2), 200 (DGX A100,
-//!   MI250), 400 (DGX H100 and H200).
+//!   MI250, GH200), 400 (DGX H100, H200 and B200, MI300X).
 //! - Latency: 0.3 µs from GPU to GPU inside a box, as in TACCL's example topologies, so half of
 //!   it for each of the two links by way of an NVSwitch.
 
@@ -30,6 +34,8 @@ pub(super) enum Inside {
 pub(super) struct Model {
     pub(super) gpus: usize,
     pub(super) inside: Inside,
+    /// How many PCIe switches stand between the GPUs and the CPUs. With none each GPU has a CPU of
+    /// its own on the same module, which NVLink-C2C joins (a superchip).
     pub(super) pcie_switches: usize,
     pub(super) cpus: usize,
     /// Which of the GPUs that share a NIC sends for it and which receives, where `attach` is
@@ -37,6 +43,25 @@ pub(super) struct Model {
     pub(super) relay: (usize, usize),
     /// The parameter with the rate of the GPU links.
     pub(super) link: &'static str,
+}
+
+impl Model {
+    /// The same box with only its first `gpus` GPUs; a superchip that stays out takes its CPU with
+    /// it.
+    pub(super) fn with_gpus(&self, gpus: usize) -> Self {
+        let cpus = if self.pcie_switches == 0 { gpus } else { self.cpus };
+        Self { gpus, cpus, ..*self }
+    }
+
+    /// The wires between GPUs that take part; none where GPUs are joined by switches.
+    pub(super) fn wires(&self) -> impl Iterator<Item = &'static (u8, u8, u32, bool)> {
+        let wires = match self.inside {
+            Inside::Switch { .. } => &[],
+            Inside::Wires(wires) => wires,
+        };
+        let gpus = self.gpus;
+        wires.iter().filter(move |it| usize::from(it.0.max(it.1)) < gpus)
+    }
 }
 
 /// A server template; `$extra` are parameters that only some models have.
@@ -105,7 +130,18 @@ const NVLS: Param = Param::new(
 );
 
 /// Some of the GPUs of a box: a job need not have all of them.
-const GPUS: Param = Param::count("gpus", (1, 8), "8", "how many of the GPUs take part");
+const GPUS: Param =
+    Param::count("gpus", (1, 8), "8", "how many of the GPUs take part; NICs follow, if not given");
+
+/// The same for a node of four superchips; with one it is a single superchip.
+const SUPERCHIPS: Param = Param::count("gpus", (1, 4), "4", "how many superchips a node has");
+
+const C2C: Param = Param::new(
+    "c2c",
+    ParamKind::Bandwidth,
+    "450 GB/s",
+    "the rate between a GPU and the CPU of its superchip, each way",
+);
 
 /// The hybrid cube mesh of eight V100s: two squares with diagonals, four edges between them.
 const CUBE_MESH: Inside = Inside::Wires(&[
@@ -135,6 +171,48 @@ const FOUR_V100: Inside = Inside::Wires(&[
     (1, 2, 2, false),
     (1, 3, 2, false),
     (2, 3, 2, false),
+]);
+
+/// Four GH200, each with six of its 18 NVLinks to every other.
+const FOUR_GH200: Inside = Inside::Wires(&[
+    (0, 1, 6, false),
+    (0, 2, 6, false),
+    (0, 3, 6, false),
+    (1, 2, 6, false),
+    (1, 3, 6, false),
+    (2, 3, 6, false),
+]);
+
+/// Eight MI300X, each with one of its seven Infinity Fabric links to every other.
+const MI300X_MESH: Inside = Inside::Wires(&[
+    (0, 1, 1, false),
+    (0, 2, 1, false),
+    (0, 3, 1, false),
+    (0, 4, 1, false),
+    (0, 5, 1, false),
+    (0, 6, 1, false),
+    (0, 7, 1, false),
+    (1, 2, 1, false),
+    (1, 3, 1, false),
+    (1, 4, 1, false),
+    (1, 5, 1, false),
+    (1, 6, 1, false),
+    (1, 7, 1, false),
+    (2, 3, 1, false),
+    (2, 4, 1, false),
+    (2, 5, 1, false),
+    (2, 6, 1, false),
+    (2, 7, 1, false),
+    (3, 4, 1, false),
+    (3, 5, 1, false),
+    (3, 6, 1, false),
+    (3, 7, 1, false),
+    (4, 5, 1, false),
+    (4, 6, 1, false),
+    (4, 7, 1, false),
+    (5, 6, 1, false),
+    (5, 7, 1, false),
+    (6, 7, 1, false),
 ]);
 
 /// Eight MI250 of two dies each: four lanes inside a package, one or two between packages.
@@ -234,4 +312,25 @@ server!(
     Model { gpus: 16, inside: MI250_MESH, link: "xgmi", ..HGX },
     attach = "share", nics = "8" at "200 Gbit/s", pcie = "24 GB/s", smp = "16 GB/s",
     links = wired("xgmi", "50 GB/s")
+);
+
+server!(
+    DGX_B200, "dgx-b200", "DGX B200: 8 B200 on NVSwitches, 8 NICs", HGX,
+    attach = "share", nics = "8" at "400 Gbit/s", pcie = "48 GB/s", smp = "40 GB/s",
+    links = switched("900 GB/s"), NVLS
+);
+
+// As on Alps and JUPITER: the four GPUs of a node joined directly, a Grace CPU and a NIC for each.
+server!(
+    GH200, "gh200", "4 GH200 superchips, six NVLinks between any two, 4 NICs",
+    Model { gpus: 4, inside: FOUR_GH200, pcie_switches: 0, cpus: 4, ..HGX },
+    attach = "share", nics = "4" at "200 Gbit/s", pcie = "48 GB/s", smp = "100 GB/s",
+    links = wired("nvlink", "25 GB/s"), SUPERCHIPS, C2C
+);
+
+server!(
+    MI300X, "mi300x", "8 MI300X, each joined to every other by Infinity Fabric, 8 NICs",
+    Model { gpus: 8, inside: MI300X_MESH, link: "xgmi", ..HGX },
+    attach = "share", nics = "8" at "400 Gbit/s", pcie = "48 GB/s", smp = "16 GB/s",
+    links = wired("xgmi", "64 GB/s"), GPUS
 );

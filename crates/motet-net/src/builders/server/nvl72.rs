@@ -1,15 +1,15 @@
-//! GB200 NVL72: a rack of trays, each with 4 GPUs, 2 Grace CPUs and 4 NICs, all GPUs on one
-//! NVLink domain.
+//! GB200 and GB300 NVL72: a rack of trays, each with 4 GPUs, 2 Grace CPUs and 4 NICs, all GPUs on
+//! one NVLink domain.
 //!
 //! The NVLink domain is wider than a server: trays are the servers, the rack is the domain.
-//! Defaults: 18 NVLinks of generation 5 at 50 GB/s, 900 GB/s a GPU; a 400 Gbit/s NIC for each
-//! GPU; PCIe generation 5 at NCCL's 48 GB/s; NVLink-C2C at 225 GB/s each way between a GPU and
-//! the Grace it shares with another.
+//! Defaults: 18 NVLinks of generation 5 at 50 GB/s, 900 GB/s a GPU; a 400 Gbit/s NIC
+//! (ConnectX-7) for each GPU, 800 Gbit/s (ConnectX-8) in a GB300; PCIe generation 5 at NCCL's
+//! 48 GB/s; NVLink-C2C at 225 GB/s each way between a GPU and the Grace it shares with another.
 
 use motet_units::NodeId;
 
 use super::{COUNT, DETAIL, FABRIC, NIC_LATENCY, PCIE_LATENCY, join};
-use crate::builders::assembly::{Assembly, Place, Port, Way};
+use crate::builders::assembly::{Assembly, Place, Port, PortUse};
 use crate::builders::common::DC;
 use crate::builders::template::{Args, Family, Param, ParamKind, Template, TemplateError};
 use crate::link::{LinkClass, LinkSpec};
@@ -20,44 +20,82 @@ const TRAY_GPUS: usize = 4;
 const TRAY_CPUS: usize = 2;
 const LANES: u32 = 18;
 
-pub(in super::super) const GB200_NVL72: Template = Template {
-    name: "gb200-nvl72",
-    family: Family::Server,
-    doc: "GB200 NVL72: 18 trays of 4 GPUs on one NVLink domain, a NIC for each GPU",
-    params: &[
-        COUNT,
-        Param::count("trays", (1, 144), "18", "how many trays of 4 GPUs share the NVLink domain"),
-        DETAIL,
-        FABRIC,
-        Param::new("nic", ParamKind::Bandwidth, "400 Gbit/s", "the rate of each NIC"),
-        NIC_LATENCY,
-        Param::new("nvlink", ParamKind::Bandwidth, "900 GB/s", "the rate of all NVLinks of a GPU"),
-        Param::new(
-            "nvlink-latency",
-            ParamKind::Latency,
-            "150 ns",
-            "between a GPU and the NVSwitches: half of the way from GPU to GPU",
-        ),
-        Param::new("c2c", ParamKind::Bandwidth, "225 GB/s", "the rate between a GPU and its CPU"),
-        Param::new("pcie", ParamKind::Bandwidth, "48 GB/s", "the rate of each PCIe link"),
-        PCIE_LATENCY,
-        Param::new("smp", ParamKind::Bandwidth, "40 GB/s", "the rate between the CPUs of a tray"),
-        Param::new(
-            "nvls",
-            ParamKind::Flag,
-            "false",
-            "whether the NVSwitches copy and reduce (NVLink SHARP)",
-        ),
-        Param::new(
-            "name",
-            ParamKind::Text,
-            "nvl",
-            "racks are called this and a number: nvl0; their nodes nvl0-gpu0, nvl0-nic0",
-        ),
-        DC,
-    ],
-    build,
-};
+/// A rack of this kind; generations differ in their NICs.
+macro_rules! nvl72 {
+    ($const:ident, $name:literal, $doc:literal, nic = $nic:literal) => {
+        pub(in super::super) const $const: Template = Template {
+            name: $name,
+            family: Family::Server,
+            doc: $doc,
+            params: &[
+                COUNT,
+                Param::count(
+                    "trays",
+                    (1, 144),
+                    "18",
+                    "how many trays of 4 GPUs share the NVLink domain",
+                ),
+                DETAIL,
+                FABRIC,
+                Param::new("nic", ParamKind::Bandwidth, $nic, "the rate of each NIC"),
+                NIC_LATENCY,
+                Param::new(
+                    "nvlink",
+                    ParamKind::Bandwidth,
+                    "900 GB/s",
+                    "the rate of all NVLinks of a GPU",
+                ),
+                Param::new(
+                    "nvlink-latency",
+                    ParamKind::Latency,
+                    "150 ns",
+                    "between a GPU and the NVSwitches: half of the way from GPU to GPU",
+                ),
+                Param::new(
+                    "c2c",
+                    ParamKind::Bandwidth,
+                    "225 GB/s",
+                    "the rate between a GPU and its CPU",
+                ),
+                Param::new("pcie", ParamKind::Bandwidth, "48 GB/s", "the rate of each PCIe link"),
+                PCIE_LATENCY,
+                Param::new(
+                    "smp",
+                    ParamKind::Bandwidth,
+                    "40 GB/s",
+                    "the rate between the CPUs of a tray",
+                ),
+                Param::new(
+                    "nvls",
+                    ParamKind::Flag,
+                    "false",
+                    "whether the NVSwitches copy and reduce (NVLink SHARP)",
+                ),
+                Param::new(
+                    "name",
+                    ParamKind::Text,
+                    "nvl",
+                    "racks are called this and a number: nvl0; their nodes nvl0-gpu0, nvl0-nic0",
+                ),
+                DC,
+            ],
+            build,
+        };
+    };
+}
+
+nvl72!(
+    GB200_NVL72,
+    "gb200-nvl72",
+    "GB200 NVL72: 18 trays of 4 GPUs on one NVLink domain, a NIC for each GPU",
+    nic = "400 Gbit/s"
+);
+nvl72!(
+    GB300_NVL72,
+    "gb300-nvl72",
+    "GB300 NVL72: 18 trays of 4 GPUs on one NVLink domain, an 800 Gbit/s NIC for each GPU",
+    nic = "800 Gbit/s"
+);
 
 fn build(assembly: &mut Assembly<'_>, args: &Args) -> Result<(), TemplateError> {
     let (count, trays) = (args.count("count")?, args.count("trays")?);
@@ -148,7 +186,7 @@ impl Rack<'_> {
             self.wire_tray(assembly, gpus, &nodes, &cpus)?;
         }
         for (rail, node) in nodes.into_iter().enumerate() {
-            assembly.open(Port { node, bandwidth, latency, server, rail, way: Way::Both });
+            assembly.open(Port { node, bandwidth, latency, server, rail, carries: PortUse::Both });
         }
         Ok(())
     }

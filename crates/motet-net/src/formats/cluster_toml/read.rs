@@ -10,7 +10,7 @@ use toml::de::{DeTable, DeValue};
 
 use super::table::{Table, kind, scalar};
 use crate::builders::{Assembly, Family, Fetch, Params, Template, TemplateError, find, templates};
-use crate::formats::{NetworkFormat, ReadError, ReadNetwork};
+use crate::formats::{NetworkFormat, ReadError, ReadNetwork, check_toml_size};
 use crate::link::{LinkClass, LinkSpec};
 use crate::nearest;
 use crate::network::BuildError;
@@ -25,6 +25,7 @@ const LINK: [&str; 8] = ["from", "to", "bandwidth", "latency", "duplex", "class"
 /// The network of a cluster file. `fetch` gives the text of a file that it names, relative to
 /// the cluster file.
 pub fn read(text: &str, fetch: &Fetch<'_>) -> Result<ReadNetwork, ReadError> {
+    check_toml_size(text)?;
     let parsed = DeTable::parse(text).map_err(|error| {
         let problem = error.message().trim_end().replace('\n', "; ");
         let place = error.span().map_or(0, |it| it.start);
@@ -48,6 +49,12 @@ pub fn read(text: &str, fetch: &Fetch<'_>) -> Result<ReadNetwork, ReadError> {
     }
     parts.sort_by_key(|it| it.start);
     let links = tables(&top, "link", "[[link]]")?;
+    if parts.is_empty() && links.is_empty() {
+        return Err(ReadError::new("there is nothing in the cluster file").with_remedy(
+            "describe servers, such as [[server]] with kind = \"dgx-h100\" and count = 2, or nodes \
+             and links; docs/cluster-file.md has all of it",
+        ));
+    }
     // Whoever draws a fabric or links has said how servers are joined.
     if !links.is_empty() || parts.iter().any(|it| matches!(it.what, "[[fabric]]" | "[[wan]]")) {
         reader.assembly.leave_ports_open();
@@ -205,6 +212,8 @@ impl<'a> Reader<'a> {
         let name = match (table.text("kind")?, family) {
             (None, Family::Wan) => "wan",
             (Some(name), _) => name,
+            // A server with a file needs no kind: the file says what it is.
+            (None, Family::Server) if table.get("file").is_some() => "server-file",
             (None, Family::Server) => table.need("kind", "dgx-a100")?,
             (None, Family::Fabric) => table.need("kind", "leaf-spine")?,
         };

@@ -204,7 +204,10 @@ fn a_wan_file_is_fetched() {
 fn the_examples_in_the_docs_read() {
     let docs = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/cluster-file.md");
     let docs = std::fs::read_to_string(docs).unwrap();
-    let fetch = |_: &str| {
+    let fetch = |file: &str| {
+        if file == "topo.xml" {
+            return Ok(include_str!("../../builders/server/two-gpus.xml").to_owned());
+        }
         Ok("graph [ node [ id 0 label \"Chicago\" ] node [ id 1 label \"Denver\" ] \
             edge [ source 0 target 1 ] ]"
             .to_owned())

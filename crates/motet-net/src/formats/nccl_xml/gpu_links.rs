@@ -12,7 +12,7 @@ use super::devices::bus;
 use super::topology::{Topology, pcie};
 use crate::formats::xml::Element;
 use crate::formats::{ReadError, speeds, unique_name};
-use crate::{LinkClass, LinkSpec, Node, NodeKind};
+use crate::{Link, LinkClass, LinkSpec, Network, Node, NodeKind};
 
 /// NCCL's stand-in for a switch that the container does not see.
 const HIDDEN_SWITCH: &str = "fffffff:ff:ff.0";
@@ -29,6 +29,51 @@ enum Target {
     Cpu,
     Itself,
     Unknown,
+}
+
+/// A note for a file whose GPUs have neither NVLinks nor xGMI: cloud providers' files have only
+/// PCIe. It names the template of the box that the file most looks like.
+pub(super) fn missing(network: &Network) -> Option<String> {
+    let fast = |it: &Link| matches!(it.spec.class, LinkClass::NvLink | LinkClass::Xgmi);
+    if network.ranks().len() < 2 || network.links().iter().any(fast) {
+        return None;
+    }
+    let remedy = match template(network) {
+        Some(name) => format!("a template such as `{name}` has them"),
+        None => "a file that NCCL writes on the machine (NCCL_TOPO_DUMP_FILE) has them".to_owned(),
+    };
+    Some(format!(
+        "there are no NVLinks in the file, only PCIe; providers' files leave them out because \
+         NCCL asks the driver for them. If these GPUs have NVLinks, {remedy}"
+    ))
+}
+
+/// The template of a box with as many GPUs of this generation, told by compute capability or by
+/// the generation of PCIe.
+fn template(network: &Network) -> Option<&'static str> {
+    let gpu = network.node(*network.ranks().first()?);
+    let property = |key: &str| gpu.properties.get(key).map(String::as_str);
+    let number = |it: &str| it.split(['.', ' ']).next().and_then(|it| it.parse::<u32>().ok());
+    let sm = property("sm").and_then(number);
+    let generation = match (sm, property("link_speed").and_then(number)) {
+        _ if property("vendor") == Some("0x1002") => return None,
+        (Some(sm), _) => sm / 10,
+        (None, Some(8)) => 7,
+        (None, Some(16)) => 8,
+        (None, Some(32)) => 9,
+        _ => return None,
+    };
+    match (network.ranks().len(), generation, network.count(NodeKind::Nic)) {
+        (4, 7, _) => Some("v100-x4"),
+        // Azure's file for this box says PCIe 4, which a V100 does not have.
+        (8, 7 | 8, 1) => Some("ndv2"),
+        (8, 7, _) => Some("dgx-1"),
+        (16, 7, _) => Some("dgx-2"),
+        (8, 8, _) => Some("dgx-a100"),
+        (8, 9, _) => Some("dgx-h100"),
+        (8, 10.., _) => Some("dgx-b200"),
+        _ => None,
+    }
 }
 
 /// The GPUs of each host by bus id, and by device number: files written by hand use the latter.

@@ -36,6 +36,7 @@ pub fn read(text: &str) -> Result<ReadNetwork, ReadError> {
             let (network, notes) = topology::convert(text, &document)?;
             let mut read = ReadNetwork::new(network, NetworkFormat::NcclTopology);
             read.notes = notes;
+            read.notes.extend(gpu_links::missing(&read.network));
             Ok(read)
         }
         "graphs" => {

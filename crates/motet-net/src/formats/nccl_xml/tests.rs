@@ -39,7 +39,7 @@ fn nvswitches_are_one() {
     let network = network(&text);
     assert_eq!(network.count(NodeKind::NvSwitch), 1);
     let spec = link(&network, "gpu0", "nvswitch", LinkClass::NvLink).unwrap();
-    assert_eq!((spec.lanes, spec.bandwidth.to_string()), (9, "185.4 GB/s".to_owned()));
+    assert_eq!((spec.lanes, spec.bandwidth.to_string()), (9, "225 GB/s".to_owned()));
     assert_eq!(link(&network, "nvswitch", "gpu1", LinkClass::NvLink).unwrap().lanes, 18);
 }
 
@@ -165,7 +165,7 @@ fn files_by_hand_without_pci_are_read() {
         <net name=\"mlx5_0\" speed=\"400000\"/></cpu></system>";
     let network = network(text);
     let spec = link(&network, "gpu0", "gpu1", LinkClass::NvLink).unwrap();
-    assert_eq!((spec.lanes, spec.bandwidth), (12, Bandwidth::gb_per_s(240)));
+    assert_eq!((spec.lanes, spec.bandwidth), (12, Bandwidth::gb_per_s(300)));
     assert!(link(&network, "mlx5_0", "cpu0", LinkClass::Pcie).is_some());
 }
 

@@ -16,6 +16,7 @@ mod tests;
 
 use std::collections::BTreeMap;
 
+use motet_graph::DisjointSets;
 use motet_units::{Bandwidth, NodeId};
 
 pub(crate) use matrix::looks_like;
@@ -126,7 +127,7 @@ impl Server<'_> {
 
     /// Switches and CPUs above the devices, from the narrowest groups up.
     fn add_tree(&mut self, devices: &[NodeId]) -> Result<(), ReadError> {
-        let mut groups = Groups::new(devices.len());
+        let mut groups = DisjointSets::new(devices.len());
         // What stands for each group, by its root: at first the devices themselves.
         let mut tops: BTreeMap<usize, NodeId> = devices.iter().copied().enumerate().collect();
         for (level, class) in [Cell::Pix, Cell::Pxb].into_iter().enumerate() {
@@ -153,7 +154,7 @@ impl Server<'_> {
 
     fn add_cpus(
         &mut self,
-        groups: &mut Groups,
+        groups: &mut DisjointSets,
         tops: &BTreeMap<usize, NodeId>,
     ) -> Result<(), ReadError> {
         for (a, b) in self.matrix.pairs_within(Cell::Node) {
@@ -230,30 +231,5 @@ impl Server<'_> {
             self.builder.add_duplex(devices[device], switch, spec.with_lanes(lanes))?;
         }
         Ok(())
-    }
-}
-
-/// Union–find; the root of a group is its least member, so that names are stable.
-struct Groups(Vec<usize>);
-
-impl Groups {
-    fn new(count: usize) -> Self {
-        Self((0..count).collect())
-    }
-
-    fn root(&self, mut member: usize) -> usize {
-        while self.0[member] != member {
-            member = self.0[member];
-        }
-        member
-    }
-
-    fn join(&mut self, a: usize, b: usize) {
-        let (root_a, root_b) = (self.root(a), self.root(b));
-        let root = root_a.min(root_b);
-        // Pointing the members at the root too keeps the ways to it short.
-        for member in [a, b, root_a, root_b] {
-            self.0[member] = root;
-        }
     }
 }

@@ -47,7 +47,7 @@ fn nvswitch_servers() {
     let nvlinks: Vec<_> =
         network.links().iter().filter(|it| it.spec.class == LinkClass::NvLink).collect();
     assert_eq!((nvlinks.len(), nvlinks[0].spec.lanes), (16, 18));
-    assert_eq!(nvlinks[0].spec.bandwidth.to_string(), "370.8 GB/s");
+    assert_eq!(nvlinks[0].spec.bandwidth.to_string(), "450 GB/s");
     let gpu = network.gpu(Rank(3)).unwrap();
     assert_eq!(network.node(gpu).properties["numa"], "0");
     assert!(network.find("mlx5_6").is_some() && network.find("cpu1").is_some());

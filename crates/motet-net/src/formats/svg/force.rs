@@ -16,7 +16,7 @@ pub(super) fn layout(picture: &Picture) -> Scene {
             let angle = it as f64 / count as f64 * std::f64::consts::TAU;
             // Rounded, since platforms differ in the last bit of a sine.
             let round = |it: f64| (it * side * 0.4 * 1e3).round() / 1e3;
-            (round(angle.sin()), round(-angle.cos()))
+            (round(libm::sin(angle)), round(-libm::cos(angle)))
         })
         .collect();
     let ideal = side / (count as f64).sqrt().max(1.0);

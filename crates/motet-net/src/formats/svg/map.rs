@@ -15,7 +15,7 @@ pub(super) fn layout(picture: &Picture) -> Scene {
         (low, high)
     };
     let ((south, north), (west, east)) = (range(|it| it.0), range(|it| it.1));
-    let squeeze = ((south + north) / 2.0).to_radians().cos().max(0.2);
+    let squeeze = libm::cos(((south + north) / 2.0).to_radians()).max(0.2);
     let (across, down) = (((east - west) * squeeze).max(0.1), (north - south).max(0.1));
     let inner = WIDTH - 2.0 * MARGIN;
     // Neither a ribbon nor a tower: a chain of cities on one latitude still has some height.

@@ -5,6 +5,7 @@ use serde::Serialize;
 
 use crate::args::GenArgs;
 use crate::failure::{Failure, Status};
+use crate::files;
 use crate::printer::Printer;
 
 #[derive(Serialize)]
@@ -24,12 +25,14 @@ struct ListedParam {
 }
 
 pub(crate) fn run(args: &GenArgs, printer: &mut Printer) -> Result<Status, Failure> {
-    let Some(name) = &args.template else { return list(None, printer) };
+    let Some(word) = &args.template else { return list(None, printer) };
+    // The parameters may also come in one word, as wherever a CLUSTER is asked for.
+    let (name, words) = files::template_words(word);
     let template = builders::find(name)?;
     if args.list {
         return list(Some(template), printer);
     }
-    let mut params = Params::from_words(&args.params)?;
+    let mut params = Params::from_words(words.iter().chain(&args.params))?;
     if let Some(seed) = args.seed {
         if !template.params.iter().any(|it| it.name == "seed") {
             return Err(Failure::unreadable(format!("template `{name}` has nothing random"))
@@ -37,7 +40,10 @@ pub(crate) fn run(args: &GenArgs, printer: &mut Printer) -> Result<Status, Failu
         }
         params.set("seed", seed.to_string());
     }
-    let network = template.build(&params)?;
+    let (network, notes) = files::build(template, &params)?;
+    for note in &notes {
+        printer.note(note);
+    }
     super::write(&network, &args.out, printer)?;
     Ok(Status::Done)
 }

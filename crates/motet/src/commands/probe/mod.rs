@@ -1,10 +1,24 @@
 //! `motet probe`: latency and bandwidth between hosts.
 
+mod matrix;
 pub(crate) mod run;
 pub(crate) mod serve;
 
 use motet_net::probe::Clock;
 use motet_units::Instant;
+
+use crate::args::discovery::SharedArgs;
+
+/// Where the token is that no option gives.
+const TOKEN_VARIABLE: &str = "MOTET_PROBE_TOKEN";
+
+impl SharedArgs {
+    /// The token that the user gave, if any.
+    fn given_token(&self) -> Option<String> {
+        let set = || std::env::var(TOKEN_VARIABLE).ok().filter(|it| !it.is_empty());
+        self.token.clone().or_else(set)
+    }
+}
 
 /// The machine's clock, from now on.
 fn clock() -> impl Clock {

@@ -6,12 +6,13 @@ use std::time::Duration as Wall;
 
 use motet_net::probe::sample::Class;
 use motet_net::probe::{
-    Hosts, Model, Pair, Plan, Probed, RunOptions, Sample, SampleOptions, greet, history, hosts,
-    resolve, run as probe, sample,
+    Hosts, Model, Pair, ProbeError, ProbePlan, Probed, RunOptions, Sample, SampleOptions, greet,
+    history, hosts, resolve, run as probe, sample,
 };
 use motet_units::Seed;
 use serde_json::{Map, Value, json};
 
+use super::matrix;
 use crate::args::discovery::{ModelArg, RunArgs};
 use crate::commands::sourced;
 use crate::failure::{Failure, Status};
@@ -20,6 +21,9 @@ use crate::printer::Printer;
 use crate::progress::{Bar, Progress};
 
 pub(crate) fn run(args: &RunArgs, printer: &mut Printer) -> Result<Status, Failure> {
+    if let Some(failure) = is_address(&args.hosts) {
+        return Err(failure);
+    }
     let text = files::read(&args.hosts)?;
     let mut hosts = hosts::read(&text).map_err(|it| Failure::from(it).in_file(&args.hosts))?;
     if let Some(file) = &args.history {
@@ -50,6 +54,9 @@ pub(crate) fn run(args: &RunArgs, printer: &mut Printer) -> Result<Status, Failu
         let bar = Bar::start(printer, chosen.pairs.len() as u64, "probes");
         probe(&hosts.hosts, &chosen.pairs, &options, &clock, &|done| bar.set(done as u64))
     };
+    if !probed.iter().any(|it| it.outcome.is_ok()) {
+        return Err(nothing(&hosts, &greeted, &probed).in_file(&args.hosts));
+    }
     let model = match args.model {
         ModelArg::Racks => Model::Racks,
         ModelArg::Direct => Model::Direct,
@@ -65,14 +72,50 @@ pub(crate) fn run(args: &RunArgs, printer: &mut Printer) -> Result<Status, Failu
     more.insert("seed".to_owned(), args.seed.into());
     more.insert("probes".to_owned(), probed.iter().map(|it| listed(&hosts, it)).collect());
     more.insert("left_out".to_owned(), pairs(&hosts, &chosen.left_out));
+    if !printer.is_json() && args.output.as_deref() != Some("-") {
+        printer.out(&matrix::text(&hosts.hosts, &probed))?;
+    }
     sourced::show(&found, "measured between hosts", args.output.as_deref(), more, printer)?;
     Ok(Status::Done)
 }
 
+/// The refusal for whoever gives an agent's address where a file of hosts is asked for.
+fn is_address(name: &str) -> Option<Failure> {
+    let (host, port) = name.rsplit_once(':')?;
+    port.parse::<u16>().ok()?;
+    if name == "-" || std::path::Path::new(name).exists() {
+        return None;
+    }
+    let remedy = format!(
+        "write the hosts into a file, each as [[host]] with name = \"{host}\" and address = \"{name}\"; \
+         two at least, for a probe is between two of them (docs/discovery.md)"
+    );
+    let problem = "this is an address, and a file of hosts is asked for";
+    Some(Failure::unreadable(problem).in_file(name).with_remedy(remedy))
+}
+
+/// Why there is nothing to make a network of.
+fn nothing(hosts: &Hosts, greeted: &[Result<(), ProbeError>], probed: &[Probed]) -> Failure {
+    let silent = greeted.iter().zip(&hosts.hosts).find_map(|(it, host)| {
+        let error = it.as_ref().err()?;
+        Some(format!("{}: {error}", host.name))
+    });
+    let failed = probed.iter().find_map(|it| {
+        let (from, to) = names(hosts, &it.pair);
+        it.outcome.as_ref().err().map(|error| format!("{from} to {to}: {error}"))
+    });
+    let count = greeted.iter().filter(|it| it.is_ok()).count();
+    let problem = format!("nothing was measured: {count} of {} hosts answered", greeted.len());
+    match silent.or(failed) {
+        Some(why) => Failure::wrong(problem).with_remedy(why),
+        None => Failure::wrong(problem).with_remedy("a probe needs two hosts at least"),
+    }
+}
+
 fn options(args: &RunArgs) -> Result<RunOptions, Failure> {
-    let plan = Plan {
+    let plan = ProbePlan {
         pings: args.pings,
-        warm_up: args.pings.div_ceil(10).min(Plan::MAX_PINGS),
+        warm_up: args.pings.div_ceil(10).min(ProbePlan::MAX_PINGS),
         bytes: args.bytes.get(),
         streams: args.streams,
         deadline_ms: args.deadline.saturating_mul(1000),
@@ -80,7 +123,7 @@ fn options(args: &RunArgs) -> Result<RunOptions, Failure> {
     plan.check().map_err(Failure::unreadable)?;
     Ok(RunOptions {
         plan,
-        token: args.shared.token.clone(),
+        token: args.shared.given_token().unwrap_or_default(),
         timeout: Wall::from_secs(args.shared.timeout),
         parallel: args.parallel as usize,
     })

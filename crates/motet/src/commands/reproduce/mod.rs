@@ -1,7 +1,9 @@
-//! `motet reproduce`: tables and figures of the seeds, ours beside what was published.
+//! `motet reproduce`: tables and figures of the papers that Motet builds on, ours beside what was
+//! published. `docs/papers.md` says what each paper proposes and what came out.
 //!
 //! An experiment is a row of [`EXPERIMENTS`]; each has a file of its own.
 
+mod claims;
 mod tuccl;
 mod wan;
 
@@ -19,37 +21,37 @@ struct Experiment {
 const EXPERIMENTS: [Experiment; 13] = [
     Experiment {
         name: "wan-fig4a",
-        about: "seed 000, figure 4a: AllGather on 8 GPUs over two regions, by chunk size",
+        about: "Xiong et al., figure 4a: AllGather on 8 GPUs over two regions, by chunk size",
         run: |args, printer| wan::figure(&wan::FIG_4A, args, printer),
     },
     Experiment {
         name: "wan-fig4b",
-        about: "seed 000, figure 4b: the same by WAN delay",
+        about: "Xiong et al., figure 4b: the same by WAN delay",
         run: |args, printer| wan::figure(&wan::FIG_4B, args, printer),
     },
     Experiment {
         name: "wan-fig5a",
-        about: "seed 000, figure 5a: AllGather on 16 GPUs over two regions, by chunk size",
+        about: "Xiong et al., figure 5a: AllGather on 16 GPUs over two regions, by chunk size",
         run: |args, printer| wan::figure(&wan::FIG_5A, args, printer),
     },
     Experiment {
         name: "wan-fig5b",
-        about: "seed 000, figure 5b: the same by WAN delay",
+        about: "Xiong et al., figure 5b: the same by WAN delay",
         run: |args, printer| wan::figure(&wan::FIG_5B, args, printer),
     },
     Experiment {
         name: "wan-sensitivity",
-        about: "seed 000: for which of the assumptions that the paper leaves open its results come out",
+        about: "Xiong et al.: for which of the assumptions that the paper leaves open its results come out",
         run: wan::sensitivity,
     },
     Experiment {
         name: "tuccl-fig3",
-        about: "seed 002, figure 3: plans over MSCCL and NCCL on 1 to 3 V100 servers, by size",
+        about: "TuCCL, figure 3: plans over MSCCL and NCCL on 1 to 3 V100 servers, by size",
         run: |args, printer| tuccl::gains(&tuccl::FIG_3, args, printer),
     },
     Experiment {
         name: "tuccl-fig4",
-        about: "seed 002, figure 4: the same on A100 servers",
+        about: "TuCCL, figure 4: the same on A100 servers",
         run: |args, printer| tuccl::gains(&tuccl::FIG_4, args, printer),
     },
     Experiment {
@@ -59,27 +61,27 @@ const EXPERIMENTS: [Experiment; 13] = [
     },
     Experiment {
         name: "tuccl-table2",
-        about: "seed 002, table II and figure 5a: how busy links are, by default and under the plan",
+        about: "TuCCL, table II and figure 5a: how busy links are, by default and under the plan",
         run: tuccl::links,
     },
     Experiment {
         name: "tuccl-fig5b",
-        about: "seed 002, figure 5b: what a search costs against the grid, by cluster",
+        about: "TuCCL, figure 5b: what a search costs against the grid, by cluster",
         run: tuccl::cost,
     },
     Experiment {
         name: "tuccl-fig6",
-        about: "seed 002, figure 6: program alone, knobs alone and both on V100 servers",
+        about: "TuCCL, figure 6: program alone, knobs alone and both on V100 servers",
         run: |args, printer| tuccl::ablation(&tuccl::FIG_6, args, printer),
     },
     Experiment {
         name: "tuccl-fig7",
-        about: "seed 002, figure 7: the same on A100 servers",
+        about: "TuCCL, figure 7: the same on A100 servers",
         run: |args, printer| tuccl::ablation(&tuccl::FIG_7, args, printer),
     },
     Experiment {
         name: "tuccl-fig8",
-        about: "seed 002, figures 8 and 9: training throughput of three models",
+        about: "TuCCL, figures 8 and 9: training throughput of three models",
         run: tuccl::training,
     },
 ];

@@ -1,4 +1,4 @@
-//! The experiments of seed 000 §V, ours beside what the paper says.
+//! The experiments of Xiong et al. §V, ours beside what the paper says.
 //!
 //! The paper gives its results as figures without numbers and as sentences; the sentences are what
 //! ours are held against ([`claims`]). What it leaves open is assumed here ([`setting`]), said in

@@ -68,7 +68,8 @@ impl KnobsJson {
 }
 
 impl KnobArgs {
-    const fn is_given(&self) -> bool {
+    /// Whether any of them was given.
+    pub(super) const fn is_given(&self) -> bool {
         self.kernels
             || self.protocol.is_some()
             || self.channels.is_some()

@@ -82,7 +82,7 @@ fn flows<'a>(network: &'a Network, last: &Last) -> Vec<FlowRow<'a>> {
     let all = last.built.flows().iter().enumerate();
     all.map(|(number, flow)| {
         let mut way = vec![network.node(network.ranks()[flow.from.index()]).name.as_str()];
-        let links = last.built.way(&last.routes, number).links();
+        let links = last.built.route(&last.routes, number).links();
         way.extend(links.map(|it| network.node(network.link(it).to).name.as_str()));
         FlowRow {
             from: flow.from.0,

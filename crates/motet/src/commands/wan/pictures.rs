@@ -8,7 +8,7 @@ use motet_wan::account::What;
 
 use super::tables::ends;
 use super::{Outcome, Ran};
-use crate::plot::{Line, Plot, escaped};
+use crate::plot::{Line, Plot, STYLE, escaped};
 
 /// Points of a line.
 const POINTS: usize = 200;
@@ -43,9 +43,9 @@ const ROW: f64 = 26.0;
 const TOP: f64 = 48.0;
 const GAP: f64 = 34.0;
 
-/// Routes, programs and stalls, each in a colour that people with any colour vision tell apart.
+/// Routes, programs and stalls, each with its class in [`STYLE`].
 const KINDS: [(&str, &str); 3] =
-    [("routes change", "#0072b2"), ("program changes", "#d55e00"), ("waits", "#000000")];
+    [("routes change", "a5"), ("program changes", "a4"), ("waits", "a0")];
 
 /// What happened in one stretch of collectives.
 #[derive(Clone, Copy, Default)]
@@ -58,8 +58,8 @@ struct Stretch {
 fn head(width: f64, height: f64, title: &str) -> String {
     format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" \
-         font-family=\"sans-serif\" font-size=\"12\">\n\
-         <rect width=\"{width}\" height=\"{height}\" fill=\"#fff\"/>\n\
+         font-family=\"sans-serif\" font-size=\"12\">\n{STYLE}\
+         <rect width=\"{width}\" height=\"{height}\" class=\"g\"/>\n\
          <text x=\"16\" y=\"24\" font-size=\"15\">{}</text>\n",
         escaped(title)
     )
@@ -102,7 +102,7 @@ impl Ran<'_> {
             let _ = writeln!(
                 out,
                 "<text x=\"{}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>\
-                 <path d=\"M{LEFT} {:.1}H{}\" stroke=\"#ddd\"/>",
+                 <path d=\"M{LEFT} {:.1}H{}\" class=\"f\"/>",
                 LEFT - 8.0,
                 y + 15.0,
                 mode.name(),
@@ -117,7 +117,7 @@ impl Ran<'_> {
             let x = LEFT + 170.0 * number as f64;
             let _ = writeln!(
                 out,
-                "<rect x=\"{x}\" y=\"{:.1}\" width=\"12\" height=\"10\" fill=\"{colour}\"/>\
+                "<rect x=\"{x}\" y=\"{:.1}\" width=\"12\" height=\"10\" class=\"{colour}\"/>\
                  <text x=\"{}\" y=\"{:.1}\">{name}</text>",
                 foot + 34.0,
                 x + 18.0,
@@ -153,7 +153,7 @@ impl Ran<'_> {
             let (y, value) = (bottom - PANEL * part, most * part);
             let _ = writeln!(
                 out,
-                "<path d=\"M{LEFT} {y:.1}H{}\" stroke=\"#ddd\"/>\
+                "<path d=\"M{LEFT} {y:.1}H{}\" class=\"f\"/>\
                  <text x=\"{}\" y=\"{:.1}\" text-anchor=\"end\">{value:.1}</text>",
                 WIDTH - RIGHT,
                 LEFT - 8.0,
@@ -163,7 +163,7 @@ impl Ran<'_> {
         let _ = writeln!(
             out,
             "<text x=\"16\" y=\"{:.1}\">all WAN links, GB/s</text>\
-             <path d=\"{path}\" fill=\"none\" stroke=\"#009e73\" stroke-width=\"1.5\"/>",
+             <path d=\"{path}\" fill=\"none\" class=\"c3\" stroke-width=\"1.5\"/>",
             TOP + PANEL / 2.0
         );
     }
@@ -216,11 +216,11 @@ impl Ran<'_> {
                 let all = account.times.len().max(1) as f64;
                 let share = f64::from(account.bottleneck[link.index()]) / all;
                 let y = 72.0 + 22.0 * row as f64;
-                let ink = if share > 0.55 { "#fff" } else { "#000" };
+                let ink = if share > 0.55 { "over" } else { "t" };
                 let _ = writeln!(
                     out,
-                    "<rect x=\"{x:.1}\" y=\"{y:.1}\" width=\"{}\" height=\"20\" fill=\"#0072b2\" \
-                     fill-opacity=\"{share:.3}\"/><text x=\"{:.1}\" y=\"{:.1}\" fill=\"{ink}\" \
+                    "<rect x=\"{x:.1}\" y=\"{y:.1}\" width=\"{}\" height=\"20\" class=\"a5\" \
+                     fill-opacity=\"{share:.3}\"/><text x=\"{:.1}\" y=\"{:.1}\" class=\"{ink}\" \
                      text-anchor=\"middle\">{:.1}%</text>",
                     CELL - 2.0,
                     x + CELL / 2.0,
@@ -260,7 +260,7 @@ fn draw_changes(out: &mut String, stretches: &[Stretch], y: f64, count: u32) {
             let _ = writeln!(
                 out,
                 "<rect x=\"{:.1}\" y=\"{:.1}\" width=\"{:.2}\" height=\"{height:.1}\" \
-                 fill=\"{colour}\" fill-opacity=\"{share:.2}\"/>",
+                 class=\"{colour}\" fill-opacity=\"{share:.2}\"/>",
                 LEFT + wide * number as f64,
                 y + 2.0 + height * kind as f64,
                 wide.max(1.0)

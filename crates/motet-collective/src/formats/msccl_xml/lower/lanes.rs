@@ -16,7 +16,7 @@ use crate::formats::msccl_xml::Options;
 use crate::formats::msccl_xml::limits::{
     MAX_BLOCKS, MAX_CHANNELS, MAX_ELEMENTS, MAX_PEERS_PER_CHANNEL,
 };
-use crate::formats::msccl_xml::steps::Plan;
+use crate::formats::msccl_xml::steps::XmlSteps;
 use crate::program::graph::NONE;
 use crate::program::{Event, Lane, LaneKind, Program, TransferId};
 
@@ -44,7 +44,7 @@ pub(super) fn assign(program: &Program, options: &Options) -> Program {
         if dealt.lanes().iter().any(|it| it.events.len() > 4 * most) {
             continue;
         }
-        let plan = Plan::new(&dealt.without_implied_waits());
+        let plan = XmlSteps::new(&dealt.without_implied_waits());
         let fits = (0..dealt.lanes().len()).all(|it| plan.length(it) <= most)
             && plan.block_ids.iter().all(|it| *it < MAX_BLOCKS);
         // More channels make threadblocks shorter, but there is no less to do in all.
@@ -57,7 +57,7 @@ pub(super) fn assign(program: &Program, options: &Options) -> Program {
 }
 
 /// Whether a gpu has more to do than the parser holds elements, however it is dealt out.
-fn too_many_elements(dealt: &Program, plan: &Plan) -> bool {
+fn too_many_elements(dealt: &Program, plan: &XmlSteps) -> bool {
     let mut elements = vec![0; dealt.collective().ranks() as usize];
     for (index, lane) in dealt.lanes().iter().enumerate() {
         elements[lane.rank.index()] += plan.length(index);

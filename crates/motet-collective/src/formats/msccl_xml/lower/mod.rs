@@ -15,7 +15,7 @@ mod staged;
 
 use super::Options;
 use super::limits::COUNT_LIMIT;
-use super::steps::Plan;
+use super::steps::XmlSteps;
 use crate::collective::CollectiveKind;
 use crate::diagnostic::{Diagnostic, Finding, Report};
 use crate::program::graph::NONE;
@@ -173,7 +173,7 @@ fn unsuited(program: &Program, options: &Options) -> Option<&'static str> {
         }
     }
     // That a connection's arrivals have the order of its sendings, the verifier has checked.
-    let plan = Plan::new(program);
+    let plan = XmlSteps::new(program);
     let most = options.runtime.max_steps() as usize;
     let too_long = (0..program.lanes().len()).any(|it| plan.length(it) > most);
     too_long.then_some("a lane has more steps than the runtime holds")

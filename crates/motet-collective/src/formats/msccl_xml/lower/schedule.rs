@@ -10,6 +10,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use motet_graph::Followers;
 use motet_units::Rank;
 
 use super::{at_step_ends, staged};
@@ -29,10 +30,10 @@ pub(super) fn without_lanes(program: &Program) -> Program {
 }
 
 /// Between two ranks.
-type Pair = (Rank, Rank);
+type RankPair = (Rank, Rank);
 
 #[derive(Debug, Default)]
-struct Queue {
+struct ConnectionQueue {
     /// Whose arrival waits for nothing but being sent.
     clear: BTreeSet<TransferId>,
     /// Others that can be sent.
@@ -41,12 +42,12 @@ struct Queue {
     chunks_in_flight: u32,
 }
 
-struct Schedule<'a> {
+struct EventSchedule<'a> {
     program: &'a Program,
     /// How many events each event still waits for.
     waiting: Vec<u32>,
-    successors: (Vec<u32>, Vec<u32>),
-    queues: BTreeMap<Pair, Queue>,
+    followers: Followers,
+    queues: BTreeMap<RankPair, ConnectionQueue>,
     local: BTreeSet<TransferId>,
     depth: u32,
     order: Vec<Event>,
@@ -80,10 +81,11 @@ pub(super) fn ordered(program: &Program) -> (Program, Vec<Event>) {
 /// that stand in the way of all others.
 fn order(program: &Program) -> Result<Vec<Event>, BTreeSet<TransferId>> {
     let graph = EventGraph::new(program);
-    let mut schedule = Schedule {
+    let followers = graph.followers();
+    let mut schedule = EventSchedule {
         program,
-        waiting: (0..graph.events()).map(|it| graph.preds(it).len() as u32).collect(),
-        successors: graph.successors(),
+        waiting: followers.awaited().to_vec(),
+        followers,
         queues: BTreeMap::new(),
         local: BTreeSet::new(),
         depth: program.hints().protocol.fifo_depth() as u32,
@@ -102,7 +104,7 @@ fn order(program: &Program) -> Result<Vec<Event>, BTreeSet<TransferId>> {
     Ok(schedule.order)
 }
 
-impl Schedule<'_> {
+impl EventSchedule<'_> {
     /// Puts a transfer that can be sent into its queue.
     fn enqueue(&mut self, id: TransferId) {
         if self.waiting[id.sent().index()] > 0 {
@@ -125,9 +127,8 @@ impl Schedule<'_> {
     /// One event happens.
     fn happen(&mut self, event: Event) {
         self.order.push(event);
-        let (start, end) = (self.successors.0[event.index()], self.successors.0[event.index() + 1]);
-        for at in start..end {
-            let next = Event::from_index(self.successors.1[at as usize] as usize);
+        for at in self.followers.rows().range(event.index()) {
+            let next = Event::from_index(self.followers.rows().items()[at] as usize);
             self.waiting[next.index()] -= 1;
             let left = self.waiting[next.index()];
             let id = next.transfer();
@@ -139,7 +140,7 @@ impl Schedule<'_> {
         }
     }
 
-    fn send(&mut self, pair: Pair, id: TransferId) {
+    fn send(&mut self, pair: RankPair, id: TransferId) {
         if let Some(queue) = self.queues.get_mut(&pair) {
             queue.clear.remove(&id);
             queue.blocked.remove(&id);
@@ -163,7 +164,7 @@ impl Schedule<'_> {
             };
             sendings.extend(queue.clear.first().filter(room).map(|id| (*pair, *id)));
         }
-        let mut active: BTreeSet<Pair> = sendings.iter().map(|it| it.0).collect();
+        let mut active: BTreeSet<RankPair> = sendings.iter().map(|it| it.0).collect();
         active.extend(self.queues.iter().filter(|it| !it.1.in_flight.is_empty()).map(|it| *it.0));
         for (pair, id) in sendings {
             self.send(pair, id);
@@ -181,7 +182,7 @@ impl Schedule<'_> {
     }
 
     /// Everything that can arrive over a connection.
-    fn receive(&mut self, pair: Pair) {
+    fn receive(&mut self, pair: RankPair) {
         while let Some(queue) = self.queues.get_mut(&pair) {
             let ready = queue.in_flight.front().copied();
             let Some(id) = ready.filter(|it| self.waiting[it.arrived().index()] == 0) else {
@@ -212,8 +213,7 @@ impl Schedule<'_> {
 
     /// Whether more than its own arrival waits for the sending of a transfer.
     fn is_awaited(&self, id: TransferId) -> bool {
-        let sent = id.sent().index();
-        self.successors.0[sent + 1] - self.successors.0[sent] > 1
+        self.followers.rows().row(id.sent().index()).len() > 1
     }
 
     /// When nothing can go on: the transfers sent whose arrival must wait, and those that others

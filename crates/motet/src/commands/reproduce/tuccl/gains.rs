@@ -5,7 +5,7 @@ use motet_collective::CollectiveKind;
 use motet_tune::clusters::{A100, Cluster, V100};
 use motet_tune::plan::{Pick, Tuned};
 
-use super::claims::{Claim, Span};
+use super::super::claims::{Claim, Span};
 use super::report::Report;
 use super::setting::{Planned, SIZES, tasks, times, written};
 use crate::args::ReproduceArgs;
@@ -113,50 +113,57 @@ fn over_msccl(task: &Tuned) -> Option<f64> {
 /// The largest gain of each cluster against what was published.
 fn of_kind(planned: &[Planned], kind: CollectiveKind, published: Published) -> Vec<Claim> {
     let name = written(kind);
-    let peak = |it: &Planned| Span::of(it.tasks(kind).filter_map(over_msccl)).map(|it| it.high);
-    let peaks = Span::of(planned.iter().filter_map(peak));
-    let below = "on one server a GPU has a link of its own to each other one, or a switch between \
-                 them, so that sending straight to everyone is already a good program; what is left \
-                 is protocol and channels";
-    let above = "the uniform default has one channel and pays Simple's latency for every step, which \
-                 the largest gains are over; the paper's default may have been better at these sizes";
+    let largest = |it: &Planned| Span::of(it.tasks(kind).filter_map(over_msccl)).map(|it| it.high);
+    let peaks = Span::of(planned.iter().filter_map(largest));
     match published {
         Published::Range(low, high) => {
-            let range = Span::new(low, high);
-            let peaks = Claim::within(
-                &format!("{name}, largest gain of each cluster"),
-                peaks,
-                range,
-                "x",
-                [below, above],
-            );
+            let statement = format!("{name}, largest gain of each cluster");
+            let peaks = Claim::within(&statement, peaks, Span::new(low, high), "x").detail(|| {
+                let outside =
+                    |it: &&Planned| largest(it).is_some_and(|gain| !(low..=high).contains(&gain));
+                let clusters = planned.iter().filter(outside);
+                Some(clusters.filter_map(|it| at_largest(it, kind)).collect::<Vec<_>>().join("; "))
+            });
             vec![peaks, every(planned, kind, low)]
         }
         Published::Nothing => {
             let all = Span::of(tasks(planned, kind).filter_map(|it| over_msccl(it.1)));
             let (low, high) = all.map_or((f64::NAN, f64::NAN), |it| (it.low, it.high));
-            vec![Claim::new(
-                &format!("{name}, no size or cluster is slower than MSCCL's default"),
-                "not measured",
-                format!("{low:.2} to {high:.2}x"),
-                low >= 1.0,
-            )]
+            let statement = format!("{name}, no size or cluster is slower than MSCCL's default");
+            let claim = Claim::ours(statement, low >= 1.0, format!("{low:.2} to {high:.2}x"));
+            vec![claim.beside("nothing")]
         }
         Published::Peak(peak) => {
-            let ours = peaks.map(|it| Span::new(it.high, it.high));
-            let reached = ours.is_some_and(|it| it.high >= peak);
-            let text = ours.map_or_else(String::new, |it| format!("{:.2}x", it.high));
-            let claim = Claim::new(
-                &format!("{name}, the largest gain of all reaches the paper's"),
-                &format!("{peak:.2}x"),
-                text,
-                reached,
-            );
-            vec![claim.because(
-                "the default is not as far from the best here as it was on the paper's machines",
-            )]
+            let ours = peaks.map_or(f64::NAN, |it| it.high);
+            let statement = format!("{name}, the largest gain of all reaches the paper's");
+            let claim = Claim::published(statement, ours >= peak, format!("{ours:.2}x"))
+                .beside(format!("{peak:.2}x"))
+                .detail(|| {
+                    let best = planned.iter().filter(|it| largest(it) == Some(ours));
+                    best.filter_map(|it| at_largest(it, kind)).next()
+                });
+            vec![claim]
         }
     }
+}
+
+/// Where a cluster gains most, how much of that program and knobs gain alone, and how far from the
+/// bound the plan is there.
+fn at_largest(planned: &Planned, kind: CollectiveKind) -> Option<String> {
+    let gains = planned.tasks(kind).filter_map(|it| Some((it, over_msccl(it)?)));
+    let (task, gain) = gains.max_by(|a, b| a.1.total_cmp(&b.1))?;
+    let alone = |pick: Option<&Pick>| times(task.msccl.as_ref(), pick).unwrap_or(f64::NAN);
+    let program = task.program.as_ref()?;
+    Some(format!(
+        "{} gains most at {}, {gain:.2}x with {}: the program alone gains {:.2}x, the knobs alone {:.2}x, \
+         and the plan takes {:.2} times the bound",
+        planned.name,
+        task.size(),
+        setting(program),
+        alone(task.sketch_only.as_ref()),
+        alone(task.knobs_only.as_ref()),
+        program.time_ps as f64 / task.bound_ps.max(1) as f64,
+    ))
 }
 
 /// Whether every task gains at least `low`; if not, where, and what the knobs alone gain there.
@@ -165,22 +172,24 @@ fn every(planned: &[Planned], kind: CollectiveKind, low: f64) -> Claim {
         tasks(planned, kind).filter_map(|it| Some((it.0, it.1, over_msccl(it.1)?))).collect();
     let least = Span::of(gains.iter().map(|it| it.2)).map_or(f64::NAN, |it| it.low);
     let below: Vec<_> = gains.iter().filter(|it| it.2 < low).collect();
-    let alone =
-        below.iter().filter_map(|it| times(it.1.program.as_ref(), it.1.knobs_only.as_ref()));
-    let alone = Span::of(alone).map_or(f64::NAN, |it| it.low * 100.0);
-    let places: Vec<String> =
-        below.iter().map(|it| format!("{} {}", it.0.name, it.1.size())).collect();
-    Claim::new(
-        &format!("{}, every size and cluster gains as much as the paper's least", written(kind)),
-        &format!("{low:.2}x"),
-        format!("{least:.2}x; less at {} of {} tasks", below.len(), gains.len()),
+    Claim::published(
+        format!("{}, every size and cluster gains as much as the paper's least", written(kind)),
         below.is_empty(),
+        format!("{least:.2}x; less at {} of {} tasks", below.len(), gains.len()),
     )
-    .because(&format!(
-        "less at {}: there the knobs of the program that sends straight to everyone are nearly all \
-         that can be gained (with them alone it reaches {alone:.0} % of the plan's speed or more)",
-        places.join(", ")
-    ))
+    .beside(format!("{low:.2}x"))
+    .detail(|| {
+        let alone =
+            below.iter().filter_map(|it| times(it.1.program.as_ref(), it.1.knobs_only.as_ref()));
+        let alone = Span::of(alone)?.low * 100.0;
+        let places: Vec<String> =
+            below.iter().map(|it| format!("{} {}", it.0.name, it.1.size())).collect();
+        Some(format!(
+            "less at {}; there the default's program with its best knobs reaches {alone:.0} % of the \
+             plan's speed or more",
+            places.join(", ")
+        ))
+    })
 }
 
 fn never_slower(planned: &[Planned], kinds: &[CollectiveKind]) -> Claim {
@@ -191,14 +200,14 @@ fn never_slower(planned: &[Planned], kinds: &[CollectiveKind]) -> Claim {
     let (least, most) =
         span(&mut all().filter_map(|it| times(it.1.nccl.as_ref(), it.1.program.as_ref())));
     let (low, high) = span(&mut all().filter_map(|it| over_expected(it.0, it.1)));
-    Claim::new(
-        "never slower than NCCL's own choice",
-        "not compared",
+    Claim::ours(
+        "never slower than NCCL's own choice".to_owned(),
+        least >= 1.0,
         format!(
             "{least:.2} to {most:.2}x; {low:.2} to {high:.2}x of what NCCL's cost model expects of it"
         ),
-        least >= 1.0,
     )
+    .beside("nothing")
 }
 
 /// How many times as fast as NCCL's cost model expects its choice to be.

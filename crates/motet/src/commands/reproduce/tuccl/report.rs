@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use super::claims::Claim;
+use super::super::claims::Claim;
 use super::setting::ASSUMED;
 use crate::args::ReproduceArgs;
 use crate::failure::{Failure, Status};
@@ -90,12 +90,13 @@ impl Report {
         out.push_str(&grid(&self.table));
         out.push_str("\n  ours beside the paper's:\n");
         for it in &self.claims {
-            let Claim { statement, published, ours, .. } = it;
+            let Claim { statement, ours, .. } = it;
+            let published = it.published.as_deref().unwrap_or("nothing");
             let word = if it.holds { "yes" } else { "no" };
             // Writing to a string cannot fail.
             let _ = writeln!(out, "    {word:4} {statement}: published {published}, ours {ours}");
-            if let Some(why) = &it.why {
-                let _ = writeln!(out, "{}", wrapped(why, 9));
+            if let Some(detail) = &it.detail {
+                let _ = writeln!(out, "{}", wrapped(detail, 9));
             }
         }
         out.push_str("\n  assumed:\n");

@@ -1,4 +1,4 @@
-//! [`Planned`]: a cluster of seed 002 §IV-A with its plan, made as `motet plan` makes it.
+//! [`Planned`]: a cluster of TuCCL §IV-A with its plan, made as `motet plan` makes it.
 
 use motet_collective::CollectiveKind;
 use motet_nccl::{NcclModel, NcclOptions, Tuned as Chosen};

@@ -2,29 +2,11 @@
 //! of the programs hand, and what Motet holds itself to.
 
 use motet_wan::Mode;
-use serde::Serialize;
 
+use super::super::claims::Claim;
 use super::figure::{Axis, Point};
 use super::{REMAP, SYNTH, gain, seconds};
 use crate::commands::wan::Outcome;
-
-/// Whose claim it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub(super) enum Whose {
-    Published,
-    Ours,
-}
-
-/// One statement, and whether it came out.
-#[derive(Debug, Serialize)]
-pub(super) struct Claim {
-    pub(super) whose: Whose,
-    pub(super) statement: String,
-    pub(super) holds: bool,
-    /// The figure that decides.
-    pub(super) found: String,
-}
 
 /// A point of a figure: where, and what came out.
 pub(super) type Result = (Point, Vec<Outcome>);
@@ -44,23 +26,19 @@ pub(super) fn claims(axis: Axis, results: &[Result]) -> Vec<Claim> {
         claims.push(never_slower(strength, modes, results));
     }
     let (least, most) = span(results, |it| gain(it, SYNTH[1]));
-    claims.push(Claim {
-        whose: Whose::Ours,
-        statement: "both (synth) gain at least 30% at every point".to_owned(),
-        holds: least >= 30.0,
-        found: format!("{least:.1} to {most:.1}%"),
-    });
+    claims.push(Claim::ours(
+        "both (synth) gain at least 30% at every point".to_owned(),
+        least >= 30.0,
+        format!("{least:.1} to {most:.1}%"),
+    ));
     claims
 }
 
 /// The paper's sentences, for one strength.
 fn published(strength: &str, modes: [Mode; 2], axis: Axis, results: &[Result]) -> Vec<Claim> {
     let [programs, both] = modes;
-    let claim = |statement: &str, holds: bool, found: String| Claim {
-        whose: Whose::Published,
-        statement: format!("{strength}: {statement}"),
-        holds,
-        found,
+    let claim = |statement: &str, holds: bool, found: String| {
+        Claim::published(format!("{strength}: {statement}"), holds, found)
     };
     let moving = [Mode::Routes, programs, both];
     let fastest = |it: &[Outcome]| moving.iter().map(|mode| gain(it, *mode)).fold(100.0, f64::min);
@@ -81,8 +59,13 @@ fn published(strength: &str, modes: [Mode; 2], axis: Axis, results: &[Result]) -
             claim("time is nearly linear in the chunk size", off <= 0.1, found)
         }
         Axis::Delay => {
-            let falls = falls(results, &[Mode::Base, Mode::Routes, programs, both]);
-            claim("less delay takes less time", falls, "in every mode".to_owned())
+            let rises = rises(results, &[Mode::Base, Mode::Routes, programs, both]);
+            let found = if rises.is_empty() {
+                "in every mode, at every step".to_owned()
+            } else {
+                format!("not {}", rises.join(", "))
+            };
+            claim("less delay takes less time", rises.is_empty(), found)
         }
     };
     vec![
@@ -107,12 +90,11 @@ fn never_slower(strength: &str, [programs, both]: [Mode; 2], results: &[Result])
     let ratio =
         |it: &[Outcome]| seconds(it, both) / seconds(it, Mode::Routes).min(seconds(it, programs));
     let (_, most) = span(results, ratio);
-    Claim {
-        whose: Whose::Ours,
-        statement: format!("both ({strength}) are never slower than either hand alone"),
-        holds: most <= 1.0,
-        found: format!("at most {most:.4} of the better hand's time"),
-    }
+    Claim::ours(
+        format!("both ({strength}) are never slower than either hand alone"),
+        most <= 1.0,
+        format!("at most {most:.4} of the better hand's time"),
+    )
 }
 
 /// How far, relative to itself, the time of any mode is from the line that fits it best.
@@ -133,9 +115,16 @@ fn off_line(results: &[Result], modes: &[Mode]) -> f64 {
     worst
 }
 
-/// Whether less delay takes less time in every mode.
-fn falls(results: &[Result], modes: &[Mode]) -> bool {
-    modes.iter().all(|mode| {
-        results.windows(2).all(|pair| seconds(&pair[0].1, *mode) <= seconds(&pair[1].1, *mode))
-    })
+/// Where less delay does not take less time: the mode, and the two delays in µs.
+fn rises(results: &[Result], modes: &[Mode]) -> Vec<String> {
+    let mut found = Vec::new();
+    for mode in modes {
+        for pair in results.windows(2) {
+            if seconds(&pair[0].1, *mode) > seconds(&pair[1].1, *mode) {
+                let (name, from, to) = (mode.name(), pair[1].0.x, pair[0].0.x);
+                found.push(format!("{name} from {from} to {to} µs"));
+            }
+        }
+    }
+    found
 }

@@ -1,4 +1,4 @@
-//! Figures 4 and 5 of seed 000: completion time by chunk size and by WAN delay.
+//! Figures 4 and 5 of Xiong et al.: completion time by chunk size and by WAN delay.
 
 use std::fmt::Write as _;
 use std::time::Instant;
@@ -6,7 +6,8 @@ use std::time::Instant;
 use motet_wan::Mode;
 use serde::Serialize;
 
-use super::claims::{Claim, Result as PointResult, Whose, claims};
+use super::super::claims::{Claim, Whose};
+use super::claims::{Result as PointResult, claims};
 use super::setting::{ASSUMED, Setting};
 use super::{gain, seconds};
 use crate::args::ReproduceArgs;
@@ -264,7 +265,7 @@ impl Ran<'_> {
             };
             for it in claims.iter().filter(|it| it.whose == whose) {
                 let word = if it.holds { "yes" } else { "no" };
-                let _ = writeln!(out, "    {word:4} {}: {}", it.statement, it.found);
+                let _ = writeln!(out, "    {word:4} {}: {}", it.statement, it.ours);
             }
         }
         let _ = writeln!(

@@ -1,27 +1,27 @@
-//! [`WayTable`]: the routes that flows between two ranks may take, found once.
+//! [`RouteTable`]: the routes that flows between two ranks may take, each pair's found once.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use motet_net::{LinkClass, Metric, Network, Search};
 use motet_sim::SwitchForwarding;
-use motet_sim::reroute::Way;
+use motet_sim::replay::FlowRoute;
 use motet_units::{Rank, Seed};
 use rand::Rng;
 
 use crate::scenario::StartRoutes;
 
-/// Ways between ranks of a network.
+/// The candidate routes between ranks of a network.
 #[derive(Clone, Debug)]
-pub struct WayTable<'a> {
+pub struct RouteTable<'a> {
     network: &'a Network,
     paths: usize,
     start: StartRoutes,
     seed: Seed,
-    known: BTreeMap<(Rank, Rank), Arc<[Way]>>,
+    known: BTreeMap<(Rank, Rank), Arc<[FlowRoute]>>,
 }
 
-impl<'a> WayTable<'a> {
+impl<'a> RouteTable<'a> {
     #[must_use]
     pub fn new(network: &'a Network, paths: usize, start: StartRoutes, seed: Seed) -> Self {
         let seed = seed.named("routes");
@@ -33,25 +33,27 @@ impl<'a> WayTable<'a> {
         self.network
     }
 
-    /// The shortest ways from one rank to another that pass through no GPU, by latency; empty if
-    /// there is none.
-    pub fn between(&mut self, from: Rank, to: Rank) -> Arc<[Way]> {
+    /// The routes of least latency from one rank to another that pass through no GPU, the shortest
+    /// first; empty if there is none.
+    pub fn between(&mut self, from: Rank, to: Rank) -> Arc<[FlowRoute]> {
         let (network, paths) = (self.network, self.paths);
         let found = self.known.entry((from, to)).or_insert_with(|| {
             let (a, b) = (network.ranks()[from.index()], network.ranks()[to.index()]);
-            let ways = Search::new(network, Metric::Latency).k_shortest(a, b, paths);
-            let way =
-                |it: &motet_net::Path| Way::new(network, it.links(), SwitchForwarding::CutThrough);
-            ways.iter().map(way).collect()
+            let found = Search::new(network, Metric::Latency).k_shortest(a, b, paths);
+            let route = |it: &motet_net::Path| {
+                FlowRoute::new(network, it.links(), SwitchForwarding::CutThrough)
+            };
+            found.iter().map(route).collect()
         });
         Arc::clone(found)
     }
 
-    /// Which way a flow takes as long as nobody moves it: one of those with the least latency.
+    /// Which of `routes` a flow takes as long as nobody moves it: one of those with the least latency,
+    /// as routers with equal-cost multipath do.
     #[must_use]
-    pub fn start(&self, ways: &[Way], from: Rank, to: Rank, part: u32) -> u32 {
-        let Some(first) = ways.first() else { return 0 };
-        let alike = ways.iter().take_while(|it| it.latency() == first.latency()).count();
+    pub fn start(&self, routes: &[FlowRoute], from: Rank, to: Rank, part: u32) -> u32 {
+        let Some(first) = routes.first() else { return 0 };
+        let alike = routes.iter().take_while(|it| it.latency() == first.latency()).count();
         match self.start {
             StartRoutes::First => 0,
             StartRoutes::Hashed => {
@@ -65,13 +67,13 @@ impl<'a> WayTable<'a> {
     /// Whether what goes from one rank to the other crosses the WAN, and so is the routes hand's
     /// to move.
     #[must_use]
-    pub fn crosses_wan(&self, from: Rank, to: Rank, way: &Way) -> bool {
+    pub fn crosses_wan(&self, from: Rank, to: Rank, route: &FlowRoute) -> bool {
         let dc = |rank: Rank| {
             self.network.node(self.network.ranks()[rank.index()]).location.dc.as_deref()
         };
         match (dc(from), dc(to)) {
             (Some(a), Some(b)) => a != b,
-            _ => way.links().any(|it| self.network.link(it).spec.class == LinkClass::Wan),
+            _ => route.links().any(|it| self.network.link(it).spec.class == LinkClass::Wan),
         }
     }
 }
