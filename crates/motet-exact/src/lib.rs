@@ -231,6 +231,7 @@ pub static METHOD: Recipe = Recipe {
         CollectiveKind::Reduce,
     ],
     scales: false,
+    auto: false,
     make: |task, fabric| synthesize(task, fabric, &limits(task)),
 };
 

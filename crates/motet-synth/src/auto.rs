@@ -248,7 +248,7 @@ fn candidates(task: &Task<'_>, fabric: &Fabric) -> Vec<Method> {
     if !on_grid || kind == CollectiveKind::AllReduce {
         first.push(Method::Greedy);
     }
-    let large = |it: &Recipe| fabric.rank_count() <= MOST_TRIED || it.scales;
+    let large = |it: &Recipe| it.auto && (fabric.rank_count() <= MOST_TRIED || it.scales);
     first.extend(classic::methods().iter().filter(|it| large(it)).map(Method::Recipe));
     first.retain(|it| it.does(kind));
     first

@@ -10,6 +10,9 @@ use crate::method::Method;
 /// Most transfers of a program unless told otherwise, or the network is so large that it needs more.
 pub const MOST_TRANSFERS: u64 = 1 << 21;
 
+/// The same with normal effort: proving so many right takes about as long as making them.
+pub const NORMAL_TRANSFERS: u64 = 1 << 19;
+
 /// The work of [`Effort::normal`] for a task of up to [`SMALL`] ranks: a few seconds on one core.
 pub const NORMAL_WORK: u64 = 15_000_000;
 
@@ -56,8 +59,16 @@ impl Effort<'_> {
 
     /// As long as more effort is likely to pay: a few seconds for up to 64 ranks.
     #[must_use]
-    pub const fn normal(seed: Seed) -> Self {
-        Self { work: Some(NORMAL_WORK), ..Self::unlimited(seed) }
+    pub fn normal(seed: Seed) -> Self {
+        Self::times_normal(seed, 1.0)
+    }
+
+    /// So many times as much work as normal.
+    #[must_use]
+    pub fn times_normal(seed: Seed, times: f64) -> Self {
+        let most_transfers = if times > 1.0 { MOST_TRANSFERS } else { NORMAL_TRANSFERS };
+        let work = Some((NORMAL_WORK as f64 * times) as u64);
+        Self { work, most_transfers, ..Self::unlimited(seed) }
     }
 
     /// The work that may be done for a task of so many ranks.

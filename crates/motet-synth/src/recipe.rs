@@ -18,6 +18,9 @@ pub struct Recipe {
     pub collectives: &'static [CollectiveKind],
     /// Whether it is worth its time on thousands of ranks.
     pub scales: bool,
+    /// Whether `auto` tries it. NCCL's own patterns are left to those who ask for them by name: on none of
+    /// the networks that we measured were they the fastest.
+    pub auto: bool,
     /// Makes a program for the task on its fabric.
     pub make: fn(&Task<'_>, &Fabric) -> Result<Lowered, SynthError>,
 }

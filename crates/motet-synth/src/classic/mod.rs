@@ -51,6 +51,7 @@ static METHODS: [Recipe; 15] = [
         about: "between servers by rails and inside them at once; two or three levels",
         collectives: BY_TREES,
         scales: true,
+        auto: true,
         make: hierarchical::make,
     },
     Recipe {
@@ -68,6 +69,7 @@ static METHODS: [Recipe; 15] = [
             SendRecv,
         ],
         scales: false,
+        auto: true,
         make: direct::make,
     },
     Recipe {
@@ -75,6 +77,7 @@ static METHODS: [Recipe; 15] = [
         about: "meshes and tori: one dimension after the other, all of them at once",
         collectives: BY_PARTS,
         scales: true,
+        auto: true,
         make: dimension::make,
     },
     Recipe {
@@ -82,6 +85,7 @@ static METHODS: [Recipe; 15] = [
         about: "one ring through all ranks, fast links first",
         collectives: BY_TREES,
         scales: false,
+        auto: true,
         make: ring::one,
     },
     Recipe {
@@ -89,6 +93,7 @@ static METHODS: [Recipe; 15] = [
         about: "one ring, half of the data each way round",
         collectives: BY_TREES,
         scales: false,
+        auto: true,
         make: ring::bidirectional,
     },
     Recipe {
@@ -96,6 +101,7 @@ static METHODS: [Recipe; 15] = [
         about: "several rings that share links and NICs evenly",
         collectives: BY_TREES,
         scales: false,
+        auto: true,
         make: ring::several,
     },
     Recipe {
@@ -103,6 +109,7 @@ static METHODS: [Recipe; 15] = [
         about: "two binary trees, each rank a leaf of one and inner in the other, pipelined",
         collectives: &[AllReduce, Broadcast, Reduce],
         scales: false,
+        auto: true,
         make: double_tree::make,
     },
     Recipe {
@@ -110,6 +117,7 @@ static METHODS: [Recipe; 15] = [
         about: "one binomial tree out of the root",
         collectives: &[Broadcast, Reduce],
         scales: false,
+        auto: true,
         make: pat::binomial,
     },
     Recipe {
@@ -117,6 +125,7 @@ static METHODS: [Recipe; 15] = [
         about: "parallel aggregated trees: binomial trees, far ranks first",
         collectives: BY_PARTS,
         scales: false,
+        auto: true,
         make: pat::make,
     },
     Recipe {
@@ -124,6 +133,7 @@ static METHODS: [Recipe; 15] = [
         about: "what a rank has doubles with every step (allreduce: whole sums are exchanged)",
         collectives: &[AllGather, AllReduce],
         scales: false,
+        auto: true,
         make: recursive::doubling,
     },
     Recipe {
@@ -131,6 +141,7 @@ static METHODS: [Recipe; 15] = [
         about: "what a rank sums halves with every step (allreduce: halving, then doubling)",
         collectives: &[ReduceScatter, AllReduce],
         scales: false,
+        auto: true,
         make: recursive::halving,
     },
     Recipe {
@@ -138,6 +149,7 @@ static METHODS: [Recipe; 15] = [
         about: "steps of doubling distance, for any number of ranks",
         collectives: &[AllGather, ReduceScatter, AllReduce, AllToAll],
         scales: false,
+        auto: true,
         make: bruck::make,
     },
     Recipe {
@@ -145,6 +157,7 @@ static METHODS: [Recipe; 15] = [
         about: "the rings that NCCL would build, on its channels",
         collectives: BY_TREES,
         scales: false,
+        auto: false,
         make: nccl::ring,
     },
     Recipe {
@@ -152,6 +165,7 @@ static METHODS: [Recipe; 15] = [
         about: "the double binary trees that NCCL would build, on its channels",
         collectives: &[AllReduce],
         scales: false,
+        auto: false,
         make: nccl::tree,
     },
     Recipe {
@@ -159,6 +173,7 @@ static METHODS: [Recipe; 15] = [
         about: "NCCL's parallel aggregated trees over ranks as it numbers them",
         collectives: &[AllGather, ReduceScatter],
         scales: false,
+        auto: false,
         make: pat::as_numbered,
     },
 ];

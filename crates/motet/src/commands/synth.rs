@@ -7,7 +7,6 @@ use std::time::{Duration as Wall, Instant as Clock};
 use motet_collective::formats::program_json;
 use motet_collective::{Bound, BoundError, CollectiveError, CollectiveKind, MadeFor};
 use motet_net::Network;
-use motet_synth::effort::NORMAL_WORK;
 use motet_synth::{Effort, Goal, Method, SynthError, Synthesis, Task, synthesize};
 use motet_tune::plan::Runtime;
 use motet_tune::within::{Within, within};
@@ -70,9 +69,11 @@ pub(crate) fn run(args: &SynthArgs, printer: &mut Printer) -> Result<Status, Fai
     let deadline = args.budget.map(Wall::from_secs_f64);
     let out_of_time = || deadline.is_some_and(|it| clock.elapsed() >= it);
     let seed = Seed::new(args.seed);
-    let work = args.effort.0.map(|it| (it * NORMAL_WORK as f64) as u64);
-    let unlimited = Effort::unlimited(seed);
-    let effort = Effort { work, out_of_time: &out_of_time, progress: &told, ..unlimited };
+    let effort = match args.effort.0 {
+        Some(times) => Effort::times_normal(seed, times),
+        None => Effort::unlimited(seed),
+    };
+    let effort = Effort { out_of_time: &out_of_time, progress: &told, ..effort };
     let wrong = |it: SynthError| failure(&it, &task);
     let (made, limits, synth_seconds, verify_seconds) = match args.within {
         None => {
