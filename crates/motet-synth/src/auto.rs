@@ -172,7 +172,8 @@ pub(crate) fn best(
         }
         let work = Work::new(left.map(|it| it / SHARE));
         let watch = Watch::new(effort.out_of_time, &work);
-        if best.is_some() && !watch.affords(1) {
+        let over = !tried.is_empty() && watch.out_of_time();
+        if over || (best.is_some() && !watch.affords(1)) {
             break;
         }
         let so_far = best.as_ref().map(|it: &Draft| (it.method, it.makespan));

@@ -1,5 +1,11 @@
+<<<<<<< HEAD
 //! [`Progress`]: a spinner with a message for work that takes nearly a second, on a
 //! terminal only.
+=======
+//! What a terminal shows while a command works: [`Progress`], a spinner with a message for work of unknown
+//! length, and [`Bar`], for work whose amount is known. Nothing is shown with `--quiet` or `--json`, or where
+//! stderr is no terminal.
+>>>>>>> main
 
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread::JoinHandle;
@@ -13,7 +19,7 @@ use crate::printer::Printer;
 const PATIENCE: Duration = Duration::from_millis(800);
 const TICK: Duration = Duration::from_millis(120);
 
-/// Shown while it lives, once the work has taken long enough.
+/// A spinner that appears once the work has taken [`PATIENCE`] and disappears when this value is dropped.
 #[derive(Debug)]
 pub(crate) struct Progress {
     /// Takes new messages; dropped to stop the thread.
@@ -22,6 +28,7 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
+    /// Starts waiting; `message` stands beside the spinner.
     pub(crate) fn start(printer: &Printer, message: impl Into<String>) -> Self {
         if !printer.shows_progress() {
             return Self { messages: None, thread: None };
@@ -61,23 +68,36 @@ fn show(mut message: String, received: &mpsc::Receiver<String>) {
     bar.finish_and_clear();
 }
 
-/// A bar over a known amount of work.
+/// A bar over a known amount of work, with what is being done at the moment behind it.
 #[derive(Debug)]
 pub(crate) struct Bar(Option<ProgressBar>);
 
 impl Bar {
+    /// An empty bar for `total` pieces of work, which are called `unit`.
     pub(crate) fn start(printer: &Printer, total: u64, unit: &'static str) -> Self {
         if !printer.shows_progress() {
             return Self(None);
         }
-        let style = ProgressStyle::with_template("{bar:40} {pos}/{len} {msg}, {eta} left");
-        let bar = ProgressBar::new(total).with_message(unit);
-        Self(Some(match style {
+        let style =
+            ProgressStyle::with_template("{bar:30} {pos}/{len} {prefix}, {elapsed}  {wide_msg}");
+        let bar = ProgressBar::new(total).with_prefix(unit);
+        let bar = match style {
             Ok(style) => bar.with_style(style),
             Err(_) => bar,
-        }))
+        };
+        // Drawn at once, and again while nothing is finished: the first tasks may take long.
+        bar.enable_steady_tick(TICK);
+        Self(Some(bar))
     }
 
+    /// Shows what is being done.
+    pub(crate) fn say(&self, what: impl Into<String>) {
+        if let Some(bar) = &self.0 {
+            bar.set_message(what.into());
+        }
+    }
+
+    /// Moves the bar to `done` pieces.
     pub(crate) fn set(&self, done: u64) {
         if let Some(bar) = &self.0 {
             bar.set_position(done);

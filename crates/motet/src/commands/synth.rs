@@ -1,5 +1,5 @@
-//! `motet synth`: a program for a collective on a network, verified, with how far it is from the
-//! bound.
+//! `motet synth`: makes a program for a collective on a network, proves it right, and says how far it is from
+//! the bound.
 
 use std::fmt::Write as _;
 use std::time::{Duration as Wall, Instant as Clock};
@@ -203,7 +203,7 @@ fn failure(error: &SynthError, task: &Task<'_>) -> Failure {
     }
 }
 
-/// All there is to print.
+/// Everything that the text and the JSON are made from.
 struct Made<'a> {
     args: &'a SynthArgs,
     size: Bytes,
@@ -219,8 +219,8 @@ struct Limits {
     runtime: Runtime,
     /// Thread blocks of the GPU that has most.
     blocks: u32,
-    /// On ideal links: of the file, which has no routes and turns, and of the best program that knows
-    /// no limits.
+    /// Times on ideal links: of the runtime's file, which has no routes and no order on links, and of the best
+    /// program if there were no limits.
     file_time_us: f64,
     unlimited_time_us: f64,
     /// By how much more time the file takes than that: 0 is nothing, 1 is twice as long.
@@ -297,7 +297,8 @@ impl Made<'_> {
             let _ = writeln!(out, "  {word:9}  {text}");
         };
         let (time, least) = (self.made.time, self.least());
-        line("time", format!("{:.3} µs, {:.2} GB/s", time.as_us_f64(), self.algbw(time)));
+        let (time, algbw) = (time.as_us_f64(), self.algbw(time));
+        line("time", format!("{time:.3} µs on ideal links, {algbw:.2} GB/s"));
         line(
             "bound",
             format!(

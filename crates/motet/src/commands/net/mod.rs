@@ -7,6 +7,8 @@ pub(crate) mod generate;
 pub(crate) mod show;
 pub(crate) mod sketch;
 
+use std::path::Path;
+
 use motet_net::Network;
 use motet_net::formats::wan::WanDefaults;
 use motet_net::formats::{ReadOptions, cluster_toml, dot, graphml, svg};
@@ -29,13 +31,10 @@ impl ReadArgs {
 /// Writes a network where and as asked.
 fn write(network: &Network, out: &OutArgs, printer: &mut Printer) -> Result<(), Failure> {
     let output = out.output.as_deref().unwrap_or("-");
-    let ending = output.rsplit_once('.').map(|(_, it)| it);
-    let picture = out.to.unwrap_or(match ending {
-        Some("graphml") => Picture::Graphml,
-        Some("dot" | "gv") => Picture::Dot,
-        Some("svg") => Picture::Svg,
-        _ => Picture::Toml,
-    });
+    let picture = match out.to {
+        Some(picture) => picture,
+        None => by_ending(output)?,
+    };
     let text = match picture {
         Picture::Toml => cluster_toml::write(network),
         Picture::Graphml => graphml::write(network),
@@ -43,4 +42,21 @@ fn write(network: &Network, out: &OutArgs, printer: &mut Printer) -> Result<(), 
         Picture::Svg => svg::write(network),
     };
     files::write(output, &text, printer)
+}
+
+/// The format that a file's ending asks for. A name without an ending gets a cluster file.
+fn by_ending(output: &str) -> Result<Picture, Failure> {
+    let ending = Path::new(output).extension().map(|it| it.to_string_lossy().to_lowercase());
+    match ending.as_deref() {
+        None | Some("toml") => Ok(Picture::Toml),
+        Some("graphml") => Ok(Picture::Graphml),
+        Some("dot" | "gv") => Ok(Picture::Dot),
+        Some("svg") => Ok(Picture::Svg),
+        Some(other) => Err(Failure::unreadable(format!("Motet writes no networks as .{other}"))
+            .in_file(output)
+            .with_remedy(
+                "end the name in .toml, .graphml, .dot, .gv or .svg, or say which with `--to`; \
+                 `rsvg-convert` and browsers make other pictures of an .svg",
+            )),
+    }
 }

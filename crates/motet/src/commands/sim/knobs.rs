@@ -17,7 +17,7 @@ use serde::Serialize;
 use crate::args::{KnobArgs, ProtocolArg, SimArgs};
 use crate::failure::Failure;
 
-/// What a run by kernels gives.
+/// A run as a runtime's kernels do it: the settings, the time, and what the time is made of.
 pub(super) struct Under {
     pub(super) outcome: Outcome,
     runtime: &'static str,
@@ -26,6 +26,13 @@ pub(super) struct Under {
     channels: u32,
     instances: u32,
     blocks: u32,
+}
+
+impl Under {
+    /// Whose kernels: MSCCL or MSCCL++.
+    pub(super) const fn runtime(&self) -> &'static str {
+        self.runtime
+    }
 }
 
 /// The knobs, and what the time is made of.
@@ -133,7 +140,7 @@ pub(super) fn run(
 fn knobs(args: &KnobArgs, program: &Program) -> Knobs {
     let KnobArgs { protocol, channels, threads, buffer_size: buffer, .. } = *args;
     let protocol = match protocol {
-        None => program.hints().protocol.into(),
+        None => program.hints().protocol,
         Some(ProtocolArg::Simple) => Protocol::Simple,
         Some(ProtocolArg::Ll) => Protocol::Ll,
         Some(ProtocolArg::Ll128) => Protocol::Ll128,
