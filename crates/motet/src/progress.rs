@@ -1,11 +1,6 @@
-<<<<<<< HEAD
-//! [`Progress`]: a spinner with a message for work that takes nearly a second, on a
-//! terminal only.
-=======
 //! What a terminal shows while a command works: [`Progress`], a spinner with a message for work of unknown
 //! length, and [`Bar`], for work whose amount is known. Nothing is shown with `--quiet` or `--json`, or where
 //! stderr is no terminal.
->>>>>>> main
 
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread::JoinHandle;
