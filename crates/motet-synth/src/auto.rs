@@ -154,7 +154,8 @@ pub(crate) fn best(
     effort: &Effort<'_>,
     failed: Vec<Tried>,
 ) -> Result<Draft, SynthError> {
-    let least = task.bound()?.program_time(task.size);
+    let bound = task.bound()?;
+    let least = bound.program_time(task.size);
     if least.as_ps() == u64::MAX {
         return Err(SynthError::TooLong);
     }
@@ -166,11 +167,18 @@ pub(crate) fn best(
     let mut tried = failed;
     let mut problem = None;
     let mut left = effort.allowance(task.goal.ranks());
-    for method in candidates(task, fabric) {
+    let mut methods = candidates(task, fabric);
+    if left.is_some() && bound.latency.as_ps() > least.as_ps() / 8 {
+        // Packing is for large sizes; at small ones its work is better spent on other methods.
+        methods.sort_by_key(|it| matches!(it, Method::Packing));
+    }
+    for method in methods {
         if tried.iter().any(|it| it.method.name() == method.name()) {
             continue;
         }
-        let work = Work::new(left.map(|it| it / SHARE));
+        // What goes from one rank to one other is hardly ever done better by another method.
+        let share = if matches!(method, Method::Exchange) { 1 } else { SHARE };
+        let work = Work::new(left.map(|it| it / share));
         let watch = Watch::new(effort.out_of_time, &work);
         let over = !tried.is_empty() && watch.out_of_time();
         if over || (best.is_some() && !watch.affords(1)) {

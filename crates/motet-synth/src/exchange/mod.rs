@@ -256,7 +256,7 @@ impl Planner<'_> {
     fn work(&self, plan: &ExchangePlan, jobs: u64) -> u64 {
         let legs = plan.legs.len() as u64;
         let waiting = jobs.max(legs) / self.fabric.rank_count().max(1) as u64;
-        jobs.saturating_mul(waiting.clamp(1, MANY as u64) / 4 + 2)
+        jobs.saturating_mul(waiting.clamp(1, MANY as u64) / 8 + 1)
     }
 
     /// The plan in the best order found, with its legs cut as finely as helps.
