@@ -167,12 +167,8 @@ pub(crate) fn best(
     let mut tried = failed;
     let mut problem = None;
     let mut left = effort.allowance(task.goal.ranks());
-    let mut methods = candidates(task, fabric);
-    if left.is_some() && bound.latency.as_ps() > least.as_ps() / 8 {
-        // Packing is for large sizes; at small ones its work is better spent on other methods.
-        methods.sort_by_key(|it| matches!(it, Method::Packing));
-    }
-    for method in methods {
+    let by_latency = left.is_some() && bound.latency.as_ps() > least.as_ps() / 8;
+    for method in candidates(task, fabric, by_latency) {
         if tried.iter().any(|it| it.method.name() == method.name()) {
             continue;
         }
@@ -207,8 +203,6 @@ pub(crate) fn best(
             }
             Err(error) => {
                 tried.push(Tried { method, time: None, why_not: Some(error.to_string()) });
-                // What says more than that a method is not for the task; else of the likeliest method.
-                let says_little = |it: &SynthError| matches!(it, SynthError::NotForMethod { .. });
                 if problem.as_ref().is_none_or(|it| says_little(it) && !says_little(&error)) {
                     problem = Some(error);
                 }
@@ -229,6 +223,12 @@ pub(crate) fn best(
     }
 }
 
+/// Whether an error says only that a method is not for the task. Of several errors the first that says more
+/// is shown, else that of the likeliest method.
+const fn says_little(error: &SynthError) -> bool {
+    matches!(error, SynthError::NotForMethod { .. })
+}
+
 /// Any program at all, uncut and by the first method that makes one: for when time was up before there
 /// was one.
 fn in_a_hurry(task: &Task<'_>, fabric: &Fabric, effort: &Effort<'_>) -> Option<Draft> {
@@ -239,8 +239,9 @@ fn in_a_hurry(task: &Task<'_>, fabric: &Fabric, effort: &Effort<'_>) -> Option<D
     does.find_map(|it| one(&hurried, fabric, it, effort).ok())
 }
 
-/// Methods worth trying, likely winners first.
-fn candidates(task: &Task<'_>, fabric: &Fabric) -> Vec<Method> {
+/// Methods worth trying, likely winners first. Packing is for large sizes: where latency is a good part of the
+/// time (`by_latency`) it comes last, since its work is better spent on other methods.
+fn candidates(task: &Task<'_>, fabric: &Fabric, by_latency: bool) -> Vec<Method> {
     let kind = task.goal.kind();
     let mut first = vec![Method::Symmetric, Method::Exchange];
     // On a grid matching is as good as packing, and much cheaper.
@@ -260,5 +261,8 @@ fn candidates(task: &Task<'_>, fabric: &Fabric) -> Vec<Method> {
     let large = |it: &Recipe| it.auto && (fabric.rank_count() <= MOST_TRIED || it.scales);
     first.extend(classic::methods().iter().filter(|it| large(it)).map(Method::Recipe));
     first.retain(|it| it.does(kind));
+    if by_latency {
+        first.sort_by_key(|it| matches!(it, Method::Packing));
+    }
     first
 }
