@@ -9,7 +9,8 @@ use libfuzzer_sys::fuzz_target;
 use motet_net::builders::{self, Params};
 use motet_net::{Network, Signature};
 use motet_runtime::Checksum;
-use motet_tune::plan::{Plan, Runtime, Setup, Tuned, files, journal, table};
+use motet_tune::plan::journal::{self, Found};
+use motet_tune::plan::{Plan, Runtime, Setup, TunedTask, files, table};
 
 thread_local! {
     static NETWORK: LazyCell<Option<Network>> =
@@ -26,7 +27,7 @@ fn sealed(bytes: &[u8]) -> Vec<u8> {
     journal
 }
 
-fn make_table(tasks: Vec<Tuned>) {
+fn make_table(tasks: Vec<TunedTask>) {
     NETWORK.with(|network| {
         let Some(network) = &**network else { return };
         let plan = Plan {
@@ -39,7 +40,7 @@ fn make_table(tasks: Vec<Tuned>) {
             most_blocks: 16,
             setup: Setup::default(),
             tasks,
-            ways: Vec::new(),
+            candidates: Vec::new(),
             left_out: Vec::new(),
         };
         let runs = files::runs(&plan.tasks, Runtime::Msccl);
@@ -54,12 +55,13 @@ fn make_table(tasks: Vec<Tuned>) {
 fuzz_target!(|bytes: &[u8]| {
     let _ = journal::read(bytes, "fuzz");
     let sealed = sealed(bytes);
-    let Some(known) = journal::read(&sealed, "fuzz") else { panic!("the header is ours") };
+    let Found::Ours(known) = journal::read(&sealed, "fuzz") else { panic!("the header is ours") };
     // What is whole reads the same alone, and written again.
     let whole = &sealed[..known.whole as usize];
-    assert_eq!(journal::read(whole, "fuzz").as_ref(), Some(&known));
+    assert_eq!(journal::read(whole, "fuzz"), Found::Ours(known.clone()));
     let written: String = known.tuned.iter().map(journal::line).collect();
     let again = journal::read((journal::header("fuzz") + &written).as_bytes(), "fuzz");
-    assert_eq!(again.map(|it| it.tuned).as_ref(), Some(&known.tuned));
+    let Found::Ours(again) = again else { panic!("the header is ours") };
+    assert_eq!(again.tuned, known.tuned);
     make_table(known.tuned);
 });

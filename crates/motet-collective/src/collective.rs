@@ -20,6 +20,8 @@ use std::str::FromStr;
 
 use motet_net::node::UnknownName;
 use motet_units::{Bytes, Rank, brief};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// Most ranks and chunks per buffer: above any real program, and low enough that the verifier's
 /// memory stays bounded on hostile input.
@@ -103,6 +105,19 @@ impl FromStr for CollectiveKind {
             name: brief(text).into_owned(),
             known: Self::ALL.map(Self::name).join(", "),
         })
+    }
+}
+
+impl Serialize for CollectiveKind {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(self.name())
+    }
+}
+
+impl<'de> Deserialize<'de> for CollectiveKind {
+    /// Every spelling that [`FromStr`] takes.
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        String::deserialize(from)?.parse().map_err(D::Error::custom)
     }
 }
 

@@ -20,7 +20,7 @@ pub use bound::{Bound, BoundError};
 pub use collective::{Collective, CollectiveError, CollectiveKind, Expected};
 pub use diagnostic::{Diagnostic, Finding, Report, Severity};
 pub use program::{
-    Action, Buffer, Event, Forms, MadeFor, Program, ProgramBuilder, Slot, Transfer, TransferId,
-    Turns,
+    Action, Buffer, Event, Forms, MadeFor, Program, ProgramBuilder, Protocol, Slot, Transfer,
+    TransferId, Turns,
 };
 pub use verify::Verified;

@@ -1,11 +1,12 @@
-//! [`Choice`]: what follows once algorithm and protocol are chosen: channels, threads, chunk.
+//! [`Choice`]: how NCCL would run one call: the algorithm and protocol it chose, and what follows from
+//! them: channels, threads, and the sizes of chunks and slices.
 //!
 //! Source: `topoGetAlgoInfo`, `calcCollChunking` and the scheduling of `src/enqueue.cc` at
 //! v2.30.7-1.
 
 use motet_units::{Bytes, Duration};
 
-use super::kinds::{Algorithm, Protocol, Tuned};
+use super::kinds::{Algorithm, Protocol, TunedCollective};
 use super::options::NcclOptions;
 use super::tuning::{Communicator, Tuning};
 
@@ -29,16 +30,16 @@ pub struct Choice {
     pub used_channels: usize,
     /// Threads of each block.
     pub threads: u32,
-    /// What one channel sends at a time.
+    /// What one channel puts into a FIFO slot at a time.
     pub chunk: Bytes,
-    /// What one channel signals at a time: the grain of pipelining.
+    /// How much of a chunk is sent before the receiver is told: the unit of pipelining.
     pub slice: Bytes,
-    /// The expected time in µs.
+    /// The time that NCCL's own model expects, in µs.
     pub time: f64,
 }
 
 impl Choice {
-    /// The expected time, rounded to the picosecond.
+    /// The time that NCCL's own model expects, rounded to the picosecond.
     #[must_use]
     pub fn duration(&self) -> Duration {
         Duration::from_ps((self.time * 1e6).round() as u64)
@@ -48,7 +49,7 @@ impl Choice {
 /// What is to be run.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Demand {
-    pub(super) collective: Tuned,
+    pub(super) collective: TunedCollective,
     pub(super) bytes: u64,
     pub(super) algorithm: Algorithm,
     pub(super) protocol: Protocol,
@@ -84,7 +85,9 @@ const fn chunk_steps(demand: Demand) -> u64 {
         (
             Algorithm::Ring,
             Protocol::Simple,
-            Tuned::AllReduce | Tuned::AllGather | Tuned::ReduceScatter,
+            TunedCollective::AllReduce
+            | TunedCollective::AllGather
+            | TunedCollective::ReduceScatter,
         ) => 4,
         _ => 1,
     }
@@ -162,9 +165,11 @@ fn used(comm: &Communicator, demand: Demand, channels: usize) -> usize {
     }
     let ranks = comm.ranks.max(1) as u64;
     let (count, times) = match collective {
-        Tuned::AllReduce => (bytes, 2),
-        Tuned::AllGather | Tuned::ReduceScatter => (bytes.div_ceil(ranks), ranks),
-        Tuned::Broadcast | Tuned::Reduce => (bytes, 1),
+        TunedCollective::AllReduce => (bytes, 2),
+        TunedCollective::AllGather | TunedCollective::ReduceScatter => {
+            (bytes.div_ceil(ranks), ranks)
+        }
+        TunedCollective::Broadcast | TunedCollective::Reduce => (bytes, 1),
     };
     let times = if protocol == Protocol::Ll { 4 * times } else { times };
     let cell = LEAST_TRAFFIC.div_ceil(times).div_ceil(16) * 16;
@@ -208,7 +213,7 @@ fn chunk(comm: &Communicator, options: &NcclOptions, demand: Demand, channels: u
             halve(chunk, 32_768, |it| few(it, 16.0))
         }
         (Algorithm::Pat, _) => {
-            let times = if collective == Tuned::AllGather { 32 } else { 16 };
+            let times = if collective == TunedCollective::AllGather { 32 } else { 16 };
             halve(most, 65_536, |it| per(it, times) > bytes)
         }
         (Algorithm::CollNetChain, _) => {

@@ -9,7 +9,7 @@ use super::constants::{COLLNET_ARITY, LOCAL_MBPS, NVLS_ARITY, NcclVersion};
 use super::graph::{Channel, Graph, Graphs};
 use super::kinds::{PathKind, Pattern};
 use super::options::{CrossNic, NcclOptions};
-use super::paths::{Path, Paths};
+use super::paths::{NcclPath, Paths};
 use super::search::{Limits, Outcome, Search};
 use super::topology::{System, Wire};
 
@@ -310,7 +310,7 @@ fn kinds(
     paths: &Paths,
     version: NcclVersion,
 ) -> ((PathKind, PathKind), (PathKind, PathKind)) {
-    let range = |rows: &[Vec<Path>], own: bool| {
+    let range = |rows: &[Vec<NcclPath>], own: bool| {
         let others = rows.iter().enumerate().flat_map(|(row, it)| {
             it.iter().enumerate().filter(move |(at, _)| own || *at != row).map(|it| it.1.kind)
         });

@@ -3,9 +3,10 @@
 //!
 //! Source of every figure: `src/graph/tuning.cc` of NVIDIA/nccl at tags v2.28.9-1 and v2.30.7-1
 //! (the tuner constants), `src/graph/search.cc` (the speeds), `src/graph/topo.h` (link
-//! bandwidths). Between the two versions only Blackwell differs: its per-channel limits for
-//! LL128 rings and NVLS trees, and three more speeds in the search. docs/nccl-model.md says what
-//! the terms mean and how sure we are of them.
+//! bandwidths). Between these two versions only Blackwell differs: its per-channel limits for
+//! LL128 rings and NVLS trees, and three more speeds in the search. 2.32 has 2.30's constants in
+//! other formulas ([`NcclVersion::is_rewritten`]). docs/nccl-model.md says what the terms mean and
+//! how sure we are of them.
 
 use super::kinds::{Algorithm, Protocol};
 
@@ -17,6 +18,9 @@ pub enum NcclVersion {
     /// 2.30.7.
     #[default]
     V2_30,
+    /// 2.31 and 2.32, by the source of the development branch (2.31.0): the releases themselves are
+    /// published as binaries only, so what we read may differ from what they do.
+    V2_32,
 }
 
 impl NcclVersion {
@@ -25,14 +29,23 @@ impl NcclVersion {
         match self {
             Self::V2_28 => "2.28",
             Self::V2_30 => "2.30",
+            Self::V2_32 => "2.32",
         }
+    }
+
+    /// Whether NCCL's cost model is the one of `src/tuning`, which replaced `src/graph/tuning.cc`
+    /// after 2.30. The constants are the same; the formulas differ in six places, all in
+    /// [`tuning`](super::tuning).
+    #[must_use]
+    pub const fn is_rewritten(self) -> bool {
+        matches!(self, Self::V2_32)
     }
 
     #[must_use]
     pub const fn constants(self) -> &'static Constants {
         match self {
             Self::V2_28 => &const { V2_28 },
-            Self::V2_30 => &const { V2_30 },
+            Self::V2_30 | Self::V2_32 => &const { V2_30 },
         }
     }
 }

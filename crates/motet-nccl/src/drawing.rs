@@ -14,7 +14,7 @@ use super::constants::{UNKNOWN_NET_MBPS, nvlink_mbps};
 use super::kinds::{Cpu, CpuArch, CpuVendor};
 use super::options::NcclOptions;
 use super::partition::{Part, inside};
-use super::topology::{Device, Gpu, MAX_DEVICES, Net, System, Wire};
+use super::topology::{Device, Gpu, Interface, MAX_DEVICES, System, Wire};
 
 /// A system in the making.
 pub(super) struct Drawing<'a> {
@@ -238,7 +238,7 @@ impl<'a> Drawing<'a> {
         self.add_ports();
     }
 
-    fn interface(&mut self, id: NodeId) -> Net {
+    fn interface(&mut self, id: NodeId) -> Interface {
         let node = self.network.node(id);
         let property = |key: &str| node.properties.get(key).map(String::as_str);
         let (out, back) = self.outside(id);
@@ -249,7 +249,7 @@ impl<'a> Drawing<'a> {
         let chip = guid.unwrap_or(&node.name).to_owned();
         let said = property("latency").and_then(|it| it.parse::<f64>().ok());
         let latency = said.filter(|it| it.is_finite() && *it > 0.0 && *it < 1e9);
-        Net {
+        Interface {
             device: 0,
             mbps: rate.filter(|it| *it > 0).unwrap_or(UNKNOWN_NET_MBPS),
             latency: latency.unwrap_or(self.options.net_latency.as_us_f64()),
@@ -264,10 +264,10 @@ impl<'a> Drawing<'a> {
         *self.ports.entry((chip, port)).or_insert(next)
     }
 
-    pub(super) fn add_net(&mut self, nic: usize, net: Net) {
+    pub(super) fn add_net(&mut self, nic: usize, net: Interface) {
         let device = self.system.device(Device::Net(self.system.nets.len()));
         self.system.wire(nic, device, Wire::Net, net.mbps, net.mbps);
-        self.system.nets.push(Net { device, ..net });
+        self.system.nets.push(Interface { device, ..net });
     }
 
     pub(super) fn finish(self) -> Result<System, NcclError> {

@@ -13,7 +13,7 @@ use motet_units::{Bytes, Duration, LinkId, Rank};
 
 use crate::choice::Choice;
 use crate::connect::Channels;
-use crate::kinds::{Algorithm, Tuned};
+use crate::kinds::{Algorithm, TunedCollective};
 use crate::model::NcclModel;
 
 /// `None` if some ranks do not reach one another.
@@ -21,7 +21,7 @@ pub(crate) fn time(
     network: &Network,
     model: &NcclModel,
     channels: &Channels,
-    tuned: Tuned,
+    tuned: TunedCollective,
     choice: &Choice,
     size: Bytes,
 ) -> Option<Duration> {
@@ -33,40 +33,58 @@ pub(crate) fn time(
         // What the network sums itself is outside of what ranks send one another.
         _ => return Some(Duration::ZERO),
     };
-    let mut loads: BTreeMap<LinkId, f64> = BTreeMap::new();
-    let mut ways = DefaultRoutes::new(network);
-    let mut farthest = 0u64;
-    for ((from, to), share) in flows {
-        let mut latency = 0u64;
-        for link in ways.between(from, to)? {
-            *loads.entry(*link).or_default() += share;
-            latency = latency.saturating_add(network.link(*link).spec.latency.as_ps());
+    let load = Load::of(network, flows)?;
+    // Data go over the longest route at least once, and twice where they come back as sums.
+    let trips = if tuned == TunedCollective::AllReduce { 2 } else { 1 };
+    Some(load.time(size, trips))
+}
+
+/// What traffic between pairs of ranks is to the links.
+#[derive(Clone, Debug)]
+pub(crate) struct Load {
+    /// By link: the share of the collective's size that it carries, and its bits per second.
+    links: Vec<(f64, f64)>,
+    /// The latency of the links between the two ranks that are farthest apart.
+    farthest: Duration,
+}
+
+impl Load {
+    /// `None` if two of the ranks do not reach one another.
+    pub(crate) fn of(network: &Network, flows: Flows) -> Option<Self> {
+        let mut loads: BTreeMap<LinkId, f64> = BTreeMap::new();
+        let mut ways = DefaultRoutes::new(network);
+        let mut farthest = 0u64;
+        for ((from, to), share) in flows {
+            let mut latency = 0u64;
+            for link in ways.between(from, to)? {
+                *loads.entry(*link).or_default() += share;
+                latency = latency.saturating_add(network.link(*link).spec.latency.as_ps());
+            }
+            farthest = farthest.max(latency);
         }
-        farthest = farthest.max(latency);
+        let rate = |link: LinkId| network.link(link).spec.bandwidth.bits_per_s() as f64;
+        let links = loads.into_iter().map(|(link, share)| (share, rate(link))).collect();
+        Some(Self { links, farthest: Duration::from_ps(farthest) })
     }
-    let busiest = loads.iter().map(|(link, share)| {
-        let rate = network.link(*link).spec.bandwidth.bits_per_s() as f64;
-        share * size.get() as f64 * 8e12 / rate
-    });
-    let data = busiest.fold(0.0f64, f64::max);
-    // Data go over the slowest way at least once, and twice where they come back as sums.
-    let trips = if tuned == Tuned::AllReduce { 2 } else { 1 };
-    let latency = farthest.saturating_mul(trips);
-    Some(Duration::from_ps(latency.saturating_add(if data < 1.8e19 {
-        data as u64
-    } else {
-        u64::MAX
-    })))
+
+    /// How long `size` takes whose data cross the network `trips` times, one after the other.
+    pub(crate) fn time(&self, size: Bytes, trips: u64) -> Duration {
+        let busiest =
+            self.links.iter().map(|(share, rate)| share * size.get() as f64 * 8e12 / rate);
+        let data = busiest.fold(0.0f64, f64::max);
+        let data = if data < 1.8e19 { data as u64 } else { u64::MAX };
+        Duration::from_ps(self.farthest.as_ps().saturating_mul(trips).saturating_add(data))
+    }
 }
 
 /// By pair of ranks: the share of the size that goes from the one to the other.
-type Flows = BTreeMap<(Rank, Rank), f64>;
+pub(crate) type Flows = BTreeMap<(Rank, Rank), f64>;
 
-fn rings(channels: &Channels, tuned: Tuned, choice: &Choice, ranks: u64) -> Flows {
+fn rings(channels: &Channels, tuned: TunedCollective, choice: &Choice, ranks: u64) -> Flows {
     let mut flows = Flows::new();
     let used = choice.used_channels.max(1);
     let share = match tuned {
-        Tuned::Broadcast | Tuned::Reduce => 1.0,
+        TunedCollective::Broadcast | TunedCollective::Reduce => 1.0,
         _ => tuned.ring_steps(ranks) as f64 / ranks.max(1) as f64,
     };
     for channel in 0..used {

@@ -7,6 +7,7 @@
 use std::fmt;
 
 use motet_collective::CollectiveKind;
+pub use motet_collective::Protocol;
 use serde::{Deserialize, Serialize};
 
 /// How NCCL moves the data of a collective.
@@ -66,38 +67,9 @@ impl Algorithm {
     }
 }
 
-/// How NCCL's kernels synchronize: by a flag with every 4 bytes, with every 120, or per slice.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub enum Protocol {
-    #[serde(rename = "LL")]
-    Ll,
-    #[serde(rename = "LL128")]
-    Ll128,
-    Simple,
-}
-
-impl Protocol {
-    pub const COUNT: usize = 3;
-    pub const ALL: [Self; Self::COUNT] = [Self::Ll, Self::Ll128, Self::Simple];
-
-    #[must_use]
-    pub const fn index(self) -> usize {
-        self as usize
-    }
-
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Ll => "LL",
-            Self::Ll128 => "LL128",
-            Self::Simple => "Simple",
-        }
-    }
-}
-
 /// The collectives that NCCL chooses an algorithm for; it makes the others of sends and receives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Tuned {
+pub enum TunedCollective {
     Broadcast,
     Reduce,
     AllGather,
@@ -105,7 +77,7 @@ pub enum Tuned {
     AllReduce,
 }
 
-impl Tuned {
+impl TunedCollective {
     pub const COUNT: usize = 5;
     pub const ALL: [Self; Self::COUNT] =
         [Self::Broadcast, Self::Reduce, Self::AllGather, Self::ReduceScatter, Self::AllReduce];
@@ -311,7 +283,7 @@ macro_rules! display_by_name {
         }
     )*};
 }
-display_by_name!(Algorithm, Protocol, Tuned, PathKind);
+display_by_name!(Algorithm, TunedCollective, PathKind);
 
 #[cfg(test)]
 mod tests {
@@ -322,7 +294,7 @@ mod tests {
         for (index, algorithm) in Algorithm::ALL.into_iter().enumerate() {
             assert_eq!(algorithm.index(), index);
         }
-        for (index, collective) in Tuned::ALL.into_iter().enumerate() {
+        for (index, collective) in TunedCollective::ALL.into_iter().enumerate() {
             assert_eq!(collective.index(), index);
         }
         for (index, (kind, name)) in PathKind::NAMES.into_iter().enumerate() {

@@ -6,7 +6,7 @@
 use motet_units::Bytes;
 
 use super::choice::STEPS;
-use super::kernel::Grain;
+use super::kernel::FifoShape;
 use super::kinds::Protocol;
 use super::options::Buffers;
 
@@ -17,9 +17,9 @@ pub struct Knobs {
     /// Channels in all, each with thread blocks and FIFOs of its own; `None`: as many as the
     /// program has itself.
     pub channels: Option<u32>,
-    /// Threads of a block; `None`: the protocol's most.
+    /// Threads of a thread block; `None`: the most that the protocol's kernels use.
     pub threads: Option<u32>,
-    /// The FIFO; `None`: NCCL's default for the protocol.
+    /// Bytes of the FIFO of a connection; `None`: NCCL's default for the protocol.
     pub buffer: Option<Bytes>,
 }
 
@@ -33,10 +33,10 @@ pub enum KnobError {
     )]
     Threads { threads: u32, protocol: Protocol, least: u32 },
     #[error(
-        "a buffer of {buffer} is too small for {protocol} with {threads} threads, which write {grain} bytes \
+        "a buffer of {buffer} is too small for {protocol} with {threads} threads, which write {per_thread} bytes \
          each at a time; use at least {least}, or fewer threads"
     )]
-    Buffer { buffer: Bytes, protocol: Protocol, threads: u32, grain: u64, least: Bytes },
+    Buffer { buffer: Bytes, protocol: Protocol, threads: u32, per_thread: u64, least: Bytes },
 }
 
 impl Knobs {
@@ -48,8 +48,11 @@ impl Knobs {
         Self { protocol, channels: None, threads: None, buffer: None }
     }
 
-    /// What a connection's buffer holds under MSCCL's executor, if the knobs can be set so.
-    pub fn grain(&self, buffers: &Buffers) -> Result<Grain, KnobError> {
+    /// How MSCCL's executor divides the FIFO of a connection under these knobs.
+    ///
+    /// # Errors
+    /// When the protocol cannot run with so many threads, or not with so small a buffer.
+    pub fn fifo(&self, buffers: &Buffers) -> Result<FifoShape, KnobError> {
         let protocol = self.protocol;
         let threads = self.threads.unwrap_or_else(|| most_threads(protocol));
         let least = least_threads(protocol);
@@ -57,11 +60,11 @@ impl Knobs {
             return Err(KnobError::Threads { threads, protocol, least });
         }
         let buffer = self.buffer.unwrap_or_else(|| buffers.of(protocol));
-        let grain = Grain::msccl(protocol, buffer);
+        let fifo = FifoShape::msccl(protocol, buffer);
         let each = bytes_per_thread(protocol);
         let needed = u64::from(threads) * each;
-        if grain.place.get() < needed {
-            // So much of a step is payload, and so many steps make a place.
+        if fifo.slot.get() < needed {
+            // How much of a step on the wire is payload, and how many steps make a slot.
             let (payload, wire, steps) = match protocol {
                 Protocol::Ll => (8, 16, 1),
                 Protocol::Ll128 => (120, 128, 1),
@@ -69,13 +72,13 @@ impl Knobs {
             };
             let whole = needed.div_ceil(payload) * wire;
             let least = Bytes::new(whole.div_ceil(steps) * STEPS);
-            return Err(KnobError::Buffer { buffer, protocol, threads, grain: each, least });
+            return Err(KnobError::Buffer { buffer, protocol, threads, per_thread: each, least });
         }
-        Ok(grain)
+        Ok(fifo)
     }
 }
 
-/// The most that a protocol's kernels use.
+/// The most threads that the kernels of a protocol use in a thread block.
 #[must_use]
 pub const fn most_threads(protocol: Protocol) -> u32 {
     match protocol {
@@ -101,23 +104,21 @@ const fn bytes_per_thread(protocol: Protocol) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use motet_collective::program::Protocol as Hint;
-
     use super::*;
 
-    /// The verifier and the exporters count on the same places.
+    /// The verifier and the exporters count on the same slots.
     #[test]
-    fn places_are_those_of_the_program_format() {
-        for hint in Hint::ALL {
-            let grain = Knobs::new(hint.into()).grain(&Buffers::default()).unwrap();
-            assert_eq!(grain.place, hint.place_bytes());
-            assert_eq!(grain.places as usize, hint.fifo_depth());
+    fn slots_are_those_of_the_program_format() {
+        for protocol in Protocol::ALL {
+            let fifo = Knobs::new(protocol).fifo(&Buffers::default()).unwrap();
+            assert_eq!(fifo.slot, protocol.place_bytes());
+            assert_eq!(fifo.slots as usize, protocol.fifo_depth());
         }
     }
 
     #[test]
     fn knobs_that_cannot_be() {
-        let wrong = |knobs: Knobs| knobs.grain(&Buffers::default()).unwrap_err().to_string();
+        let wrong = |knobs: Knobs| knobs.fifo(&Buffers::default()).unwrap_err().to_string();
         let ll128 = Knobs::new(Protocol::Ll128);
         assert_eq!(
             wrong(Knobs { threads: Some(100), ..ll128 }),
@@ -135,12 +136,12 @@ mod tests {
         // What the error names is enough, and a byte less is not.
         for protocol in Protocol::ALL {
             let buffer = |bytes| Knobs { buffer: Some(Bytes::new(bytes)), ..Knobs::new(protocol) };
-            let grain = |bytes| buffer(bytes).grain(&Buffers::default());
-            let Err(KnobError::Buffer { least, .. }) = grain(0) else {
+            let fifo = |bytes| buffer(bytes).fifo(&Buffers::default());
+            let Err(KnobError::Buffer { least, .. }) = fifo(0) else {
                 panic!("{protocol}: an empty buffer")
             };
-            grain(least.get()).unwrap();
-            grain(least.get() - 1).unwrap_err();
+            fifo(least.get()).unwrap();
+            fifo(least.get() - 1).unwrap_err();
         }
     }
 }

@@ -1,11 +1,17 @@
-//! NCCL as it is: what it would choose on a network, how long it thinks that takes, and how long
-//! any program takes that runtimes' kernels run.
+//! What NCCL would do on a network, and how long that, or any other program, takes when the kernels of
+//! NCCL, MSCCL or MSCCL++ run it. No GPU is needed: everything is computed from the network.
 //!
-//! [`NcclModel`] looks at a network as NCCL looks at a machine, searches rings and trees as NCCL does,
-//! fills NCCL's tables and takes NCCL's decisions: NCCL's *belief*. [`kernel`] generalizes its cost
-//! model to every program that is laid out on thread blocks, and [`Priced`] runs NCCL's own choices
-//! through it, so that both sides of a comparison stand on one model. docs/nccl-model.md says of
-//! every term where it comes from and how sure we are.
+//! Plans and `motet bench` compare programs with NCCL by means of this crate. Start with these three:
+//!
+//! - [`NcclModel`] answers *what NCCL would choose*. It looks at a network as NCCL looks at a machine,
+//!   searches rings and trees as NCCL does, fills NCCL's tables of latency and bandwidth and takes
+//!   NCCL's decisions. The times in these tables are NCCL's *belief*.
+//! - [`kernel`] answers *how long a program takes* that is laid out on thread blocks. It is NCCL's cost
+//!   model, generalized from rings and trees to any program.
+//! - [`Priced`] runs NCCL's own choices through [`kernel`], so that both sides of a comparison stand
+//!   on one model. [`p2p`] does the same for AllToAll, for which NCCL has no model.
+//!
+//! docs/nccl-model.md says of every term where it comes from and how sure we are.
 //!
 //! In the order NCCL works in:
 //! - [`kinds`], [`constants`], [`options`]: its words, numbers and environment;
@@ -33,6 +39,7 @@ pub mod model;
 pub mod nvls;
 pub mod options;
 pub mod own;
+pub mod p2p;
 mod partition;
 mod paths;
 pub mod priced;
@@ -50,10 +57,11 @@ pub use choice::Choice;
 pub use connect::{Channels, Tree};
 pub use constants::{Hardware, NcclVersion};
 pub use graph::{Graph, Graphs};
-pub use kinds::{Algorithm, Cpu, PathKind, Pattern, Protocol, Tuned};
+pub use kinds::{Algorithm, Cpu, PathKind, Pattern, Protocol, TunedCollective};
 pub use knobs::{KnobError, Knobs};
 pub use loopback::Loopback;
 pub use model::{CostTable, NcclError, NcclModel};
 pub use options::NcclOptions;
+pub use p2p::{AllToAll, SendRecvChoice};
 pub use priced::{Basis, Priced, Timed};
 pub use tuning::Communicator;

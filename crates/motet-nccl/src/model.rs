@@ -14,7 +14,7 @@ use super::connect::{Channels, Member, connect};
 use super::constants::{COLLNET_ARITY, MAX_CHANNELS, NVLS_ARITY, NcclVersion, TREE_CORRECTION};
 use super::drawing::sm;
 use super::graph::{Graph, Graphs};
-use super::kinds::{Algorithm, Cpu, CpuArch, CpuVendor, Protocol, Tuned};
+use super::kinds::{Algorithm, Cpu, CpuArch, CpuVendor, Protocol, TunedCollective};
 use super::options::NcclOptions;
 use super::partition::{Part, parts};
 use super::topology::System;
@@ -160,7 +160,7 @@ impl NcclModel {
     /// AllGather and ReduceScatter, one rank's otherwise. `calls` is how many like calls of a group
     /// share each channel; 1 outside groups.
     #[must_use]
-    pub fn costs(&self, collective: Tuned, bytes: Bytes, calls: u32) -> CostTable {
+    pub fn costs(&self, collective: TunedCollective, bytes: Bytes, calls: u32) -> CostTable {
         let mut table = [[CostTable::IGNORE; Protocol::COUNT]; Algorithm::COUNT];
         if self.comm.ranks == 1 {
             table[Algorithm::Ring.index()][Protocol::Simple.index()] = 0.0;
@@ -180,7 +180,7 @@ impl NcclModel {
     #[must_use]
     pub fn time(
         &self,
-        collective: Tuned,
+        collective: TunedCollective,
         bytes: Bytes,
         algorithm: Algorithm,
         protocol: Protocol,
@@ -190,7 +190,7 @@ impl NcclModel {
 
     /// What NCCL would do; `None` if everything was forbidden.
     #[must_use]
-    pub fn choose(&self, collective: Tuned, bytes: Bytes) -> Option<Choice> {
+    pub fn choose(&self, collective: TunedCollective, bytes: Bytes) -> Option<Choice> {
         let (algorithm, protocol, time) = self.costs(collective, bytes, 1).cheapest()?;
         Some(self.plan(collective, bytes, algorithm, protocol, time))
     }
@@ -199,7 +199,7 @@ impl NcclModel {
     #[must_use]
     pub fn force(
         &self,
-        collective: Tuned,
+        collective: TunedCollective,
         bytes: Bytes,
         algorithm: Algorithm,
         protocol: Protocol,
@@ -213,7 +213,7 @@ impl NcclModel {
     #[must_use]
     pub fn choices(
         &self,
-        collective: Tuned,
+        collective: TunedCollective,
         bytes: Bytes,
         algorithm: Algorithm,
         protocol: Protocol,
@@ -238,7 +238,7 @@ impl NcclModel {
 
     fn plan(
         &self,
-        collective: Tuned,
+        collective: TunedCollective,
         bytes: Bytes,
         algorithm: Algorithm,
         protocol: Protocol,
@@ -250,7 +250,7 @@ impl NcclModel {
     /// With so many channels, or as many as NCCL takes itself.
     fn plan_on(
         &self,
-        collective: Tuned,
+        collective: TunedCollective,
         bytes: Bytes,
         (algorithm, protocol): (Algorithm, Protocol),
         time: f64,
@@ -266,7 +266,7 @@ impl NcclModel {
         self.nodes.iter().map(|it| it.ranks.clone()).collect()
     }
 
-    fn supports(&self, collective: Tuned, algorithm: Algorithm) -> bool {
+    fn supports(&self, collective: TunedCollective, algorithm: Algorithm) -> bool {
         let comm = &self.comm;
         let collnet = self.options.collnet && comm.collnet_chain.channels > 0;
         match algorithm {
@@ -274,7 +274,8 @@ impl NcclModel {
                 collnet && comm.max_local_ranks <= COLLNET_ARITY
             }
             Algorithm::Nvls | Algorithm::NvlsTree => {
-                let fits = collective == Tuned::AllReduce || comm.max_local_ranks <= NVLS_ARITY;
+                let fits =
+                    collective == TunedCollective::AllReduce || comm.max_local_ranks <= NVLS_ARITY;
                 let alone = algorithm == Algorithm::NvlsTree || comm.nodes == 1 || collnet;
                 comm.nvls && fits && alone
             }
@@ -284,7 +285,7 @@ impl NcclModel {
 
     fn predict(
         &self,
-        collective: Tuned,
+        collective: TunedCollective,
         bytes: Bytes,
         calls: u32,
         algorithm: Algorithm,
@@ -296,7 +297,7 @@ impl NcclModel {
             return None;
         }
         let mut latency = self.tuning.latency(collective, algorithm, protocol);
-        let reduces = collective == Tuned::AllReduce;
+        let reduces = collective == TunedCollective::AllReduce;
         let corrected = match algorithm {
             Algorithm::Tree if reduces => 23,
             Algorithm::NvlsTree

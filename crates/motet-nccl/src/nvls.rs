@@ -9,7 +9,7 @@
 //! between them; [`Switched::time`] says how long the links take, so that no NVLS is ever faster than
 //! the network it runs on.
 
-use motet_collective::program::{Forms, Hints, Protocol as Hint};
+use motet_collective::program::{Forms, Hints, Protocol};
 use motet_collective::{
     Collective, CollectiveKind, Program, ProgramBuilder, Slot, Transfer, TransferId, Verified,
 };
@@ -112,7 +112,7 @@ impl Maker {
             _ => return None,
         };
         let collective = Collective::new(kind, ranks, chunks).ok()?;
-        let hints = Hints { protocol: Hint::Simple, ..Hints::default() };
+        let hints = Hints { protocol: Protocol::Simple, ..Hints::default() };
         let builder =
             ProgramBuilder::new("nccl-nvls", collective).forms(Forms::IN_PLACE).hints(hints);
         Some(Self { builder, kind })

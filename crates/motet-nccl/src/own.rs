@@ -11,7 +11,7 @@
 //!
 //! [`kernel`](crate::kernel) prices them; NVLS is in [`nvls`](crate::nvls).
 
-use motet_collective::program::{Forms, Hints, Lane, LaneKind, Protocol as Hint};
+use motet_collective::program::{Forms, Hints, Lane, LaneKind};
 use motet_collective::{
     Collective, CollectiveError, CollectiveKind, Event, Program, ProgramBuilder, Slot, Transfer,
 };
@@ -19,26 +19,6 @@ use motet_units::Rank;
 
 use crate::connect::{Channels, Tree};
 use crate::kinds::{Algorithm, Protocol};
-
-impl From<Hint> for Protocol {
-    fn from(hint: Hint) -> Self {
-        match hint {
-            Hint::Ll => Self::Ll,
-            Hint::Ll128 => Self::Ll128,
-            Hint::Simple => Self::Simple,
-        }
-    }
-}
-
-impl From<Protocol> for Hint {
-    fn from(protocol: Protocol) -> Self {
-        match protocol {
-            Protocol::Ll => Self::Ll,
-            Protocol::Ll128 => Self::Ll128,
-            Protocol::Simple => Self::Simple,
-        }
-    }
-}
 
 /// What NCCL runs for `kind` on the first `count` channels; `None` where it has no such ring or tree.
 pub fn program(
@@ -57,7 +37,7 @@ pub fn program(
         false => Collective::new(kind, ranks, chunks)?,
     };
     let name = format!("nccl-{}", algorithm.name().to_ascii_lowercase());
-    let hints = Hints { protocol: protocol.into(), ..Hints::default() };
+    let hints = Hints { protocol, ..Hints::default() };
     let builder = ProgramBuilder::new(name, collective).forms(Forms::IN_PLACE).hints(hints);
     let mut maker = Maker { builder, ranks, count };
     for channel in 0..count {

@@ -12,13 +12,13 @@ use super::topology::{Device, System, Wire};
 
 /// A way from one device to another.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Path {
+pub(super) struct NcclPath {
     pub(super) edges: Vec<usize>,
     pub(super) mbps: i64,
     pub(super) kind: PathKind,
 }
 
-impl Path {
+impl NcclPath {
     fn none() -> Self {
         Self { edges: Vec::new(), mbps: 0, kind: PathKind::Dis }
     }
@@ -38,12 +38,12 @@ impl Path {
 /// All ways of a node, by the numbers of its GPUs and interfaces.
 #[derive(Clone, Debug)]
 pub(super) struct Paths {
-    pub(super) gpu_gpu: Vec<Vec<Path>>,
-    pub(super) gpu_net: Vec<Vec<Path>>,
-    pub(super) net_gpu: Vec<Vec<Path>>,
+    pub(super) gpu_gpu: Vec<Vec<NcclPath>>,
+    pub(super) gpu_net: Vec<Vec<NcclPath>>,
+    pub(super) net_gpu: Vec<Vec<NcclPath>>,
     /// To and from the NVSwitch, where there is one.
-    pub(super) gpu_nvs: Vec<Path>,
-    pub(super) nvs_gpu: Vec<Path>,
+    pub(super) gpu_nvs: Vec<NcclPath>,
+    pub(super) nvs_gpu: Vec<NcclPath>,
     /// The GPU that uses each interface first.
     pub(super) local_gpu: Vec<Option<usize>>,
     /// The interfaces that each GPU uses, channel after channel, before the first comes again.
@@ -55,7 +55,7 @@ impl Paths {
         let gpus: Vec<usize> = system.gpus.iter().map(|it| it.device).collect();
         let nets: Vec<usize> = system.nets.iter().map(|it| it.device).collect();
         // `toward` gives the ways from everywhere to one device: turn the table round.
-        let table = |to: &[usize], from: &[usize]| -> Vec<Vec<Path>> {
+        let table = |to: &[usize], from: &[usize]| -> Vec<Vec<NcclPath>> {
             let mut rows = vec![Vec::with_capacity(to.len()); from.len()];
             for base in to {
                 let all = toward(system, *base);
@@ -145,7 +145,7 @@ impl Paths {
             return;
         }
         let Some(cpu) = nearest(&turns.gpu_cpu[gpu]) else { return };
-        let around = |a: &Path, b: &Path| a.then(b, merge(a.kind, b.kind));
+        let around = |a: &NcclPath, b: &NcclPath| a.then(b, merge(a.kind, b.kind));
         self.net_gpu[net][gpu] = around(&turns.net_cpu[net][cpu], &turns.cpu_gpu[cpu][gpu]);
         self.gpu_net[gpu][net] = around(&turns.gpu_cpu[gpu][cpu], &turns.cpu_net[cpu][net]);
     }
@@ -189,10 +189,10 @@ impl Paths {
 
 /// Ways to and from CPUs.
 struct Turns {
-    gpu_cpu: Vec<Vec<Path>>,
-    net_cpu: Vec<Vec<Path>>,
-    cpu_gpu: Vec<Vec<Path>>,
-    cpu_net: Vec<Vec<Path>>,
+    gpu_cpu: Vec<Vec<NcclPath>>,
+    net_cpu: Vec<Vec<NcclPath>>,
+    cpu_gpu: Vec<Vec<NcclPath>>,
+    cpu_net: Vec<Vec<NcclPath>>,
 }
 
 fn direct(system: &System, gpu: usize, net: usize) -> bool {
@@ -200,16 +200,16 @@ fn direct(system: &System, gpu: usize, net: usize) -> bool {
 }
 
 /// The widest, and of those the nearest.
-pub(super) fn local(paths: &[Path]) -> Vec<usize> {
-    let key = |it: &Path| (-it.mbps, it.kind);
+pub(super) fn local(paths: &[NcclPath]) -> Vec<usize> {
+    let key = |it: &NcclPath| (-it.mbps, it.kind);
     let best = paths.iter().filter(|it| it.kind < PathKind::Dis).map(key).min();
     let Some(best) = best else { return Vec::new() };
-    let is_best = |it: &Path| it.kind < PathKind::Dis && key(it) == best;
+    let is_best = |it: &NcclPath| it.kind < PathKind::Dis && key(it) == best;
     (0..paths.len()).filter(|it| is_best(&paths[*it])).collect()
 }
 
 /// Of the local ones, the first with the fewest hops.
-fn nearest(paths: &[Path]) -> Option<usize> {
+fn nearest(paths: &[NcclPath]) -> Option<usize> {
     local(paths).into_iter().min_by_key(|it| paths[*it].edges.len())
 }
 
@@ -227,10 +227,10 @@ fn mirror(value: usize, power: usize) -> usize {
 }
 
 /// The way from every device to `base`, by breadth-first search from it.
-fn toward(system: &System, base: usize) -> Vec<Path> {
-    let mut paths = vec![Path::none(); system.devices.len()];
+fn toward(system: &System, base: usize) -> Vec<NcclPath> {
+    let mut paths = vec![NcclPath::none(); system.devices.len()];
     paths[base] =
-        Path { edges: Vec::new(), mbps: super::constants::LOCAL_MBPS, kind: PathKind::Loc };
+        NcclPath { edges: Vec::new(), mbps: super::constants::LOCAL_MBPS, kind: PathKind::Loc };
     let mut frontier = vec![base];
     // A way has at most as many hops as there are devices.
     for _ in 0..system.devices.len() {
@@ -258,7 +258,13 @@ fn toward(system: &System, base: usize) -> Vec<Path> {
 }
 
 /// The way from the far end of `edge` to `base` through `device`, if data may go so.
-fn extend(system: &System, base: usize, device: usize, edge: usize, path: &Path) -> Option<Path> {
+fn extend(
+    system: &System,
+    base: usize,
+    device: usize,
+    edge: usize,
+    path: &NcclPath,
+) -> Option<NcclPath> {
     let edge = &system.edges[edge];
     let back = &system.edges[edge.reverse];
     let (here, there) = (system.devices[device], system.devices[edge.to]);
@@ -279,7 +285,7 @@ fn extend(system: &System, base: usize, device: usize, edge: usize, path: &Path)
         Wire::Net => PathKind::Loc,
     };
     let edges = std::iter::once(edge.reverse).chain(path.edges.iter().copied()).collect();
-    Some(Path { edges, mbps: path.mbps.min(back.mbps), kind: kind.max(path.kind) })
+    Some(NcclPath { edges, mbps: path.mbps.min(back.mbps), kind: kind.max(path.kind) })
 }
 
 #[cfg(test)]

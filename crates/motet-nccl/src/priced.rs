@@ -19,8 +19,8 @@ use serde::{Deserialize, Serialize};
 use crate::choice::Choice;
 use crate::connect::Channels;
 use crate::fluid;
-use crate::kernel::{Grain, Kernels, Laid};
-use crate::kinds::{Algorithm, Protocol, Tuned};
+use crate::kernel::{FifoShape, Kernels, Laid};
+use crate::kinds::{Algorithm, Protocol, TunedCollective};
 use crate::model::NcclModel;
 use crate::nvls::Switched;
 use crate::own;
@@ -28,14 +28,18 @@ use crate::own;
 /// Steps of a ring or tree beyond which its links are counted instead of its steps being run.
 const MOST_STEPS: u64 = 1 << 18;
 
-/// Where a time of NCCL's comes from.
+/// How a time was worked out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Basis {
-    /// Its rings and trees, laid out and run.
+    /// The program was laid out on thread blocks and simulated ([`kernel`](crate::kernel)).
     Kernels,
-    /// What NCCL's own model says, and at least what the traffic takes on the links.
+    /// What NCCL's own cost model says, and never less than the busiest link takes: for algorithms
+    /// that have no program here (NVLS, PAT), and for rings of very many steps.
     Belief,
+    /// Launch, steps and the busiest link, added up: for grouped sends and receives, which NCCL has
+    /// no model of ([`p2p`](crate::p2p)).
+    Links,
 }
 
 /// A choice of NCCL's and how long it takes.
@@ -54,10 +58,10 @@ pub struct Priced<'a> {
     kernels: Arc<Kernels>,
     channels: Channels,
     laid: Mutex<BTreeMap<Key, Option<Arc<Laid>>>>,
-    switched: Mutex<BTreeMap<Tuned, Option<Arc<Switched>>>>,
+    switched: Mutex<BTreeMap<TunedCollective, Option<Arc<Switched>>>>,
 }
 
-type Key = (Tuned, Algorithm, Protocol, u32);
+type Key = (TunedCollective, Algorithm, Protocol, u32);
 
 impl<'a> Priced<'a> {
     #[must_use]
@@ -79,7 +83,7 @@ impl<'a> Priced<'a> {
     /// What NCCL would do by itself; `None` if it chooses nothing for this collective.
     #[must_use]
     pub fn default(&self, kind: CollectiveKind, size: Bytes) -> Option<Timed> {
-        let tuned = Tuned::of(kind)?;
+        let tuned = TunedCollective::of(kind)?;
         self.time(kind, self.model.choose(tuned, size)?, size)
     }
 
@@ -87,7 +91,7 @@ impl<'a> Priced<'a> {
     /// NCCL's own choice.
     #[must_use]
     pub fn best(&self, kind: CollectiveKind, size: Bytes) -> Option<Timed> {
-        let tuned = Tuned::of(kind)?;
+        let tuned = TunedCollective::of(kind)?;
         let mut best = self.default(kind, size)?;
         let costs = self.model.costs(tuned, size, 1);
         for algorithm in Algorithm::ALL {
@@ -114,13 +118,13 @@ impl<'a> Priced<'a> {
     /// How long a choice takes.
     #[must_use]
     pub fn time(&self, kind: CollectiveKind, choice: Choice, size: Bytes) -> Option<Timed> {
-        let tuned = Tuned::of(kind)?;
+        let tuned = TunedCollective::of(kind)?;
         if self.model.communicator().ranks < 2 {
             // Nothing moves.
             return Some(Timed { choice, time: choice.duration(), basis: Basis::Belief });
         }
         if let Some(laid) = self.laid(tuned, kind, &choice) {
-            let price = laid.price_with(size, Grain::nccl(&choice)).ok()?;
+            let price = laid.price_with(size, FifoShape::nccl(&choice)).ok()?;
             return Some(Timed { choice, time: price.time, basis: Basis::Kernels });
         }
         let believed = choice.duration();
@@ -135,7 +139,12 @@ impl<'a> Priced<'a> {
     }
 
     /// A ring or a tree, laid out; `None` for everything else, and where it has too many steps.
-    fn laid(&self, tuned: Tuned, kind: CollectiveKind, choice: &Choice) -> Option<Arc<Laid>> {
+    fn laid(
+        &self,
+        tuned: TunedCollective,
+        kind: CollectiveKind,
+        choice: &Choice,
+    ) -> Option<Arc<Laid>> {
         let count = u32::try_from(choice.used_channels.max(1)).ok()?;
         let ranks = self.model.communicator().ranks as u64;
         if u64::from(count) * ranks * tuned.ring_steps(ranks) > MOST_STEPS {
@@ -161,7 +170,7 @@ impl<'a> Priced<'a> {
         Laid::new(&routed, Arc::clone(&self.kernels)).ok()
     }
 
-    fn switched(&self, tuned: Tuned, kind: CollectiveKind) -> Option<Arc<Switched>> {
+    fn switched(&self, tuned: TunedCollective, kind: CollectiveKind) -> Option<Arc<Switched>> {
         let known = self
             .switched
             .lock()
@@ -178,7 +187,7 @@ impl<'a> Priced<'a> {
 
     /// A time that a choice cannot beat, without running it: launch, and NCCL's own time of the data
     /// less what a finer count of links may differ by.
-    fn least(&self, tuned: Tuned, choice: &Choice, size: Bytes) -> Duration {
+    fn least(&self, tuned: TunedCollective, choice: &Choice, size: Bytes) -> Duration {
         let tuning = self.model.tuning();
         let bandwidth = tuning.bandwidth(tuned, choice.algorithm, choice.protocol);
         if bandwidth <= 0.0 {

@@ -7,7 +7,7 @@
 
 use super::constants::PCI_MBPS;
 use super::drawing::Drawing;
-use super::topology::{Device, Net, Wire};
+use super::topology::{Device, Interface, Wire};
 
 impl Drawing<'_> {
     /// Adds CPUs to servers without, and PCIe switches above GPUs without.
@@ -117,7 +117,7 @@ impl Drawing<'_> {
         let port = self.port(format!("port of gpu {gpu}"), String::new());
         let direct = self.options.gpu_direct.unwrap_or(true);
         let latency = self.options.net_latency.as_us_f64();
-        self.add_net(nic, Net { device: 0, mbps: rate, latency, port, direct });
+        self.add_net(nic, Interface { device: 0, mbps: rate, latency, port, direct });
     }
 }
 

@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use super::kinds::{Algorithm, Protocol, Tuned};
+use super::kinds::{Algorithm, Protocol, TunedCollective};
 use super::model::NcclModel;
 use super::tuning::Tuning;
 
@@ -43,7 +43,7 @@ impl Tuning {
         let cells = || block.iter().flat_map(|a| Protocol::ALL.map(|p| (*a, p)));
         let threads = cells().map(|(a, p)| format!(" {:>14} |", self.max_threads(a, p)));
         line(" Max NThreads ", threads.collect());
-        for collective in Tuned::ALL {
+        for collective in TunedCollective::ALL {
             let values = cells().map(|(a, p)| {
                 let latency = self.latency(collective, a, p);
                 format!("{latency:8.1}/{:6.1} |", self.bandwidth(collective, a, p))

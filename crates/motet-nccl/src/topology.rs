@@ -60,7 +60,7 @@ pub(super) struct Gpu {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Net {
+pub(super) struct Interface {
     pub(super) device: usize,
     pub(super) mbps: i64,
     /// Microseconds.
@@ -78,7 +78,7 @@ pub(super) struct System {
     /// Edges out of each device.
     pub(super) out: Vec<Vec<usize>>,
     pub(super) gpus: Vec<Gpu>,
-    pub(super) nets: Vec<Net>,
+    pub(super) nets: Vec<Interface>,
     pub(super) cpus: Vec<usize>,
     pub(super) nvs: Option<usize>,
     pub(super) cpu: Cpu,

@@ -2,12 +2,15 @@
 //! protocol, and which of them it allows.
 //!
 //! Source: `ncclTopoTuneModel` of `src/graph/tuning.cc` at v2.30.7-1; v2.28.9-1 is the same but
-//! for constants. A combination that cannot be chosen has bandwidth 0. What each term is, is in
+//! for constants. For 2.32 it is `src/tuning/` of the development branch, where
+//! `NcclVersion::is_rewritten` marks what is different. A combination that cannot be chosen has bandwidth 0. What each term is, is in
 //! docs/nccl-model.md; [`model`](super::model) prices sizes with it.
 
 use super::constants::{Constants, Generation, Hardware};
 use super::graph::Graph;
-use super::kinds::{Algorithm, Cpu, CpuArch, CpuVendor, PathKind, Pattern, Protocol, Tuned};
+use super::kinds::{
+    Algorithm, Cpu, CpuArch, CpuVendor, PathKind, Pattern, Protocol, TunedCollective,
+};
 use super::options::NcclOptions;
 
 /// What all ranks agree on of one graph: the fewest channels, the slowest, the farthest.
@@ -152,7 +155,7 @@ impl Communicator {
 }
 
 /// Microseconds and GB/s per collective, algorithm and protocol.
-type Table = [[[f64; Protocol::COUNT]; Algorithm::COUNT]; Tuned::COUNT];
+type Table = [[[f64; Protocol::COUNT]; Algorithm::COUNT]; TunedCollective::COUNT];
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tuning {
@@ -172,7 +175,7 @@ impl Tuning {
             return tuning;
         }
         let filler = Filler { comm, options, constants: options.version.constants() };
-        for collective in Tuned::ALL {
+        for collective in TunedCollective::ALL {
             for algorithm in Algorithm::ALL {
                 for protocol in Protocol::ALL {
                     if !filler.fills(collective, algorithm, protocol) {
@@ -193,13 +196,23 @@ impl Tuning {
 
     /// In µs.
     #[must_use]
-    pub fn latency(&self, collective: Tuned, algorithm: Algorithm, protocol: Protocol) -> f64 {
+    pub fn latency(
+        &self,
+        collective: TunedCollective,
+        algorithm: Algorithm,
+        protocol: Protocol,
+    ) -> f64 {
         self.latency[collective.index()][algorithm.index()][protocol.index()]
     }
 
     /// In GB/s; 0 where NCCL does not allow the combination.
     #[must_use]
-    pub fn bandwidth(&self, collective: Tuned, algorithm: Algorithm, protocol: Protocol) -> f64 {
+    pub fn bandwidth(
+        &self,
+        collective: TunedCollective,
+        algorithm: Algorithm,
+        protocol: Protocol,
+    ) -> f64 {
         self.bandwidth[collective.index()][algorithm.index()][protocol.index()]
     }
 
@@ -219,8 +232,9 @@ fn max_threads(
         Some(threads) if threads % 32 != 0 => most,
         Some(threads) => threads.clamp(least, most),
     };
-    // Nothing faster than a PCIe 3 slot needs as many threads.
-    let slow = comm.ring.intra * comm.ring.channels as f64 <= 12.0;
+    // Until 2.30, rings no faster than a PCIe 3 slot had half of the threads.
+    let slow =
+        comm.ring.intra * comm.ring.channels as f64 <= 12.0 && !options.version.is_rewritten();
     let simple = |usual: u32| forced(options.threads, 64, 512, usual);
     let ll128 = forced(options.ll128_threads, 160, 640, 640);
     let ring = [simple(512), ll128, simple(if slow { 256 } else { 512 })];
@@ -236,15 +250,19 @@ struct Filler<'a> {
 }
 
 impl Filler<'_> {
+    const fn rewritten(&self) -> bool {
+        self.options.version.is_rewritten()
+    }
+
     /// Whether NCCL computes this entry at all.
-    fn fills(&self, collective: Tuned, algorithm: Algorithm, protocol: Protocol) -> bool {
+    fn fills(&self, collective: TunedCollective, algorithm: Algorithm, protocol: Protocol) -> bool {
         let suits = match collective {
-            Tuned::Broadcast | Tuned::Reduce => algorithm == Algorithm::Ring,
-            Tuned::AllGather | Tuned::ReduceScatter => matches!(
+            TunedCollective::Broadcast | TunedCollective::Reduce => algorithm == Algorithm::Ring,
+            TunedCollective::AllGather | TunedCollective::ReduceScatter => matches!(
                 algorithm,
                 Algorithm::Ring | Algorithm::Nvls | Algorithm::CollNetDirect | Algorithm::Pat
             ),
-            Tuned::AllReduce => algorithm != Algorithm::Pat,
+            TunedCollective::AllReduce => algorithm != Algorithm::Pat,
         };
         let simple = protocol == Protocol::Simple;
         suits
@@ -263,7 +281,12 @@ impl Filler<'_> {
     }
 
     /// Whether the user, the hardware and NCCL's own caution allow it.
-    fn enables(&self, collective: Tuned, algorithm: Algorithm, protocol: Protocol) -> bool {
+    fn enables(
+        &self,
+        collective: TunedCollective,
+        algorithm: Algorithm,
+        protocol: Protocol,
+    ) -> bool {
         let comm = self.comm;
         let possible = match algorithm {
             Algorithm::NvlsTree => comm.nodes > 1,
@@ -283,11 +306,20 @@ impl Filler<'_> {
         self.options.allows(algorithm) && possible && heads && protocol_allowed
     }
 
-    fn bandwidth(&self, collective: Tuned, algorithm: Algorithm, protocol: Protocol) -> f64 {
+    fn bandwidth(
+        &self,
+        collective: TunedCollective,
+        algorithm: Algorithm,
+        protocol: Protocol,
+    ) -> f64 {
         let (comm, graph) = (self.comm, self.comm.graph(algorithm));
         let inside = comm.nodes <= 2 || algorithm.is_collnet();
         let per_channel = if algorithm.is_nvls() {
             self.nvls_per_channel(collective, algorithm)
+        } else if self.rewritten() && algorithm == Algorithm::Ring {
+            if comm.nodes > 1 { graph.inter } else { graph.intra }
+        } else if self.rewritten() && !algorithm.is_collnet() {
+            graph.inter.min(graph.intra)
         } else if inside {
             graph.intra
         } else {
@@ -305,7 +337,8 @@ impl Filler<'_> {
             _ => bus,
         };
         // From bytes on the wires to bytes of the collective.
-        if collective.is_half() && algorithm != Algorithm::Ring {
+        let by_steps = algorithm == Algorithm::Ring || (self.rewritten() && algorithm.is_nvls());
+        if collective.is_half() && !by_steps {
             return bus;
         }
         let steps = collective.ring_steps(comm.ranks as u64) as f64;
@@ -317,13 +350,13 @@ impl Filler<'_> {
         }
     }
 
-    fn nvls_per_channel(&self, collective: Tuned, algorithm: Algorithm) -> f64 {
+    fn nvls_per_channel(&self, collective: TunedCollective, algorithm: Algorithm) -> f64 {
         let (comm, graph) = (self.comm, &self.comm.nvls_graph);
         let generation = comm.generation();
         let channels = graph.channels as f64;
         let efficiency = self.constants.nvls_efficiency[generation];
         let intra = graph.intra * efficiency * (channels - 1.0) / channels;
-        let intra = if collective == Tuned::AllReduce {
+        let intra = if collective == TunedCollective::AllReduce {
             2.0 * intra
         } else {
             intra * (comm.per_node() - 1.0) / comm.per_node()
@@ -364,7 +397,7 @@ impl Filler<'_> {
         if self.comm.tree.pattern == Pattern::Tree { bus * 0.85 } else { bus }
     }
 
-    fn collnet_direct_bus(&self, bus: f64, collective: Tuned) -> f64 {
+    fn collnet_direct_bus(&self, bus: f64, collective: TunedCollective) -> f64 {
         let graph = &self.comm.collnet_direct;
         if collective.is_half() {
             return self.comm.per_node() * graph.intra.min(0.9 * graph.inter);
@@ -386,13 +419,18 @@ impl Filler<'_> {
         table[algorithm.index()][protocol.index()]
     }
 
-    fn latency(&self, collective: Tuned, algorithm: Algorithm, protocol: Protocol) -> f64 {
+    fn latency(
+        &self,
+        collective: TunedCollective,
+        algorithm: Algorithm,
+        protocol: Protocol,
+    ) -> f64 {
         let (comm, graph) = (self.comm, self.comm.graph(algorithm));
         let nvlink = graph.type_intra == PathKind::NvLink;
         let inside = if nvlink { Hardware::NvLink } else { Hardware::Pci };
         let intra = self.hardware(inside, algorithm, protocol);
-        // With one GPU per node nothing hides the network.
-        let exposed = comm.ranks == comm.nodes;
+        // Until 2.30: with one GPU per node nothing hides the network.
+        let exposed = comm.ranks == comm.nodes && !self.rewritten();
         let net = if exposed { Algorithm::Tree } else { algorithm };
         let posts = if protocol == Protocol::Simple { 2.0 } else { 1.0 };
         let inter = self.hardware(Hardware::Net, net, protocol) + posts * graph.latency_inter;
@@ -415,7 +453,7 @@ impl Filler<'_> {
 
     fn ring_latency(
         &self,
-        collective: Tuned,
+        collective: TunedCollective,
         protocol: Protocol,
         inside: Hardware,
         intra: f64,
@@ -424,8 +462,9 @@ impl Filler<'_> {
         let comm = self.comm;
         let steps = collective.ring_steps(comm.ranks as u64) as f64;
         let several = comm.nodes > 1;
-        if matches!(collective, Tuned::Broadcast | Tuned::Reduce) {
-            let over = if several { Hardware::Net } else { inside };
+        if matches!(collective, TunedCollective::Broadcast | TunedCollective::Reduce) {
+            // Since the rewrite a hop of a chain counts as one inside a node, wherever it goes.
+            let over = if several && !self.rewritten() { Hardware::Net } else { inside };
             if comm.ring.same_channels {
                 return self.hardware(over, Algorithm::Ring, protocol);
             }
@@ -437,7 +476,7 @@ impl Filler<'_> {
         let overhead = if several { posts * self.comm.net_overhead(self.options) } else { 0.0 };
         let between = match (several, collective) {
             (false, _) => 0.0,
-            (true, Tuned::AllReduce) => 2.0 * (comm.nodes as f64 - 1.0),
+            (true, TunedCollective::AllReduce) => 2.0 * (comm.nodes as f64 - 1.0),
             (true, _) => comm.nodes as f64 - 1.0,
         };
         (steps - between) * intra.max(overhead) + between * inter

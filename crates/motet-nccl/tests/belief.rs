@@ -17,7 +17,7 @@ use motet_collective::CollectiveKind::{
     self, AllGather, AllReduce, Broadcast, Reduce, ReduceScatter,
 };
 use motet_nccl::kernel::Kernels;
-use motet_nccl::{Algorithm, Basis, NcclModel, NcclOptions, Priced, Protocol, Tuned};
+use motet_nccl::{Algorithm, Basis, NcclModel, NcclOptions, Priced, Protocol, TunedCollective};
 use motet_net::Network;
 use motet_net::builders::{Params, find};
 use motet_net::formats::cluster_toml;
@@ -88,7 +88,7 @@ fn rows(cluster: &'static str, sizes: &[u32]) -> Vec<Row> {
     let priced = Priced::new(&network, &model, kernels);
     let mut rows = Vec::new();
     for kind in COLLECTIVES {
-        let tuned = Tuned::of(kind).unwrap();
+        let tuned = TunedCollective::of(kind).unwrap();
         for algorithm in [Algorithm::Ring, Algorithm::Tree] {
             for protocol in Protocol::ALL {
                 for size in sizes.iter().map(|it| 1u64 << it) {

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use motet_collective::program::{Hints, Lane, LaneKind, Protocol as Hint};
+use motet_collective::program::{Hints, Lane, LaneKind};
 use motet_collective::{
     Collective, CollectiveKind, Event, Program, ProgramBuilder, Slot, Transfer, Verified,
 };
@@ -43,7 +43,7 @@ fn lane(rank: u32, channel: u32, events: &[Event]) -> Lane {
 }
 
 /// An AllGather of two ranks: each sends its part by a block of its own and receives by another.
-fn exchange(protocol: Hint) -> Program {
+fn exchange(protocol: Protocol) -> Program {
     let collective = Collective::new(CollectiveKind::AllGather, 2, 1).unwrap();
     let hints = Hints { protocol, ..Hints::default() };
     let mut builder = ProgramBuilder::new("exchange", collective).hints(hints);
@@ -69,9 +69,9 @@ fn one_transfer_by_hand() {
     let network = mesh(2, Duration::from_us(1));
     for (protocol, launch, hop, data) in [
         // A link of 100 GB/s is half flags under LL: still more than a block moves.
-        (Hint::Simple, 8.4, 3.4, 1000.0),
-        (Hint::Ll, 6.6, 1.0, 1000.0),
-        (Hint::Ll128, 14.0, 1.9, 1200.0),
+        (Protocol::Simple, 8.4, 3.4, 1000.0),
+        (Protocol::Ll, 6.6, 1.0, 1000.0),
+        (Protocol::Ll128, 14.0, 1.9, 1200.0),
     ] {
         let laid = laid(exchange(protocol), &network).unwrap();
         assert_eq!(laid.shape(), Shape::Ring);
@@ -89,7 +89,7 @@ fn one_transfer_by_hand() {
 /// What comes from afar takes as long as its links do, and no more than its buffer goes there and back.
 #[test]
 fn a_wan_is_as_slow_as_it_is() {
-    let far = laid(exchange(Hint::Simple), &mesh(2, Duration::from_ms(5))).unwrap();
+    let far = laid(exchange(Protocol::Simple), &mesh(2, Duration::from_ms(5))).unwrap();
     let price = far.price(Bytes::new(48_000_000)).unwrap();
     assert_eq!(price.latency, Duration::from_ms(5));
     // 4 MiB in 10 ms: 24 MB take 57 ms.
@@ -139,7 +139,7 @@ fn only_what_is_laid_out_has_a_price() {
 
 #[test]
 fn knobs_that_cannot_be_have_no_price() {
-    let laid = laid(exchange(Hint::Ll128), &mesh(2, Duration::ZERO)).unwrap();
+    let laid = laid(exchange(Protocol::Ll128), &mesh(2, Duration::ZERO)).unwrap();
     let knobs = Knobs { threads: Some(100), ..Knobs::new(Protocol::Ll128) };
     let error = laid.price_under(Bytes::mib(1), &knobs).unwrap_err();
     assert!(matches!(error, PriceError::Knobs(_)), "{error}");

@@ -13,8 +13,8 @@ use std::time::{Duration as Wall, Instant};
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use motet_runtime::{
-    Algorithm, Bucket, Call, Candidate, Choice, Collective, Entry, Key, Knobs, Method, Protocol,
-    Runtime, Seen, Setting, Signature, Table, View,
+    Algorithm, Bucket, Call, Candidate, Choice, Collective, Entry, Key, Method, Protocol, Runtime,
+    Seen, Setting, Signature, Table, TableKnobs, View,
 };
 use motet_units::{Bytes, Duration};
 
@@ -38,7 +38,7 @@ fn keys() -> impl Iterator<Item = Key> {
 fn view(version: u32) -> Arc<View> {
     // Of 7 × 3 × 6 × 5 = 630 settings, as of a knob space's better part.
     let candidate = |number: usize| {
-        let knobs = Knobs {
+        let knobs = TableKnobs {
             protocol: Some(Protocol::ALL[number % 3]),
             channels: Some(1 << (number / 21 % 6)),
             threads: Some(version * 32),

@@ -27,7 +27,7 @@
 //! ```
 //! use std::sync::Arc;
 //! use motet_runtime::{
-//!     Algorithm, Bucket, Call, Candidate, Choice, Collective, Entry, Key, Knobs, Method, Protocol,
+//!     Algorithm, Bucket, Call, Candidate, Choice, Collective, Entry, Key, TableKnobs, Method, Protocol,
 //!     Reason, Runtime, Seen, Setting, Signature, Table, View,
 //! };
 //! use motet_units::{Bytes, Duration, Rank};
@@ -36,7 +36,7 @@
 //! #     Candidate {
 //! #         setting: Setting {
 //! #             method: Method::Nccl { algorithm: Some(algorithm) },
-//! #             knobs: Knobs { protocol: Some(Protocol::Simple), channels: Some(8), ..Knobs::default() },
+//! #             knobs: TableKnobs { protocol: Some(Protocol::Simple), channels: Some(8), ..TableKnobs::default() },
 //! #         },
 //! #         expected: Duration::from_us(us),
 //! #     }
@@ -121,5 +121,5 @@ pub use key::{Algorithm, Bucket, Collective, Key, Protocol, Signature};
 pub use reason::Reason;
 pub use report::{Amendment, AmendmentError, Change, DEFAULT_MARGIN, Measured, Report, agree};
 pub use runtime::{Choice, Decision, InDoubt, Operation, Retuning, Runtime, Seen, Ticket};
-pub use table::{Candidate, Entry, Knobs, Method, Setting, Table, TableError, TableErrorKind};
+pub use table::{Candidate, Entry, Method, Setting, Table, TableError, TableErrorKind, TableKnobs};
 pub use view::{Call, View};

@@ -5,7 +5,7 @@
 //! and never waits for a writer. **Control threads** record times, make reports and change what is
 //! in use; they may lock, among themselves.
 //!
-//! What is in use is one immutable [`Plan`], replaced whole: a decision sees one plan or another,
+//! What is in use is one immutable [`ActiveTables`], replaced whole: a decision sees one plan or another,
 //! never parts of two. A calling thread keeps the plans that it [saw](Seen) last and only compares
 //! whether the one in use is among them, so that it touches no reference count and nothing else that
 //! control threads write, but for that one line. How the ranks agree on a replacement is in
@@ -50,12 +50,12 @@ impl Active {
 /// What decides now, and from an agreed operation on. Aligned for the same reason as a [`View`].
 #[derive(Debug)]
 #[repr(align(128))]
-struct Plan {
+struct ActiveTables {
     now: Active,
     next: Option<(Operation, Active)>,
 }
 
-impl Plan {
+impl ActiveTables {
     /// The same for plans that decide the same, and no other's as long as the plan is kept: the
     /// address of the table if nothing is to come, and that of the plan otherwise.
     fn identity(self: &Arc<Self>) -> usize {
@@ -94,7 +94,7 @@ pub struct Runtime {
     /// How many operations have begun: the number of the next.
     begun: Apart<AtomicU64>,
     watched: Apart<Watched>,
-    plan: Apart<ArcSwap<Plan>>,
+    plan: Apart<ArcSwap<ActiveTables>>,
     control: Apart<Control>,
 }
 
@@ -103,7 +103,7 @@ pub struct Runtime {
 struct Watched {
     /// Operations from here on must not be decided yet.
     fence: AtomicU64,
-    /// The [identity](Plan::identity) of the plan, for those who may have it already.
+    /// The [identity](ActiveTables::identity) of the plan, for those who may have it already.
     identity: AtomicUsize,
 }
 
@@ -112,9 +112,9 @@ struct Watched {
 struct Control {
     /// The last plans that were replaced, kept so that the calling thread, when it was reading one,
     /// is not the one that has to free a table. Also what makes writers take turns.
-    retired: Mutex<[Option<Arc<Plan>>; 2]>,
+    retired: Mutex<[Option<Arc<ActiveTables>>; 2]>,
     /// What calling threads no longer keep, for the same reason.
-    returned: Mutex<[Option<Arc<Plan>>; 4]>,
+    returned: Mutex<[Option<Arc<ActiveTables>>; 4]>,
     observed: ArcSwapOption<Signature>,
 }
 
@@ -149,7 +149,7 @@ impl Runtime {
     /// A runtime that leaves every call to the library, until it is given a table.
     #[must_use]
     pub fn new(reason: Reason) -> Self {
-        let plan = Arc::new(Plan { now: Active::Library(reason, None), next: None });
+        let plan = Arc::new(ActiveTables { now: Active::Library(reason, None), next: None });
         Self {
             begun: Apart(AtomicU64::new(0)),
             watched: Apart(Watched {
@@ -270,7 +270,7 @@ impl Runtime {
     /// given the same plan, or at a point where all ranks meet anyway. While operations run,
     /// [`Member`](crate::Member) does it on all ranks at the same operation.
     pub fn install(&self, view: Arc<View>) {
-        self.replace(|_| Plan { now: Active::Table(view), next: None });
+        self.replace(|_| ActiveTables { now: Active::Table(view), next: None });
     }
 
     /// Leaves every call to the library at once, on this rank alone; as for
@@ -279,11 +279,11 @@ impl Runtime {
         let position = self.position();
         self.replace(|old| {
             let planned = old.at(position).planned();
-            Plan { now: Active::Library(reason, planned), next: None }
+            ActiveTables { now: Active::Library(reason, planned), next: None }
         });
     }
 
-    fn replace(&self, make: impl FnOnce(&Plan) -> Plan) {
+    fn replace(&self, make: impl FnOnce(&ActiveTables) -> ActiveTables) {
         let mut retired = self.control.0.retired.lock().unwrap_or_else(PoisonError::into_inner);
         let new = Arc::new(make(&self.plan.0.load()));
         // Before the plan itself: who has seen the new plan never finds the old identity again.
@@ -297,7 +297,7 @@ impl Runtime {
     }
 
     /// Leaves it to a control thread to free a plan, if that needs no waiting and there is room.
-    fn give_back(&self, plan: Arc<Plan>) {
+    fn give_back(&self, plan: Arc<ActiveTables>) {
         if let Ok(mut returned) = self.control.0.returned.try_lock()
             && let Some(free) = returned.iter_mut().find(|it| it.is_none())
         {
@@ -339,7 +339,7 @@ impl Runtime {
     pub(crate) fn switch_at_fence(&self, at: Operation, active: Active) {
         self.replace(|old| {
             let now = old.next.as_ref().map_or(&old.now, |it| &it.1).clone();
-            Plan { now, next: Some((at, active)) }
+            ActiveTables { now, next: Some((at, active)) }
         });
         self.lower_fence();
     }
@@ -349,8 +349,8 @@ impl Runtime {
 /// from one runtime, to another.
 #[derive(Debug)]
 pub struct Seen {
-    /// With their [identities](Plan::identity), the one in use first.
-    plans: [(usize, Arc<Plan>); 2],
+    /// With their [identities](ActiveTables::identity), the one in use first.
+    plans: [(usize, Arc<ActiveTables>); 2],
 }
 
 impl Seen {
@@ -374,8 +374,8 @@ impl Seen {
 
 #[derive(Debug)]
 enum Held<'a> {
-    Guarded(Guard<Arc<Plan>>),
-    Seen(&'a Plan),
+    Guarded(Guard<Arc<ActiveTables>>),
+    Seen(&'a ActiveTables),
 }
 
 /// What was decided for an operation; holds on to the table it comes from.

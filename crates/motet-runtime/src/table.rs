@@ -25,7 +25,7 @@ const MOST_NAME: usize = 100;
 
 /// The knobs of a call; what is `None` is left to the library.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Knobs {
+pub struct TableKnobs {
     pub protocol: Option<Protocol>,
     pub channels: Option<u32>,
     pub threads: Option<u32>,
@@ -46,7 +46,7 @@ pub enum Method {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Setting {
     pub method: Method,
-    pub knobs: Knobs,
+    pub knobs: TableKnobs,
 }
 
 /// One way to do a task.
@@ -118,7 +118,7 @@ impl Setting {
         if let Method::Program { name, .. } = &self.method {
             check_name(name)?;
         }
-        let Knobs { channels, threads, buffer, .. } = self.knobs;
+        let TableKnobs { channels, threads, buffer, .. } = self.knobs;
         if let Some(channels) = channels.filter(|it| !(1..=MOST_CHANNELS).contains(it)) {
             return Err(format!("{channels} channels are not between 1 and {MOST_CHANNELS}"));
         }

@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
 use std::thread;
 
 use motet_runtime::{
-    Bucket, Call, Candidate, Checksum, Choice, Collective, Entry, Key, Knobs, Leader, Member,
-    Message, Method, Reason, Runtime, Seen, Setting, Signature, Table, Target, View,
+    Bucket, Call, Candidate, Checksum, Choice, Collective, Entry, Key, Leader, Member, Message,
+    Method, Reason, Runtime, Seen, Setting, Signature, Table, TableKnobs, Target, View,
 };
 use motet_units::{Bytes, Duration, Rank};
 
@@ -34,7 +34,7 @@ fn view(version: u32) -> Arc<View> {
                 name: format!("v{version}").into(),
                 checksum: Checksum(u64::from(version)),
             },
-            knobs: Knobs {
+            knobs: TableKnobs {
                 protocol: None,
                 channels: Some(version),
                 threads: Some(threads(version)),
@@ -209,7 +209,7 @@ fn what_was_seen_is_not_taken_for_what_is_there() {
 fn small(version: u32) -> Arc<View> {
     let bucket = Bucket::of(Bytes::kib(1));
     let key = Key { signature: SIGNATURE, collective: Collective::AllReduce, ranks: 1, bucket };
-    let knobs = Knobs { buffer: Some(Bytes::new(version.into())), ..Knobs::default() };
+    let knobs = TableKnobs { buffer: Some(Bytes::new(version.into())), ..TableKnobs::default() };
     let setting = Setting { method: Method::Nccl { algorithm: None }, knobs };
     let candidates = vec![Candidate { setting, expected: Duration::from_ps(1) }];
     Arc::new(View::new(Table::new(vec![Entry { key, candidates }]).unwrap(), SIGNATURE))

@@ -9,7 +9,7 @@
 use std::sync::Arc;
 
 use motet_collective::formats::msccl_xml;
-use motet_collective::program::{Hints, Protocol as Hint};
+use motet_collective::program::Hints;
 use motet_collective::{Program, Verified};
 use motet_nccl::kernel::{Kernels, Laid};
 use motet_nccl::{Knobs, Protocol};
@@ -85,7 +85,7 @@ impl Layout {
         protocol: Protocol,
         (least, most): (Bytes, Option<Bytes>),
     ) -> Result<String, String> {
-        let hints = Hints { protocol: Hint::from(protocol), min_size: least, max_size: most };
+        let hints = Hints { protocol, min_size: least, max_size: most };
         let named = self.program.to_builder().hints(hints).named(name).build();
         let wrong = |it: String| first_line(&it);
         let proved = Verified::new(named, None).map_err(|it| wrong(it.report.to_string()))?;

@@ -10,7 +10,6 @@
 
 pub mod clusters;
 pub mod layouts;
-mod named;
 pub mod plan;
 pub mod profile;
 pub mod search;

@@ -18,7 +18,7 @@ use motet_tune::plan::folder::{
     self, CHECKSUMS, FolderError, MANIFEST, Maker, NETWORK, Stored, TABLE,
 };
 use motet_tune::plan::make::Nccl;
-use motet_tune::plan::{Journal, NoJournal, Plan, Request, Runtime, Step, Tuned, make};
+use motet_tune::plan::{Journal, NoJournal, Plan, PlanEvent, Request, Runtime, TunedTask, make};
 use motet_tune::search::Method;
 use motet_units::Bytes;
 
@@ -57,17 +57,17 @@ fn stored(files: &BTreeMap<String, String>) -> Result<Stored, FolderError> {
 /// Remembers everything.
 #[derive(Default)]
 struct Memory {
-    known: Vec<Tuned>,
-    told: Mutex<Vec<Tuned>>,
+    known: Vec<TunedTask>,
+    told: Mutex<Vec<TunedTask>>,
 }
 
 impl Journal for Memory {
-    fn known(&self, kind: CollectiveKind, size: Bytes) -> Option<Tuned> {
-        let same = |it: &&Tuned| it.collective == kind && it.size() == size;
+    fn known(&self, kind: CollectiveKind, size: Bytes) -> Option<TunedTask> {
+        let same = |it: &&TunedTask| it.collective == kind && it.size() == size;
         self.known.iter().find(same).cloned()
     }
-    fn done(&self, step: Step<'_>) {
-        if let Step::Tuned(tuned) = step {
+    fn done(&self, step: PlanEvent<'_>) {
+        if let PlanEvent::Tuned(tuned) = step {
             self.told.lock().unwrap().push(tuned.clone());
         }
     }

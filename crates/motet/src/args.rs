@@ -444,7 +444,11 @@ pub(crate) struct KnobArgs {
     #[arg(long, help_heading = "Knobs (the program as the runtime's kernels run it)")]
     pub(crate) kernels: bool,
     /// How NCCL's kernels pass data on; by default as the program says
-    #[arg(long, help_heading = "Knobs (the program as the runtime's kernels run it)")]
+    #[arg(
+        long,
+        ignore_case = true,
+        help_heading = "Knobs (the program as the runtime's kernels run it)"
+    )]
     pub(crate) protocol: Option<ProtocolArg>,
     /// Channels in all: a multiple of the program's own, which is the default
     #[arg(
@@ -483,23 +487,26 @@ pub(crate) enum Nccl {
     V2_28,
     #[value(name = "2.30")]
     V2_30,
+    /// By the development branch before it: the release has no source
+    #[value(name = "2.32", alias = "2.31")]
+    V2_32,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct BenchArgs {
     #[arg(value_name = "CLUSTER")]
     pub(crate) cluster: String,
-    /// allreduce, allgather, reducescatter, broadcast or reduce
+    /// allreduce, allgather, reducescatter, broadcast, reduce or alltoall
     #[arg(short, long, default_value = "allreduce")]
     pub(crate) collective: CollectiveKind,
     /// The least size in nccl-tests' sense
-    #[arg(long, value_name = "SIZE", default_value = "8")]
+    #[arg(short = 'b', long, value_name = "SIZE", default_value = "8")]
     pub(crate) min: Bytes,
     /// The greatest size
-    #[arg(long, value_name = "SIZE", default_value = "128 MiB")]
+    #[arg(short = 'e', long, value_name = "SIZE", default_value = "128 MiB")]
     pub(crate) max: Bytes,
     /// From one size to the next
-    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u64).range(2..))]
+    #[arg(short = 'f', long, default_value_t = 2, value_parser = clap::value_parser!(u64).range(2..))]
     pub(crate) factor: u64,
     #[arg(long, default_value = "sim")]
     pub(crate) backend: Backend,

@@ -44,7 +44,7 @@ impl Printer {
     pub(crate) fn json(&mut self, value: &impl Serialize) -> Result<(), Failure> {
         let text = serde_json::to_string_pretty(value)
             .map_err(|it| Failure::unreadable(format!("the result has no JSON form: {it}")))?;
-        self.out(&format!("{text}\n"))
+        self.out(&format!("{}\n", with_unit_twins(&text)))
     }
 
     /// Data, as it is.
@@ -108,9 +108,51 @@ fn err_line(text: &str) {
     let _ = writeln!(stderr, "{text}");
 }
 
+/// Pretty JSON with a field `…_gbytes_per_s` before every field `…_gbps`, of the same value.
+///
+/// `_gbps` has always been GB/s here and is Gbit/s nearly everywhere else. The name that cannot be
+/// misread is added in this one place, so that no command forgets it; `_gbps` goes after 0.2.
+fn with_unit_twins(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for line in text.split_inclusive('\n') {
+        // In pretty JSON every field has its line, and a line break never stands inside a string.
+        let field = line.trim_start().strip_prefix('"').and_then(|it| it.split_once("\": "));
+        if let Some((name, value)) = field
+            && name.contains("_gbps")
+            && !value.starts_with(['{', '['])
+        {
+            let indent = &line[..line.len() - line.trim_start().len()];
+            let value = value.trim_end().trim_end_matches(',');
+            let twin = name.replace("_gbps", "_gbytes_per_s");
+            out.push_str(&format!("{indent}\"{twin}\": {value},\n"));
+        }
+        out.push_str(line);
+    }
+    out
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn bandwidths_have_a_name_that_says_bytes() {
+        let text = serde_json::to_string_pretty(&serde_json::json!({
+            "algbw_gbps": 1.5,
+            "cut": { "bandwidth_gbps": null, "what": "x_gbps\": 3" },
+            "program_algbw_gbps_exact": "3/2",
+        }));
+        let twins = with_unit_twins(&text.unwrap());
+        let read: serde_json::Value = serde_json::from_str(&twins).unwrap();
+        let expected = serde_json::json!({
+            "algbw_gbytes_per_s": 1.5,
+            "algbw_gbps": 1.5,
+            "cut": { "bandwidth_gbytes_per_s": null, "bandwidth_gbps": null, "what": "x_gbps\": 3" },
+            "program_algbw_gbytes_per_s_exact": "3/2",
+            "program_algbw_gbps_exact": "3/2",
+        });
+        assert_eq!(read, expected);
+    }
 
     #[test]
     fn errors_do_not_echo_megabytes() {

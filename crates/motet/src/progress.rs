@@ -42,7 +42,7 @@ impl Progress {
     }
 }
 
-/// A bar over a known amount of work.
+/// A bar over a known amount of work, with what is being done at the moment behind it.
 #[derive(Debug)]
 pub(crate) struct Bar(Option<ProgressBar>);
 
@@ -51,12 +51,23 @@ impl Bar {
         if !printer.shows_progress() {
             return Self(None);
         }
-        let style = ProgressStyle::with_template("{bar:40} {pos}/{len} {msg}, {eta} left");
-        let bar = ProgressBar::new(total).with_message(unit);
-        Self(Some(match style {
+        let style =
+            ProgressStyle::with_template("{bar:30} {pos}/{len} {prefix}, {elapsed}  {wide_msg}");
+        let bar = ProgressBar::new(total).with_prefix(unit);
+        let bar = match style {
             Ok(style) => bar.with_style(style),
             Err(_) => bar,
-        }))
+        };
+        // Drawn at once, and again while nothing is finished: the first tasks may take long.
+        bar.enable_steady_tick(TICK);
+        Self(Some(bar))
+    }
+
+    /// Shows what is being done.
+    pub(crate) fn say(&self, what: impl Into<String>) {
+        if let Some(bar) = &self.0 {
+            bar.set_message(what.into());
+        }
     }
 
     pub(crate) fn set(&self, done: u64) {

@@ -2,8 +2,6 @@
 //!
 //! The Parquet part is [`crate::parquet`].
 
-use std::fmt::Write as _;
-
 use crate::failure::Failure;
 use crate::printer::Printer;
 use crate::{files, parquet};
@@ -49,24 +47,17 @@ impl Table {
     }
 
     pub(crate) fn csv(&self) -> String {
-        let names: Vec<String> = self.columns.iter().map(|it| quoted(&it.0)).collect();
-        let mut out = names.join(",");
-        out.push('\n');
+        let mut out = csv::Writer::from_writer(Vec::new());
+        // Rows of one length, written to memory: nothing of this can fail, here and below.
+        let _ = out.write_record(self.columns.iter().map(|it| &it.0));
         for row in 0..self.rows() {
-            for (number, (_, values)) in self.columns.iter().enumerate() {
-                if number > 0 {
-                    out.push(',');
-                }
-                // Writing to a string cannot fail.
-                let _ = match values {
-                    Values::Whole(it) => write!(out, "{}", it[row]),
-                    Values::Number(it, digits) => write!(out, "{:.*}", *digits, it[row]),
-                    Values::Words(it) => write!(out, "{}", quoted(&it[row])),
-                };
-            }
-            out.push('\n');
+            let _ = out.write_record(self.columns.iter().map(|(_, values)| match values {
+                Values::Whole(it) => it[row].to_string(),
+                Values::Number(it, digits) => format!("{:.*}", *digits, it[row]),
+                Values::Words(it) => it[row].clone(),
+            }));
         }
-        out
+        String::from_utf8(out.into_inner().unwrap_or_default()).unwrap_or_default()
     }
 
     /// Writes the table as Parquet if the file's name ends so, and as CSV otherwise.
@@ -79,15 +70,6 @@ impl Table {
     }
 }
 
-/// A field of a CSV file, in quotes where it must be.
-fn quoted(text: &str) -> String {
-    if text.contains([',', '"', '\n']) {
-        format!("\"{}\"", text.replace('"', "\"\""))
-    } else {
-        text.to_owned()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -97,7 +79,8 @@ mod tests {
         let table = Table::new()
             .with("n", Values::Whole(vec![1, -2]))
             .with("time, µs", Values::Number(vec![0.5, 2.0], 3))
-            .with("what", Values::Words(vec!["a \"b\"".to_owned(), "plain".to_owned()]));
-        assert_eq!(table.csv(), "n,\"time, µs\",what\n1,0.500,\"a \"\"b\"\"\"\n-2,2.000,plain\n");
+            .with("what", Values::Words(vec!["a \"b\"".to_owned(), "line\r".to_owned()]));
+        let csv = table.csv();
+        assert_eq!(csv, "n,\"time, µs\",what\n1,0.500,\"a \"\"b\"\"\"\n-2,2.000,\"line\r\"\n");
     }
 }

@@ -21,6 +21,7 @@ mod canonical;
 pub(crate) mod graph;
 mod implied;
 mod instances;
+mod protocol;
 
 use motet_net::signature::Signature;
 use motet_units::{Bytes, LinkId, Rank};
@@ -28,6 +29,7 @@ use motet_units::{Bytes, LinkId, Rank};
 pub use builder::ProgramBuilder;
 pub use graph::EventGraph;
 pub use instances::in_instances;
+pub use protocol::Protocol;
 
 use crate::collective::Collective;
 
@@ -213,49 +215,6 @@ pub struct Lane {
     /// Tells apart several connections between the same two ranks.
     pub channel: u32,
     pub events: Vec<Event>,
-}
-
-/// How a runtime moves the data of a program.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Protocol {
-    #[default]
-    Simple,
-    Ll,
-    Ll128,
-}
-
-impl Protocol {
-    pub const ALL: [Self; 3] = [Self::Simple, Self::Ll, Self::Ll128];
-
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Simple => "Simple",
-            Self::Ll => "LL",
-            Self::Ll128 => "LL128",
-        }
-    }
-
-    /// How many places the buffer of a connection between two lanes has: of NCCL's 8 buffer steps
-    /// Simple takes 4 at a time, LL and LL128 one.
-    #[must_use]
-    pub const fn fifo_depth(self) -> usize {
-        match self {
-            Self::Simple => 2,
-            Self::Ll | Self::Ll128 => 8,
-        }
-    }
-
-    /// How much data one place holds, with NCCL's default buffers of 4 MiB (half of it), 512 KiB
-    /// (an eighth, half of which is flags) and 4,800 KiB (an eighth, 1/16 of which is flags).
-    #[must_use]
-    pub const fn place_bytes(self) -> Bytes {
-        match self {
-            Self::Simple => Bytes::mib(2),
-            Self::Ll => Bytes::kib(32),
-            Self::Ll128 => Bytes::new(576_000),
-        }
-    }
 }
 
 /// In which order a link carries the transfers whose paths go over it, each of them once. Without it

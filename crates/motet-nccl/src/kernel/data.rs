@@ -1,16 +1,20 @@
-//! The steps run with their data, as if there were no latency.
+//! How long the data of a program take: its steps are simulated with their transmission times and with
+//! no latency at all (that is in `latency.rs`, and added afterwards).
 //!
-//! A step begins when the one before it in its block is over, the steps it waits for are over, the
-//! heads of what it receives are there, and the buffers of what it sends have room. From then on its
-//! block is taken for as long as the payload takes it, and what it sends leaves over the links of its
-//! way. Blocks share links packet by packet: a head passes at once, and a tail when the link has carried
-//! all that came before it and the transfer itself. A step is over when its block has moved all, the
-//! tails of what it receives have come and those of what it sends have left. One that receives and
-//! sends passes on the head at once and the tail when it has come. Places of a buffer are free again
-//! when the step that received is over.
+//! - A step of a thread block **begins** when the block's step before it is over, the steps of other
+//!   blocks that it waits for are over, the first bytes of everything it receives have arrived, and the
+//!   FIFOs it sends into have a free slot.
+//! - From then on its block is **busy** for as long as it takes to move the payload, and what it sends
+//!   enters the links of its route.
+//! - **Links** are shared packet by packet. So the first bytes of a transfer pass at once, and its last
+//!   when the link has carried everything that entered before them, and the transfer itself.
+//! - A step is **over** when its block has moved everything, the last bytes of what it receives have
+//!   arrived, and the last bytes of what it sends have left. A step that receives and sends on (see
+//!   `fuse.rs`) forwards the first bytes at once and the last when they have arrived.
+//! - A **FIFO slot** is free again when the step that received from it is over.
 //!
-//! All simulated iterations run at once; events of one instant go by kind, iteration and number, so
-//! that equal inputs give equal results.
+//! All simulated iterations run at the same time; events of one instant are handled by kind, iteration
+//! and number, so that equal inputs give equal results.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -18,7 +22,7 @@ use std::collections::{BinaryHeap, VecDeque};
 use super::error::PriceError;
 use super::layout::{Laid, NONE};
 use super::slicing::Slicing;
-use super::terms::{Grain, Terms};
+use super::terms::{FifoShape, Terms};
 
 const PS_PER_S: u128 = 1_000_000_000_000;
 
@@ -28,7 +32,7 @@ fn time_at(bytes: u64, bits_per_s: u64) -> u64 {
     u64::try_from(time).unwrap_or(u64::MAX)
 }
 
-/// What every step and crossing takes, settled before anything runs.
+/// Rates and slot counts of one run, worked out before it begins.
 #[derive(Debug)]
 pub(super) struct Pace {
     /// Bytes of a chunk in an iteration, and in the last one.
@@ -37,21 +41,27 @@ pub(super) struct Pace {
     gpu: Option<u64>,
     /// By link used: payload in bits per second.
     links: Vec<u64>,
-    /// By transfer: places it takes.
+    /// By transfer: FIFO slots it takes.
     weights: Vec<u32>,
-    places: u32,
-    /// By transfer: the most that its buffer lets through, there and back.
+    slots: u32,
+    /// By transfer: the bandwidth that its FIFO allows. A slot is in use for a round trip over the
+    /// links, so a connection carries at most its buffer in that time.
     windows: Vec<u64>,
 }
 
 impl Pace {
-    pub(super) fn new(laid: &Laid, terms: &Terms, slicing: &Slicing, grain: Option<Grain>) -> Self {
+    pub(super) fn new(
+        laid: &Laid,
+        terms: &Terms,
+        slicing: &Slicing,
+        fifo: Option<FifoShape>,
+    ) -> Self {
         let payload = |rate: u64| (rate as f64 * terms.wire) as u64;
-        let places = grain.map_or(u32::MAX, |it| it.places);
-        // The last place of a long transfer is in use when the next begins, the others are not.
-        let most = u64::from(places.saturating_sub(1)).max(1);
-        let weight = |count: u32| slicing.places(count).clamp(1, most) as u32;
-        let buffer = grain.map(|it| it.place.get().saturating_mul(u64::from(it.places)));
+        let slots = fifo.map_or(u32::MAX, |it| it.slots);
+        // The last slot of a long transfer is in use when the next begins, the others are not.
+        let most = u64::from(slots.saturating_sub(1)).max(1);
+        let weight = |count: u32| slicing.slots(count).clamp(1, most) as u32;
+        let buffer = fifo.map(|it| it.slot.get().saturating_mul(u64::from(it.slots)));
         let window = |latency: u64| match buffer {
             Some(bytes) if latency > 0 => {
                 let bits = u128::from(bytes) * 8 * PS_PER_S / (2 * u128::from(latency));
@@ -64,9 +74,9 @@ impl Pace {
             block: terms.block.bits_per_s(),
             gpu: terms.gpu.map(motet_units::Bandwidth::bits_per_s),
             links: laid.links.iter().map(|it| payload(it.bits_per_s)).collect(),
-            weights: laid.ways.iter().map(|it| weight(it.count)).collect(),
-            places,
-            windows: laid.ways.iter().map(|it| window(it.latency)).collect(),
+            weights: laid.routes.iter().map(|it| weight(it.count)).collect(),
+            slots,
+            windows: laid.routes.iter().map(|it| window(it.latency)).collect(),
         }
     }
 }
@@ -87,27 +97,27 @@ impl Kind {
     const ALL: [Self; 3] = [Self::Over, Self::Head, Self::Ready];
 }
 
-/// A step on its way.
+/// The state of a step.
 #[derive(Clone, Copy, Debug, Default)]
 struct Doing {
     /// What it still waits for.
     waits: u32,
-    /// Crossings that are not settled.
+    /// Sends that have not crossed their last link.
     open: u32,
-    /// How many of its sendings have got room.
+    /// How many of its sends have got a FIFO slot.
     room: u32,
-    /// The block is taken until then, and the tails of what comes in are there.
+    /// When its block is done with it, and the last bytes of what it receives have arrived.
     end: u64,
 }
 
-/// A transfer on its way.
+/// The state of a transfer: the hop that it is on, and when its last bytes have passed it.
 #[derive(Clone, Copy, Debug, Default)]
 struct Going {
     hop: u32,
     tail: u64,
 }
 
-/// A connection's buffer.
+/// The FIFO of a connection: slots in use, and the steps that wait for one.
 #[derive(Clone, Debug, Default)]
 struct Fifo {
     taken: u32,
@@ -150,7 +160,7 @@ impl<'a> Run<'a> {
             queue: BinaryHeap::new(),
             now: 0,
             doing,
-            going: vec![Going::default(); laid.ways.len() * iterations],
+            going: vec![Going::default(); laid.routes.len() * iterations],
             free: vec![0; laid.links.len() + ranks],
             fifos: vec![Fifo::default(); laid.connections.len()],
             over: 0,
@@ -210,9 +220,9 @@ impl<'a> Run<'a> {
         let (iteration, index) = Self::parts(id, laid.ops.len());
         let op = &laid.ops[index];
         while let Some(transfer) = op.outs.get(self.doing[id as usize].room as usize) {
-            let connection = laid.ways[*transfer as usize].connection as usize;
+            let connection = laid.routes[*transfer as usize].connection as usize;
             let fifo = &mut self.fifos[connection];
-            if fifo.taken >= self.pace.places {
+            if fifo.taken >= self.pace.slots {
                 fifo.parked.push_back(id);
                 return;
             }
@@ -231,10 +241,10 @@ impl<'a> Run<'a> {
             return;
         }
         for transfer in op.outs.iter().chain(&op.whole) {
-            let going = iteration * laid.ways.len() + *transfer as usize;
+            let going = iteration * laid.routes.len() + *transfer as usize;
             self.going[going] = Going { hop: 0, tail: tails.max(moved) };
-            let way = &laid.ways[*transfer as usize];
-            if way.first == way.end {
+            let route = &laid.routes[*transfer as usize];
+            if route.first == route.end {
                 // It stays here, and takes the block alone.
                 self.settled(id, moved);
             } else {
@@ -257,35 +267,35 @@ impl<'a> Run<'a> {
     /// The head of a transfer takes its next link.
     fn head(&mut self, id: u32) {
         let laid = self.laid;
-        let (iteration, transfer) = Self::parts(id, laid.ways.len());
-        let way = laid.ways[transfer];
+        let (iteration, transfer) = Self::parts(id, laid.routes.len());
+        let route = laid.routes[transfer];
         let Going { hop, tail } = self.going[id as usize];
-        let payload = u64::from(way.count).saturating_mul(self.bytes(iteration));
-        let index = (way.first + hop) as usize;
+        let payload = u64::from(route.count).saturating_mul(self.bytes(iteration));
+        let index = (route.first + hop) as usize;
         let leg = laid.legs[index];
         let mut tail = tail;
         if hop == 0 {
             tail = tail.max(self.now.saturating_add(time_at(payload, self.pace.windows[transfer])));
             if let Some(rate) = self.pace.gpu {
-                let all = laid.links.len() + way.rank as usize;
+                let all = laid.links.len() + route.rank as usize;
                 tail = tail.max(self.carried(all, time_at(payload, rate)));
             }
         }
         let time = time_at(payload, self.pace.links[leg.link as usize]);
         tail = tail.max(self.carried(leg.link as usize, time));
-        let sender = (iteration * laid.ops.len()) as u32 + way.sender;
-        let last = index + 1 == way.end as usize;
-        if way.connection != NONE && hop == 0 {
+        let sender = (iteration * laid.ops.len()) as u32 + route.sender;
+        let last = index + 1 == route.end as usize;
+        if route.connection != NONE && hop == 0 {
             self.settled(sender, tail);
         }
         if !last {
             self.going[id as usize] = Going { hop: hop + 1, tail };
             let stores = laid.legs[index + 1].starts_segment;
             self.push(if stores { tail } else { self.now }, Kind::Head, id);
-        } else if way.connection == NONE {
+        } else if route.connection == NONE {
             self.settled(sender, tail);
         } else {
-            let receiver = (iteration * laid.ops.len()) as u32 + way.receiver;
+            let receiver = (iteration * laid.ops.len()) as u32 + route.receiver;
             let doing = &mut self.doing[receiver as usize];
             doing.end = doing.end.max(tail);
             self.met(receiver, self.now);
@@ -316,7 +326,7 @@ impl<'a> Run<'a> {
             self.met(first_of + other, self.now);
         }
         for transfer in &op.ins {
-            let connection = laid.ways[*transfer as usize].connection as usize;
+            let connection = laid.routes[*transfer as usize].connection as usize;
             self.fifos[connection].taken -= self.pace.weights[*transfer as usize];
             // The first in the queue takes what it needs and lets the next one try.
             if let Some(parked) = self.fifos[connection].parked.pop_front() {
@@ -330,6 +340,6 @@ impl<'a> Run<'a> {
         let full = self.fifos.iter().position(|it| !it.parked.is_empty());
         // A verified program without full connections comes to its end.
         let (from, to) = full.map_or_else(Default::default, |it| self.laid.connections[it]);
-        PriceError::Halts { from, to, places: self.pace.places }
+        PriceError::Halts { from, to, slots: self.pace.slots }
     }
 }

@@ -21,18 +21,18 @@ pub enum PriceError {
     )]
     Blocks { rank: Rank, blocks: u32, most: u32 },
     #[error(
-        "chunks of {chunk} in places of {place} need {iterations} iterations, and the executor \
+        "chunks of {chunk} in FIFO slots of {slot} need {iterations} iterations, and the executor \
          counts to {most}; use more channels, larger buffers or a smaller size"
     )]
-    Iterations { chunk: Bytes, place: Bytes, iterations: u64, most: u64 },
+    Iterations { chunk: Bytes, slot: Bytes, iterations: u64, most: u64 },
     #[error("link {link} has no bandwidth, so the program never ends")]
     NoBandwidth { link: String },
     #[error(
-        "the program halts: rank {from} fills the {places} places of its connection to rank {to}, \
+        "the program halts: rank {from} fills the {slots} FIFO slots of its connection to rank {to}, \
          which empties none before it gets something that waits for them; use a protocol with \
-         more places (LL, LL128) or a program that receives earlier"
+         more slots (LL, LL128) or a program that receives earlier"
     )]
-    Halts { from: Rank, to: Rank, places: u32 },
+    Halts { from: Rank, to: Rank, slots: u32 },
     #[error("the program takes longer than 2⁶⁴ ps (213 days); use a smaller size or faster links")]
     TooLong,
 }

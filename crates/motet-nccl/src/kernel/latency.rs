@@ -1,12 +1,15 @@
-//! The longest chain of steps, as if there were no data.
+//! The latency of a program: its longest chain of steps, as if transfers had no size.
 //!
-//! A block begins a step no sooner than [`Terms::step`] after it began the one before; a step that
-//! receives begins no sooner than a hop after the one that sends; a step that waits for another block
-//! of its GPU no sooner than a flag after it, and for a block of another GPU no sooner than the hop of
-//! what that one does. A hop is what NCCL counts for the hardware on the way, or what the links take
-//! if that is more (NCCL's figures hold an ordinary link's latency; a WAN's is another matter).
+//! - A thread block begins a step at the earliest [`Terms::step`] after it began the step before.
+//! - A step that receives begins at the earliest one hop after the step that sends.
+//! - A step that waits for another thread block of its GPU begins at the earliest [`Terms::flag`] after
+//!   that block's step; if the block is of another GPU, one hop of what that step sends after it.
+//!
+//! A hop is what NCCL counts for the hardware between the two GPUs, or the latency of the links
+//! between them if that is more: NCCL's figures include the latency of an ordinary link, but not of a
+//! WAN.
 
-use super::layout::{Laid, Way};
+use super::layout::{Laid, LaneRoute};
 use super::terms::Terms;
 
 /// In picoseconds.
@@ -14,21 +17,21 @@ pub(super) fn longest(laid: &Laid, terms: &Terms) -> u64 {
     if !terms.once {
         return chain(laid, terms.step.as_ps(), terms.flag.as_ps(), |it| hop(terms, it));
     }
-    let one = laid.ways.iter().filter(|it| it.end > it.first).map(|it| hop(terms, it)).max();
+    let one = laid.routes.iter().filter(|it| it.end > it.first).map(|it| hop(terms, it)).max();
     one.unwrap_or(0).max(chain(laid, 0, 0, |it| it.latency))
 }
 
 /// From one GPU to the other.
-fn hop(terms: &Terms, way: &Way) -> u64 {
-    let counted = way.segments.iter().zip(&terms.hop);
+fn hop(terms: &Terms, route: &LaneRoute) -> u64 {
+    let counted = route.segments.iter().zip(&terms.hop);
     let counted = counted.fold(0u64, |sum, (times, hop)| {
         sum.saturating_add(hop.as_ps().saturating_mul(u64::from(*times)))
     });
-    counted.max(way.latency)
+    counted.max(route.latency)
 }
 
 /// When the last step is over, with what each part of a chain takes.
-fn chain(laid: &Laid, step: u64, flag: u64, hop: impl Fn(&Way) -> u64) -> u64 {
+fn chain(laid: &Laid, step: u64, flag: u64, hop: impl Fn(&LaneRoute) -> u64) -> u64 {
     let mut start = vec![0u64; laid.ops.len()];
     let mut waits: Vec<u32> =
         laid.ops.iter().map(|it| (it.ins.len() + it.waits.len()) as u32).collect();
@@ -42,7 +45,7 @@ fn chain(laid: &Laid, step: u64, flag: u64, hop: impl Fn(&Way) -> u64) -> u64 {
     let mut end = 0;
     while let Some(index) = ready.pop() {
         let (at, op) = (start[index as usize], &laid.ops[index as usize]);
-        let alone = op.whole.iter().map(|it| hop(&laid.ways[*it as usize])).max().unwrap_or(0);
+        let alone = op.whole.iter().map(|it| hop(&laid.routes[*it as usize])).max().unwrap_or(0);
         let over = at.saturating_add(alone);
         end = end.max(over);
         let mut tell = |other: u32, from: u64| {
@@ -57,8 +60,8 @@ fn chain(laid: &Laid, step: u64, flag: u64, hop: impl Fn(&Way) -> u64) -> u64 {
             tell(index + 1, at.saturating_add(step));
         }
         for transfer in &op.outs {
-            let way = &laid.ways[*transfer as usize];
-            tell(way.receiver, at.saturating_add(hop(way)));
+            let route = &laid.routes[*transfer as usize];
+            tell(route.receiver, at.saturating_add(hop(route)));
         }
         for other in &laid.followers[index as usize] {
             tell(*other, over.saturating_add(flag));

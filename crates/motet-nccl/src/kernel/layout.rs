@@ -1,8 +1,8 @@
-//! [`Laid`]: a program as steps of thread blocks, compiled once for any size.
+//! [`Laid`]: a program as the steps of thread blocks, worked out once and then priced for any size.
 //!
-//! Every event of the program must stand in a lane, as it does in NCCL's own programs
-//! ([`own`](crate::own)) and in those read from a runtime's file. [`fuse`](super::fuse) says which
-//! events are one step.
+//! Every event of the program must stand in a lane, that is, belong to a thread block, as it does in
+//! NCCL's own rings and trees ([`own`](crate::own)) and in programs read from a runtime's file.
+//! [`fuse`](super::fuse) says which consecutive events of a lane are one step.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -19,10 +19,12 @@ use super::terms::Kernels;
 use crate::constants::Hardware;
 use crate::kinds::Protocol;
 
-/// No connection: what stays at its rank, or what one side does alone.
+/// The number of no connection: for transfers within a rank, and for those that need no receiving
+/// step.
 pub(super) const NONE: u32 = u32::MAX;
 
-/// Whose constants a program has: see [`terms`](super::terms).
+/// Whether a program is priced with NCCL's constants for rings or for trees: see
+/// [`terms`](super::terms).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
     /// Every channel is a ring through all ranks, or a chain along one.
@@ -48,18 +50,19 @@ pub(super) struct Op {
     pub(super) count: u32,
 }
 
-/// A transfer's way.
+/// The route of a transfer from the step that sends it to the step that receives it.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Way {
+pub(super) struct LaneRoute {
     pub(super) count: u32,
     pub(super) connection: u32,
-    /// Its hops: `hops[first..end]`.
+    /// Its links: `legs[first..end]`.
     pub(super) first: u32,
     pub(super) end: u32,
     /// The steps that it is sent and arrives in.
     pub(super) sender: u32,
     pub(super) receiver: u32,
-    /// What its links take, and how often it goes from GPU to GPU over each hardware.
+    /// The latency of its links in picoseconds, and how many times it passes from GPU to GPU over each
+    /// kind of [`Hardware`].
     pub(super) latency: u64,
     pub(super) segments: [u8; 3],
     pub(super) rank: u32,
@@ -72,7 +75,7 @@ pub(super) struct Wire {
     pub(super) bits_per_s: u64,
 }
 
-/// One link of a way.
+/// One link of a route.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Leg {
     /// Its number among the links used.
@@ -80,7 +83,7 @@ pub(super) struct Leg {
     pub(super) starts_segment: bool,
 }
 
-/// A program on a network, laid out on thread blocks.
+/// A program on a network, laid out on thread blocks. [`price`](Laid::price) says how long it takes.
 #[derive(Clone, Debug)]
 pub struct Laid {
     pub(super) kernels: Arc<Kernels>,
@@ -92,7 +95,7 @@ pub struct Laid {
     pub(super) ops: Vec<Op>,
     /// The steps of each lane: `ops[first..end]`.
     pub(super) lanes: Vec<(u32, u32)>,
-    pub(super) ways: Vec<Way>,
+    pub(super) routes: Vec<LaneRoute>,
     pub(super) legs: Vec<Leg>,
     pub(super) links: Vec<Wire>,
     /// By connection: from whom to whom.
@@ -104,7 +107,7 @@ pub struct Laid {
     pub(super) network_links: usize,
 }
 
-/// What a run moves, in chunks.
+/// How many chunks one iteration moves, for a lower estimate of its time without simulating it.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Loads {
     /// By link used.
@@ -120,7 +123,7 @@ impl Laid {
         let program: &Program = routed.program();
         let lane_of = lane_of(program)?;
         let (ops, lanes, op_of) = steps(program, &lane_of);
-        let mut ways = Ways::new(routed.network(), kernels.rates());
+        let mut routes = Routes::new(routed.network(), kernels.rates());
         let mut connections: BTreeMap<(Rank, Rank, u32), u32> = BTreeMap::new();
         for (index, transfer) in program.transfers().iter().enumerate() {
             let id = TransferId::from_index(index);
@@ -135,7 +138,7 @@ impl Laid {
                 NONE
             };
             let ends = Ends { connection, sender, receiver, rank: transfer.src.rank };
-            ways.add(routed.hops(index), transfer.count, ends);
+            routes.add(routed.hops(index), transfer.count, ends);
         }
         let mut ends = vec![(Rank(0), Rank(0)); connections.len()];
         for ((from, to, _), index) in &connections {
@@ -147,11 +150,11 @@ impl Laid {
                 followers[*awaited as usize].push(index as u32);
             }
         }
-        let lacking = ways.links.iter().find(|it| it.bits_per_s == 0);
-        let loads = loads(&ways, &ops, &lanes);
+        let lacking = routes.links.iter().find(|it| it.bits_per_s == 0);
+        let loads = loads(&routes, &ops, &lanes);
         Ok(Self {
             collective: program.collective().clone(),
-            protocol: program.hints().protocol.into(),
+            protocol: program.hints().protocol,
             shape: shape(program, &lane_of),
             channels: program.lanes().iter().map(|it| it.channel + 1).max().unwrap_or(1),
             blocks: blocks(program),
@@ -160,9 +163,9 @@ impl Laid {
             network_links: routed.network().links().len(),
             ops,
             lanes,
-            ways: ways.ways,
-            legs: ways.legs,
-            links: ways.links,
+            routes: routes.routes,
+            legs: routes.legs,
+            links: routes.links,
             connections: ends,
             followers,
             kernels,
@@ -277,21 +280,21 @@ struct Ends {
     rank: Rank,
 }
 
-/// The ways of transfers and the links they use.
-struct Ways<'a> {
+/// The routes of transfers and the links they use.
+struct Routes<'a> {
     network: &'a Network,
     rates: &'a [u64],
-    ways: Vec<Way>,
+    routes: Vec<LaneRoute>,
     legs: Vec<Leg>,
     links: Vec<Wire>,
     number: Vec<u32>,
 }
 
-impl<'a> Ways<'a> {
+impl<'a> Routes<'a> {
     fn new(network: &'a Network, rates: &'a [u64]) -> Self {
         let number = vec![NONE; network.links().len()];
-        let (ways, legs, links) = (Vec::new(), Vec::new(), Vec::new());
-        Self { network, rates, ways, legs, links, number }
+        let (routes, legs, links) = (Vec::new(), Vec::new(), Vec::new());
+        Self { network, rates, routes, legs, links, number }
     }
 
     fn add(&mut self, hops: &[Hop], count: u32, ends: Ends) {
@@ -312,7 +315,7 @@ impl<'a> Ways<'a> {
         let end = self.legs.len() as u32;
         let Ends { connection, sender, receiver, rank } = ends;
         let rank = rank.0;
-        self.ways.push(Way {
+        self.routes.push(LaneRoute {
             count,
             connection,
             first,
@@ -341,15 +344,15 @@ impl<'a> Ways<'a> {
     }
 }
 
-fn loads(ways: &Ways<'_>, ops: &[Op], lanes: &[(u32, u32)]) -> Loads {
-    let mut links = vec![0u64; ways.links.len()];
+fn loads(routes: &Routes<'_>, ops: &[Op], lanes: &[(u32, u32)]) -> Loads {
+    let mut links = vec![0u64; routes.links.len()];
     let mut ranks: BTreeMap<u32, u64> = BTreeMap::new();
-    for way in &ways.ways {
-        for leg in &ways.legs[way.first as usize..way.end as usize] {
-            links[leg.link as usize] += u64::from(way.count);
+    for route in &routes.routes {
+        for leg in &routes.legs[route.first as usize..route.end as usize] {
+            links[leg.link as usize] += u64::from(route.count);
         }
-        if way.end > way.first {
-            *ranks.entry(way.rank).or_default() += u64::from(way.count);
+        if route.end > route.first {
+            *ranks.entry(route.rank).or_default() += u64::from(route.count);
         }
     }
     let lane = |(first, end): &(u32, u32)| {

@@ -10,12 +10,13 @@
 //! time = launch + latency of the longest chain + time of the data
 //! ```
 //!
-//! - [`terms`]: what launching, a step, a hop, a block, a wire are worth: NCCL's constants;
+//! - [`terms`]: NCCL's constants for the launch, a step, a hop, a thread block, a link;
 //! - [`layout`]: a program as steps of thread blocks ([`Laid`]), compiled once;
 //! - `latency`: the longest chain of steps, as if there were no data;
-//! - `data`: the steps run with their data, as if there were no latency: blocks, links, buffers;
-//! - [`mscclpp`]: the same for plans of MSCCL++, which has no buffers between blocks;
-//! - `slicing`: how chunks are cut into what the buffers hold.
+//! - `data`: the steps simulated with their transmission times, as if there were no latency: thread
+//!   blocks, links, FIFOs;
+//! - [`mscclpp`]: the same for plans of MSCCL++, which has no FIFOs between thread blocks;
+//! - `slicing`: how chunks are cut into what a FIFO slot holds.
 //!
 //! That the two parts are added, although in truth they overlap, makes every time an upper estimate
 //! of what these terms allow; NCCL does so, and both sides of a comparison are treated alike.
@@ -34,4 +35,4 @@ pub mod terms;
 pub use error::PriceError;
 pub use layout::{Laid, Shape};
 pub use price::Price;
-pub use terms::{Call, Grain, Kernels, Terms};
+pub use terms::{Call, FifoShape, Kernels, Terms};

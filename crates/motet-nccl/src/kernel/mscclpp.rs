@@ -1,7 +1,7 @@
 //! What MSCCL++'s executor makes of a plan: puts, signals and waits instead of buffers.
 //!
 //! A block copies straight into the other GPU's memory and signals; the other waits for the signal.
-//! Nothing is cut into places and nothing waits for room. Blocks of one GPU order one another by
+//! Nothing is cut into slots and nothing waits for room. Blocks of one GPU order one another by
 //! semaphores. All of it costs per operation, not per byte, and none of it is in NCCL's constants. So
 //! these terms are measured ones:
 //!

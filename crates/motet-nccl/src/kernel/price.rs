@@ -8,7 +8,7 @@ use super::error::PriceError;
 use super::latency;
 use super::layout::Laid;
 use super::slicing::Slicing;
-use super::terms::{Call, Grain, Terms};
+use super::terms::{Call, FifoShape, Terms};
 use crate::knobs::Knobs;
 
 /// Iterations that are run one by one at most; fewer in programs of very many steps.
@@ -42,15 +42,15 @@ impl Laid {
 
     /// The same under other knobs; channels are the layout's.
     pub fn price_under(&self, size: Bytes, knobs: &Knobs) -> Result<Price, PriceError> {
-        let grain = knobs.grain(&self.kernels.buffers)?;
+        let fifo = knobs.fifo(&self.kernels.buffers)?;
         let terms = self.kernels.terms(&self.call(size, knobs));
-        self.price_by(size, terms, Some(grain))
+        self.price_by(size, terms, Some(fifo))
     }
 
     /// The same with what a connection's buffer holds, as NCCL's own kernels run it.
-    pub(crate) fn price_with(&self, size: Bytes, grain: Grain) -> Result<Price, PriceError> {
+    pub(crate) fn price_with(&self, size: Bytes, fifo: FifoShape) -> Result<Price, PriceError> {
         let terms = self.kernels.terms(&self.call(size, &Knobs::new(self.protocol)));
-        self.price_by(size, terms, Some(grain))
+        self.price_by(size, terms, Some(fifo))
     }
 
     /// The call that a run of this program is.
@@ -70,14 +70,14 @@ impl Laid {
         &self,
         size: Bytes,
         terms: Terms,
-        grain: Option<Grain>,
+        fifo: Option<FifoShape>,
     ) -> Result<Price, PriceError> {
         if let Some(link) = &self.without_bandwidth {
             return Err(PriceError::NoBandwidth { link: link.clone() });
         }
-        let slicing = Slicing::new(self.collective.chunk_bytes(size), grain.as_ref())?;
+        let slicing = Slicing::new(self.collective.chunk_bytes(size), fifo.as_ref())?;
         let counts = self.counts(slicing.iterations);
-        let data = self.data(&terms, &slicing, grain, counts)?;
+        let data = self.data(&terms, &slicing, fifo, counts)?;
         let latency = stretched(latency::longest(self, &terms), terms.stretch);
         let launch = stretched(terms.launch.as_ps(), terms.stretch);
         match launch.saturating_add(latency).saturating_add(data) {
@@ -98,10 +98,10 @@ impl Laid {
         &self,
         terms: &Terms,
         slicing: &Slicing,
-        grain: Option<Grain>,
+        fifo: Option<FifoShape>,
         (simulated, fewer): (u32, u32),
     ) -> Result<u64, PriceError> {
-        let pace = Pace::new(self, terms, slicing, grain);
+        let pace = Pace::new(self, terms, slicing, fifo);
         let end = Run::new(self, &pace, simulated as usize).run()?;
         let left = slicing.iterations - simulated;
         if left == 0 {
@@ -114,7 +114,7 @@ impl Laid {
     }
 
     /// How many iterations to run, and how many for the pace: what is left out and what they differ
-    /// by are whole rounds of the buffer's places, if memory allows.
+    /// by are whole rounds of the buffer's slots, if memory allows.
     fn counts(&self, iterations: u32) -> (u32, u32) {
         let fitting = u32::try_from(MOST_STEPS / self.ops.len().max(1)).unwrap_or(u32::MAX);
         let most = fitting.clamp(LEAST_SIMULATED, MOST_SIMULATED);
@@ -127,7 +127,7 @@ impl Laid {
     /// A time that [`price_under`](Self::price_under) is never below, without running anything: launch,
     /// latency, and the load of the busiest link, GPU or block.
     pub fn least(&self, size: Bytes, knobs: &Knobs) -> Result<Duration, PriceError> {
-        knobs.grain(&self.kernels.buffers)?;
+        knobs.fifo(&self.kernels.buffers)?;
         Ok(self.least_by(size, &self.kernels.terms(&self.call(size, knobs))))
     }
 

@@ -1,17 +1,18 @@
-//! [`Slicing`]: how chunks are cut into iterations, and packed into places.
+//! [`Slicing`]: how chunks are cut into iterations, and packed into FIFO slots.
 //!
-//! With places of p bytes a program runs ⌈chunk ÷ p⌉ times, on p bytes of every chunk and on the
-//! rest in the last run. A transfer of several chunks takes one place for each, or, where chunks are
-//! small, one for as many as fit.
+//! A chunk that is larger than a FIFO slot of p bytes does not pass at once: the whole program runs
+//! ⌈chunk ÷ p⌉ times, each time on p bytes of every chunk, and on what is left in the last iteration.
+//! A transfer of several chunks takes one slot for each, or, where chunks are small, one slot for as
+//! many as fit.
 
 use motet_units::Bytes;
 
 use super::error::PriceError;
-use super::terms::Grain;
+use super::terms::FifoShape;
 
 /// The executor numbers iterations with 16 bits.
 const MOST_ITERATIONS: u64 = 65_535;
-/// The most chunks that the executor puts into one place.
+/// The most chunks that the executor puts into one slot.
 const MOST_CHUNKS: u64 = 71;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,32 +21,32 @@ pub(super) struct Slicing {
     /// Bytes of a chunk in every iteration but the last.
     pub(super) full: u64,
     pub(super) last: u64,
-    /// Chunks in one place.
-    per_place: u64,
+    /// Chunks in one slot.
+    per_slot: u64,
 }
 
 impl Slicing {
-    pub(super) fn new(chunk: Bytes, grain: Option<&Grain>) -> Result<Self, PriceError> {
-        let Some(grain) = grain else {
+    pub(super) fn new(chunk: Bytes, fifo: Option<&FifoShape>) -> Result<Self, PriceError> {
+        let Some(fifo) = fifo else {
             let (full, last) = (chunk.get(), chunk.get());
-            return Ok(Self { iterations: 1, full, last, per_place: MOST_CHUNKS });
+            return Ok(Self { iterations: 1, full, last, per_slot: MOST_CHUNKS });
         };
-        let place = grain.place.get().max(1);
-        let iterations = chunk.get().div_ceil(place).max(1);
+        let slot = fifo.slot.get().max(1);
+        let iterations = chunk.get().div_ceil(slot).max(1);
         if iterations > MOST_ITERATIONS {
-            let (place, most) = (grain.place, MOST_ITERATIONS);
-            return Err(PriceError::Iterations { chunk, place, iterations, most });
+            let (slot, most) = (fifo.slot, MOST_ITERATIONS);
+            return Err(PriceError::Iterations { chunk, slot, iterations, most });
         }
         Ok(Self {
             iterations: iterations as u32,
-            full: place,
-            last: chunk.get() - (iterations - 1) * place,
-            per_place: place.checked_div(chunk.get()).unwrap_or(MOST_CHUNKS).clamp(1, MOST_CHUNKS),
+            full: slot,
+            last: chunk.get() - (iterations - 1) * slot,
+            per_slot: slot.checked_div(chunk.get()).unwrap_or(MOST_CHUNKS).clamp(1, MOST_CHUNKS),
         })
     }
 
-    /// The places that `count` chunks take in one iteration.
-    pub(super) const fn places(&self, count: u32) -> u64 {
-        (count as u64).div_ceil(self.per_place)
+    /// The slots that `count` chunks take in one iteration.
+    pub(super) const fn slots(&self, count: u32) -> u64 {
+        (count as u64).div_ceil(self.per_slot)
     }
 }

@@ -1,5 +1,5 @@
-//! [`Terms`]: what launching, a step, a hop, a thread block and a wire are worth to one call, all of
-//! them NCCL's own figures.
+//! [`Terms`]: the constants that one call is priced with: kernel launch, a step of a thread block, a hop
+//! between GPUs, the bandwidth of a block and of a link. All of them are NCCL's own figures.
 //!
 //! NCCL has two sets of constants: one for rings, one for trees. Which of them a program of any other
 //! making is priced by, follows from its [`Shape`]. Where NCCL counts more than a step's latency (the
@@ -40,31 +40,32 @@ impl Hardware {
     }
 }
 
-/// What a connection's buffer holds.
+/// How the FIFO of a connection between two thread blocks is divided into slots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Grain {
-    /// Payload of one place: what a block passes on as a whole.
-    pub place: Bytes,
-    pub places: u32,
+pub struct FifoShape {
+    /// Payload of one slot: what a block fills or empties as a whole.
+    pub slot: Bytes,
+    /// How many slots there are: so much a sender may be ahead of its receiver.
+    pub slots: u32,
 }
 
-impl Grain {
-    /// As MSCCL's executor divides a buffer: two places of four steps under Simple, eight of one
-    /// under LL and LL128, less the flags.
+impl FifoShape {
+    /// As MSCCL's executor divides a buffer of NCCL's eight steps: two slots of four steps under
+    /// Simple, eight of one step, less the flags, under LL and LL128.
     #[must_use]
     pub const fn msccl(protocol: Protocol, buffer: Bytes) -> Self {
         let step = buffer.get() / STEPS;
         match protocol {
-            Protocol::Simple => Self { place: Bytes::new(step * 4), places: 2 },
-            Protocol::Ll => Self { place: Bytes::new(step / 2), places: 8 },
-            Protocol::Ll128 => Self { place: Bytes::new(step / 16 * 15), places: 8 },
+            Protocol::Simple => Self { slot: Bytes::new(step * 4), slots: 2 },
+            Protocol::Ll => Self { slot: Bytes::new(step / 2), slots: 8 },
+            Protocol::Ll128 => Self { slot: Bytes::new(step / 16 * 15), slots: 8 },
         }
     }
 
     /// As NCCL's own kernels do in a call of its choice.
     #[must_use]
     pub fn nccl(choice: &Choice) -> Self {
-        Self { place: choice.chunk, places: if choice.slice < choice.chunk { 2 } else { 8 } }
+        Self { slot: choice.chunk, slots: if choice.slice < choice.chunk { 2 } else { 8 } }
     }
 }
 
@@ -86,26 +87,30 @@ pub struct Call {
 pub struct Terms {
     /// Once: launching the kernel and starting its first step.
     pub launch: Duration,
-    /// From one step of a block to its next, at least.
+    /// The least time between the beginnings of two steps of one thread block.
     pub step: Duration,
-    /// Until a block sees that another one of its GPU has finished a step.
+    /// From the end of a step until another thread block of the same GPU, which waits for it, sees
+    /// the flag.
     pub flag: Duration,
-    /// From a step that sends to the step that receives, by what lies between.
+    /// From the step that sends to the step that receives, in NCCL's order of hardware: over NVLink,
+    /// PCIe, the network.
     pub hop: [Duration; 3],
     /// Whether NCCL counts one hop however long the chain (Broadcast and Reduce over channels that
     /// are all alike).
     pub once: bool,
-    /// What all latency is multiplied by: a ring's plateau.
+    /// A factor on launch and latency. NCCL has one for the plateau it sees in large AllReduces of
+    /// rings between servers; 1 otherwise.
     pub stretch: f64,
-    /// The share of a wire that is payload.
+    /// The share of a link's bandwidth that is left for payload: LL's flags take half.
     pub wire: f64,
-    /// The most payload that one block moves, between GPUs or within one.
+    /// The most payload that one thread block moves, between GPUs or within one.
     pub block: Bandwidth,
-    /// The most that all blocks of a GPU send together.
+    /// The most that all thread blocks of a GPU send together; `None`: no more than each can.
     pub gpu: Option<Bandwidth>,
 }
 
-/// What NCCL's kernels cost on one network, whatever is run.
+/// What NCCL's kernels cost on one network, whichever program they run: everything that
+/// [`Terms`] are made of before the call is known.
 #[derive(Clone, Debug)]
 pub struct Kernels {
     pub(super) constants: &'static Constants,
@@ -115,7 +120,8 @@ pub struct Kernels {
     pub(super) buffers: Buffers,
     /// Threads of a block, where they are set.
     threads: [Option<u32>; Protocol::COUNT],
-    /// By link: what NCCL counts it for, and never more than it carries.
+    /// By link, in bits per second: the bandwidth that NCCL assumes for it, and never more than the
+    /// link has.
     rates: Vec<u64>,
 }
 
@@ -133,7 +139,8 @@ impl Kernels {
         }
     }
 
-    /// On a network that NCCL finds no rings on: its constants, with what can be said of the ranks.
+    /// On a network where NCCL's search finds no rings, so that there is no model of NCCL's choices:
+    /// its constants all the same, with what the network says of its ranks.
     #[must_use]
     pub fn plain(network: &Network, options: &NcclOptions) -> Self {
         Self::new(network, &plain_communicator(network, options), options)

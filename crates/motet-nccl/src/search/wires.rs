@@ -1,12 +1,12 @@
 //! The account of bandwidth: taking the wires of a path for a channel, and giving them back.
 
 use super::super::kinds::{Cpu, CpuArch, PathKind};
-use super::super::paths::Path;
+use super::super::paths::NcclPath;
 use super::super::topology::{Device, Wire};
 use super::{Place, Search, Share, WHOLE};
 
 impl<'a> Search<'a> {
-    fn path(&self, from: Place, to: Place) -> Option<&'a Path> {
+    fn path(&self, from: Place, to: Place) -> Option<&'a NcclPath> {
         let paths = self.paths;
         match (from, to) {
             (Place::Gpu(a), Place::Gpu(b)) => Some(&paths.gpu_gpu[a][b]),
@@ -26,7 +26,7 @@ impl<'a> Search<'a> {
     }
 
     /// Whether the draft allows paths as far as this one.
-    fn near_enough(&self, from: Place, to: Place, path: &Path) -> bool {
+    fn near_enough(&self, from: Place, to: Place, path: &NcclPath) -> bool {
         let out = matches!(from, Place::Net(_)) || matches!(to, Place::Net(_));
         let most = if out { self.draft.type_inter } else { self.draft.type_intra };
         let back = || self.path(to, from).is_none_or(|it| it.kind <= most);
@@ -65,7 +65,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    fn release(&mut self, from: Place, path: &Path, count: usize, speed: i64) {
+    fn release(&mut self, from: Place, path: &NcclPath, count: usize, speed: i64) {
         for edge in &path.edges[..count] {
             let (there, back) = self.needs(from, path, *edge, speed);
             self.free[*edge] += there;
@@ -74,7 +74,7 @@ impl<'a> Search<'a> {
     }
 
     /// What a step takes of an edge and of its reverse.
-    fn needs(&self, from: Place, path: &Path, edge: usize, speed: i64) -> (i64, i64) {
+    fn needs(&self, from: Place, path: &NcclPath, edge: usize, speed: i64) -> (i64, i64) {
         let edge = &self.system.edges[edge];
         let from_gpu = matches!(from, Place::Gpu(_));
         let cpu = self.system.cpu;

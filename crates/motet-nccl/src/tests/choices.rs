@@ -4,10 +4,10 @@
 use motet_units::Bytes;
 
 use crate::testing::{build, model};
-use crate::{Algorithm, NcclModel, NcclOptions, Protocol, Tuned};
+use crate::{Algorithm, NcclModel, NcclOptions, Protocol, TunedCollective};
 
 /// The smallest power of two from which each choice holds.
-fn boundaries(model: &NcclModel, collective: Tuned) -> Vec<String> {
+fn boundaries(model: &NcclModel, collective: TunedCollective) -> Vec<String> {
     let mut found: Vec<String> = Vec::new();
     let mut last = None;
     for power in 10..=32 {
@@ -26,17 +26,17 @@ fn boundaries(model: &NcclModel, collective: Tuned) -> Vec<String> {
 fn h200() {
     let with = model(&build("dgx-h200", &[]));
     assert_eq!(
-        boundaries(&with, Tuned::AllReduce),
+        boundaries(&with, TunedCollective::AllReduce),
         ["Ring/LL from 1 KiB", "NVLS/Simple from 2 MiB"]
     );
     let options = NcclOptions { nvls: Some(false), ..NcclOptions::default() };
     let without = NcclModel::new(&build("dgx-h200", &[]), options).unwrap();
     assert_eq!(
-        boundaries(&without, Tuned::AllReduce),
+        boundaries(&without, TunedCollective::AllReduce),
         ["Ring/LL from 1 KiB", "Ring/LL128 from 4 MiB", "Ring/Simple from 64 MiB"]
     );
     assert_eq!(
-        boundaries(&with, Tuned::AllGather),
+        boundaries(&with, TunedCollective::AllGather),
         ["Ring/LL from 1 KiB", "Ring/LL128 from 8 MiB", "Ring/Simple from 32 MiB"]
     );
 }
@@ -45,7 +45,7 @@ fn h200() {
 fn channels_threads_and_chunks() {
     let model = model(&build("dgx-h200", &[]));
     let plan = |bytes, algorithm, protocol| {
-        let it = model.force(Tuned::AllReduce, bytes, algorithm, protocol).unwrap();
+        let it = model.force(TunedCollective::AllReduce, bytes, algorithm, protocol).unwrap();
         (it.channels, it.used_channels, it.threads, it.chunk, it.slice)
     };
     let kib = Bytes::kib;
@@ -65,9 +65,12 @@ fn forbidden_and_forced() {
     let network = build("dgx-a100", &["count=2"]);
     let free = model(&network);
     let size = Bytes::mib(1);
-    assert_eq!(free.time(Tuned::AllReduce, size, Algorithm::NvlsTree, Protocol::Simple), None);
-    assert_eq!(free.time(Tuned::AllGather, size, Algorithm::Tree, Protocol::Ll), None);
-    let table = free.costs(Tuned::AllReduce, size, 1);
+    assert_eq!(
+        free.time(TunedCollective::AllReduce, size, Algorithm::NvlsTree, Protocol::Simple),
+        None
+    );
+    assert_eq!(free.time(TunedCollective::AllGather, size, Algorithm::Tree, Protocol::Ll), None);
+    let table = free.costs(TunedCollective::AllReduce, size, 1);
     assert_eq!(table.0[Algorithm::Pat.index()], [-1.0; 3]);
     let forced = NcclModel::new(
         &network,
@@ -78,16 +81,16 @@ fn forbidden_and_forced() {
         },
     )
     .unwrap();
-    let choice = forced.choose(Tuned::AllReduce, Bytes::gib(1)).unwrap();
+    let choice = forced.choose(TunedCollective::AllReduce, Bytes::gib(1)).unwrap();
     assert_eq!((choice.algorithm, choice.protocol), (Algorithm::Tree, Protocol::Ll));
-    assert_eq!(forced.choose(Tuned::AllGather, size), None);
+    assert_eq!(forced.choose(TunedCollective::AllGather, size), None);
 }
 
 #[test]
 fn groups_pay_latency_per_channel() {
     let model = model(&build("dgx-a100", &["count=2"]));
     let time = |calls, algorithm| {
-        let table = model.costs(Tuned::AllReduce, Bytes::kib(1), calls);
+        let table = model.costs(TunedCollective::AllReduce, Bytes::kib(1), calls);
         table.get(algorithm, Protocol::Ll).unwrap()
     };
     assert!(time(8, Algorithm::Ring) > 7.0 * time(1, Algorithm::Ring));
@@ -99,7 +102,7 @@ fn groups_pay_latency_per_channel() {
 /// `algorithm latency/bandwidth` for LL, LL128 and Simple, of what may be chosen.
 fn compact(model: &NcclModel) -> String {
     let mut text = String::new();
-    for collective in [Tuned::AllReduce, Tuned::AllGather] {
+    for collective in [TunedCollective::AllReduce, TunedCollective::AllGather] {
         for algorithm in Algorithm::ALL {
             let cells = Protocol::ALL.map(|protocol| {
                 let bandwidth = model.tuning().bandwidth(collective, algorithm, protocol);

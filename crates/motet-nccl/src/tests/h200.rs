@@ -6,12 +6,12 @@
 
 use motet_units::Bytes;
 
-use crate::{Algorithm, Loopback, NcclModel, NcclOptions, NcclVersion, Protocol, Tuned};
+use crate::{Algorithm, Loopback, NcclModel, NcclOptions, NcclVersion, Protocol, TunedCollective};
 
 use Algorithm::{Ring, Tree};
 use Protocol::{Ll, Simple};
 
-fn check(ranks: u32, collective: Tuned, logged: &[(u64, Algorithm, Protocol, usize)]) {
+fn check(ranks: u32, collective: TunedCollective, logged: &[(u64, Algorithm, Protocol, usize)]) {
     let machine = Loopback { ranks, ..Loopback::default() };
     let options = NcclOptions { version: NcclVersion::V2_28, ..NcclOptions::default() };
     let model = NcclModel::new(&machine.network().unwrap(), options).unwrap();
@@ -29,7 +29,7 @@ fn check(ranks: u32, collective: Tuned, logged: &[(u64, Algorithm, Protocol, usi
 fn four_ranks() {
     check(
         4,
-        Tuned::AllReduce,
+        TunedCollective::AllReduce,
         &[
             (4, Tree, Ll, 1),
             (1 << 10, Tree, Ll, 1),
@@ -40,7 +40,7 @@ fn four_ranks() {
             (1 << 26, Ring, Simple, 2),
         ],
     );
-    for collective in [Tuned::AllGather, Tuned::ReduceScatter] {
+    for collective in [TunedCollective::AllGather, TunedCollective::ReduceScatter] {
         check(
             4,
             collective,
@@ -58,7 +58,7 @@ fn four_ranks() {
 fn two_ranks() {
     check(
         2,
-        Tuned::AllReduce,
+        TunedCollective::AllReduce,
         &[
             (4, Ring, Ll, 1),
             (1 << 12, Ring, Ll, 1),
@@ -67,7 +67,7 @@ fn two_ranks() {
             (1 << 26, Ring, Simple, 2),
         ],
     );
-    for collective in [Tuned::AllGather, Tuned::ReduceScatter] {
+    for collective in [TunedCollective::AllGather, TunedCollective::ReduceScatter] {
         check(
             2,
             collective,

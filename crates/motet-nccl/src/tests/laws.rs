@@ -7,13 +7,14 @@ use proptest::prelude::*;
 
 use crate::testing::{build, model};
 use crate::{
-    Algorithm, CostTable, Loopback, NcclError, NcclModel, NcclOptions, NcclVersion, Protocol, Tuned,
+    Algorithm, CostTable, Loopback, NcclError, NcclModel, NcclOptions, NcclVersion, Protocol,
+    TunedCollective,
 };
 
 #[test]
 fn one_rank_costs_nothing() {
     let network = Loopback { ranks: 1, ..Loopback::default() }.network().unwrap();
-    let choice = model(&network).choose(Tuned::AllReduce, Bytes::gib(1)).unwrap();
+    let choice = model(&network).choose(TunedCollective::AllReduce, Bytes::gib(1)).unwrap();
     assert_eq!((choice.algorithm, choice.protocol), (Algorithm::Ring, Protocol::Simple));
     assert_eq!((choice.time, choice.duration()), (0.0, Duration::ZERO));
 }
@@ -121,7 +122,7 @@ proptest! {
             ring.sort_unstable();
             prop_assert_eq!(ring, (0..ranks as u32).collect::<Vec<_>>());
         }
-        for collective in Tuned::ALL {
+        for collective in TunedCollective::ALL {
             let mut last = [[0.0f64; 3]; 7];
             for power in 0..36 {
                 let bytes = Bytes::new(1 << power);

@@ -8,7 +8,7 @@
 use motet_units::Bytes;
 
 use crate::testing::model;
-use crate::{Loopback, NcclModel, Protocol, Tuned};
+use crate::{Loopback, NcclModel, Protocol, TunedCollective};
 
 fn logged() -> NcclModel {
     let machine = Loopback { sm: 120, interfaces: 2, ..Loopback::default() };
@@ -89,7 +89,7 @@ fn the_calls() {
         (1 << 20, Protocol::Simple, 4),
         (1 << 27, Protocol::Simple, 4),
     ] {
-        let choice = model.choose(Tuned::Broadcast, Bytes::new(bytes)).unwrap();
+        let choice = model.choose(TunedCollective::Broadcast, Bytes::new(bytes)).unwrap();
         assert_eq!((choice.protocol, choice.used_channels), (protocol, channels), "{bytes}");
     }
 }

@@ -65,6 +65,12 @@ impl Signature {
             marked_structure(&graph, &colours),
         ]))
     }
+
+    /// The number behind the text, for types of other crates that hold the same signature.
+    #[must_use]
+    pub const fn as_u128(self) -> u128 {
+        self.0
+    }
 }
 
 /// The multiset, over the components, of their colours and of the distances within them.

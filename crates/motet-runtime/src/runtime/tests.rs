@@ -142,7 +142,7 @@ fn a_change_half_made_is_seen_when_it_is_whole() {
         let decision = runtime.decide_with(&mut seen, runtime.begin(), &CALL).unwrap();
         decision.ticket().map(|it| it.table)
     };
-    let plan = Arc::new(Plan { now: Active::Table(Arc::clone(&two)), next: None });
+    let plan = Arc::new(ActiveTables { now: Active::Table(Arc::clone(&two)), next: None });
     runtime.watched.0.identity.store(plan.identity(), SeqCst);
     assert_eq!(table(), Some(one.table().checksum()));
     assert_eq!(table(), Some(one.table().checksum()));

@@ -26,7 +26,7 @@ use motet_units::{Bytes, Duration};
 use super::error::{TableError, TableErrorKind, excerpt};
 use super::write::{MAGIC, VERSION};
 use super::{
-    Candidate, Entry, Knobs, MOST_ENTRIES, Method, Setting, Table, check_amount, check_ranks,
+    Candidate, Entry, MOST_ENTRIES, Method, Setting, Table, TableKnobs, check_amount, check_ranks,
 };
 use crate::checksum::Checksum;
 use crate::key::{Algorithm, Bucket, Collective, Key, Protocol};
@@ -222,7 +222,7 @@ impl<'a> Words<'a> {
         let threads = self.optional("threads");
         let buffer = self.optional("buffer");
         let read = |it| self.known(Protocol::from_name(it), "a protocol", it);
-        let knobs = Knobs {
+        let knobs = TableKnobs {
             protocol: protocol.map(read).transpose()?,
             channels: channels.map(|it| self.number("a number of channels", it)).transpose()?,
             threads: threads.map(|it| self.number("a number of threads", it)).transpose()?,

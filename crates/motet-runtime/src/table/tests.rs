@@ -12,7 +12,7 @@ pub(crate) fn entry(signature: u128, ranks: u32, bucket: u8, candidates: u8) -> 
     let candidate = |index: u8| Candidate {
         setting: Setting {
             method: Method::Nccl { algorithm: Algorithm::ALL.get(usize::from(index)).copied() },
-            knobs: Knobs::default(),
+            knobs: TableKnobs::default(),
         },
         expected: Duration::from_ps(1000 + u64::from(index)),
     };
@@ -39,7 +39,7 @@ fn any_candidate() -> impl Strategy<Value = Candidate> {
         prop::option::of((1u32..=MOST_THREADS / 32).prop_map(|it| it * 32)),
         prop::option::of((1u64..).prop_map(Bytes::new)),
     );
-    let knobs = knobs.prop_map(|(protocol, channels, threads, buffer)| Knobs {
+    let knobs = knobs.prop_map(|(protocol, channels, threads, buffer)| TableKnobs {
         protocol,
         channels,
         threads,

@@ -5,7 +5,7 @@ use motet_collective::CollectiveKind;
 use motet_nccl::{Basis, Knobs, Priced, Protocol, Timed};
 use motet_units::Bytes;
 
-use super::ways::{Origin, Way};
+use super::candidates::{CandidateProgram, Origin};
 use super::{Pick, Runtime};
 
 /// TuCCL, Table III, C₀: Simple, one channel; its 512 threads and 4 MB are NCCL's own.
@@ -45,7 +45,7 @@ pub fn of_nccl(timed: Timed) -> Pick {
 
 /// A program under the uniform setting: one instance, Simple.
 #[must_use]
-pub fn uniform(way: &Way, size: Bytes) -> Option<Pick> {
+pub fn uniform(way: &CandidateProgram, size: Bytes) -> Option<Pick> {
     let layout = way.plain.as_ref()?;
     let time = layout.laid.price_under(size, &UNIFORM).ok()?.time;
     Some(Pick {
@@ -67,7 +67,7 @@ pub fn uniform(way: &Way, size: Bytes) -> Option<Pick> {
 /// there may be, the faster. It is taken at every size, also where MSCCL would pass it over for a
 /// count that its chunks do not divide: that is kinder to it.
 #[must_use]
-pub fn msccl(ways: &[Way], size: Bytes) -> Option<Pick> {
-    let straight = ways.iter().filter(|it| it.origin == Origin::FullMesh);
+pub fn msccl(candidates: &[CandidateProgram], size: Bytes) -> Option<Pick> {
+    let straight = candidates.iter().filter(|it| it.origin == Origin::FullMesh);
     straight.filter_map(|it| uniform(it, size)).min_by_key(|it| it.time_ps)
 }

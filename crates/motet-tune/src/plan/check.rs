@@ -10,18 +10,18 @@ use std::sync::Arc;
 
 use motet_collective::CollectiveKind;
 use motet_collective::formats::msccl_xml;
+use motet_nccl::Priced;
 use motet_nccl::kernel::Kernels;
-use motet_nccl::{Priced, Protocol};
 use motet_net::formats::cluster_toml;
 use motet_net::{Network, Signature};
 use motet_runtime::{Checksum, Method};
 use motet_units::{Bytes, Duration};
 
-use super::files::{Run, runs};
+use super::candidates::MscclppLayout;
+use super::files::{ProgramFile, runs};
 use super::folder::{FileRow, MANIFEST, NETWORK, Stored, TABLE, TUNER};
 use super::make::{Nccl, bounds};
-use super::ways::Plus;
-use super::{Pick, Plan, Runtime, Tuned, baseline, files};
+use super::{Pick, Plan, Runtime, TunedTask, baseline, files};
 use crate::layouts::Layout;
 
 /// What was looked at.
@@ -84,7 +84,7 @@ impl Checker<'_> {
         self.problems.push(Problem { file: file.to_owned(), problem });
     }
 
-    fn of(&self, kind: CollectiveKind) -> impl Iterator<Item = &Tuned> {
+    fn of(&self, kind: CollectiveKind) -> impl Iterator<Item = &TunedTask> {
         self.stored.manifest.tasks.iter().filter(move |it| it.collective == kind)
     }
 
@@ -94,8 +94,8 @@ impl Checker<'_> {
             self.stored.manifest.tasks.iter().map(|it| it.collective).collect();
         kinds.dedup();
         for kind in kinds {
-            let tasks: Vec<Tuned> = self.of(kind).cloned().collect();
-            let sizes: Vec<Bytes> = tasks.iter().map(Tuned::size).collect();
+            let tasks: Vec<TunedTask> = self.of(kind).cloned().collect();
+            let sizes: Vec<Bytes> = tasks.iter().map(TunedTask::size).collect();
             match bounds(self.network, nccl, kind, &sizes) {
                 Err(error) => self.say(MANIFEST, error.to_string()),
                 Ok(found) => {
@@ -108,7 +108,7 @@ impl Checker<'_> {
         }
     }
 
-    fn bound(&mut self, task: &Tuned, bound: Duration) {
+    fn bound(&mut self, task: &TunedTask, bound: Duration) {
         if bound.as_ps() != task.bound_ps {
             let said = Duration::from_ps(task.bound_ps);
             let size = task.size();
@@ -209,12 +209,12 @@ impl Checker<'_> {
         }
     }
 
-    fn program(&mut self, run: &Run, text: &str) -> Result<(), String> {
-        let tasks: Vec<Tuned> =
+    fn program(&mut self, run: &ProgramFile, text: &str) -> Result<(), String> {
+        let tasks: Vec<TunedTask> =
             self.stored.manifest.tasks.iter().filter(|it| run.serves(it)).cloned().collect();
         match run.runtime {
             Runtime::Mscclpp => {
-                let plan = Plus::read(text, self.network, &self.kernels, run.instances)?;
+                let plan = MscclppLayout::read(text, self.network, &self.kernels, run.instances)?;
                 let hints = *plan.program.hints();
                 header(run, plan.program.name(), hints.min_size, hints.max_size)?;
                 self.fits(plan.laid.blocks().1)?;
@@ -238,7 +238,7 @@ impl Checker<'_> {
                 let hints = *layout.program.hints();
                 header(run, layout.program.name(), hints.min_size, hints.max_size)?;
                 self.fits(layout.blocks())?;
-                let protocol = Protocol::from(hints.protocol);
+                let protocol = hints.protocol;
                 let knobs = self.stored.manifest.setup.knobs(protocol);
                 for task in &tasks {
                     if !layout.divides(task.size()) {
@@ -265,7 +265,7 @@ impl Checker<'_> {
 
     fn same_time(
         &mut self,
-        task: &Tuned,
+        task: &TunedTask,
         said: Option<&Pick>,
         time: Duration,
     ) -> Result<(), String> {
@@ -334,7 +334,7 @@ impl Checker<'_> {
             most_blocks: manifest.most_blocks,
             setup: manifest.setup,
             tasks: manifest.tasks.clone(),
-            ways: Vec::new(),
+            candidates: Vec::new(),
             left_out: Vec::new(),
         };
         if self.stored.files.get(TUNER) != Some(&files::tuner_csv(&plan, self.priced)) {
@@ -343,7 +343,7 @@ impl Checker<'_> {
     }
 }
 
-fn agrees(row: &FileRow, run: &Run) -> bool {
+fn agrees(row: &FileRow, run: &ProgramFile) -> bool {
     (row.collective, row.runtime, row.protocol, row.instances, row.packed)
         == (run.collective, run.runtime, run.protocol, run.instances, run.packed)
         && row.way == run.way
@@ -351,7 +351,7 @@ fn agrees(row: &FileRow, run: &Run) -> bool {
 }
 
 /// The header of a file says which calls it is for.
-fn header(run: &Run, name: &str, least: Bytes, most: Option<Bytes>) -> Result<(), String> {
+fn header(run: &ProgramFile, name: &str, least: Bytes, most: Option<Bytes>) -> Result<(), String> {
     if name != run.name {
         return Err(format!("holds the program {name}"));
     }

@@ -10,7 +10,7 @@ use motet_units::Bytes;
 use serde::{Deserialize, Serialize};
 
 use super::tune::Tuning;
-use super::{Pick, Tuned};
+use super::{Pick, TunedTask};
 use crate::profile::surface::Why;
 use crate::profile::{Measured, Surface};
 use crate::search::{Budget, Method, Search, Settings};
@@ -53,7 +53,7 @@ const BUFFERS: [Bytes; 6] =
 /// One task of a collective with its program.
 struct Sample<'a> {
     tuning: &'a Tuning<'a>,
-    task: &'a Tuned,
+    task: &'a TunedTask,
     pick: &'a Pick,
 }
 
@@ -72,14 +72,15 @@ impl Setups<'_> {
     fn mean(&self, setup: Setup) -> Result<f64, Why> {
         let mut logs = 0.0;
         for Sample { tuning, task, pick } in &self.samples {
-            let way = tuning.ways.iter().find(|it| it.name == pick.way).ok_or("no such way")?;
+            let way =
+                tuning.candidates.iter().find(|it| it.name == pick.way).ok_or("no such way")?;
             let layout = way.family.find(pick.instances, pick.packed).ok_or("no such layout")?;
             let knobs = setup.knobs(pick.protocol);
             let price =
                 layout.laid.price_under(task.size(), &knobs).map_err(|it| it.to_string())?;
-            logs += (price.time.as_ps().max(1) as f64).ln();
+            logs += libm::log(price.time.as_ps().max(1) as f64);
         }
-        Ok((logs / self.samples.len().max(1) as f64).exp())
+        Ok(libm::exp(logs / self.samples.len().max(1) as f64))
     }
 }
 
@@ -93,7 +94,7 @@ impl Surface for Setups<'_> {
 /// of each collective speaks for all; NCCL's own programs do not, as they know these knobs already.
 #[must_use]
 pub fn choose(
-    tasks: &[(&Tuning<'_>, &[Tuned])],
+    tasks: &[(&Tuning<'_>, &[TunedTask])],
     effort: Effort,
     seed: u64,
     margin_percent: u32,

@@ -12,15 +12,15 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use motet_collective::CollectiveKind;
-use motet_nccl::{Algorithm, Priced, Protocol, Tuned as Chosen};
+use motet_nccl::{Algorithm, Priced, Protocol, TunedCollective};
 use motet_units::Bytes;
 
-use super::ways::short;
-use super::{Pick, Plan, Runtime, Tuned};
+use super::candidates::short;
+use super::{Pick, Plan, Runtime, TunedTask};
 
 /// Tasks one after the other that one file serves.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Run {
+pub struct ProgramFile {
     pub collective: CollectiveKind,
     pub runtime: Runtime,
     /// Also the stem of the file.
@@ -34,7 +34,7 @@ pub struct Run {
     pub most: Bytes,
 }
 
-impl Run {
+impl ProgramFile {
     /// Where the file lies in the plan's folder.
     #[must_use]
     pub fn path(&self) -> String {
@@ -46,22 +46,22 @@ impl Run {
 
     /// Whether a task is one of those it serves.
     #[must_use]
-    pub fn serves(&self, task: &Tuned) -> bool {
+    pub fn serves(&self, task: &TunedTask) -> bool {
         task.collective == self.collective
             && (self.least.get()..=self.most.get()).contains(&task.size_bytes)
     }
 }
 
 /// What a task does on a runtime, if that is a program.
-fn program(task: &Tuned, runtime: Runtime) -> Option<&Pick> {
+fn program(task: &TunedTask, runtime: Runtime) -> Option<&Pick> {
     let pick = if runtime == Runtime::Mscclpp { task.mscclpp.as_ref()? } else { &task.pick };
     (pick.runtime == runtime).then_some(pick)
 }
 
 /// The files of a runtime, in the order of tasks.
 #[must_use]
-pub fn runs(tasks: &[Tuned], runtime: Runtime) -> Vec<Run> {
-    let mut runs: Vec<Run> = Vec::new();
+pub fn runs(tasks: &[TunedTask], runtime: Runtime) -> Vec<ProgramFile> {
+    let mut runs: Vec<ProgramFile> = Vec::new();
     // Whether the task before belongs to the last run.
     let mut open = false;
     for (at, task) in tasks.iter().enumerate() {
@@ -73,14 +73,14 @@ pub fn runs(tasks: &[Tuned], runtime: Runtime) -> Vec<Run> {
         // Up to the next size of the plan; beyond the last, as far as sizes double.
         let end = next.map_or(task.size_bytes.saturating_mul(2), |it| it.size_bytes);
         let most = Bytes::new(end.saturating_sub(1).max(task.size_bytes));
-        let same = |it: &Run| {
+        let same = |it: &ProgramFile| {
             it.collective == task.collective
                 && (&it.way, it.protocol, it.instances)
                     == (&pick.way, pick.protocol, pick.instances)
         };
         match runs.last_mut().filter(|it| open && same(it)) {
             Some(run) => run.most = most,
-            None => runs.push(Run {
+            None => runs.push(ProgramFile {
                 collective: task.collective,
                 runtime,
                 name: String::new(),
@@ -109,7 +109,8 @@ pub fn programs(plan: &Plan) -> Result<BTreeMap<String, String>, String> {
     for runtime in [Runtime::Msccl, Runtime::Mscclpp] {
         for run in runs(&plan.tasks, runtime) {
             let wrong = |why: String| format!("{}: {why}", run.name);
-            let way = plan.way(&run.way).ok_or_else(|| wrong("there is no such way".to_owned()))?;
+            let way =
+                plan.candidate(&run.way).ok_or_else(|| wrong("there is no such way".to_owned()))?;
             let text = match runtime {
                 Runtime::Mscclpp => {
                     let layout = way.plans.iter().find(|it| it.instances == run.instances);
@@ -161,7 +162,7 @@ pub fn tuner_csv(plan: &Plan, priced: Option<&Priced<'_>>) -> String {
         "# collective_type,min_bytes,max_bytes,algorithm,protocol,channels,nNodes,nRanks,numPipeOps,regBuff\n",
     );
     let Some(priced) = priced else { return out };
-    for tuned in Chosen::ALL {
+    for tuned in TunedCollective::ALL {
         let kind = tuned.kind();
         for (least, most, algorithm, protocol, channels) in rows(plan, priced, kind) {
             let (algorithm, protocol) = words(algorithm, protocol);
@@ -179,7 +180,7 @@ pub fn tuner_csv(plan: &Plan, priced: Option<&Priced<'_>>) -> String {
 }
 
 fn rows(plan: &Plan, priced: &Priced<'_>, kind: CollectiveKind) -> Vec<Row> {
-    let known: BTreeMap<u64, &Tuned> = plan
+    let known: BTreeMap<u64, &TunedTask> = plan
         .tasks
         .iter()
         .filter(|it| it.collective == kind)

@@ -19,8 +19,8 @@ use motet_net::Signature;
 use motet_runtime::{Checksum, Table, TableError};
 use serde::{Deserialize, Serialize};
 
-use super::files::{self, Run};
-use super::{Plan, Runtime, Setup, Tuned, env, table};
+use super::files::{self, ProgramFile};
+use super::{Plan, Runtime, Setup, TunedTask, env, table};
 
 /// Of the format.
 pub const VERSION: u64 = 2;
@@ -64,7 +64,6 @@ pub enum FolderError {
 #[serde(deny_unknown_fields)]
 pub struct FileRow {
     pub file: String,
-    #[serde(with = "crate::named")]
     pub collective: motet_collective::CollectiveKind,
     pub runtime: Runtime,
     pub way: String,
@@ -100,9 +99,9 @@ pub struct Manifest {
     pub most_blocks: u32,
     /// What the communicator is made with, where that is not NCCL's own.
     pub setup: Setup,
-    pub tasks: Vec<Tuned>,
+    pub tasks: Vec<TunedTask>,
     pub files: Vec<FileRow>,
-    /// Ways that could not be used, with why.
+    /// Candidates that could not be used, with why.
     pub left_out: Vec<(String, String)>,
 }
 
@@ -123,8 +122,8 @@ pub fn files(
     let mut all = extra;
     let programs = files::programs(plan).map_err(FolderError::Malformed)?;
     let of = |runtime| files::runs(&plan.tasks, runtime);
-    let sum = |run: &Run| programs.get(&run.path()).map(|it| Checksum::of(it.as_bytes()));
-    let runs: Vec<(Run, Checksum)> =
+    let sum = |run: &ProgramFile| programs.get(&run.path()).map(|it| Checksum::of(it.as_bytes()));
+    let runs: Vec<(ProgramFile, Checksum)> =
         of(Runtime::Msccl).into_iter().filter_map(|it| sum(&it).map(|sum| (it, sum))).collect();
     all.insert(TABLE.to_owned(), table::table(plan, &runs)?.write());
     all.insert(TUNER.to_owned(), files::tuner_csv(plan, priced));
@@ -162,13 +161,13 @@ pub fn files(
     Ok(all)
 }
 
-fn row(plan: &Plan, run: &Run) -> FileRow {
+fn row(plan: &Plan, run: &ProgramFile) -> FileRow {
     FileRow {
         file: run.path(),
         collective: run.collective,
         runtime: run.runtime,
         way: run.way.clone(),
-        about: plan.way(&run.way).map_or_else(String::new, |it| it.about.clone()),
+        about: plan.candidate(&run.way).map_or_else(String::new, |it| it.about.clone()),
         protocol: run.protocol,
         instances: run.instances,
         packed: run.packed,

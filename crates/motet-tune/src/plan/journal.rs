@@ -1,7 +1,7 @@
 //! The journal of a plan in the making, as text: a line for every task that has been tuned.
 //!
 //! ```text
-//! CHECKSUM {"motet_journal":3,"fingerprint":"…"}
+//! CHECKSUM {"motet_journal":4,"fingerprint":"…"}
 //! CHECKSUM {"collective":"allgather","size_bytes":1024,…}
 //! ```
 //!
@@ -10,12 +10,16 @@
 //! that was half written must not become half a result. What follows the first line that is not whole
 //! is not believed either; whoever goes on cuts it off first. Nothing is read or written here.
 
+use motet_collective::CollectiveKind;
+use motet_net::{Network, Signature};
 use motet_runtime::Checksum;
+use motet_units::Bytes;
 use serde::{Deserialize, Serialize};
 
-use super::Tuned;
+use super::{Request, TunedTask};
 
-const VERSION: u32 = 3;
+/// Counted up when lines or fingerprints of older journals no longer mean the same.
+const VERSION: u32 = 4;
 
 #[derive(Serialize, Deserialize)]
 struct Header {
@@ -23,10 +27,65 @@ struct Header {
     fingerprint: String,
 }
 
+/// All that is read before the version is known.
+#[derive(Deserialize)]
+struct Versioned {
+    motet_journal: u32,
+}
+
+/// Everything that the tuning of a task depends on; its JSON is what the fingerprint is of.
+#[derive(Serialize)]
+struct Basis<'a> {
+    motet: &'a str,
+    network: String,
+    collectives: &'a [CollectiveKind],
+    sizes: &'a [Bytes],
+    seed: u64,
+    search: String,
+    trials: u32,
+    sketch: Option<String>,
+    most_blocks: Option<u32>,
+    margin_percent: u32,
+}
+
+/// What tells apart journals of different plans: the checksum of all that tuning depends on.
+/// `motet` is the version of the program that tunes.
+#[must_use]
+pub fn fingerprint(motet: &str, network: &Network, request: &Request) -> String {
+    let basis = Basis {
+        motet,
+        network: Signature::of(network).to_string(),
+        collectives: &request.collectives,
+        sizes: &request.sizes,
+        seed: request.seed,
+        search: request.effort.method.to_string(),
+        trials: request.effort.trials,
+        sketch: request.sketch.as_ref().map(|it| it.sketch.write(network)),
+        most_blocks: request.most_blocks,
+        margin_percent: request.margin_percent,
+    };
+    // Text, numbers and lists of them are always JSON.
+    let text = serde_json::to_string(&basis).unwrap_or_default();
+    Checksum::of(text.as_bytes()).to_string()
+}
+
+/// What a file that should be a journal turned out to be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Found {
+    /// The journal of this plan.
+    Ours(Known),
+    /// The journal of a plan of another network or with other options.
+    OtherPlan,
+    /// A journal that another Motet wrote in another version of the format.
+    OtherVersion(u32),
+    /// Empty, or cut off before the end of its first line.
+    Nothing,
+}
+
 /// What is left of a journal.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Known {
-    pub tuned: Vec<Tuned>,
+    pub tuned: Vec<TunedTask>,
     /// How many bytes of it are whole lines.
     pub whole: u64,
 }
@@ -39,7 +98,7 @@ pub fn header(fingerprint: &str) -> String {
 
 /// The line of a task.
 #[must_use]
-pub fn line(tuned: &Tuned) -> String {
+pub fn line(tuned: &TunedTask) -> String {
     sealed(tuned)
 }
 
@@ -49,14 +108,18 @@ fn sealed(value: &impl Serialize) -> String {
     format!("{} {text}\n", Checksum::of(text.as_bytes()))
 }
 
-/// Reads a journal; `None` if it is not one of the plan with this fingerprint.
+/// Reads a journal of the plan with this fingerprint.
 #[must_use]
-pub fn read(journal: &[u8], fingerprint: &str) -> Option<Known> {
+pub fn read(journal: &[u8], fingerprint: &str) -> Found {
     let mut lines = journal.split_inclusive(|it| *it == b'\n');
-    let first = lines.next()?;
-    let header: Header = opened(first)?;
-    if header.motet_journal != VERSION || header.fingerprint != fingerprint {
-        return None;
+    let Some(first) = lines.next() else { return Found::Nothing };
+    let Some(Versioned { motet_journal }) = opened(first) else { return Found::Nothing };
+    if motet_journal != VERSION {
+        return Found::OtherVersion(motet_journal);
+    }
+    match opened::<Header>(first) {
+        Some(header) if header.fingerprint == fingerprint => {}
+        _ => return Found::OtherPlan,
     }
     let mut known = Known { tuned: Vec::new(), whole: first.len() as u64 };
     for line in lines {
@@ -64,7 +127,7 @@ pub fn read(journal: &[u8], fingerprint: &str) -> Option<Known> {
         known.tuned.push(tuned);
         known.whole += line.len() as u64;
     }
-    Some(known)
+    Found::Ours(known)
 }
 
 fn opened<T: for<'a> Deserialize<'a>>(line: &[u8]) -> Option<T> {
@@ -76,13 +139,12 @@ fn opened<T: for<'a> Deserialize<'a>>(line: &[u8]) -> Option<T> {
 
 #[cfg(test)]
 mod tests {
-    use motet_collective::CollectiveKind;
     use motet_nccl::{Basis, Protocol};
 
     use super::*;
     use crate::plan::{Pick, Runtime};
 
-    fn tuned(size_bytes: u64) -> Tuned {
+    fn tuned(size_bytes: u64) -> TunedTask {
         let pick = Pick {
             runtime: Runtime::Msccl,
             way: "ring".to_owned(),
@@ -96,7 +158,7 @@ mod tests {
             time_ps: 1000,
             basis: Basis::Kernels,
         };
-        Tuned {
+        TunedTask {
             collective: CollectiveKind::AllGather,
             size_bytes,
             bound_ps: 900,
@@ -117,14 +179,14 @@ mod tests {
         let all = [tuned(1024), tuned(2048)];
         let lines = [header("mine"), line(&all[0]), line(&all[1])];
         let text = lines.concat().into_bytes();
-        assert_eq!(read(&text, "other"), None);
+        assert_eq!(read(&text, "other"), Found::OtherPlan);
         let ends = [1, 2, 3].map(|it| lines[..it].concat().len());
         for cut in 0..=text.len() {
             let known = read(&text[..cut], "mine");
             let whole = ends.iter().rposition(|it| *it <= cut);
             let expected =
                 whole.map(|it| Known { tuned: all[..it].to_vec(), whole: ends[it] as u64 });
-            assert_eq!(known, expected, "{cut}");
+            assert_eq!(known, expected.map_or(Found::Nothing, Found::Ours), "{cut}");
         }
     }
 
@@ -135,9 +197,15 @@ mod tests {
         for at in lines[0].len()..text.len() {
             let mut changed = text.clone();
             changed[at] ^= 1;
-            let known = read(&changed, "mine").unwrap();
+            let Found::Ours(known) = read(&changed, "mine") else { panic!("{at}") };
             let line = usize::from(at >= lines[0].len() + lines[1].len());
             assert_eq!(known.tuned.len(), line, "{at}");
         }
+    }
+    #[test]
+    fn older_journals_are_known_as_such() {
+        let old = sealed(&Header { motet_journal: 3, fingerprint: "mine".to_owned() });
+        assert_eq!(read(old.as_bytes(), "mine"), Found::OtherVersion(3));
+        assert_eq!(read(b"", "mine"), Found::Nothing);
     }
 }

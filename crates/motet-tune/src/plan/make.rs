@@ -10,10 +10,10 @@ use motet_synth::{Goal, SynthError};
 use motet_units::{Bytes, Duration, Rank, Seed};
 use rayon::prelude::*;
 
+use super::candidates::{CandidateProgram, Candidates, Ground, candidates};
 use super::communicator::{self, Effort, Setup};
 use super::tune::Tuning;
-use super::ways::{Ground, Way, Ways, ways};
-use super::{Plan, Tuned};
+use super::{Plan, TunedTask};
 use crate::sketch::{self, distinct, sketches};
 
 /// What is asked of a plan.
@@ -43,20 +43,25 @@ impl Request {
     }
 }
 
-/// What has just been done.
+/// How the making of a plan goes on.
 #[derive(Clone, Copy, Debug)]
-pub enum Step<'a> {
-    /// The ways of a collective are there.
-    Ways(CollectiveKind, usize),
-    Tuned(&'a Tuned),
+pub enum PlanEvent<'a> {
+    /// The synthesizer begins to make the program of this name.
+    Making(CollectiveKind, &'a str),
+    /// All programs of a collective are made; so many of them can be used.
+    Made(CollectiveKind, usize),
+    /// The search for the best program of a task begins.
+    Tuning(CollectiveKind, Bytes),
+    /// A task is finished.
+    Tuned(&'a TunedTask),
 }
 
 /// Remembers what was tuned, so that a plan that was stopped goes on where it was.
 pub trait Journal: Sync {
     /// What is known of a task from before.
-    fn known(&self, kind: CollectiveKind, size: Bytes) -> Option<Tuned>;
-    /// Something was done.
-    fn done(&self, step: Step<'_>);
+    fn known(&self, kind: CollectiveKind, size: Bytes) -> Option<TunedTask>;
+    /// Something begins or is finished: for progress, and to write down what is finished.
+    fn done(&self, event: PlanEvent<'_>);
 }
 
 /// Remembers nothing.
@@ -64,10 +69,10 @@ pub trait Journal: Sync {
 pub struct NoJournal;
 
 impl Journal for NoJournal {
-    fn known(&self, _: CollectiveKind, _: Bytes) -> Option<Tuned> {
+    fn known(&self, _: CollectiveKind, _: Bytes) -> Option<TunedTask> {
         None
     }
-    fn done(&self, _: Step<'_>) {}
+    fn done(&self, _: PlanEvent<'_>) {}
 }
 
 /// Why there is no plan.
@@ -158,9 +163,9 @@ pub(super) fn bounds(
 /// Everything about one collective.
 struct Part {
     kind: CollectiveKind,
-    found: Ways,
+    found: Candidates,
     bounds: Vec<Duration>,
-    tuned: Vec<Tuned>,
+    tuned: Vec<TunedTask>,
 }
 
 /// Makes a plan.
@@ -179,9 +184,10 @@ pub fn make(
         .map(|kind| {
             let seed = seed.named(kind.name());
             let ground = Ground { network, kernels: Arc::clone(&nccl.kernels), most_blocks, seed };
-            let found = ways(&ground, *kind, &sketches)
+            let making = |name: &str| journal.done(PlanEvent::Making(*kind, name));
+            let found = candidates(&ground, *kind, &sketches, &making)
                 .map_err(|error| PlanError::Synth { kind: *kind, error })?;
-            journal.done(Step::Ways(*kind, found.ways.len()));
+            journal.done(PlanEvent::Made(*kind, found.candidates.len()));
             let bounds = bounds(network, &nccl, *kind, &request.sizes)?;
             Ok(Part { kind: *kind, found, bounds, tuned: Vec::new() })
         })
@@ -212,7 +218,7 @@ impl Maker<'_> {
     ) -> Tuning<'b> {
         Tuning {
             kind: part.kind,
-            ways: &part.found.ways,
+            candidates: &part.found.candidates,
             priced,
             setup,
             margin_percent: self.request.margin_percent,
@@ -227,14 +233,15 @@ impl Maker<'_> {
             let tuning = self.tuning(nccl, priced.as_ref(), setup, part);
             let tasks: Vec<(Bytes, Duration)> =
                 self.request.sizes.iter().copied().zip(part.bounds.iter().copied()).collect();
-            let tuned: Result<Vec<Tuned>, PlanError> = tasks
+            let tuned: Result<Vec<TunedTask>, PlanError> = tasks
                 .par_iter()
                 .map(|(size, bound)| {
+                    self.journal.done(PlanEvent::Tuning(part.kind, *size));
                     let known = self.journal.known(part.kind, *size);
                     let known = known.filter(|_| setup == Setup::default());
                     let tuned = known.map_or_else(|| tuning.tune(*size, *bound), Ok)?;
                     if setup == Setup::default() {
-                        self.journal.done(Step::Tuned(&tuned));
+                        self.journal.done(PlanEvent::Tuned(&tuned));
                     }
                     Ok(tuned)
                 })
@@ -251,7 +258,7 @@ impl Maker<'_> {
             .iter()
             .map(|part| self.tuning(nccl, priced.as_ref(), Setup::default(), part))
             .collect();
-        let tasks: Vec<(&Tuning<'_>, &[Tuned])> =
+        let tasks: Vec<(&Tuning<'_>, &[TunedTask])> =
             tunings.iter().zip(parts).map(|(tuning, part)| (tuning, &part.tuned[..])).collect();
         let Request { effort, seed, margin_percent, .. } = self.request;
         communicator::choose(&tasks, *effort, *seed, *margin_percent)
@@ -269,15 +276,15 @@ impl Maker<'_> {
             most_blocks,
             setup,
             tasks: Vec::new(),
-            ways: Vec::new(),
+            candidates: Vec::new(),
             left_out: Vec::new(),
         };
         for Part { found, tuned, .. } in parts {
-            let uses = |way: &Way| {
-                let picks = tuned.iter().flat_map(Tuned::picks);
+            let uses = |way: &CandidateProgram| {
+                let picks = tuned.iter().flat_map(TunedTask::picks);
                 picks.into_iter().any(|it| it.1.way == way.name)
             };
-            plan.ways.extend(found.ways.iter().filter(|it| uses(it)).cloned());
+            plan.candidates.extend(found.candidates.iter().filter(|it| uses(it)).cloned());
             plan.left_out.extend(found.left_out);
             plan.tasks.extend(tuned);
         }

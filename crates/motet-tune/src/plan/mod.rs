@@ -1,7 +1,7 @@
 //! [`Plan`]: for every task of a job, the program or NCCL algorithm to use.
 //!
-//! A task is a collective and a size on one network. For each collective there are some [`Way`]s of
-//! doing it ([`ways`]): the textbook, and what the synthesizer makes under the sketches of the network,
+//! A task is a collective and a size on one network. For each collective there are some [`CandidateProgram`]s of
+//! doing it ([`candidates`]): the textbook, and what the synthesizer makes under the sketches of the network,
 //! each laid out as the file that a runtime loads ([`layouts`](crate::layouts)). For each task
 //! [`tune`] takes the fastest layout and protocol, and beside it NCCL: by itself, and at the best
 //! setting that a tuner can choose for that call ([`baseline`]). All of them are priced by one model
@@ -14,6 +14,7 @@
 //! [`folder`] is what a plan looks like on disk ([`files`] and [`env`](mod@env) what runtimes load of it); [`check`] reads all of it again and proves it.
 
 pub mod baseline;
+pub mod candidates;
 pub mod check;
 pub mod communicator;
 pub mod env;
@@ -23,7 +24,6 @@ pub mod journal;
 pub mod make;
 pub mod table;
 pub mod tune;
-pub mod ways;
 
 use motet_collective::CollectiveKind;
 use motet_nccl::{Algorithm, Basis, Knobs, Protocol};
@@ -31,9 +31,9 @@ use motet_net::Signature;
 use motet_units::{Bytes, Duration};
 use serde::{Deserialize, Serialize};
 
+pub use candidates::{CandidateProgram, Origin};
 pub use communicator::Setup;
-pub use make::{Journal, NoJournal, PlanError, Request, Step, make};
-pub use ways::{Origin, Way};
+pub use make::{Journal, NoJournal, PlanError, PlanEvent, Request, make};
 
 /// Who runs a pick.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -124,8 +124,7 @@ pub fn algbw(size: Bytes, time: Duration) -> f64 {
 
 /// What came of one task.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Tuned {
-    #[serde(with = "crate::named")]
+pub struct TunedTask {
     pub collective: CollectiveKind,
     pub size_bytes: u64,
     /// The least time anything could take on this network; with sums and copies in its switches
@@ -153,7 +152,7 @@ pub struct Tuned {
     pub trials: u32,
 }
 
-impl Tuned {
+impl TunedTask {
     #[must_use]
     pub const fn size(&self) -> Bytes {
         Bytes::new(self.size_bytes)
@@ -191,17 +190,20 @@ pub struct Plan {
     pub most_blocks: u32,
     pub setup: Setup,
     /// By collective, then size.
-    pub tasks: Vec<Tuned>,
+    pub tasks: Vec<TunedTask>,
     /// The ways that some task uses.
-    pub ways: Vec<Way>,
-    /// Ways that were made and could not be used, with why.
+    pub candidates: Vec<CandidateProgram>,
+    /// Candidates that were made and could not be used, with why.
     pub left_out: Vec<(String, String)>,
 }
 
 impl Plan {
     /// The least and the most gain over another pick of each task.
     #[must_use]
-    pub fn gains<'a>(&'a self, over: impl Fn(&'a Tuned) -> Option<&'a Pick>) -> Option<(f64, f64)> {
+    pub fn gains<'a>(
+        &'a self,
+        over: impl Fn(&'a TunedTask) -> Option<&'a Pick>,
+    ) -> Option<(f64, f64)> {
         let all = self.tasks.iter().filter_map(|it| it.gain(over(it)));
         all.fold(None, |span, it| {
             Some(span.map_or((it, it), |(low, high): (f64, f64)| (low.min(it), high.max(it))))
@@ -210,22 +212,25 @@ impl Plan {
 
     /// The geometric mean of the gains over another pick of each task.
     #[must_use]
-    pub fn mean_gain<'a>(&'a self, over: impl Fn(&'a Tuned) -> Option<&'a Pick>) -> Option<f64> {
+    pub fn mean_gain<'a>(
+        &'a self,
+        over: impl Fn(&'a TunedTask) -> Option<&'a Pick>,
+    ) -> Option<f64> {
         let logs: Vec<f64> =
-            self.tasks.iter().filter_map(|it| Some(it.gain(over(it))?.ln())).collect();
-        (!logs.is_empty()).then(|| (logs.iter().sum::<f64>() / logs.len() as f64).exp())
+            self.tasks.iter().filter_map(|it| Some(libm::log(it.gain(over(it))?))).collect();
+        (!logs.is_empty()).then(|| libm::exp(logs.iter().sum::<f64>() / logs.len() as f64))
     }
 
     /// What NCCL does in a task where it is left to a tuner: its own choice, unless its best setting
     /// gains the margin.
     #[must_use]
-    pub fn kept<'a>(&self, task: &'a Tuned) -> Option<&'a Pick> {
+    pub fn kept<'a>(&self, task: &'a TunedTask) -> Option<&'a Pick> {
         tune::kept(task.nccl.as_ref(), task.nccl_best.as_ref(), self.margin_percent)
     }
 
     /// The way of this name.
     #[must_use]
-    pub fn way(&self, name: &str) -> Option<&Way> {
-        self.ways.iter().find(|it| it.name == name)
+    pub fn candidate(&self, name: &str) -> Option<&CandidateProgram> {
+        self.candidates.iter().find(|it| it.name == name)
     }
 }

@@ -1,45 +1,54 @@
 //! A plan as the [`Table`] that the run-time half looks things up in.
+//!
+//! `motet-runtime` is linked into training jobs and knows no other crate than `motet-units`, so it has
+//! its own enums for collectives, algorithms and protocols. This is the one place where ours become
+//! its: variant by variant, so that a new one does not compile before it has a counterpart.
 
+use motet_collective::CollectiveKind;
+use motet_nccl::{Algorithm, Protocol};
 use motet_runtime::{
-    Bucket, Candidate, Checksum, Collective, Entry, Key, Knobs, Method, Setting, Signature, Table,
+    self as runtime, Bucket, Candidate, Checksum, Collective, Entry, Key, Method, Setting,
+    Signature, Table, TableKnobs,
 };
 
-use super::files::Run;
+use super::files::ProgramFile;
 use super::folder::FolderError;
 use super::{Pick, Plan};
 
 /// The table of a plan: for each task its pick, then what NCCL is left with, then NCCL by itself.
 /// `runs` are MSCCL's files with the checksum of each.
-pub fn table(plan: &Plan, runs: &[(Run, Checksum)]) -> Result<Table, FolderError> {
-    let unknown = |what: &str| FolderError::Malformed(format!("the table has no word for {what}"));
-    let text = plan.signature.to_string();
-    let signature: Signature = text.parse().map_err(|_| unknown(&text))?;
+///
+/// # Errors
+/// When a task's program has no file among `runs`, or the entries are more than a table takes.
+pub fn table(plan: &Plan, runs: &[(ProgramFile, Checksum)]) -> Result<Table, FolderError> {
+    let signature = Signature(plan.signature.as_u128());
     let mut entries = Vec::with_capacity(plan.tasks.len());
     for task in &plan.tasks {
-        let name = task.collective.name();
-        let collective: Collective = name.parse().map_err(|_| unknown(name))?;
         let file = runs.iter().find(|it| it.0.serves(task));
         let picks = [Some(&task.pick), plan.kept(task), task.nccl.as_ref()];
         let mut candidates: Vec<Candidate> = Vec::new();
         for pick in picks.into_iter().flatten() {
-            let candidate = candidate(pick, file)
-                .ok_or_else(|| unknown(&format!("{} of {}", pick.way, task.size())))?;
+            let candidate = candidate(pick, file).ok_or_else(|| {
+                let (way, kind, size) = (&pick.way, task.collective, task.size());
+                FolderError::Malformed(format!("{way}, for {kind} of {size}, has no file"))
+            })?;
             if candidates.iter().all(|it| it.setting != candidate.setting) {
                 candidates.push(candidate);
             }
         }
-        let bucket = Bucket::of(task.size());
+        let (collective, bucket) = (collective(task.collective), Bucket::of(task.size()));
         let key = Key { signature, collective, ranks: plan.ranks, bucket };
         entries.push(Entry { key, candidates });
     }
     Ok(Table::new(entries)?)
 }
 
-fn candidate(pick: &Pick, file: Option<&(Run, Checksum)>) -> Option<Candidate> {
+/// A pick as a candidate; `None` if it is a program without a file.
+fn candidate(pick: &Pick, file: Option<&(ProgramFile, Checksum)>) -> Option<Candidate> {
     let (method, channels) = match pick.algorithm {
-        Some(algorithm) => {
-            let algorithm = Some(algorithm.name().parse().ok()?);
-            (Method::Nccl { algorithm }, pick.asked.then_some(pick.channels))
+        Some(it) => {
+            let channels = pick.asked.then_some(pick.channels);
+            (Method::Nccl { algorithm: Some(algorithm(it)) }, channels)
         }
         None => {
             let (run, checksum) = file?;
@@ -47,7 +56,60 @@ fn candidate(pick: &Pick, file: Option<&(Run, Checksum)>) -> Option<Candidate> {
             (Method::Program { name, checksum: *checksum }, Some(pick.channels))
         }
     };
-    let protocol = Some(pick.protocol.name().parse().ok()?);
-    let knobs = Knobs { protocol, channels, ..Knobs::default() };
+    let protocol = Some(protocol(pick.protocol));
+    let knobs = TableKnobs { protocol, channels, ..TableKnobs::default() };
     Some(Candidate { setting: Setting { method, knobs }, expected: pick.time() })
+}
+
+const fn collective(kind: CollectiveKind) -> Collective {
+    match kind {
+        CollectiveKind::AllGather => Collective::AllGather,
+        CollectiveKind::ReduceScatter => Collective::ReduceScatter,
+        CollectiveKind::AllReduce => Collective::AllReduce,
+        CollectiveKind::Broadcast => Collective::Broadcast,
+        CollectiveKind::Reduce => Collective::Reduce,
+        CollectiveKind::Gather => Collective::Gather,
+        CollectiveKind::Scatter => Collective::Scatter,
+        CollectiveKind::AllToAll => Collective::AllToAll,
+        CollectiveKind::AllToAllV => Collective::AllToAllV,
+        CollectiveKind::SendRecv => Collective::SendRecv,
+    }
+}
+
+const fn algorithm(algorithm: Algorithm) -> runtime::Algorithm {
+    match algorithm {
+        Algorithm::Tree => runtime::Algorithm::Tree,
+        Algorithm::Ring => runtime::Algorithm::Ring,
+        Algorithm::CollNetDirect => runtime::Algorithm::CollNetDirect,
+        Algorithm::CollNetChain => runtime::Algorithm::CollNetChain,
+        Algorithm::Nvls => runtime::Algorithm::Nvls,
+        Algorithm::NvlsTree => runtime::Algorithm::NvlsTree,
+        Algorithm::Pat => runtime::Algorithm::Pat,
+    }
+}
+
+const fn protocol(protocol: Protocol) -> runtime::Protocol {
+    match protocol {
+        Protocol::Ll => runtime::Protocol::Ll,
+        Protocol::Ll128 => runtime::Protocol::Ll128,
+        Protocol::Simple => runtime::Protocol::Simple,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_halves_use_the_same_names() {
+        for it in CollectiveKind::ALL {
+            assert_eq!(collective(it).name(), it.name());
+        }
+        for it in Algorithm::ALL {
+            assert_eq!(it.name().parse(), Ok(algorithm(it)));
+        }
+        for it in Protocol::ALL {
+            assert_eq!(it.name().parse(), Ok(protocol(it)));
+        }
+    }
 }

@@ -9,16 +9,16 @@ use motet_nccl::{Basis, Knobs, Priced, Protocol};
 use motet_units::{Bytes, Duration};
 
 use super::baseline;
+use super::candidates::{CandidateProgram, MscclppLayout, Origin};
 use super::communicator::Setup;
-use super::ways::{Origin, Plus, Way};
-use super::{Pick, PlanError, Runtime, Tuned};
+use super::{Pick, PlanError, Runtime, TunedTask};
 use crate::layouts::Layout;
 
 /// What is tuned, for all sizes.
 #[derive(Debug)]
 pub struct Tuning<'a> {
     pub kind: CollectiveKind,
-    pub ways: &'a [Way],
+    pub candidates: &'a [CandidateProgram],
     /// NCCL, where it can be modelled.
     pub priced: Option<&'a Priced<'a>>,
     pub setup: Setup,
@@ -29,8 +29,8 @@ pub struct Tuning<'a> {
 }
 
 /// A layout under a protocol that may be the best.
-struct Candidate<'a> {
-    way: &'a Way,
+struct Attempt<'a> {
+    way: &'a CandidateProgram,
     layout: &'a Layout,
     knobs: Knobs,
     least: Duration,
@@ -38,13 +38,13 @@ struct Candidate<'a> {
 
 impl<'a> Tuning<'a> {
     /// The best for `size`, nothing of which is below `bound`.
-    pub fn tune(&self, size: Bytes, bound: Duration) -> Result<Tuned, PlanError> {
+    pub fn tune(&self, size: Bytes, bound: Duration) -> Result<TunedTask, PlanError> {
         let mut trials = 0;
         let program = self.fastest(size, &|_| true, &mut trials);
-        let straight = |it: &Way| it.origin == Origin::FullMesh;
+        let straight = |it: &CandidateProgram| it.origin == Origin::FullMesh;
         let knobs_only = self.fastest(size, &straight, &mut trials);
         let sketch_only = self
-            .ways
+            .candidates
             .iter()
             .filter_map(|it| baseline::uniform(it, size))
             .min_by_key(|it| it.time_ps);
@@ -58,12 +58,12 @@ impl<'a> Tuning<'a> {
             (Some(program), None) => program.clone(),
             (None, None) => return Err(PlanError::NoWay(self.kind)),
         };
-        let tuned = Tuned {
+        let tuned = TunedTask {
             collective: self.kind,
             size_bytes: size.get(),
             bound_ps: bound.as_ps(),
             mscclpp: plus.filter(|it| self.beats(it, nccl_best.as_ref())),
-            msccl: baseline::msccl(self.ways, size),
+            msccl: baseline::msccl(self.candidates, size),
             sketch_only,
             knobs_only,
             pick,
@@ -81,9 +81,14 @@ impl<'a> Tuning<'a> {
     }
 
     /// The fastest of some ways in MSCCL's executor that it takes at this size.
-    fn fastest(&self, size: Bytes, of: &dyn Fn(&Way) -> bool, trials: &mut u32) -> Option<Pick> {
-        let mut candidates: Vec<Candidate<'a>> = Vec::new();
-        for way in self.ways.iter().filter(|it| of(it)) {
+    fn fastest(
+        &self,
+        size: Bytes,
+        of: &dyn Fn(&CandidateProgram) -> bool,
+        trials: &mut u32,
+    ) -> Option<Pick> {
+        let mut attempts: Vec<Attempt<'a>> = Vec::new();
+        for way in self.candidates.iter().filter(|it| of(it)) {
             for layout in way.family.layouts.iter().filter(|it| it.divides(size)) {
                 for protocol in Protocol::ALL {
                     if protocol == Protocol::Ll128 && !self.ll128 {
@@ -91,28 +96,28 @@ impl<'a> Tuning<'a> {
                     }
                     let knobs = self.setup.knobs(protocol);
                     if let Ok(least) = layout.laid.least(size, &knobs) {
-                        candidates.push(Candidate { way, layout, knobs, least });
+                        attempts.push(Attempt { way, layout, knobs, least });
                     }
                 }
             }
         }
-        candidates.sort_by_key(|it| it.least);
-        let mut best: Option<(Duration, Candidate<'a>)> = None;
-        for candidate in candidates {
-            if best.as_ref().is_some_and(|it| candidate.least >= it.0) {
+        attempts.sort_by_key(|it| it.least);
+        let mut best: Option<(Duration, Attempt<'a>)> = None;
+        for attempt in attempts {
+            if best.as_ref().is_some_and(|it| attempt.least >= it.0) {
                 break;
             }
             *trials += 1;
-            let Ok(price) = candidate.layout.laid.price_under(size, &candidate.knobs) else {
+            let Ok(price) = attempt.layout.laid.price_under(size, &attempt.knobs) else {
                 continue;
             };
             // Of equals the one with fewer blocks, then the first.
-            let blocks = candidate.layout.blocks();
+            let blocks = attempt.layout.blocks();
             let better = best
                 .as_ref()
                 .is_none_or(|(time, it)| (price.time, blocks) < (*time, it.layout.blocks()));
             if better {
-                best = Some((price.time, candidate));
+                best = Some((price.time, attempt));
             }
         }
         best.map(|(time, it)| it.pick(time))
@@ -120,8 +125,9 @@ impl<'a> Tuning<'a> {
 
     /// The fastest plan of MSCCL++.
     fn fastest_plan(&self, size: Bytes, trials: &mut u32) -> Option<Pick> {
-        let plans = self.ways.iter().flat_map(|way| way.plans.iter().map(move |it| (way, it)));
-        let mut plans: Vec<(Duration, &Way, &Plus)> = plans
+        let plans =
+            self.candidates.iter().flat_map(|way| way.plans.iter().map(move |it| (way, it)));
+        let mut plans: Vec<(Duration, &CandidateProgram, &MscclppLayout)> = plans
             .filter(|it| it.1.divides(size))
             .map(|(way, it)| (it.laid.least_mscclpp(size), way, it))
             .collect();
@@ -159,7 +165,7 @@ pub(super) fn kept<'a>(
     }
 }
 
-impl Candidate<'_> {
+impl Attempt<'_> {
     fn pick(&self, time: Duration) -> Pick {
         Pick {
             runtime: Runtime::Msccl,
@@ -177,7 +183,7 @@ impl Candidate<'_> {
     }
 }
 
-impl Tuned {
+impl TunedTask {
     /// Every pick of the task, with what it is.
     pub fn picks(&self) -> impl Iterator<Item = (&'static str, &Pick)> {
         let optional = [

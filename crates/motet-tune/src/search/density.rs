@@ -76,7 +76,7 @@ fn categorical(values: usize, centres: usize) -> Vec<Vec<f64>> {
 
 fn ordinal(values: usize, width: f64) -> Vec<Vec<f64>> {
     let row = |on: usize| {
-        let gauss = |it: usize| (-0.5 * (it.abs_diff(on) as f64 / width).powi(2)).exp();
+        let gauss = |it: usize| libm::exp(-0.5 * (it.abs_diff(on) as f64 / width).powi(2));
         let row: Vec<f64> = (0..values).map(gauss).collect();
         let sum: f64 = row.iter().sum();
         row.into_iter().map(|it| it / sum).collect()
@@ -89,13 +89,13 @@ fn width(along: &[f64], dimensions: usize) -> f64 {
     let count = along.len().max(1) as f64;
     let mean = along.iter().sum::<f64>() / count;
     let variance = along.iter().map(|it| (it - mean).powi(2)).sum::<f64>() / count;
-    (variance.sqrt() * count.powf(-1.0 / (dimensions as f64 + 4.0))).max(LEAST_WIDTH)
+    (variance.sqrt() * libm::pow(count, -1.0 / (dimensions as f64 + 4.0))).max(LEAST_WIDTH)
 }
 
 /// Kullback–Leibler divergence of products of independent densities.
 pub(super) fn divergence(of: &[Vec<f64>], from: &[Vec<f64>]) -> f64 {
     let terms = of.iter().flatten().zip(from.iter().flatten());
-    terms.map(|(p, q)| if *p > 0.0 { p * (p / q).ln() } else { 0.0 }).sum()
+    terms.map(|(p, q)| if *p > 0.0 { p * libm::log(p / q) } else { 0.0 }).sum()
 }
 
 #[cfg(test)]

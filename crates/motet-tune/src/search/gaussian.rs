@@ -153,7 +153,7 @@ impl Kernel {
             let own = tables.at(point, point) + self.variance(it) - dot(&row, &row);
             let root = own.max(1e-12).sqrt();
             let value = (it.value - dot(&row, &solved)) / root;
-            surprise += 0.5 * value * value + root.ln();
+            surprise += 0.5 * value * value + libm::log(root);
             solved.push(value);
             row.push(root);
             rows.push(row);
@@ -164,12 +164,12 @@ impl Kernel {
     fn prior(&self, space: &Space) -> f64 {
         let normal = |value: f64, width: f64| 0.5 * (value / width).powi(2);
         let scales = space.dimensions().iter().zip(&self.scales).map(|(it, scale)| match it.kind {
-            Kind::Categorical { .. } => normal((scale / (1.0 - scale)).ln(), 1.5),
-            Kind::Ordinal { .. } => normal((scale / 0.6).ln(), 0.8),
+            Kind::Categorical { .. } => normal(libm::log(scale / (1.0 - scale)), 1.5),
+            Kind::Ordinal { .. } => normal(libm::log(scale / 0.6), 0.8),
         });
         let scales: f64 = scales.sum();
-        let noise = if self.noise > 0.0 { normal((self.noise / NOISE).ln(), 0.7) } else { 0.0 };
-        scales + normal((self.amplitude / 0.4).ln(), 0.8) + noise
+        let noise = if self.noise > 0.0 { normal(libm::log(self.noise / NOISE), 0.7) } else { 0.0 };
+        scales + normal(libm::log(self.amplitude / 0.4), 0.8) + noise
     }
 
     fn variance(&self, of: &Observation) -> f64 {
@@ -184,7 +184,7 @@ fn dot(a: &[f64], b: &[f64]) -> f64 {
 
 fn matern(distance: f64) -> f64 {
     let it = 5.0_f64.sqrt() * distance;
-    (1.0 + it + it * it / 3.0) * (-it).exp()
+    (1.0 + it + it * it / 3.0) * libm::exp(-it)
 }
 
 /// The process, conditioned on what has been observed.
@@ -255,7 +255,7 @@ pub(super) fn expected_excess(mean: f64, deviation: f64) -> f64 {
         return mean.max(0.0);
     }
     let z = mean / deviation;
-    let density = (-0.5 * z * z).exp() * 0.398_942_280_401_432_7;
+    let density = libm::exp(-0.5 * z * z) * 0.398_942_280_401_432_7;
     deviation * (density + z * below(z, density))
 }
 

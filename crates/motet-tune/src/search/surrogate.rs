@@ -66,7 +66,7 @@ struct Model {
 }
 
 fn compressed(logarithm: f64) -> f64 {
-    COMPRESSION * (logarithm.max(0.0) / COMPRESSION).ln_1p() + logarithm.min(0.0)
+    COMPRESSION * libm::log1p(logarithm.max(0.0) / COMPRESSION) + logarithm.min(0.0)
 }
 
 /// The slope of [`compressed`]: what noise is multiplied by.
@@ -76,7 +76,7 @@ fn slope(logarithm: f64) -> f64 {
 
 /// The time, relative to the reference, of a compressed value.
 fn time(value: f64) -> f64 {
-    (COMPRESSION * (value.clamp(0.0, 2.0) / COMPRESSION).exp_m1()).min(6.0).exp()
+    libm::exp((COMPRESSION * libm::expm1(value.clamp(0.0, 2.0) / COMPRESSION)).min(6.0))
 }
 
 impl Surrogate {
@@ -138,7 +138,7 @@ impl Surrogate {
             let learnt = variance[it] / (variance[it] + noise / f64::from(iterations)).sqrt();
             expected_excess(gap(it), learnt) * chance(it)
         };
-        let restart = self.restart / model.reference.exp();
+        let restart = self.restart / libm::exp(model.reference);
         let price = |it: usize, iterations: u32| {
             let again = ledger.group() != Some(space.group(it));
             let restart = if again { restart } else { 0.0 };
@@ -180,7 +180,7 @@ impl Surrogate {
 }
 
 fn observation(point: usize, mean: f64, iterations: u32, reference: f64) -> Observation {
-    let value = mean.max(1.0).ln();
+    let value = libm::log(mean.max(1.0));
     let variance = slope(value - reference).powi(2) / f64::from(iterations.max(1));
     Observation { point, value, variance }
 }
@@ -231,7 +231,7 @@ impl Strategy for Surrogate {
     fn tell(&mut self, space: &Space, ledger: &Ledger) {
         let running = ledger.profiled().iter().copied().filter(|it| !ledger.record(*it).impossible);
         let logarithm =
-            |it: usize| ledger.record(it).mean().map_or(f64::INFINITY, |it| it.max(1.0).ln());
+            |it: usize| ledger.record(it).mean().map_or(f64::INFINITY, |it| libm::log(it.max(1.0)));
         let running: Vec<usize> = running.collect();
         let reference = running.iter().map(|it| logarithm(*it)).fold(f64::INFINITY, f64::min);
         if !reference.is_finite() {

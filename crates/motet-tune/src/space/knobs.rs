@@ -99,7 +99,7 @@ impl KnobSpace {
                 && of_call.is_multiple_of(own)
                 && block <= most_threads(knobs.protocol)
                 && (!limits.threads_per_channel || block >= 32 * of_call)
-                && knobs.grain(&Buffers::default()).is_ok()
+                && knobs.fifo(&Buffers::default()).is_ok()
         })?;
         Ok(Self { space, several, channels, threads, buffers })
     }
@@ -159,7 +159,7 @@ mod tests {
         let mut programs = [0; 3];
         for number in 0..knobs.space().len() {
             let (program, it) = knobs.read(number);
-            it.grain(&Buffers::default()).unwrap();
+            it.fifo(&Buffers::default()).unwrap();
             assert!(it.channels.unwrap().is_multiple_of([1, 4, 12][program]));
             assert!(it.threads.unwrap() <= most_threads(it.protocol));
             programs[program] += 1;

@@ -45,7 +45,7 @@ impl Dimension {
     /// goes as far as one that doubles again.
     #[must_use]
     pub fn logarithmic(name: &'static str, values: impl IntoIterator<Item = u64>) -> Self {
-        let logs: Vec<f64> = values.into_iter().map(|it| (it.max(1) as f64).log2()).collect();
+        let logs: Vec<f64> = values.into_iter().map(|it| libm::log2(it.max(1) as f64)).collect();
         let (first, width) = match (logs.first(), logs.last()) {
             (Some(first), Some(last)) => (*first, (last - first).max(f64::MIN_POSITIVE)),
             _ => (0.0, 1.0),

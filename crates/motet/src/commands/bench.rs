@@ -15,7 +15,10 @@ use std::sync::Arc;
 
 use motet_collective::{Collective, CollectiveKind};
 use motet_nccl::kernel::Kernels;
-use motet_nccl::{Basis, NcclModel, NcclOptions, NcclVersion, Priced, Timed, Tuned};
+use motet_nccl::{
+    AllToAll, Basis, NcclModel, NcclOptions, NcclVersion, Priced, SendRecvChoice, Timed,
+    TunedCollective,
+};
 use motet_net::Network;
 use motet_units::{Bytes, Rank};
 use serde::Serialize;
@@ -55,9 +58,10 @@ struct Line {
     time_us: f64,
     algbw_gbps: f64,
     busbw_gbps: f64,
-    /// What NCCL's own cost model expects.
-    nccl_expects_us: f64,
-    /// "kernels": rings and trees run; "belief": NCCL's own model, and at least what the links take.
+    /// What NCCL's own cost model expects; it has none for AllToAll.
+    nccl_expects_us: Option<f64>,
+    /// "kernels": rings and trees simulated; "belief": NCCL's own model, and at least what the links
+    /// take; "links": an estimate from launch, steps and the busiest link.
     basis: Basis,
     algorithm: &'static str,
     protocol: &'static str,
@@ -67,10 +71,49 @@ struct Line {
 
 /// What is run.
 struct Bench {
-    tuned: Tuned,
     collective: Collective,
     network: Network,
     model: NcclModel,
+}
+
+/// What NCCL does for one size, and how long that takes.
+struct Run {
+    time_us: f64,
+    nccl_expects_us: Option<f64>,
+    basis: Basis,
+    algorithm: &'static str,
+    protocol: &'static str,
+    channels: usize,
+    threads: u32,
+}
+
+impl From<Timed> for Run {
+    fn from(timed: Timed) -> Self {
+        let choice = timed.choice;
+        Self {
+            time_us: timed.time.as_us_f64(),
+            nccl_expects_us: Some(choice.time),
+            basis: timed.basis,
+            algorithm: choice.algorithm.name(),
+            protocol: choice.protocol.name(),
+            channels: choice.used_channels,
+            threads: choice.threads,
+        }
+    }
+}
+
+impl From<SendRecvChoice> for Run {
+    fn from(choice: SendRecvChoice) -> Self {
+        Self {
+            time_us: choice.time.as_us_f64(),
+            nccl_expects_us: None,
+            basis: Basis::Links,
+            algorithm: "SendRecv",
+            protocol: choice.protocol.name(),
+            channels: usize::try_from(choice.channels).unwrap_or(usize::MAX),
+            threads: AllToAll::THREADS,
+        }
+    }
 }
 
 pub(crate) fn run(args: &BenchArgs, printer: &mut Printer) -> Result<Status, Failure> {
@@ -82,17 +125,27 @@ pub(crate) fn run(args: &BenchArgs, printer: &mut Printer) -> Result<Status, Fai
         return Err(Failure::unreadable(format!("{} to {} are no sizes", args.min, args.max))
             .with_remedy("give `--max` at least what `--min` is"));
     }
-    let tuned = Tuned::of(args.collective).ok_or_else(|| {
-        Failure::unreadable(format!("NCCL chooses no algorithm for {}", args.collective))
-            .with_remedy("it does for allreduce, allgather, reducescatter, broadcast and reduce")
-    })?;
+    let kind = args.collective;
+    if TunedCollective::of(kind).is_none() && kind != CollectiveKind::AllToAll {
+        return Err(Failure::unreadable(format!("NCCL chooses no algorithm for {kind}"))
+            .with_remedy(
+                "it does for allreduce, allgather, reducescatter, broadcast and reduce, and alltoall is \
+                 estimated",
+            ));
+    }
     let (bench, lines) = {
         let _progress = Progress::start(printer, SEARCHING);
-        let bench = Bench::new(args, tuned, printer)?;
+        let bench = Bench::new(args, printer)?;
         let lines = bench.lines(args)?;
         (bench, lines)
     };
     note(printer, &bench.model);
+    if kind == CollectiveKind::AllToAll {
+        printer.note(
+            "NCCL has no model of AllToAll: this is an estimate from its rules for grouped sends and \
+             receives and the busiest link (docs/nccl-model.md)",
+        );
+    }
     if printer.is_json() {
         printer.json(&bench.json(lines))?;
     } else {
@@ -121,6 +174,7 @@ fn model(args: &BenchArgs, printer: &Printer) -> Result<(Network, NcclModel), Fa
     let version = match args.nccl {
         Nccl::V2_28 => NcclVersion::V2_28,
         Nccl::V2_30 => NcclVersion::V2_30,
+        Nccl::V2_32 => NcclVersion::V2_32,
     };
     let options = NcclOptions { version, ..NcclOptions::default() };
     let model = match &cluster.graphs {
@@ -146,7 +200,7 @@ fn note(printer: &Printer, model: &NcclModel) {
 }
 
 impl Bench {
-    fn new(args: &BenchArgs, tuned: Tuned, printer: &Printer) -> Result<Self, Failure> {
+    fn new(args: &BenchArgs, printer: &Printer) -> Result<Self, Failure> {
         let (network, model) = model(args, printer)?;
         let ranks = u32::try_from(model.communicator().ranks).unwrap_or(u32::MAX);
         let collective = if args.collective.has_root() {
@@ -156,7 +210,7 @@ impl Bench {
         };
         let collective =
             collective.map_err(|it| Failure::wrong(it.to_string()).in_file(&args.cluster))?;
-        Ok(Self { tuned, collective, network, model })
+        Ok(Self { collective, network, model })
     }
 
     fn lines(&self, args: &BenchArgs) -> Result<Vec<Line>, Failure> {
@@ -164,19 +218,27 @@ impl Bench {
         let kernels = Arc::new(Kernels::new(&self.network, comm, options));
         let priced = Priced::new(&self.network, &self.model, kernels);
         let kind = self.collective.kind();
+        let unreachable = || {
+            let problem =
+                format!("NCCL has no algorithm for {kind} here that the network can carry");
+            Failure::wrong(problem).in_file(&args.cluster)
+        };
+        let all_to_all = match kind {
+            CollectiveKind::AllToAll => {
+                Some(AllToAll::new(&self.network, &self.model).ok_or_else(unreachable)?)
+            }
+            _ => None,
+        };
         let mut lines = Vec::new();
         let mut size = Some(args.min).filter(|it| *it <= args.max);
         while let Some(asked) = size {
             let (size_bytes, count) = self.size(asked);
-            let timed = priced.default(kind, Bytes::new(size_bytes));
-            let timed = timed.ok_or_else(|| {
-                Failure::wrong(format!(
-                    "NCCL has no algorithm for {} here that the network can carry",
-                    self.tuned
-                ))
-                .in_file(&args.cluster)
-            })?;
-            lines.push(self.line(size_bytes, count, &timed));
+            let bytes = Bytes::new(size_bytes);
+            let run = match &all_to_all {
+                Some(it) => Run::from(it.choose(bytes)),
+                None => Run::from(priced.default(kind, bytes).ok_or_else(unreachable)?),
+            };
+            lines.push(self.line(size_bytes, count, &run));
             // Zero times anything is zero: nccl-tests would go on for ever.
             size = asked.checked_mul(args.factor).filter(|it| *it <= args.max && *it > asked);
         }
@@ -185,7 +247,11 @@ impl Bench {
 
     /// The bytes that are moved, in nccl-tests' sense, and the count of elements in the call.
     fn size(&self, asked: Bytes) -> (u64, u64) {
-        if !self.tuned.is_half() {
+        let by_rank = matches!(
+            self.collective.kind(),
+            CollectiveKind::AllGather | CollectiveKind::ReduceScatter | CollectiveKind::AllToAll
+        );
+        if !by_rank {
             let count = asked.get() / ELEMENT;
             return (count * ELEMENT, count);
         }
@@ -194,9 +260,9 @@ impl Bench {
         (share * ranks, share / ELEMENT)
     }
 
-    fn line(&self, size_bytes: u64, count: u64, timed: &Timed) -> Line {
+    fn line(&self, size_bytes: u64, count: u64, run: &Run) -> Line {
         let kind = self.collective.kind();
-        let (choice, time) = (&timed.choice, timed.time.as_us_f64());
+        let time = run.time_us;
         let algbw = if time > 0.0 { size_bytes as f64 / time / 1e3 } else { 0.0 };
         let (numerator, denominator) = self.collective.busbw_factor();
         Line {
@@ -206,14 +272,14 @@ impl Bench {
             redop: if kind.reduces() { "sum" } else { "none" },
             root: if kind.has_root() { 0 } else { -1 },
             time_us: time,
-            nccl_expects_us: choice.time,
-            basis: timed.basis,
+            nccl_expects_us: run.nccl_expects_us,
+            basis: run.basis,
             algbw_gbps: algbw,
             busbw_gbps: algbw * f64::from(numerator) / f64::from(denominator),
-            algorithm: choice.algorithm.name(),
-            protocol: choice.protocol.name(),
-            channels: choice.used_channels,
-            threads: choice.threads,
+            algorithm: run.algorithm,
+            protocol: run.protocol,
+            channels: run.channels,
+            threads: run.threads,
         }
     }
 
@@ -242,7 +308,9 @@ impl Bench {
         let (nccl, cluster) = (name(&self.model), &args.cluster);
         let _ = writeln!(
             out,
-            "#\n# {nccl}'s choices by its constants on {cluster}, {ranks} GPUs; nothing was run\n#"
+            "#\n# {nccl}'s choices by its constants on {cluster}, {ranks} GPUs; nothing was run\n\
+             # time: its kernels as modelled on this network{}\n#",
+            if verbose { "; NCCL expects: its own model" } else { "" }
         );
         let more = |text: &str| if verbose { text.to_owned() } else { String::new() };
         let groups = "           out-of-place                       in-place";
@@ -265,7 +333,7 @@ impl Bench {
                 it.protocol,
                 it.channels,
                 it.threads,
-                fixed(it.nccl_expects_us, 7)
+                it.nccl_expects_us.map_or_else(|| "N/A".to_owned(), |it| fixed(it, 7))
             );
             let _ = writeln!(
                 out,
@@ -303,6 +371,7 @@ const fn test_name(kind: CollectiveKind) -> &'static str {
         CollectiveKind::ReduceScatter => "reduce_scatter_perf",
         CollectiveKind::Broadcast => "broadcast_perf",
         CollectiveKind::Reduce => "reduce_perf",
+        CollectiveKind::AllToAll => "alltoall_perf",
         _ => "all_reduce_perf",
     }
 }

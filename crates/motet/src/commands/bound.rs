@@ -204,7 +204,7 @@ fn text(bound: &Bound, network: &Network, size: Option<Bytes>) -> String {
     }
     if let Some(size) = size {
         let time = bound.time(size).as_us_f64();
-        let _ = writeln!(out, "  time       at least {time:.3} µs for {size}");
+        let _ = writeln!(out, "  time       at least {time:.3} µs on ideal links for {size}");
     }
     let word = if matches!(bound.set_by, SetBy::Cut(_)) { "cut" } else { "set by" };
     let _ = writeln!(out, "  {word:9}  {}", bound.describe(network));

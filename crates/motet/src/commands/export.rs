@@ -136,7 +136,7 @@ impl Export<'_> {
         }
         match loss {
             Some(loss) if loss.is_worth_saying() => printer.warning(&format!(
-                "the file takes {:.3} µs where the program takes {:.3} µs, {:.0}% more: {}",
+                "on ideal links the file takes {:.3} µs where the program takes {:.3} µs, {:.0}% more: {}",
                 loss.file.as_us_f64(),
                 loss.program.as_us_f64(),
                 loss.share() * 100.0,

@@ -328,11 +328,20 @@ impl Simulated<'_> {
         format!("{kind} of {} over {ranks} ranks", self.args.size)
     }
 
+    /// Which of the three time scales a time here is on (docs/nccl-model.md).
+    fn time_scale(&self) -> String {
+        match &self.under {
+            None => "on ideal links".to_owned(),
+            Some(under) => format!("by {}'s kernels as modelled", under.runtime()),
+        }
+    }
+
     /// The network with what every link did.
     fn svg(&self) -> String {
         let outcome = &self.outcome;
         let (time, name) = (outcome.time.as_us_f64(), self.program.name());
-        let caption = format!("{} in {time:.3} µs: {name}", self.heading());
+        let (heading, scale) = (self.heading(), self.time_scale());
+        let caption = format!("{heading} in {time:.3} µs {scale}: {name}");
         svg::write_utilization(self.network, &caption, |id| svg::Traffic {
             utilization: outcome.utilization(id),
             bytes: outcome.links[id.index()].bytes,
@@ -347,7 +356,7 @@ impl Simulated<'_> {
         let mut line = |word: &str, text: String| {
             let _ = writeln!(out, "  {word:9}  {text}");
         };
-        line("time", format!("{:.3} µs", outcome.time.as_us_f64()));
+        line("time", format!("{:.3} µs {}", outcome.time.as_us_f64(), self.time_scale()));
         line("algbw", format!("{:.2} GB/s", self.algbw()));
         line("busbw", format!("{:.2} GB/s", self.busbw()));
         if let (Some(bound), Some(ratio)) = (self.bound, self.ratio()) {

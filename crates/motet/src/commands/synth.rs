@@ -280,7 +280,8 @@ impl Made<'_> {
             let _ = writeln!(out, "  {word:9}  {text}");
         };
         let (time, least) = (self.made.time, self.least());
-        line("time", format!("{:.3} µs, {:.2} GB/s", time.as_us_f64(), self.algbw(time)));
+        let (time, algbw) = (time.as_us_f64(), self.algbw(time));
+        line("time", format!("{time:.3} µs on ideal links, {algbw:.2} GB/s"));
         line(
             "bound",
             format!(

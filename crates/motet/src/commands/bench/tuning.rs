@@ -5,7 +5,7 @@
 //! whether the model holds; docs/nccl-model.md says how to compare the two.
 
 use motet_collective::CollectiveKind;
-use motet_nccl::{Algorithm, Graph, Graphs, NcclModel, Protocol, Tuned};
+use motet_nccl::{Algorithm, Graph, Graphs, NcclModel, Protocol, TunedCollective};
 use serde::Serialize;
 
 #[derive(Serialize)]
@@ -71,7 +71,7 @@ pub(super) fn json(model: &NcclModel, name: String) -> TuningJson {
     let (comm, tuning) = (model.communicator(), model.tuning());
     let pairs = || Algorithm::ALL.into_iter().flat_map(|a| Protocol::ALL.map(|p| (a, p)));
     let cells = |kind: CollectiveKind| {
-        Tuned::of(kind).into_iter().flat_map(move |collective| {
+        TunedCollective::of(kind).into_iter().flat_map(move |collective| {
             pairs().map(move |(algorithm, protocol)| CellJson {
                 collective: kind.name(),
                 algorithm: algorithm.name(),

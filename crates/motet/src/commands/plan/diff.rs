@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use motet_tune::plan::Tuned;
+use motet_tune::plan::TunedTask;
 use motet_tune::plan::folder::Manifest;
 use motet_units::Bytes;
 use serde::Serialize;
@@ -45,7 +45,7 @@ pub(crate) fn run(args: &DiffArgs, printer: &mut Printer) -> Result<Status, Fail
 }
 
 fn diff(old: &Manifest, new: &Manifest) -> DiffJson {
-    let by_task = |it: &'_ Manifest| -> BTreeMap<(String, u64), Tuned> {
+    let by_task = |it: &'_ Manifest| -> BTreeMap<(String, u64), TunedTask> {
         it.tasks.iter().map(|it| ((it.collective.to_string(), it.size_bytes), it.clone())).collect()
     };
     let (before, after) = (by_task(old), by_task(new));

@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use motet_collective::CollectiveKind;
+use motet_net::Network;
 use motet_net::formats::cluster_toml;
-use motet_net::{Network, Signature};
-use motet_runtime::Checksum;
 use motet_tune::plan::communicator::Effort;
 use motet_tune::plan::make::Nccl;
-use motet_tune::plan::{Pick, Plan, PlanError, Request, Tuned, folder, make};
+use motet_tune::plan::{Pick, Plan, PlanError, Request, TunedTask, folder, journal, make};
 use motet_tune::sketch;
 use motet_units::Bytes;
 use serde::Serialize;
@@ -62,7 +62,11 @@ pub(crate) fn run(args: &MakeArgs, printer: &mut Printer) -> Result<Status, Fail
     let request = request(args, network)?;
     let tasks = request.collectives.len() * request.sizes.len();
     let bar = Bar::start(printer, tasks as u64, "tasks tuned");
-    let store = Store::open(output, &fingerprint(network, &request), &bar)?;
+    let fingerprint = journal::fingerprint(env!("CARGO_PKG_VERSION"), network, &request);
+    let store = Store::open(output, &fingerprint, &bar)?;
+    if let Some(note) = store.passed_over() {
+        printer.note(note);
+    }
     let resumed = store.resumed();
     if resumed > 0 {
         printer.note(&format!("{resumed} tasks are known from a plan that was stopped"));
@@ -112,6 +116,14 @@ fn request(args: &MakeArgs, network: &Network) -> Result<Request, Failure> {
     let mut collectives = args.collectives.clone();
     collectives.sort_by_key(|it| it.name());
     collectives.dedup();
+    let unsuited =
+        |it: &&CollectiveKind| matches!(it, CollectiveKind::SendRecv | CollectiveKind::AllToAllV);
+    if let Some(kind) = collectives.iter().find(unsuited) {
+        return Err(Failure::unreadable(format!(
+            "{kind} cannot be planned by size alone: who sends how much to whom differs from call to call"
+        ))
+        .with_remedy(format!("leave {kind} to NCCL, and plan the others")));
+    }
     if args.max_blocks == Some(0) {
         return Err(Failure::unreadable("a program cannot run on 0 thread blocks")
             .with_remedy("give `--max-blocks` at least 1"));
@@ -125,12 +137,6 @@ fn request(args: &MakeArgs, network: &Network) -> Result<Request, Failure> {
         most_blocks: args.max_blocks,
         margin_percent: args.margin,
     })
-}
-
-/// What the tuning of a task depends on.
-fn fingerprint(network: &Network, request: &Request) -> String {
-    let text = format!("{} {} {request:?}", env!("CARGO_PKG_VERSION"), Signature::of(network));
-    Checksum::of(text.as_bytes()).to_string()
 }
 
 /// The command that makes this plan again.
@@ -157,11 +163,12 @@ fn programs(plan: &Plan) -> (usize, usize, usize) {
 
 /// How many tasks NCCL does better with a tuner.
 fn tuned(plan: &Plan) -> usize {
-    let changed = |it: &&Tuned| plan.kept(it).is_some_and(|kept| it.nccl.as_ref() != Some(kept));
+    let changed =
+        |it: &&TunedTask| plan.kept(it).is_some_and(|kept| it.nccl.as_ref() != Some(kept));
     plan.tasks.iter().filter(changed).count()
 }
 
-fn best(task: &Tuned) -> Option<&Pick> {
+fn best(task: &TunedTask) -> Option<&Pick> {
     task.nccl_best.as_ref()
 }
 
@@ -241,7 +248,10 @@ fn text(folder: &str, plan: &Plan) -> String {
         "left out",
         format!("{} programs that no runtime can load within that", plan.left_out.len()),
     );
-    line("times", "by NCCL's own constants, not measured (docs/nccl-model.md)".to_owned());
+    line(
+        "times",
+        "kernels modelled by NCCL's own constants, not measured (docs/nccl-model.md)".to_owned(),
+    );
     line(
         "written",
         format!("{folder} (report.html for people; `motet plan check {folder}` proves it)"),

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use motet_net::Signature;
 use motet_tune::plan::folder::Manifest;
-use motet_tune::plan::{Pick, Tuned, algbw};
+use motet_tune::plan::{Pick, TunedTask, algbw};
 use motet_units::Duration;
 
 use super::store;
@@ -46,7 +46,8 @@ fn text(manifest: &Manifest) -> String {
     let Manifest { network, signature, ranks, seed, margin_percent, most_blocks, .. } = manifest;
     let mut out = format!(
         "plan for {network} ({signature}), {ranks} ranks, seed {seed}, margin {margin_percent}%, at \
-         most {most_blocks} blocks\n"
+         most {most_blocks} blocks\ntimes are of kernels as modelled, not measured; the bound is on ideal \
+         links\n"
     );
     let mut last = None;
     for task in &manifest.tasks {
@@ -71,7 +72,7 @@ fn text(manifest: &Manifest) -> String {
     out
 }
 
-fn row(task: &Tuned, out: &mut String) {
+fn row(task: &TunedTask, out: &mut String) {
     let gain = |it: Option<f64>| it.map_or_else(|| "–".to_owned(), |it| format!("{it:.2}"));
     let _ = write!(
         out,

@@ -28,6 +28,13 @@ pub(super) struct Under {
     blocks: u32,
 }
 
+impl Under {
+    /// Whose kernels: MSCCL or MSCCL++.
+    pub(super) const fn runtime(&self) -> &'static str {
+        self.runtime
+    }
+}
+
 /// The knobs, and what the time is made of.
 #[derive(Serialize)]
 pub(super) struct KnobsJson {
@@ -133,7 +140,7 @@ pub(super) fn run(
 fn knobs(args: &KnobArgs, program: &Program) -> Knobs {
     let KnobArgs { protocol, channels, threads, buffer_size: buffer, .. } = *args;
     let protocol = match protocol {
-        None => program.hints().protocol.into(),
+        None => program.hints().protocol,
         Some(ProtocolArg::Simple) => Protocol::Simple,
         Some(ProtocolArg::Ll) => Protocol::Ll,
         Some(ProtocolArg::Ll128) => Protocol::Ll128,

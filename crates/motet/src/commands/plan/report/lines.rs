@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use motet_collective::CollectiveKind;
-use motet_tune::plan::{Pick, Tuned, algbw};
+use motet_tune::plan::{Pick, TunedTask, algbw};
 use motet_units::Duration;
 use serde::Serialize;
 
@@ -21,7 +21,7 @@ pub(super) struct Line {
     class: &'static str,
     /// What the legend adds.
     note: &'static str,
-    of: fn(&Tuned) -> Option<Timed<'_>>,
+    of: fn(&TunedTask) -> Option<Timed<'_>>,
 }
 
 fn timed(pick: Option<&Pick>) -> Option<Timed<'_>> {
@@ -81,7 +81,7 @@ struct DataLine {
 /// Some lines over the sizes of a collective.
 pub(super) struct Charts<'a> {
     pub(super) kind: CollectiveKind,
-    pub(super) tasks: &'a [&'a Tuned],
+    pub(super) tasks: &'a [&'a TunedTask],
     pub(super) lines: &'static [Line],
     /// From algorithm to bus bandwidth.
     pub(super) bus: f64,
@@ -132,7 +132,7 @@ impl Charts<'_> {
     }
 
     fn data(&self) -> String {
-        let point = |line: &Line, task: &Tuned| {
+        let point = |line: &Line, task: &TunedTask| {
             let (ps, pick) = (line.of)(task)?;
             let took = Duration::from_ps(ps);
             let rate = algbw(task.size(), took);
@@ -153,7 +153,7 @@ impl Charts<'_> {
 
     fn chart(&self, scale: Scale, what: &str) -> String {
         let kind = self.kind;
-        let value = |task: &Tuned, ps: u64| match scale {
+        let value = |task: &TunedTask, ps: u64| match scale {
             Scale::Time => Some(Duration::from_ps(ps).as_us_f64()),
             Scale::Bandwidth { .. } => Some(algbw(task.size(), Duration::from_ps(ps))),
             Scale::Gain => Some(task.msccl.as_ref()?.time_ps as f64 / ps.max(1) as f64),

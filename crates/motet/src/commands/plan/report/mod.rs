@@ -20,9 +20,9 @@ use std::fmt::Write as _;
 use motet_collective::CollectiveKind;
 use motet_net::Network;
 use motet_synth::Goal;
-use motet_tune::plan::files::{Run, runs};
+use motet_tune::plan::files::{ProgramFile, runs};
 use motet_tune::plan::folder::Maker;
-use motet_tune::plan::{Plan, Runtime, Tuned};
+use motet_tune::plan::{Plan, Runtime, TunedTask};
 use motet_units::Rank;
 
 use crate::plot::escaped;
@@ -73,8 +73,8 @@ impl Report<'_> {
         out
     }
 
-    fn collective(&self, kind: CollectiveKind, programs: &[Run], out: &mut String) {
-        let tasks: Vec<&Tuned> =
+    fn collective(&self, kind: CollectiveKind, programs: &[ProgramFile], out: &mut String) {
+        let tasks: Vec<&TunedTask> =
             self.plan.tasks.iter().filter(|it| it.collective == kind).collect();
         let bus = bus_factor(kind, self.plan.ranks);
         let _ = writeln!(out, "<section id=\"{kind}\">\n<h2>{kind}</h2>");

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use motet_tune::plan::files::Run;
+use motet_tune::plan::files::ProgramFile;
 use motet_tune::plan::folder::VERSION;
 use motet_tune::plan::folder::{CHECKSUMS, MANIFEST, NETWORK, TABLE, TUNER};
 use motet_tune::plan::{Plan, Runtime};
@@ -12,13 +12,13 @@ use super::{Report, counted, link};
 use crate::plot::escaped;
 
 impl Report<'_> {
-    pub(super) fn origin(&self, programs: &[Run], out: &mut String) {
+    pub(super) fn origin(&self, programs: &[ProgramFile], out: &mut String) {
         self.files(programs, out);
         self.made(out);
         self.left_out(out);
     }
 
-    fn files(&self, programs: &[Run], out: &mut String) {
+    fn files(&self, programs: &[ProgramFile], out: &mut String) {
         let any = |runtime: Runtime| programs.iter().any(|it| it.runtime == runtime);
         out.push_str("<section id=\"files\">\n<h2>Files</h2>\n<ul>\n");
         let mut file = |path: &str, about: &str| {
@@ -45,7 +45,7 @@ impl Report<'_> {
         out.push_str("</section>\n");
     }
 
-    fn programs(&self, programs: &[Run], out: &mut String) {
+    fn programs(&self, programs: &[ProgramFile], out: &mut String) {
         let _ = writeln!(
             out,
             "<details>\n<summary>{}</summary>\n<div class=\"scroll\" tabindex=\"0\" \
@@ -56,7 +56,7 @@ impl Report<'_> {
             counted(programs.len(), "program")
         );
         for run in programs {
-            let about = self.plan.way(&run.way).map_or("", |it| it.about.as_str());
+            let about = self.plan.candidate(&run.way).map_or("", |it| it.about.as_str());
             // The last byte before the next file's.
             let to = Bytes::new(run.most.get().saturating_add(1));
             let _ = writeln!(

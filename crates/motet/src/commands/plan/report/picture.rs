@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use motet_net::formats::svg;
-use motet_tune::plan::{Pick, Tuned};
+use motet_tune::plan::{Pick, TunedTask};
 use motet_units::Bytes;
 
 use super::Report;
@@ -14,7 +14,8 @@ impl Report<'_> {
     pub(super) fn picture(&self, out: &mut String) {
         let found = self.plan.tasks.iter().rev().filter_map(|task| {
             let pick = Some(&task.pick).filter(|it| it.is_program())?;
-            let layout = self.plan.way(&pick.way)?.family.find(pick.instances, pick.packed)?;
+            let layout =
+                self.plan.candidate(&pick.way)?.family.find(pick.instances, pick.packed)?;
             let links = layout.laid.usage(task.size(), &pick.knobs(&self.plan.setup));
             Some((task, pick, links))
         });
@@ -40,7 +41,11 @@ impl Report<'_> {
     }
 }
 
-fn caption(task: &Tuned, pick: &Pick) -> String {
+fn caption(task: &TunedTask, pick: &Pick) -> String {
     let (size, time) = (Bytes::new(task.size_bytes), pick.time().as_us_f64());
-    format!("{} of {size} in {time:.3} µs: {}", task.collective, setting(pick))
+    format!(
+        "{} of {size} in {time:.3} µs by kernels as modelled: {}",
+        task.collective,
+        setting(pick)
+    )
 }

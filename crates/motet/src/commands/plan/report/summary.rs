@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 
 use motet_nccl::Basis;
-use motet_tune::plan::{Pick, Plan, Tuned};
+use motet_tune::plan::{Pick, Plan, TunedTask};
 
 use super::Report;
 
@@ -14,7 +14,7 @@ struct Served {
     /// What a job sets for it.
     env: &'static str,
     /// The program that it has for a task, if it runs any.
-    program: Option<fn(&Tuned) -> Option<&Pick>>,
+    program: Option<fn(&TunedTask) -> Option<&Pick>>,
 }
 
 /// Where a runtime has no program for a task, NCCL does it, under a tuner.
@@ -46,11 +46,11 @@ pub(super) fn span(gains: impl Iterator<Item = f64>) -> Option<Span> {
 }
 
 impl Served {
-    fn program<'a>(&self, task: &'a Tuned) -> Option<&'a Pick> {
+    fn program<'a>(&self, task: &'a TunedTask) -> Option<&'a Pick> {
         self.program.and_then(|of| of(task))
     }
 
-    fn pick<'a>(&self, plan: &Plan, task: &'a Tuned) -> Option<&'a Pick> {
+    fn pick<'a>(&self, plan: &Plan, task: &'a TunedTask) -> Option<&'a Pick> {
         self.program(task).or_else(|| plan.kept(task))
     }
 
@@ -61,11 +61,11 @@ impl Served {
 
     /// In how many tasks a program beats NCCL's best. The margin is what the plan picks programs by.
     fn wins(&self, plan: &Plan) -> usize {
-        let won = |it: &&Tuned| it.nccl_best.is_some() && self.program(it).is_some();
+        let won = |it: &&TunedTask| it.nccl_best.is_some() && self.program(it).is_some();
         plan.tasks.iter().filter(won).count()
     }
 
-    fn gains(&self, plan: &Plan, over: fn(&Tuned) -> Option<&Pick>) -> Option<Span> {
+    fn gains(&self, plan: &Plan, over: fn(&TunedTask) -> Option<&Pick>) -> Option<Span> {
         span(plan.tasks.iter().filter_map(|task| {
             let (pick, over) = (self.pick(plan, task)?, over(task)?);
             (pick.time_ps > 0).then(|| over.time_ps as f64 / pick.time_ps as f64)
@@ -167,7 +167,7 @@ impl Report<'_> {
     fn how_sure(&self, out: &mut String) {
         let tasks = &self.plan.tasks;
         let run = tasks.iter().filter(|it| it.pick.basis == Basis::Kernels).count();
-        let of = |pick: fn(&Tuned) -> Option<&Pick>| {
+        let of = |pick: fn(&TunedTask) -> Option<&Pick>| {
             tasks.iter().filter_map(pick).filter(|it| it.basis == Basis::Belief).count()
         };
         let (picked, best) = (of(|it| Some(&it.pick)), of(|it| it.nccl_best.as_ref()));

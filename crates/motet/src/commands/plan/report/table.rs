@@ -4,9 +4,9 @@ use std::fmt::Write as _;
 
 use motet_collective::CollectiveKind;
 use motet_nccl::Basis;
-use motet_tune::plan::files::Run;
+use motet_tune::plan::files::ProgramFile;
 use motet_tune::plan::folder::TUNER;
-use motet_tune::plan::{Pick, Plan, Runtime, Tuned};
+use motet_tune::plan::{Pick, Plan, Runtime, TunedTask};
 
 use super::{link, times};
 use crate::plot::escaped;
@@ -29,9 +29,9 @@ const HEAD: &str = "<thead>\n<tr><th scope=\"col\" rowspan=\"2\">size</th>\
 pub(super) fn table(
     plan: &Plan,
     kind: CollectiveKind,
-    tasks: &[&Tuned],
+    tasks: &[&TunedTask],
     bus: f64,
-    programs: &[Run],
+    programs: &[ProgramFile],
     out: &mut String,
 ) {
     // Writing to a string cannot fail.
@@ -49,7 +49,13 @@ pub(super) fn table(
     out.push_str("</tbody>\n</table>\n</div>\n");
 }
 
-fn row(kind: CollectiveKind, task: &Tuned, bus: f64, programs: &[Run], out: &mut String) {
+fn row(
+    kind: CollectiveKind,
+    task: &TunedTask,
+    bus: f64,
+    programs: &[ProgramFile],
+    out: &mut String,
+) {
     let pick = &task.pick;
     let rate = pick.algbw(task.size());
     let bound = 100.0 * task.bound_ps as f64 / pick.time_ps.max(1) as f64;
@@ -96,7 +102,7 @@ fn row(kind: CollectiveKind, task: &Tuned, bus: f64, programs: &[Run], out: &mut
 }
 
 /// A pick with a link to the file that does it.
-fn named(kind: CollectiveKind, task: &Tuned, pick: &Pick, programs: &[Run]) -> String {
+fn named(kind: CollectiveKind, task: &TunedTask, pick: &Pick, programs: &[ProgramFile]) -> String {
     let runtime = pick.runtime.name();
     if !pick.is_program() {
         return link(TUNER, &format!("{runtime} {}{}", pick.way, channels(pick)));
@@ -113,7 +119,7 @@ fn named(kind: CollectiveKind, task: &Tuned, pick: &Pick, programs: &[Run]) -> S
 }
 
 /// A program that is picked beats NCCL's best by the margin, if there is one.
-fn win(task: &Tuned, pick: &Pick) -> &'static str {
+fn win(task: &TunedTask, pick: &Pick) -> &'static str {
     if pick.is_program() && task.nccl_best.is_some() { " class=\"win\"" } else { "" }
 }
 
@@ -134,6 +140,6 @@ fn channels(pick: &Pick) -> String {
 const fn tag(pick: &Pick) -> &'static str {
     match pick.basis {
         Basis::Kernels => "<span class=\"tag\">run</span>",
-        Basis::Belief => "<span class=\"tag\">belief</span>",
+        Basis::Belief | Basis::Links => "<span class=\"tag\">belief</span>",
     }
 }

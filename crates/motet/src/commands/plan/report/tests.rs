@@ -138,7 +138,7 @@ fn every_task_has_a_row_and_a_place_in_the_charts() {
     for kind in [CollectiveKind::AllGather, CollectiveKind::AllToAll] {
         let part = section(&html, kind);
         let rows: Vec<&str> = part.split("<tr><th scope=\"row\">").skip(1).collect();
-        let tasks: Vec<&Tuned> =
+        let tasks: Vec<&TunedTask> =
             made.plan.tasks.iter().filter(|it| it.collective == kind).collect();
         assert_eq!(rows.len(), tasks.len());
         for (row, task) in rows.iter().zip(&tasks) {

@@ -19,7 +19,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 use motet_collective::CollectiveKind;
-use motet_tune::plan::{Journal, Step, Tuned, journal};
+use motet_tune::plan::journal::{self, Found};
+use motet_tune::plan::{Journal, PlanEvent, TunedTask};
 use motet_units::Bytes;
 
 use crate::failure::Failure;
@@ -36,7 +37,9 @@ const OLD: &str = "old";
 /// A plan in the making.
 pub(crate) struct Store<'a> {
     target: Target,
-    known: Vec<Tuned>,
+    known: Vec<TunedTask>,
+    /// Why a journal that was there is not used.
+    passed_over: Option<String>,
     log: Mutex<Log>,
     bar: &'a Bar,
     done: Mutex<u64>,
@@ -94,9 +97,21 @@ impl<'a> Store<'a> {
         tidy(&target)?;
         let wrong = |it: std::io::Error| failure(&path, "cannot be written", &it);
         let mut text = Vec::new();
-        let known = match file.read_to_end(&mut text) {
-            Ok(_) => journal::read(&text, fingerprint),
-            Err(error) => return Err(failure(&path, "cannot be read", &error)),
+        file.read_to_end(&mut text).map_err(|it| failure(&path, "cannot be read", &it))?;
+        let (known, passed_over) = match journal::read(&text, fingerprint) {
+            Found::Ours(known) => (Some(known), None),
+            Found::Nothing => (None, None),
+            Found::OtherPlan => {
+                let note = "a plan with other options was stopped here; this one begins anew";
+                (None, Some(note.to_owned()))
+            }
+            Found::OtherVersion(version) => {
+                let note = format!(
+                    "a plan was stopped here whose journal has version {version} of the format, \
+                     which this Motet does not read; it begins anew"
+                );
+                (None, Some(note))
+            }
         };
         // What was cut off goes, or the next line would be glued to it.
         file.set_len(known.as_ref().map_or(0, |it| it.whole)).map_err(wrong)?;
@@ -105,7 +120,12 @@ impl<'a> Store<'a> {
             log.add(&journal::header(fingerprint)).map_err(wrong)?;
         }
         let known = known.unwrap_or_default().tuned;
-        Ok(Self { target, known, log: Mutex::new(log), bar, done: Mutex::new(0) })
+        Ok(Self { target, known, passed_over, log: Mutex::new(log), bar, done: Mutex::new(0) })
+    }
+
+    /// Why what is left of a stopped plan is not used, if that is so.
+    pub(crate) fn passed_over(&self) -> Option<&str> {
+        self.passed_over.as_deref()
     }
 
     /// How many tasks are known from before.
@@ -157,13 +177,22 @@ impl Log {
 }
 
 impl Journal for Store<'_> {
-    fn known(&self, kind: CollectiveKind, size: Bytes) -> Option<Tuned> {
-        let same = |it: &&Tuned| it.collective == kind && it.size() == size;
+    fn known(&self, kind: CollectiveKind, size: Bytes) -> Option<TunedTask> {
+        let same = |it: &&TunedTask| it.collective == kind && it.size() == size;
         self.known.iter().find(same).cloned()
     }
 
-    fn done(&self, step: Step<'_>) {
-        let Step::Tuned(tuned) = step else { return };
+    fn done(&self, event: PlanEvent<'_>) {
+        let tuned = match event {
+            PlanEvent::Making(_, name) => return self.bar.say(format!("making {name}")),
+            PlanEvent::Made(kind, count) => {
+                return self.bar.say(format!("{count} programs for {kind}"));
+            }
+            PlanEvent::Tuning(kind, size) => {
+                return self.bar.say(format!("tuning {kind} of {size}"));
+            }
+            PlanEvent::Tuned(tuned) => tuned,
+        };
         if self.known(tuned.collective, tuned.size()).is_none()
             && let Ok(mut log) = self.log.lock()
         {

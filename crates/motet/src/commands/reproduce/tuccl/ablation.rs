@@ -3,7 +3,7 @@
 
 use motet_collective::CollectiveKind;
 use motet_tune::clusters::{A100, Cluster, V100};
-use motet_tune::plan::{Pick, Tuned};
+use motet_tune::plan::{Pick, TunedTask};
 
 use super::super::claims::{Claim, Span};
 use super::report::Report;
@@ -15,7 +15,7 @@ use crate::printer::Printer;
 use crate::table::{Table, Values};
 
 /// A part of what is tuned, and what of a task it is.
-type Part = (&'static str, fn(&Tuned) -> Option<&Pick>);
+type Part = (&'static str, fn(&TunedTask) -> Option<&Pick>);
 
 const PARTS: [Part; 3] = [
     ("sketch only", |it| it.sketch_only.as_ref()),
@@ -83,7 +83,7 @@ pub(in crate::commands::reproduce) fn ablation(
     .finish(args, printer)
 }
 
-fn gain(task: &Tuned, part: Part) -> Option<f64> {
+fn gain(task: &TunedTask, part: Part) -> Option<f64> {
     times(task.msccl.as_ref(), part.1(task))
 }
 
@@ -101,17 +101,17 @@ fn of_part(planned: &[Planned], kind: CollectiveKind, part: Part, published: Spa
         let gains: Vec<_> = gains.collect();
         let least = gains.iter().min_by(|a, b| a.2.total_cmp(&b.2))?;
         let most = gains.iter().max_by(|a, b| a.2.total_cmp(&b.2))?;
-        let place = |it: &(&Planned, &Tuned, f64)| format!("{} at {}", it.0.name, it.1.size());
+        let place = |it: &(&Planned, &TunedTask, f64)| format!("{} at {}", it.0.name, it.1.size());
         Some(format!("least on {}, most on {}", place(least), place(most)))
     })
 }
 
-fn all(planned: &[Planned]) -> impl Iterator<Item = &Tuned> {
+fn all(planned: &[Planned]) -> impl Iterator<Item = &TunedTask> {
     KINDS.into_iter().flat_map(|kind| tasks(planned, kind)).map(|it| it.1)
 }
 
 fn never_less(planned: &[Planned]) -> Claim {
-    let ratio = |it: &Tuned| {
+    let ratio = |it: &TunedTask| {
         let alone = gain(it, PARTS[0])?.max(gain(it, PARTS[1])?);
         Some(gain(it, PARTS[2])? / alone)
     };
@@ -130,7 +130,7 @@ fn never_less(planned: &[Planned]) -> Claim {
 /// The paper calls the gains multiplicative; its own figures (3.2 · 3.5 against 4) are not.
 fn synergy(planned: &[Planned]) -> Claim {
     let ratio =
-        |it: &Tuned| Some(gain(it, PARTS[2])? / (gain(it, PARTS[0])? * gain(it, PARTS[1])?));
+        |it: &TunedTask| Some(gain(it, PARTS[2])? / (gain(it, PARTS[0])? * gain(it, PARTS[1])?));
     let ratios: Vec<f64> = all(planned).filter_map(ratio).collect();
     let more = ratios.iter().filter(|it| **it >= 1.0).count();
     Claim::published(
@@ -148,9 +148,9 @@ fn synergy(planned: &[Planned]) -> Claim {
 }
 
 fn table(planned: &[Planned]) -> Table {
-    let rows: Vec<(&Planned, &Tuned)> =
+    let rows: Vec<(&Planned, &TunedTask)> =
         KINDS.into_iter().flat_map(|kind| tasks(planned, kind)).collect();
-    let words = |of: &dyn Fn(&Planned, &Tuned) -> String| {
+    let words = |of: &dyn Fn(&Planned, &TunedTask) -> String| {
         Values::Words(rows.iter().map(|it| of(it.0, it.1)).collect())
     };
     let mut table = Table::new()

@@ -6,7 +6,7 @@
 
 use motet_collective::CollectiveKind;
 use motet_tune::clusters::V100;
-use motet_tune::plan::ways::Way;
+use motet_tune::plan::candidates::CandidateProgram;
 use motet_tune::profile::{Measured, Profiler, Recorded, Simulated};
 use motet_tune::search::{Method, Outcome, Search, Settings};
 use motet_tune::space::{KnobLimits, KnobSpace};
@@ -68,9 +68,9 @@ pub(in crate::commands::reproduce) fn cost(
     for cluster in &V100 {
         let planned = Planned::new(cluster, &KINDS, &SIZES, args, printer)?;
         for kind in KINDS {
-            let ways = planned.ways(kind)?;
+            let candidates = planned.candidates(kind)?;
             for size in SIZES {
-                rows.extend(row(&planned, &ways, kind, size, seeds)?);
+                rows.extend(row(&planned, &candidates, kind, size, seeds)?);
             }
         }
     }
@@ -97,13 +97,13 @@ pub(in crate::commands::reproduce) fn cost(
 
 fn row(
     planned: &Planned,
-    ways: &[Way],
+    candidates: &[CandidateProgram],
     kind: CollectiveKind,
     size: Bytes,
     seeds: u32,
 ) -> Result<Option<Row>, Failure> {
     let pick = planned.task(kind, size).and_then(|it| it.program.as_ref());
-    let Some(way) = pick.and_then(|pick| ways.iter().find(|it| it.name == pick.way)) else {
+    let Some(way) = pick.and_then(|pick| candidates.iter().find(|it| it.name == pick.way)) else {
         return Ok(None);
     };
     let wrong = |it: String| Failure::wrong(it).in_file(planned.name);

@@ -3,7 +3,7 @@
 
 use motet_collective::CollectiveKind;
 use motet_tune::clusters::{A100, Cluster, V100};
-use motet_tune::plan::{Pick, Tuned};
+use motet_tune::plan::{Pick, TunedTask};
 
 use super::super::claims::{Claim, Span};
 use super::report::Report;
@@ -106,7 +106,7 @@ pub(in crate::commands::reproduce) fn gains(
 }
 
 /// How many times as fast as MSCCL's uniform default.
-fn over_msccl(task: &Tuned) -> Option<f64> {
+fn over_msccl(task: &TunedTask) -> Option<f64> {
     times(task.msccl.as_ref(), task.program.as_ref())
 }
 
@@ -168,7 +168,7 @@ fn at_largest(planned: &Planned, kind: CollectiveKind) -> Option<String> {
 
 /// Whether every task gains at least `low`; if not, where, and what the knobs alone gain there.
 fn every(planned: &[Planned], kind: CollectiveKind, low: f64) -> Claim {
-    let gains: Vec<(&Planned, &Tuned, f64)> =
+    let gains: Vec<(&Planned, &TunedTask, f64)> =
         tasks(planned, kind).filter_map(|it| Some((it.0, it.1, over_msccl(it.1)?))).collect();
     let least = Span::of(gains.iter().map(|it| it.2)).map_or(f64::NAN, |it| it.low);
     let below: Vec<_> = gains.iter().filter(|it| it.2 < low).collect();
@@ -211,24 +211,25 @@ fn never_slower(planned: &[Planned], kinds: &[CollectiveKind]) -> Claim {
 }
 
 /// How many times as fast as NCCL's cost model expects its choice to be.
-fn over_expected(planned: &Planned, task: &Tuned) -> Option<f64> {
+fn over_expected(planned: &Planned, task: &TunedTask) -> Option<f64> {
     let expected = planned.nccl_expects(task)?.as_ps() as f64;
     Some(expected / task.program.as_ref()?.time_ps.max(1) as f64)
 }
 
 fn table(planned: &[Planned], kinds: &[CollectiveKind]) -> Table {
-    let rows: Vec<(&Planned, &Tuned)> =
+    let rows: Vec<(&Planned, &TunedTask)> =
         kinds.iter().flat_map(|kind| tasks(planned, *kind)).collect();
-    let words = |of: &dyn Fn(&Planned, &Tuned) -> String| {
+    let words = |of: &dyn Fn(&Planned, &TunedTask) -> String| {
         Values::Words(rows.iter().map(|it| of(it.0, it.1)).collect())
     };
-    let number = |of: &dyn Fn(&Tuned) -> Option<f64>, digits| {
+    let number = |of: &dyn Fn(&TunedTask) -> Option<f64>, digits| {
         Values::Number(rows.iter().map(|it| of(it.1).unwrap_or(f64::NAN)).collect(), digits)
     };
     let us = |it: Option<&Pick>| it.map(|it| it.time().as_us_f64());
     let expected = rows.iter().map(|it| over_expected(it.0, it.1).unwrap_or(f64::NAN)).collect();
-    let bound =
-        |it: &Tuned| Some(it.bound_ps as f64 / it.program.as_ref()?.time_ps.max(1) as f64 * 100.0);
+    let bound = |it: &TunedTask| {
+        Some(it.bound_ps as f64 / it.program.as_ref()?.time_ps.max(1) as f64 * 100.0)
+    };
     Table::new()
         .with("collective", words(&|_, it| it.collective.to_string()))
         .with("cluster", words(&|it, _| it.name.to_owned()))

@@ -4,8 +4,8 @@ use motet_collective::CollectiveKind;
 use motet_nccl::Knobs;
 use motet_sim::event::LinkUse;
 use motet_tune::clusters::{A100, Cluster, V100};
-use motet_tune::plan::ways::Way;
-use motet_tune::plan::{Pick, Tuned};
+use motet_tune::plan::candidates::CandidateProgram;
+use motet_tune::plan::{Pick, TunedTask};
 use motet_units::{Bytes, Duration};
 
 use super::super::claims::{Claim, Span};
@@ -53,9 +53,13 @@ fn busy(time: Duration, all: &[LinkUse]) -> (f64, usize) {
 }
 
 /// In percent, if the simulator can run it.
-fn of_pick(ways: &[Way], size: Bytes, pick: Option<&Pick>) -> Option<(f64, usize)> {
+fn of_pick(
+    candidates: &[CandidateProgram],
+    size: Bytes,
+    pick: Option<&Pick>,
+) -> Option<(f64, usize)> {
     let pick = pick?;
-    let way = ways.iter().find(|it| it.name == pick.way)?;
+    let way = candidates.iter().find(|it| it.name == pick.way)?;
     let layout = way.family.find(pick.instances, pick.packed)?;
     let links = layout.laid.usage(size, &Knobs::new(pick.protocol));
     let (part, links) = busy(pick.time(), &links);
@@ -70,11 +74,11 @@ pub(in crate::commands::reproduce) fn links(
     for (set, clusters, _) in SETS {
         for planned in Planned::all(clusters, args, printer)? {
             for kind in KINDS {
-                let ways = planned.ways(kind)?;
-                let row = |task: &Tuned| {
+                let candidates = planned.candidates(kind)?;
+                let row = |task: &TunedTask| {
                     let size = task.size();
-                    let default = of_pick(&ways, size, task.msccl.as_ref())?;
-                    let plan = of_pick(&ways, size, task.program.as_ref())?;
+                    let default = of_pick(&candidates, size, task.msccl.as_ref())?;
+                    let plan = of_pick(&candidates, size, task.program.as_ref())?;
                     let (default, plan, links) = (default.0, plan.0, [default.1, plan.1]);
                     let (cluster, all_links) = (planned.name, planned.network.links().len());
                     let time = times(task.program.as_ref(), task.msccl.as_ref())?;

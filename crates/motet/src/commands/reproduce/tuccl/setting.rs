@@ -1,13 +1,13 @@
 //! [`Planned`]: a cluster of TuCCL §IV-A with its plan, made as `motet plan` makes it.
 
 use motet_collective::CollectiveKind;
-use motet_nccl::{NcclModel, NcclOptions, Tuned as Chosen};
+use motet_nccl::{NcclModel, NcclOptions, TunedCollective};
 use motet_net::Network;
 use motet_tune::clusters::Cluster;
+use motet_tune::plan::candidates::{CandidateProgram, Ground, candidates};
 use motet_tune::plan::communicator::Effort;
 use motet_tune::plan::make::Nccl;
-use motet_tune::plan::ways::{Ground, Way, ways};
-use motet_tune::plan::{NoJournal, Pick, Plan, Request, Setup, Tuned, make};
+use motet_tune::plan::{NoJournal, Pick, Plan, Request, Setup, TunedTask, make};
 use motet_tune::search::Method;
 use motet_tune::sketch::{distinct, sketches};
 use motet_units::{Bytes, Duration, Seed};
@@ -88,28 +88,31 @@ impl Planned {
 
     /// Everything that the plan chose from for a collective, of which a plan keeps only what it
     /// uses.
-    pub(super) fn ways(&self, kind: CollectiveKind) -> Result<Vec<Way>, Failure> {
+    pub(super) fn candidates(
+        &self,
+        kind: CollectiveKind,
+    ) -> Result<Vec<CandidateProgram>, Failure> {
         let found = distinct(sketches(&self.network));
         let seed = self.seed.named(kind.name());
         let (network, most_blocks) = (&self.network, self.plan.most_blocks);
         let kernels = Nccl::new(network, Setup::default()).kernels;
         let ground = Ground { network, kernels, most_blocks, seed };
-        let made = ways(&ground, kind, &found);
-        Ok(made.map_err(|it| Failure::wrong(it.to_string()).in_file(self.name))?.ways)
+        let made = candidates(&ground, kind, &found, &|_| {});
+        Ok(made.map_err(|it| Failure::wrong(it.to_string()).in_file(self.name))?.candidates)
     }
 
-    pub(super) fn tasks(&self, kind: CollectiveKind) -> impl Iterator<Item = &Tuned> {
+    pub(super) fn tasks(&self, kind: CollectiveKind) -> impl Iterator<Item = &TunedTask> {
         self.plan.tasks.iter().filter(move |it| it.collective == kind)
     }
 
     /// What NCCL's own cost model expects of its choice, which the simulator does not see.
-    pub(super) fn nccl_expects(&self, task: &Tuned) -> Option<Duration> {
+    pub(super) fn nccl_expects(&self, task: &TunedTask) -> Option<Duration> {
         let model = NcclModel::new(&self.network, NcclOptions::default()).ok()?;
-        Some(model.choose(Chosen::of(task.collective)?, task.size())?.duration())
+        Some(model.choose(TunedCollective::of(task.collective)?, task.size())?.duration())
     }
 
     /// Of the collective and size.
-    pub(super) fn task(&self, kind: CollectiveKind, size: Bytes) -> Option<&Tuned> {
+    pub(super) fn task(&self, kind: CollectiveKind, size: Bytes) -> Option<&TunedTask> {
         self.tasks(kind).find(|it| it.size() == size)
     }
 }
@@ -118,7 +121,7 @@ impl Planned {
 pub(super) fn tasks(
     planned: &[Planned],
     kind: CollectiveKind,
-) -> impl Iterator<Item = (&Planned, &Tuned)> {
+) -> impl Iterator<Item = (&Planned, &TunedTask)> {
     planned.iter().flat_map(move |it| it.tasks(kind).map(move |task| (it, task)))
 }
 

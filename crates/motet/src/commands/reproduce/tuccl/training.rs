@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use motet_collective::CollectiveKind;
 use motet_tune::clusters::{A100, Cluster, V100};
-use motet_tune::plan::{Pick, Tuned};
+use motet_tune::plan::{Pick, TunedTask};
 use motet_units::Bytes;
 
 use super::super::claims::{Claim, Span};
@@ -113,7 +113,7 @@ fn assumed() -> Vec<String> {
 }
 
 fn row(planned: &Planned, model: &'static Model, flops: f64) -> Option<Row> {
-    let step = |of: fn(&Tuned) -> Option<&Pick>| {
+    let step = |of: fn(&TunedTask) -> Option<&Pick>| {
         let seconds = |size: Bytes| {
             let pick = of(planned.task(KIND, size)?)?;
             Some((size, pick.time().as_us_f64() / 1e6))

@@ -1,4 +1,4 @@
-//! [`ways`]: everything that a plan may choose from for one collective on one network.
+//! [`candidates`]: everything that a plan may choose from for one collective on one network.
 //!
 //! - The textbook.
 //! - What the synthesizer makes for a small and a large size under every sketch.
@@ -67,7 +67,7 @@ pub enum Origin {
 
 /// A way of doing a collective.
 #[derive(Clone, Debug)]
-pub struct Way {
+pub struct CandidateProgram {
     /// Also the stem of its files.
     pub name: String,
     pub origin: Origin,
@@ -78,7 +78,7 @@ pub struct Way {
     /// For MSCCL; without layouts where it takes none.
     pub family: Family,
     /// For MSCCL++.
-    pub plans: Vec<Plus>,
+    pub plans: Vec<MscclppLayout>,
     /// One instance for MSCCL, however many thread blocks that takes: the default that plans are
     /// compared with.
     pub plain: Option<Layout>,
@@ -86,7 +86,7 @@ pub struct Way {
 
 /// A program as a plan of MSCCL++.
 #[derive(Clone, Debug)]
-pub struct Plus {
+pub struct MscclppLayout {
     pub instances: u32,
     /// As read back from the plan.
     pub program: Verified<Program>,
@@ -97,7 +97,7 @@ pub struct Plus {
 /// A plan's sizes are multiples of so many bytes for each chunk.
 const ALIGNMENT: u64 = 16;
 
-impl Plus {
+impl MscclppLayout {
     fn new(
         program: &Verified<Program>,
         network: &Network,
@@ -141,7 +141,7 @@ impl Plus {
         mscclpp_json::write(&proved, &self.options).map_err(|it| first(it.to_string()))
     }
 
-    pub(super) fn pick(&self, way: &Way, time: Duration) -> Pick {
+    pub(super) fn pick(&self, way: &CandidateProgram, time: Duration) -> Pick {
         let blocks = self.laid.blocks().1;
         Pick {
             runtime: Runtime::Mscclpp,
@@ -161,8 +161,8 @@ impl Plus {
 
 /// The ways of a collective, and what was left out and why.
 #[derive(Clone, Debug, Default)]
-pub struct Ways {
-    pub ways: Vec<Way>,
+pub struct Candidates {
+    pub candidates: Vec<CandidateProgram>,
     pub left_out: Vec<(String, String)>,
 }
 
@@ -177,11 +177,12 @@ pub struct Ground<'a> {
 }
 
 /// Every way of doing `kind` on all ranks of the network, under each of its sketches.
-pub fn ways(
+pub fn candidates(
     ground: &Ground<'_>,
     kind: CollectiveKind,
     sketches: &[sketch::Candidate],
-) -> Result<Ways, SynthError> {
+    making: &(dyn Fn(&str) + Sync),
+) -> Result<Candidates, SynthError> {
     let network = ground.network;
     let ranks = u32::try_from(network.ranks().len()).unwrap_or(u32::MAX);
     let goal = Goal::rooted(kind, ranks, Rank(0))?;
@@ -189,7 +190,7 @@ pub fn ways(
     // Runtimes cut chunks themselves and run the cuts one behind the other; a program that is cut
     // already would pay for every cut, however little there is to send.
     let whole = |size| Task { most_transfers: 0, ..task(size) };
-    let mut made = Maker { ground, found: Ways::default() };
+    let mut made = Maker { ground, making, found: Candidates::default() };
     let named = |name: &str| name.parse::<Method>().ok().filter(|it| it.does(kind));
     // Reduce has no direct method; the least that everyone supports stands in for it.
     if let Some(method) = named(FULL_MESH).or_else(|| named("binomial")) {
@@ -231,14 +232,16 @@ pub(super) fn short(size: Bytes) -> String {
 
 struct Maker<'a> {
     ground: &'a Ground<'a>,
-    found: Ways,
+    making: &'a (dyn Fn(&str) + Sync),
+    found: Candidates,
 }
 
 impl Maker<'_> {
     /// Adds what a method makes, unless it cannot, no runtime takes it, or it is there already.
     fn add(&mut self, name: String, origin: Origin, task: &Task<'_>, method: Method) {
+        (self.making)(&name);
         match self.make(&name, origin, task, method) {
-            Ok(Some(way)) => self.found.ways.push(way),
+            Ok(Some(way)) => self.found.candidates.push(way),
             Ok(None) => {}
             Err(why) => self.found.left_out.push((name, why)),
         }
@@ -250,18 +253,18 @@ impl Maker<'_> {
         origin: Origin,
         task: &Task<'_>,
         method: Method,
-    ) -> Result<Option<Way>, String> {
+    ) -> Result<Option<CandidateProgram>, String> {
         let Ground { network, kernels, most_blocks, seed } = self.ground;
         let effort = Effort { most_transfers: MOST_TRANSFERS, ..Effort::unlimited(*seed) };
         let task = task.clone().by_numbers();
         let draft = synthesize(&task, method, &effort).map_err(|it| it.to_string())?;
         let about = draft.explanation.clone();
         let program = draft.prove(&task).map_err(|it| it.to_string())?.program;
-        let same = |it: &Way| {
+        let same = |it: &CandidateProgram| {
             (origin == Origin::Made || it.origin == origin)
                 && it.program.transfers() == program.transfers()
         };
-        if self.found.ways.iter().any(same) {
+        if self.found.candidates.iter().any(same) {
             return Ok(None);
         }
         let family = Family::new(&program, network, kernels, *most_blocks);
@@ -275,7 +278,7 @@ impl Maker<'_> {
                     .unwrap_or_else(|why| Family { layouts: Vec::new(), stopped_by: Some(why) });
                 let name = name.to_owned();
                 let plain = Layout::new(&program, network, kernels, (1, false)).ok();
-                Ok(Some(Way { name, origin, about, program, family, plans, plain }))
+                Ok(Some(CandidateProgram { name, origin, about, program, family, plans, plain }))
             }
         }
     }
@@ -288,14 +291,14 @@ fn plus_options(network: &Network) -> mscclpp_json::Options {
 }
 
 /// A program as plans of MSCCL++, in every power of two of instances that fits.
-fn plans(ground: &Ground<'_>, program: &Verified<Program>) -> Vec<Plus> {
+fn plans(ground: &Ground<'_>, program: &Verified<Program>) -> Vec<MscclppLayout> {
     let Ground { network, kernels, most_blocks, .. } = ground;
     let most = (*most_blocks).min(kernels.resident_blocks());
-    let mut plans: Vec<Plus> = Vec::new();
+    let mut plans: Vec<MscclppLayout> = Vec::new();
     let mut instances = 1;
     while plans.first().is_none_or(|it| it.laid.blocks().1.saturating_mul(instances) <= most) {
         let options = mscclpp_json::Options { instances, ..plus_options(network) };
-        match Plus::new(program, network, kernels, &options) {
+        match MscclppLayout::new(program, network, kernels, &options) {
             Ok(plan) if plan.laid.blocks().1 <= most => plans.push(plan),
             _ => break,
         }
