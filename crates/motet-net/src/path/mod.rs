@@ -58,7 +58,7 @@ pub struct Path {
 }
 
 impl Path {
-    /// A path over these links, which must follow one another and pass no node twice.
+    /// A path over these links, each of which must begin where the one before it ends.
     pub fn new(network: &Network, links: Vec<LinkId>) -> Result<Self, PathError> {
         let count = network.links().len();
         if let Some(link) = links.iter().find(|it| it.index() >= count) {

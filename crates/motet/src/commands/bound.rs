@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use motet_collective::bound::{self, Bound, BoundError, Cut, Ratio, SetBy, Work};
 use motet_collective::{Collective, CollectiveError, CollectiveKind};
 use motet_net::Network;
-use motet_units::{Bytes, Rank};
+use motet_units::{Bytes, Duration, Rank};
 use serde::Serialize;
 
 use crate::args::BoundArgs;
@@ -73,6 +73,7 @@ pub(crate) fn run(args: &BoundArgs, printer: &mut Printer) -> Result<Status, Fai
     let bound = bound::bound(&network, &collective);
     drop(progress);
     let bound = bound.map_err(|it| infinite(&it, &network).in_file(&args.cluster))?;
+    within_the_clock(&bound, args.size).map_err(|it| it.in_file(&args.cluster))?;
     if printer.is_json() {
         printer.json(&json(&bound, &network, args.size))?;
     } else {
@@ -108,6 +109,18 @@ fn collective(args: &BoundArgs, network: &Network) -> Result<Collective, Failure
             .with_remedy(format!("give `--root` a rank from 0 to {}", ranks - 1)),
         _ => Failure::unreadable(error.to_string()),
     })
+}
+
+/// Times end at 2⁶⁴ ps: of a bound that reaches it no more is known than that it is at least so long.
+fn within_the_clock(bound: &Bound, size: Option<Bytes>) -> Result<(), Failure> {
+    match size {
+        Some(size) if bound.time(size) == Duration::MAX => {
+            let problem = format!("{size} take at least 2⁶⁴ ps (213 days)");
+            Err(Failure::wrong(format!("{problem}: the network is too slow for Motet's clock"))
+                .with_remedy("use a smaller size or faster links"))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn infinite(error: &BoundError, network: &Network) -> Failure {

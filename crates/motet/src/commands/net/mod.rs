@@ -30,12 +30,20 @@ impl ReadArgs {
 fn write(network: &Network, out: &OutArgs, printer: &mut Printer) -> Result<(), Failure> {
     let output = out.output.as_deref().unwrap_or("-");
     let ending = output.rsplit_once('.').map(|(_, it)| it);
-    let picture = out.to.unwrap_or(match ending {
-        Some("graphml") => Picture::Graphml,
-        Some("dot" | "gv") => Picture::Dot,
-        Some("svg") => Picture::Svg,
-        _ => Picture::Toml,
-    });
+    let picture = match (out.to, ending) {
+        (Some(picture), _) => picture,
+        (None, Some("graphml")) => Picture::Graphml,
+        (None, Some("dot" | "gv")) => Picture::Dot,
+        (None, Some("svg")) => Picture::Svg,
+        // Whoever asks for a picture should not get a cluster file under its name.
+        (None, Some(ending @ ("png" | "jpg" | "jpeg" | "gif" | "pdf" | "ps" | "eps"))) => {
+            let problem = format!("a network cannot be written as .{ending}");
+            return Err(Failure::unreadable(problem).in_file(output).with_remedy(
+                "write .svg, which browsers show, or .dot, of which Graphviz makes any picture",
+            ));
+        }
+        (None, _) => Picture::Toml,
+    };
     let text = match picture {
         Picture::Toml => cluster_toml::write(network),
         Picture::Graphml => graphml::write(network),
