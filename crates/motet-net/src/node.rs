@@ -6,6 +6,8 @@ use std::str::FromStr;
 
 use motet_units::Rank;
 
+use crate::nearest;
+
 /// What a node is. The names are those of the cluster file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum NodeKind {
@@ -78,14 +80,25 @@ impl FromStr for NodeKind {
 
 /// A name outside a fixed list.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{name}` is not a {what}; known: {known}")]
+#[error("`{name}` is not a {what}; {}known: {known}", self.guess())]
 pub struct UnknownName {
     /// What kind of name it should be: "node kind", say.
     pub what: &'static str,
     /// The name that was given.
     pub name: String,
-    /// The names that are known, for the message.
+    /// All names of the list, separated by a comma and a blank.
     pub known: String,
+}
+
+impl UnknownName {
+    /// "did you mean …?" if a name of the list is close to what was written.
+    fn guess(&self) -> String {
+        let near = nearest::nearest(&self.name, self.known.split(", "));
+        match near.first() {
+            Some(near) => format!("did you mean `{near}`? "),
+            None => String::new(),
+        }
+    }
 }
 
 /// Where a node stands, as far as it is known; empty means unknown.

@@ -11,8 +11,6 @@ use motet_synth::{Fabric, Goal, Lowered, Lowering, Task, Trees, packing};
 use motet_units::{Bandwidth, Bytes, Duration, NodeId};
 use proptest::prelude::*;
 
-const DATA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data/networks");
-
 fn template(name: &str, params: &[(&str, &str)]) -> Network {
     let mut given = Params::new();
     for (key, value) in params {
@@ -63,10 +61,7 @@ fn a_mesh_comes_within_three_percent_of_eighty() {
 #[test]
 fn packings_of_real_networks_are_within_a_hundredth_of_their_bound() {
     for name in ["dgx1", "dgx-a100-x1", "dgx-a100-x2", "mesh-4x4", "mi250-x1", "torus-4x4"] {
-        let Ok(text) = std::fs::read_to_string(format!("{DATA}/{name}.toml")) else {
-            eprintln!("skipped: no sample network {name}");
-            continue;
-        };
+        let text = motet_testdata::ours(&format!("networks/{name}.toml"));
         let network = cluster_toml::read(&text, &|_| Err("not needed".to_owned())).unwrap().network;
         let task = all_reduce(&network, Bytes::mib(64));
         let (bound, fabric) = (packing_bound(&task), Fabric::new(&task).unwrap());

@@ -1,6 +1,7 @@
-//! The clusters that seed 002 was evaluated on (§IV-A), as cluster files.
+//! The clusters that *TuCCL* was evaluated on (§IV-A), as cluster files.
 //!
-//! They are the files of `examples/`, where what the paper leaves open is said with what was assumed.
+//! The files themselves are in `examples/` (the folder `clusters` of this crate links to them, so that a
+//! published crate carries them): they say what the paper leaves open and what was assumed instead.
 
 use motet_net::Network;
 use motet_net::formats::{ReadError, cluster_toml};
@@ -14,7 +15,7 @@ pub struct Cluster {
 
 macro_rules! cluster {
     ($name:literal) => {
-        Cluster { name: $name, text: include_str!(concat!("../../../examples/", $name, ".toml")) }
+        Cluster { name: $name, text: include_str!(concat!("../clusters/", $name, ".toml")) }
     };
 }
 

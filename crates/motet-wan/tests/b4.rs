@@ -2,7 +2,6 @@
 //! which is all our own, and the same with the graph and the matrices that come with Teal.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
-#![allow(clippy::print_stderr, reason = "a test that is skipped says so")]
 
 use std::path::Path;
 
@@ -14,7 +13,6 @@ use motet_wan::formats::ScenarioFile;
 use motet_wan::formats::scenario_toml::Cluster;
 use motet_wan::{Mode, Scenario, Strength, run_mode, yardstick};
 
-const DATA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data/wan");
 const EXAMPLES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples");
 const EXAMPLE: &str = r#"
 name = "three regions on B4"
@@ -39,15 +37,12 @@ every = 10
 "#;
 
 fn data(name: &str) -> Result<String, String> {
-    std::fs::read_to_string(Path::new(DATA).join(name)).map_err(|it| it.to_string())
+    motet_testdata::sample(&format!("wan/{name}")).ok_or_else(|| format!("{name} is not there"))
 }
 
 /// The scenario file and its network; `None`, with a word why, where there are no data.
 fn read(text: &str) -> Option<(ScenarioFile, Network)> {
-    if !Path::new(DATA).is_dir() {
-        eprintln!("skipped: there is no {DATA}");
-        return None;
-    }
+    motet_testdata::samples("wan")?;
     let file = ScenarioFile::read(text).unwrap_or_else(|it| panic!("{it}"));
     let Ok(Cluster::Inline(cluster)) = file.cluster() else { panic!("no cluster tables") };
     let network = cluster_toml::read(&cluster, &data).unwrap_or_else(|it| panic!("{it}")).network;

@@ -1,6 +1,8 @@
 //! The arguments of every command, as the user types them.
 
+pub(crate) mod bound;
 pub(crate) mod discovery;
+pub(crate) mod help;
 pub(crate) mod plan;
 pub(crate) mod sketch;
 pub(crate) mod what_if;
@@ -12,9 +14,16 @@ use motet_synth::Method;
 use motet_units::{Bandwidth, Bytes};
 use motet_wan::Strength;
 
+/// What every command says of its CLUSTER.
+pub(crate) const CLUSTER: &str = "The network: a file in any format that `motet net show` reads, a template \
+     with parameters such as dgx-h100:count=4 (`motet net gen --list` shows all), or - for stdin";
+
 const AFTER_HELP: &str = "\
-CLUSTER is a file in any format that `motet net show` reads, `-` for stdin, or a template with its \
-parameters, such as `dgx-a100:count=2` (`motet net gen --list` shows them all).
+New here? Describe your cluster (docs/cluster-file.md) or take a template, then:
+  motet net show CLUSTER                what Motet reads
+  motet bound CLUSTER -c allreduce      what the network allows at most
+  motet plan CLUSTER -o plan            programs and settings for NCCL, MSCCL and MSCCL++, with a report
+CLUSTER is a file, a template with parameters such as dgx-h100:count=4 (`motet net gen --list`), or -.
 Exit codes: 0 done, 1 the input was understood and is wrong, 2 usage or unreadable input.";
 
 /// Collective communication, fast on the network it really runs on
@@ -51,7 +60,7 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Probe(discovery::ProbeCommand),
     /// The least time any program could take, and the cut that sets it
-    Bound(BoundArgs),
+    Bound(bound::BoundArgs),
     /// Make a program for a collective on a network, close to the bound
     Synth(SynthArgs),
     /// Prove a program right, or say everything that is wrong with it
@@ -66,8 +75,20 @@ pub(crate) enum Command {
     Wan(WanArgs),
     /// Tables and figures of the papers that Motet builds on, ours beside what was published
     Reproduce(ReproduceArgs),
-    /// Print the completions of a shell
-    Completions { shell: Shell },
+    /// Print the completion script of a shell
+    Completions {
+        /// The shell to write it for
+        shell: Shell,
+    },
+    /// Print the manual page, or write the pages of all commands into a folder
+    Man(ManArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ManArgs {
+    /// Write one page per command into this folder, which is made if it is not there
+    #[arg(short, long, value_name = "FOLDER")]
+    pub(crate) output: Option<String>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -105,7 +126,7 @@ pub(crate) struct ReadArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct ShowArgs {
-    #[arg(value_name = "CLUSTER")]
+    #[arg(value_name = "CLUSTER", help = CLUSTER)]
     pub(crate) cluster: String,
     #[command(flatten)]
     pub(crate) read: ReadArgs,
@@ -135,7 +156,7 @@ pub(crate) struct OutArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct ConvertArgs {
-    #[arg(value_name = "CLUSTER")]
+    #[arg(value_name = "CLUSTER", help = CLUSTER)]
     pub(crate) cluster: String,
     #[command(flatten)]
     pub(crate) out: OutArgs,
@@ -163,8 +184,9 @@ pub(crate) struct GenArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct DiffArgs {
-    #[arg(value_name = "BEFORE")]
+    #[arg(value_name = "BEFORE", help = CLUSTER)]
     pub(crate) before: String,
+    /// The other network, likewise
     #[arg(value_name = "AFTER")]
     pub(crate) after: String,
     #[command(flatten)]
@@ -172,28 +194,8 @@ pub(crate) struct DiffArgs {
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct BoundArgs {
-    #[arg(value_name = "CLUSTER")]
-    pub(crate) cluster: String,
-    /// allgather, reducescatter, allreduce, broadcast, reduce, gather, scatter, alltoall or
-    /// sendrecv (every rank to the next)
-    #[arg(short, long)]
-    pub(crate) collective: CollectiveKind,
-    /// The size in nccl-tests' sense, to get a time: "1 GiB"
-    #[arg(short, long)]
-    pub(crate) size: Option<Bytes>,
-    /// The root of a broadcast, reduce, gather or scatter
-    #[arg(long, default_value_t = 0)]
-    pub(crate) root: u32,
-    #[command(flatten)]
-    pub(crate) what_if: what_if::WhatIfArgs,
-    #[command(flatten)]
-    pub(crate) read: ReadArgs,
-}
-
-#[derive(Debug, Args)]
 pub(crate) struct SynthArgs {
-    #[arg(value_name = "CLUSTER", required_unless_present = "list")]
+    #[arg(value_name = "CLUSTER", required_unless_present = "list", help = CLUSTER)]
     pub(crate) cluster: Option<String>,
     /// allgather, reducescatter, allreduce, broadcast, reduce, gather, scatter, alltoall,
     /// alltoallv (with `--counts`) or sendrecv (every rank to the next)
@@ -393,7 +395,7 @@ pub(crate) enum Turns {
 
 #[derive(Debug, Args)]
 pub(crate) struct SimArgs {
-    #[arg(value_name = "CLUSTER")]
+    #[arg(value_name = "CLUSTER", help = CLUSTER)]
     pub(crate) cluster: String,
     /// A program: ours, MSCCL XML or an MSCCL++ JSON plan; it runs on the first GPUs
     #[arg(value_name = "FILE")]
@@ -411,6 +413,10 @@ pub(crate) struct SimArgs {
     /// thread blocks share links]
     #[arg(long, value_enum)]
     pub(crate) discipline: Option<Turns>,
+    /// Leave out the program's routes and its order on links: this network's shortest paths carry it, as they
+    /// do a runtime's file. For a program that was made for another network
+    #[arg(long)]
+    pub(crate) reroute: bool,
     /// Switches pass data on when it is whole, as GPUs do, not as it comes
     #[arg(long)]
     pub(crate) store_and_forward: bool,
@@ -494,7 +500,7 @@ pub(crate) enum Nccl {
 
 #[derive(Debug, Args)]
 pub(crate) struct BenchArgs {
-    #[arg(value_name = "CLUSTER")]
+    #[arg(value_name = "CLUSTER", help = CLUSTER)]
     pub(crate) cluster: String,
     /// allreduce, allgather, reducescatter, broadcast, reduce or alltoall
     #[arg(short, long, default_value = "allreduce")]

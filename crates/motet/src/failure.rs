@@ -23,7 +23,8 @@ impl From<Status> for ExitCode {
     }
 }
 
-/// Why a command stopped before its end.
+/// Why a command stopped before its end: the file and the place in it where there are any, what is wrong and
+/// what to do. It is printed as `error: FILE:LINE:COLUMN: PROBLEM` and `hint: REMEDY`.
 #[derive(Debug)]
 pub(crate) struct Failure {
     status: Status,
@@ -35,7 +36,7 @@ pub(crate) struct Failure {
 }
 
 impl Failure {
-    /// The input could not be used at all.
+    /// The input could not be used at all: exit code 2.
     pub(crate) fn unreadable(problem: impl Into<String>) -> Self {
         Self {
             status: Status::Unreadable,
@@ -46,21 +47,24 @@ impl Failure {
         }
     }
 
-    /// The input was understood, and the answer is that it will not do.
+    /// The input was understood, and it is wrong: exit code 1.
     pub(crate) fn wrong(problem: impl Into<String>) -> Self {
         Self { status: Status::Wrong, ..Self::unreadable(problem) }
     }
 
+    /// Names the file that is at fault.
     pub(crate) fn in_file(mut self, file: &str) -> Self {
         self.file = Some(file.to_owned());
         self
     }
 
+    /// Says what to do about it.
     pub(crate) fn with_remedy(mut self, remedy: impl Into<String>) -> Self {
         self.remedy = Some(remedy.into());
         self
     }
 
+    /// The exit code that the failure leads to.
     pub(crate) const fn status(&self) -> Status {
         self.status
     }

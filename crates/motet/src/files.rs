@@ -1,4 +1,5 @@
-//! Reading and writing files: bounded, with errors that name the file, and never half-written.
+//! Reading and writing files, and finding the network that a CLUSTER argument names. Files are read up to a
+//! limit, errors name the file, and what is written is written whole or not at all.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -12,6 +13,7 @@ use motet_synth::Sketch;
 use motet_tune::sketch::taccl;
 
 use crate::failure::Failure;
+use crate::mistaken;
 use crate::printer::Printer;
 
 /// The largest file read: a program of two million transfers is some 100 MB.
@@ -26,7 +28,8 @@ pub(crate) fn read(name: &str) -> Result<String, Failure> {
     } else {
         File::open(name).and_then(|file| file.take(MAX_BYTES + 1).read_to_end(&mut bytes))
     };
-    result.map_err(|error| failure(format!("cannot be read: {error}")))?;
+    result
+        .map_err(|error| mistaken::for_folder(name, failure(format!("cannot be read: {error}"))))?;
     if bytes.len() as u64 > MAX_BYTES {
         return Err(failure(format!("is larger than {MAX_BYTES} bytes")));
     }
@@ -42,10 +45,10 @@ pub(crate) fn write(name: &str, text: &str, printer: &mut Printer) -> Result<(),
     if name == "-" { printer.out(text) } else { write_bytes(name, text.as_bytes()) }
 }
 
-/// The same for what is no text.
+/// Writes bytes into a file, whole or not at all: first under a temporary name, then renamed.
 pub(crate) fn write_bytes(name: &str, bytes: &[u8]) -> Result<(), Failure> {
     let failure = |error: std::io::Error| {
-        Failure::unreadable(format!("cannot be written: {error}")).in_file(name)
+        Failure::unreadable(format!("cannot be written: {}", plain(&error))).in_file(name)
     };
     // A link stays, and what it leads to is replaced.
     let path = std::fs::canonicalize(name).unwrap_or_else(|_| PathBuf::from(name));
@@ -76,13 +79,21 @@ pub(crate) fn write_bytes(name: &str, bytes: &[u8]) -> Result<(), Failure> {
     Ok(())
 }
 
+/// An error without the name of the temporary file that it may carry, which tells the user nothing.
+fn plain(error: &std::io::Error) -> String {
+    match error.get_ref() {
+        Some(_) => error.kind().to_string(),
+        None => error.to_string(),
+    }
+}
+
 /// A network and where it comes from.
 #[derive(Debug)]
 pub(crate) struct Cluster {
     pub(crate) network: Network,
     /// The format's name, or "template".
     pub(crate) format: &'static str,
-    /// The same in a sentence.
+    /// What the format is, as a part of a sentence.
     pub(crate) description: &'static str,
     /// What the reader assumed, merged or left out.
     pub(crate) notes: Vec<String>,
@@ -107,7 +118,7 @@ pub(crate) fn network(
         read(&path.to_string_lossy()).map_err(|it| it.to_string())
     };
     let read = read_any(&text, Some(name), options, &fetch)
-        .map_err(|it| Failure::from(it).in_file(name))?;
+        .map_err(|it| mistaken::for_cluster(name, &text, Failure::from(it).in_file(name)))?;
     for note in &read.notes {
         printer.note(&format!("{name}: {note}"));
     }

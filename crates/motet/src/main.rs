@@ -1,12 +1,20 @@
-//! `motet`: the command line. Arguments are in [`args`], each command in a file of its own under
-//! `commands/`, what they share in [`files`], [`failure`], [`printer`], [`progress`], [`table`],
-//! [`plot`] and [`c_format`].
+//! `motet`: the command line of Motet, which plans the collective communication of distributed training.
+//!
+//! This crate parses arguments, opens files, calls the library crates and prints what they return; it computes
+//! nothing itself that a library could. Start reading in [`args`], which has every command and option as the
+//! user types it, and in [`commands`], where each command has a file of its own with one function `run`. A
+//! command returns a [`Status`](failure::Status), which is the exit code, or a [`Failure`](failure::Failure),
+//! which names the file, what is wrong and what to do. What commands share: [`files`] reads and writes,
+//! [`mistaken`] says what a file is that was given in the wrong place, [`printer`] is the only way to stdout
+//! and stderr, [`progress`] draws bars, [`table`] writes CSV and Parquet, [`plot`] draws lines, [`c_format`]
+//! prints numbers as nccl-tests does.
 
 mod args;
 mod c_format;
 mod commands;
 mod failure;
 mod files;
+mod mistaken;
 mod parquet;
 mod plot;
 mod printer;
@@ -15,13 +23,14 @@ mod table;
 
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::FromArgMatches as _;
 
 use args::Cli;
 use printer::Printer;
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let matches = args::help::command().get_matches();
+    let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     let mut printer = Printer::new(&cli.global);
     match commands::run(&cli.command, &mut printer) {
         Ok(status) => status.into(),

@@ -10,10 +10,10 @@ use crate::table::{Table, Values};
 
 const MAGIC: &[u8; 4] = b"PAR1";
 
-/// Rows of a row group: readers hold one at a time.
+/// Rows of a row group. Readers hold one group in memory at a time, so groups are limited.
 const GROUP: usize = 100_000;
 
-/// Numbers of the format's enumerations.
+/// Numbers that the format's specification gives to types, encodings and the like.
 const REQUIRED: i32 = 0;
 const UTF8: i32 = 0;
 const PLAIN: i32 = 0;
@@ -21,7 +21,7 @@ const RLE: i32 = 3;
 const UNCOMPRESSED: i32 = 0;
 const DATA_PAGE: i32 = 0;
 
-/// The file's bytes.
+/// The whole file as bytes.
 pub(crate) fn encode(table: &Table) -> Vec<u8> {
     let mut file = MAGIC.to_vec();
     let rows = table.rows();

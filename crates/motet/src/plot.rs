@@ -39,7 +39,7 @@ pub(crate) struct Line {
     pub(crate) points: Vec<(f64, f64)>,
 }
 
-/// Lines over two axes.
+/// Lines over two axes, with their title and labels.
 #[derive(Clone, Debug)]
 pub(crate) struct Plot {
     pub(crate) title: String,
@@ -51,6 +51,7 @@ pub(crate) struct Plot {
 }
 
 impl Plot {
+    /// The picture. The vertical axis begins at zero, the horizontal one at the smallest value.
     pub(crate) fn svg(&self) -> String {
         let all = || self.lines.iter().flat_map(|it| &it.points).copied();
         let span = |values: &mut dyn Iterator<Item = f64>| {
@@ -90,6 +91,7 @@ impl Plot {
         out
     }
 
+    /// A horizontal value as the axis measures it.
     fn scaled(&self, x: f64) -> f64 {
         if self.log_x { x.max(f64::MIN_POSITIVE).log10() } else { x }
     }

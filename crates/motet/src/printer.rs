@@ -1,5 +1,5 @@
-//! [`Printer`]: the one way out. Data goes to stdout, everything else to stderr; colour only on
-//! a terminal that wants it.
+//! [`Printer`]: the only way in which commands print. Data goes to stdout, everything else to stderr; colour is
+//! used only on a terminal, and not where `NO_COLOR` is set.
 
 use std::io::{self, Write};
 
@@ -14,7 +14,7 @@ const HINT: Style = AnsiColor::Cyan.on_default();
 const NOTE: Style = AnsiColor::Yellow.on_default();
 const STRONG: Style = Style::new().bold();
 
-/// Where a command's output goes.
+/// What the global options (`--json`, `--quiet`, `--verbose`) say about output.
 #[derive(Debug)]
 pub(crate) struct Printer {
     json: bool,
@@ -47,7 +47,7 @@ impl Printer {
         self.out(&format!("{}\n", with_unit_twins(&text)))
     }
 
-    /// Data, as it is.
+    /// Writes data to stdout as it is.
     pub(crate) fn out(&mut self, text: &str) -> Result<(), Failure> {
         let mut stdout = anstream::AutoStream::auto(io::stdout().lock());
         match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
@@ -70,11 +70,12 @@ impl Printer {
         }
     }
 
-    /// Something the user must know, whatever else is left out.
+    /// Something the user must know; printed even with `--quiet`.
     pub(crate) fn warning(&self, text: &str) {
         err_line(&format!("{ERROR}warning{ERROR:#}: {text}"));
     }
 
+    /// Why the command stopped, and what to do about it.
     pub(crate) fn failure(&self, failure: &Failure) {
         let problem = shortened(&failure.to_string());
         err_line(&format!("{ERROR}error{ERROR:#}: {problem}"));

@@ -1,5 +1,6 @@
-//! [`Progress`]: a spinner with a message for work that takes more than two seconds, on a
-//! terminal only.
+//! What a terminal shows while a command works: [`Progress`], a spinner with a message for work of unknown
+//! length, and [`Bar`], for work whose amount is known. Nothing is shown with `--quiet` or `--json`, or where
+//! stderr is no terminal.
 
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread::JoinHandle;
@@ -13,7 +14,7 @@ use crate::printer::Printer;
 const PATIENCE: Duration = Duration::from_secs(2);
 const TICK: Duration = Duration::from_millis(120);
 
-/// Shown while it lives, once the work has taken long enough.
+/// A spinner that appears once the work has taken [`PATIENCE`] and disappears when this value is dropped.
 #[derive(Debug)]
 pub(crate) struct Progress {
     /// Dropped to stop the thread.
@@ -22,6 +23,7 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
+    /// Starts waiting; `message` stands beside the spinner.
     pub(crate) fn start(printer: &Printer, message: impl Into<String>) -> Self {
         if !printer.shows_progress() {
             return Self { done: None, thread: None };
@@ -47,6 +49,7 @@ impl Progress {
 pub(crate) struct Bar(Option<ProgressBar>);
 
 impl Bar {
+    /// An empty bar for `total` pieces of work, which are called `unit`.
     pub(crate) fn start(printer: &Printer, total: u64, unit: &'static str) -> Self {
         if !printer.shows_progress() {
             return Self(None);
@@ -70,6 +73,7 @@ impl Bar {
         }
     }
 
+    /// Moves the bar to `done` pieces.
     pub(crate) fn set(&self, done: u64) {
         if let Some(bar) = &self.0 {
             bar.set_position(done);

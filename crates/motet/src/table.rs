@@ -10,7 +10,7 @@ use crate::{files, parquet};
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Values {
     Whole(Vec<i64>),
-    /// Written to CSV with so many digits after the point.
+    /// Numbers, and the digits after the decimal point that CSV gets; Parquet gets all of them.
     Number(Vec<f64>, usize),
     Words(Vec<String>),
 }
@@ -36,16 +36,18 @@ impl Table {
         Self::default()
     }
 
+    /// Adds a column at the right.
     pub(crate) fn with(mut self, name: &str, values: Values) -> Self {
         self.columns.push((name.to_owned(), values));
         self
     }
 
-    /// The rows that every column has.
+    /// The number of rows: that of the shortest column, should they differ.
     pub(crate) fn rows(&self) -> usize {
         self.columns.iter().map(|it| it.1.len()).min().unwrap_or(0)
     }
 
+    /// The table as CSV with a line of headings.
     pub(crate) fn csv(&self) -> String {
         let mut out = csv::Writer::from_writer(Vec::new());
         // Rows of one length, written to memory: nothing of this can fail, here and below.

@@ -14,8 +14,9 @@ const BESIDE: [(&str, &str); 3] = [
 
 /// Each crate with its floor; a crate may use what stands on a floor below it, and on its own
 /// floor only what [`BESIDE`] says.
-const FLOORS: [(&str, u32); 12] = [
+const FLOORS: [(&str, u32); 13] = [
     ("motet-units", 0),
+    ("motet-testdata", 0),
     ("motet-graph", 0),
     ("motet-runtime", 0),
     ("motet-cuda", 1),
@@ -81,5 +82,26 @@ fn every_file_says_what_it_is_and_is_not_too_long() {
         assert!(text.starts_with("//!"), "{} does not begin with `//!`", file.display());
         let lines = text.lines().count();
         assert!(lines <= 700, "{} has {lines} lines: two ideas in one file?", file.display());
+    }
+}
+
+/// What crates.io and a lawyer ask for is in one place, the workspace's manifest, and every crate takes it from
+/// there.
+#[test]
+fn every_crate_has_a_licence_and_a_description() {
+    for (name, _) in FLOORS {
+        let folder = crates().join(name);
+        let manifest = fs::read_to_string(folder.join("Cargo.toml")).unwrap();
+        for line in ["version.workspace = true", "license.workspace = true", "description = \""] {
+            assert!(manifest.contains(line), "`{name}` lacks `{line}`");
+        }
+        if !manifest.contains("publish = false") {
+            for line in ["readme.workspace = true", "keywords = [", "categories = ["] {
+                assert!(manifest.contains(line), "`{name}` lacks `{line}`");
+            }
+            for file in ["LICENSE-MIT", "LICENSE-APACHE"] {
+                assert!(folder.join(file).is_file(), "`{name}` lacks a link to ../../{file}");
+            }
+        }
     }
 }

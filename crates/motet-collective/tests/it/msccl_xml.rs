@@ -2,8 +2,6 @@
 //!
 //! Wrong files are in `msccl_xml_wrong.rs`.
 
-use std::path::Path;
-
 use crate::programs;
 use motet_collective::collective::Collective;
 use motet_collective::formats::msccl_xml::{self, Options, Runtime};
@@ -14,16 +12,11 @@ use motet_collective::{
 use motet_units::{Bytes, Rank};
 use proptest::prelude::*;
 
-const SAMPLES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data/msccl");
-
 #[test]
 fn shipped_files_are_right_and_round_trip() {
-    let Ok(folder) = std::fs::read_dir(Path::new(SAMPLES)) else {
-        eprintln!("skipped: no sample files at {SAMPLES}");
-        return;
-    };
+    let Some(folder) = motet_testdata::samples("msccl") else { return };
     let mut seen = 0;
-    for entry in folder {
+    for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         let text = std::fs::read_to_string(&path).unwrap();
         let imported = msccl_xml::read(&text).unwrap();

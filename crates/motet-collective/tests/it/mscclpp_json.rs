@@ -2,22 +2,13 @@
 //!
 //! Wrong plans are in `mscclpp_json_wrong.rs`.
 
-use std::path::Path;
-
 use crate::programs;
 use motet_collective::formats::mscclpp_json::{self, Channel, Options};
 use motet_collective::{CollectiveKind, Finding, Program, Severity, Verified};
 use proptest::prelude::*;
 
-const SAMPLES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data/mscclpp");
-
 fn sample(name: &str) -> Option<String> {
-    let path = Path::new(SAMPLES).join(format!("mscclpp_test_execution-files_{name}.json"));
-    let text = std::fs::read_to_string(&path).ok();
-    if text.is_none() {
-        eprintln!("skipped: no sample file {}", path.display());
-    }
-    text
+    motet_testdata::sample(&format!("mscclpp/mscclpp_test_execution-files_{name}.json"))
 }
 
 #[test]

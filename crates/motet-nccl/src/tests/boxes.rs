@@ -166,13 +166,8 @@ fn crossing_between_two_nics() {
     assert_eq!(*channels, [there.clone(), back.clone(), there, back]);
 }
 
-const DATA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data/nccl-topo");
-
 fn sample(name: &str) -> Option<motet_net::formats::ReadNetwork> {
-    let Ok(text) = std::fs::read_to_string(format!("{DATA}/{name}")) else {
-        eprintln!("skipped: {name} is not there");
-        return None;
-    };
+    let text = motet_testdata::sample(&format!("nccl-topo/{name}"))?;
     Some(nccl_xml::read(&text).unwrap())
 }
 
@@ -203,11 +198,8 @@ fn pcie_only() {
 
 #[test]
 fn samples_get_an_answer() {
-    let Ok(files) = std::fs::read_dir(DATA) else {
-        eprintln!("skipped: no samples");
-        return;
-    };
-    for file in files {
+    let Some(folder) = motet_testdata::samples("nccl-topo") else { return };
+    for file in std::fs::read_dir(folder).unwrap() {
         let name = file.unwrap().file_name().into_string().unwrap();
         // NVIDIA's files, and enough of AMD's: their meshes take the search its whole budget.
         if name.starts_with("rccl") && !name.ends_with("_1.xml") {

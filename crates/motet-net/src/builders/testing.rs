@@ -48,19 +48,11 @@ pub(crate) fn is_connected(network: &Network) -> bool {
     reach(true) && reach(false)
 }
 
-/// A network of the sample data, if it is there.
-pub(crate) fn reference(name: &str) -> Option<Network> {
-    const DATA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data/networks");
-    match std::fs::read_to_string(format!("{DATA}/{name}.toml")) {
-        Ok(text) => {
-            let fetch = |_: &str| Err("not here".to_owned());
-            Some(crate::formats::cluster_toml::read(&text, &fetch).unwrap().network)
-        }
-        Err(_) => {
-            eprintln!("skipped: {name}.toml is not there");
-            None
-        }
-    }
+/// A network of the files that tests share.
+pub(crate) fn reference(name: &str) -> Network {
+    let text = motet_testdata::ours(&format!("networks/{name}.toml"));
+    let fetch = |_: &str| Err("not here".to_owned());
+    crate::formats::cluster_toml::read(&text, &fetch).unwrap().network
 }
 
 /// A node without its name: kind, rates in, rates out.

@@ -6,15 +6,9 @@ use motet_units::Bytes;
 use super::*;
 use crate::{LinkClass, Network, NodeKind};
 
-const DATA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data");
-
 /// The text of a sample, or `None` with a message where the samples are missing.
 fn sample(path: &str) -> Option<String> {
-    let text = std::fs::read_to_string(format!("{DATA}/{path}"));
-    if let Err(error) = &text {
-        eprintln!("skipped: {DATA}/{path}: {error}");
-    }
-    text.ok()
+    motet_testdata::sample(path)
 }
 
 fn no_files(_: &str) -> Result<String, String> {

@@ -1,7 +1,5 @@
 //! What must hold of every forest, on random networks and on the sample networks.
 
-use std::path::Path;
-
 use motet_collective::{CollectiveKind, Verified, bound};
 use motet_net::formats::cluster_toml;
 use motet_net::{LinkClass, LinkSpec, Network, NetworkBuilder, Node, NodeKind};
@@ -75,20 +73,16 @@ fn ratio_of_program(task: &Task<'_>) -> f64 {
     time.as_ps() as f64 / bound.time(task.size).as_ps() as f64
 }
 
-fn sample(name: &str) -> Option<Network> {
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data/networks");
-    let Ok(text) = std::fs::read_to_string(Path::new(folder).join(format!("{name}.toml"))) else {
-        eprintln!("skipped: {folder} has no {name}");
-        return None;
-    };
+fn sample(name: &str) -> Network {
+    let text = motet_testdata::ours(&format!("networks/{name}.toml"));
     let read = cluster_toml::read(&text, &|_| unreachable!("it names no other file"));
-    Some(read.unwrap().network)
+    read.unwrap().network
 }
 
 #[test]
 fn sample_networks_reach_the_bound() {
     for name in ["dgx1", "dgx-a100-x1", "dgx-a100-x2", "mesh-4x4", "torus-4x4", "ndv2-x2"] {
-        let Some(network) = sample(name) else { continue };
+        let network = sample(name);
         for kind in [CollectiveKind::AllGather, CollectiveKind::ReduceScatter] {
             let task = task(&network, kind, Bytes::gib(1));
             let fabric = fabric_of(&task);
@@ -105,7 +99,7 @@ fn sample_networks_reach_the_bound() {
 
 #[test]
 fn one_switch_gives_stars() {
-    let Some(network) = sample("dgx-a100-x1") else { return };
+    let network = sample("dgx-a100-x1");
     let task = task(&network, CollectiveKind::AllGather, Bytes::gib(1));
     let found = forest(&task, &fabric_of(&task), Room::All).unwrap();
     assert_eq!((found.trees.len(), found.height()), (8, 1));

@@ -5,7 +5,7 @@ use motet_collective::CollectiveKind;
 use motet_tune::search::Method;
 use motet_units::Bytes;
 
-use super::ReadArgs;
+use super::{CLUSTER, ReadArgs};
 
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
@@ -28,7 +28,7 @@ pub(crate) enum PlanCommand {
 
 #[derive(Debug, Args)]
 pub(crate) struct MakeArgs {
-    #[arg(value_name = "CLUSTER", required = true)]
+    #[arg(value_name = "CLUSTER", required = true, help = CLUSTER)]
     pub(crate) cluster: Option<String>,
     /// The folder of the plan; a plan that is there stays until the new one is whole
     #[arg(short, long, value_name = "FOLDER", required = true)]
@@ -72,6 +72,7 @@ pub(crate) struct MakeArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct ShowArgs {
+    /// The folder of the plan
     #[arg(value_name = "FOLDER")]
     pub(crate) folder: String,
     /// Refuse the plan unless it is for this network
@@ -83,14 +84,17 @@ pub(crate) struct ShowArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct CheckArgs {
+    /// The folder of the plan
     #[arg(value_name = "FOLDER")]
     pub(crate) folder: String,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct DiffArgs {
+    /// The folder of one plan
     #[arg(value_name = "OLD")]
     pub(crate) old: String,
+    /// The folder of the other
     #[arg(value_name = "NEW")]
     pub(crate) new: String,
 }

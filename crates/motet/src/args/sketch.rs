@@ -2,7 +2,7 @@
 
 use clap::{Args, ValueEnum};
 
-use super::ReadArgs;
+use super::{CLUSTER, ReadArgs};
 
 /// What a sketch can be written as.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -15,7 +15,7 @@ pub(crate) enum SketchFormat {
 
 #[derive(Debug, Args)]
 pub(crate) struct SketchArgs {
-    #[arg(value_name = "CLUSTER")]
+    #[arg(value_name = "CLUSTER", help = CLUSTER)]
     pub(crate) cluster: String,
     /// GPUs of each server that exchange data with other servers, spread over its NICs; all by default
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..))]

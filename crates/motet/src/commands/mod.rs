@@ -4,10 +4,12 @@ mod bench;
 mod bound;
 mod completions;
 mod export;
+mod man;
 mod net;
 mod plan;
 mod probe;
 mod reproduce;
+mod reroute;
 mod sim;
 mod sourced;
 mod synth;
@@ -38,6 +40,7 @@ pub(crate) fn run(command: &Command, printer: &mut Printer) -> Result<Status, Fa
         Command::Wan(args) => wan::run(args, printer),
         Command::Reproduce(args) => reproduce::run(args, printer),
         Command::Bench(args) => bench::run(args, printer),
+        Command::Man(args) => man::run(args, printer),
         Command::Completions { shell } => completions::run(*shell, printer),
     }
 }

@@ -20,7 +20,7 @@ use motet_units::{Duration, Instant, LinkId};
 use serde::Serialize;
 
 use crate::args::{SimArgs, Turns};
-use crate::commands::verify;
+use crate::commands::{reroute, verify};
 use crate::failure::{Failure, Status};
 use crate::files;
 use crate::printer::Printer;
@@ -196,17 +196,26 @@ fn program(
     args: &SimArgs,
     network: &Network,
 ) -> Result<(ProgramFormat, Verified<Program>), Failure> {
-    let (format, imported) = verify::read(&args.file)?;
+    let (format, mut imported) = verify::read(&args.file)?;
+    if args.reroute {
+        imported.program = reroute::without_routes(&imported.program);
+    }
+    let remedy = reroute::remedy(&imported.program, network);
     let proved = imported.verify(Some(network)).map_err(|rejected| {
         let report = rejected.report.to_string();
         let problem = "the program is not right on this network, so it is not simulated";
-        Failure::wrong(format!("{problem}:\n{}", report.trim_end())).in_file(&args.file)
+        let failure =
+            Failure::wrong(format!("{problem}:\n{}", report.trim_end())).in_file(&args.file);
+        match remedy {
+            Some(remedy) => failure.with_remedy(remedy),
+            None => failure,
+        }
     })?;
     Ok((format, proved))
 }
 
-/// A file of a runtime has its transfers by thread block, and blocks do not wait for one another's turn:
-/// its numbers are no order of links.
+/// By default a program of ours keeps its own order on links. A runtime's file lists transfers by thread block,
+/// which says nothing about the order in which a link carries them, so its transfers share links fairly.
 fn options(args: &SimArgs, format: ProgramFormat) -> SimOptions {
     let usual = if format == ProgramFormat::Motet { Turns::ProgramOrder } else { Turns::Fair };
     SimOptions {
@@ -243,7 +252,7 @@ fn bound_time(
     Some(time)
 }
 
-/// All there is to print.
+/// Everything that the text, the JSON and the picture are made from.
 struct Simulated<'a> {
     args: &'a SimArgs,
     program: &'a Program,

@@ -1,5 +1,5 @@
-//! `motet synth`: a program for a collective on a network, verified, with how far it is from the
-//! bound.
+//! `motet synth`: makes a program for a collective on a network, proves it right, and says how far it is from
+//! the bound.
 
 use std::fmt::Write as _;
 use std::time::{Duration as Wall, Instant as Clock};
@@ -186,7 +186,7 @@ fn failure(error: &SynthError, task: &Task<'_>) -> Failure {
     }
 }
 
-/// All there is to print.
+/// Everything that the text and the JSON are made from.
 struct Made<'a> {
     args: &'a SynthArgs,
     size: Bytes,
@@ -202,8 +202,8 @@ struct Limits {
     runtime: Runtime,
     /// Thread blocks of the GPU that has most.
     blocks: u32,
-    /// On ideal links: of the file, which has no routes and turns, and of the best program that knows
-    /// no limits.
+    /// Times on ideal links: of the runtime's file, which has no routes and no order on links, and of the best
+    /// program if there were no limits.
     file_time_us: f64,
     unlimited_time_us: f64,
     /// By how much more time the file takes than that: 0 is nothing, 1 is twice as long.

@@ -8,8 +8,10 @@ use motet_net::formats::ReadOptions;
 use serde::Serialize;
 
 use crate::args::VerifyArgs;
+use crate::commands::reroute;
 use crate::failure::{Failure, Status};
 use crate::files;
+use crate::mistaken;
 use crate::printer::Printer;
 use crate::progress::Progress;
 
@@ -42,8 +44,9 @@ struct DiagnosticJson {
 
 /// Reads a program in any format, with the name of its format.
 pub(crate) fn read(name: &str) -> Result<(formats::ProgramFormat, Imported), Failure> {
-    let text = files::read(name)?;
-    formats::read_any(&text).map_err(|it| Failure::from(it).in_file(name))
+    let text = files::read(name).map_err(|it| mistaken::for_missing_program(name, it))?;
+    formats::read_any(&text)
+        .map_err(|it| mistaken::for_program(name, &text, Failure::from(it).in_file(name)))
 }
 
 pub(crate) fn run(args: &VerifyArgs, printer: &mut Printer) -> Result<Status, Failure> {
@@ -59,6 +62,10 @@ pub(crate) fn run(args: &VerifyArgs, printer: &mut Printer) -> Result<Status, Fa
         printer.json(&json(format, &imported, &report))?;
     } else {
         printer.out(&text(&args.file, &imported, &report))?;
+    }
+    let remedy = network.as_ref().and_then(|it| reroute::remedy(&imported.program, it));
+    if let Some(remedy) = remedy.filter(|_| !report.is_right()) {
+        printer.note(&remedy);
     }
     Ok(if report.is_right() { Status::Done } else { Status::Wrong })
 }

@@ -25,6 +25,7 @@ use rayon::prelude::*;
 use crate::args::WanArgs;
 use crate::failure::{Failure, Status};
 use crate::files;
+use crate::mistaken;
 use crate::printer::Printer;
 use crate::progress::Bar;
 
@@ -40,7 +41,8 @@ pub(crate) type Outcome = (Mode, Account);
 pub(crate) fn run(args: &WanArgs, printer: &mut Printer) -> Result<Status, Failure> {
     let text = files::read(&args.scenario)?;
     let in_file = |it: Failure| it.in_file(&args.scenario);
-    let file = ScenarioFile::read(&text).map_err(|it| in_file(it.into()))?;
+    let file = ScenarioFile::read(&text)
+        .map_err(|it| mistaken::for_scenario(&args.scenario, &text, in_file(it.into())))?;
     let network = network(args, &file, printer)?;
     let variation = match file.variation_file() {
         Some(name) => Some(files::read(&beside(&args.scenario, name))?),

@@ -6,8 +6,6 @@ use motet_net::formats::cluster_toml;
 use super::of;
 use crate::collective::CollectiveKind;
 
-const DATA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data/networks");
-
 /// (file, AllGather bound in GB/s as printed by the reference).
 const BOUNDS: [(&str, &str); 13] = [
     ("dgx1", "171.43"),
@@ -25,18 +23,15 @@ const BOUNDS: [(&str, &str); 13] = [
     ("torus-4x4", "213.33"),
 ];
 
-fn network(name: &str) -> Option<Network> {
-    let Ok(text) = std::fs::read_to_string(format!("{DATA}/{name}.toml")) else {
-        eprintln!("skipped: no sample network {name}");
-        return None;
-    };
-    Some(cluster_toml::read(&text, &|_| Err("not needed".to_owned())).unwrap().network)
+fn network(name: &str) -> Network {
+    let text = motet_testdata::ours(&format!("networks/{name}.toml"));
+    cluster_toml::read(&text, &|_| Err("not needed".to_owned())).unwrap().network
 }
 
 #[test]
 fn all_gather_agrees_with_the_published_optima() {
     for (name, expected) in BOUNDS {
-        let Some(network) = network(name) else { continue };
+        let network = network(name);
         let algbw = of(&network, CollectiveKind::AllGather).algbw().unwrap().to_f64();
         let digits = expected.split('.').nth(1).map_or(0, str::len);
         assert_eq!(format!("{algbw:.digits$}"), expected, "{name}");
@@ -47,7 +42,7 @@ fn all_gather_agrees_with_the_published_optima() {
 #[test]
 fn reduce_scatter_mirrors_all_gather_on_symmetric_networks() {
     for (name, _) in BOUNDS.iter().filter(|it| !["ndv2-x2", "dgx2-x2"].contains(&it.0)) {
-        let Some(network) = network(name) else { continue };
+        let network = network(name);
         let there = of(&network, CollectiveKind::AllGather);
         let back = of(&network, CollectiveKind::ReduceScatter);
         assert_eq!(there.time_per_byte, back.time_per_byte, "{name}");
@@ -57,7 +52,7 @@ fn reduce_scatter_mirrors_all_gather_on_symmetric_networks() {
 /// Boxes joined by 25 GB/s a GPU: the limit is what a box can receive from the others.
 #[test]
 fn the_cut_is_told_in_words() {
-    let Some(network) = network("dgx-a100-x8") else { return };
+    let network = network("dgx-a100-x8");
     let bound = of(&network, CollectiveKind::AllGather);
     assert_eq!(
         bound.describe(&network),
@@ -69,7 +64,7 @@ fn the_cut_is_told_in_words() {
 /// One rail of 12.5 GB/s carries 8 × 8 parts of a 16th: 3.125 GB/s.
 #[test]
 fn all_to_all_of_two_ndv2_is_set_by_the_one_rail() {
-    let Some(network) = network("ndv2-x2") else { return };
+    let network = network("ndv2-x2");
     let bound = of(&network, CollectiveKind::AllToAll);
     assert_eq!(bound.algbw().unwrap(), super::ratio(25, 8));
     assert_eq!(bound.cut().unwrap().links.len(), 1);

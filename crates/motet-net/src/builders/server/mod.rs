@@ -236,9 +236,7 @@ mod tests {
             ("dgx2-x2", "dgx-2", &["count=2", "fabric=direct", "nvlink=125 GB/s"]),
         ];
         for (file, kind, words) in cases {
-            let Some(reference) = reference(file) else {
-                return;
-            };
+            let reference = reference(file);
             same_profile(&build(kind, words), &reference);
         }
     }

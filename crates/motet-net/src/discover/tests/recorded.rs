@@ -2,7 +2,6 @@
 //! the one that the file itself gives.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 
 use motet_units::{Bandwidth, NodeId};
 
@@ -11,8 +10,6 @@ use crate::discover::{Measured, Options, discover, with_measured};
 use crate::formats::{nccl_xml, xml};
 use crate::provenance::Provenance;
 use crate::{LinkClass, Network, Node, NodeKind};
-
-const DATA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data/nccl-topo");
 
 /// What a node is called whatever order it was found in.
 fn key(node: &Node) -> String {
@@ -63,12 +60,9 @@ fn read_back(text: &str) -> (Network, crate::Sourced) {
 
 #[test]
 fn recorded_servers_come_back() {
-    let Ok(files) = std::fs::read_dir(DATA) else {
-        eprintln!("skipped: the recorded topologies are not there");
-        return;
-    };
+    let Some(folder) = motet_testdata::samples("nccl-topo") else { return };
     let (mut compared, mut different) = (0, Vec::new());
-    for file in files.map(|it| it.unwrap().path()) {
+    for file in std::fs::read_dir(folder).unwrap().map(|it| it.unwrap().path()) {
         let text = std::fs::read_to_string(&file).unwrap();
         let name = file.file_name().unwrap().to_string_lossy().into_owned();
         // A graph dump is no topology, and no sysfs can have two devices at one address.
@@ -93,12 +87,8 @@ fn recorded_servers_come_back() {
     assert!(compared >= 30, "{compared}");
 }
 
-fn server(text: &str) -> Option<crate::Sourced> {
-    let path = Path::new(DATA).join(text);
-    let Ok(text) = std::fs::read_to_string(path) else {
-        eprintln!("skipped: the recorded topologies are not there");
-        return None;
-    };
+fn server(name: &str) -> Option<crate::Sourced> {
+    let text = motet_testdata::sample(&format!("nccl-topo/{name}"))?;
     Some(read_back(&text).1)
 }
 

@@ -224,17 +224,10 @@ fn the_examples_in_the_docs_read() {
 /// Every file of the sample data reads, and reads back from what is written.
 #[test]
 fn sample_networks() {
-    let data = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data/networks");
-    let Ok(files) = std::fs::read_dir(data) else {
-        eprintln!("skipped: the sample networks are not there");
-        return;
-    };
-    for file in files.map(|it| it.unwrap().path()) {
-        if file.extension().is_some_and(|it| it == "toml") {
-            let net = ok(&std::fs::read_to_string(&file).unwrap());
-            assert!(is_connected(&net), "{}", file.display());
-            assert_eq!(ok(&write(&net)), net, "{}", file.display());
-        }
+    for (name, text) in motet_testdata::our_networks() {
+        let net = ok(&text);
+        assert!(is_connected(&net), "{name}");
+        assert_eq!(ok(&write(&net)), net, "{name}");
     }
 }
 
@@ -243,9 +236,7 @@ fn sample_networks() {
 fn dgx_a100_as_the_literature_draws_it() {
     use crate::builders::testing::{reference, same_profile};
     for count in [2, 4, 8] {
-        let Some(reference) = reference(&format!("dgx-a100-x{count}")) else {
-            return;
-        };
+        let reference = reference(&format!("dgx-a100-x{count}"));
         let net = ok(&format!(
             "[[server]]\nkind = \"dgx-a100\"\ncount = {count}\ndetail = \"nics\"\n\
              [[fabric]]\nkind = \"rail\"\nrails = 2\nspines = 0\nports-per-leaf = 64\n"

@@ -88,15 +88,7 @@ fn grids() {
 
 #[test]
 fn sample_networks() {
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data/networks");
-    let Ok(files) = std::fs::read_dir(folder) else {
-        eprintln!("skipped: {folder} is missing");
-        return;
-    };
-    let mut files: Vec<_> = files.map(|it| it.unwrap().path()).collect();
-    files.sort();
-    for file in files.iter().filter(|it| it.extension().is_some_and(|it| it == "toml")) {
-        let text = std::fs::read_to_string(file).unwrap();
+    for (_, text) in motet_testdata::our_networks() {
         let network = cluster_toml::read(&text, &|it| Err(it.to_owned())).unwrap().network;
         if network.ranks().len() <= 32 {
             does_all_but(&network, &SPECIAL);

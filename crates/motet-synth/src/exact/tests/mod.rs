@@ -19,14 +19,10 @@ fn build(words: &str) -> Network {
     find(name).unwrap().build(&params).unwrap()
 }
 
-/// DGX-1, from the sample networks; `None` where they are missing.
-fn dgx1() -> Option<Network> {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data/networks/dgx1.toml");
-    let Ok(text) = std::fs::read_to_string(path) else {
-        eprintln!("skipped: {path} is missing");
-        return None;
-    };
-    Some(cluster_toml::read(&text, &|it| Err(it.to_owned())).unwrap().network)
+/// DGX-1, from the networks that tests share.
+fn dgx1() -> Network {
+    let text = motet_testdata::ours("networks/dgx1.toml");
+    cluster_toml::read(&text, &|it| Err(it.to_owned())).unwrap().network
 }
 
 fn task(network: &Network, kind: CollectiveKind) -> Task<'_> {
@@ -151,7 +147,7 @@ fn other_small_networks() {
 
 #[test]
 fn points_of_a_dgx1() {
-    let Some(network) = dgx1() else { return };
+    let network = dgx1();
     let (exact, fabric) = all_gather(&network);
     for (chunks, steps, rounds) in [(1, 2, 2), (2, 2, 3), (6, 3, 7)] {
         let point = Point { chunks, steps, rounds };
@@ -174,7 +170,7 @@ fn points_of_a_dgx1() {
 
 #[test]
 fn the_front_of_a_dgx1() {
-    let Some(network) = dgx1() else { return };
+    let network = dgx1();
     insta::assert_snapshot!(front_of(&network, &GENEROUS), @r"
     (2,2,3) over 6, proved
     (6,3,7) over 0, proved, as fast as the cut
@@ -184,7 +180,7 @@ fn the_front_of_a_dgx1() {
 
 #[test]
 fn limits_are_kept() {
-    let Some(network) = dgx1() else { return };
+    let network = dgx1();
     let (exact, _) = all_gather(&network);
     let limits = Limits { conflicts: 0, ..GENEROUS };
     assert!(matches!(exact.solve(Point::new(3, 2, 4), &limits), Answer::Unknown));

@@ -29,7 +29,7 @@ fn time(network: &Network, kind: CollectiveKind, size: Bytes) -> Duration {
 
 #[test]
 fn every_point_of_a_dgx1_verifies() {
-    let Some(network) = dgx1() else { return };
+    let network = dgx1();
     use CollectiveKind::{AllGather, Broadcast, Reduce, ReduceScatter};
     for kind in [AllGather, ReduceScatter, Broadcast, Reduce] {
         let task = task(&network, kind);
@@ -50,7 +50,7 @@ fn every_point_of_a_dgx1_verifies() {
 
 #[test]
 fn large_and_small_sizes_on_a_dgx1() {
-    let Some(network) = dgx1() else { return };
+    let network = dgx1();
     use CollectiveKind::{AllGather, AllReduce, ReduceScatter};
     for kind in [AllGather, ReduceScatter] {
         let bound = task(&network, kind).bound().unwrap();

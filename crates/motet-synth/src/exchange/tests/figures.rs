@@ -10,14 +10,10 @@ use super::{made, peers, ratio, template};
 use crate::exchange::{Method, Options, synthesize};
 use crate::task::{Goal, SynthError, Task};
 
-fn sample(name: &str) -> Option<Network> {
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data/networks");
-    let Ok(text) = std::fs::read_to_string(format!("{folder}/{name}.toml")) else {
-        eprintln!("{name} is not there; skipped");
-        return None;
-    };
+fn sample(name: &str) -> Network {
+    let text = motet_testdata::ours(&format!("networks/{name}.toml"));
     let none = |_: &str| Err("no other files".to_owned());
-    Some(cluster_toml::read(&text, &none).unwrap().network)
+    cluster_toml::read(&text, &none).unwrap().network
 }
 
 fn all_to_all(network: &Network, size: Bytes) -> Task<'_> {
@@ -41,7 +37,7 @@ fn all_to_all_reaches_the_bound_of_the_sample_networks() {
         ("torus-4x4", 0.985),
     ];
     for (name, least) in least {
-        let Some(network) = sample(name) else { continue };
+        let network = sample(name);
         let ratio = ratio(&all_to_all(&network, Bytes::gib(1)), &Options::default());
         assert!(ratio >= least, "{name}: {ratio}");
     }

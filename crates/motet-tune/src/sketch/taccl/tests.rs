@@ -8,12 +8,7 @@ use super::*;
 use crate::sketch::sketches;
 
 fn sample(name: &str) -> Option<String> {
-    let data = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data/taccl");
-    let text = std::fs::read_to_string(format!("{data}/taccl_sketch_{name}.json")).ok();
-    if text.is_none() {
-        eprintln!("skipped: {data} is not here");
-    }
-    text
+    motet_testdata::sample(&format!("taccl/taccl_sketch_{name}.json"))
 }
 
 fn build(kind: &str, words: &[&str]) -> Network {

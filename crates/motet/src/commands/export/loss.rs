@@ -1,10 +1,10 @@
 //! What a runtime's file loses against the program it was made from.
 //!
-//! A program says over which links each transfer goes and leaves all order open that need not be.
-//! Files know no routes and run their transfers in the sequences of threadblocks. Both are
-//! simulated on the same network, so that what is lost is known before anything runs. The program
-//! has its own order on links; a file says nothing of which threadblock comes first on a link, so
-//! that what meets there shares it.
+//! A program says over which links each transfer goes and in which order a link carries transfers, and it
+//! orders nothing that need not be ordered. A runtime's file has no routes and no order on links, and each
+//! thread block runs its transfers one after the other. Both are simulated on the same network, so that the
+//! loss is known before anything runs: the program with its routes and its order on links, the file over the
+//! network's shortest paths with links shared fairly by the thread blocks that meet there.
 
 use motet_collective::{Program, Verified, formats};
 use motet_net::Network;
@@ -12,18 +12,19 @@ use motet_sim::{Discipline, Prepared, Routed, SimOptions, Simulation, SwitchForw
 use motet_units::{Bytes, Duration};
 
 use crate::args::{ExportArgs, Target};
+use crate::commands::reroute;
 use crate::failure::Failure;
 
-/// Above this share a loss is told even where nobody asked.
+/// A loss above this share of the program's time is reported as a warning.
 const WORTH_SAYING: f64 = 0.02;
 
 /// The times of a program and of its file.
 pub(super) struct Loss {
     pub(super) program: Duration,
     pub(super) file: Duration,
-    /// The program with links shared by what meets there.
+    /// The program over its own routes, with links shared fairly instead of its order on links.
     shared: Duration,
-    /// The same over the routes that a file gets.
+    /// The same over the network's shortest paths, which is what a file gets.
     without_routes: Duration,
 }
 
@@ -42,7 +43,7 @@ impl Loss {
         let carried = shared(program)?;
         let has_routes = program.transfers().iter().any(|it| it.path.is_some());
         let without_routes = match has_routes {
-            true => shared(&proved(without_routes(program), network)?)?,
+            true => shared(&proved(reroute::without_routes(program), network)?)?,
             false => carried,
         };
         Ok(Self { program: whole, file: shared(&file)?, shared: carried, without_routes })
@@ -95,16 +96,6 @@ impl Loss {
 
 fn share(less: Duration, more: Duration) -> f64 {
     if less.is_zero() { 0.0 } else { more.as_us_f64() / less.as_us_f64() - 1.0 }
-}
-
-/// The program as a runtime's network would carry it.
-fn without_routes(program: &Program) -> Program {
-    let mut builder = program.to_builder();
-    for index in 0..program.transfers().len() {
-        builder.transfer_mut(motet_collective::TransferId::from_index(index)).path = None;
-    }
-    builder.set_turns(Vec::new());
-    builder.build()
 }
 
 fn proved(program: Program, network: &Network) -> Result<Verified<Program>, Failure> {

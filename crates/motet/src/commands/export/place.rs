@@ -18,7 +18,8 @@ pub(super) struct Place {
     pub(super) size: Option<Bytes>,
 }
 
-/// Finds both. What the user names must be there; what the program names is used if it is.
+/// Finds both. A cluster that the user names must be readable; one that only the program's file names is used
+/// if it can be read and is still the network that the program was made for.
 pub(super) fn find(
     program: &Program,
     args: &ExportArgs,

@@ -7,6 +7,8 @@ pub(crate) mod generate;
 pub(crate) mod show;
 pub(crate) mod sketch;
 
+use std::path::Path;
+
 use motet_net::Network;
 use motet_net::formats::wan::WanDefaults;
 use motet_net::formats::{ReadOptions, cluster_toml, dot, graphml, svg};
@@ -29,20 +31,9 @@ impl ReadArgs {
 /// Writes a network where and as asked.
 fn write(network: &Network, out: &OutArgs, printer: &mut Printer) -> Result<(), Failure> {
     let output = out.output.as_deref().unwrap_or("-");
-    let ending = output.rsplit_once('.').map(|(_, it)| it);
-    let picture = match (out.to, ending) {
-        (Some(picture), _) => picture,
-        (None, Some("graphml")) => Picture::Graphml,
-        (None, Some("dot" | "gv")) => Picture::Dot,
-        (None, Some("svg")) => Picture::Svg,
-        // Whoever asks for a picture should not get a cluster file under its name.
-        (None, Some(ending @ ("png" | "jpg" | "jpeg" | "gif" | "pdf" | "ps" | "eps"))) => {
-            let problem = format!("a network cannot be written as .{ending}");
-            return Err(Failure::unreadable(problem).in_file(output).with_remedy(
-                "write .svg, which browsers show, or .dot, of which Graphviz makes any picture",
-            ));
-        }
-        (None, _) => Picture::Toml,
+    let picture = match out.to {
+        Some(picture) => picture,
+        None => by_ending(output)?,
     };
     let text = match picture {
         Picture::Toml => cluster_toml::write(network),
@@ -51,4 +42,21 @@ fn write(network: &Network, out: &OutArgs, printer: &mut Printer) -> Result<(), 
         Picture::Svg => svg::write(network),
     };
     files::write(output, &text, printer)
+}
+
+/// The format that a file's ending asks for. A name without an ending gets a cluster file.
+fn by_ending(output: &str) -> Result<Picture, Failure> {
+    let ending = Path::new(output).extension().map(|it| it.to_string_lossy().to_lowercase());
+    match ending.as_deref() {
+        None | Some("toml") => Ok(Picture::Toml),
+        Some("graphml") => Ok(Picture::Graphml),
+        Some("dot" | "gv") => Ok(Picture::Dot),
+        Some("svg") => Ok(Picture::Svg),
+        Some(other) => Err(Failure::unreadable(format!("Motet writes no networks as .{other}"))
+            .in_file(output)
+            .with_remedy(
+                "end the name in .toml, .graphml, .dot, .gv or .svg, or say which with `--to`; \
+                 `rsvg-convert` and browsers make other pictures of an .svg",
+            )),
+    }
 }

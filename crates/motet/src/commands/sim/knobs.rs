@@ -17,7 +17,7 @@ use serde::Serialize;
 use crate::args::{KnobArgs, ProtocolArg, SimArgs};
 use crate::failure::Failure;
 
-/// What a run by kernels gives.
+/// A run as a runtime's kernels do it: the settings, the time, and what the time is made of.
 pub(super) struct Under {
     pub(super) outcome: Outcome,
     runtime: &'static str,

@@ -99,8 +99,8 @@ pub(in crate::commands::reproduce) fn links(
              and fabric alike), of the time that a link is busy ÷ the time that the collective takes; \
              the paper calls its metric the aggregate link usage during the entire execution"
                 .to_owned(),
-            "a published figure that lies among ours says little here: ours go from nearly nothing to \
-             about a half as sizes grow, and the paper gives no size"
+            "a published figure that lies among ours says little here: ours are of all sizes, and the \
+             paper gives none"
                 .to_owned(),
             "the paper does not say which of +18.45 % and +34.46 % is of which \
              collective or cluster, nor whether they are points; they are read as points, AllGather \

@@ -1,0 +1,92 @@
+//! One bound in words: what programs can reach first, then what switches that reduce would change.
+
+use std::fmt::Write as _;
+
+use motet_collective::CollectiveKind;
+use motet_collective::bound::{Bound, Ratio, SetBy, Work};
+use motet_net::{Network, NodeKind};
+use motet_units::Bytes;
+
+use crate::printer::Printer;
+
+/// Size over time, in GB/s.
+pub(super) fn work_algbw(work: &Work) -> Option<Ratio> {
+    Ratio::new(1, 1_000_000_000)?.checked_mul(work.time_per_byte.inverse()?)
+}
+
+/// The part of an AllReduce's bound that holds for programs only, where it is the sharper one.
+fn sharper(bound: &Bound) -> Option<&Work> {
+    bound.work.as_ref().filter(|it| it.time_per_byte > bound.time_per_byte)
+}
+
+/// The most that programs can reach on this network, in GB/s; `None` if nothing has to move.
+pub(super) fn program_algbw(bound: &Bound) -> Option<Ratio> {
+    sharper(bound).map_or_else(|| bound.algbw(), work_algbw)
+}
+
+/// What sets the bound of programs, in words.
+pub(super) fn describe(work: &Work) -> String {
+    let messages = 2 * (work.groups - 1);
+    let (groups, level) = (work.groups, work.level);
+    let bandwidth = work.bandwidth.as_gb_per_s_f64();
+    let packing = match work.is_packing {
+        true => "; spanning trees can be packed so well",
+        false => "",
+    };
+    format!(
+        "{messages} messages a byte between {groups} {level}s that send {bandwidth:.2} GB/s together{packing}"
+    )
+}
+
+/// The bound as lines of text.
+pub(super) fn text(bound: &Bound, network: &Network, size: Option<Bytes>) -> String {
+    let heading = format!("{} over {} ranks", bound.collective, bound.ranks);
+    let mut out = format!("{}\n", Printer::strong(&heading));
+    let mut line = |word: &str, text: String| {
+        // Writing to a string cannot fail.
+        let _ = writeln!(out, "  {word:9}  {text}");
+    };
+    line(
+        "bandwidth",
+        match program_algbw(bound) {
+            Some(algbw) => format!("at most {:.2} GB/s", algbw.to_f64()),
+            None => "without limit: nothing has to move".to_owned(),
+        },
+    );
+    if let Some((from, to)) = bound.latency_pair {
+        line("latency", format!("at least {} (rank {from} to {to})", bound.latency));
+    }
+    if let Some(size) = size {
+        let time = bound.program_time(size).as_us_f64();
+        line("time", format!("at least {time:.3} µs on ideal links for {size}"));
+    }
+    let cut = if matches!(bound.set_by, SetBy::Cut(_)) { "cut" } else { "set by" };
+    match sharper(bound) {
+        Some(work) => line("set by", describe(work)),
+        None => line(cut, bound.describe(network)),
+    }
+    if bound.collective == CollectiveKind::AllReduce {
+        line("switches", switches(bound, network));
+    }
+    out
+}
+
+/// What reduction and copying in switches (NVLS, SHARP) change in an AllReduce.
+fn switches(bound: &Bound, network: &Network) -> String {
+    let able = network.nodes().iter().filter(|it| it.kind != NodeKind::Gpu);
+    let able = able.filter(|it| it.reduces || it.multicast).count();
+    let limit = bound.algbw().map_or(0.0, Ratio::to_f64);
+    match (sharper(bound), able) {
+        (Some(_), 0) => format!(
+            "at most {limit:.2} GB/s if they reduced and copied (NVLS, SHARP): {}",
+            bound.describe(network)
+        ),
+        (Some(_), _) => format!(
+            "{able} of this network reduce or copy, which is counted; at most {limit:.2} GB/s if all did \
+             both: {}",
+            bound.describe(network)
+        ),
+        (None, 0) => "the same if they reduced and copied (NVLS, SHARP)".to_owned(),
+        (None, _) => format!("{able} of this network reduce or copy, which is counted"),
+    }
+}
