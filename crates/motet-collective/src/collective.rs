@@ -23,9 +23,10 @@ use motet_units::{Bytes, Rank, brief};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// Most ranks and chunks per buffer: above any real program, and low enough that the verifier's
-/// memory stays bounded on hostile input.
+/// The most ranks a collective can have: above any real program, and low enough that readers of
+/// hostile files stay within bounds.
 pub const MAX_RANKS: u32 = 1 << 17;
+/// The most chunks that a buffer of a collective can have, for the same reason.
 pub const MAX_CHUNKS: u32 = 1 << 24;
 
 /// The collectives Motet knows.
@@ -74,11 +75,14 @@ impl CollectiveKind {
         }
     }
 
+    /// Whether one rank is special: the source of a Broadcast or Scatter, the destination of a Reduce
+    /// or Gather.
     #[must_use]
     pub const fn has_root(self) -> bool {
         matches!(self, Self::Broadcast | Self::Reduce | Self::Gather | Self::Scatter)
     }
 
+    /// Whether outputs are sums over the ranks.
     #[must_use]
     pub const fn reduces(self) -> bool {
         matches!(self, Self::ReduceScatter | Self::AllReduce | Self::Reduce)
@@ -121,7 +125,8 @@ impl<'de> Deserialize<'de> for CollectiveKind {
     }
 }
 
-/// A collective over ranks 0 to n − 1.
+/// A collective over ranks 0 to n − 1, with its data cut into chunks: the table at the head of this
+/// file says what each rank has before and after.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Collective {
     kind: CollectiveKind,
@@ -142,7 +147,7 @@ enum Shape {
     Peers(Vec<Option<Rank>>),
 }
 
-/// Why a collective cannot be.
+/// Why there is no such collective.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CollectiveError {
@@ -174,7 +179,7 @@ pub enum Expected {
 }
 
 impl Collective {
-    /// A collective without a root, counts or peers.
+    /// A collective of a kind that needs no root, counts or peers, with `chunks` chunks per part.
     pub fn new(kind: CollectiveKind, ranks: u32, chunks: u32) -> Result<Self, CollectiveError> {
         match kind {
             it if it.has_root() => Err(CollectiveError::NeedsRoot(it)),
@@ -285,12 +290,13 @@ impl Collective {
         self.ranks
     }
 
-    /// k: chunks per part.
+    /// How many chunks a part has: k in the table at the head of this file.
     #[must_use]
     pub const fn chunks(&self) -> u32 {
         self.chunks
     }
 
+    /// The root of a Broadcast, Reduce, Gather or Scatter.
     #[must_use]
     pub const fn root(&self) -> Option<Rank> {
         match self.shape {
@@ -332,6 +338,7 @@ impl Collective {
         }
     }
 
+    /// How many chunks rank `rank` has in its output buffer.
     #[must_use]
     pub fn output_chunks(&self, rank: Rank) -> u32 {
         let n = self.ranks as usize;

@@ -7,7 +7,7 @@ use std::fmt;
 
 use crate::program::TransferId;
 
-/// How bad a finding is.
+/// What a finding means for the program. Only warnings leave a program right.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Severity {
     /// Worth knowing; the program is right all the same.
@@ -67,7 +67,7 @@ pub enum Finding {
     NotJudged,
     /// Beyond what a runtime can load.
     Limit,
-    /// Too large to verify here.
+    /// More work to verify, or to read, than a program of its size is given.
     TooLarge,
 }
 
@@ -114,7 +114,7 @@ impl Finding {
     }
 }
 
-/// One thing found.
+/// One thing found about a program: what kind, in words, and where.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Diagnostic {
     pub severity: Severity,
@@ -127,6 +127,7 @@ pub struct Diagnostic {
 }
 
 impl Diagnostic {
+    /// That the program is wrong.
     #[must_use]
     pub fn error(finding: Finding, message: impl Into<String>) -> Self {
         Self {
@@ -138,22 +139,26 @@ impl Diagnostic {
         }
     }
 
+    /// Something worth knowing about a program that is right all the same.
     #[must_use]
     pub fn warning(finding: Finding, message: impl Into<String>) -> Self {
         Self { severity: Severity::Warning, ..Self::error(finding, message) }
     }
 
+    /// That a part of the file is outside what a program can mean, so that it was not judged.
     #[must_use]
     pub fn not_judged(message: impl Into<String>) -> Self {
         Self { severity: Severity::NotJudged, ..Self::error(Finding::NotJudged, message) }
     }
 
+    /// Says which transfer it is about.
     #[must_use]
     pub fn of(mut self, transfer: TransferId) -> Self {
         self.transfer = Some(transfer);
         self
     }
 
+    /// Says where in the file it was read.
     #[must_use]
     pub fn from_origin(mut self, origin: impl Into<String>) -> Self {
         self.origin = Some(origin.into());
@@ -174,49 +179,59 @@ impl fmt::Display for Diagnostic {
 /// Most diagnostics of one kind that a report keeps; the rest are counted.
 pub const MAX_PER_FINDING: usize = 1000;
 
-/// Everything found, in the order found.
+/// Everything found about a program, in the order found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
     diagnostics: Vec<Diagnostic>,
     /// How many were left out beyond [`MAX_PER_FINDING`].
     left_out: usize,
+    /// Whether one of those was more than a warning.
+    left_out_faults: bool,
 }
 
 impl Report {
+    /// Adds a finding; after [`MAX_PER_FINDING`] of one kind it is only counted.
     pub fn push(&mut self, diagnostic: Diagnostic) {
         let same = self.diagnostics.iter().filter(|it| it.finding == diagnostic.finding);
         if same.count() >= MAX_PER_FINDING {
             self.left_out += 1;
+            self.left_out_faults |= diagnostic.severity != Severity::Warning;
         } else {
             self.diagnostics.push(diagnostic);
         }
     }
 
+    /// Adds all findings of another report.
     pub fn extend(&mut self, other: Self) {
         self.left_out += other.left_out;
+        self.left_out_faults |= other.left_out_faults;
         for diagnostic in other.diagnostics {
             self.push(diagnostic);
         }
     }
 
+    /// The findings that were kept.
     #[must_use]
     pub fn diagnostics(&self) -> &[Diagnostic] {
         &self.diagnostics
     }
 
+    /// The same, for a reader that adds places in its file to them.
     pub fn diagnostics_mut(&mut self) -> &mut [Diagnostic] {
         &mut self.diagnostics
     }
 
+    /// How many findings were only counted.
     #[must_use]
     pub const fn left_out(&self) -> usize {
         self.left_out
     }
 
-    /// Whether nothing stands against the program.
+    /// Whether nothing but warnings was found.
     #[must_use]
     pub fn is_right(&self) -> bool {
-        self.left_out == 0 && self.diagnostics.iter().all(|it| it.severity == Severity::Warning)
+        let faults = self.diagnostics.iter().any(|it| it.severity != Severity::Warning);
+        !faults && !self.left_out_faults
     }
 
     /// Whether it has this finding, at any severity.
@@ -235,5 +250,21 @@ impl fmt::Display for Report {
             writeln!(f, "and {} more", self.left_out)?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn warnings_alone_leave_a_program_right_however_many_they_are() {
+        let mut report = Report::default();
+        for _ in 0..=MAX_PER_FINDING {
+            report.push(Diagnostic::warning(Finding::Limit, "long"));
+        }
+        assert_eq!((report.left_out(), report.is_right()), (1, true));
+        report.push(Diagnostic::error(Finding::Limit, "too long"));
+        assert_eq!((report.left_out(), report.is_right()), (2, false));
     }
 }

@@ -1,13 +1,21 @@
-//! Collectives, and programs that do them: what must be true before and after, the DAG of
-//! transfers that makes it so, the proof that it does, the least time it could take, and the file
-//! formats that real runtimes execute.
+//! Collective operations (AllReduce, AllGather, …) and the programs that carry them out.
 //!
-//! - [`collective`]: pre- and postconditions.
-//! - [`program`]: transfers, events, lanes.
-//! - [`verify`]: the verifier; [`verify::Verified`] is what later crates take.
-//! - [`bound`]: the least time any program could take, and what sets it.
-//! - [`diagnostic`]: what the verifier and the readers find.
-//! - [`formats`]: Motet's own program file, MSCCL XML and MSCCL++ JSON.
+//! A *collective* says what every rank holds before and must hold after. A *program* says how to get
+//! there: which chunk of which buffer goes from which rank to which, copied or added up, and what
+//! has to wait for what (MSCCL calls that an algorithm). This crate has both, the *verifier* that
+//! proves a program right in whatever order its transfers happen, the *bound* that says how fast any
+//! program could be on a given network, and readers and writers of the program files that real
+//! runtimes execute. It simulates nothing and makes no programs: `motet-sim` and `motet-synth` do,
+//! on top of it.
+//!
+//! Where to start reading:
+//! 1. [`collective`] has the table of what each collective means;
+//! 2. [`program`] explains transfers, events and lanes, and [`ProgramBuilder`] makes a program;
+//! 3. [`verify`] defines what being right is; [`Verified`] is the only form of a program that the
+//!    crates above accept;
+//! 4. [`bound`] has the limits, with their formulas and what they assume;
+//! 5. [`formats`] has Motet's own program file, MSCCL XML and MSCCL++ JSON plans;
+//! 6. [`diagnostic`] is how the verifier, the readers and the writers say what is wrong.
 
 pub mod bound;
 pub mod collective;

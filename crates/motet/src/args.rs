@@ -22,8 +22,8 @@ const AFTER_HELP: &str = "\
 New here? Describe your cluster (docs/cluster-file.md) or take a template, then:
   motet net show CLUSTER                what Motet reads
   motet bound CLUSTER -c allreduce      what the network allows at most
-  motet plan CLUSTER -o plan            programs and settings for NCCL, MSCCL and MSCCL++, with a report
-CLUSTER is a file, a template with parameters such as dgx-h100:count=4 (`motet net gen --list`), or -.
+  motet plan CLUSTER -o plan            what NCCL, MSCCL and MSCCL++ should load, with a report
+CLUSTER is a file, a template such as dgx-h100:count=4 (`motet net gen --list`), or - for stdin.
 Exit codes: 0 done, 1 the input was understood and is wrong, 2 usage or unreadable input.";
 
 /// Collective communication, fast on the network it really runs on

@@ -1,4 +1,9 @@
-//! [`Cut`]: a set of nodes, the links out of it, and what must cross them; and a cut in words.
+//! [`Cut`]: a bottleneck that a user can look at.
+//!
+//! A cut splits the nodes into a sending side and the rest. What must get from one to the other has
+//! only the links between them to use, so that their bandwidth limits every program.
+//! [`Cut::describe`] puts that into words, with servers, racks and datacenters named instead of
+//! their GPUs where a side is made of whole ones.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -23,7 +28,7 @@ pub struct Cut {
     pub nodes: Vec<NodeId>,
     /// Links from the sending side to the other.
     pub links: Vec<LinkId>,
-    /// Their bandwidths together; the largest there is if it is more.
+    /// The sum of their bandwidths, or the largest that the type can hold if that is less.
     pub bandwidth: Bandwidth,
     /// Bytes that must cross per byte of the collective's size.
     pub share: Ratio,
@@ -58,7 +63,8 @@ impl Cut {
         }
     }
 
-    /// The cut in words: who sends what share over which links, which together have how much.
+    /// The cut in words: which ranks must send which share of the data, over which links, and how
+    /// much bandwidth these have together.
     #[must_use]
     pub fn describe(&self, network: &Network) -> String {
         let mut text = self.sides(network);

@@ -21,6 +21,12 @@
 //! what switches can do; it is given apart from the cut bound and only where it holds. Where links
 //! are equal both ways it is the bound by packing spanning trees (Nash-Williams and Tutte).
 //!
+//! **Which figure to compare with.** Two limits are given for AllReduce. What *any* device could do,
+//! switches that reduce included, is the cut bound ([`Bound::algbw`], [`Bound::time`]). What *programs*
+//! can reach on this network, where switches do only what the network says they can, is at most that
+//! and often less ([`Bound::program_algbw`], [`Bound::program_time`]). A program's time is compared
+//! with the second. For all other collectives the two are one.
+//!
 //! **Groups.** Ranks of the group send, receive and relay. Other GPUs do none of these: a
 //! library's communicator has no buffers or kernels on them. NICs, CPUs and switches relay.
 
@@ -59,7 +65,8 @@ pub use partition::Level;
 pub use ratio::Ratio;
 pub use work::Work;
 
-/// The least time any program could take.
+/// The least time any program could take for a collective on a network, and what sets it. The head of
+/// this file says which of its figures to compare a program with.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Bound {
     pub collective: CollectiveKind,
@@ -70,7 +77,8 @@ pub struct Bound {
     /// The least time from latency alone, and the two ranks that are so far apart.
     pub latency: Duration,
     pub latency_pair: Option<(Rank, Rank)>,
-    /// For AllReduce: the sharper bound where switches do not reduce or copy.
+    /// For AllReduce: the bound on programs that counts messages, where switches of the network do
+    /// not both reduce and copy. Not always the sharper one: see [`sharper_work`](Self::sharper_work).
     pub work: Option<Work>,
     /// For traffic between pairs: how many times the bound a fractional routing takes that was
     /// found on the way. At 1.0 the bound is the optimum.
@@ -200,10 +208,32 @@ impl Bound {
         }
     }
 
-    /// The greatest algorithm bandwidth, size ÷ time, in GB/s (10⁹ bytes); `None` if nothing moves.
+    /// The greatest algorithm bandwidth, size ÷ time, in GB/s (10⁹ bytes), whatever switches can do;
+    /// `None` if nothing moves.
     #[must_use]
     pub fn algbw(&self) -> Option<Ratio> {
-        Ratio::new(1, 1_000_000_000)?.checked_mul(self.time_per_byte.inverse()?)
+        gb_per_s(self.time_per_byte)
+    }
+
+    /// The greatest algorithm bandwidth in GB/s that programs can reach on this network, whose switches
+    /// do only what the network says they can; `None` if nothing moves. Never above
+    /// [`algbw`](Self::algbw), which holds for switches that reduce, too.
+    #[must_use]
+    pub fn program_algbw(&self) -> Option<Ratio> {
+        gb_per_s(self.program_time_per_byte())
+    }
+
+    /// Seconds per byte of size that a program takes at least on this network, from bandwidth alone.
+    #[must_use]
+    pub fn program_time_per_byte(&self) -> Ratio {
+        self.sharper_work().map_or(self.time_per_byte, |it| it.time_per_byte)
+    }
+
+    /// What limits programs more than the cut does: there if [`program_algbw`](Self::program_algbw) is
+    /// below [`algbw`](Self::algbw).
+    #[must_use]
+    pub fn sharper_work(&self) -> Option<&Work> {
+        self.work.as_ref().filter(|it| it.time_per_byte > self.time_per_byte)
     }
 
     /// The least time for `size` bytes in nccl-tests' sense, from bandwidth and latency, rounded
@@ -220,8 +250,7 @@ impl Bound {
     /// can: [`time`](Self::time), sharpened by [`Work`].
     #[must_use]
     pub fn program_time(&self, size: Bytes) -> Duration {
-        let work = self.work.as_ref().map_or(Ratio::ZERO, |it| it.time_per_byte);
-        self.time(size).max(picoseconds(work, size))
+        self.time(size).max(picoseconds(self.program_time_per_byte(), size))
     }
 
     /// What sets the bound, in words.
@@ -280,6 +309,11 @@ fn lengths_of_links(network: &Network, graph: &BoundGraph, of_arc: &[u64]) -> Ve
         Some(of_arc[arc]).filter(|it| *it > 0 && *it != NO_LINK)
     };
     network.link_ids().filter_map(|id| Some((id, length(id)?))).collect()
+}
+
+/// Seconds per byte as gigabytes (10⁹) per second.
+fn gb_per_s(time_per_byte: Ratio) -> Option<Ratio> {
+    Ratio::new(1, 1_000_000_000)?.checked_mul(time_per_byte.inverse()?)
 }
 
 /// Picoseconds for `size` bytes, rounded down.

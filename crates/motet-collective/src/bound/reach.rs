@@ -1,4 +1,6 @@
-//! Whether a collective is possible at all: does every rank reach those that need its data?
+//! Whether a collective is possible at all: whether there is a path from every rank to all ranks that
+//! need its data. Where there is none, the nodes that the sender does reach are the proof, which the
+//! error shows as a cut without links.
 
 use motet_units::Rank;
 use rayon::prelude::*;

@@ -34,7 +34,7 @@ use super::partition::{Level, Partition};
 use super::ratio::Ratio;
 use super::strength::strength;
 
-/// A bound by counting messages between groups of ranks.
+/// A bound on programs for AllReduce, by counting the messages between groups of ranks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Work {
     /// Seconds per byte of size.
@@ -49,6 +49,14 @@ pub struct Work {
     /// Whether links are as wide one way as the other and no groups say more: then some packing of
     /// spanning trees over the ranks reaches it.
     pub is_packing: bool,
+}
+
+impl Work {
+    /// The algorithm bandwidth it allows, in GB/s (10⁹ bytes).
+    #[must_use]
+    pub fn algbw(&self) -> Option<Ratio> {
+        super::gb_per_s(self.time_per_byte)
+    }
 }
 
 /// The best such bound of an AllReduce.

@@ -4,13 +4,15 @@
 //! dependency sorted and listed once). Whether it is right is the verifier's to say: a reader must
 //! be able to build a wrong program so that its every fault can be reported.
 
+use motet_graph::Rows;
 use motet_net::signature::Signature;
 use motet_units::{LinkId, Rank};
 
 use super::{Event, Forms, Hints, Lane, MadeFor, Program, Transfer, TransferId, Turns};
 use crate::collective::Collective;
 
-/// Collects the parts of a program.
+/// Collects the parts of a program: transfers first, then what each waits for, then lanes, paths and
+/// the rest where there are any; [`build`](Self::build) makes the program.
 #[derive(Clone, Debug)]
 pub struct ProgramBuilder {
     name: String,
@@ -29,7 +31,7 @@ pub struct ProgramBuilder {
 }
 
 impl ProgramBuilder {
-    /// An out-of-place program without transfers.
+    /// A program for out-of-place calls that does nothing yet.
     #[must_use]
     pub fn new(name: impl Into<String>, collective: Collective) -> Self {
         let scratch = vec![0; collective.ranks() as usize];
@@ -70,31 +72,33 @@ impl ProgramBuilder {
         }
     }
 
-    /// Under another name.
+    /// Gives it another name.
     #[must_use]
     pub fn named(mut self, name: impl Into<String>) -> Self {
         self.name = name.into();
         self
     }
 
+    /// Which calls it serves; out-of-place calls unless this is said.
     #[must_use]
     pub fn forms(mut self, forms: Forms) -> Self {
         self.forms = forms;
         self
     }
 
+    /// The protocol and sizes it is meant for.
     #[must_use]
     pub fn hints(mut self, hints: Hints) -> Self {
         self.hints = hints;
         self
     }
 
-    /// The network that paths are for.
+    /// The network whose links the paths and turns name.
     pub fn set_network(&mut self, signature: Option<Signature>) {
         self.network = signature;
     }
 
-    /// What the program is made for.
+    /// Notes the cluster and size that the program is made for.
     pub fn set_made_for(&mut self, made_for: Option<MadeFor>) {
         self.made_for = made_for;
     }
@@ -106,6 +110,7 @@ impl ProgramBuilder {
         }
     }
 
+    /// Adds a transfer that waits for nothing yet.
     pub fn add(&mut self, transfer: Transfer) -> TransferId {
         self.transfers.push(transfer);
         TransferId::from_index(self.transfers.len() - 1)
@@ -124,21 +129,23 @@ impl ProgramBuilder {
         self.waits.push((event, awaited));
     }
 
+    /// Adds a lane. Without any, only waits order the program's events.
     pub fn add_lane(&mut self, lane: Lane) {
         self.lanes.push(lane);
     }
 
+    /// Replaces all lanes.
     pub fn set_lanes(&mut self, lanes: Vec<Lane>) {
         self.lanes = lanes;
     }
 
-    /// A route that transfers can name by the returned index.
+    /// Adds a route, which transfers name by the index that this returns.
     pub fn add_path(&mut self, path: Vec<LinkId>) -> u32 {
         self.paths.push(path);
         u32::try_from(self.paths.len() - 1).unwrap_or(u32::MAX)
     }
 
-    /// How links carry transfers that do not carry them by their numbers.
+    /// The order of transfers on links that do not carry them by number: see [`Program::turns`].
     pub fn set_turns(&mut self, turns: Vec<Turns>) {
         self.turns = turns;
     }
@@ -200,13 +207,8 @@ impl ProgramBuilder {
         self.waits.sort_unstable();
         self.waits.dedup();
         self.turns.sort_by_key(|it| it.link);
-        let mut dep_starts = vec![0u32; events + 1];
-        for (event, _) in &self.waits {
-            dep_starts[event.index() + 1] += 1;
-        }
-        for event in 0..events {
-            dep_starts[event + 1] += dep_starts[event];
-        }
+        let waits = self.waits.iter().map(|(event, awaited)| (event.index(), *awaited));
+        let deps = Rows::group(events, waits);
         Program {
             name: self.name,
             collective: self.collective,
@@ -214,8 +216,7 @@ impl ProgramBuilder {
             hints: self.hints,
             scratch: self.scratch,
             transfers: self.transfers,
-            dep_starts,
-            deps: self.waits.into_iter().map(|(_, awaited)| awaited).collect(),
+            deps,
             lanes: self.lanes,
             paths: self.paths,
             turns: self.turns,

@@ -1,7 +1,9 @@
-//! One way to write down the same program: transfers numbered as the lanes run them, and no wait
-//! that something else implies.
+//! The canonical form of a program: transfers numbered in the order in which lanes run them, and no
+//! wait that follows from lanes or from other waits.
 //!
-//! The exporters go through this so that reading back what they wrote gives an equal program.
+//! Two programs that order the same transfers in the same way have the same canonical form. The
+//! exporters write it, so that reading back what they wrote gives an equal program, and a test can
+//! compare the two.
 
 use motet_units::Rank;
 

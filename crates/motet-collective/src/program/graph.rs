@@ -13,13 +13,15 @@ use super::{Event, Program};
 /// No event, no lane.
 pub(crate) const NONE: u32 = u32::MAX;
 
-/// What each event waits for.
+/// What each event waits for, everything counted: the program's waits, the event before it in its
+/// lane, and for an arrival its own sending.
 #[derive(Debug)]
 pub struct EventGraph {
     preds: Rows,
 }
 
 impl EventGraph {
+    /// Of a program, right or wrong; waits for events that do not exist are left out.
     pub fn new(program: &Program) -> Self {
         Self::with_more(program, &[])
     }
@@ -49,10 +51,12 @@ impl EventGraph {
         Self { preds }
     }
 
+    /// How many events there are: two for each transfer.
     pub fn events(&self) -> usize {
         self.preds.count()
     }
 
+    /// The events that an event waits for, by their indices.
     pub fn preds(&self, event: usize) -> &[u32] {
         self.preds.row(event)
     }
@@ -74,8 +78,9 @@ impl EventGraph {
         (0..self.events()).all(|event| self.preds(event).iter().all(|it| (*it as usize) < event))
     }
 
-    /// The events that can happen by number, as far as what they wait for allows: the order in which
-    /// links carry transfers unless the program says otherwise.
+    /// The events in the order in which they happen if, of those that can, the lowest number always
+    /// goes first. Links carry transfers in this order unless the program gives them turns. Events
+    /// that wait for each other are left out.
     #[must_use]
     pub fn sequence(&self) -> Vec<Event> {
         let events = self.events();

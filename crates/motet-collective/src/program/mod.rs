@@ -23,6 +23,7 @@ mod implied;
 mod instances;
 mod protocol;
 
+use motet_graph::Rows;
 use motet_net::signature::Signature;
 use motet_units::{Bytes, LinkId, Rank};
 
@@ -33,7 +34,8 @@ pub use protocol::Protocol;
 
 use crate::collective::Collective;
 
-/// Where a chunk lies at a rank.
+/// The three memories of a rank that a program can name: what the caller passes in, what the
+/// caller gets back, and scratch that belongs to the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Buffer {
     Input,
@@ -44,6 +46,7 @@ pub enum Buffer {
 impl Buffer {
     pub const ALL: [Self; 3] = [Self::Input, Self::Output, Self::Scratch];
 
+    /// The name in messages: "input", "output" or "scratch".
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -54,12 +57,13 @@ impl Buffer {
     }
 }
 
-/// The first chunk of a range: a place in a buffer of a rank.
+/// One chunk of one buffer of one rank. A [`Transfer`] names the first chunk of what it reads and
+/// of what it writes this way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Slot {
     pub rank: Rank,
     pub buffer: Buffer,
-    /// In chunks.
+    /// Counted in chunks from the start of the buffer.
     pub offset: u32,
 }
 
@@ -100,7 +104,8 @@ pub enum Action {
     Reduce,
 }
 
-/// The index of a transfer in its program.
+/// The number of a transfer: its index in [`Program::transfers`]. Where a program leaves open which
+/// of several transfers a link carries first, the lower number goes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TransferId(pub u32);
 
@@ -115,18 +120,21 @@ impl TransferId {
         self.0 as usize
     }
 
+    /// The event that the transfer's source has been read, so that it may be overwritten.
     #[must_use]
     pub const fn sent(self) -> Event {
         Event(self.0 * 2)
     }
 
+    /// The event that the transfer's destination has been written, so that it may be read.
     #[must_use]
     pub const fn arrived(self) -> Event {
         Event(self.0 * 2 + 1)
     }
 }
 
-/// One half of a transfer: sent, or arrived.
+/// One of the two things that happen in a transfer: its source has been read (*sent*), or its
+/// destination has been written (*arrived*). Waits and lanes order events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Event(u32);
 
@@ -153,30 +161,33 @@ impl Event {
     }
 }
 
-/// A movement of `count` consecutive chunks.
+/// A copy or reduction of `count` consecutive chunks from one place to another, between two ranks or
+/// within one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Transfer {
     pub action: Action,
     pub src: Slot,
     pub dst: Slot,
     pub count: u32,
-    /// The route over the network, as an index into the program's paths; without one the
-    /// transfer takes the network's default route.
+    /// The route over the network, as an index into [`Program::paths`]. Without one the transfer
+    /// takes whatever route the network gives it.
     pub path: Option<u32>,
 }
 
 impl Transfer {
+    /// A transfer that replaces the destination, without a route of its own.
     #[must_use]
     pub const fn copy(src: Slot, dst: Slot, count: u32) -> Self {
         Self { action: Action::Copy, src, dst, count, path: None }
     }
 
+    /// A transfer that adds to the destination, without a route of its own.
     #[must_use]
     pub const fn reduce(src: Slot, dst: Slot, count: u32) -> Self {
         Self { action: Action::Reduce, src, dst, count, path: None }
     }
 
-    /// Whether it stays at one rank.
+    /// Whether source and destination are at the same rank, so that no link is used.
     #[must_use]
     pub fn is_local(&self) -> bool {
         self.src.rank == self.dst.rank
@@ -207,25 +218,28 @@ pub enum LaneKind {
     Port { block: u32 },
 }
 
-/// Events that one rank runs one after the other.
+/// Events that one rank runs one after the other: what one threadblock does, in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lane {
     pub rank: Rank,
     pub kind: LaneKind,
-    /// Tells apart several connections between the same two ranks.
+    /// The channel of its connections. Two ranks may have several connections in parallel, which
+    /// the channel tells apart; each delivers in the order sent.
     pub channel: u32,
+    /// In the order in which the rank runs them.
     pub events: Vec<Event>,
 }
 
-/// In which order a link carries the transfers whose paths go over it, each of them once. Without it
-/// a link carries them by their numbers.
+/// The order in which one link carries transfers: every transfer whose path uses the link, once. A
+/// link without `Turns` carries transfers in the order of their numbers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Turns {
     pub link: LinkId,
     pub transfers: Vec<TransferId>,
 }
 
-/// Which calls a program may serve; it must be right for every one of them.
+/// Which calls a program serves: *in place*, where input and output share memory as NCCL defines it,
+/// *out of place*, or both. A program must be right for every form that it serves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Forms {
     pub in_place: bool,
@@ -237,12 +251,14 @@ impl Forms {
     pub const IN_PLACE: Self = Self { in_place: true, out_of_place: false };
 }
 
-/// What a runtime is told beside the transfers.
+/// What a runtime is told beside the transfers: which protocol to use, and for which sizes of a call
+/// (in nccl-tests' sense) the program is meant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hints {
     pub protocol: Protocol,
+    /// The smallest call that the program is meant for.
     pub min_size: Bytes,
-    /// `None`: no limit.
+    /// The largest; `None` if there is no limit.
     pub max_size: Option<Bytes>,
 }
 
@@ -252,12 +268,13 @@ impl Default for Hints {
     }
 }
 
-/// What a program was made for, as its maker was told: where its times hold.
+/// The cluster and size that a program was synthesized for. It is a note for people and for `motet
+/// export`: the program works elsewhere too, but its promised time holds only there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MadeFor {
     /// The network as it was named: a file, or a template with its parameters.
     pub cluster: String,
-    /// In nccl-tests' sense.
+    /// The size of the call, in nccl-tests' sense.
     pub size: Bytes,
 }
 
@@ -272,9 +289,8 @@ pub struct Program {
     /// Scratch chunks of each rank.
     scratch: Vec<u32>,
     transfers: Vec<Transfer>,
-    /// What event e waits for: `deps[dep_starts[e]..dep_starts[e + 1]]`, sorted, each once.
-    dep_starts: Vec<u32>,
-    deps: Vec<Event>,
+    /// What each event waits for, sorted, each once.
+    deps: Rows<Event>,
     lanes: Vec<Lane>,
     /// Routes that transfers take, in links of the network with this signature.
     paths: Vec<Vec<LinkId>>,
@@ -290,26 +306,31 @@ impl Program {
         &self.name
     }
 
+    /// What the program is to achieve.
     #[must_use]
     pub const fn collective(&self) -> &Collective {
         &self.collective
     }
 
+    /// Which calls it serves: in place, out of place or both.
     #[must_use]
     pub const fn forms(&self) -> Forms {
         self.forms
     }
 
+    /// The protocol and sizes it is meant for.
     #[must_use]
     pub const fn hints(&self) -> &Hints {
         &self.hints
     }
 
+    /// How many chunks of scratch a rank needs; 0 for a rank that does not exist.
     #[must_use]
     pub fn scratch_chunks(&self, rank: Rank) -> u32 {
         self.scratch.get(rank.index()).copied().unwrap_or(0)
     }
 
+    /// All transfers; a [`TransferId`] is an index into this.
     #[must_use]
     pub fn transfers(&self) -> &[Transfer] {
         &self.transfers
@@ -320,53 +341,56 @@ impl Program {
         &self.transfers[id.index()]
     }
 
-    /// What `event` waits for, apart from its lane and its own transfer.
+    /// The events that `event` waits for, sorted. Not listed: the event before it in its lane, and
+    /// for an arrival its own sending, which it always waits for too.
     #[must_use]
     pub fn deps(&self, event: Event) -> &[Event] {
-        let (start, end) = (self.dep_starts[event.index()], self.dep_starts[event.index() + 1]);
-        &self.deps[start as usize..end as usize]
+        self.deps.row(event.index())
     }
 
+    /// The threadblocks and proxies that run the events; empty if the program does not say.
     #[must_use]
     pub fn lanes(&self) -> &[Lane] {
         &self.lanes
     }
 
+    /// The routes that transfers name by their index here, each as its links in order.
     #[must_use]
     pub fn paths(&self) -> &[Vec<LinkId>] {
         &self.paths
     }
 
-    /// The links that do not carry transfers by their numbers, sorted, and how they do.
+    /// The links that carry transfers in another order than by number, sorted by link.
     ///
-    /// Data from afar are sent long before they come to the last links of their way, and what is
-    /// sent later from nearby passes those links first: no numbering of transfers suits both ends.
+    /// Why numbers are not enough: over a long route, data is sent long before it reaches the last
+    /// links, and what nearby ranks send later crosses those links first. No one numbering of
+    /// transfers gives both ends of such a route the order they need.
     #[must_use]
     pub fn turns(&self) -> &[Turns] {
         &self.turns
     }
 
-    /// The signature of the network its paths are for.
+    /// The signature of the network that its paths and turns are for, if it has any.
     #[must_use]
     pub const fn network(&self) -> Option<Signature> {
         self.network
     }
 
-    /// What it was made for, if its maker said so.
+    /// The cluster and size it was made for, if that was noted.
     #[must_use]
     pub const fn made_for(&self) -> Option<&MadeFor> {
         self.made_for.as_ref()
     }
 
-    /// The same program with the word of its maker.
+    /// The same program with a note of what it was made for.
     #[must_use]
     pub fn with_made_for(mut self, made_for: MadeFor) -> Self {
         self.made_for = Some(made_for);
         self
     }
 
-    /// How many chunks a runtime sends in one place of a connection's buffer at the largest size
-    /// that the program serves: as many as fit, below 72, and at least one.
+    /// How many chunks fit into one FIFO slot of a connection at the largest size that the program
+    /// is meant for: at least 1, and at most 71, because MSCCL counts below 72 in a step.
     #[must_use]
     pub fn chunks_per_place(&self) -> u32 {
         const MOST: u64 = 71;

@@ -1,5 +1,5 @@
-//! The memory of a program in one call form: every chunk of every buffer as one numbered cell,
-//! with input and output sharing cells where the call is in place.
+//! The memory that a program works on, for one call form: every chunk of every buffer of every rank
+//! is a cell with a number. In an in-place call input and output share cells, as NCCL defines it.
 
 use motet_units::Rank;
 

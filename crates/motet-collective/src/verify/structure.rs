@@ -1,4 +1,5 @@
-//! The verifier's first step: ranges, waits, lanes and paths.
+//! The verifier's first step: does everything that the program names exist? Ranges must lie inside
+//! their buffers, waits and lanes name events of the program, paths lead from sender to receiver.
 //!
 //! Transfers that are not sound here take no further part in the data checks (they would read
 //! and write outside memory); everything else about the program is still checked.

@@ -1,5 +1,9 @@
-//! Which sending and which arrival are one transfer: the k-th of each on a connection, which is
-//! two ranks and a channel.
+//! Pairs the sends of an MSCCL XML file with its receives.
+//!
+//! The file says only that a step sends to a peer and that another receives from one. A connection
+//! (two ranks and a channel) delivers in order, so that the k-th send and the k-th receive on it are
+//! the two halves of one transfer. Sends without a receive, and pairs that differ in their number of
+//! chunks, are reported here.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +12,8 @@ use super::read::{BlockRead, XmlReader, text};
 use crate::diagnostic::{Diagnostic, Finding};
 use crate::program::{Action, Slot, Transfer};
 
-/// One thing that a step does.
+/// One thing that a step does: a whole local transfer, or the sending or the receiving half of a
+/// transfer between ranks.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Half {
     /// The index of its threadblock among all of the file.
@@ -32,7 +37,7 @@ pub(super) enum HalfKind {
     },
 }
 
-/// The arrival of each sending.
+/// For each half that sends, the half that receives from it.
 #[derive(Debug)]
 pub(super) struct Pairs {
     arrivals: BTreeMap<usize, usize>,

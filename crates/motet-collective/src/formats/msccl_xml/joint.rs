@@ -1,5 +1,8 @@
-//! Steps that receive and send on in one go (`rcs`, `rrs`, `rrcs`): they take nothing until there is
-//! room for what they send, which a receive followed by a send would not wait for.
+//! Deadlocks of steps that receive and send on in one go (`rcs`, `rrs`, `rrcs`).
+//!
+//! Such a step takes nothing from its connection before there is a free FIFO slot for what it sends
+//! on. A receive followed by a send, which is how the program says the same, would take the data
+//! first. So a cycle of such steps can deadlock where the program by itself does not.
 
 use crate::program::{Event, EventGraph, Program};
 use crate::verify::waits_for_room;

@@ -33,9 +33,10 @@ pub use lower::lower;
 pub use read::read;
 pub use write::write;
 
-/// How to write a program.
+/// How to write a program as MSCCL XML.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Options {
+    /// Whose limits the file must keep.
     pub runtime: Runtime,
     /// At least this many parallel channels between two ranks where lowering chooses; more are
     /// taken if threadblocks would be too long. 0 counts as 1.
@@ -43,7 +44,7 @@ pub struct Options {
     /// Parallel copies of the program, each on channels of its own (see
     /// [`in_instances`](crate::program::in_instances)). 0 counts as 1.
     pub instances: u32,
-    /// Whether to do with as few threadblocks as peers allow, each sending to one and receiving from
-    /// another: slower, but more of a GPU is left to compute.
+    /// Use as few threadblocks as the number of peers allows, each of which sends to one peer and
+    /// receives from another. That is slower, but leaves more of the GPU to compute.
     pub packed: bool,
 }

@@ -1,5 +1,6 @@
-//! The plan of a one-sided program: operations from the [`super::agenda`], and the lists of
-//! channels, buffers and semaphores they refer into.
+//! Puts the plan of a one-sided program together: the operations of each threadblock, from what the
+//! [`super::agenda`] says it does and whom it waits for, and the lists of channels, buffers and
+//! semaphores that the operations refer to.
 
 use std::collections::{BTreeMap, BTreeSet};
 

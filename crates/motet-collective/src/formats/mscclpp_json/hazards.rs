@@ -1,5 +1,8 @@
-//! What must happen before what for the data's sake alone: reads after writes, writes after reads
-//! and writes. Found by one walk over accesses in an order that is known to be right.
+//! Data hazards: which transfers must follow which others so that every read sees the right value.
+//!
+//! A read must follow the last write of its chunk (read after write), and a write must follow the
+//! reads and writes before it (write after read, write after write). One walk over all accesses, in
+//! an order that is known to be right, finds them.
 
 use std::collections::BTreeMap;
 

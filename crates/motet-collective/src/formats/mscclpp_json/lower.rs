@@ -1,4 +1,9 @@
-//! Gives any program the one-sided shape of a plan: see [`lower`].
+//! Lowering to MSCCL++: gives any program the one-sided shape of a plan.
+//!
+//! In a plan one threadblock does a whole transfer by itself: it writes into the other GPU's memory
+//! or reads from it, and nobody receives. [`lower`] cuts a program into such pieces
+//! ([`stage`]) and deals them out to threadblocks, in the first of a few ways ([`SPREADS`]) that
+//! the executor's limits allow.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +16,7 @@ use crate::diagnostic::{Diagnostic, Finding, Report};
 use crate::program::{Lane, LaneKind, Program, TransferId, in_instances};
 use crate::verify::Verified;
 
-/// How pieces are spread over the threadblocks of a rank.
+/// One way to deal the pieces of a rank out to threadblocks.
 #[derive(Clone, Copy, Debug)]
 struct Spread {
     /// A threadblock for each peer; otherwise one for the rank.

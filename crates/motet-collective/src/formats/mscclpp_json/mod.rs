@@ -52,10 +52,12 @@ pub use write::write;
 
 use motet_units::Rank;
 
-/// How a program becomes a plan.
+/// How to write a program as an MSCCL++ execution plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
+    /// How GPUs reach each other: through memory, or through a proxy.
     pub channel: Channel,
+    /// CUDA threads in each threadblock.
     pub threads_per_block: u32,
     /// Parallel copies of the program, each on threadblocks of its own (see
     /// [`in_instances`](crate::program::in_instances)). 0 counts as 1.
@@ -68,17 +70,20 @@ impl Default for Options {
     }
 }
 
-/// What joins two GPUs.
+/// How two GPUs reach each other in a plan: MSCCL++ has *memory channels*, over which threads read
+/// and write the other GPU's memory themselves, and *port channels*, over which a proxy on the CPU
+/// moves data for them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Channel {
-    /// Threads reach the other's memory: within a server.
+    /// Memory channels everywhere: all GPUs in one server or one NVLink domain.
     Memory,
-    /// A proxy moves the data: anywhere.
+    /// Port channels everywhere, which works between any two GPUs.
     Port,
-    /// Memory within a server of so many consecutive ranks, ports between servers.
+    /// Memory channels among each so many consecutive ranks, which are a server; port channels
+    /// between servers.
     Auto { gpus_per_server: u32 },
-    /// Memory within a server, ports between servers: the server of each rank, by any number.
-    /// Ranks beyond the list are reached by ports.
+    /// Memory channels among ranks with the same number in this list, port channels between others
+    /// and to ranks beyond the list.
     Servers(Vec<u32>),
 }
 

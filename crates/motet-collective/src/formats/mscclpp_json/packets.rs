@@ -2,8 +2,8 @@
 //!
 //! So each read of packets follows the writes of them, if each packet is written once. Before
 //! packets are posted to a port, all threads of the block see them and meet: what the block does
-//! later follows too. Where one
-//! is written twice, nothing tells which of the two a reader gets, and no order is claimed.
+//! later follows too. Where a packet is written twice, nothing tells which of the two a reader gets,
+//! and no order is claimed.
 
 use motet_units::Rank;
 

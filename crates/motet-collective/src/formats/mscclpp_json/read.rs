@@ -1,4 +1,8 @@
-//! Reads a plan: see [`read`].
+//! Reading an MSCCL++ plan, from its text to a program: [`read`] calls the steps one after the other.
+//!
+//! The operations of each threadblock are looked up and taken apart into moves of data and signals
+//! ([`resolve`], [`super::operations`]), put into a graph of what happens before what
+//! ([`super::graph`]), and the graph becomes the waits of the program ([`waits`]).
 
 use motet_net::formats::ReadError;
 use motet_units::{Bytes, Rank};

@@ -1,4 +1,5 @@
-//! Which GPUs of a network reach each other's memory, and which need a proxy between them.
+//! Which GPUs of a network reach each other's memory, and which need a proxy between them: the choice
+//! of [`Channel`] that `motet export` makes where the network is known.
 
 use std::collections::BTreeMap;
 

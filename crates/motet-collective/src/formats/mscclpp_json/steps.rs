@@ -1,5 +1,6 @@
-//! What the operations of a plan do, with every reference looked up: the form between the file
-//! ([`super::model`]) and the graph of what orders what ([`super::graph`]).
+//! The operations of a plan taken apart: moves of data, signals, waits and barriers, with every
+//! channel and buffer looked up. It stands between the file as it is ([`super::model`]) and the graph
+//! of what happens before what ([`super::graph`]).
 
 use std::collections::BTreeMap;
 

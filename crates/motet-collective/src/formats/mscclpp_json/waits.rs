@@ -1,5 +1,8 @@
-//! From the graph to waits between events: each event waits for the nearest events before it,
-//! across any number of meetings.
+//! The last step of reading a plan: from the graph of what happens before what to waits between the
+//! program's events.
+//!
+//! The graph also has nodes that are no events (the points where threads, blocks and GPUs meet). An
+//! event waits for the nearest events before it, on all ways through such nodes.
 
 use std::collections::BTreeSet;
 

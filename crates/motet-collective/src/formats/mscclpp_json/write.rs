@@ -1,4 +1,4 @@
-//! Writes a plan: see [`write()`].
+//! Writing a program as an MSCCL++ plan: lowering, and what [`lower`] wrote and read back on the way.
 
 use super::{Options, lower};
 use crate::diagnostic::Report;

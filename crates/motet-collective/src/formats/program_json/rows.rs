@@ -1,4 +1,5 @@
-//! The row of a transfer: an array of eight or nine values.
+//! One transfer as a row of the program file: an array of eight values, or nine with a path. Read by
+//! hand rather than through a struct, because files have millions of them.
 
 use std::fmt;
 

@@ -1,4 +1,5 @@
-//! Transfers of more chunks than a step of the runtime can move, cut into several.
+//! Cuts transfers that move more chunks than one step of the runtime can into several transfers, each
+//! of which is a step.
 
 use crate::program::{Event, Program, TransferId};
 
