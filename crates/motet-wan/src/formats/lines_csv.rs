@@ -1,5 +1,8 @@
-//! Lines of four fields as CSV (RFC 4180: a field with a comma, such as `"Washington, DC"`, stands in
-//! quotes), with the place of each for errors. Both of this folder's CSV formats are such lines.
+//! Lines of four fields as CSV, with the place of each for errors. Both of this folder's CSV formats
+//! are such lines.
+//!
+//! By RFC 4180 a field with a comma stands in quotes, right after the comma before it:
+//! `10 s,"Washington, DC",b,up`.
 
 use motet_net::formats::ReadError;
 
@@ -65,7 +68,7 @@ mod tests {
 
     #[test]
     fn quotes_hold_commas_and_blank_lines_are_left_out() {
-        let text = "time,from,to,what\r\n\n 1 s , \"Washington, DC\" ,b,up\n   \n2,a,b,c";
+        let text = "time,from,to,what\r\n\n 1 s ,\"Washington, DC\", b ,up\n   \n2,a,b,c";
         assert_eq!(lines(text).unwrap(), ["1 s|Washington, DC|b|up", "2|a|b|c"]);
         assert_eq!(lines("").unwrap(), [""; 0]);
     }
