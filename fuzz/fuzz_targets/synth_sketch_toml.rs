@@ -5,7 +5,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use motet_net::builders::{self, Params};
-use motet_synth::Sketch;
+use motet_tune::sketch::Sketch;
 
 fuzz_target!(|text: &str| {
     for (kind, words) in [("ring", &[][..]), ("v100-x4", &["count=2", "detail=full"])] {

@@ -19,42 +19,58 @@ use crate::signature::Signature;
 pub struct NetworkDiff {
     /// Whether they are the same but for names, order, ranks, places and properties.
     pub same_signature: bool,
+    /// Names of nodes that only the first network has.
     pub nodes_removed: Vec<String>,
+    /// Names of nodes that only the second network has.
     pub nodes_added: Vec<String>,
+    /// Nodes of both networks that differ in something.
     pub nodes_changed: Vec<NodeChange>,
+    /// Links that only the first network has.
     pub links_removed: Vec<LinkName>,
+    /// Links that only the second network has.
     pub links_added: Vec<LinkName>,
+    /// Links of both networks that differ in something.
     pub links_changed: Vec<LinkChanged>,
 }
 
 /// A node in both networks that is not the same in both.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct NodeChange {
+    /// The name of the node in both networks.
     pub name: String,
+    /// What differs.
     pub fields: Vec<FieldChange>,
 }
 
 /// A link by the names of its ends, and which of the parallel ones it is, from 0.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct LinkName {
+    /// The name of the sending node.
     pub from: String,
+    /// The name of the receiving node.
     pub to: String,
+    /// Which of several links between the two it is, from 0.
     pub parallel: usize,
 }
 
 /// A link in both networks that is not the same in both.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct LinkChanged {
+    /// Which link.
     #[serde(flatten)]
     pub link: LinkName,
+    /// What differs.
     pub fields: Vec<FieldChange>,
 }
 
 /// One field of a node or link, as text; `None` where the field was not given.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct FieldChange {
+    /// What it is called in the cluster file.
     pub field: String,
+    /// The value in the first network; `None` if it has none.
     pub before: Option<String>,
+    /// The value in the second network; `None` if it has none.
     pub after: Option<String>,
 }
 

@@ -16,6 +16,7 @@ use crate::tier::{self, Tier};
 /// Most nodes and links a network may have: far above any real one, low enough that a hostile
 /// file cannot take the machine's memory.
 pub const MAX_NODES: usize = 1 << 20;
+/// See [`MAX_NODES`].
 pub const MAX_LINKS: usize = 1 << 23;
 
 /// A directed multigraph of devices and links.
@@ -39,6 +40,7 @@ fn links_at(nodes: usize, links: &[Link], end: impl Fn(&Link) -> NodeId) -> Rows
 }
 
 impl Network {
+    /// What the network is called, for display; may be empty.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
@@ -51,30 +53,36 @@ impl Network {
         self
     }
 
+    /// All nodes; a [`NodeId`] is an index into them.
     #[must_use]
     pub fn nodes(&self) -> &[Node] {
         &self.nodes
     }
 
+    /// All links, each one direction; a [`LinkId`] is an index into them.
     #[must_use]
     pub fn links(&self) -> &[Link] {
         &self.links
     }
 
+    /// One node. The id must be of this network.
     #[must_use]
     pub fn node(&self, id: NodeId) -> &Node {
         &self.nodes[id.index()]
     }
 
+    /// One link. The id must be of this network.
     #[must_use]
     pub fn link(&self, id: LinkId) -> &Link {
         &self.links[id.index()]
     }
 
+    /// The ids of all nodes, in order.
     pub fn node_ids(&self) -> impl ExactSizeIterator<Item = NodeId> + use<> {
         (0..self.nodes.len()).map(NodeId::from_index)
     }
 
+    /// The ids of all links, in order.
     pub fn link_ids(&self) -> impl ExactSizeIterator<Item = LinkId> + use<> {
         (0..self.links.len()).map(LinkId::from_index)
     }
@@ -91,16 +99,19 @@ impl Network {
         self.ranks.get(rank.index()).copied()
     }
 
+    /// The links that a node sends over, in link order.
     #[must_use]
     pub fn outgoing(&self, node: NodeId) -> &[LinkId] {
         self.outgoing.row(node.index())
     }
 
+    /// The links that a node receives over, in link order.
     #[must_use]
     pub fn incoming(&self, node: NodeId) -> &[LinkId] {
         self.incoming.row(node.index())
     }
 
+    /// The node of that name.
     #[must_use]
     pub fn find(&self, name: &str) -> Option<NodeId> {
         self.by_name.get(name).copied()
@@ -115,6 +126,7 @@ impl Network {
         })
     }
 
+    /// How many nodes are of this kind.
     #[must_use]
     pub fn count(&self, kind: NodeKind) -> usize {
         self.nodes.iter().filter(|it| it.kind == kind).count()
@@ -156,25 +168,30 @@ pub struct NetworkBuilder {
 }
 
 impl NetworkBuilder {
+    /// An empty network of this name.
     #[must_use]
     pub fn new(name: impl Into<String>) -> Self {
         Self { name: name.into(), ..Self::default() }
     }
 
+    /// Calls the network something else.
     pub fn set_name(&mut self, name: impl Into<String>) {
         self.name = name.into();
     }
 
+    /// The nodes added so far.
     #[must_use]
     pub fn nodes(&self) -> &[Node] {
         &self.nodes
     }
 
+    /// The links added so far.
     #[must_use]
     pub fn links(&self) -> &[Link] {
         &self.links
     }
 
+    /// The node of that name, if it was added.
     #[must_use]
     pub fn find(&self, name: &str) -> Option<NodeId> {
         self.by_name.get(name).copied()
@@ -185,6 +202,7 @@ impl NetworkBuilder {
         &mut self.nodes[id.index()]
     }
 
+    /// Adds a node; its name must be new.
     pub fn add_node(&mut self, node: Node) -> Result<NodeId, BuildError> {
         if self.nodes.len() >= MAX_NODES {
             return Err(BuildError::TooLarge);

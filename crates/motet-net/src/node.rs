@@ -25,6 +25,7 @@ pub enum NodeKind {
 }
 
 impl NodeKind {
+    /// Every kind, in the order of the enum.
     pub const ALL: [Self; 9] = [
         Self::Gpu,
         Self::Nic,
@@ -37,6 +38,7 @@ impl NodeKind {
         Self::Border,
     ];
 
+    /// The name that the cluster file uses.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -80,7 +82,9 @@ impl FromStr for NodeKind {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{name}` is not a {what}; {}known: {known}", self.guess())]
 pub struct UnknownName {
+    /// What kind of name it should be: "node kind", say.
     pub what: &'static str,
+    /// The name that was given.
     pub name: String,
     /// All names of the list, separated by a comma and a blank.
     pub known: String,
@@ -100,7 +104,9 @@ impl UnknownName {
 /// Where a node stands, as far as it is known; empty means unknown.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Location {
+    /// The server that the device is part of.
     pub server: Option<String>,
+    /// The rack that it stands in.
     pub rack: Option<String>,
     /// The datacenter or region.
     pub dc: Option<String>,
@@ -111,7 +117,9 @@ pub struct Location {
 pub struct Node {
     /// Unique within its network.
     pub name: String,
+    /// What the device is.
     pub kind: NodeKind,
+    /// Where it stands.
     pub location: Location,
     /// The rank of a GPU, where the file fixes it; otherwise ranks follow file order.
     pub rank: Option<Rank>,
@@ -125,6 +133,7 @@ pub struct Node {
 }
 
 impl Node {
+    /// A device of which nothing else is known.
     #[must_use]
     pub fn new(name: impl Into<String>, kind: NodeKind) -> Self {
         Self {
@@ -138,24 +147,28 @@ impl Node {
         }
     }
 
+    /// The same device as part of this server.
     #[must_use]
     pub fn in_server(mut self, server: impl Into<String>) -> Self {
         self.location.server = Some(server.into());
         self
     }
 
+    /// The same device in this rack.
     #[must_use]
     pub fn in_rack(mut self, rack: impl Into<String>) -> Self {
         self.location.rack = Some(rack.into());
         self
     }
 
+    /// The same device in this datacenter.
     #[must_use]
     pub fn in_dc(mut self, dc: impl Into<String>) -> Self {
         self.location.dc = Some(dc.into());
         self
     }
 
+    /// The same device with one more property.
     #[must_use]
     pub fn with_property(mut self, key: &str, value: impl Into<String>) -> Self {
         self.properties.insert(key.to_owned(), value.into());

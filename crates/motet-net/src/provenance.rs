@@ -28,9 +28,11 @@ pub enum Provenance {
 }
 
 impl Provenance {
+    /// Every provenance, the surest first.
     pub const ALL: [Self; 5] =
         [Self::Measured, Self::Read, Self::Template, Self::Estimated, Self::Guessed];
 
+    /// The word that output and JSON use.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -52,12 +54,14 @@ impl fmt::Display for Provenance {
 /// Where one figure comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Source {
+    /// How the figure was come by.
     pub provenance: Provenance,
     /// From what: a file of sysfs, a table, how many probes.
     pub detail: String,
 }
 
 impl Source {
+    /// A source of this kind; `detail` says where exactly.
     #[must_use]
     pub fn new(provenance: Provenance, detail: impl Into<String>) -> Self {
         Self { provenance, detail: detail.into() }
@@ -73,18 +77,23 @@ impl fmt::Display for Source {
 /// Where the figures of a link come from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LinkSources {
+    /// Where the bandwidth comes from.
     pub bandwidth: Source,
+    /// Where the latency comes from.
     pub latency: Source,
 }
 
 /// Something that is or may be there and could not be looked at.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Unseen {
+    /// What could not be seen.
     pub what: String,
+    /// Why not, and what to do about it.
     pub why: String,
 }
 
 impl Unseen {
+    /// Something that could not be seen, and why.
     #[must_use]
     pub fn new(what: impl Into<String>, why: impl Into<String>) -> Self {
         Self { what: what.into(), why: why.into() }
@@ -100,9 +109,11 @@ impl fmt::Display for Unseen {
 /// A network that was found, with the source of each figure.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sourced {
+    /// The network that was found.
     pub network: Network,
     /// Of each link, in link order.
     pub links: Vec<LinkSources>,
+    /// What could not be seen.
     pub unseen: Vec<Unseen>,
     /// What was merged, left out or is worth knowing otherwise.
     pub notes: Vec<String>,
@@ -111,14 +122,18 @@ pub struct Sourced {
 /// How many links of a class have figures of one provenance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tally {
+    /// The class of the links.
     pub class: LinkClass,
+    /// How the figure was come by.
     pub provenance: Provenance,
     /// Links whose bandwidth is of this provenance, each direction counted.
     pub bandwidths: usize,
+    /// How many of their latencies have this provenance.
     pub latencies: usize,
 }
 
 impl Sourced {
+    /// Where the figures of a link come from.
     #[must_use]
     pub fn sources(&self, link: LinkId) -> &LinkSources {
         &self.links[link.index()]

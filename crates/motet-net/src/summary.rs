@@ -11,20 +11,27 @@ use crate::link::LinkClass;
 use crate::network::Network;
 use crate::node::{Location, NodeKind};
 use crate::signature::Signature;
-use crate::tier::{self, Tier};
+use crate::tier::Tier;
+use crate::tier_mix::TierMix;
 
 /// A network in a few numbers.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Summary {
+    /// The name of the network.
     pub name: String,
+    /// Its identity.
     pub signature: Signature,
+    /// How many GPUs have ranks.
     pub ranks: usize,
+    /// How many nodes there are.
     pub nodes: usize,
     /// Directed.
     pub links: usize,
     /// Distinct names among the places of nodes.
     pub servers: usize,
+    /// How many racks are named.
     pub racks: usize,
+    /// How many datacenters are named.
     pub dcs: usize,
     /// Weakly connected.
     pub components: usize,
@@ -34,19 +41,23 @@ pub struct Summary {
     pub kinds: Vec<KindCount>,
     /// The classes that occur, in the order of [`LinkClass::ALL`].
     pub classes: Vec<ClassSummary>,
+    /// How far apart its ranks are.
     pub tiers: TierSummary,
 }
 
 /// How many nodes are of a kind.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct KindCount {
+    /// The kind of node.
     pub kind: &'static str,
+    /// How many of it there are.
     pub count: usize,
 }
 
 /// The links of one class.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ClassSummary {
+    /// The class of links.
     pub class: &'static str,
     /// Directed links.
     pub links: usize,
@@ -67,6 +78,7 @@ pub struct BandwidthSpread {
     /// In JSON as gigabytes (10⁹) per second.
     #[serde(rename = "min_gbps", serialize_with = "as_gbps")]
     pub min: Bandwidth,
+    /// The greatest.
     #[serde(rename = "max_gbps", serialize_with = "as_gbps")]
     pub max: Bandwidth,
 }
@@ -87,13 +99,14 @@ fn as_gbps<S: Serializer>(bandwidth: &Bandwidth, serializer: S) -> Result<S::Ok,
 }
 
 impl Summary {
+    /// The summary of a network.
     #[must_use]
     pub fn of(network: &Network) -> Self {
         let kinds = NodeKind::ALL
             .map(|kind| KindCount { kind: kind.name(), count: network.count(kind) })
             .into_iter()
             .filter(|it| it.count > 0);
-        let mix = tier::mix(network, network.ranks());
+        let mix = TierMix::of(network, network.ranks());
         Self {
             name: network.name().to_owned(),
             signature: Signature::of(network),

@@ -4,71 +4,54 @@
 //! [`Draft::prove`] verifies and simulates it; only what comes out of that is given to
 //! anyone.
 //!
-//! `auto` tries methods in the order in which they are likely to win and stops as soon as one is
-//! within 0.8% of the bound (5% on large networks). A method that fails is noted, never fatal. Where
-//! switches copy or reduce, schedules know nothing of what that saves or delays, and programs are
-//! judged by the simulator. Without a time limit its choice depends on the task and the seed alone.
+//! `auto` tries methods in the order in which they are likely to win and stops as soon as a program is
+//! within 0.8% of the bound (5% on large networks). A method that fails is listed with the reason, and
+//! the next one is tried. Programs are compared by the time of their schedules; only where switches copy
+//! or reduce data themselves, which schedules know nothing of, are they simulated instead. Without a time limit its choice depends on the task, the seed and the work
+//! allowed alone. With a work limit, a method also stops as soon as its program is clearly not going to
+//! beat the best so far ([`Task::to_beat`]).
 
 use motet_collective::{CollectiveKind, Program, Verified};
 use motet_units::{Duration, Seed};
 
-use crate::classic::Classic;
+use crate::effort::{Effort, Progress};
 use crate::fabric::Fabric;
 use crate::forest::{CLOSE, ForestOptions};
 use crate::lower::{Lowered, Lowering, Trees};
-use crate::method::Method;
+use crate::method::{Method, Recipe};
 use crate::task::{SynthError, Task};
-use crate::{classic, exact, exchange, forest, greedy, grid, packing, symmetric};
+use crate::watch::{Watch, Work};
+use crate::{classic, exchange, forest, greedy, grid, packing, symmetric};
 
-/// Close enough on large networks, where one more method may cost minutes: 1/20.
+/// On large networks, where one more method may take minutes, a program within one part in so many of the
+/// bound is good enough.
 const CLOSE_IF_LARGE: u64 = 20;
 
-/// Most transfers of a program unless told otherwise, or the network is so large that it needs more.
-pub const MOST_TRANSFERS: u64 = 1 << 21;
+/// Each method may spend one part in so many of the work that is left, so that those after it have a chance
+/// too.
+const SHARE: u64 = 3;
 
-/// Most ranks for which exact packing and every classic are tried: their cost grows fast.
+/// Most ranks for which exact packing of trees, and every classic algorithm, are tried: what they cost
+/// grows much faster than the number of ranks.
 const MOST_PACKED: usize = 96;
 const MOST_TRIED: usize = 256;
 
-/// How hard to try.
-pub struct Effort<'a> {
-    pub seed: Seed,
-    /// Most transfers that a program should have, where the method can choose.
-    pub most_transfers: u64,
-    /// Asked between methods; once it says so, the best so far is taken. It makes the result
-    /// depend on the machine.
-    pub out_of_time: &'a (dyn Fn() -> bool + Sync),
-}
-
-impl std::fmt::Debug for Effort<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Effort").field("seed", &self.seed).finish_non_exhaustive()
-    }
-}
-
-impl Effort<'_> {
-    /// As much as the task needs.
-    #[must_use]
-    pub const fn unlimited(seed: Seed) -> Self {
-        Self { seed, most_transfers: MOST_TRANSFERS, out_of_time: &|| false }
-    }
-}
-
-/// A method that was tried.
+/// A method that `auto` tried, and what came of it.
 #[derive(Clone, Debug)]
 pub struct Tried {
     pub method: Method,
-    /// How long its program takes.
+    /// How long its program takes, if it made one.
     pub time: Option<Duration>,
-    /// Why it made none.
+    /// Why it made none, otherwise.
     pub why_not: Option<String>,
 }
 
-/// A program that nobody has proved yet.
+/// A program as a method made it, which nobody has proved right yet: see [`Draft::prove`].
 #[derive(Clone, Debug)]
 pub struct Draft {
     pub method: Method,
     pub program: Program,
+    /// How long the method's own schedule says it takes; the simulator has the last word.
     pub makespan: Duration,
     /// In one line: which method won, with what.
     pub explanation: String,
@@ -97,10 +80,12 @@ pub fn synthesize(
     effort: &Effort<'_>,
 ) -> Result<Draft, SynthError> {
     let fabric = Fabric::new(task)?;
-    match method {
-        Method::Auto => best(task, &fabric, effort, Vec::new()),
-        _ => one(task, &fabric, method, effort),
+    if matches!(method, Method::Auto) {
+        return best(task, &fabric, effort, Vec::new());
     }
+    let work = Work::new(effort.allowance(task.goal.ranks()));
+    let watch = Watch::new(effort.out_of_time, &work);
+    one(&Task { watch, ..task.clone() }, &fabric, method, effort)
 }
 
 fn one(
@@ -111,20 +96,26 @@ fn one(
 ) -> Result<Draft, SynthError> {
     let most = effort.most_transfers.max(enough(task)).min(task.most_transfers);
     let task = &Task { most_transfers: most, ..task.clone() };
-    let lowered = match method {
+    let made = match method {
         Method::Auto => return best(task, fabric, effort, Vec::new()),
-        Method::Forest => by_forest(task, fabric, most)?,
-        Method::Packing => packing::synthesize(task, fabric)?,
-        Method::Greedy => greedy::synthesize(task, fabric, effort.seed, most)?,
-        Method::Symmetric => symmetric::synthesize(task, fabric, effort.seed, most)?,
+        Method::Forest => by_forest(task, fabric, most),
+        Method::Packing => packing::synthesize(task, fabric),
+        Method::Greedy => greedy::synthesize(task, fabric, effort.seed, most),
+        Method::Symmetric => symmetric::synthesize(task, fabric, effort.seed, most),
         Method::Exchange => {
             let options = exchange::Options { most_transfers: most, ..Default::default() };
-            let made = exchange::synthesize(task, &options)?;
-            Lowered { program: made.program, makespan: made.makespan, slices: 1 }
+            exchange::synthesize(task, &options).map(|made| Lowered {
+                program: made.program,
+                makespan: made.makespan,
+                slices: 1,
+            })
         }
-        Method::Exact => exact::synthesize(task, fabric, &exact_limits(task))?,
-        Method::Classic(it) => (it.make)(task, fabric)?,
+        Method::Recipe(it) => (it.make)(task, fabric),
     };
+    let lowered = made.map_err(|error| match error {
+        SynthError::OutOfTime { .. } => SynthError::OutOfTime { method: method.name() },
+        other => other,
+    })?;
     let slices = match lowered.slices {
         1 => String::new(),
         slices => format!(", in {slices} slices"),
@@ -140,20 +131,14 @@ fn one(
     })
 }
 
-/// What the exact search may cost: seconds on one box, and no more than that on larger networks.
-fn exact_limits(task: &Task<'_>) -> exact::Limits {
-    match task.goal.ranks() {
-        ..=8 => exact::Limits::default(),
-        _ => exact::Limits { conflicts: 2_000, front_conflicts: 20_000, chunks: 4, more_steps: 2 },
-    }
-}
-
-/// Two for each pair of ranks, without which a large network is far from the bound.
+/// The fewest transfers that a limit must allow: two for each pair of ranks. With fewer, programs for large
+/// networks stay far from the bound.
 fn enough(task: &Task<'_>) -> u64 {
     2 * u64::from(task.goal.ranks()).pow(2)
 }
 
-/// By forests: an AllReduce is a ReduceScatter, then an AllGather, root by root.
+/// The method `forest`. An AllReduce is done as a ReduceScatter followed by an AllGather: the trees of
+/// each root that collect, then those that spread.
 fn by_forest(task: &Task<'_>, fabric: &Fabric, most: u64) -> Result<Lowered, SynthError> {
     if task.goal.kind() != CollectiveKind::AllReduce {
         return forest::synthesize(task, ForestOptions { most_transfers: most });
@@ -162,14 +147,15 @@ fn by_forest(task: &Task<'_>, fabric: &Fabric, most: u64) -> Result<Lowered, Syn
     Lowering::new(task, fabric, Trees::Both(&pairs))?.best(most)
 }
 
-/// The best of the methods that may do the task, but for those that have `failed` already.
+/// The best program of all methods that can do the task, leaving out those that have `failed` already.
 pub(crate) fn best(
     task: &Task<'_>,
     fabric: &Fabric,
     effort: &Effort<'_>,
     failed: Vec<Tried>,
 ) -> Result<Draft, SynthError> {
-    let least = task.bound()?.program_time(task.size);
+    let bound = task.bound()?;
+    let least = bound.program_time(task.size);
     if least.as_ps() == u64::MAX {
         return Err(SynthError::TooLong);
     }
@@ -180,20 +166,34 @@ pub(crate) fn best(
     let mut best: Option<Draft> = None;
     let mut tried = failed;
     let mut problem = None;
-    for method in candidates(task, fabric) {
+    let mut left = effort.allowance(task.goal.ranks());
+    let by_latency = left.is_some() && bound.latency.as_ps() > least.as_ps() / 8;
+    for method in candidates(task, fabric, by_latency) {
         if tried.iter().any(|it| it.method.name() == method.name()) {
             continue;
         }
-        if best.is_some() && (effort.out_of_time)() {
+        // What goes from one rank to one other is hardly ever done better by another method.
+        let share = if matches!(method, Method::Exchange) { 1 } else { SHARE };
+        let work = Work::new(left.map(|it| it / share));
+        let watch = Watch::new(effort.out_of_time, &work);
+        let over = !tried.is_empty() && watch.out_of_time();
+        if over || (best.is_some() && !watch.affords(1)) {
             break;
         }
-        let made = one(task, fabric, method, effort).and_then(|draft| {
+        let so_far = best.as_ref().map(|it: &Draft| (it.method, it.makespan));
+        (effort.progress)(&Progress { method, best: so_far, least });
+        // With work to spare, and where schedules do not know how switches help, all go to their end.
+        let prunes = left.is_some() && !in_switches;
+        let to_beat = so_far.map(|it| it.1).filter(|_| prunes);
+        let asked = Task { watch, to_beat, ..task.clone() };
+        let made = one(&asked, fabric, method, effort).and_then(|draft| {
             let mut draft = Draft { least: Some(least), ..draft };
             if in_switches {
                 draft.makespan = draft.check(task)?.1;
             }
             Ok(draft)
         });
+        left = left.map(|it| it.saturating_sub(work.spent()));
         match made {
             Ok(draft) => {
                 tried.push(Tried { method, time: Some(draft.makespan), why_not: None });
@@ -203,8 +203,6 @@ pub(crate) fn best(
             }
             Err(error) => {
                 tried.push(Tried { method, time: None, why_not: Some(error.to_string()) });
-                // What says more than that a method is not for the task; else of the likeliest method.
-                let says_little = |it: &SynthError| matches!(it, SynthError::NotForMethod { .. });
                 if problem.as_ref().is_none_or(|it| says_little(it) && !says_little(&error)) {
                     problem = Some(error);
                 }
@@ -214,6 +212,9 @@ pub(crate) fn best(
             break;
         }
     }
+    if best.is_none() && (effort.out_of_time)() {
+        best = in_a_hurry(task, fabric, effort);
+    }
     let chosen_with = Some((effort.seed, effort.most_transfers));
     match (best, problem) {
         (Some(draft), _) => Ok(Draft { tried, chosen_with, ..draft }),
@@ -222,8 +223,25 @@ pub(crate) fn best(
     }
 }
 
-/// Methods worth trying, likely winners first.
-fn candidates(task: &Task<'_>, fabric: &Fabric) -> Vec<Method> {
+/// Whether an error says only that a method is not for the task. Of several errors the first that says more
+/// is shown, else that of the likeliest method.
+const fn says_little(error: &SynthError) -> bool {
+    matches!(error, SynthError::NotForMethod { .. })
+}
+
+/// Any program at all, uncut and by the first method that makes one: for when time was up before there
+/// was one.
+fn in_a_hurry(task: &Task<'_>, fabric: &Fabric, effort: &Effort<'_>) -> Option<Draft> {
+    let no_work = Work::new(Some(0));
+    let hurried = Task { watch: Watch::new(&|| false, &no_work), ..task.clone() };
+    let methods = classic::methods().iter().map(Method::Recipe).chain([Method::Greedy]);
+    let mut does = methods.filter(|it| it.does(task.goal.kind()));
+    does.find_map(|it| one(&hurried, fabric, it, effort).ok())
+}
+
+/// Methods worth trying, likely winners first. Packing is for large sizes: where latency is a good part of the
+/// time (`by_latency`) it comes last, since its work is better spent on other methods.
+fn candidates(task: &Task<'_>, fabric: &Fabric, by_latency: bool) -> Vec<Method> {
     let kind = task.goal.kind();
     let mut first = vec![Method::Symmetric, Method::Exchange];
     // On a grid matching is as good as packing, and much cheaper.
@@ -240,8 +258,11 @@ fn candidates(task: &Task<'_>, fabric: &Fabric) -> Vec<Method> {
     if !on_grid || kind == CollectiveKind::AllReduce {
         first.push(Method::Greedy);
     }
-    let large = |it: &Classic| fabric.rank_count() <= MOST_TRIED || it.scales;
-    first.extend(classic::methods().iter().filter(|it| large(it)).map(Method::Classic));
+    let large = |it: &Recipe| it.auto && (fabric.rank_count() <= MOST_TRIED || it.scales);
+    first.extend(classic::methods().iter().filter(|it| large(it)).map(Method::Recipe));
     first.retain(|it| it.does(kind));
+    if by_latency {
+        first.sort_by_key(|it| matches!(it, Method::Packing));
+    }
     first
 }

@@ -1,17 +1,19 @@
 //! [`Fabric`]: the network as synthesis sees it.
 //!
-//! Only links that may be used now count, and only GPUs of the group: ranks store, copy, reduce
-//! and forward; every other device passes on. A fabric can be turned round: links keep their
-//! numbers but lead the other way. A method that finds trees out of a root finds, on the fabric
-//! turned round, trees into it; that is all the difference between AllGather and ReduceScatter.
+//! It holds the links that are up and allowed, and the GPUs that take part. Those GPUs (the ranks) can
+//! store, copy, reduce and forward data; every other device only passes it on.
+//!
+//! A fabric can be *turned round*: every link keeps its number but leads the other way. A method that finds
+//! trees out of a root then finds trees into the root, which is all the difference between an AllGather
+//! (data spreads) and a ReduceScatter (sums are collected). So methods are written once, for spreading.
 
 use motet_net::{Network, NodeKind};
 use motet_units::{Bandwidth, Bytes, Duration, LinkId, NodeId, Rank, Rounding};
 
 use crate::task::{SynthError, Task};
 
-/// A way from one rank to another that passes through no third rank, as links of the network.
-/// On a fabric turned round it is still listed as data would flow there.
+/// A path from one rank to another that passes through no third rank, as links of the network. On a fabric
+/// turned round the links are listed in the order of that fabric, against the network's direction.
 pub type Path = Vec<LinkId>;
 
 /// Marks a node that is no rank.

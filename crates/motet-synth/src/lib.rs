@@ -1,54 +1,67 @@
-//! Synthesis: a program for any collective on any network, as close to the physical limit as can
-//! be.
+//! Synthesis makes programs: given a collective, a size and a network, it decides which chunk of data
+//! goes where, when, and over which links, as close to the physical limit as it can.
 //!
-//! A [`Task`] says what is asked. A method answers with a [`Program`](motet_collective::Program);
-//! whether it is right is the verifier's to say, and how fast the simulator's. What methods share:
+//! Start reading at [`Task`] (what is asked), then [`synthesize`] (who answers: one [`Method`], or the
+//! best of all), then [`mod@forest`], the method that most programs come from. What a method returns is
+//! only a [`Draft`]: the verifier decides whether it is right and the simulator how long it takes
+//! ([`Draft::prove`]), so a bug in a method can cost time but cannot give out a wrong program.
 //!
-//! - [`task`]: what is asked: [`Task`], [`Goal`], and why nothing may come of it: [`SynthError`].
-//! - [`auto`]: a program by one method or the best of all; `prove`: verified, simulated, and held
-//!   against the bound; [`method`]: every method by name.
-//! - [`classic`]: the algorithms everyone knows, and NCCL's own.
-//! - [`exact`]: small networks: the best there is in steps and rounds, with proof.
-//! - [`exchange`]: AllToAll, AllToAllV, SendRecv, Gather, Scatter.
-//! - [`fabric`]: the network as synthesis sees it: links that may be used now, either way round.
-//! - [`mod@forest`]: spanning trees packed at the best throughput there is: AllGather,
-//!   ReduceScatter, Broadcast, Reduce.
-//! - [`greedy`]: links take chunks as they become free; any collective, any network.
-//! - [`symmetric`]: one pattern moved to every rank of a torus, ring, hypercube or clique.
-//! - [`mod@grid`]: whether ranks stand on a grid, and where.
-//! - [`tree`]: spanning trees over ranks, with weights: what most methods find.
-//! - [`lower`]: trees into programs, cut into slices that follow each other.
-//! - [`sketch`]: which links may be used.
-//! - [`packing`]: AllReduce up and down packed trees.
-//! - [`repair`]: a good program for a network that has changed, in milliseconds.
-//! - [`mod@order`]: in which order links should carry what a program sends (list scheduling).
+//! Most methods work in two halves. The first finds *trees*: which rank hands data to which, and what
+//! share of the data each tree carries. The second, [`lower`], cuts that share into slices that follow
+//! each other like a pipeline, and lets [`schedule`] decide in which order links carry them.
+//!
+//! What is asked, and who answers:
+//! - [`task`]: [`Task`], [`Goal`], and why there may be no program: [`SynthError`].
+//! - [`auto`]: one method, or the best of those worth trying; [`method`]: all of them by name.
+//! - [`effort`], [`watch`]: how hard to try, and how methods notice that they should stop.
+//! - `prove`: a draft is verified, simulated and compared with the bound.
+//!
+//! Methods:
+//! - [`mod@forest`]: spanning trees packed at the highest throughput the network allows: AllGather,
+//!   ReduceScatter, Broadcast, Reduce; AllReduce as one after the other.
+//! - [`packing`]: AllReduce up and down packed pairs of trees.
+//! - [`greedy`]: whenever a link is free it takes a chunk that somebody still needs; any collective.
+//! - [`symmetric`]: one rank's pattern, repeated for every rank of a torus, ring, hypercube or clique.
+//! - [`exchange`]: data from one rank to one other: AllToAll, AllToAllV, SendRecv, Gather, Scatter.
+//! - [`classic`]: the textbook algorithms, and what NCCL itself would build.
+//! - [`repair`]: the trees of a known program, adapted within milliseconds to a network that changed.
+//!
+//! What methods share:
+//! - [`fabric`]: the links and ranks that a program may use, in the network's direction or reversed.
+//! - [`tree`]: spanning trees over ranks, with weights.
+//! - [`lower`], [`schedule`], [`mod@order`]: from trees (or any transfers) to a program in a good order.
+//! - [`mod@grid`]: whether the ranks form a mesh or torus, and where each stands.
+//! - [`limits`]: what no program may exceed.
 
 pub mod auto;
 pub mod classic;
-pub mod exact;
+pub mod effort;
 pub mod exchange;
 pub mod fabric;
 pub mod forest;
 pub mod greedy;
 pub mod grid;
+pub mod limits;
 pub mod lower;
 pub mod method;
 pub mod order;
 pub mod packing;
 mod prove;
+mod recipe;
 pub mod repair;
 pub mod schedule;
-pub mod sketch;
 pub mod symmetric;
 pub mod task;
 pub mod tree;
+pub mod watch;
 
-pub use auto::{Draft, Effort, Synthesis, Tried, synthesize};
+pub use auto::{Draft, Synthesis, Tried, synthesize};
+pub use effort::{Effort, Progress};
 pub use fabric::{Fabric, Path};
 pub use lower::{Lowered, Lowering, Trees};
 pub use method::Method;
 pub use order::order;
 pub use repair::Repairer;
-pub use sketch::Sketch;
 pub use task::{Goal, SynthError, Task};
 pub use tree::{Edge, Forest, PairForest, PathTable, Tree, TreePair};
+pub use watch::Watch;

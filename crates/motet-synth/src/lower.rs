@@ -1,13 +1,13 @@
-//! Trees into programs.
+//! [`Lowering`]: from trees to a program.
 //!
-//! What a tree carries is cut into slices that follow each other through it: with one slice a
-//! rank forwards only when everything has come; with many the tree is a pipeline, at the price of
-//! a latency per slice. [`slices`] finds how many are best. In which
-//! order links carry slices of different trees is settled by list scheduling ([`crate::schedule`]).
+//! What a tree carries is cut into *slices* that follow each other through it. With one slice a rank can
+//! forward only after all of its data has arrived; with many slices the tree is a pipeline, at the price
+//! of more transfers. [`slices`] finds how many are best. In which order links carry the slices of
+//! different trees is decided by list scheduling ([`crate::schedule`]).
 //!
-//! A forest that collects (ReduceScatter, Reduce) is scheduled as if it spread, on the fabric it
-//! was found on, which is the network turned round; then time is turned round too. So both take
-//! the same time.
+//! Trees that collect (ReduceScatter, Reduce) were found on the network turned round. They are scheduled
+//! there as if they spread, and the schedule is then read backwards in time: so a ReduceScatter takes as
+//! long as the AllGather on the same trees.
 
 mod emit;
 mod slices;
@@ -16,38 +16,34 @@ use motet_collective::{Collective, CollectiveKind, Program};
 use motet_units::{Bytes, Duration, Rank};
 
 use crate::fabric::Fabric;
+use crate::limits::{MAX_CELLS, MAX_TRANSFERS};
 use crate::schedule::{Jobs, Schedule};
 use crate::task::{SynthError, Task};
 use crate::tree::{Edge, Forest, PairForest, Tree};
 
-/// Most transfers that a lowered program may have.
-pub const MAX_TRANSFERS: u64 = 1 << 23;
-
-/// The most chunks over all buffers of all ranks that the verifier judges; a program with more is
-/// not worth making.
-pub(crate) const MAX_CELLS: u64 = 1 << 26;
-
-/// Slices that may queue on their way up and down a tree, at the least.
+/// How many slices of an AllReduce may wait in queues at least, beyond those that fill one round trip up
+/// and down the tree.
 const QUEUED: u64 = 4;
 
-/// How long what goes up and down trees may wait within the network, in times of sending it: as long
-/// as it takes. With slices held back, what queues is needed soon, and no link should be idle.
+/// How long a slice may queue inside the network, as a multiple of its transmission time. Unlimited for
+/// AllReduce, because `window_of` already bounds the slices in flight.
 const PATIENCE: u64 = u64::MAX;
 
-/// How fast waves of what goes up and down trees are due: what goes up should run ahead, so that at the
-/// end there is no wait for the last of it to come down.
+/// How many times as fast as the busiest link can carry them the slices of an AllReduce are due, in
+/// [`Order::Ahead`]. A fast pace lets what goes up the trees run ahead, so that at the end nobody waits for
+/// the last slice to come down.
 const PACE: u64 = 4;
 
-/// Which of the slices that go up and down trees links prefer.
+/// Which slices of an AllReduce a link carries first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Order {
-    /// The earliest, wherever it is on its way.
+    /// The slice with the lowest number, whether it is on its way up or down.
     ByWave,
-    /// Those that still have a long way to go: where latencies are long.
+    /// The slice that still has the longest way to go. Better where latencies are long.
     Ahead,
 }
 
-/// Trees, and what is done with them.
+/// Trees, and in which direction data flows along them.
 #[derive(Clone, Copy, Debug)]
 pub enum Trees<'a> {
     /// AllGather, Broadcast.
@@ -58,7 +54,7 @@ pub enum Trees<'a> {
     Both(&'a PairForest),
 }
 
-/// A program and how long its schedule says it takes.
+/// A program, how long its schedule says it takes, and into how many slices its data is cut.
 #[derive(Clone, Debug)]
 pub struct Lowered {
     pub program: Program,
@@ -70,7 +66,7 @@ pub struct Lowered {
 #[derive(Debug)]
 pub struct Lowering<'a> {
     task: &'a Task<'a>,
-    /// As in the network.
+    /// In the network's direction; `turned` is the same reversed.
     fabric: &'a Fabric,
     turned: Fabric,
     trees: Trees<'a>,
@@ -78,6 +74,13 @@ pub struct Lowering<'a> {
     weight: u32,
     at_one_go: bool,
     order: Order,
+}
+
+/// Trees cut into slices, with the order in which links carry them.
+pub(crate) struct Sliced {
+    collective: Collective,
+    pub(crate) schedule: Schedule,
+    pub(crate) slices: u32,
 }
 
 /// One tree's share of a part: where it starts, in units of the weight.
@@ -89,7 +92,8 @@ pub(crate) struct Share<'a> {
 }
 
 impl<'a> Lowering<'a> {
-    /// Checks that the trees fit the goal: as many for every root, and roots that it has.
+    /// Checks that the trees fit the task: that they are for its collective, and that the trees of every
+    /// root have the same weight together.
     pub fn new(
         task: &'a Task<'a>,
         fabric: &'a Fabric,
@@ -131,7 +135,8 @@ impl<'a> Lowering<'a> {
         })
     }
 
-    /// Schedules once, in the way that is good on most networks, instead of trying several.
+    /// Schedules once, by the rule that is good on most networks, instead of trying several: for
+    /// [`repair`](crate::repair), which has milliseconds.
     #[must_use]
     pub const fn at_one_go(mut self) -> Self {
         self.at_one_go = true;
@@ -183,15 +188,27 @@ impl<'a> Lowering<'a> {
 
     /// The program with this many slices.
     pub fn with_slices(&self, slices: u32) -> Result<Lowered, SynthError> {
-        let collective = self.collective(slices)?;
-        let schedule = self.schedule(&collective, slices, self.order);
-        Ok(self.emit(collective, &schedule, slices))
+        Ok(self.emit(self.scheduled(slices, self.order)?))
     }
 
     /// How long the program with this many slices takes, without making it.
     pub fn makespan(&self, slices: u32) -> Result<Duration, SynthError> {
+        Ok(self.scheduled(slices, self.order)?.schedule.makespan)
+    }
+
+    /// The schedule with this many slices. Fails if the task's watch stops it.
+    pub(crate) fn scheduled(&self, slices: u32, order: Order) -> Result<Sliced, SynthError> {
         let collective = self.collective(slices)?;
-        Ok(self.schedule(&collective, slices, self.order).makespan)
+        let schedule = self.schedule(&collective, slices, order);
+        if (schedule.order.len() as u64) < self.transfers(slices) {
+            return Err(SynthError::OutOfTime { method: "trees" });
+        }
+        Ok(Sliced { collective, schedule, slices })
+    }
+
+    /// When to stop, and what to beat.
+    pub(crate) const fn task(&self) -> &Task<'a> {
+        self.task
     }
 
     fn collective(&self, slices: u32) -> Result<Collective, SynthError> {
@@ -239,8 +256,8 @@ impl<'a> Lowering<'a> {
         }
     }
 
-    fn jobs<'b>(&self, fabric: &'b Fabric) -> Jobs<'b> {
-        let jobs = Jobs::new(fabric).overtaking(self.task.may_overtake);
+    fn jobs<'b>(&'b self, fabric: &'b Fabric) -> Jobs<'b> {
+        let jobs = Jobs::new(fabric).overtaking(self.task.may_overtake).watched(self.task.watch);
         if self.at_one_go && self.task.may_overtake { jobs.always_queueing() } else { jobs }
     }
 

@@ -5,7 +5,8 @@ use std::str::FromStr;
 use motet_collective::CollectiveKind;
 use motet_net::node::UnknownName;
 
-use crate::classic::{self, Classic};
+use crate::classic;
+pub use crate::recipe::Recipe;
 
 /// A way of making a program.
 #[derive(Clone, Copy, Debug)]
@@ -22,14 +23,12 @@ pub enum Method {
     Symmetric,
     /// Routing of point-to-point traffic.
     Exchange,
-    /// The best of all programs in few synchronous steps, proved so; small networks only.
-    Exact,
-    /// A textbook algorithm, or one of NCCL's own.
-    Classic(&'static Classic),
+    /// A textbook algorithm, one of NCCL's own, or a method of another crate.
+    Recipe(&'static Recipe),
 }
 
 impl Method {
-    /// Every method, `auto` first.
+    /// Every method of this crate, `auto` first.
     pub fn all() -> impl Iterator<Item = Self> {
         let own = [
             Self::Auto,
@@ -38,9 +37,8 @@ impl Method {
             Self::Greedy,
             Self::Symmetric,
             Self::Exchange,
-            Self::Exact,
         ];
-        own.into_iter().chain(classic::methods().iter().map(Self::Classic))
+        own.into_iter().chain(classic::methods().iter().map(Self::Recipe))
     }
 
     #[must_use]
@@ -52,8 +50,7 @@ impl Method {
             Self::Greedy => "greedy",
             Self::Symmetric => "symmetric",
             Self::Exchange => "exchange",
-            Self::Exact => "exact",
-            Self::Classic(it) => it.name,
+            Self::Recipe(it) => it.name,
         }
     }
 
@@ -66,9 +63,8 @@ impl Method {
             Self::Packing => "allreduce up and down packed pairs of trees",
             Self::Greedy => "chunks matched to links as they come free, rarest first",
             Self::Symmetric => "one pattern moved to every rank, on rings, tori and the like",
-            Self::Exact => "the fewest steps and rounds there are, proved; up to 32 ranks",
             Self::Exchange => "point-to-point traffic routed so that no link is overloaded",
-            Self::Classic(it) => it.about,
+            Self::Recipe(it) => it.about,
         }
     }
 
@@ -78,7 +74,7 @@ impl Method {
         use CollectiveKind::{AllGather, AllReduce, Broadcast, Reduce, ReduceScatter};
         match self {
             Self::Auto | Self::Greedy => true,
-            Self::Forest | Self::Exact => {
+            Self::Forest => {
                 matches!(kind, AllGather | ReduceScatter | Broadcast | Reduce | AllReduce)
             }
             Self::Packing => kind == AllReduce,
@@ -86,7 +82,7 @@ impl Method {
             Self::Exchange => {
                 !matches!(kind, AllGather | ReduceScatter | Broadcast | Reduce | AllReduce)
             }
-            Self::Classic(it) => it.collectives.contains(&kind),
+            Self::Recipe(it) => it.collectives.contains(&kind),
         }
     }
 }

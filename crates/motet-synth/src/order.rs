@@ -1,8 +1,8 @@
 //! [`order`]: numbers a program's transfers in the order in which links should carry them.
 //!
-//! A program's waits say what must be; where they leave a choice, links take transfers by number
-//! (`Discipline::ProgramOrder`). Methods that make programs transfer by transfer leave the choice
-//! to this pass.
+//! A program's waits say what must come after what. Where they leave a choice, links carry transfers by
+//! their numbers (`Discipline::ProgramOrder` in the simulator). Methods that make programs transfer by
+//! transfer leave the numbering to this pass, which is list scheduling ([`crate::schedule`]).
 
 use motet_collective::{Program, TransferId};
 use motet_units::{Bytes, Duration, LinkId};

@@ -10,7 +10,8 @@ use motet_net::Signature;
 use motet_sim::{Prepared, Routed, SimError, Simulation, SwitchForwarding};
 use motet_units::Duration;
 
-use crate::auto::{Draft, Effort, Synthesis, Tried, best};
+use crate::auto::{Draft, Synthesis, Tried, best};
+use crate::effort::Effort;
 use crate::fabric::Fabric;
 use crate::task::{SynthError, Task};
 

@@ -1,22 +1,22 @@
-//! List scheduling: in which order links should carry a set of jobs, and how long that takes.
+//! List scheduling: in which order links should carry a set of transfers, and how long that takes.
 //!
-//! A job is one sending of data over a path. Whenever a link is free it takes, of the jobs that
-//! are ready for it, the most urgent: the one that must start first for its slice to be done in
-//! time. Waves (slices) are due one after the other, as far apart as the busiest link needs for one; what
-//! must still happen after a job, its tail, comes off that. Without the due times a link would
-//! carry all slices of the tallest tree before the first of any other, and those who wait for the
-//! others would be idle.
+//! A *job* is one transfer of data over a path of links. Whenever a link is free it takes the most urgent
+//! of the jobs that are ready for it: the one that must start first if its slice is to be done in time.
+//! Slices (here *waves*) are due one after the other, as far apart as the busiest link needs to carry one.
+//! From when its wave is due, a job's *tail* is subtracted: what must still happen after it. Without due
+//! times a link would carry all slices of the tallest tree before the first slice of any other tree, and
+//! ranks that wait for those would be idle.
 //!
-//! Time is that of the simulator's model, so that a program whose transfers are numbered in this
-//! order takes the time found here, or less.
+//! Time follows the simulator's model of links (`motet_sim::model`), so that a program whose transfers are
+//! numbered in this order takes the time found here, or less.
 //!
-//! A job over several links starts when those behind the first will be free as its head comes by;
-//! until then its first link serves others, which keeps two senders from queueing up for one
-//! receiver while another receiver is idle. But rather than idle, a link takes a job that will
-//! have to wait a little within the network ([`PATIENCE`]).
+//! A job over several links starts only when each later link will be free as the first byte reaches it;
+//! until then its first link serves other jobs. This keeps two senders from queueing for one receiver while
+//! another receiver is idle. But rather than leave a link idle, a job is taken that will queue inside the
+//! network for a short while ([`PATIENCE`]).
 //!
-//! On a fabric turned round, time is turned round too: what comes out, read backwards, is a
-//! schedule for the network as it is.
+//! On a fabric turned round, time runs backwards: the schedule, read from its end, is one for the network
+//! as it is.
 //!
 //! - [`run`]: the scheduling itself.
 //! - [`number`]: how jobs are numbered where they overtake each other and links have no turns.
@@ -31,16 +31,21 @@ use rustc_hash::FxHashMap;
 
 use self::run::Run;
 use crate::fabric::Fabric;
+use crate::watch::Watch;
 
-/// How long a job may have to wait for a link within the network, in units of the time it keeps
-/// that link busy, unless the caller says otherwise.
+/// How long a job may queue inside the network, as a multiple of its transmission time on the link it waits
+/// for, unless the caller says otherwise.
 const PATIENCE: u64 = 1;
 
-/// A schedule that takes at most one part in so many longer than its busiest link is full.
+/// A schedule counts as full if it takes at most one part in so many longer than its busiest link is busy:
+/// no other order can be much shorter.
 const FULL: u64 = 125;
 
-/// With more jobs it is not tried whether queueing is better: that takes twice as long as booking.
+/// With more jobs than this, queueing inside the network is not tried: it takes twice as long to schedule.
 const MOST_QUEUEING: usize = 1 << 19;
+
+/// How much more work scheduling with queues is than without.
+const QUEUEING: u64 = 2;
 
 /// What a job that stays at its rank has instead of a way.
 const LOCAL: u32 = u32::MAX;
@@ -54,7 +59,8 @@ struct HopCost {
     busy: u64,
 }
 
-/// Jobs with what they wait for. Made with [`Jobs::new`], filled in any order of waiting.
+/// Transfers to be scheduled, and what each waits for. Add them with [`Jobs::send`] and [`Jobs::stay`], then
+/// their waits with [`Jobs::wait`].
 #[derive(Debug)]
 pub struct Jobs<'a> {
     fabric: &'a Fabric,
@@ -73,26 +79,27 @@ pub struct Jobs<'a> {
     urgent_first: bool,
     may_overtake: bool,
     always_queueing: bool,
+    watch: Watch<'a>,
 }
 
-/// In which order a link carries jobs.
+/// In which order one link carries jobs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JobTurns {
     pub link: LinkId,
     pub jobs: Vec<u32>,
 }
 
-/// The order found.
+/// The order in which links carry jobs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Schedule {
-    /// All jobs, as every link without turns carries them and after all they wait for; otherwise by
-    /// when they start.
+    /// All jobs. Every link that has no turns of its own carries its jobs in this order, and each job comes
+    /// after those it waits for; beyond that, jobs are in the order in which they start.
     pub order: Vec<u32>,
     /// The links that carry jobs in another order, where that was allowed.
     pub turns: Vec<JobTurns>,
     /// When the last one has arrived.
     pub makespan: Duration,
-    /// How many slices may be under way at once, where that was limited.
+    /// How many slices may be in flight at once, where that was limited.
     pub window: u32,
     /// How long the busiest link is busy: no order takes less.
     pub busiest: Duration,
@@ -131,6 +138,7 @@ impl<'a> Jobs<'a> {
             urgent_first: false,
             may_overtake: false,
             always_queueing: false,
+            watch: Watch::default(),
         }
     }
 
@@ -145,6 +153,13 @@ impl<'a> Jobs<'a> {
     #[must_use]
     pub const fn always_queueing(mut self) -> Self {
         self.always_queueing = true;
+        self
+    }
+
+    /// Scheduling stops when the watch says so; what it returns then lacks jobs.
+    #[must_use]
+    pub const fn watched(mut self, watch: Watch<'a>) -> Self {
+        self.watch = watch;
         self
     }
 
@@ -274,15 +289,18 @@ impl<'a> Jobs<'a> {
         let mut urgency = self.tails(&followers);
         rank(&mut urgency);
         let run = || Run::new(self, &followers, &urgency, busiest);
+        let crossings = self.crossings();
+        self.watch.spend(crossings);
         if self.always_queueing {
             return run().queueing().run();
         }
         let best = run().run();
         let may_queue =
             self.way.len() <= MOST_QUEUEING && self.ways.iter().any(|it| it.1 - it.0 > 1);
-        if best.is_full() || !may_queue {
+        if best.is_full() || !may_queue || !self.watch.affords(QUEUEING * crossings) {
             return best;
         }
+        self.watch.spend(QUEUEING * crossings);
         let queued = run().queueing().run();
         if queued.makespan < best.makespan && queued.order.len() == best.order.len() {
             queued
@@ -301,6 +319,12 @@ impl<'a> Jobs<'a> {
     pub(crate) fn longest(&self) -> u64 {
         let tails = self.tails(&Followers::of(self.way.len(), self.waits.iter().copied()));
         tails.into_iter().max().unwrap_or(0)
+    }
+
+    /// How many links all jobs cross together: what scheduling them costs, in units of work.
+    fn crossings(&self) -> u64 {
+        let sent = self.way.iter().filter(|it| **it != LOCAL).map(|it| self.ways[*it as usize]);
+        sent.map(|(start, end)| u64::from(end - start)).sum()
     }
 
     /// How long the busiest link is busy.

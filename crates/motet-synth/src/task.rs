@@ -6,7 +6,8 @@ use motet_net::{LinkSpec, Network, NetworkBuilder, NetworkState};
 use motet_sim::SimError;
 use motet_units::{Bytes, Duration, LinkId, Rank};
 
-use crate::lower::MAX_TRANSFERS;
+use crate::limits::MAX_TRANSFERS;
+use crate::watch::Watch;
 
 /// A collective whose chunks are not yet chosen: how finely data is cut is the method's choice.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -82,6 +83,12 @@ pub struct Task<'a> {
     /// Whether parts should be cut into a power of two of chunks, where the method can choose: runtimes
     /// pass over a program whose chunks do not divide the call's count.
     pub even: bool,
+    /// When methods should stop; [`synthesize`](crate::synthesize) sets it from its
+    /// [`Effort`](crate::Effort).
+    pub watch: Watch<'a>,
+    /// A program that takes as long as this is of no use, because a faster one is known: methods may
+    /// stop refining theirs as soon as they see that it will not become faster.
+    pub to_beat: Option<Duration>,
 }
 
 impl<'a> Task<'a> {
@@ -99,6 +106,8 @@ impl<'a> Task<'a> {
             may_overtake: true,
             most_transfers: MAX_TRANSFERS,
             even: false,
+            watch: Watch::default(),
+            to_beat: None,
         }
     }
 
@@ -190,6 +199,9 @@ pub enum SynthError {
         "method {method} made a program that is not right, which is a fault in Motet:\n{report}"
     )]
     Wrong { method: &'static str, report: String },
+    /// The method had found nothing yet when it had to stop.
+    #[error("method {method} found nothing in the time it had; give it more, or use `auto`")]
+    OutOfTime { method: &'static str },
     /// This method cannot do the task, though another may.
     #[error("method {method} does not do this: {why}")]
     NotForMethod { method: &'static str, why: String },

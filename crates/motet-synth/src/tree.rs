@@ -1,27 +1,29 @@
 //! [`Tree`] and [`Forest`]: spanning trees over ranks, with weights.
 //!
-//! Out of its root a tree spreads what the root has; read backwards it collects into the root
-//! what everyone has. Most methods find forests and leave the rest to [`crate::lower`].
+//! Along a tree the root's data spreads to every other rank, each rank passing on what it received. Read
+//! backwards, the same tree collects into its root the sum of what all ranks have. Weights say what share
+//! of the data each tree carries. Most methods find forests and leave the rest to [`crate::lower`].
 
 use motet_units::{LinkId, Rank};
 use rustc_hash::FxHashMap;
 
 use crate::fabric::{Fabric, Path};
 
-/// One step of a tree, from a rank that has the data to one that has not.
+/// One edge of a tree: a rank that has the data sends it to one that does not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Edge {
     pub from: Rank,
     pub to: Rank,
-    /// The way, as an index into the forest's paths.
+    /// The path it takes, as an index into the forest's paths.
     pub path: u32,
 }
 
-/// A tree out of a root, in the fabric it was found on.
+/// A spanning tree out of a root, on the fabric it was found on (which may be turned round).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tree {
     pub root: Rank,
-    /// How much of the root's data goes this way, in the forest's unit; at least 1.
+    /// What share of the root's data the tree carries, relative to the other trees of the forest; at least
+    /// 1.
     pub weight: u32,
     /// Parents before children; every rank but the root is reached once.
     pub edges: Vec<Edge>,
@@ -74,7 +76,7 @@ impl Forest {
     }
 }
 
-/// Collects paths, each once.
+/// Numbers paths, so that equal ones are stored once.
 #[derive(Clone, Debug, Default)]
 pub struct PathTable {
     paths: Vec<Path>,

@@ -1,4 +1,4 @@
-//! What fewer connections between servers are good for, on the clusters of seed 002: a table for each
+//! What fewer connections between servers are good for, on the clusters of *TuCCL*: a table for each
 //! cluster and size.
 //!
 //! ```text

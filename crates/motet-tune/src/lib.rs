@@ -1,12 +1,19 @@
-//! From a cluster to tuned programs and knobs: sketches, the knob space, the search over it, and the
-//! plan that holds the result.
+//! From a cluster to a *plan*: for every collective and size, the program or NCCL algorithm that is
+//! fastest on this network, with its knobs, as files that NCCL, MSCCL and MSCCL++ load.
 //!
-//! - [`layouts`]: programs as a runtime would run them: what is timed is what is written.
-//! - [`plan`]: for every task of a job what to use, beside NCCL at its best.
-//! - [`space`], [`profile`], [`search`]: settings, what times them, and methods that look for the best.
-//! - [`mod@within`]: programs within a runtime's limits.
+//! This is what `motet plan` runs. Start reading at [`plan::make()`], which goes through all of it:
+//! candidate programs from the synthesizer ([`plan::candidates`]), each laid out as the file that a
+//! runtime loads ([`layouts`]), priced beside NCCL ([`plan::tune`](mod@plan::tune)), and the settings of
+//! the communicator that suit all tasks together ([`plan::communicator`]).
+//!
+//! - [`plan`]: plans: how they are made, what they hold, how they look on disk.
+//! - [`layouts`]: programs laid out on thread blocks as MSCCL's executor would run them; what is timed is
+//!   the file read back.
+//! - [`space`], [`profile`], [`search`]: a finite set of settings, whatever says how long each of them
+//!   takes, and methods that find the best with few tries.
+//! - [`mod@within`]: the best program that a runtime can load, for `motet synth --for`.
 //! - [`sketch`]: which links and peers a program may use, from the network alone.
-//! - [`clusters`]: the clusters that seed 002 was evaluated on.
+//! - [`clusters`]: the clusters that *TuCCL* was evaluated on.
 
 pub mod clusters;
 pub mod layouts;

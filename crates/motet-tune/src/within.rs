@@ -94,9 +94,9 @@ pub fn within(
 /// Every method but `auto` itself and those that take too long.
 fn candidates(task: &Task<'_>) -> Vec<Method> {
     let large = task.goal.ranks() > MOST_RANKS;
-    let slow = |it: &Method| matches!(it, Method::Exact | Method::Packing | Method::Forest);
+    let slow = |it: &Method| matches!(it, Method::Packing | Method::Forest);
     Method::all()
-        .filter(|it| !matches!(it, Method::Auto | Method::Exact))
+        .filter(|it| !matches!(it, Method::Auto))
         .filter(|it| it.does(task.goal.kind()) && !(large && slow(it)))
         .collect()
 }

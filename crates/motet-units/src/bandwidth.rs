@@ -53,13 +53,16 @@ quantity_text!(Bandwidth, QUANTITY, 3);
 const PS_PER_S: u128 = 1_000_000_000_000;
 
 impl Bandwidth {
+    /// No bandwidth: nothing ever arrives.
     pub const ZERO: Self = Self(0);
 
+    /// So many bits per second.
     #[must_use]
     pub const fn from_bits_per_s(bits: u64) -> Self {
         Self(bits)
     }
 
+    /// Gigabits (10⁹) per second.
     #[must_use]
     pub const fn gbit_per_s(gbit: u64) -> Self {
         Self(gbit * 1_000_000_000)
@@ -71,6 +74,7 @@ impl Bandwidth {
         Self(gb * 8_000_000_000)
     }
 
+    /// In bits per second.
     #[must_use]
     pub const fn bits_per_s(self) -> u64 {
         self.0
@@ -82,6 +86,7 @@ impl Bandwidth {
         self.0 as f64 / 8e9
     }
 
+    /// Whether it carries nothing.
     #[must_use]
     pub const fn is_zero(self) -> bool {
         self.0 == 0
@@ -103,11 +108,13 @@ impl Bandwidth {
         Bytes::new(saturate(bits / 8))
     }
 
+    /// Both together; at most the greatest that there is.
     #[must_use]
     pub fn saturating_add(self, other: Self) -> Self {
         Self(self.0.saturating_add(other.0))
     }
 
+    /// So many times it; at most the greatest that there is.
     #[must_use]
     pub const fn saturating_mul(self, times: u64) -> Self {
         Self(self.0.saturating_mul(times))

@@ -43,43 +43,52 @@ const QUANTITY: Quantity = Quantity {
 quantity_text!(Bytes, QUANTITY, 0);
 
 impl Bytes {
+    /// No data.
     pub const ZERO: Self = Self(0);
 
+    /// So many bytes.
     #[must_use]
     pub const fn new(bytes: u64) -> Self {
         Self(bytes)
     }
 
+    /// So many KiB (2¹⁰ bytes).
     #[must_use]
     pub const fn kib(kib: u64) -> Self {
         Self(kib << 10)
     }
 
+    /// So many MiB (2²⁰ bytes).
     #[must_use]
     pub const fn mib(mib: u64) -> Self {
         Self(mib << 20)
     }
 
+    /// So many GiB (2³⁰ bytes).
     #[must_use]
     pub const fn gib(gib: u64) -> Self {
         Self(gib << 30)
     }
 
+    /// The number of bytes.
     #[must_use]
     pub const fn get(self) -> u64 {
         self.0
     }
 
+    /// Whether there is no data.
     #[must_use]
     pub const fn is_zero(self) -> bool {
         self.0 == 0
     }
 
+    /// Both together; `None` if that is more than 2⁶⁴ − 1 bytes.
     #[must_use]
     pub fn checked_add(self, other: Self) -> Option<Self> {
         self.0.checked_add(other.0).map(Self)
     }
 
+    /// So many times it; `None` if that is more than 2⁶⁴ − 1 bytes.
     #[must_use]
     pub fn checked_mul(self, times: u64) -> Option<Self> {
         self.0.checked_mul(times).map(Self)

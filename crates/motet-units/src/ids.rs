@@ -14,6 +14,7 @@ macro_rules! id {
                 Self(u32::try_from(index).unwrap_or(u32::MAX))
             }
 
+            /// As an index into a list.
             #[must_use]
             pub const fn index(self) -> usize {
                 self.0 as usize

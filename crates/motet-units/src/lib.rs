@@ -1,14 +1,16 @@
-//! The numbers with units of Motet: [`Bytes`], [`Duration`] and [`Instant`] in integer
-//! picoseconds, [`Bandwidth`] in bits per second, typed ids, and the [`Seed`] from which every
-//! random choice comes.
+//! Numbers with units: [`Bytes`], [`Duration`] and [`Instant`], [`Bandwidth`], the ids of ranks,
+//! nodes and links, and the [`Seed`] from which every random choice in Motet comes. Every other crate
+//! uses them, so that a time is never taken for a size, nor a bit for a byte.
 //!
-//! Why: 64 bytes at 800 Gbit/s take 0.64 ns, so nanoseconds would round the smallest transfers
-//! away, and floats would make two machines disagree. Everything here is an integer, every
-//! rounding is asked for by name ([`Rounding`]), and every type reads and prints the text people
-//! write in cluster files ("400 Gbit/s", "64 MiB", "10 µs").
+//! Start reading at [`bytes`], [`time`] and [`bandwidth`]; [`text`] reads and prints "number unit" for
+//! all three, exactly the text that people write in cluster files and on command lines ("64 MiB",
+//! "10 µs", "400 Gbit/s").
 //!
-//! Start at [`bytes`], [`time`] and [`bandwidth`]; [`text`] is the shared reader of
-//! "number unit".
+//! Everything here is an integer. Time counts picoseconds, because 64 bytes at 800 Gbit/s take
+//! 0.64 ns and would round away in nanoseconds; floats would make two machines disagree. Where a
+//! division does not come out whole, the caller says which way to round ([`Rounding`]). Time ends at
+//! 2⁶⁴ picoseconds, 213 days, where sums stay instead of wrapping round: a network on which something
+//! takes longer is too slow for this clock, and commands say so.
 
 pub mod bandwidth;
 pub mod brief;

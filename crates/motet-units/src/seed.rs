@@ -14,11 +14,13 @@ pub type Stream = Xoshiro256PlusPlus;
 pub struct Seed(u64);
 
 impl Seed {
+    /// The seed of this number.
     #[must_use]
     pub const fn new(seed: u64) -> Self {
         Self(seed)
     }
 
+    /// Its number, to print beside a result.
     #[must_use]
     pub const fn get(self) -> u64 {
         self.0

@@ -32,29 +32,36 @@ const QUANTITY: Quantity = Quantity {
 quantity_text!(Duration, QUANTITY, 3);
 
 impl Duration {
+    /// No time.
     pub const ZERO: Self = Self(0);
+    /// The longest there is, 2⁶⁴ − 1 ps: what takes longer is too slow for this clock.
     pub const MAX: Self = Self(u64::MAX);
 
+    /// So many picoseconds; of an instant, after the start.
     #[must_use]
     pub const fn from_ps(ps: u64) -> Self {
         Self(ps)
     }
 
+    /// So many nanoseconds.
     #[must_use]
     pub const fn from_ns(ns: u64) -> Self {
         Self(ns * 1_000)
     }
 
+    /// So many microseconds.
     #[must_use]
     pub const fn from_us(us: u64) -> Self {
         Self(us * 1_000_000)
     }
 
+    /// So many milliseconds.
     #[must_use]
     pub const fn from_ms(ms: u64) -> Self {
         Self(ms * 1_000_000_000)
     }
 
+    /// In picoseconds; of an instant, since the start.
     #[must_use]
     pub const fn as_ps(self) -> u64 {
         self.0
@@ -66,11 +73,13 @@ impl Duration {
         self.0 as f64 / 1e6
     }
 
+    /// Whether it is no time at all.
     #[must_use]
     pub const fn is_zero(self) -> bool {
         self.0 == 0
     }
 
+    /// So many times it; at most [`Duration::MAX`].
     #[must_use]
     pub const fn saturating_mul(self, times: u64) -> Self {
         Self(self.0.saturating_mul(times))
@@ -109,15 +118,18 @@ impl std::iter::Sum for Duration {
 pub struct Instant(u64);
 
 impl Instant {
+    /// The moment from which instants are counted.
     pub const START: Self = Self(0);
     /// Later than everything that happens.
     pub const NEVER: Self = Self(u64::MAX);
 
+    /// So many picoseconds; of an instant, after the start.
     #[must_use]
     pub const fn from_ps(ps: u64) -> Self {
         Self(ps)
     }
 
+    /// In picoseconds; of an instant, since the start.
     #[must_use]
     pub const fn as_ps(self) -> u64 {
         self.0

@@ -22,8 +22,8 @@ const AFTER_HELP: &str = "\
 New here? Describe your cluster (docs/cluster-file.md) or take a template, then:
   motet net show CLUSTER                what Motet reads
   motet bound CLUSTER -c allreduce      what the network allows at most
-  motet plan CLUSTER -o plan            programs and settings for NCCL, MSCCL and MSCCL++, with a report
-CLUSTER is a file, a template with parameters such as dgx-h100:count=4 (`motet net gen --list`), or -.
+  motet plan CLUSTER -o plan            what NCCL, MSCCL and MSCCL++ should load, with a report
+CLUSTER is a file, a template such as dgx-h100:count=4 (`motet net gen --list`), or - for stdin.
 Exit codes: 0 done, 1 the input was understood and is wrong, 2 usage or unreadable input.";
 
 /// Collective communication, fast on the network it really runs on
@@ -228,7 +228,11 @@ pub(crate) struct SynthArgs {
     /// Keep to what this runtime can load, and say what that costs
     #[arg(long = "for", value_name = "RUNTIME")]
     pub(crate) within: Option<RuntimeArg>,
-    /// Stop trying methods after so many seconds; the result then depends on the machine
+    /// How hard to try: low, normal, high (every method to its end), or how many times as much work as
+    /// normal; normal takes a few seconds for up to 64 ranks
+    #[arg(long, value_name = "EFFORT", default_value = "normal", value_parser = effort)]
+    pub(crate) effort: EffortArg,
+    /// Stop after so many seconds with the best so far; the result then depends on the machine
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub(crate) budget: Option<f64>,
     #[arg(long, default_value_t = 1)]
@@ -239,6 +243,22 @@ pub(crate) struct SynthArgs {
     pub(crate) read: ReadArgs,
 }
 
+/// How much work synthesis may do: so many times the normal amount, or any.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct EffortArg(pub(crate) Option<f64>);
+
+fn effort(text: &str) -> Result<EffortArg, String> {
+    match text {
+        "low" => Ok(EffortArg(Some(0.1))),
+        "normal" => Ok(EffortArg(Some(1.0))),
+        "high" => Ok(EffortArg(None)),
+        _ => match text.parse::<f64>() {
+            Ok(times) if times.is_finite() && times > 0.0 => Ok(EffortArg(Some(times))),
+            _ => Err("give low, normal, high, or a number above 0".to_owned()),
+        },
+    }
+}
+
 /// A runtime with limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum RuntimeArg {
@@ -246,8 +266,17 @@ pub(crate) enum RuntimeArg {
     Mscclpp,
 }
 
+/// Every way of making a program: those of synthesis, and the exact search.
+pub(crate) fn methods() -> impl Iterator<Item = Method> {
+    Method::all().chain([Method::Recipe(&motet_exact::METHOD)])
+}
+
 fn method(text: &str) -> Result<Method, String> {
-    text.parse().map_err(|error: motet_net::node::UnknownName| error.to_string())
+    methods().find(|it| it.name() == text).ok_or_else(|| {
+        let known = methods().map(Method::name).collect::<Vec<_>>().join(", ");
+        let (what, name) = ("method", text.to_owned());
+        motet_net::node::UnknownName { what, name, known }.to_string()
+    })
 }
 
 fn seconds(text: &str) -> Result<f64, String> {

@@ -9,7 +9,7 @@ use motet_net::Network;
 use motet_net::builders::{self, Assembly, Params, Template, TemplateError};
 use motet_net::formats::nccl_xml::GraphDump;
 use motet_net::formats::{ReadOptions, read_any};
-use motet_synth::Sketch;
+use motet_tune::sketch::Sketch;
 use motet_tune::sketch::taccl;
 
 use crate::failure::Failure;

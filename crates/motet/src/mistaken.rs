@@ -39,9 +39,10 @@ fn sort(name: &str, text: &str) -> Option<Sort> {
     }
     let fetch = |_: &str| Err("other files are not read to find out what this one is".to_owned());
     let read = motet_net::formats::read_any(text, Some(name), &ReadOptions::default(), &fetch);
-    // A cluster file that is made of other files cannot be read to its end here.
-    let is_cluster = read.is_ok() || text.contains("[[server]]") || text.contains("[[node]]");
-    is_cluster.then_some(Sort::Cluster)
+    // A cluster file that is made of other files cannot be read to its end here, so its tables must do.
+    let is_table = |line: &str| matches!(line.trim(), "[[server]]" | "[[fabric]]" | "[[node]]");
+    let is_cluster_toml = || name.ends_with(".toml") && text.lines().any(is_table);
+    (read.is_ok() || is_cluster_toml()).then_some(Sort::Cluster)
 }
 
 /// Why `text` is no cluster, which is what `failure` says, or what it is instead.

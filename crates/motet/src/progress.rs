@@ -11,14 +11,14 @@ use indicatif::{ProgressBar, ProgressStyle};
 use crate::printer::Printer;
 
 /// How long work may take before anything is shown.
-const PATIENCE: Duration = Duration::from_secs(2);
+const PATIENCE: Duration = Duration::from_millis(800);
 const TICK: Duration = Duration::from_millis(120);
 
 /// A spinner that appears once the work has taken [`PATIENCE`] and disappears when this value is dropped.
 #[derive(Debug)]
 pub(crate) struct Progress {
-    /// Dropped to stop the thread.
-    done: Option<mpsc::Sender<()>>,
+    /// Takes new messages; dropped to stop the thread.
+    messages: Option<mpsc::Sender<String>>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -26,22 +26,41 @@ impl Progress {
     /// Starts waiting; `message` stands beside the spinner.
     pub(crate) fn start(printer: &Printer, message: impl Into<String>) -> Self {
         if !printer.shows_progress() {
-            return Self { done: None, thread: None };
+            return Self { messages: None, thread: None };
         }
         let message = message.into();
-        let (done, stop) = mpsc::channel();
-        let thread = std::thread::spawn(move || {
-            if stop.recv_timeout(PATIENCE) != Err(RecvTimeoutError::Timeout) {
-                return;
-            }
-            // indicatif draws nothing when stderr is no terminal.
-            let bar = ProgressBar::new_spinner().with_message(message);
-            bar.enable_steady_tick(TICK);
-            let _ = stop.recv();
-            bar.finish_and_clear();
-        });
-        Self { done: Some(done), thread: Some(thread) }
+        let (messages, received) = mpsc::channel();
+        let thread = std::thread::spawn(move || show(message, &received));
+        Self { messages: Some(messages), thread: Some(thread) }
     }
+
+    /// Shows this from now on instead.
+    pub(crate) fn say(&self, message: String) {
+        if let Some(messages) = &self.messages {
+            // The thread lives as long as this does.
+            let _ = messages.send(message);
+        }
+    }
+}
+
+/// Waits until the work has taken long enough, then shows the latest message until no more can come.
+fn show(mut message: String, received: &mpsc::Receiver<String>) {
+    #[allow(clippy::disallowed_methods, reason = "the binary may read the clock")]
+    let start = std::time::Instant::now();
+    while let Some(left) = PATIENCE.checked_sub(start.elapsed()) {
+        match received.recv_timeout(left) {
+            Ok(next) => message = next,
+            Err(RecvTimeoutError::Timeout) => break,
+            Err(RecvTimeoutError::Disconnected) => return,
+        }
+    }
+    // indicatif draws nothing when stderr is no terminal.
+    let bar = ProgressBar::new_spinner().with_message(message);
+    bar.enable_steady_tick(TICK);
+    while let Ok(next) = received.recv() {
+        bar.set_message(next);
+    }
+    bar.finish_and_clear();
 }
 
 /// A bar over a known amount of work, with what is being done at the moment behind it.
@@ -91,7 +110,7 @@ impl Drop for Bar {
 
 impl Drop for Progress {
     fn drop(&mut self) {
-        drop(self.done.take());
+        drop(self.messages.take());
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }

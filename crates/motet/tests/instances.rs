@@ -24,7 +24,7 @@ fn classic_programs_stay_right_in_instances() {
         for kind in CollectiveKind::ALL {
             let Ok(goal) = Goal::rooted(kind, ranks as u32, Rank(0)) else { continue };
             let task = Task::new(&network, goal, Bytes::kib(64));
-            let classic = Method::all().filter(|it| matches!(it, Method::Classic(_)));
+            let classic = Method::all().filter(|it| matches!(it, Method::Recipe(_)));
             for method in classic.filter(|it| it.does(kind)) {
                 let effort = Effort::unlimited(Seed::new(1));
                 let Ok(draft) = synthesize(&task, method, &effort) else { continue };

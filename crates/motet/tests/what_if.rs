@@ -62,3 +62,38 @@ fn a_program_made_around_a_failure_runs_under_it() {
     assert_eq!(code, Some(1));
     assert!(text.contains("which `--fail` takes down"), "{text}");
 }
+
+/// Times end at 2⁶⁴ ps: what takes longer is said to be too slow, and is no fault in Motet.
+#[test]
+fn a_network_too_slow_for_the_clock_is_said_to_be() {
+    let folder = tempfile::tempdir().unwrap();
+    let slow = "ring:gpus=2,bandwidth=1 bit/s";
+    for command in ["bound", "synth"] {
+        let (code, text) =
+            refusal(folder.path(), &[command, slow, "-c", "allgather", "-s", "1 GiB"]);
+        assert_eq!(code, Some(1), "{text}");
+        assert!(text.contains("213 days") && !text.contains("fault"), "{text}");
+    }
+}
+
+/// What people type first: a template in one word, a slip, an empty file, a rate without a unit.
+#[test]
+fn slips_are_answered_with_what_to_write() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("empty.toml"), "# nothing yet\n").unwrap();
+    let made = motet(folder.path(), &["net", "gen", "dgx-h100:count=4", "nics=4"]);
+    assert!(made.status.success() && made.stdout.starts_with(b"name = \"dgx-h100\""));
+    for (words, part) in [
+        (&["net", "gen", "dgx-h10"][..], "did you mean `dgx-h100`"),
+        (&["net", "show", "dgx-h10"], "did you mean `dgx-h100`"),
+        (&["net", "show", "empty.toml"], "[[server]]"),
+        (&["net", "gen", "ring", "bandwidth=400G"], "write `400 Gbit/s` for bits"),
+        (&["net", "show", "wan:file=gone.gml"], "gone.gml"),
+        (&["probe", "run", "10.0.0.1:7461"], "address = \"10.0.0.1:7461\""),
+        (&["probe", "serve", "--listen", "10.0.0.1:0", "--no-token"], "makes up a token"),
+    ] {
+        let (code, text) = refusal(folder.path(), words);
+        assert_eq!(code, Some(2), "{words:?}: {text}");
+        assert!(text.contains(part), "{words:?}: {text}");
+    }
+}

@@ -72,6 +72,7 @@ impl std::fmt::Debug for Assembly<'_> {
 }
 
 impl<'f> Assembly<'f> {
+    /// An empty assembly; the network will have this name.
     #[must_use]
     pub fn new(name: impl Into<String>) -> Self {
         Self {

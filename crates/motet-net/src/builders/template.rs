@@ -43,16 +43,19 @@ impl Family {
 /// What values a parameter takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ParamKind {
-    Count {
-        min: u32,
-        max: u32,
-    },
+    /// A whole number in a range, both ends included.
+    Count { min: u32, max: u32 },
+    /// A rate such as "400 Gbit/s", never zero.
     Bandwidth,
+    /// A time such as "500 ns".
     Latency,
     /// `true` or `false`.
     Flag,
+    /// The name of a [`LinkClass`].
     Class,
+    /// One of these words.
     Choice(&'static [&'static str]),
+    /// Any text.
     Text,
     /// Several texts, with commas between.
     List,
@@ -81,10 +84,13 @@ pub const REQUIRED: &str = "required";
 /// A parameter of a template.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Param {
+    /// The key of the cluster file and of `key=value` on the command line.
     pub name: &'static str,
+    /// What values it takes.
     pub kind: ParamKind,
     /// As a user would write it; [`AUTO`] or [`REQUIRED`] where there is no fixed value.
     pub default: &'static str,
+    /// One line for help and docs.
     pub doc: &'static str,
 }
 
@@ -163,10 +169,13 @@ impl Param {
 /// A kind of network that can be built from parameters.
 #[derive(Clone, Copy, Debug)]
 pub struct Template {
+    /// What users call it: the `kind` of a table, the first word of `motet net gen`.
     pub name: &'static str,
+    /// Which table of the cluster file holds it.
     pub family: Family,
-    /// One line.
+    /// One line for help and docs.
     pub doc: &'static str,
+    /// All parameters it takes.
     pub params: &'static [Param],
     pub(super) build: fn(&mut Assembly<'_>, &Args) -> Result<(), TemplateError>,
 }
@@ -220,6 +229,7 @@ enum Given {
 pub struct Params(BTreeMap<String, Given>);
 
 impl Params {
+    /// No parameters: every one has its default.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -321,7 +331,9 @@ impl Args {
 pub struct TemplateError {
     /// The parameter at fault, where there is one.
     pub key: Option<String>,
+    /// What is wrong.
     pub problem: String,
+    /// What to do about it, where that is known.
     pub remedy: Option<String>,
 }
 

@@ -127,14 +127,14 @@ fn add_datacenter(
 mod tests {
     use crate::builders::testing::build;
     use crate::node::NodeKind;
-    use crate::tier;
+    use crate::tier_mix::TierMix;
 
     #[test]
     fn eight_gpus_in_two_datacenters() {
         let net = build("two-dc", &[]);
         assert_eq!(net.nodes().len(), 2 * (4 + 2 + 2 + 2));
         assert_eq!(net.links().len(), 2 * (2 * (4 + 4 + 4) + 4));
-        let mix = tier::mix(&net, net.ranks());
+        let mix = TierMix::of(&net, net.ranks());
         // On one leaf, across leaves, across datacenters.
         assert_eq!(mix.pairs, [0, 0, 2 * 2, 2 * 4, 16]);
         let net =

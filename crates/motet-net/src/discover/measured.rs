@@ -14,8 +14,11 @@ use crate::{BuildError, LinkClass, Network, NetworkBuilder, NodeKind};
 /// A measured way, one direction. Ends are bus ids of GPUs; `None` is the host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Measured {
+    /// The bus id of the sending GPU; `None` for the host.
     pub from: Option<String>,
+    /// The bus id of the receiving GPU; `None` for the host.
     pub to: Option<String>,
+    /// What the copy reached, one way.
     pub bandwidth: Bandwidth,
     /// Of a copy of a few bytes.
     pub latency: Duration,

@@ -30,6 +30,7 @@ pub enum NetworkFormat {
 }
 
 impl NetworkFormat {
+    /// Every format, in the order of the enum.
     pub const ALL: [Self; 8] = [
         Self::ClusterToml,
         Self::NcclTopology,
@@ -41,6 +42,7 @@ impl NetworkFormat {
         Self::TacclJson,
     ];
 
+    /// The short name that output and JSON use.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -166,7 +168,9 @@ fn looks_like_gml(text: &str) -> bool {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ReadNetwork {
+    /// The network that the file describes.
     pub network: Network,
+    /// What kind of file it was.
     pub format: NetworkFormat,
     /// What was assumed, merged or left out, each a sentence to show the user.
     pub notes: Vec<String>,
@@ -189,6 +193,7 @@ pub struct ReadOptions {
     pub chunk: Option<Bytes>,
     /// For `nvidia-smi topo -m`: the bandwidth of one NVLink and of a PCIe link.
     pub nvlink: Option<Bandwidth>,
+    /// For `nvidia-smi topo -m`: the bandwidth of a PCIe link.
     pub pcie: Option<Bandwidth>,
 }
 

@@ -8,6 +8,7 @@ use std::fmt;
 /// A place in a text, counted from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Position {
+    /// The line.
     pub line: usize,
     /// In characters.
     pub column: usize,
@@ -40,13 +41,16 @@ impl fmt::Display for Position {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}{problem}", at.map(|it| format!("line {}, column {}: ", it.line, it.column)).unwrap_or_default())]
 pub struct ReadError {
+    /// Where it is wrong, if that is one place.
     pub at: Option<Position>,
+    /// What is wrong, as a phrase without a final period.
     pub problem: String,
     /// What to do about it, where that is known.
     pub remedy: Option<String>,
 }
 
 impl ReadError {
+    /// An error without a place or a remedy.
     #[must_use]
     pub fn new(problem: impl Into<String>) -> Self {
         Self { at: None, problem: problem.into(), remedy: None }
@@ -66,6 +70,7 @@ impl ReadError {
         self
     }
 
+    /// With what to do about it.
     #[must_use]
     pub fn with_remedy(mut self, remedy: impl Into<String>) -> Self {
         self.remedy = Some(remedy.into());

@@ -93,7 +93,7 @@ fn nccl_topologies() {
 fn every_rank_of_a_topology_reaches_every_other() {
     for (file, gpus, ..) in NCCL {
         let Some(read) = read_sample(&format!("nccl-topo/{file}.xml")) else { return };
-        let mix = crate::tier::mix(&read.network, read.network.ranks());
+        let mix = crate::TierMix::of(&read.network, read.network.ranks());
         assert_eq!((mix.unreachable, read.network.ranks().len()), (0, gpus), "{file}");
     }
 }

@@ -21,11 +21,15 @@ const MAX_ATTRIBUTES: usize = 64;
 /// One element. Its name is without namespace prefix.
 #[derive(Debug)]
 pub struct Element {
+    /// The name of its tag.
     pub name: String,
+    /// Its attributes in the order of the text, with entities resolved.
     pub attributes: Vec<(String, String)>,
     /// The text directly inside, all pieces joined.
     pub text: String,
+    /// The elements right inside it, by index.
     pub children: Vec<usize>,
+    /// The element that it is right inside of, by index; `None` for the root.
     pub parent: Option<usize>,
     /// Where it begins, in bytes.
     pub offset: usize,
@@ -42,15 +46,18 @@ impl Element {
 /// A whole document; element 0 is the root.
 #[derive(Debug)]
 pub struct Document {
+    /// All elements, each before those inside it; the first is the root.
     pub elements: Vec<Element>,
 }
 
 impl Document {
+    /// The outermost element.
     #[must_use]
     pub fn root(&self) -> &Element {
         &self.elements[0]
     }
 
+    /// The elements right inside `element`, each with its index.
     pub fn children<'a>(
         &'a self,
         element: &'a Element,

@@ -58,6 +58,7 @@ pub struct Path {
 }
 
 impl Path {
+    /// A path over these links, each of which must begin where the one before it ends.
     pub fn new(network: &Network, links: Vec<LinkId>) -> Result<Self, PathError> {
         let count = network.links().len();
         if let Some(link) = links.iter().find(|it| it.index() >= count) {
@@ -81,6 +82,7 @@ impl Path {
         Self { links, nodes }
     }
 
+    /// The links in the order in which data passes them.
     #[must_use]
     pub fn links(&self) -> &[LinkId] {
         &self.links
@@ -92,16 +94,19 @@ impl Path {
         &self.nodes
     }
 
+    /// The node at which the path begins.
     #[must_use]
     pub fn from(&self) -> NodeId {
         self.nodes[0]
     }
 
+    /// The node at which the path ends.
     #[must_use]
     pub fn to(&self) -> NodeId {
         self.nodes[self.nodes.len() - 1]
     }
 
+    /// How many links the path has.
     #[must_use]
     pub fn hops(&self) -> usize {
         self.links.len()

@@ -44,6 +44,7 @@ pub enum Transit {
 pub struct Cost(pub(super) u64);
 
 impl Cost {
+    /// The cost as a number, in the unit of the metric.
     #[must_use]
     pub const fn get(self) -> u64 {
         self.0
@@ -67,17 +68,20 @@ pub struct Search<'a> {
 }
 
 impl<'a> Search<'a> {
+    /// A search for paths that are shortest by `metric`, in the nominal network.
     #[must_use]
     pub fn new(network: &'a Network, metric: Metric) -> Self {
         Self { network, state: None, metric, transit: Transit::default() }
     }
 
+    /// In this state: links that are down or carry nothing are not used.
     #[must_use]
     pub fn in_state(mut self, state: &'a NetworkState) -> Self {
         self.state = Some(state);
         self
     }
 
+    /// Passing only through nodes that `transit` allows.
     #[must_use]
     pub fn through(mut self, transit: Transit) -> Self {
         self.transit = transit;

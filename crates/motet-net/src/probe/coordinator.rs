@@ -17,7 +17,9 @@ use super::session::Measurement;
 /// How to probe.
 #[derive(Clone, Debug)]
 pub struct RunOptions {
+    /// What each probe measures.
     pub plan: ProbePlan,
+    /// What the agents must be told.
     pub token: String,
     /// For each step of a conversation.
     pub timeout: Wall,
@@ -39,6 +41,7 @@ impl Default for RunOptions {
 /// What came of a pair.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Probed {
+    /// Which hosts it was between.
     pub pair: Pair,
     /// From the pair's first host to its second.
     pub outcome: Result<Measurement, ProbeError>,

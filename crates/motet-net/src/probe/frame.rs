@@ -12,7 +12,9 @@
 //! | … | the fields of the kind, in order; texts as two bytes of length and UTF-8 |
 
 const MAGIC: [u8; 4] = *b"MTPR";
+/// The version of the protocol that this code speaks.
 pub const VERSION: u16 = 1;
+/// Bytes of a header.
 pub const HEADER: usize = 12;
 /// Longer than any frame that makes sense.
 pub const MAX_PAYLOAD: usize = 4096;
@@ -23,6 +25,7 @@ pub const MAX_PAYLOAD: usize = 4096;
 pub struct ProbePlan {
     /// Round trips that count, and those before them that do not.
     pub pings: u32,
+    /// Round trips before those that count, which do not.
     pub warm_up: u32,
     /// Bytes of a stream each way, all connections together.
     pub bytes: u64,
@@ -39,9 +42,13 @@ impl Default for ProbePlan {
 }
 
 impl ProbePlan {
+    /// Most round trips of a probe.
     pub const MAX_PINGS: u32 = 10_000;
+    /// Most bytes of a stream.
     pub const MAX_BYTES: u64 = 8 << 30;
+    /// Most connections at once.
     pub const MAX_STREAMS: u32 = 16;
+    /// Longest that a probe may take.
     pub const MAX_DEADLINE_MS: u64 = 600_000;
     /// Less than this a stream would be over before it is a stream.
     pub const MIN_STREAM: u64 = 1 << 20;

@@ -24,6 +24,7 @@ use crate::formats::cluster_toml::table::{Table, kind, scalar};
 use crate::formats::cluster_toml::tables;
 use crate::formats::{ReadError, check_toml_size};
 
+/// Most hosts of a file.
 pub const MAX_HOSTS: usize = 1 << 16;
 const MAX_GPUS: u32 = 1024;
 /// The rack of hosts of which neither rack nor subnet is known.
@@ -32,6 +33,7 @@ const UNNAMED: &str = "unnamed";
 /// A host with an agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Host {
+    /// What it is called, in the file and in the output.
     pub name: String,
     /// With the port: what the agent is reached under from everywhere.
     pub address: String,
@@ -39,14 +41,18 @@ pub struct Host {
     pub rack: String,
     /// Empty where not given.
     pub dc: String,
+    /// How many ranks it stands for.
     pub gpus: u32,
 }
 
 /// What the file says.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Hosts {
+    /// What it is called, in the file and in the output.
     pub name: String,
+    /// The hosts in the order of the file.
     pub hosts: Vec<Host>,
+    /// How busy the ways between them were in the past.
     pub history: History,
 }
 

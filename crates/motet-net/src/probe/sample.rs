@@ -22,11 +22,14 @@ use super::hosts::Host;
 /// Two hosts by index, the lesser first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Pair {
+    /// The lesser index.
     pub a: usize,
+    /// The greater index.
     pub b: usize,
 }
 
 impl Pair {
+    /// The pair of two different hosts, in either order.
     #[must_use]
     pub fn new(a: usize, b: usize) -> Self {
         Self { a: a.min(b), b: a.max(b) }
@@ -45,6 +48,7 @@ pub enum Class {
 }
 
 impl Class {
+    /// How far apart these two are.
     #[must_use]
     pub fn of(a: &Host, b: &Host) -> Self {
         match (a.dc == b.dc, a.rack == b.rack) {
@@ -64,6 +68,7 @@ pub struct SampleOptions {
     pub representatives: usize,
     /// Past utilization below which a pair is left out.
     pub low: f64,
+    /// From which the rings are drawn.
     pub seed: Seed,
 }
 
@@ -76,6 +81,7 @@ impl Default for SampleOptions {
 /// The chosen pairs, those of the nearest class first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sample {
+    /// The pairs to probe.
     pub pairs: Vec<Pair>,
     /// Would have been chosen, but carried too little in the past.
     pub left_out: Vec<Pair>,

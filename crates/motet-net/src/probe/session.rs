@@ -14,7 +14,9 @@ use super::frame::{Frame, ProbePlan};
 pub struct Measurement {
     /// The median.
     pub round_trip: Duration,
+    /// From the first host to the second.
     pub there: Bandwidth,
+    /// From the second host to the first.
     pub back: Bandwidth,
 }
 

@@ -254,3 +254,44 @@ fn a_peer_that_drips_runs_out_of_time() {
         assert_eq!(opened.err(), Some(ProbeError::Late));
     });
 }
+
+/// The handshake has a deadline of its own: a stranger that sends a byte now and then is cut off,
+/// though no single step of it is late.
+#[test]
+fn a_stranger_that_drips_is_cut_off() {
+    let (listener, address) = listen();
+    let (stop, notes) = (AtomicBool::new(false), Mutex::new(Vec::new()));
+    // Goes on by 100 ms each time it is read, which the agent does before every step.
+    let reads = AtomicU64::new(0);
+    let time = move || Instant::from_ps(reads.fetch_add(100_000_000_000, Ordering::Relaxed));
+    let agent = AgentOptions { token: "t".to_owned(), timeout: TIMEOUT, max_connections: 4 };
+    let note = |text: &str| notes.lock().unwrap().push(text.to_owned());
+    std::thread::scope(|scope| {
+        scope.spawn(|| serve(&listener, &time, &agent, &stop, &note));
+        let _stop = Stop(&stop, vec![&address]);
+        let mut stream = TcpStream::connect(&address).unwrap();
+        for byte in frame::encode(&Frame::Hello { token: "t".to_owned() }) {
+            std::thread::sleep(Wall::from_millis(20));
+            if stream.write_all(&[byte]).is_err() {
+                break;
+            }
+        }
+        let mut said = Vec::new();
+        let _ = stream.read_to_end(&mut said);
+        assert!(said.is_empty(), "{said:?}");
+    });
+    let notes = notes.into_inner().unwrap();
+    assert!(notes.iter().any(|it| it.contains("took longer")), "{notes:?}");
+}
+
+/// Without a token an agent measures the way to no other machine.
+#[test]
+fn an_agent_without_a_token_stays_at_home() {
+    let listeners = [listen()];
+    let hosts = [host("a", &listeners[0].1, "r"), host("far", "192.0.2.1:7461", "r")];
+    with_agents(&listeners, "", || {
+        let probed = run(&hosts, &[Pair::new(0, 1)], &options(""), &clock(), &|_| {});
+        let error = probed[0].outcome.as_ref().unwrap_err().to_string();
+        assert!(error.contains("its own machine only"), "{error}");
+    });
+}

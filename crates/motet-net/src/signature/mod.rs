@@ -51,6 +51,7 @@ const DISTANCE_WORK: usize = 1 << 27;
 const MARKING_ROUNDS: usize = 16;
 
 impl Signature {
+    /// The signature of a network.
     #[must_use]
     pub fn of(network: &Network) -> Self {
         let graph = Graph::new(network);
@@ -195,6 +196,7 @@ impl fmt::Display for Signature {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{text}` is not a network signature; expected 32 hexadecimal digits")]
 pub struct ParseSignatureError {
+    /// What was given.
     pub text: String,
 }
 

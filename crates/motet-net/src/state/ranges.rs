@@ -14,7 +14,9 @@ use crate::network::Network;
 /// The least and the most bandwidth a link may have, both included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct BandwidthRange {
+    /// The least bandwidth that is drawn.
     pub low: Bandwidth,
+    /// The greatest bandwidth that is drawn.
     pub high: Bandwidth,
 }
 
@@ -53,6 +55,7 @@ impl RangeTable {
         Ok(Self { ranges })
     }
 
+    /// The range of a link.
     #[must_use]
     pub fn range(&self, link: LinkId) -> BandwidthRange {
         self.ranges[link.index()]

@@ -22,8 +22,11 @@ pub enum LinkChange {
 /// A change of one link at one instant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct StateEvent {
+    /// When it happens.
     pub at: Instant,
+    /// To which link.
     pub link: LinkId,
+    /// What happens.
     pub change: LinkChange,
 }
 
@@ -52,6 +55,7 @@ impl StateTrace {
         Ok(Self { events })
     }
 
+    /// The changes in time order.
     #[must_use]
     pub fn events(&self) -> &[StateEvent] {
         &self.events

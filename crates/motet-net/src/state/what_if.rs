@@ -84,6 +84,7 @@ impl FromStr for Factor {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{problem}")]
 pub struct WhatIfError {
+    /// What is wrong.
     pub problem: String,
     /// What to do about it, where that is known.
     pub remedy: Option<String>,

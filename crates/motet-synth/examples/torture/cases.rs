@@ -151,8 +151,7 @@ fn goal(stream: &mut Stream, kind: CollectiveKind, ranks: u32) -> Result<Goal, B
 
 /// Mostly `auto`; of the others any that does the collective on some network.
 fn method(stream: &mut Stream, kind: CollectiveKind) -> Method {
-    let able: Vec<Method> =
-        Method::all().filter(|it| it.does(kind) && !matches!(it, Method::Exact)).collect();
+    let able: Vec<Method> = Method::all().filter(|it| it.does(kind)).collect();
     if stream.random_bool(0.6) { Method::Auto } else { one_of(stream, &able) }
 }
 

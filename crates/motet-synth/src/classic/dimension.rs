@@ -9,7 +9,7 @@
 
 use motet_units::{LinkId, Rank};
 
-use super::plan::{self, Sketched, Step};
+use super::plan::{self, ClassicStep, Sketched};
 use super::routes::Routes;
 use crate::fabric::Fabric;
 use crate::grid::{Grid, Kind, grid};
@@ -120,13 +120,13 @@ fn forest(
 
 /// From `root` along the dimensions in this order; if `turned`, rings are gone round the other
 /// way.
-fn spread(grid: &Grid, root: Rank, order: &[usize], turned: bool) -> Vec<Step> {
+fn spread(grid: &Grid, root: Rank, order: &[usize], turned: bool) -> Vec<ClassicStep> {
     let mut steps = Vec::new();
     let mut has = vec![root];
     for dimension in order {
         for sender in 0..has.len() {
             along(grid, has[sender], *dimension, turned, &mut |from, to| {
-                steps.push(Step::cheapest(from, to));
+                steps.push(ClassicStep::cheapest(from, to));
                 has.push(to);
             });
         }

@@ -11,7 +11,7 @@ use motet_collective::collective::Expected;
 use motet_collective::{Action, Buffer, Collective, CollectiveKind, Slot, Transfer};
 use motet_units::Rank;
 
-use super::plan::{self, Sketched, Step};
+use super::plan::{self, ClassicStep, Sketched};
 use super::routes::Routes;
 use super::steps::Steps;
 use crate::fabric::Fabric;
@@ -43,7 +43,7 @@ fn stars(task: &Task<'_>, fabric: &Fabric) -> Result<Forest, SynthError> {
     let trees: Vec<Sketched> = fabric
         .ranks()
         .map(|root| {
-            let steps = others(root, fabric).map(|it| Step::cheapest(root, it)).collect();
+            let steps = others(root, fabric).map(|it| ClassicStep::cheapest(root, it)).collect();
             Sketched { root, weight: 1, steps }
         })
         .collect();

@@ -8,7 +8,7 @@
 
 use motet_units::Rank;
 
-use super::plan::{self, Sketched, Step};
+use super::plan::{self, ClassicStep, Sketched};
 use super::ring;
 use super::routes::Routes;
 use crate::fabric::Fabric;
@@ -42,7 +42,8 @@ fn forest(task: &Task<'_>, fabric: &Fabric, rings: &[Vec<Rank>]) -> Result<Fores
 /// One of the two trees over all ranks.
 fn over(ring: &[Rank], second: bool) -> Sketched {
     let (top, pairs) = tree(ring.len(), second);
-    let steps = pairs.into_iter().map(|(from, to)| Step::cheapest(ring[from], ring[to])).collect();
+    let steps =
+        pairs.into_iter().map(|(from, to)| ClassicStep::cheapest(ring[from], ring[to])).collect();
     Sketched { root: ring.get(top).copied().unwrap_or_default(), weight: 1, steps }
 }
 
@@ -53,7 +54,7 @@ fn below(root: Rank, ring: &[Rank], second: bool) -> Sketched {
         (0..ring.len().saturating_sub(1)).map(|it| ring[(start + it) % ring.len()]).collect();
     let mut tree = over(&rest, second);
     if !rest.is_empty() {
-        tree.steps.insert(0, Step::cheapest(root, tree.root));
+        tree.steps.insert(0, ClassicStep::cheapest(root, tree.root));
     }
     Sketched { root, ..tree }
 }

@@ -40,36 +40,21 @@ use motet_collective::CollectiveKind::{
     Scatter, SendRecv,
 };
 
-use crate::fabric::Fabric;
-use crate::lower::Lowered;
-use crate::task::{SynthError, Task};
-
-/// A method of this module.
-#[derive(Clone, Copy, Debug)]
-pub struct Classic {
-    /// As on the command line.
-    pub name: &'static str,
-    /// What it does, in one line.
-    pub about: &'static str,
-    pub collectives: &'static [CollectiveKind],
-    /// Whether it is worth its time on thousands of ranks.
-    pub scales: bool,
-    /// Makes a program for the task on its fabric.
-    pub make: fn(&Task<'_>, &Fabric) -> Result<Lowered, SynthError>,
-}
+use crate::recipe::Recipe;
 
 const BY_TREES: &[CollectiveKind] = &[AllGather, ReduceScatter, AllReduce, Broadcast, Reduce];
 const BY_PARTS: &[CollectiveKind] = &[AllGather, ReduceScatter, AllReduce];
 
-static METHODS: [Classic; 15] = [
-    Classic {
+static METHODS: [Recipe; 15] = [
+    Recipe {
         name: "hierarchical",
         about: "between servers by rails and inside them at once; two or three levels",
         collectives: BY_TREES,
         scales: true,
+        auto: true,
         make: hierarchical::make,
     },
-    Classic {
+    Recipe {
         name: "direct",
         about: "every rank straight to every other (allreduce: in one shot or two)",
         collectives: &[
@@ -84,103 +69,117 @@ static METHODS: [Classic; 15] = [
             SendRecv,
         ],
         scales: false,
+        auto: true,
         make: direct::make,
     },
-    Classic {
+    Recipe {
         name: "dimension-wise",
         about: "meshes and tori: one dimension after the other, all of them at once",
         collectives: BY_PARTS,
         scales: true,
+        auto: true,
         make: dimension::make,
     },
-    Classic {
+    Recipe {
         name: "ring",
         about: "one ring through all ranks, fast links first",
         collectives: BY_TREES,
         scales: false,
+        auto: true,
         make: ring::one,
     },
-    Classic {
+    Recipe {
         name: "ring-bidirectional",
         about: "one ring, half of the data each way round",
         collectives: BY_TREES,
         scales: false,
+        auto: true,
         make: ring::bidirectional,
     },
-    Classic {
+    Recipe {
         name: "rings",
         about: "several rings that share links and NICs evenly",
         collectives: BY_TREES,
         scales: false,
+        auto: true,
         make: ring::several,
     },
-    Classic {
+    Recipe {
         name: "double-tree",
         about: "two binary trees, each rank a leaf of one and inner in the other, pipelined",
         collectives: &[AllReduce, Broadcast, Reduce],
         scales: false,
+        auto: true,
         make: double_tree::make,
     },
-    Classic {
+    Recipe {
         name: "binomial",
         about: "one binomial tree out of the root",
         collectives: &[Broadcast, Reduce],
         scales: false,
+        auto: true,
         make: pat::binomial,
     },
-    Classic {
+    Recipe {
         name: "pat",
         about: "parallel aggregated trees: binomial trees, far ranks first",
         collectives: BY_PARTS,
         scales: false,
+        auto: true,
         make: pat::make,
     },
-    Classic {
+    Recipe {
         name: "recursive-doubling",
         about: "what a rank has doubles with every step (allreduce: whole sums are exchanged)",
         collectives: &[AllGather, AllReduce],
         scales: false,
+        auto: true,
         make: recursive::doubling,
     },
-    Classic {
+    Recipe {
         name: "recursive-halving",
         about: "what a rank sums halves with every step (allreduce: halving, then doubling)",
         collectives: &[ReduceScatter, AllReduce],
         scales: false,
+        auto: true,
         make: recursive::halving,
     },
-    Classic {
+    Recipe {
         name: "bruck",
         about: "steps of doubling distance, for any number of ranks",
         collectives: &[AllGather, ReduceScatter, AllReduce, AllToAll],
         scales: false,
+        auto: true,
         make: bruck::make,
     },
-    Classic {
+    Recipe {
         name: "nccl-ring",
         about: "the rings that NCCL would build, on its channels",
         collectives: BY_TREES,
         scales: false,
+        auto: false,
         make: nccl::ring,
     },
-    Classic {
+    Recipe {
         name: "nccl-tree",
         about: "the double binary trees that NCCL would build, on its channels",
         collectives: &[AllReduce],
         scales: false,
+        auto: false,
         make: nccl::tree,
     },
-    Classic {
+    Recipe {
         name: "nccl-pat",
         about: "NCCL's parallel aggregated trees over ranks as it numbers them",
         collectives: &[AllGather, ReduceScatter],
         scales: false,
+        auto: false,
         make: pat::as_numbered,
     },
 ];
 
 /// Every method, those that are most often best first.
 #[must_use]
-pub fn methods() -> &'static [Classic] {
+pub fn methods() -> &'static [Recipe] {
     &METHODS
 }

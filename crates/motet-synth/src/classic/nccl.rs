@@ -7,7 +7,7 @@
 use motet_nccl::{Channels, NcclModel, NcclOptions, Tree};
 use motet_units::Rank;
 
-use super::plan::{self, Sketched, Step};
+use super::plan::{self, ClassicStep, Sketched};
 use super::ring as rings;
 use super::routes::Routes;
 use crate::fabric::Fabric;
@@ -78,11 +78,11 @@ fn forest(task: &Task<'_>, fabric: &Fabric, trees: &[(&Tree, u32)]) -> Result<Fo
     let mut sketched = Vec::with_capacity(trees.len());
     for (tree, weight) in trees {
         let root = tree.root().unwrap_or_default();
-        let mut steps: Vec<Step> = Vec::with_capacity(fabric.rank_count());
-        steps.extend(tree.children(root).map(|it| Step::cheapest(root, it)));
+        let mut steps: Vec<ClassicStep> = Vec::with_capacity(fabric.rank_count());
+        steps.extend(tree.children(root).map(|it| ClassicStep::cheapest(root, it)));
         let mut next = 0;
         while let Some(step) = steps.get(next).copied() {
-            steps.extend(tree.children(step.to).map(|it| Step::cheapest(step.to, it)));
+            steps.extend(tree.children(step.to).map(|it| ClassicStep::cheapest(step.to, it)));
             next += 1;
         }
         sketched.push(Sketched { root, weight: *weight, steps });

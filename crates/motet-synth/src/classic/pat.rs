@@ -9,7 +9,7 @@
 
 use motet_units::Rank;
 
-use super::plan::{self, Sketched, Step};
+use super::plan::{self, ClassicStep, Sketched};
 use super::ring;
 use super::routes::Routes;
 use crate::fabric::Fabric;
@@ -43,7 +43,7 @@ fn forest(task: &Task<'_>, fabric: &Fabric, order: &[Rank]) -> Result<Forest, Sy
         .map(|root| {
             let start = place(root);
             let at = |it: usize| order[(start + it) % order.len()];
-            let steps = pairs.iter().map(|(a, b)| Step::cheapest(at(*a), at(*b))).collect();
+            let steps = pairs.iter().map(|(a, b)| ClassicStep::cheapest(at(*a), at(*b))).collect();
             Sketched { root, weight: 1, steps }
         })
         .collect();

@@ -6,7 +6,7 @@ use motet_units::{Bytes, LinkId, Rank};
 
 use super::routes::{Choice, Routes};
 use crate::fabric::Fabric;
-use crate::lower::{Lowered, Lowering, Trees};
+use crate::lower::{Lowered, Lowering, Order, Sliced, Trees};
 use crate::task::{SynthError, Task};
 use crate::tree::{Edge, Forest, PairForest, Tree};
 
@@ -18,13 +18,13 @@ const LARGE: u64 = 1 << 20;
 
 /// A step of a tree whose way is not yet chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Step {
+pub(super) struct ClassicStep {
     pub(super) from: Rank,
     pub(super) to: Rank,
     pub(super) choice: Choice,
 }
 
-impl Step {
+impl ClassicStep {
     /// By the cheapest way.
     pub(super) const fn cheapest(from: Rank, to: Rank) -> Self {
         Self { from, to, choice: Choice::Cheapest }
@@ -36,7 +36,7 @@ impl Step {
 pub(super) struct Sketched {
     pub(super) root: Rank,
     pub(super) weight: u32,
-    pub(super) steps: Vec<Step>,
+    pub(super) steps: Vec<ClassicStep>,
 }
 
 /// Whose data spreads: the root's, or everyone's.
@@ -173,7 +173,10 @@ fn floor(task: &Task<'_>, fabric: &Fabric, forests: &[&Forest]) -> u64 {
 /// The program with the best of 1, 2, 4, … slices, until they do not help any more or next to
 /// nothing is left to gain.
 fn best(lowering: &Lowering<'_>, floor: u64) -> Result<Lowered, SynthError> {
-    let (mut best, mut chosen) = (u64::MAX, 1);
+    let task = lowering.task();
+    let to_beat = task.to_beat.map_or(u64::MAX, |it| it.as_ps());
+    let mut chosen: Option<Sliced> = None;
+    let (mut best, mut last) = (u64::MAX, u64::MAX);
     let (mut slices, mut worse) = (1, 0);
     while worse < 2 && (slices == 1 || within(lowering, slices)) {
         // Twice the transfers must be worth it, the more so the more there are.
@@ -181,19 +184,33 @@ fn best(lowering: &Lowering<'_>, floor: u64) -> Result<Lowered, SynthError> {
         if slices > 1 && best.saturating_sub(floor) < least_gain {
             break;
         }
-        let time = lowering.makespan(slices)?.as_ps();
+        let sliced = match lowering.scheduled(slices, Order::ByWave) {
+            Err(SynthError::OutOfTime { .. }) if chosen.is_some() => break,
+            other => other?,
+        };
+        let time = sliced.schedule.makespan.as_ps();
         if time < best - least_gain {
-            (best, chosen, worse) = (time, slices, 0);
+            (best, chosen, worse) = (time, Some(sliced), 0);
         } else {
             worse += 1;
         }
-        slices *= 2;
+        // If time goes as a + b ÷ slices, twice what the last doubling saved is all that is left.
+        let hoped = time.saturating_sub(last.saturating_sub(time).saturating_mul(2));
+        if last < u64::MAX && hoped >= to_beat {
+            break;
+        }
+        (last, slices) = (time, slices * 2);
     }
-    lowering.with_slices(chosen)
+    match chosen {
+        Some(sliced) => Ok(lowering.emit(sliced)),
+        None => lowering.with_slices(1),
+    }
 }
 
 fn within(lowering: &Lowering<'_>, slices: u32) -> bool {
-    lowering.transfers(slices) <= MOST_TRANSFERS && lowering.fits(slices)
+    lowering.transfers(slices) <= MOST_TRANSFERS
+        && lowering.fits(slices)
+        && lowering.task().watch.affords(lowering.crossings(slices))
 }
 
 /// About how long a forest takes, in picoseconds: the time of the fullest link, and that to fill

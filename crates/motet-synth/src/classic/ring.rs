@@ -7,7 +7,7 @@
 
 use motet_units::Rank;
 
-use super::plan::{self, Sketched, Step};
+use super::plan::{self, ClassicStep, Sketched};
 use super::routes::Routes;
 use super::tour::{self, Costs};
 use crate::fabric::Fabric;
@@ -110,7 +110,7 @@ pub(super) fn forest(
             let start = ring.iter().position(|it| *it == root).unwrap_or(0);
             let back = fabric.is_turned_round();
             let at = |it: usize| ring[(start + if back { count - it } else { it }) % count];
-            let steps = (1..count).map(|it| Step::cheapest(at(it - 1), at(it))).collect();
+            let steps = (1..count).map(|it| ClassicStep::cheapest(at(it - 1), at(it))).collect();
             trees.push(Sketched { root, weight: *weight, steps });
         }
     }

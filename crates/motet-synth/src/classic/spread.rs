@@ -10,7 +10,7 @@ use motet_units::Rank;
 use rustc_hash::FxHashMap;
 
 use super::levels::Group;
-use super::plan::Step;
+use super::plan::ClassicStep;
 use super::routes::{Choice, NO_WAY, Routes};
 
 /// How data goes from group to group.
@@ -47,13 +47,13 @@ impl<'r, 'f> Spreader<'r, 'f> {
     }
 
     /// The steps by which what `source` has reaches all of `group`, parents first.
-    pub(super) fn tree(&mut self, group: &Group, source: Rank) -> Vec<Step> {
+    pub(super) fn tree(&mut self, group: &Group, source: Rank) -> Vec<ClassicStep> {
         let mut steps = Vec::with_capacity(group.members.len());
         self.spread(group, source, &mut steps);
         steps
     }
 
-    fn spread(&mut self, group: &Group, source: Rank, steps: &mut Vec<Step>) {
+    fn spread(&mut self, group: &Group, source: Rank, steps: &mut Vec<ClassicStep>) {
         if group.parts.is_empty() {
             return self.inside(&group.members, source, steps);
         }
@@ -64,7 +64,7 @@ impl<'r, 'f> Spreader<'r, 'f> {
         let mut entry = vec![source; count];
         for (from, to) in self.between(group, first) {
             let (exit, at) = self.gate(&group.parts[from], &group.parts[to], entry[from]);
-            steps.push(Step { from: exit, to: at, choice: Choice::Balanced });
+            steps.push(ClassicStep { from: exit, to: at, choice: Choice::Balanced });
             entry[to] = at;
             self.spread(&group.parts[to], at, steps);
         }
@@ -177,7 +177,7 @@ impl<'r, 'f> Spreader<'r, 'f> {
     }
 
     /// Shortest paths inside a group of the lowest level, over ways that pass through no GPU.
-    fn inside(&mut self, members: &[Rank], source: Rank, steps: &mut Vec<Step>) {
+    fn inside(&mut self, members: &[Rank], source: Rank, steps: &mut Vec<ClassicStep>) {
         let count = members.len();
         let start = members.binary_search(&source).unwrap_or(0);
         let (mut cost, mut via) = (vec![NO_WAY; count], vec![start; count]);
@@ -192,7 +192,7 @@ impl<'r, 'f> Spreader<'r, 'f> {
             if next != start {
                 let pair = (members[via[next]], members[next]);
                 *self.used.entry(pair).or_insert(0) += 1;
-                steps.push(Step::cheapest(pair.0, pair.1));
+                steps.push(ClassicStep::cheapest(pair.0, pair.1));
             }
             let row = self.routes.row(members[next]);
             for to in (0..count).filter(|it| !done[*it]) {
@@ -213,22 +213,22 @@ impl<'r, 'f> Spreader<'r, 'f> {
 }
 
 /// The same tree out of another of its ranks: steps on the way between the two are turned.
-pub(super) fn rerooted(steps: &[Step], root: Rank, ranks: usize) -> Vec<Step> {
-    let mut into: Vec<Option<Step>> = vec![None; ranks];
+pub(super) fn rerooted(steps: &[ClassicStep], root: Rank, ranks: usize) -> Vec<ClassicStep> {
+    let mut into: Vec<Option<ClassicStep>> = vec![None; ranks];
     for step in steps {
         into[step.to.index()] = Some(*step);
     }
     let mut at = root;
-    let mut turned: Option<Step> = None;
+    let mut turned: Option<ClassicStep> = None;
     while let Some(step) = std::mem::replace(&mut into[at.index()], turned) {
-        turned = Some(Step { from: at, to: step.from, choice: step.choice });
+        turned = Some(ClassicStep { from: at, to: step.from, choice: step.choice });
         at = step.from;
     }
-    let mut children: Vec<Vec<Step>> = vec![Vec::new(); ranks];
+    let mut children: Vec<Vec<ClassicStep>> = vec![Vec::new(); ranks];
     for step in into.into_iter().flatten() {
         children[step.from.index()].push(step);
     }
-    let mut order: Vec<Step> = Vec::with_capacity(steps.len());
+    let mut order: Vec<ClassicStep> = Vec::with_capacity(steps.len());
     order.append(&mut children[root.index()]);
     let mut next = 0;
     while let Some(step) = order.get(next).copied() {

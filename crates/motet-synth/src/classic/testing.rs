@@ -6,9 +6,10 @@ use motet_net::builders::{Params, find};
 use motet_sim::{Prepared, Routed, Simulation, SwitchForwarding};
 use motet_units::{Bytes, Duration, Rank};
 
-use super::{Classic, methods};
+use super::methods;
 use crate::fabric::Fabric;
 use crate::lower::Lowered;
+use crate::recipe::Recipe;
 use crate::task::{Goal, SynthError, Task};
 
 /// `"torus-2d rows=3 columns=5"`
@@ -35,11 +36,11 @@ pub(super) fn task(network: &Network, kind: CollectiveKind, size: u64) -> Task<'
     Task::new(network, goal.unwrap(), Bytes::new(size))
 }
 
-pub(super) fn method(name: &str) -> &'static Classic {
+pub(super) fn method(name: &str) -> &'static Recipe {
     methods().iter().find(|it| it.name == name).unwrap()
 }
 
-pub(super) fn make(method: &Classic, task: &Task<'_>) -> Result<Lowered, SynthError> {
+pub(super) fn make(method: &Recipe, task: &Task<'_>) -> Result<Lowered, SynthError> {
     (method.make)(task, &Fabric::new(task).unwrap())
 }
 

@@ -9,11 +9,16 @@ use motet_collective::{
 use motet_units::Rank;
 
 use super::demand::Demands;
-use super::plan::{NONE, Plan};
+use super::plan::{ExchangePlan, NONE};
 use super::timing::{Cutting, Timing};
 
 /// The program whose transfers are numbered in the order of the timing.
-pub(super) fn emit(demands: &Demands, plan: &Plan, cutting: &Cutting, timing: &Timing) -> Program {
+pub(super) fn emit(
+    demands: &Demands,
+    plan: &ExchangePlan,
+    cutting: &Cutting,
+    timing: &Timing,
+) -> Program {
     let collective = demands.collective.clone();
     let kind = collective.kind();
     // Where a call in place lets input and output overlap in more than the own part, outputs
@@ -69,7 +74,7 @@ struct Scratch {
     sizes: Vec<u32>,
 }
 
-fn lay_out(ranks: usize, plan: &Plan) -> Scratch {
+fn lay_out(ranks: usize, plan: &ExchangePlan) -> Scratch {
     let mut sizes = vec![0u32; ranks];
     let place = plan.legs.iter().map(|leg| match leg.output {
         NONE => {

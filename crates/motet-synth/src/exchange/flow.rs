@@ -10,6 +10,7 @@
 
 use super::demand::Demands;
 use super::ways::{Shortest, Ways};
+use crate::watch::Watch;
 
 /// How much longer than what is proved the routing may take.
 const GAP: f64 = 1.002;
@@ -31,6 +32,9 @@ const CHEAPEST: f64 = 1e-5;
 
 /// Most times that the ways of one sender are looked for in a round.
 const MAX_TURNS: usize = 8;
+
+/// So many visits of an arc are a unit of work.
+const VISITS_PER_WORK: u64 = 4;
 
 /// A fractional routing.
 #[derive(Clone, Debug)]
@@ -54,9 +58,15 @@ impl Flow {
     }
 }
 
-/// A routing close to the best, within about `budget` visits of an arc, where no routing takes
-/// less than `least`. Every demand must be reachable.
-pub(super) fn spread(ways: &Ways, demands: &Demands, least: f64, budget: u64) -> Flow {
+/// A routing close to the best, within about `budget` visits of an arc and what the watch allows, where
+/// no routing takes less than `least`. Every demand must be reachable.
+pub(super) fn spread(
+    ways: &Ways,
+    demands: &Demands,
+    least: f64,
+    budget: u64,
+    watch: Watch<'_>,
+) -> Flow {
     let mut router = Router::new(ways, demands);
     let visits = (ways.arcs() as u64 * router.senders.len() as u64).max(1);
     let rounds = usize::try_from(budget / visits).unwrap_or(usize::MAX).clamp(16, MAX_ROUNDS);
@@ -66,9 +76,10 @@ pub(super) fn spread(ways: &Ways, demands: &Demands, least: f64, budget: u64) ->
     let settled = SETTLED * (FEW_SENDERS / router.senders.len().max(1)).max(1);
     let mut counted = 0;
     for round in 1..=rounds {
-        if best.time <= proved * GAP {
+        if best.time <= proved * GAP || !watch.affords(visits / VISITS_PER_WORK) {
             break;
         }
+        watch.spend(visits / VISITS_PER_WORK);
         // Any run of rounds, averaged, is a routing: forget the clumsy first ones now and then.
         if round.is_power_of_two() {
             let before = best.time;

@@ -26,19 +26,19 @@ mod ways;
 
 use motet_collective::{CollectiveKind, Program};
 use motet_net::{BuildError, NetworkBuilder};
-use motet_units::Duration;
+use motet_units::{Bytes, Duration};
 
 use crate::fabric::Fabric;
-use crate::lower::MAX_TRANSFERS;
+use crate::limits::MAX_TRANSFERS;
 use crate::task::{SynthError, Task};
 use demand::Demands;
-use plan::Plan;
+use plan::ExchangePlan;
 use timing::{Cutting, MANY, Rule, SOME, Timing};
 use ways::{Shortest, Ways};
 
 /// How data is routed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Method {
+pub enum Routing {
     /// The fastest of the others.
     #[default]
     Auto,
@@ -47,7 +47,7 @@ pub enum Method {
     Servers,
 }
 
-impl Method {
+impl Routing {
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -62,7 +62,7 @@ impl Method {
 /// What may be chosen about an exchange.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
-    pub method: Method,
+    pub method: Routing,
     /// Most transfers of the program.
     pub most_transfers: u64,
     /// How much work the search for a flow may be, in visits of a link; 10⁸ are about a second.
@@ -71,7 +71,7 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self { method: Method::Auto, most_transfers: 1 << 20, effort: 100_000_000 }
+        Self { method: Routing::Auto, most_transfers: 1 << 20, effort: 100_000_000 }
     }
 }
 
@@ -81,8 +81,8 @@ pub struct Exchange {
     pub program: Program,
     /// How long its schedule says it takes.
     pub makespan: Duration,
-    /// How it is routed; never [`Method::Auto`].
-    pub method: Method,
+    /// How it is routed; never [`Routing::Auto`].
+    pub method: Routing,
 }
 
 /// A candidate this much above what a bound by hand says is good enough.
@@ -111,19 +111,19 @@ pub fn synthesize(task: &Task<'_>, options: &Options) -> Result<Exchange, SynthE
     check_reach(task, &ways, &whole)?;
     let planner = Planner { task, fabric: &fabric, ways: &ways, options };
     match options.method {
-        Method::Direct => planner.finish(planner.direct()?),
-        Method::Flow => planner.finish(planner.flow()?),
-        Method::Servers => planner.finish(planner.servers()?),
-        Method::Auto => planner.finish(planner.fastest(&whole)?),
+        Routing::Direct => planner.finish(planner.direct()?),
+        Routing::Flow => planner.finish(planner.flow()?),
+        Routing::Servers => planner.finish(planner.servers()?),
+        Routing::Auto => planner.finish(planner.fastest(&whole)?),
     }
 }
 
 /// Routes with their order, before a program is made of them.
 struct Candidate {
-    method: Method,
+    method: Routing,
     demands: Demands,
     chunks: u32,
-    plan: Plan,
+    plan: ExchangePlan,
     cutting: Cutting,
     timing: Timing,
 }
@@ -143,14 +143,14 @@ impl Planner<'_> {
         let mut best: Option<Candidate> = None;
         // Where amounts differ, what spreads them is most likely to be good, and soonest made.
         let first = if self.task.goal.kind() == CollectiveKind::AllToAllV {
-            [Method::Servers, Method::Direct]
+            [Routing::Servers, Routing::Direct]
         } else {
-            [Method::Direct, Method::Servers]
+            [Routing::Direct, Routing::Servers]
         };
-        for method in first.into_iter().chain([Method::Flow]) {
+        for method in first.into_iter().chain([Routing::Flow]) {
             let found = match method {
-                Method::Servers => self.servers(),
-                Method::Flow => self.flow(),
+                Routing::Servers => self.servers(),
+                Routing::Flow => self.flow(),
                 _ => self.direct(),
             };
             match found {
@@ -162,6 +162,7 @@ impl Planner<'_> {
                     }
                 }
                 Err(SynthError::NotForMethod { .. }) => {}
+                Err(SynthError::OutOfTime { .. }) if best.is_some() => break,
                 Err(other) => return Err(other),
             }
         }
@@ -173,8 +174,8 @@ impl Planner<'_> {
         let demands = Demands::new(self.task, chunks)?;
         let chunk = demands.collective.chunk_bytes(self.task.size);
         let routes = direct::quickest(self.fabric, self.ways, &demands, chunk);
-        let plan = Plan::of_routes(self.ways, &demands, &routes);
-        self.in_order(Method::Direct, demands, chunks, plan)
+        let plan = ExchangePlan::of_routes(self.ways, &demands, &routes);
+        self.in_order(Routing::Direct, demands, chunks, plan)
     }
 
     fn flow(&self) -> Result<Candidate, SynthError> {
@@ -184,10 +185,10 @@ impl Planner<'_> {
             return Err(SynthError::not_for("flow", "the network is too large for its search"));
         }
         let least = least::least_time(self.task.network, self.fabric, &demands);
-        let flow = flow::spread(self.ways, &demands, least, self.options.effort);
+        let flow = flow::spread(self.ways, &demands, least, self.options.effort, self.task.watch);
         let routes = round::whole_chunks(self.ways, &demands, flow);
-        let plan = Plan::of_routes(self.ways, &demands, &routes);
-        self.in_order(Method::Flow, demands, chunks, plan)
+        let plan = ExchangePlan::of_routes(self.ways, &demands, &routes);
+        self.in_order(Routing::Flow, demands, chunks, plan)
     }
 
     fn servers(&self) -> Result<Candidate, SynthError> {
@@ -199,8 +200,9 @@ impl Planner<'_> {
         let chunk = demands.collective.chunk_bytes(self.task.size);
         let grain = (plan.busiest(self.fabric) / PIPELINED).max(1);
         let cutting = Cutting::new(&plan, u32::try_from(grain).unwrap_or(u32::MAX));
-        let timing = timing::timing(&plan, &cutting, self.fabric, chunk, Rule::Urgent, SOME);
-        Ok(Candidate { method: Method::Servers, demands, chunks, plan, cutting, timing })
+        let timing = self.timed(&plan, &cutting, chunk, Rule::Urgent, SOME);
+        let timing = timing.ok_or(SynthError::OutOfTime { method: "exchange" })?;
+        Ok(Candidate { method: Routing::Servers, demands, chunks, plan, cutting, timing })
     }
 
     /// Into how many chunks a part is cut: enough to spread it and to let it flow, few enough
@@ -236,13 +238,34 @@ impl Planner<'_> {
         chunks
     }
 
+    /// The legs of a plan in order, by one rule; `None` if time is up.
+    fn timed(
+        &self,
+        plan: &ExchangePlan,
+        cutting: &Cutting,
+        chunk: Bytes,
+        rule: Rule,
+        looked_at: usize,
+    ) -> Option<Timing> {
+        let watch = self.task.watch;
+        watch.spend(self.work(plan, cutting.jobs() as u64));
+        timing::timing(plan, cutting, self.fabric, chunk, rule, looked_at, watch)
+    }
+
+    /// How much work it is to put so many jobs in order: each is compared with others that wait.
+    fn work(&self, plan: &ExchangePlan, jobs: u64) -> u64 {
+        let legs = plan.legs.len() as u64;
+        let waiting = jobs.max(legs) / self.fabric.rank_count().max(1) as u64;
+        jobs.saturating_mul(waiting.clamp(1, MANY as u64) / 8 + 1)
+    }
+
     /// The plan in the best order found, with its legs cut as finely as helps.
     fn in_order(
         &self,
-        method: Method,
+        method: Routing,
         demands: Demands,
         chunks: u32,
-        plan: Plan,
+        plan: ExchangePlan,
     ) -> Result<Candidate, SynthError> {
         let chunk = demands.collective.chunk_bytes(self.task.size);
         let most = self.options.most_transfers.min(MAX_TRANSFERS);
@@ -252,7 +275,8 @@ impl Planner<'_> {
         let mut worse = 0;
         let mut tried_jobs = 0;
         while grain > 0 && worse < 2 && Cutting::count(&plan, grain) <= most {
-            if best.is_some() && tried_jobs > MOST_TRIED {
+            let affords = self.task.watch.affords(self.work(&plan, Cutting::count(&plan, grain)));
+            if best.is_some() && (tried_jobs > MOST_TRIED || !affords) {
                 break;
             }
             let before = best.as_ref().map(|(_, it)| it.makespan);
@@ -260,10 +284,11 @@ impl Planner<'_> {
             let mut tried: Vec<(Rule, Timing)> = Vec::new();
             for rule in &rules {
                 tried_jobs += cutting.jobs();
-                tried.push((
-                    *rule,
-                    timing::timing(&plan, &cutting, self.fabric, chunk, *rule, MANY),
-                ));
+                let timing = self.timed(&plan, &cutting, chunk, *rule, MANY);
+                tried.extend(timing.map(|it| (*rule, it)));
+            }
+            if tried.is_empty() {
+                break;
             }
             tried.sort_by_key(|(_, it)| it.makespan);
             // The rule that does worst is not tried again.
@@ -282,6 +307,9 @@ impl Planner<'_> {
             grain /= 2;
         }
         let Some((cutting, timing)) = best else {
+            if self.task.watch.out_of_time() {
+                return Err(SynthError::OutOfTime { method: "exchange" });
+            }
             return Err(SynthError::not_for(method.name(), "it has too many transfers"));
         };
         Ok(Candidate { method, demands, chunks, plan, cutting, timing })

@@ -1,4 +1,4 @@
-//! [`Plan`]: who sends what to whom by which path, and what that needs to have come before.
+//! [`ExchangePlan`]: who sends what to whom by which path, and what that needs to have come before.
 //!
 //! A plan is made of [`Leg`]s: consecutive chunks of one sender's input that go from one rank to
 //! another. All methods of this module make one; [`super::timing`] finds in which order its legs
@@ -33,12 +33,12 @@ pub(super) struct Leg {
 
 /// Legs, each after the one it waits for.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Plan {
+pub(super) struct ExchangePlan {
     pub(super) paths: Vec<Path>,
     pub(super) legs: Vec<Leg>,
 }
 
-impl Plan {
+impl ExchangePlan {
     /// Routes cut at the ranks they pass through.
     pub(super) fn of_routes(ways: &Ways, demands: &Demands, routes: &[Route]) -> Self {
         let mut paths = PathTable::default();

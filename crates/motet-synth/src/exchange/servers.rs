@@ -13,7 +13,7 @@ use rustc_hash::FxHashMap;
 
 use super::demand::Demands;
 use super::least::NONE as NO_SERVER;
-use super::plan::{Leg, NONE, Plan};
+use super::plan::{ExchangePlan, Leg, NONE};
 use super::ways::{Shortest, Ways};
 use crate::fabric::Fabric;
 use crate::task::SynthError;
@@ -35,7 +35,7 @@ pub(super) fn balanced(
     ways: &Ways,
     demands: &Demands,
     server_of_node: &[usize],
-) -> Result<Plan, SynthError> {
+) -> Result<ExchangePlan, SynthError> {
     let not_for = |why: &str| SynthError::not_for("servers", why);
     let server: Vec<usize> =
         fabric.ranks().map(|it| server_of_node[fabric.node(it).index()]).collect();
@@ -173,7 +173,7 @@ struct Laying<'a> {
 
 impl Laying<'_> {
     /// `None` if a leg has no straight way.
-    fn plan(mut self, server: &[usize], pieces: &[Piece]) -> Option<Plan> {
+    fn plan(mut self, server: &[usize], pieces: &[Piece]) -> Option<ExchangePlan> {
         let mut legs = Vec::with_capacity(self.demands.pairs.len() * 2);
         let near = |src: u32, dst: u32| server[src as usize] == server[dst as usize];
         for it in &self.demands.pairs {
@@ -207,7 +207,7 @@ impl Laying<'_> {
                 after = legs.len() as u32 - 1;
             }
         }
-        Some(Plan { paths: self.paths.into_paths(), legs })
+        Some(ExchangePlan { paths: self.paths.into_paths(), legs })
     }
 
     fn path(&mut self, from: u32, to: u32) -> Option<u32> {

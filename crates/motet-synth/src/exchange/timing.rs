@@ -14,10 +14,12 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use motet_graph::{Rows, gcd};
+use motet_sim::link_rule::{Arrival, Passage};
 use motet_units::{Bytes, Duration};
 
-use super::plan::{NONE, Plan};
+use super::plan::{ExchangePlan, NONE};
 use crate::fabric::Fabric;
+use crate::watch::Watch;
 
 /// How many of the jobs that wait for a link are looked at: nearly all, which equal amounts need
 /// to fall into rounds; or some, which is enough where a few links have most to do.
@@ -35,7 +37,7 @@ pub(super) struct Cutting {
 }
 
 impl Cutting {
-    pub(super) fn new(plan: &Plan, grain: u32) -> Self {
+    pub(super) fn new(plan: &ExchangePlan, grain: u32) -> Self {
         let mut first = Vec::with_capacity(plan.legs.len() + 1);
         let mut jobs = 0u32;
         first.push(0);
@@ -47,7 +49,7 @@ impl Cutting {
     }
 
     /// How many jobs there would be.
-    pub(super) fn count(plan: &Plan, grain: u32) -> u64 {
+    pub(super) fn count(plan: &ExchangePlan, grain: u32) -> u64 {
         plan.legs.iter().map(|it| u64::from(it.chunks.div_ceil(grain.max(1)))).sum()
     }
 
@@ -61,14 +63,14 @@ impl Cutting {
     }
 
     /// The chunks of the `nth` job of a leg, from the leg's first one: start and end.
-    pub(super) fn range(&self, plan: &Plan, leg: u32, nth: u32) -> (u32, u32) {
+    pub(super) fn range(&self, plan: &ExchangePlan, leg: u32, nth: u32) -> (u32, u32) {
         let (chunks, cuts) = (u64::from(plan.legs[leg as usize].chunks), self.cuts(leg));
         let at = |nth: u32| (chunks * u64::from(nth) / u64::from(cuts)) as u32;
         (at(nth), at(nth + 1))
     }
 
     /// The jobs of `leg` that have any of its chunks from `start` to `end`: first and last.
-    fn overlapping(&self, plan: &Plan, leg: u32, start: u32, end: u32) -> (u32, u32) {
+    fn overlapping(&self, plan: &ExchangePlan, leg: u32, start: u32, end: u32) -> (u32, u32) {
         let (chunks, cuts) = (u64::from(plan.legs[leg as usize].chunks), u64::from(self.cuts(leg)));
         // The job with chunk c is the last whose start, rounded down, is not behind c.
         let of = |chunk: u32| (((u64::from(chunk) + 1) * cuts - 1) / chunks) as u32;
@@ -77,7 +79,7 @@ impl Cutting {
 
     /// A number that divides `chunks` and all places and lengths of jobs: with so many chunks
     /// made one, the plan is the same.
-    pub(super) fn common(&self, plan: &Plan, chunks: u32) -> u32 {
+    pub(super) fn common(&self, plan: &ExchangePlan, chunks: u32) -> u32 {
         let mut common = chunks;
         for (leg, it) in (0..).zip(&plan.legs) {
             common = gcd(common, it.input);
@@ -92,7 +94,7 @@ impl Cutting {
     }
 
     /// The jobs that the `nth` job of a leg waits for: first and last of the leg before it.
-    pub(super) fn awaited(&self, plan: &Plan, leg: u32, nth: u32) -> Option<(u32, u32)> {
+    pub(super) fn awaited(&self, plan: &ExchangePlan, leg: u32, nth: u32) -> Option<(u32, u32)> {
         let it = &plan.legs[leg as usize];
         if it.after == NONE {
             return None;
@@ -142,7 +144,7 @@ type Rank = (Reverse<u64>, u64, Reverse<u64>);
 struct Run<'a> {
     rule: Rule,
     looked_at: usize,
-    plan: &'a Plan,
+    plan: &'a ExchangePlan,
     cutting: &'a Cutting,
     fabric: &'a Fabric,
     chunk: Bytes,
@@ -187,23 +189,24 @@ impl Rule {
     pub(super) const ALL: [Self; 3] = [Self::Rounds, Self::Urgent, Self::Even];
 }
 
-/// The order for chunks of so many bytes.
+/// The order for chunks of so many bytes; `None` if time is up.
 pub(super) fn timing(
-    plan: &Plan,
+    plan: &ExchangePlan,
     cutting: &Cutting,
     fabric: &Fabric,
     chunk: Bytes,
     rule: Rule,
     looked_at: usize,
-) -> Timing {
+    watch: Watch<'_>,
+) -> Option<Timing> {
     let mut run = Run::new(plan, cutting, fabric, chunk, rule);
     run.looked_at = looked_at;
-    run.run()
+    run.run(watch)
 }
 
 impl<'a> Run<'a> {
     fn new(
-        plan: &'a Plan,
+        plan: &'a ExchangePlan,
         cutting: &'a Cutting,
         fabric: &'a Fabric,
         chunk: Bytes,
@@ -304,7 +307,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    fn run(mut self) -> Timing {
+    fn run(mut self, watch: Watch<'_>) -> Option<Timing> {
         for leg in 0..self.plan.legs.len() as u32 {
             for nth in 0..self.cutting.cuts(leg) {
                 match self.cutting.awaited(self.plan, leg, nth) {
@@ -316,16 +319,21 @@ impl<'a> Run<'a> {
                 }
             }
         }
+        let mut turn = 0usize;
         while let Some(Reverse((now, happening))) = self.happenings.pop() {
             if now >= FAR {
-                return self.without_end();
+                return Some(self.without_end());
+            }
+            turn += 1;
+            if watch.out_of_time_at(turn) {
+                return None;
             }
             match happening {
                 Happening::Arrived { leg, nth } => self.arrived(leg, nth, now),
                 Happening::Free(link) => self.serve(link as usize, now),
             }
         }
-        Timing { order: self.order, makespan: Duration::from_ps(self.makespan) }
+        Some(Timing { order: self.order, makespan: Duration::from_ps(self.makespan) })
     }
 
     /// Beyond the end of time: what is left goes in the order of legs, each of which comes after the
@@ -452,20 +460,18 @@ impl<'a> Run<'a> {
         let (from, to) = self.cutting.range(self.plan, leg, nth);
         let bytes = self.bytes(to - from);
         let (start, end) = self.path_hops(leg);
-        let (mut head, mut tail) = (now, 0u64);
+        let mut at_node = Arrival::whole(now);
         for at in start..end {
             let hop = self.hops[at];
             let link = hop.link as usize;
             let busy = self.fabric.busy(motet_units::LinkId(hop.link), bytes).as_ps();
-            let begin = head.max(self.free_at[link]);
-            let streamed = begin.saturating_add(busy);
-            self.free_at[link] = streamed;
+            let passage = Passage::of(at_node.forwarded(false), self.free_at[link], busy);
+            self.free_at[link] = passage.streamed;
             self.left[link] = self.left[link].saturating_sub(busy);
-            head = begin.saturating_add(hop.latency);
-            tail = streamed.max(tail).saturating_add(hop.latency);
+            at_node = passage.arrival(hop.latency);
         }
         let link = self.hops[start].link as usize;
         self.ask(link, self.free_at[link]);
-        self.happenings.push(Reverse((tail, Happening::Arrived { leg, nth })));
+        self.happenings.push(Reverse((at_node.tail, Happening::Arrived { leg, nth })));
     }
 }

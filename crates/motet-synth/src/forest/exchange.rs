@@ -11,7 +11,7 @@
 //!
 //! Whether the guess keeps the rate is for the caller to ask; see [`split`](super::split).
 
-use super::net::Net;
+use super::net::FlowNet;
 
 /// Rounds of fitting; more change little.
 const FITTINGS: usize = 24;
@@ -43,7 +43,7 @@ pub(super) enum Rest {
 
 /// What `switch` should pass, if it served all useful pairs evenly. `group` says which server (or
 /// the like) a node is in.
-pub(super) fn guess(net: &Net, switch: u32, group: &[u32], rest: Rest) -> Vec<Share> {
+pub(super) fn guess(net: &FlowNet, switch: u32, group: &[u32], rest: Rest) -> Vec<Share> {
     let mut from = ports(net.incoming(switch), group);
     let mut to = ports(net.outgoing(switch), group);
     // A way in without a way out, or the other way round, passes nothing on. Such switches are in
@@ -99,7 +99,7 @@ fn ports(neighbours: impl Iterator<Item = (u32, u64)>, group: &[u32]) -> Vec<Por
 }
 
 /// Which pairs of ports lie on a shortest way between two ranks through the switch.
-fn useful(net: &Net, switch: u32, from: &[Port], to: &[Port]) -> Vec<bool> {
+fn useful(net: &FlowNet, switch: u32, from: &[Port], to: &[Port]) -> Vec<bool> {
     let mut useful = vec![false; from.len() * to.len()];
     let spans = from.iter().chain(to).any(|it| it.group != from[0].group);
     let mut distance = Distances::new(net.nodes());
@@ -150,7 +150,7 @@ impl Distances {
     }
 
     /// Hops from a node to all (or from all to it).
-    fn all(&mut self, net: &Net, start: u32, back: bool) -> Vec<u32> {
+    fn all(&mut self, net: &FlowNet, start: u32, back: bool) -> Vec<u32> {
         let mut hops = vec![u32::MAX; net.nodes()];
         hops[start as usize] = 0;
         self.queue.clear();
@@ -171,7 +171,7 @@ impl Distances {
     }
 
     /// Whether some rank is, through `node` at `hops` from a rank, as near as it is at all.
-    fn serves(&mut self, net: &Net, node: u32, away: &[u32], hops: u32) -> bool {
+    fn serves(&mut self, net: &FlowNet, node: u32, away: &[u32], hops: u32) -> bool {
         if self.of[node as usize].is_none() {
             let beyond = self.all(net, node, false);
             self.of[node as usize] = Some(beyond[..net.ranks()].to_vec());

@@ -8,13 +8,14 @@ use super::shorten::shorten;
 use super::ways::Lane;
 use crate::fabric::Fabric;
 use crate::tree::{Edge, Forest, PathTable, Tree};
+use crate::watch::Watch;
 
 /// What a step of a tree costs besides the latency of its links, in picoseconds: data waits until
 /// it is whole. It only has to tell two short steps from one long one.
 const STEP: u64 = 1_000_000;
 
-/// The forest of a scaled fabric.
-pub(super) fn finish(fabric: &Fabric, scaled: Scaled) -> Forest {
+/// The forest of a scaled fabric; `None` if time was up before it was packed.
+pub(super) fn finish(fabric: &Fabric, scaled: Scaled, watch: Watch<'_>) -> Option<Forest> {
     let Scaled { net, ways } = scaled;
     let mut table = PathTable::default();
     let arcs = net.arc_count() as u32;
@@ -30,8 +31,8 @@ pub(super) fn finish(fabric: &Fabric, scaled: Scaled) -> Forest {
     };
     let length = |lanes: &Vec<Lane>| lanes.iter().map(latency).max().unwrap_or(0) + STEP;
     let length: Vec<u64> = lanes.iter().map(length).collect();
-    let mut packed = pack(net.clone(), &length);
-    shorten(&net, &length, &mut packed);
+    let mut packed = pack(net.clone(), &length, watch)?;
+    shorten(&net, &length, &mut packed, watch);
     for lanes in &mut lanes {
         lanes.sort_by_key(|it| (latency(it), it.amount, it.path));
     }
@@ -39,7 +40,7 @@ pub(super) fn finish(fabric: &Fabric, scaled: Scaled) -> Forest {
     for tree in &packed {
         deal(tree, &ends, &mut lanes, &mut trees);
     }
-    Forest { paths, trees }
+    Some(Forest { paths, trees })
 }
 
 /// Gives a tree lanes for its arcs; where no single lane is wide enough it becomes several trees.

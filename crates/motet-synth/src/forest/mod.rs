@@ -1,19 +1,20 @@
-//! The forest: spanning trees packed at the best throughput there is, and low.
+//! `forest`: spanning trees packed at the highest throughput that the network allows.
 //!
-//! AllGather at the cut bound is a packing of spanning trees, equally many out of every root
-//! (Edmonds; over switches Bang-Jensen, Frank and Jackson). The stages, each in its file:
+//! An AllGather that reaches the cut bound is a packing of spanning trees, with the same weight of trees out
+//! of every root, in which no link carries more than it can (Edmonds; over switches Bang-Jensen, Frank and
+//! Jackson). Among such packings we look for low trees, because every level costs latency. The stages, each
+//! in its file:
 //!
-//! 1. [`rate`]: the exact rate at which roots can spread their parts.
-//! 2. [`slack`]: where asked for, what share of each link is enough; then
-//!    [`scale`]: whole numbers: how many trees (weights) per root, and what each link can carry
-//!    in that unit.
-//! 3. [`split`]: takes out the switches, with [`exchange`] as the first guess; [`ways`] remembers
-//!    the links.
-//! 4. [`pack`]: the trees, with [`cuts`] to avoid what cannot be completed.
+//! 1. [`rate`]: the exact rate, as a fraction, at which every root can spread its part.
+//! 2. [`scale`]: bandwidths become whole numbers: how many units of weight each root has, and how many
+//!    each link can carry. With [`Room::Needed`], [`slack`] first decides what share of each link is enough.
+//! 3. [`split`]: replaces switches by direct arcs between ranks, starting from the guess of [`exchange`];
+//!    [`ways`] remembers which links each arc stands for.
+//! 4. [`pack`]: finds the trees, with [`cuts`] to avoid trees after which the rest cannot be packed.
 //! 5. [`shorten`]: lowers the trees by exchanging arcs between them.
-//! 6. [`finish`]: gives the trees their paths.
+//! 6. [`finish`]: gives every edge of the trees its path of links.
 //!
-//! [`net`] answers all questions of flow. ReduceScatter and Reduce are the same on the fabric
+//! [`net`] answers all questions about maximum flow. ReduceScatter and Reduce are the same on the fabric
 //! turned round; Broadcast and Reduce have one root.
 
 mod cuts;
@@ -56,12 +57,13 @@ impl Default for ForestOptions {
 /// Close enough to the bound to look no further: 1/125 above it.
 pub(crate) const CLOSE: u64 = 125;
 
-/// How much of the links trees may use.
+/// How much of each link's bandwidth trees may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Room {
-    /// All of each: there are the fewest trees and the lowest.
+    /// All of it: gives the fewest and lowest trees.
     All,
-    /// Little more than the rate needs: links off the tightest cut have time to catch up.
+    /// Little more than the throughput needs: links that are not part of the tightest cut keep some slack, so
+    /// that they can catch up after a delay.
     Needed,
 }
 
@@ -82,7 +84,10 @@ pub fn synthesize(task: &Task<'_>, options: ForestOptions) -> Result<Lowered, Sy
     if by_latency || all.makespan.as_ps() <= least.saturating_add(least / CLOSE) {
         return Ok(all);
     }
-    let needed = by(Room::Needed)?;
+    let needed = match by(Room::Needed) {
+        Err(SynthError::OutOfTime { .. }) => return Ok(all),
+        other => other?,
+    };
     Ok(if needed.makespan < all.makespan { needed } else { all })
 }
 
@@ -106,10 +111,14 @@ pub fn forest(task: &Task<'_>, fabric: &Fabric, room: Room) -> Result<Forest, Sy
         Room::All => vec![scale::FULL; fabric.links().len()],
         Room::Needed => slack::shares(&nodes, fabric, rate),
     };
-    let Some(scaled) = scale::scale(&nodes, fabric, rate, &shares, task.even) else {
+    let Some(scaled) = scale::scale(&nodes, fabric, rate, &shares, task.even, task.watch) else {
+        if task.watch.out_of_time() {
+            return Err(SynthError::OutOfTime { method: "forest" });
+        }
         return Err(SynthError::not_for("forest", "its bandwidths are too far apart"));
     };
-    Ok(finish::finish(fabric, scaled))
+    let finished = finish::finish(fabric, scaled, task.watch);
+    finished.ok_or(SynthError::OutOfTime { method: "forest" })
 }
 
 /// The trees of a ReduceScatter, then an AllGather, root by root: an AllReduce.

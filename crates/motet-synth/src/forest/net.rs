@@ -1,9 +1,9 @@
-//! [`Net`]: ranks and switches joined by whole capacities, and how much can flow into them.
+//! [`FlowNet`]: ranks and switches joined by whole capacities, and how much can flow into them.
 //!
 //! Every question of this method is one about flows into a node: each node has a supply that a
 //! source outside may feed into it, and what counts is how much reaches the sinks ([`MaxFlow`]).
 //!
-//! [`Net::least`] asks for the least over all ranks. Once a rank has been asked, only node sets
+//! [`FlowNet::least`] asks for the least over all ranks. Once a rank has been asked, only node sets
 //! on whose sending side it lies are still open, so that its supply becomes endless and the flows
 //! into later ranks stay short: all ranks together cost little more than the first few.
 
@@ -15,7 +15,7 @@ pub(super) const ENDLESS: u64 = <u64 as Capacity>::ENDLESS;
 
 /// Nodes `0..ranks` are the ranks; all others are switches.
 #[derive(Clone, Debug)]
-pub(super) struct Net {
+pub(super) struct FlowNet {
     ranks: usize,
     /// Arc `a` and its opposite `a ^ 1` are made together.
     flow: MaxFlow<PairedArcs, u64>,
@@ -23,7 +23,7 @@ pub(super) struct Net {
     known: FxHashMap<(u32, u32), u32>,
 }
 
-impl Net {
+impl FlowNet {
     pub(super) fn new(ranks: usize, nodes: usize) -> Self {
         Self { ranks, flow: MaxFlow::new(PairedArcs::new(nodes)), known: FxHashMap::default() }
     }

@@ -12,7 +12,8 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use super::cuts::CutPool;
-use super::net::{ENDLESS, Net};
+use super::net::{ENDLESS, FlowNet};
+use crate::watch::Watch;
 
 /// Attempts at a tree of one weight before a lower weight is tried.
 const ATTEMPTS: usize = 6;
@@ -26,11 +27,15 @@ pub(super) struct Packed {
 }
 
 /// Packs trees for the supplies of a net without switches, which feeds all ranks. `length` is
-/// how long each arc takes; lower trees in this sense are preferred.
-pub(super) fn pack(net: Net, length: &[u64]) -> Vec<Packed> {
+/// how long each arc takes; lower trees in this sense are preferred. `None` if time was up before all were
+/// packed.
+pub(super) fn pack(net: FlowNet, length: &[u64], watch: Watch<'_>) -> Option<Vec<Packed>> {
     let mut packer = Packer::new(net, length);
     let mut trees = Vec::new();
     while let Some(root) = packer.next_root() {
+        if watch.out_of_time() {
+            return None;
+        }
         let tree = packer.next_tree(root);
         // A tree of no weight would mean that the net does not feed all ranks.
         if tree.weight == 0 {
@@ -39,11 +44,11 @@ pub(super) fn pack(net: Net, length: &[u64]) -> Vec<Packed> {
         packer.commit(&tree);
         trees.push(tree);
     }
-    trees
+    Some(trees)
 }
 
 struct Packer<'a> {
-    net: Net,
+    net: FlowNet,
     length: &'a [u64],
     /// All supplies together.
     due: u64,
@@ -55,7 +60,7 @@ struct Packer<'a> {
 }
 
 impl<'a> Packer<'a> {
-    fn new(net: Net, length: &'a [u64]) -> Self {
+    fn new(net: FlowNet, length: &'a [u64]) -> Self {
         let ranks = net.ranks();
         let due = (0..ranks as u32).map(|it| net.supply(it)).sum();
         let slack = |rank: u32| {

@@ -10,10 +10,11 @@ use motet_collective::bound::Ratio;
 use motet_net::Network;
 use motet_units::{LinkId, Rank};
 
-use super::net::Net;
+use super::net::FlowNet;
 use super::split::{Removed, remove_switches};
 use super::ways::Ways;
 use crate::fabric::Fabric;
+use crate::watch::Watch;
 
 /// What rounding may cost, in thousandths of the time.
 const LOSS: u64 = 2;
@@ -34,7 +35,7 @@ pub(super) const FULL: u64 = 1000;
 /// A fabric in whole units, with its switches taken out.
 #[derive(Debug)]
 pub(super) struct Scaled {
-    pub(super) net: Net,
+    pub(super) net: FlowNet,
     pub(super) ways: Ways,
 }
 
@@ -50,17 +51,21 @@ pub(super) struct Nodes {
 
 /// The least number of units in which trees reach the rate, where they may use as many thousandths
 /// of each link of the fabric as `shares` says. An `even` number is a power of two up to
-/// [`MOST_EVEN`]: the one that costs least.
+/// [`MOST_EVEN`]: the one that costs least. `None` also if time was up.
 pub(super) fn scale(
     nodes: &Nodes,
     fabric: &Fabric,
     rate: Ratio,
     shares: &[u64],
     even: bool,
+    watch: Watch<'_>,
 ) -> Option<Scaled> {
     let most = (MOST / nodes.roots.len().max(1) as u64).max(MOST_PER_ROOT);
     let mut units = 1;
     while units <= if even { MOST_EVEN } else { most } {
+        if watch.out_of_time() {
+            return None;
+        }
         if let Some(scaled) = nodes.attempt(fabric, rate, units, FULL + LOSS, shares) {
             return Some(scaled);
         }
@@ -150,7 +155,7 @@ impl Nodes {
     ) -> Option<Scaled> {
         let wanted = units.checked_mul(self.roots.len() as u64)?;
         let mut ways = Ways::default();
-        let mut net = Net::new(fabric.rank_count(), self.group.len());
+        let mut net = FlowNet::new(fabric.rank_count(), self.group.len());
         for (link, share) in fabric.links().iter().zip(shares) {
             let (from, to) = self.ends(fabric, *link);
             let capacity = self.capacity(fabric, *link, rate, units, stretch * share)?;
@@ -179,7 +184,7 @@ impl Nodes {
         units: u64,
         shares: &[u64],
     ) -> Vec<usize> {
-        let mut net = Net::new(fabric.rank_count(), self.group.len());
+        let mut net = FlowNet::new(fabric.rank_count(), self.group.len());
         for (link, share) in fabric.links().iter().zip(shares) {
             let (from, to) = self.ends(fabric, *link);
             let capacity = self.capacity(fabric, *link, rate, units, (FULL + LOSS) * share);

@@ -6,8 +6,9 @@
 //! long as the sum of squared delays falls; squares, because a program is as slow as its tallest
 //! tree.
 
-use super::net::Net;
+use super::net::FlowNet;
 use super::pack::Packed;
+use crate::watch::Watch;
 
 /// Most times that all trees are gone through.
 const ROUNDS: usize = 8;
@@ -26,7 +27,7 @@ struct Growing {
 }
 
 struct Shortener<'a> {
-    net: &'a Net,
+    net: &'a FlowNet,
     length: &'a [u64],
     trees: Vec<Growing>,
     spare: Vec<u64>,
@@ -35,12 +36,15 @@ struct Shortener<'a> {
     order: Vec<u32>,
 }
 
-/// Lowers trees packed into `net`, whose arcs take these lengths.
-pub(super) fn shorten(net: &Net, length: &[u64], trees: &mut [Packed]) {
+/// Lowers trees packed into `net`, whose arcs take these lengths, as far as time allows.
+pub(super) fn shorten(net: &FlowNet, length: &[u64], trees: &mut [Packed], watch: Watch<'_>) {
     let mut work = Shortener::new(net, length, trees);
     for _ in 0..ROUNDS {
         let mut moved = false;
         for tree in 0..trees.len() as u32 {
+            if watch.out_of_time() {
+                break;
+            }
             moved |= work.lower(tree);
         }
         if !moved {
@@ -56,7 +60,7 @@ pub(super) fn shorten(net: &Net, length: &[u64], trees: &mut [Packed]) {
 }
 
 impl<'a> Shortener<'a> {
-    fn new(net: &'a Net, length: &'a [u64], packed: &[Packed]) -> Self {
+    fn new(net: &'a FlowNet, length: &'a [u64], packed: &[Packed]) -> Self {
         let mut spare: Vec<u64> = (0..net.arc_count() as u32).map(|it| net.capacity(it)).collect();
         let mut users = vec![Vec::new(); net.arc_count()];
         let mut trees = Vec::with_capacity(packed.len());

@@ -14,11 +14,11 @@
 //! What was done is recorded, so that [`super::ways`] can find the links again.
 
 use super::exchange::{self, Rest, Share};
-use super::net::Net;
+use super::net::FlowNet;
 
 /// One step of a removal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Step {
+pub(super) enum SplitStep {
     /// So much of `from → switch → to` became `from → to`.
     Split { from: u32, switch: u32, to: u32, amount: u64 },
     /// So much of an arc was given up.
@@ -28,13 +28,13 @@ pub(super) enum Step {
 /// A net without switches, and how it came about.
 #[derive(Clone, Debug)]
 pub(super) struct Removed {
-    pub(super) net: Net,
-    pub(super) steps: Vec<Step>,
+    pub(super) net: FlowNet,
+    pub(super) steps: Vec<SplitStep>,
 }
 
 /// Takes all switches out of a net that feeds `wanted` to every rank; `None` if that cannot be
 /// kept because a switch gives out more than it takes in.
-pub(super) fn remove_switches(net: &Net, wanted: u64, group: &[u32]) -> Option<Removed> {
+pub(super) fn remove_switches(net: &FlowNet, wanted: u64, group: &[u32]) -> Option<Removed> {
     for rest in [Rest::GivenUp, Rest::Spread] {
         let mut quick = Removal { net: net.clone(), wanted, group, steps: Vec::new() };
         while let Some(switch) = quick.next_switch() {
@@ -58,10 +58,10 @@ pub(super) fn remove_switches(net: &Net, wanted: u64, group: &[u32]) -> Option<R
 }
 
 struct Removal<'a> {
-    net: Net,
+    net: FlowNet,
     wanted: u64,
     group: &'a [u32],
-    steps: Vec<Step>,
+    steps: Vec<SplitStep>,
 }
 
 impl Removal<'_> {
@@ -79,7 +79,7 @@ impl Removal<'_> {
         if from != to {
             self.net.add(from, to, amount);
         }
-        self.steps.push(Step::Split { from, switch, to, amount });
+        self.steps.push(SplitStep::Split { from, switch, to, amount });
     }
 
     fn unsplit(&mut self, switch: u32, share: Share) {
@@ -178,7 +178,7 @@ impl Removal<'_> {
             let wanted = self.wanted;
             let amount = self.net.least(&[to], &[from], wanted + most, wanted) - wanted;
             self.net.take(from, to, amount);
-            self.steps.push(Step::Trim { from, to, amount });
+            self.steps.push(SplitStep::Trim { from, to, amount });
             excess -= amount;
         }
     }

@@ -3,7 +3,7 @@
 use motet_units::{LinkId, NodeId};
 use rustc_hash::FxHashMap;
 
-use super::split::Step;
+use super::split::SplitStep;
 use crate::fabric::Fabric;
 use crate::tree::PathTable;
 
@@ -15,7 +15,7 @@ struct Piece {
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Way {
+enum ArcRoute {
     Link(LinkId),
     /// One way, then another.
     Joined(u32, u32),
@@ -24,7 +24,7 @@ enum Way {
 /// The pieces of every arc, while switches are taken out as recorded.
 #[derive(Debug, Default)]
 pub(super) struct Ways {
-    ways: Vec<Way>,
+    ways: Vec<ArcRoute>,
     pieces: FxHashMap<(u32, u32), Vec<Piece>>,
 }
 
@@ -40,24 +40,24 @@ impl Ways {
     /// A link that stands for part of an arc.
     pub(super) fn add_link(&mut self, from: u32, to: u32, link: LinkId, amount: u64) {
         if amount > 0 {
-            let way = self.new_way(Way::Link(link));
+            let way = self.new_way(ArcRoute::Link(link));
             self.pieces.entry((from, to)).or_default().push(Piece { way, amount });
         }
     }
 
-    fn new_way(&mut self, way: Way) -> u32 {
+    fn new_way(&mut self, way: ArcRoute) -> u32 {
         self.ways.push(way);
         self.ways.len() as u32 - 1
     }
 
     /// Does to the pieces what was done to the net.
-    pub(super) fn follow(&mut self, steps: &[Step]) {
+    pub(super) fn follow(&mut self, steps: &[SplitStep]) {
         for step in steps {
             match *step {
-                Step::Trim { from, to, amount } => {
+                SplitStep::Trim { from, to, amount } => {
                     self.take(from, to, amount);
                 }
-                Step::Split { from, switch, to, amount } => {
+                SplitStep::Split { from, switch, to, amount } => {
                     let there = self.take(from, switch, amount);
                     let onward = self.take(switch, to, amount);
                     if from != to {
@@ -102,7 +102,7 @@ impl Ways {
             if b.amount == 0 {
                 second.pop();
             }
-            let way = self.new_way(Way::Joined(way.0, way.1));
+            let way = self.new_way(ArcRoute::Joined(way.0, way.1));
             joined.push(Piece { way, amount });
         }
         joined
@@ -136,8 +136,8 @@ impl Ways {
         let mut open = vec![way];
         while let Some(way) = open.pop() {
             match self.ways[way as usize] {
-                Way::Link(link) => links.push(link),
-                Way::Joined(first, second) => open.extend([second, first]),
+                ArcRoute::Link(link) => links.push(link),
+                ArcRoute::Joined(first, second) => open.extend([second, first]),
             }
         }
     }

@@ -12,15 +12,17 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use motet_graph::{Dijkstra, Hop, Rows};
+use motet_sim::link_rule::{Arrival, Passage};
 use motet_units::seed::Stream;
 use motet_units::{Bytes, Duration, LinkId, Rank, Seed};
 use rand::seq::SliceRandom;
 
-use super::METHOD;
 use super::overlay::Overlay;
+use super::{METHOD, WORK_PER_SEND};
 use crate::fabric::Fabric;
 use crate::lower::Lowered;
 use crate::task::{SynthError, Task};
+use crate::watch::Watch;
 use pieces::{Piece, pieces};
 
 /// Marks an event in which a link becomes free; others are hops that end.
@@ -33,14 +35,14 @@ const CHUNKS: [u32; 5] = [1, 2, 4, 8, 16];
 
 /// A piece goes over a way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Step {
+struct PieceHop {
     piece: u32,
     way: u32,
 }
 
 struct Journey {
     /// In the order in which they start.
-    steps: Vec<Step>,
+    steps: Vec<PieceHop>,
     makespan: u64,
 }
 
@@ -65,9 +67,17 @@ pub(super) fn synthesize(
         let bytes = chunk.checked_mul(u64::from(largest)).unwrap_or(Bytes::new(u64::MAX));
         let travel = Travel::new(fabric, &overlay, bytes);
         let mut random = seed.named(METHOD).stream("directed");
-        let journey = travel
-            .journey(&pieces, chunk, &mut random)
-            .ok_or_else(|| SynthError::not_for(METHOD, "some rank cannot be reached"))?;
+        let work = pieces.len() as u64 * WORK_PER_SEND;
+        if best.is_some() && !task.watch.affords(work) {
+            break;
+        }
+        task.watch.spend(work);
+        let Some(journey) = travel.journey(&pieces, chunk, &mut random, task.watch) else {
+            if !task.watch.out_of_time() {
+                return Err(SynthError::not_for(METHOD, "some rank cannot be reached"));
+            }
+            break;
+        };
         let transfers = journey.steps.len() as u64;
         let makespan = Duration::from_ps(journey.makespan);
         let gain =
@@ -83,7 +93,10 @@ pub(super) fn synthesize(
             break;
         }
     }
-    best.ok_or_else(|| SynthError::not_for(METHOD, "there is nothing to send"))
+    best.ok_or_else(|| match task.watch.out_of_time() {
+        true => SynthError::OutOfTime { method: METHOD },
+        false => SynthError::not_for(METHOD, "there is nothing to send"),
+    })
 }
 
 /// Ranks that each way brings things nearer to.
@@ -128,18 +141,30 @@ impl<'a> Travel<'a> {
         Self { fabric, overlay, words, distance, nearer }
     }
 
-    fn journey(&self, pieces: &[Piece], chunk: Bytes, random: &mut Stream) -> Option<Journey> {
+    /// `None` if some rank cannot be reached, or time is up.
+    fn journey(
+        &self,
+        pieces: &[Piece],
+        chunk: Bytes,
+        random: &mut Stream,
+        watch: Watch<'_>,
+    ) -> Option<Journey> {
         let mut run = Run::new(self, pieces, chunk, random);
         let mut order: Vec<u32> = (0..pieces.len() as u32).collect();
         order.shuffle(random);
         for piece in order {
             run.put(piece, pieces[piece as usize].from.index(), 0);
         }
+        let mut turn = 0usize;
         while let Some(Reverse((now, event))) = run.events.pop() {
+            turn += 1;
+            if watch.out_of_time_at(turn) {
+                return None;
+            }
             if event & FREE != 0 {
                 run.serve((event & !FREE) as usize, now);
             } else {
-                let Step { piece, way } = run.steps[event as usize];
+                let PieceHop { piece, way } = run.steps[event as usize];
                 run.makespan = run.makespan.max(now);
                 run.put(piece, self.overlay.ways[way as usize].to as usize, now);
             }
@@ -162,7 +187,7 @@ struct Run<'a> {
     turn: Vec<u32>,
     place: Vec<u32>,
     events: BinaryHeap<Reverse<(u64, u32)>>,
-    steps: Vec<Step>,
+    steps: Vec<PieceHop>,
     makespan: u64,
     missing: usize,
 }
@@ -273,20 +298,18 @@ impl<'a> Run<'a> {
         }
         let count = u64::from(self.pieces[piece as usize].count);
         let bytes = self.chunk.checked_mul(count).unwrap_or(Bytes::new(u64::MAX));
-        let (mut head, mut tail) = (now, 0u64);
+        let mut at = Arrival::whole(now);
         let hops = self.travel.overlay.hops(way as usize);
         for hop in hops {
             let link = hop.link as usize;
             let busy = self.travel.fabric.busy(LinkId(hop.link), bytes).as_ps();
-            let start = head.max(self.free_at[link]);
-            let streamed = start.saturating_add(busy);
-            self.free_at[link] = streamed;
-            head = start.saturating_add(hop.latency);
-            tail = streamed.max(tail).saturating_add(hop.latency);
+            let passage = Passage::of(at.forwarded(false), self.free_at[link], busy);
+            self.free_at[link] = passage.streamed;
+            at = passage.arrival(hop.latency);
         }
         let link = hops[0].link as usize;
         self.events.push(Reverse((self.free_at[link], FREE | self.place[link])));
-        self.events.push(Reverse((tail, self.steps.len() as u32)));
-        self.steps.push(Step { piece, way });
+        self.events.push(Reverse((at.tail, self.steps.len() as u32)));
+        self.steps.push(PieceHop { piece, way });
     }
 }

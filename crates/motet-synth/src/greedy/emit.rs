@@ -10,7 +10,7 @@ use motet_collective::{
 };
 use motet_units::Rank;
 
-use super::matching::{Plan, Send};
+use super::matching::{MatchingPlan, Send};
 use super::overlay::Overlay;
 
 /// No transfer, no place.
@@ -74,7 +74,7 @@ impl Emitter {
         }
     }
 
-    pub(super) fn spread(&mut self, overlay: &Overlay, plan: &Plan, origins: &[u32]) {
+    pub(super) fn spread(&mut self, overlay: &Overlay, plan: &MatchingPlan, origins: &[u32]) {
         let first = self.builder_paths(overlay, false);
         let chunks = origins.len();
         let mut brought = vec![NONE; chunks * self.ranks];
@@ -99,7 +99,7 @@ impl Emitter {
         }
     }
 
-    pub(super) fn collect(&mut self, overlay: &Overlay, plan: &Plan, origins: &[u32]) {
+    pub(super) fn collect(&mut self, overlay: &Overlay, plan: &MatchingPlan, origins: &[u32]) {
         let first = self.builder_paths(overlay, true);
         let chunks = origins.len();
         let mut last = vec![NONE; chunks * self.ranks];

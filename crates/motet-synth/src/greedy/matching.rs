@@ -11,14 +11,16 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
+use motet_sim::link_rule::{Arrival, Passage};
 use motet_units::seed::Stream;
 use motet_units::{Bytes, LinkId, Rank};
 use rand::RngExt;
 use rand::seq::SliceRandom;
 
 use super::groups::{Groups, NO_GROUP};
-use super::overlay::{Overlay, Way};
+use super::overlay::{Overlay, OverlayEdge};
 use crate::fabric::Fabric;
+use crate::watch::Watch;
 
 /// Marks an event in which a link becomes free; others are sends that arrive.
 const FREE: u32 = 1 << 31;
@@ -35,7 +37,7 @@ pub(super) struct Send {
 
 /// Sends in the order in which they start.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Plan {
+pub(super) struct MatchingPlan {
     pub(super) sends: Vec<Send>,
     /// When the last one has arrived, in picoseconds.
     pub(super) makespan: u64,
@@ -53,14 +55,20 @@ pub(super) struct Spread<'a> {
     /// Per chunk.
     pub(super) origins: &'a [u32],
     pub(super) chunk: Bytes,
+    pub(super) watch: Watch<'a>,
 }
 
 impl Spread<'_> {
-    /// One matching. `None` if some rank cannot be reached.
-    pub(super) fn plan(&self, random: &mut Stream) -> Option<Plan> {
+    /// One matching. `None` if some rank cannot be reached, or time is up.
+    pub(super) fn plan(&self, random: &mut Stream) -> Option<MatchingPlan> {
         let mut matching = Matching::new(self, random);
         matching.begin();
+        let mut turn = 0usize;
         while let Some(Reverse((now, event))) = matching.events.pop() {
+            turn += 1;
+            if self.watch.out_of_time_at(turn) {
+                return None;
+            }
             if event & FREE != 0 {
                 matching.serve((event & !FREE) as usize, now, random);
             } else {
@@ -68,7 +76,7 @@ impl Spread<'_> {
             }
         }
         let Matching { sends, makespan, missing, .. } = matching;
-        (missing == 0).then_some(Plan { sends, makespan })
+        (missing == 0).then_some(MatchingPlan { sends, makespan })
     }
 }
 
@@ -204,7 +212,7 @@ impl<'a> Matching<'a> {
             if start > now {
                 soonest = soonest.min(start);
             } else if let Some(chunk) = self.choose(way as usize, random) {
-                let Way { from, to, .. } = overlay.ways[way as usize];
+                let OverlayEdge { from, to, .. } = overlay.ways[way as usize];
                 let stays = self.spread.faithful && self.spread.groups.entered(from, to).is_some();
                 if !stays {
                     self.next_way[link] = at as u32 + 1;
@@ -273,20 +281,18 @@ impl<'a> Matching<'a> {
             self.inside[group as usize * self.words + word] |= bit;
         }
         self.copies[send.chunk as usize] += 1;
-        let (mut head, mut tail) = (now, 0u64);
+        let mut at = Arrival::whole(now);
         for hop in overlay.hops(send.way as usize) {
             let link = hop.link as usize;
-            let start = head.max(self.free_at[link]);
-            let streamed = start.saturating_add(self.busy[link]);
-            self.free_at[link] = streamed;
-            head = start.saturating_add(hop.latency);
-            tail = streamed.max(tail).saturating_add(hop.latency);
+            let passage = Passage::of(at.forwarded(false), self.free_at[link], self.busy[link]);
+            self.free_at[link] = passage.streamed;
+            at = passage.arrival(hop.latency);
         }
         let number = self.sends.len() as u32;
         self.sends.push(send);
         let link = overlay.hops(send.way as usize)[0].link as usize;
         self.events.push(Reverse((self.free_at[link], FREE | self.place[link])));
-        self.events.push(Reverse((tail, number)));
+        self.events.push(Reverse((at.tail, number)));
     }
 }
 

@@ -1,12 +1,12 @@
-//! greedy: links take chunks as they become free, α–β-aware, on any network.
+//! `greedy`: whenever a link is free, it takes a chunk that its far end still needs; on any network.
 //!
-//! The idea is TACOS's: walk through time, and whenever a link is free match it with a chunk. It
-//! is fast, needs no structure, and on networks whose ranks differ little in what they can
-//! receive it comes close to the bound. Chunks never wait for a latency (a link may send on while
-//! what it sent is still under way), and small parts are not cut at all.
+//! The idea is that of *TACOS* (Won et al.): walk through time and match free links with chunks. It is fast,
+//! needs no structure, and comes close to the bound on networks whose ranks can all receive about as much.
+//! A link may send the next chunk while the previous one is still in flight (latency and transmission time
+//! are kept apart), and small parts are not cut at all.
 //!
-//! - [`overlay`]: the ways from rank to rank, through switches too.
-//! - [`groups`]: ranks into whose midst nothing may come twice.
+//! - [`overlay`]: the paths from rank to rank, through switches too.
+//! - [`groups`]: sets of ranks that a chunk should enter only once, because links into them are scarce.
 //! - [`matching`]: everything to everyone: AllGather, Broadcast; turned round ReduceScatter and
 //!   Reduce; AllReduce is one after the other. [`emit`] makes the program.
 //! - [`directed`]: everything to somebody: AllToAll, AllToAllV, Gather, Scatter, SendRecv.
@@ -23,11 +23,13 @@ use motet_units::{Bytes, Duration, LinkId, Rank, Seed};
 use rayon::prelude::*;
 
 use crate::fabric::Fabric;
-use crate::lower::{Lowered, MAX_CELLS};
+use crate::limits::MAX_CELLS;
+use crate::lower::Lowered;
 use crate::order;
 use crate::task::{SynthError, Task};
+use crate::watch::Watch;
 use groups::Groups;
-use matching::{Plan, Spread};
+use matching::{MatchingPlan, Spread};
 use overlay::Overlay;
 
 const METHOD: &str = "greedy";
@@ -37,6 +39,8 @@ const CHUNKS: [u32; 8] = [1, 2, 3, 4, 6, 8, 12, 16];
 /// More tries of a matching are made while all of them together send at most this much.
 const SENDS_PER_SEARCH: u64 = 1 << 18;
 const MOST_TRIES: u64 = 8;
+/// What one send of a matching costs, in units of work.
+const WORK_PER_SEND: u64 = 6;
 /// Among this many groups what goes from each to the next only is soon everywhere.
 const FEW_GROUPS: usize = 16;
 
@@ -106,11 +110,12 @@ struct Search<'a> {
     most_transfers: u64,
     /// The latency to the farthest rank.
     farthest: u64,
+    watch: Watch<'a>,
 }
 
 impl<'a> Search<'a> {
     fn new(
-        task: &Task<'_>,
+        task: &Task<'a>,
         fabric: &'a Fabric,
         part: Bytes,
         seed: Seed,
@@ -119,13 +124,14 @@ impl<'a> Search<'a> {
         let overlay = Overlay::new(fabric);
         let groups = Groups::new(fabric, &overlay);
         let root = task.goal.root();
-        let farthest = 0;
-        let it = Self { fabric, overlay, groups, root, part, seed, most_transfers, farthest };
+        let (farthest, watch) = (0, task.watch);
+        let it =
+            Self { fabric, overlay, groups, root, part, seed, most_transfers, farthest, watch };
         Self { farthest: it.eccentricity(), ..it }
     }
 
     /// The best number of chunks per part, and its matching. More chunks must be worth it.
-    fn best(&self) -> Result<(u32, Plan), SynthError> {
+    fn best(&self) -> Result<(u32, MatchingPlan), SynthError> {
         let first = self.first_chunks();
         let mut best = (first, self.with(first)?);
         let mut chunks = first;
@@ -136,7 +142,13 @@ impl<'a> Search<'a> {
             if !self.fits(chunks) || self.least(chunks).max(self.farthest) >= worth_it {
                 return Ok(best);
             }
-            let plan = self.with(chunks)?;
+            if !self.watch.affords(self.work(chunks)) {
+                return Ok(best);
+            }
+            let plan = match self.with(chunks) {
+                Err(SynthError::OutOfTime { .. }) => return Ok(best),
+                other => other?,
+            };
             if plan.makespan >= worth_it {
                 return Ok(best);
             }
@@ -159,6 +171,14 @@ impl<'a> Search<'a> {
         let parts = if self.root.is_some() { 1 } else { ranks };
         let cells = u64::from(chunks) * parts * ranks;
         chunks == 1 || (cells <= self.most_transfers && cells <= MAX_CELLS)
+    }
+
+    /// How much work one matching with so many chunks per part is: a choice for every chunk that comes
+    /// to a rank.
+    fn work(&self, chunks: u32) -> u64 {
+        let ranks = self.fabric.rank_count() as u64;
+        let parts = if self.root.is_some() { 1 } else { ranks };
+        WORK_PER_SEND * u64::from(chunks) * parts * ranks
     }
 
     /// The latency from the first rank, or the root, to the farthest.
@@ -196,7 +216,7 @@ impl<'a> Search<'a> {
     }
 
     /// The best matching with this many chunks per part.
-    fn with(&self, chunks: u32) -> Result<Plan, SynthError> {
+    fn with(&self, chunks: u32) -> Result<MatchingPlan, SynthError> {
         let origins = self.origins(chunks);
         let spread = |groups, faithful| Spread {
             fabric: self.fabric,
@@ -205,6 +225,7 @@ impl<'a> Search<'a> {
             faithful,
             origins: &origins,
             chunk: self.part.div_ceil(u64::from(chunks)),
+            watch: self.watch,
         };
         let no_groups = Groups::default();
         // Whether groups help, and staying with partners, is found by trying.
@@ -214,16 +235,23 @@ impl<'a> Search<'a> {
             let faithful = few == number.is_multiple_of(4);
             spread(groups, faithful).plan(&mut self.seed.numbered(number).stream("matching"))
         };
-        let unreachable = || SynthError::not_for(METHOD, "some rank cannot be reached");
+        let unreachable = || match self.watch.out_of_time() {
+            true => SynthError::OutOfTime { method: METHOD },
+            false => SynthError::not_for(METHOD, "some rank cannot be reached"),
+        };
+        self.watch.spend(self.work(chunks));
         // What has entered a group need not reach all of it by links inside: then without groups.
         let first = plan(0).or_else(|| plan(1)).ok_or_else(unreachable)?;
         let least = self.least(chunks).max(self.farthest);
         let tries = (SENDS_PER_SEARCH / (first.sends.len() as u64).max(1)).min(MOST_TRIES);
-        if first.makespan <= least.saturating_add(least / 250) || tries < 2 {
+        let more_work = self.work(chunks) * tries.saturating_sub(1);
+        let good = first.makespan <= least.saturating_add(least / 250);
+        if good || tries < 2 || !self.watch.affords(more_work) {
             return Ok(first);
         }
+        self.watch.spend(more_work);
         // In order, so that the same one wins every time.
-        let others: Vec<Plan> = (1..tries).into_par_iter().filter_map(plan).collect();
+        let others: Vec<MatchingPlan> = (1..tries).into_par_iter().filter_map(plan).collect();
         let best = others.into_iter().chain([first]).min_by_key(|it| it.makespan);
         best.ok_or_else(unreachable)
     }

@@ -25,7 +25,7 @@ const PARTNERS: usize = 8;
 
 /// One way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Way {
+pub(super) struct OverlayEdge {
     pub(super) from: u32,
     pub(super) to: u32,
     /// The first of its hops and how many there are.
@@ -44,7 +44,7 @@ pub(super) struct Hop {
 
 #[derive(Debug)]
 pub(super) struct Overlay {
-    pub(super) ways: Vec<Way>,
+    pub(super) ways: Vec<OverlayEdge>,
     hops: Vec<Hop>,
     /// Per link: the ways that begin with it.
     of_link: Rows,
@@ -81,7 +81,7 @@ impl Overlay {
                 hops.push(Hop { link: link.0, head, latency });
                 head = u64::saturating_add(head, latency);
             }
-            ways.push(Way { from: *from, to: *to, first, hops: path.len() as u32 });
+            ways.push(OverlayEdge { from: *from, to: *to, first, hops: path.len() as u32 });
         }
         let first_links = (0..).zip(&found).map(|(way, it)| (it.2[0].index(), way));
         let of_link = Rows::group(fabric.link_count(), first_links);

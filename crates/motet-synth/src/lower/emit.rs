@@ -11,12 +11,12 @@ use motet_collective::{
 };
 use motet_units::Rank;
 
-use super::{Lowered, Lowering, Share, Trees};
+use super::{Lowered, Lowering, Share, Sliced, Trees};
 use crate::schedule::Schedule;
 
 /// Which half of an AllReduce an edge belongs to, and which edge it is.
 #[derive(Clone, Copy)]
-enum Step {
+enum EmitStep {
     Collect(usize),
     Spread(usize),
 }
@@ -54,9 +54,11 @@ pub(super) struct Emitter<'a, 'b> {
 }
 
 impl Lowering<'_> {
-    pub(super) fn emit(&self, collective: Collective, schedule: &Schedule, slices: u32) -> Lowered {
+    /// The program of a schedule.
+    pub(crate) fn emit(&self, sliced: Sliced) -> Lowered {
+        let Sliced { collective, schedule, slices } = sliced;
         let emitter = Emitter::new(self, collective, slices, schedule.window);
-        let program = emitter.run(schedule).build();
+        let program = emitter.run(&schedule).build();
         Lowered { program, makespan: schedule.makespan, slices }
     }
 }
@@ -94,16 +96,17 @@ impl<'a, 'b> Emitter<'a, 'b> {
 
     fn run(mut self, schedule: &Schedule) -> ProgramBuilder {
         self.keep_own();
-        let mut steps: Vec<(u32, u32, Step)> = Vec::with_capacity(schedule.order.len());
+        let mut steps: Vec<(u32, u32, EmitStep)> = Vec::with_capacity(schedule.order.len());
         for slice in 0..self.slices {
             for (number, share) in self.shares.iter().enumerate() {
                 let at = |step| (slice, number as u32, step);
                 if let Some(collect) = share.collect {
-                    steps.extend((0..collect.edges.len()).rev().map(|it| at(Step::Collect(it))));
+                    steps
+                        .extend((0..collect.edges.len()).rev().map(|it| at(EmitStep::Collect(it))));
                 }
                 let only_collects = matches!(self.lowering.trees, Trees::Collect(_));
                 steps.extend((0..share.tree.edges.len()).map(|it| {
-                    at(if only_collects { Step::Collect(it) } else { Step::Spread(it) })
+                    at(if only_collects { EmitStep::Collect(it) } else { EmitStep::Spread(it) })
                 }));
             }
         }
@@ -148,15 +151,15 @@ impl<'a, 'b> Emitter<'a, 'b> {
         }
     }
 
-    fn send(&mut self, slice: u32, number: usize, step: Step) {
+    fn send(&mut self, slice: u32, number: usize, step: EmitStep) {
         let index = slice as usize * self.shares.len() + number;
         let mut piece = match self.pieces[index].take() {
             Some(piece) => piece,
             None => self.new_piece(slice, number),
         };
         match step {
-            Step::Spread(edge) => self.send_down(&mut piece, number, edge),
-            Step::Collect(edge) => {
+            EmitStep::Spread(edge) => self.send_down(&mut piece, number, edge),
+            EmitStep::Collect(edge) => {
                 let id = self.send_up(&mut piece, number, edge);
                 self.hold_back(&piece, id, slice, number, edge);
             }

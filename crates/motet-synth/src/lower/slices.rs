@@ -1,23 +1,27 @@
 //! [`Lowering::best`]: into how many slices to cut.
 //!
-//! Scheduling is most of the work, so few numbers are tried: one and a few, then the number that
-//! should be enough if time goes as a + b ÷ slices, then more while that gains, and then fewer if all
-//! of them leave links idle.
+//! Scheduling is most of the work, so few numbers are tried: one slice and four. If time is about
+//! a + b ÷ slices, those two tell how many slices should be enough; that number is tried next, then twice as
+//! many as long as that helps, and then fewer if links are still idle.
 
-use motet_collective::Collective;
-
-use super::{Lowered, Lowering, Order, Trees};
-use crate::schedule::Schedule;
+use super::{Lowered, Lowering, Order, Sliced, Trees};
 use crate::task::SynthError;
 
 /// How many slices are tried after one.
 const FEW: u32 = 4;
 
-/// How far above the least time the number of slices is chosen for.
+/// The number of slices is chosen so that the time is within this share of what infinitely many would take.
 const MARGIN: f64 = 0.006;
 
-/// More slices must gain one part in so many: twice the transfers for less is no bargain.
+/// More slices must shorten the program by at least one part in so many to be worth their transfers.
 const GAIN: u64 = 1000;
+
+/// What the estimate of the least time may be too high by.
+const HOPE: f64 = 0.9;
+
+/// The number of slices that should be enough is tried only if so many times its work is left: it is
+/// scheduled with and without queues, and others should be tried too.
+const AT_ONCE: u64 = 6;
 
 impl Lowering<'_> {
     /// The program with as many slices as help, and at most `most_transfers`: from how long it
@@ -27,7 +31,9 @@ impl Lowering<'_> {
         let Some(one) = trial.with(1)? else { return self.with_slices(1) };
         let few = if one.is_full { None } else { trial.with(FEW)? };
         if let Some(few) = few.as_ref().filter(|it| !it.is_full) {
-            if few.is_better {
+            if few.is_better && trial.is_hopeless(&one, few) {
+                return trial.finish();
+            } else if few.is_better {
                 trial.with_more(enough(&one, few))?;
                 trial.with_fewer()?;
             } else {
@@ -37,10 +43,7 @@ impl Lowering<'_> {
         if matches!(self.trees, Trees::Both(_)) {
             trial.in_the_other_order()?;
         }
-        match trial.best {
-            Some((collective, schedule, slices)) => Ok(self.emit(collective, &schedule, slices)),
-            None => self.with_slices(1),
-        }
+        trial.finish()
     }
 }
 
@@ -57,24 +60,43 @@ struct Tried {
 struct Trial<'a, 'b> {
     lowering: &'b Lowering<'a>,
     most_transfers: u64,
-    best: Option<(Collective, Schedule, u32)>,
+    best: Option<Sliced>,
     order: Order,
 }
 
 impl Trial<'_, '_> {
-    /// Tries as many slices; `None` if they would be too many.
+    /// The program of the best.
+    fn finish(self) -> Result<Lowered, SynthError> {
+        match self.best {
+            Some(best) => Ok(self.lowering.emit(best)),
+            None => self.lowering.with_slices(1),
+        }
+    }
+
+    /// Whether no number of slices is likely to beat what the task asks to beat, if time goes as
+    /// a + b ÷ slices: even `a` alone, less what that may be wrong by, is too long.
+    fn is_hopeless(&self, one: &Tried, few: &Tried) -> bool {
+        let to_beat = self.lowering.task.to_beat.map_or(u64::MAX, |it| it.as_ps());
+        least(one, few) * HOPE >= to_beat as f64
+    }
+
+    /// Tries as many slices; `None` if they would be too many, or more than the watch allows.
     fn with(&mut self, slices: u32) -> Result<Option<Tried>, SynthError> {
         let lowering = self.lowering;
         let even = lowering.task.even && slices > 0;
         let slices = if even { 1 << slices.ilog2() } else { slices };
         let fits = lowering.transfers(slices) <= self.most_transfers && lowering.fits(slices);
-        if slices > 1 && !fits {
+        let affords = || lowering.task.watch.affords(lowering.crossings(slices));
+        if slices > 1 && !(fits && affords()) {
             return Ok(None);
         }
-        let collective = lowering.collective(slices)?;
-        let schedule = lowering.schedule(&collective, slices, self.order);
+        let sliced = match lowering.scheduled(slices, self.order) {
+            Err(SynthError::OutOfTime { .. }) if self.best.is_some() => return Ok(None),
+            other => other?,
+        };
+        let schedule = &sliced.schedule;
         let makespan = schedule.makespan.as_ps();
-        let old = self.best.as_ref().map_or(u64::MAX, |it| it.1.makespan.as_ps());
+        let old = self.best.as_ref().map_or(u64::MAX, |it| it.schedule.makespan.as_ps());
         let tried = Tried {
             makespan,
             busiest: schedule.busiest.as_ps(),
@@ -82,14 +104,14 @@ impl Trial<'_, '_> {
             is_better: makespan < old - old / GAIN,
         };
         if tried.is_better {
-            self.best = Some((collective, schedule, slices));
+            self.best = Some(sliced);
         }
         Ok(Some(tried))
     }
 
     /// Tries as many slices as are best in the other order, then more while that gains.
     fn in_the_other_order(&mut self) -> Result<(), SynthError> {
-        let Some((_, schedule, slices)) = &self.best else { return Ok(()) };
+        let Some(Sliced { schedule, slices, .. }) = &self.best else { return Ok(()) };
         if schedule.is_full() {
             return Ok(());
         }
@@ -121,7 +143,7 @@ impl Trial<'_, '_> {
     /// in each other's way, more slices can be worse.
     fn with_fewer(&mut self) -> Result<(), SynthError> {
         let mut slices = 2 * FEW;
-        while self.best.as_ref().is_some_and(|it| slices < it.2 && !it.1.is_full()) {
+        while self.best.as_ref().is_some_and(|it| slices < it.slices && !it.schedule.is_full()) {
             self.with(slices)?;
             slices *= 2;
         }
@@ -130,8 +152,11 @@ impl Trial<'_, '_> {
 
     /// The most slices that are within the limits.
     fn most_slices(&self) -> u32 {
+        let lowering = self.lowering;
         let fits = |slices: u32| {
-            self.lowering.transfers(slices) <= self.most_transfers && self.lowering.fits(slices)
+            lowering.transfers(slices) <= self.most_transfers
+                && lowering.fits(slices)
+                && lowering.task.watch.affords(AT_ONCE * lowering.crossings(slices))
         };
         let (mut most, mut step) = (1u32, 1u32 << 30);
         while step > 0 {
@@ -144,10 +169,18 @@ impl Trial<'_, '_> {
     }
 }
 
+/// What is left of the time with ever more slices, if it goes as a + b ÷ slices.
+fn least(one: &Tried, few: &Tried) -> f64 {
+    one.makespan as f64 - per_slice(one, few)
+}
+
+fn per_slice(one: &Tried, few: &Tried) -> f64 {
+    (one.makespan - few.makespan) as f64 / (1.0 - 1.0 / f64::from(FEW))
+}
+
 /// How many slices should be enough, if time goes as a + b ÷ slices.
 fn enough(one: &Tried, few: &Tried) -> u32 {
-    let per_slice = (one.makespan - few.makespan) as f64 / (1.0 - 1.0 / f64::from(FEW));
-    let least = one.makespan as f64 - per_slice;
+    let (per_slice, least) = (per_slice(one, few), least(one, few));
     let goal = least.max(few.busiest as f64) * (1.0 + MARGIN);
     let slices = (per_slice / (goal - least)).ceil().max(f64::from(2 * FEW)) as u32;
     // Rounded up to few bits, so that sizes with many factors two stay even.

@@ -15,13 +15,13 @@ const NONE: u32 = u32::MAX;
 
 /// A way in, by the ranks it joins, however many have been merged since.
 #[derive(Clone, Copy, Debug)]
-struct Way {
+struct TreeArc {
     length: f64,
     from: u32,
     to: u32,
 }
 
-const NO_WAY: Way = Way { length: f64::INFINITY, from: NONE, to: NONE };
+const NO_WAY: TreeArc = TreeArc { length: f64::INFINITY, from: NONE, to: NONE };
 
 /// The memory of searches, kept between them.
 #[derive(Clone, Debug, Default)]
@@ -35,8 +35,8 @@ pub(super) struct Arborist {
     turned: bool,
     search: Dijkstra<f64>,
     /// Ways between what ranks have been merged into, each number `2 · ranks` apart.
-    ways: Vec<Way>,
-    chosen: Vec<Way>,
+    ways: Vec<TreeArc>,
+    chosen: Vec<TreeArc>,
     /// What each number has been merged into.
     into: Vec<u32>,
     alive: Vec<u32>,
@@ -106,7 +106,7 @@ impl Arborist {
             debug_assert!(cycle.contains(&member));
             self.chosen[member as usize] = way;
         }
-        let length = |it: &Way| self.length[it.from as usize * self.ranks + it.to as usize];
+        let length = |it: &TreeArc| self.length[it.from as usize * self.ranks + it.to as usize];
         let ways = self.chosen[..self.ranks].iter();
         Some(ways.filter(|it| it.from != NONE).map(length).sum())
     }
@@ -156,7 +156,7 @@ impl Arborist {
             for to in 0..ranks {
                 let usable = from != to && to != root.index();
                 let length = if usable { self.length[from * ranks + to] } else { f64::INFINITY };
-                self.ways[from * wide + to] = Way { length, from: from as u32, to: to as u32 };
+                self.ways[from * wide + to] = TreeArc { length, from: from as u32, to: to as u32 };
             }
         }
         self.alive.clear();
@@ -234,7 +234,7 @@ impl Arborist {
                 let way = self.ways[*other as usize * wide + *member as usize];
                 let length = way.length - self.chosen[*member as usize].length;
                 if length < into.length {
-                    into = Way { length: length.max(0.0), ..way };
+                    into = TreeArc { length: length.max(0.0), ..way };
                 }
                 let way = self.ways[*member as usize * wide + *other as usize];
                 if way.length < out.length {

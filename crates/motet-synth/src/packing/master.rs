@@ -17,10 +17,11 @@ use super::roads::Roads;
 use super::round::{Fractions, Rounded, round};
 use super::simplex::Simplex;
 use crate::tree::PairForest;
+use crate::watch::Watch;
 
 /// How hard to look for the best packing.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Effort {
+pub(super) struct PackingEffort {
     /// Rounds of routing before the first linear program.
     pub(super) rounds: usize,
     /// Most times that columns are added, and how often in a row that may gain nothing.
@@ -45,6 +46,9 @@ const GAINED: f64 = 1e-4;
 
 /// With so many rows of links there is no linear program.
 const MANY_ROWS: usize = 700;
+
+/// So many entries of the simplex method's tableau are a unit of work.
+const PER_WORK: u64 = 32;
 
 /// How much a row that one round fills grows longer.
 const STEP: f64 = 0.12;
@@ -92,13 +96,13 @@ impl Master {
         self.pool.pairs(&rounded.counts)
     }
 
-    /// The best packing that the effort allows; `None` if some rank cannot be reached.
-    pub(super) fn solve(&mut self, effort: Effort) -> Option<Packed> {
-        let routed = self.route(effort.rounds)?;
+    /// The best packing that the effort and the watch allow; `None` if some rank cannot be reached.
+    pub(super) fn solve(&mut self, effort: PackingEffort, watch: Watch<'_>) -> Option<Packed> {
+        let routed = self.route(effort.rounds, watch)?;
         if self.roads.rows() >= MANY_ROWS {
             return Some(routed);
         }
-        self.generate(effort)
+        self.generate(effort, watch)
     }
 
     /// The linear program before any tree joins. Its last row says that the trees carry x
@@ -126,16 +130,22 @@ impl Master {
     }
 
     /// Solves and adds columns in turn.
-    fn generate(&mut self, effort: Effort) -> Option<Packed> {
+    fn generate(&mut self, effort: PackingEffort, watch: Watch<'_>) -> Option<Packed> {
         let rows = self.roads.rows();
         let mut program = self.program();
         let mut prices = Vec::new();
         let mut late = Vec::new();
         let mut value: f64 = 0.0;
         let mut idle = 0;
+        let pivot_work = (rows * rows) as u64 / PER_WORK;
+        let turn_work = self.pricing_work();
         for _ in 0..effort.turns {
+            if value > 0.0 && !watch.affords(turn_work) {
+                break;
+            }
             self.join(&mut program);
-            program.primal(20 * (rows + 1));
+            let pivots = program.primal(20 * (rows + 1)) as u64;
+            watch.spend(turn_work + pivots * pivot_work);
             idle = if program.value(0) > value * (1.0 + GAINED) { 0 } else { idle + 1 };
             value = program.value(0);
             prices.clear();
@@ -155,6 +165,12 @@ impl Master {
         }
         let weights = (1..program.columns()).map(|it| program.value(it) * self.unit).collect();
         Some(Packed { value: value * self.unit, bound: self.bound, weights })
+    }
+
+    /// What finding the cheapest trees once costs, in units of work: about a visit of every row for
+    /// every rank.
+    fn pricing_work(&self) -> u64 {
+        (self.roads.rows() * self.roads.fabric.rank_count()) as u64 / 2
     }
 
     /// Lower trees, used both ways, that gain almost as much as the cheapest.
@@ -182,13 +198,14 @@ impl Master {
     }
 
     /// Routes round after round over cheapest trees, crowded rows growing longer.
-    fn route(&mut self, rounds: usize) -> Option<Packed> {
+    fn route(&mut self, rounds: usize, watch: Watch<'_>) -> Option<Packed> {
         let capacities = self.roads.capacities().to_vec();
         let mut lengths: Vec<f64> = capacities.iter().map(|it| self.unit / it).collect();
         let mut counts: Vec<f64> = Vec::new();
         let mut loads = vec![0.0; capacities.len()];
         let mut best = Packed::default();
         let mut since = 0;
+        let turn_work = self.pricing_work();
         for round in 1..=rounds {
             // Any run of rounds is a packing: forget the clumsy first ones now and then.
             if round.is_power_of_two() {
@@ -196,6 +213,10 @@ impl Master {
                 loads.fill(0.0);
                 since = round - 1;
             }
+            if best.value > 0.0 && !watch.affords(turn_work) {
+                break;
+            }
+            watch.spend(turn_work);
             let cheapest = self.pricer.price(&self.roads, &lengths, &mut self.pool)?;
             self.prove(&lengths, &cheapest);
             let total: f64 = lengths.iter().zip(&capacities).map(|(l, b)| l * b).sum();

@@ -1,9 +1,9 @@
 //! `packing`: AllReduce up and down packed trees.
 //!
-//! ReduceScatter followed by AllGather sends every byte to everyone twice over. An AllReduce can
-//! do better: collect into a root along a tree, spread out of it along another, many such pairs
-//! at once, each with a share of the data, overlapped and in slices. How much fits is a packing
-//! problem: the weights of the pairs together, so that no link carries more than it can.
+//! A ReduceScatter followed by an AllGather leaves links idle that only one of the two needs. An AllReduce
+//! can overlap them: it collects into a root along one tree and spreads out of it along another, with many
+//! such pairs at once, each for a share of the data, in slices. How much they can carry together is a packing
+//! problem: maximize the sum of the pairs' weights so that no link carries more than it can.
 //!
 //! Where every link is as wide one way as the other, a pair is best one tree used both ways, and
 //! the largest packing is that of spanning trees over the ranks, through whatever devices lie
@@ -32,7 +32,8 @@ use crate::fabric::Fabric;
 use crate::lower::{Lowered, Lowering, Trees};
 use crate::task::{SynthError, Task};
 use crate::tree::{Forest, PairForest, Tree, TreePair};
-use master::{Effort, Master};
+use crate::watch::Watch;
+use master::{Master, PackingEffort};
 use roads::Roads;
 
 /// Pairs of trees for an AllReduce.
@@ -51,11 +52,16 @@ const MOST_TRANSFERS: u64 = 2_400_000;
 /// Packs pairs of trees; `None` if some rank cannot be reached, or there is only one.
 #[must_use]
 pub fn pack(fabric: &Fabric) -> Option<Packing> {
+    pack_within(fabric, Watch::default())
+}
+
+/// The same as far as the watch allows.
+fn pack_within(fabric: &Fabric, watch: Watch<'_>) -> Option<Packing> {
     let both_ways = Roads::both_ways(fabric);
     let equal = both_ways.is_some();
     let roads = both_ways.unwrap_or_else(|| Roads::one_way(fabric));
     let mut master = Master::new(roads);
-    let packed = master.solve(effort_for(fabric, equal))?;
+    let packed = master.solve(effort_for(fabric, equal), watch)?;
     let rounded = master.round(&packed)?;
     let pairs = master.pairs(&rounded);
     let gb_per_s = 1.0 / 8e9;
@@ -64,13 +70,13 @@ pub fn pack(fabric: &Fabric) -> Option<Packing> {
 
 /// Small networks are solved to the end; large ones as far as seconds go. Trees over links that
 /// are not equal both ways take longer to find.
-fn effort_for(fabric: &Fabric, equal: bool) -> Effort {
+fn effort_for(fabric: &Fabric, equal: bool) -> PackingEffort {
     let ranks = fabric.rank_count();
     if !equal {
         let turns = (12_000 / ranks.max(1)).clamp(40, 1000);
-        return Effort { rounds: ranks.clamp(20, 100), turns, idle: 25 };
+        return PackingEffort { rounds: ranks.clamp(20, 100), turns, idle: 25 };
     }
-    Effort {
+    PackingEffort {
         rounds: (2 * ranks).clamp(40, 400),
         turns: (60_000 / ranks.max(1)).clamp(100, 3000),
         idle: 60,
@@ -86,7 +92,7 @@ pub fn synthesize(task: &Task<'_>, fabric: &Fabric) -> Result<Lowered, SynthErro
     if fabric.rank_count() < 2 {
         return alone(task);
     }
-    let Some(packing) = pack(fabric) else {
+    let Some(packing) = pack_within(fabric, task.watch) else {
         // The bound knows the cut that proves it.
         task.bound()?;
         return Err(SynthError::not_for("packing", "some rank cannot be reached"));

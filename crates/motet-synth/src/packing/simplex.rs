@@ -99,15 +99,16 @@ impl Simplex {
     }
 
     /// To the optimum, or as far as `most` pivots lead.
-    pub(super) fn primal(&mut self, most: usize) {
+    pub(super) fn primal(&mut self, most: usize) -> usize {
         self.find_duals();
-        for _ in 0..most {
-            let Some(entering) = self.best_entering() else { return };
+        for pivots in 0..most {
+            let Some(entering) = self.best_entering() else { return pivots };
             self.find_step(entering);
-            let Some(row) = self.leaving() else { return };
+            let Some(row) = self.leaving() else { return pivots };
             self.pivot(entering, row);
             self.find_duals();
         }
+        most
     }
 
     fn column(&self, column: usize) -> &[(u32, f64)] {

@@ -42,7 +42,7 @@ pub(super) struct Found {
 
 /// A way between two ranks over a link.
 #[derive(Clone, Copy, Debug)]
-struct Way {
+struct SpanningArc {
     link: LinkId,
     to: u32,
     length: f64,
@@ -55,8 +55,8 @@ pub(super) struct Spanner {
     near: Dijkstra<f64>,
     nearest: Vec<u32>,
     start: Vec<u32>,
-    ways: Vec<Way>,
-    unsorted: Vec<(u32, Way)>,
+    ways: Vec<SpanningArc>,
+    unsorted: Vec<(u32, SpanningArc)>,
     grow: BinaryHeap<Reverse<(u64, u32, u32)>>,
     depth: Vec<u32>,
 }
@@ -142,7 +142,7 @@ impl Spanner {
             let apart = self.near.distances();
             let length = apart[from] + trips[link.index()] + apart[to];
             if near != far && near != NONE && far != NONE && length < f64::INFINITY {
-                self.unsorted.push((near, Way { link: *link, to: far, length }));
+                self.unsorted.push((near, SpanningArc { link: *link, to: far, length }));
             }
         }
         let ranks = fabric.rank_count();
@@ -155,7 +155,7 @@ impl Spanner {
             self.start[rank + 1] += self.start[rank];
         }
         let mut next = self.start.clone();
-        let nothing = Way { link: LinkId(0), to: 0, length: 0.0 };
+        let nothing = SpanningArc { link: LinkId(0), to: 0, length: 0.0 };
         self.ways.clear();
         self.ways.resize(self.unsorted.len(), nothing);
         for (from, way) in &self.unsorted {

@@ -1,11 +1,11 @@
 //! [`Run`]: list scheduling, event by event.
 //!
-//! When a job starts, the links of its way are booked at once, each behind what is booked
-//! already. That is quick, and right as long as what starts first comes first everywhere. Where it
-//! does not, because latencies differ or some links are overloaded, jobs may queue at each link
-//! only when their heads come by ([`Run::queueing`]). They then overtake each other. Links get turns
-//! of their own for that, or where they may not, [`number`] looks for an order that every link can
-//! keep.
+//! There are two ways to treat a job that crosses several links. *Booking* reserves all of them when the
+//! job starts, each behind what is booked already: quick, and right as long as jobs that start first also
+//! arrive first everywhere. *Queueing* ([`Run::queueing`]) lets a job join the queue of each link only when
+//! its first byte gets there, so that jobs can overtake each other; it is better where latencies differ or
+//! some links are overloaded. Links then carry jobs in orders of their own (turns), or, where the task
+//! forbids that, [`number`] looks for one order that every link can keep.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -16,12 +16,12 @@ use motet_units::{Duration, LinkId};
 use super::number::number;
 use super::{HopCost, JobTurns, Jobs, Schedule};
 
-/// A head that will be at a link before it has been busy for one part in so many counts as being there:
-/// what may still come in between is not worth an event.
+/// A first byte that will reach a link within one part in so many of the job's transmission time counts as
+/// being there already: what could still come in between is not worth an event.
 const SOON: u64 = 16;
 
-/// As late as anything happens: what takes longer than times count happens then, all at once. The
-/// number after it means never.
+/// The latest instant: what would take longer than 64 bits of picoseconds happens then. The number after it
+/// means never.
 const END: u64 = u64::MAX - 1;
 
 /// `by` after `time`, or the end.
@@ -40,6 +40,9 @@ enum Happening {
 }
 
 /// How far a job under way has come.
+///
+/// In the network's direction this is the simulator's link rule (`motet_sim::link_rule`), kept here in a
+/// form that can also run backwards; a property test at the end of this file holds the two together.
 ///
 /// As time goes: when its head is ready for the next link, and when its tail is. A link is taken
 /// from when the head starts, for the link's own time. On a fabric turned round, which is time
@@ -187,7 +190,13 @@ impl<'a> Run<'a> {
                 self.make_ready(job, 0);
             }
         }
+        let watch = self.jobs.watch;
+        let mut turn = 0usize;
         while let Some(Reverse((now, happening))) = self.happenings.pop() {
+            turn += 1;
+            if watch.out_of_time_at(turn) {
+                break;
+            }
             match happening {
                 Happening::Arrived(job) => self.arrive(job, now),
                 Happening::Passes(job) => self.pass(job, now),
@@ -438,5 +447,48 @@ impl<'a> Run<'a> {
         let start = front.ready(hop, self.turned).max(self.free_at[link]);
         self.free_at[link] = later(start, hop.busy);
         front.behind(hop, start, self.turned)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use motet_sim::link_rule::{Arrival, Passage};
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        /// Jobs over the same links, one after the other: every link is free again, and every job arrives,
+        /// when the simulator's link rule says so.
+        #[test]
+        fn fronts_move_by_the_link_rule(
+            links in proptest::collection::vec((0u64..1_000_000, 0u64..1_000_000), 1..6),
+            starts in proptest::collection::vec(0u64..10_000_000, 1..8),
+        ) {
+            let hop = |(index, (busy, latency)): (usize, &(u64, u64))| HopCost {
+                link: LinkId::from_index(index),
+                head: 0,
+                latency: *latency,
+                busy: *busy,
+            };
+            let hops: Vec<HopCost> = links.iter().enumerate().map(hop).collect();
+            let mut free = vec![0u64; hops.len()];
+            let mut ruled = vec![0u64; hops.len()];
+            for now in starts {
+                let mut front = Front::starting(now);
+                let mut at = Arrival::whole(now);
+                for hop in &hops {
+                    let link = hop.link.index();
+                    let start = front.ready(hop, false).max(free[link]);
+                    free[link] = later(start, hop.busy);
+                    front = front.behind(hop, start, false);
+                    let passage = Passage::of(at.forwarded(false), ruled[link], hop.busy);
+                    ruled[link] = passage.streamed;
+                    at = passage.arrival(hop.latency);
+                }
+                prop_assert_eq!((front.head, front.tail), (at.head, at.tail));
+                prop_assert_eq!(&free, &ruled);
+            }
+        }
     }
 }

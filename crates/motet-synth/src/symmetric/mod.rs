@@ -1,4 +1,4 @@
-//! symmetric: programs for networks that look the same from every rank.
+//! `symmetric`: programs for networks that look the same from every rank.
 //!
 //! On a ring, a torus, a hypercube or a complete graph every rank can be moved onto every other
 //! by a translation that leaves the network as it is. So one pattern is enough: how the data of
@@ -22,8 +22,10 @@ use motet_collective::CollectiveKind;
 use motet_units::{Bytes, Duration, Seed};
 
 use crate::fabric::Fabric;
-use crate::lower::{Lowered, MAX_CELLS};
+use crate::limits::MAX_CELLS;
+use crate::lower::Lowered;
 use crate::task::{SynthError, Task};
+use crate::watch::Watch;
 use pattern::{Cost, Pattern};
 use translations::Translations;
 
@@ -59,7 +61,8 @@ pub fn synthesize(
         .max(1);
     let most_trees = u32::try_from(most_trees).unwrap_or(u32::MAX);
     let turned = found.turned_round();
-    let search = Search { forth: &found, back: &turned, collects, spreads, seed };
+    let search =
+        Search { forth: &found, back: &turned, collects, spreads, seed, watch: task.watch };
     let best = search.best(task.size.div_ceil(ranks), most_trees);
     let parts = if kind == CollectiveKind::AllReduce { found.ranks() as u32 } else { 1 };
     let collective = task.goal.collective(best.trees * parts)?;
@@ -89,6 +92,7 @@ struct Search<'a> {
     collects: bool,
     spreads: bool,
     seed: Seed,
+    watch: Watch<'a>,
 }
 
 impl Search<'_> {
@@ -104,6 +108,9 @@ impl Search<'_> {
             if least.saturating_mul(halves) >= worth_it {
                 continue;
             }
+            if !self.watch.affords(self.work(trees)) {
+                break;
+            }
             let found = self.with(trees, part);
             if found.makespan() < worth_it {
                 best = found;
@@ -118,9 +125,15 @@ impl Search<'_> {
         best
     }
 
+    /// How much work the patterns of so many trees are.
+    fn work(&self, trees: u32) -> u64 {
+        pattern::work(self.forth, trees) * (u64::from(self.collects) + u64::from(self.spreads))
+    }
+
     fn with(&self, trees: u32, part: Bytes) -> Found {
+        self.watch.spend(self.work(trees));
         let cost = Cost::of(self.forth, part.div_ceil(u64::from(trees)));
-        let search = |over, back| pattern::search(over, back, &cost, trees, self.seed);
+        let search = |over, back| pattern::search(over, back, &cost, trees, self.seed, self.watch);
         Found {
             trees,
             collect: self.collects.then(|| search(self.back, self.forth)),

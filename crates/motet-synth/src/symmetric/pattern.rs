@@ -13,6 +13,7 @@ use motet_units::{Bandwidth, Bytes, Duration, Rounding, Seed};
 use rand::seq::SliceRandom;
 
 use super::translations::Translations;
+use crate::watch::Watch;
 
 /// Stands for the root where a move is named.
 pub(super) const ROOT: u32 = u32::MAX;
@@ -77,16 +78,16 @@ impl Cost {
     }
 }
 
-/// The best pattern of a number of tries. `back` is `over` turned round.
+/// The best pattern of a number of tries, at least one whatever the watch says. `back` is `over` turned round.
 pub(super) fn search(
     over: &Translations,
     back: &Translations,
     cost: &Cost,
     trees: u32,
     seed: Seed,
+    watch: Watch<'_>,
 ) -> Pattern {
-    let work = over.ranks() * over.directions().len() * trees as usize;
-    let tries = (WORK_PER_SEARCH / work.max(1)).clamp(2, MOST_TRIES);
+    let tries = tries(over, trees);
     let distance = distances(over);
     let mut random = seed.named(super::METHOD).stream("pattern");
     let mut order: Vec<u32> = (0..over.ranks() as u32).collect();
@@ -94,6 +95,9 @@ pub(super) fn search(
     let good = least.saturating_add(least / 1000);
     let mut best: Option<Pattern> = None;
     for number in 0..tries {
+        if best.is_some() && watch.out_of_time() {
+            break;
+        }
         let rankings = (0..trees).map(|_| {
             order.shuffle(&mut random);
             Ranking::new(&order, &distance)
@@ -110,6 +114,18 @@ pub(super) fn search(
         }
     }
     best.unwrap_or(Pattern { moves: Vec::new(), makespan: 0 })
+}
+
+/// How often a pattern of so many trees is tried.
+fn tries(over: &Translations, trees: u32) -> usize {
+    let work = over.ranks() * over.directions().len() * trees as usize;
+    (WORK_PER_SEARCH / work.max(1)).clamp(2, MOST_TRIES)
+}
+
+/// How much work a search is: a choice for each rank of each tree, and every try anew.
+pub(super) fn work(over: &Translations, trees: u32) -> u64 {
+    let moves = over.ranks() as u64 * u64::from(trees);
+    moves * over.directions().len() as u64 * tries(over, trees) as u64 / 2
 }
 
 /// Steps from the root, which is rank 0, to every rank.

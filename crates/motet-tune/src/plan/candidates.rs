@@ -1,10 +1,10 @@
-//! [`candidates`]: everything that a plan may choose from for one collective on one network.
+//! [`candidates`]: the programs that a plan may choose from, for one collective on one network.
 //!
-//! - The textbook.
-//! - What the synthesizer makes for a small and a large size under every sketch.
+//! - Textbook algorithms: ring, double tree, recursive doubling and so on.
+//! - What the synthesizer makes for a small and a large size under every sketch of the network.
 //!
-//! A way is one that a runtime can load: MSCCL, in as many instances as fit the thread blocks that it
-//! may have, or MSCCL++; what neither takes is left out, by name and with the reason. NCCL's own rings
+//! A candidate is a program that a runtime can load: MSCCL, in as many instances as fit the thread
+//! blocks that it may have, or MSCCL++. What neither takes is left out, by name and with the reason. NCCL's own rings
 //! and trees are not among them: NCCL runs those itself ([`baseline`](super::baseline)).
 
 use std::sync::Arc;
@@ -32,7 +32,7 @@ const MADE_BY: [(Method, Bytes); 5] = [
     (Method::Symmetric, Bytes::kib(256)),
 ];
 
-/// So many of them under every sketch.
+/// How many of [`MADE_BY`] are used under every other sketch.
 const UNDER_SKETCHES: usize = 2;
 
 /// Most transfers of a program: runtimes have few steps for each thread block.
@@ -50,13 +50,14 @@ const TEXTBOOK: [&str; 8] = [
     "bruck",
 ];
 
-/// So little that latency is all.
+/// A size so small that only latency counts.
 const LITTLE: Bytes = Bytes::kib(1);
 
-/// What sends straight to everyone, as a synthesizer does whose sketch allows every connection.
+/// The method that sends straight from every rank to every other: what a synthesizer does whose sketch
+/// allows every connection.
 const FULL_MESH: &str = "direct";
 
-/// Where a way comes from.
+/// Where a candidate comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
     /// Everyone to everyone: what plans are compared with.
@@ -65,7 +66,7 @@ pub enum Origin {
     Made,
 }
 
-/// A way of doing a collective.
+/// A program for a collective, with all layouts in which a runtime could run it.
 #[derive(Clone, Debug)]
 pub struct CandidateProgram {
     /// Also the stem of its files.
@@ -84,7 +85,7 @@ pub struct CandidateProgram {
     pub plain: Option<Layout>,
 }
 
-/// A program as a plan of MSCCL++.
+/// A program laid out as an execution plan of MSCCL++.
 #[derive(Clone, Debug)]
 pub struct MscclppLayout {
     pub instances: u32,
@@ -159,14 +160,14 @@ impl MscclppLayout {
     }
 }
 
-/// The ways of a collective, and what was left out and why.
+/// The candidates of a collective, and what was left out and why.
 #[derive(Clone, Debug, Default)]
 pub struct Candidates {
     pub candidates: Vec<CandidateProgram>,
     pub left_out: Vec<(String, String)>,
 }
 
-/// Where ways are made.
+/// What candidates are made for: a network, and the limits they must keep.
 #[derive(Clone, Debug)]
 pub struct Ground<'a> {
     pub network: &'a Network,
@@ -176,7 +177,8 @@ pub struct Ground<'a> {
     pub seed: Seed,
 }
 
-/// Every way of doing `kind` on all ranks of the network, under each of its sketches.
+/// Every candidate for `kind` over all ranks of the network, under each of its sketches. `making` is
+/// told the name of each before it is made.
 pub fn candidates(
     ground: &Ground<'_>,
     kind: CollectiveKind,

@@ -18,7 +18,7 @@ use motet_units::Bytes;
 use super::candidates::short;
 use super::{Pick, Plan, Runtime, TunedTask};
 
-/// Tasks one after the other that one file serves.
+/// A file of a plan that a runtime loads: a program in one layout and protocol, for a range of sizes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProgramFile {
     pub collective: CollectiveKind,

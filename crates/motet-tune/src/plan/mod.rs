@@ -1,7 +1,7 @@
 //! [`Plan`]: for every task of a job, the program or NCCL algorithm to use.
 //!
-//! A task is a collective and a size on one network. For each collective there are some [`CandidateProgram`]s of
-//! doing it ([`candidates`]): the textbook, and what the synthesizer makes under the sketches of the network,
+//! A task is a collective and a size on one network. For each collective there are some [`CandidateProgram`]s that
+//! do it ([`candidates`]): the textbook, and what the synthesizer makes under the sketches of the network,
 //! each laid out as the file that a runtime loads ([`layouts`](crate::layouts)). For each task
 //! [`tune`] takes the fastest layout and protocol, and beside it NCCL: by itself, and at the best
 //! setting that a tuner can choose for that call ([`baseline`]). All of them are priced by one model
@@ -35,7 +35,7 @@ pub use candidates::{CandidateProgram, Origin};
 pub use communicator::Setup;
 pub use make::{Journal, NoJournal, PlanError, PlanEvent, Request, make};
 
-/// Who runs a pick.
+/// The software that runs a pick.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Runtime {
@@ -56,11 +56,12 @@ impl Runtime {
     }
 }
 
-/// A way of doing a task, and how long it takes.
+/// One possibility of doing a task: NCCL with a setting, or a program in a layout; and how long it
+/// takes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pick {
     pub runtime: Runtime,
-    /// The program, or what NCCL does.
+    /// The name of the program, or of NCCL's algorithm.
     pub way: String,
     /// The algorithm, if NCCL does it itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -68,18 +69,19 @@ pub struct Pick {
     pub protocol: Protocol,
     /// Channels that data go over.
     pub channels: u32,
-    /// Whether a tuner must ask NCCL for them; otherwise they are its own count.
+    /// Whether a tuner plugin must ask NCCL for that many channels; otherwise it is NCCL's own count.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub asked: bool,
-    /// How often a program runs side by side.
+    /// In how many instances a program runs side by side, each on a part of every chunk.
     pub instances: u32,
-    /// Whether a program does with as few thread blocks as peers allow.
+    /// Whether a program is laid out on as few thread blocks as its peers allow.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub packed: bool,
-    /// Thread blocks of the GPU that has most: what the job's compute cannot use meanwhile.
+    /// Thread blocks on the GPU that has most of them. The job's compute cannot use their
+    /// multiprocessors meanwhile.
     pub blocks: u32,
     pub time_ps: u64,
-    /// What the time is made of.
+    /// How the time was worked out.
     pub basis: Basis,
 }
 
@@ -122,7 +124,7 @@ pub fn algbw(size: Bytes, time: Duration) -> f64 {
     if time.is_zero() { 0.0 } else { size.get() as f64 / (time.as_us_f64() * 1e3) }
 }
 
-/// What came of one task.
+/// The result for one task: what the plan does, and everything it was compared with.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TunedTask {
     pub collective: CollectiveKind,
@@ -191,7 +193,7 @@ pub struct Plan {
     pub setup: Setup,
     /// By collective, then size.
     pub tasks: Vec<TunedTask>,
-    /// The ways that some task uses.
+    /// The candidate programs that some task uses.
     pub candidates: Vec<CandidateProgram>,
     /// Candidates that were made and could not be used, with why.
     pub left_out: Vec<(String, String)>,
@@ -228,7 +230,7 @@ impl Plan {
         tune::kept(task.nccl.as_ref(), task.nccl_best.as_ref(), self.margin_percent)
     }
 
-    /// The way of this name.
+    /// The candidate program of this name.
     #[must_use]
     pub fn candidate(&self, name: &str) -> Option<&CandidateProgram> {
         self.candidates.iter().find(|it| it.name == name)

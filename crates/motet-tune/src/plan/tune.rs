@@ -1,7 +1,7 @@
-//! [`Tuning::tune`]: the best way, layout and protocol for one task, beside what it is compared with.
+//! [`Tuning::tune`]: the best program, layout and protocol for one task, beside what it is compared with.
 //!
-//! What can be chosen per call is little enough to look at all of it: some ways, each in a few
-//! instances, under three protocols. A time that a layout cannot beat is known without running it
+//! What can be chosen per call is little enough to look at all of it: some programs, each in a few
+//! instances, under three protocols. A lower limit of a layout's time is known without simulating it
 //! ([`Laid::least`](motet_nccl::kernel::Laid::least)), so that most of them are never run.
 
 use motet_collective::CollectiveKind;
@@ -14,7 +14,7 @@ use super::communicator::Setup;
 use super::{Pick, PlanError, Runtime, TunedTask};
 use crate::layouts::Layout;
 
-/// What is tuned, for all sizes.
+/// One collective to be tuned: its candidates, NCCL beside them, and the rules of the comparison.
 #[derive(Debug)]
 pub struct Tuning<'a> {
     pub kind: CollectiveKind,
@@ -80,7 +80,7 @@ impl<'a> Tuning<'a> {
         other.is_none_or(|it| beats(pick, it, self.margin_percent))
     }
 
-    /// The fastest of some ways in MSCCL's executor that it takes at this size.
+    /// The fastest of some candidates in MSCCL's executor, among those that it takes at this size.
     fn fastest(
         &self,
         size: Bytes,

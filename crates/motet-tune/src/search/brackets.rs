@@ -3,7 +3,7 @@
 //!
 //! With at most R iterations and ratio η there are ⌊log_η R⌋ + 1 brackets. Bracket s begins with
 //! ⌈(s_max + 1) η^s ÷ (s + 1)⌉ points at R η^-s iterations; each rung keeps one in η and runs it
-//! η times as often. Wide brackets begin with few iterations: seed 002 prints it the other way
+//! η times as often. Wide brackets begin with few iterations: *TuCCL* prints it the other way
 //! round, which [`literal`](super::literal) follows.
 
 /// One rung: how many points, and how often each has been run at its end.

@@ -1,5 +1,5 @@
-//! Grid search: every point at full length, one communicator after the other. What all costs are
-//! a part of.
+//! Grid search: every point at full length, one communicator after the other. It always finds the best;
+//! what other methods cost is stated as a share of what it costs.
 
 use super::{Ledger, Strategy};
 use crate::profile::Request;

@@ -1,4 +1,5 @@
-//! [`Halving`]: a bracket being run: which of its points are left, and what the next rung needs.
+//! [`Halving`]: one bracket of Hyperband while it runs: which of its points are still in it, and what
+//! must be profiled for the next rung.
 
 use super::Ledger;
 use super::brackets::{Rung, bracket};

@@ -1,4 +1,4 @@
-//! Algorithm 1 of seed 002 as it is printed, to compare with.
+//! Algorithm 1 of *TuCCL* (Li et al.) as it is printed, to compare with.
 //!
 //! Its brackets are the wrong way round (the widest begins at full length), the first rung keeps
 //! everything, and whatever is left is profiled at full length after every rung, so that R = 81

@@ -1,4 +1,4 @@
-//! The search for the best point of a [`Space`], one profile at a time or many.
+//! The search for the fastest point (setting) of a [`Space`], by running as few of them as possible.
 //!
 //! A [`Search`] asks its method which points to run how often, has a [`Profiler`] run them, and
 //! enters what came of it into its [`Ledger`], until the method or the budget ends it. After every
@@ -6,7 +6,7 @@
 //! because a method is nothing but its settings and what it has been told.
 //!
 //! Methods, one file each:
-//! - [`mraco`]: a Parzen estimator in Hyperband's brackets, seed 002's way put right; the default,
+//! - [`mraco`]: a Parzen estimator in Hyperband's brackets, the search of *TuCCL* put right; the default,
 //!   because noise misleads it least. [`literal`]: its Algorithm 1 as printed.
 //! - [`surrogate`]: a Gaussian process over all points that weighs what a profile may teach
 //!   against what it costs. Best where times have no noise ([`Settings::exact`]); with noise, the
@@ -47,7 +47,7 @@ pub use ledger::{Cost, Ledger, Record, Trial};
 /// The version of [`State`].
 const VERSION: u32 = 1;
 
-/// How to search.
+/// The method of a search; see the [module](self) for what each does and when it is best.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Method {
@@ -148,7 +148,7 @@ impl Default for Settings {
     }
 }
 
-/// A way of searching. It sees what has been profiled and says what to profile next.
+/// A method of searching. It sees what has been profiled and says what to profile next.
 trait Strategy {
     /// What to profile next, each point once; nothing when the search is over.
     fn ask(&mut self, space: &Space, ledger: &Ledger) -> Vec<Request>;
@@ -207,7 +207,7 @@ pub enum Stop {
     Budget,
 }
 
-/// What was known after a step.
+/// What a search knew after one of its steps, for charts of how it went.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Progress {
     pub cost: Cost,
@@ -215,7 +215,7 @@ pub struct Progress {
     pub recommended: Option<usize>,
 }
 
-/// What came of a search.
+/// The result of a search.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Outcome {
     pub settings: Settings,
@@ -229,7 +229,8 @@ pub struct Outcome {
     pub history: Vec<Progress>,
 }
 
-/// A search under way.
+/// A search that is going on: ask it for one [`step`](Self::step) after the other, or to
+/// [`run`](Self::run) to its end.
 pub struct Search<'a> {
     space: &'a Space,
     settings: Settings,

@@ -1,7 +1,8 @@
 //! MRACO as it should be: a tree-structured Parzen estimator proposes the points of Hyperband's
 //! brackets, and convergence ends the search.
 //!
-//! What seed 002 leaves open or has wrong is settled as in the project's notes on it:
+//! MRACO is the search of *TuCCL* (Li et al., §III-C). What the paper leaves open or prints wrongly is
+//! settled here as follows; [`literal`](super::literal) is the algorithm as it is printed:
 //! - **Model.** One multivariate [`Density`] of the good points (the best 15%) and one of the
 //!   others; the next point is the one with the largest ratio, found by looking at all of them.
 //!   Iterations are alike, so a mean over few is noisy but not biased, and points of all rungs

@@ -1,14 +1,14 @@
 //! Stage 1: each GPU to the NIC nearest to it.
 //!
 //! Nearest is what shares a PCIe switch with it, then a CPU (root complex, NUMA node), then the
-//! server: [`Distance`](motet_synth::sketch::locality::Distance) in that order. Where several NICs
+//! server: [`Distance`](crate::sketch::locality::Distance) in that order. Where several NICs
 //! are equally near, GPUs are spread over them: those with the fewest choices first, each to the NIC
 //! with the fewest GPUs so far, in file order.
 
 use std::collections::BTreeMap;
 
+use crate::sketch::Servers;
 use motet_net::Network;
-use motet_synth::sketch::Servers;
 use motet_units::NodeId;
 
 /// (GPU, port) of every GPU that has a way out, in rank order.

@@ -13,11 +13,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
+use crate::sketch::locality::Server;
+use crate::sketch::{Connections, Servers};
 use motet_collective::{CollectiveKind, Program, Verified};
 use motet_net::Network;
 use motet_sim::{Discipline, Outcome, Prepared, Routed, SimOptions, Simulation, SwitchForwarding};
-use motet_synth::sketch::locality::Server;
-use motet_synth::sketch::{Connections, Servers};
 use motet_synth::{Effort, Goal, Method, SynthError, Task, synthesize};
 use motet_units::{Bytes, Duration, NodeId, Seed};
 

@@ -12,8 +12,9 @@ use std::collections::BTreeMap;
 
 use motet_graph::DisjointSets;
 use motet_net::Network;
-use motet_synth::sketch::Servers;
 use motet_units::{Bandwidth, LinkId, NodeId};
+
+use crate::sketch::Servers;
 
 /// NICs that talk to each other.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use crate::sketch::Sketch;
+use crate::sketch::{Connections, Group, Servers};
 use motet_net::Network;
-use motet_synth::Sketch;
-use motet_synth::sketch::{Connections, Group, Servers};
 use motet_units::NodeId;
 
 /// So many before, so many left.

@@ -4,13 +4,14 @@
 //! sketch that is asked for, says how each stage got there, and why there is none where there is
 //! none.
 
+use crate::sketch::Sketch;
+use crate::sketch::connections::Misfit;
+use crate::sketch::{Connections, Group, Servers};
 use motet_net::Network;
-use motet_synth::Sketch;
-use motet_synth::sketch::connections::Misfit;
-use motet_synth::sketch::{Connections, Group, Servers};
 use motet_units::NodeId;
 
-use super::{Guidance, bind, connect, group, reaches_all, used_ports};
+use super::candidates::{connect, reaches_all, used_ports};
+use super::{Guidance, bind, group};
 
 /// How far to prune.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

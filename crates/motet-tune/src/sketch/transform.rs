@@ -1,5 +1,5 @@
 //! [`Transformed`]: a network whose servers are joined GPU to GPU, one link for each connection, as
-//! TACCL and seed 002's third stage draw it; and what a program for it is on the real network.
+//! TACCL and *TuCCL*'s third stage draw it; and what a program for it is on the real network.
 //!
 //! The drawing forgets that connections share NICs. What a link of it carries is therefore a belief:
 //! [`Belief::Own`] gives every connection all that its NIC has; [`Belief::Even`] divides the NIC
@@ -9,12 +9,12 @@
 
 use std::collections::BTreeMap;
 
+use crate::sketch::locality::joins_gpus;
+use crate::sketch::{Connections, Servers};
 use motet_collective::{Event, Program, ProgramBuilder};
 use motet_net::{
     BuildError, LinkClass, LinkSpec, Metric, Network, NetworkBuilder, Search, Signature, Transit,
 };
-use motet_synth::sketch::locality::joins_gpus;
-use motet_synth::sketch::{Connections, Servers};
 use motet_units::{Bandwidth, LinkId, NodeId};
 
 /// What a connection is believed to carry.

@@ -3,7 +3,7 @@
 //!
 //! Which settings are possible is NCCL's matter and not a rule of thumb: a protocol has its
 //! fewest and most threads, a buffer must hold what all threads write at a time, and channels are
-//! whole instances of a program. The rule that seed 002 adds (threads ≥ 32 × channels, said to
+//! whole instances of a program. The rule that *TuCCL* adds (threads ≥ 32 × channels, said to
 //! prevent a deadlock) has no reason in NCCL, where every channel has a thread block of its own;
 //! [`KnobLimits::threads_per_channel`] switches it on.
 //!
@@ -22,10 +22,10 @@ const MOST_CHANNELS: u32 = 32;
 /// Which values knobs may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KnobProfile {
-    /// 1 to 16 channels, 32 to 640 threads, buffers of 256 B to 8 MiB: everything that seed 002
+    /// 1 to 16 channels, 32 to 640 threads, buffers of 256 B to 8 MiB: everything that *TuCCL*
     /// uses anywhere.
     Default,
-    /// What the text of seed 002 says: 1 to 8 channels, else as the default.
+    /// What the text of *TuCCL* says: 1 to 8 channels, else as the default.
     Paper,
 }
 

@@ -176,7 +176,7 @@ pub(super) fn synthesized(
     let task = task(scenario, asked);
     let kind = asked.goal.kind();
     // What only tries others, needs a symmetric network, or takes longer than a run.
-    let not = |it: &Method| matches!(it, Method::Auto | Method::Symmetric | Method::Exact);
+    let not = |it: &Method| matches!(it, Method::Auto | Method::Symmetric);
     let worth = |it: &Method| it.does(kind) && !not(it);
     let mut found = Vec::new();
     for method in Method::all().filter(worth) {

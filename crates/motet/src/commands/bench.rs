@@ -283,6 +283,15 @@ impl Bench {
         }
     }
 
+    /// Which of the three time scales the columns are on (docs/nccl-model.md).
+    fn time_scale(&self, verbose: bool) -> &'static str {
+        match (self.collective.kind(), verbose) {
+            (CollectiveKind::AllToAll, _) => "an estimate on this network; NCCL has no model of it",
+            (_, false) => "its kernels as modelled on this network",
+            (_, true) => "its kernels as modelled on this network; NCCL expects: its own model",
+        }
+    }
+
     fn json(&self, results: Vec<Line>) -> BenchJson {
         BenchJson {
             backend: "sim",
@@ -309,8 +318,8 @@ impl Bench {
         let _ = writeln!(
             out,
             "#\n# {nccl}'s choices by its constants on {cluster}, {ranks} GPUs; nothing was run\n\
-             # time: its kernels as modelled on this network{}\n#",
-            if verbose { "; NCCL expects: its own model" } else { "" }
+             # time: {}\n#",
+            self.time_scale(verbose)
         );
         let more = |text: &str| if verbose { text.to_owned() } else { String::new() };
         let groups = "           out-of-place                       in-place";

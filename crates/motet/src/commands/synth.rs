@@ -13,7 +13,7 @@ use motet_tune::within::{Within, within};
 use motet_units::{Bytes, Rank, Seed};
 use serde::Serialize;
 
-use crate::args::{RuntimeArg, SynthArgs};
+use crate::args::{RuntimeArg, SynthArgs, methods};
 use crate::failure::{Failure, Status};
 use crate::files;
 use crate::printer::Printer;
@@ -64,11 +64,16 @@ pub(crate) fn run(args: &SynthArgs, printer: &mut Printer) -> Result<Status, Fai
     let task = task(args, cluster, &network, size)?.in_state(change.state(&network));
     let bound = task.bound().map_err(|it| failure(&it, &task).in_file(cluster))?;
     let progress = Progress::start(printer, format!("synthesizing with {}", args.method.name()));
+    let told = |it: &motet_synth::Progress| progress.say(trying(it));
     let clock = now();
     let deadline = args.budget.map(Wall::from_secs_f64);
     let out_of_time = || deadline.is_some_and(|it| clock.elapsed() >= it);
     let seed = Seed::new(args.seed);
-    let effort = Effort { out_of_time: &out_of_time, ..Effort::unlimited(seed) };
+    let effort = match args.effort.0 {
+        Some(times) => Effort::times_normal(seed, times),
+        None => Effort::unlimited(seed),
+    };
+    let effort = Effort { out_of_time: &out_of_time, progress: &told, ..effort };
     let wrong = |it: SynthError| failure(&it, &task);
     let (made, limits, synth_seconds, verify_seconds) = match args.within {
         None => {
@@ -99,13 +104,25 @@ pub(crate) fn run(args: &SynthArgs, printer: &mut Printer) -> Result<Status, Fai
     Ok(Status::Done)
 }
 
+/// What synthesis is at, in one line.
+fn trying(it: &motet_synth::Progress) -> String {
+    let method = it.method.name();
+    let Some((best, time)) = it.best else { return format!("trying {method}") };
+    let ratio = time.as_us_f64() / it.least.as_us_f64().max(f64::MIN_POSITIVE);
+    let best = best.name();
+    format!(
+        "trying {method}; best so far {best}: {:.3} µs, {ratio:.3} times the bound",
+        time.as_us_f64()
+    )
+}
+
 fn now() -> Clock {
     #[allow(clippy::disallowed_methods, reason = "the binary may read the clock")]
     Clock::now()
 }
 
 fn list(printer: &mut Printer) -> Result<Status, Failure> {
-    let methods: Vec<Method> = Method::all().collect();
+    let methods: Vec<Method> = methods().collect();
     if printer.is_json() {
         let names: Vec<&str> = methods.iter().map(|it| it.name()).collect();
         printer.json(&names)?;

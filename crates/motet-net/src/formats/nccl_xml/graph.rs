@@ -12,6 +12,7 @@ use crate::{LinkClass, LinkSpec, Network, NetworkBuilder, Node, NodeKind};
 /// A graph dump: one graph per kind of algorithm.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GraphDump {
+    /// The graphs, in the order of the file.
     pub graphs: Vec<Graph>,
 }
 
@@ -28,6 +29,7 @@ pub struct Graph {
     pub speed_inter: Bandwidth,
     /// The worst path inside a server: NVL, PIX, PHB, SYS…
     pub type_intra: String,
+    /// How the hops between servers go, in NCCL's word.
     pub type_inter: String,
     /// What NCCL counts for the network beside its own constants.
     pub latency_inter: Duration,
@@ -36,6 +38,7 @@ pub struct Graph {
     pub cross_nic: Option<u32>,
     /// Whether all channels are alike. `None`: the dump does not say.
     pub same_channels: Option<bool>,
+    /// The devices that each channel passes, in order.
     pub channels: Vec<Vec<Hop>>,
 }
 

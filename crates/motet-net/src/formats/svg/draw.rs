@@ -18,6 +18,11 @@ const LEGEND: f64 = 34.0;
 pub(super) const DOT: f64 = 7.0;
 /// Legible on white and on black.
 const INK: &str = "#7a7a7a";
+/// Where the reader's colour scheme is known, text has more contrast than one ink for both can have.
+const SCHEMES: &str = "<style>\
+    @media(prefers-color-scheme:light){text[fill=\"#7a7a7a\"]{fill:#4a4a4a}}\
+    @media(prefers-color-scheme:dark){text[fill=\"#7a7a7a\"]{fill:#c4c4c4}}\
+    </style>\n";
 /// Legible on white, which pictures of traffic bring along: a scale of colours needs a ground.
 const DARK_INK: &str = "#4a4a4a";
 
@@ -37,6 +42,9 @@ pub(super) fn svg(picture: &Picture, scene: &Scene, loads: Option<&Loads>) -> St
          font-size=\"11\">\n"
     );
     let _ = writeln!(out, "<title>{}</title>", escape(&picture.title));
+    if loads.is_none() {
+        out.push_str(SCHEMES);
+    }
     if loads.is_some() {
         let _ = writeln!(out, "<rect width=\"{wide}\" height=\"{high}\" fill=\"#ffffff\"/>");
     }

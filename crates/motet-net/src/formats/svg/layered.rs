@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use super::picture::{Item, Picture};
-use super::{Frame, Scene, SceneStyle};
+use super::{Frame, Scene, SceneStyle, datacenters};
 use crate::{LinkClass, NodeKind};
 
 const ROW: f64 = 84.0;
@@ -141,6 +141,11 @@ pub(super) fn layout(picture: &Picture) -> Scene {
     let flat = picture.lines.iter().filter(|it| rows[it.from] == rows[it.to]);
     let reach = flat.map(|it| (scene.at[it.from].0 - scene.at[it.to].0).abs());
     scene.style = SceneStyle::Rows { reach: reach.fold(0.0, f64::max) };
+    let boxes = datacenters::boxes(picture, &scene, box_width);
+    let lowest = boxes.iter().map(|it| it.y + it.height).fold(scene.height, f64::max);
+    scene.height = lowest.ceil();
+    // Below the frames of servers.
+    scene.frames.splice(0..0, boxes);
     scene
 }
 

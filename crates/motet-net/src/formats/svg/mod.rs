@@ -3,11 +3,13 @@
 //! `picture.rs` takes the network, gathered into at most `MAX_ITEMS` items; one of four layouts
 //! gives each item its place: `map.rs` where most nodes have coordinates, `grid.rs` for meshes and
 //! tori, `force.rs` where all nodes are of one kind (a hypercube, a WAN without places),
-//! `layered.rs` otherwise, with GPUs at the bottom and spines on top. `course.rs` leads lines from
+//! `layered.rs` otherwise, with GPUs at the bottom and spines on top; `datacenters.rs` puts boxes
+//! around datacenters there. `course.rs` leads lines from
 //! item to item; `draw.rs` writes it all down. With traffic, `load.rs` adds up what each line and
 //! item carried, and `heat.rs` colours them by it.
 
 mod course;
+mod datacenters;
 mod draw;
 mod force;
 mod grid;
@@ -34,10 +36,12 @@ const MAX_ITEMS: usize = 320;
 pub struct Traffic {
     /// The part of the time that it was busy, 0 to 1.
     pub utilization: f64,
+    /// What it carried.
     pub bytes: Bytes,
 }
 
-/// The network as an SVG file. It has no background of its own and shows on light and on dark.
+/// The network as an SVG file. It has no background of its own, and its text follows the reader's
+/// light or dark colour scheme.
 #[must_use]
 pub fn write(network: &Network) -> String {
     let picture = Picture::of(network, MAX_ITEMS);
@@ -77,7 +81,7 @@ fn layout(picture: &Picture) -> Scene {
 struct Scene {
     /// The middle of each item.
     at: Vec<(f64, f64)>,
-    /// Frames around servers.
+    /// Frames around datacenters and, inside them, around servers.
     frames: Vec<Frame>,
     width: f64,
     height: f64,

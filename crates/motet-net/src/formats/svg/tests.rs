@@ -254,3 +254,21 @@ fn lines_go_around_boxes() {
         assert!(line.class == LinkClass::NvLink || covered.count() == 0);
     }
 }
+
+/// A box around each of two datacenters, named, that does not reach into the other.
+#[test]
+fn datacenters_have_boxes() {
+    let svg = write(&crate::builders::testing::build("two-dc", &[]));
+    let document = xml::parse(&svg).unwrap();
+    let boxes: Vec<(f64, f64)> = document
+        .elements
+        .iter()
+        .filter(|it| it.name == "rect" && it.get("rx") == Some("8"))
+        .map(|it| ["x", "width"].map(|key| it.get(key).unwrap().parse::<f64>().unwrap()))
+        .map(|[x, width]| (x, x + width))
+        .collect();
+    assert_eq!(boxes.len(), 2, "{svg}");
+    assert!(boxes[0].1 < boxes[1].0 || boxes[1].1 < boxes[0].0, "{boxes:?}");
+    assert!(svg.contains(">dc0</text>") && svg.contains(">dc1</text>"));
+    assert!(svg.contains("prefers-color-scheme:dark"));
+}

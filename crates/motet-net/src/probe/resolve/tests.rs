@@ -62,7 +62,7 @@ fn what_went_in_comes_out() {
         assert_eq!(latency, Duration::from_us(us), "{a} {b}");
         assert_eq!(bandwidth, Bandwidth::gbit_per_s(gbit), "{a} {b}");
     }
-    let worst = crate::tier::mix(network, network.ranks()).worst();
+    let worst = crate::TierMix::of(network, network.ranks()).worst();
     assert_eq!(worst, crate::Tier::new(4));
     // The cluster file reads back, comments and all.
     let again =

@@ -7,7 +7,7 @@ use motet_units::{Bytes, Rank, Seed};
 use rand::RngExt;
 
 use super::{made, peers, ratio, template};
-use crate::exchange::{Method, Options, synthesize};
+use crate::exchange::{Options, Routing, synthesize};
 use crate::task::{Goal, SynthError, Task};
 
 fn sample(name: &str) -> Network {
@@ -57,11 +57,11 @@ fn a_skewed_exchange_is_balanced_over_the_servers() {
     // Expert d draws tokens like 1 ÷ (d + 1).
     let counts = (0..32 * 32).map(|it| stream.random_range(200..800) / (it % 32 + 1)).collect();
     let task = Task::new(&network, Goal::all_to_all_v(32, counts).unwrap(), Bytes::mib(256));
-    let servers = Options { method: Method::Servers, ..Options::default() };
+    let servers = Options { method: Routing::Servers, ..Options::default() };
     assert!(ratio(&task, &servers) > 0.98);
-    let direct = Options { method: Method::Direct, ..Options::default() };
+    let direct = Options { method: Routing::Direct, ..Options::default() };
     assert!(ratio(&task, &direct) < 0.5, "what one rank gets is more than its own link can take");
-    assert_eq!(made(&task, &Options::default()).0.method, Method::Servers);
+    assert_eq!(made(&task, &Options::default()).0.method, Routing::Servers);
 }
 
 #[test]

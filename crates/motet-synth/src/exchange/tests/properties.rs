@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use rand::RngExt;
 
 use super::{bound_of, builder, made, node};
-use crate::exchange::{Method, Options, synthesize};
+use crate::exchange::{Options, Routing, synthesize};
 use crate::task::{Goal, SynthError, Task};
 
 /// GPUs and switches, joined in a ring and at random, with links of very different rates.
@@ -88,11 +88,11 @@ proptest! {
             return Ok(());
         }
         let bound = bound_of(&task).time(task.size);
-        for method in [Method::Direct, Method::Flow, Method::Servers, Method::Auto] {
+        for method in [Routing::Direct, Routing::Flow, Routing::Servers, Routing::Auto] {
             let options = Options { method, effort: 1_000_000, ..Options::default() };
             match synthesize(&task, &options) {
                 Ok(_) => prop_assert!(made(&task, &options).1 >= bound),
-                Err(SynthError::NotForMethod { .. }) => prop_assert_eq!(method, Method::Servers),
+                Err(SynthError::NotForMethod { .. }) => prop_assert_eq!(method, Routing::Servers),
                 Err(other) => prop_assert!(false, "{}", other),
             }
         }

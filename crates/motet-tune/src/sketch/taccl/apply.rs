@@ -6,10 +6,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::sketch::Sketch;
+use crate::sketch::{Connections, Group, Servers};
 use motet_net::Network;
 use motet_net::formats::ReadError;
-use motet_synth::Sketch;
-use motet_synth::sketch::{Connections, Group, Servers};
 use motet_units::NodeId;
 
 use super::{Connect, TacclSketch};

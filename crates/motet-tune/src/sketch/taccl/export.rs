@@ -5,9 +5,9 @@
 
 use std::collections::BTreeMap;
 
+use crate::sketch::Sketch;
+use crate::sketch::{Connections, Servers};
 use motet_net::{Network, NodeKind};
-use motet_synth::Sketch;
-use motet_synth::sketch::{Connections, Servers};
 use motet_units::NodeId;
 
 use super::{Connect, Hyperedges, Internode, Intranode, TacclSketch};

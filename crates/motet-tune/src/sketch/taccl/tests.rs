@@ -165,6 +165,6 @@ fn what_does_not_fit_a_network_is_refused() {
     };
     let error = far.on(&build("v100-x4", &["count=2"]), "x").unwrap_err();
     assert!(error.problem.contains("GPU 9"), "{error}");
-    let sketch = motet_synth::Sketch::full("full", &build("ring", &[]));
+    let sketch = crate::sketch::Sketch::full("full", &build("ring", &[]));
     assert_eq!(export(&build("ring", &[]), &sketch), Err(NotTaccl::NoServers));
 }

@@ -11,7 +11,7 @@ mod text;
 use motet_collective::bound::{self, Bound, BoundError};
 use motet_collective::{Collective, CollectiveError, CollectiveKind};
 use motet_net::Network;
-use motet_units::Rank;
+use motet_units::{Bytes, Duration, Rank};
 
 use crate::args::bound::BoundArgs;
 use crate::failure::{Failure, Status};
@@ -57,7 +57,19 @@ fn bound_of(
     network: &Network,
 ) -> Result<Bound, Failure> {
     let collective = collective(args, kind, cluster, network)?;
-    bound::bound(network, &collective).map_err(|it| infinite(&it, network).in_file(cluster))
+    let bound =
+        bound::bound(network, &collective).map_err(|it| infinite(&it, network).in_file(cluster))?;
+    match args.size.iter().find(|it| bound.time(**it) == Duration::MAX) {
+        Some(size) => Err(too_slow(*size).in_file(cluster)),
+        None => Ok(bound),
+    }
+}
+
+/// Times end at 2⁶⁴ ps: of a bound that reaches it no more is known than that it is at least so long.
+fn too_slow(size: Bytes) -> Failure {
+    let problem = format!("{size} take at least 2⁶⁴ ps (213 days)");
+    Failure::wrong(format!("{problem}: the network is too slow for Motet's clock"))
+        .with_remedy("use a smaller size or faster links")
 }
 
 /// The collective over all GPUs of the network.

@@ -76,7 +76,7 @@ pub(super) fn run(args: &BoundArgs, printer: &mut Printer) -> Result<Status, Fai
     }
     if printer.is_json() {
         printer.json(&rows.json())?;
-    } else {
+    } else if args.csv.as_deref() != Some("-") {
         printer.out(&rows.text())?;
     }
     Ok(Status::Done)

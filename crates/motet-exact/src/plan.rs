@@ -1,15 +1,15 @@
-//! [`Plan`]: a program that was found, step by step and as trees.
+//! [`ExactPlan`]: a program that was found, step by step and as trees.
 
 use motet_units::{LinkId, Rank};
 
 use super::Point;
 use super::board::Board;
 use super::encode::Sent;
-use crate::tree::{Edge, Forest, PathTable, Tree};
+use motet_synth::{Edge, Forest, PathTable, Tree};
 
 /// A program with given chunks, steps and rounds.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Plan {
+pub struct ExactPlan {
     pub point: Point,
     /// Of each step.
     pub rounds: Vec<u32>,
@@ -32,7 +32,7 @@ pub struct Send {
     pub edge: Edge,
 }
 
-impl Plan {
+impl ExactPlan {
     pub(super) fn new(board: &Board, point: Point, rounds: Vec<u32>, sent: &[Sent]) -> Self {
         let mut paths = PathTable::default();
         // Per cable and step: what it carries already.

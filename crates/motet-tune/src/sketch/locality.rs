@@ -109,20 +109,20 @@ impl Servers {
     /// The ways from a GPU to every port of its server that can be reached, and back, in the order
     /// of the ports.
     #[must_use]
-    pub fn ways(&self, network: &Network, gpu: NodeId) -> Vec<Way> {
+    pub fn ways(&self, network: &Network, gpu: NodeId) -> Vec<PortPath> {
         let Some(server) = self.index(gpu) else { return Vec::new() };
         let there = self.search(network, gpu, server, false);
         let back = self.search(network, gpu, server, true);
         let way = |port: &NodeId| {
             if *port == gpu {
-                return Some(Way::own(gpu));
+                return Some(PortPath::own(gpu));
             }
             let (distance, _) = there.get(port)?;
             back.get(port)?;
             let mut to_port = trace(network, &there, *port, false);
             to_port.reverse();
             let from_port = trace(network, &back, *port, true);
-            Some(Way { port: *port, distance: *distance, to_port, from_port })
+            Some(PortPath { port: *port, distance: *distance, to_port, from_port })
         };
         self.list[server].ports.iter().filter_map(way).collect()
     }
@@ -197,14 +197,14 @@ pub struct Distance {
 
 /// The way from a GPU to a port, and back.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Way {
+pub struct PortPath {
     pub port: NodeId,
     pub distance: Distance,
     pub to_port: Vec<LinkId>,
     pub from_port: Vec<LinkId>,
 }
 
-impl Way {
+impl PortPath {
     /// Of a GPU that is its own port.
     const fn own(gpu: NodeId) -> Self {
         let distance = Distance { sockets: 0, hosts: 0, hops: 0 };

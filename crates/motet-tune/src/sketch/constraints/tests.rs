@@ -1,6 +1,7 @@
 //! Sketches: rules, connections, errors at their places, and text that comes back the same.
 
 use super::*;
+use crate::sketch::locality;
 use motet_net::builders::{self, Params};
 use motet_units::NodeId;
 

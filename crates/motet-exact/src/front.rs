@@ -5,7 +5,7 @@
 //! out. It ends where rounds per chunk reach what the tightest cut allows: more steps cannot help.
 
 use super::bounds::least_rounds;
-use super::{Answer, Exact, Limits, Plan, Point, Proof};
+use super::{Answer, Exact, ExactPlan, Limits, Point, Proof};
 
 /// Conflicts that every point may take.
 const FEWEST: u64 = 500;
@@ -13,7 +13,7 @@ const FEWEST: u64 = 500;
 /// A point of the front.
 #[derive(Clone, Debug)]
 pub struct Best {
-    pub plan: Plan,
+    pub plan: ExactPlan,
     /// The points with as many steps and fewer rounds per chunk, up to the limit of chunks.
     pub ruled_out: Vec<RuledOut>,
     /// No program with any number of steps and chunks takes fewer rounds per chunk.
@@ -67,7 +67,7 @@ struct Seeker<'a> {
 
 impl Seeker<'_> {
     /// The first of these points that is possible, and what was ruled out before.
-    fn first(&mut self, points: Vec<Point>) -> (Option<Plan>, Vec<RuledOut>) {
+    fn first(&mut self, points: Vec<Point>) -> (Option<ExactPlan>, Vec<RuledOut>) {
         let mut ruled_out = Vec::new();
         for point in points {
             match self.ask(point) {

@@ -1,4 +1,4 @@
-//! [`Sketch`]: constraints that guide synthesis, in TACCL's sense: which links may be used.
+//! [`Sketch`]: which links a program may use; constraints that guide synthesis, in TACCL's sense.
 //!
 //! A sketch is a TOML file, of which everything may be left out:
 //!
@@ -24,25 +24,15 @@
 //!
 //! A rule is `class:NAME`, `tier:N`, `node:NAME` (every link from or to it) or `FROM -> TO`; names
 //! may end or begin in `*`. A link may be used if the rules and the connections both let it.
-//!
-//! - [`rules`]: link rules. [`connections`]: binding and groups, and the links that they leave.
-//! - [`locality`]: servers, their ports, and how far a GPU is from them.
-//! - `file.rs`: the text. `motet_tune::sketch` makes sketches from a network by itself.
-
-pub mod connections;
-mod file;
-pub mod locality;
-pub mod rules;
-#[cfg(test)]
-mod tests;
 
 use motet_net::Network;
 use motet_net::formats::ReadError;
 use motet_units::{Bytes, LinkId};
 
-pub use connections::{Connections, Group};
-pub use locality::Servers;
-pub use rules::LinkRules;
+use super::connections::{self, Connections};
+use super::file;
+use super::locality::Servers;
+use super::rules::{self, LinkRules};
 
 /// Which links may be used, and why.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -122,3 +112,6 @@ impl Sketch {
         allowed
     }
 }
+
+#[cfg(test)]
+mod tests;

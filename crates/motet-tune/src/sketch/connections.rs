@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use motet_net::{Network, NodeKind};
 use motet_units::{LinkId, NodeId};
 
-use super::locality::{Servers, Way, joins_gpus};
+use super::locality::{PortPath, Servers, joins_gpus};
 
 /// The GPU–NIC binding and the groups of NICs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -103,7 +103,7 @@ impl Connections {
     }
 
     /// The way of every entry of the binding.
-    fn ways(&self, network: &Network, servers: &Servers) -> Result<Vec<Way>, Misfit> {
+    fn ways(&self, network: &Network, servers: &Servers) -> Result<Vec<PortPath>, Misfit> {
         let mut bound = BTreeSet::new();
         let mut ways = Vec::with_capacity(self.binding.len());
         for (index, (gpu, port)) in self.binding.iter().enumerate() {

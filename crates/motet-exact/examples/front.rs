@@ -1,7 +1,7 @@
 //! Prints the AllGather front of a cluster file, and how long each point took to settle:
 //!
 //! ```text
-//! cargo run --release --example exact_front -- CLUSTER.toml [MOST_CHUNKS [MORE_STEPS]]
+//! cargo run --release -p motet-exact --example front -- CLUSTER.toml [MOST_CHUNKS [MORE_STEPS]]
 //! ```
 //!
 //! With points after that (`3,2,4`), settles just those, with as many conflicts as it takes.
@@ -10,8 +10,8 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use motet_collective::{CollectiveKind, Verified};
+use motet_exact::{Answer, Exact, Limits, Point};
 use motet_net::formats::cluster_toml;
-use motet_synth::exact::{Answer, Exact, Limits, Point};
 use motet_synth::{Fabric, Goal, Lowering, Task, Trees};
 use motet_units::Bytes;
 

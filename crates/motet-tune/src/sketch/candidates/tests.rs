@@ -10,9 +10,9 @@ use motet_synth::{Effort, Goal, Method, Task, synthesize};
 use motet_units::{Bandwidth, Duration, Seed};
 use proptest::prelude::*;
 
-use super::experiment::{Row, connections_experiment, table};
 use super::*;
 use crate::clusters;
+use crate::sketch::experiment::{Row, connections_experiment, table};
 
 fn build(kind: &str, words: &[&str]) -> Network {
     let params = Params::from_words(words.iter().copied()).unwrap();

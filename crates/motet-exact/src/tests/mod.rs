@@ -11,7 +11,7 @@ use motet_net::formats::cluster_toml;
 use motet_units::{Bytes, LinkId};
 
 use super::*;
-use crate::task::Goal;
+use motet_synth::Goal;
 
 fn build(words: &str) -> Network {
     let (name, params) = words.split_once(' ').unwrap_or((words, ""));
@@ -61,7 +61,7 @@ fn front_of(network: &Network, limits: &Limits) -> String {
 
 /// That a plan is a program of its point, told without anything that made it: every rank gets
 /// every chunk, from a rank that had it a step before, over links that carry no more than they can.
-fn check(plan: &Plan, fabric: &Fabric) {
+fn check(plan: &ExactPlan, fabric: &Fabric) {
     let Point { chunks, steps, rounds } = plan.point;
     assert_eq!(plan.rounds.len(), steps as usize);
     assert_eq!(plan.rounds.iter().sum::<u32>(), rounds);
