@@ -68,7 +68,7 @@ impl Effort<'_> {
     pub fn times_normal(seed: Seed, times: f64) -> Self {
         let most_transfers = if times > 1.0 { MOST_TRANSFERS } else { NORMAL_TRANSFERS };
         let work = Some((NORMAL_WORK as f64 * times) as u64);
-        Self { work, most_transfers, ..Self::unlimited(seed) }
+        Self { most_transfers, work, ..Self::unlimited(seed) }
     }
 
     /// The work that may be done for a task of so many ranks.

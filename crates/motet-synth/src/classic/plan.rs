@@ -2,7 +2,7 @@
 //! needs it, and an estimate of which of several forests is best.
 
 use motet_collective::{CollectiveKind, bound};
-use motet_units::{Bytes, LinkId, Rank};
+use motet_units::{Bytes, Duration, LinkId, Rank};
 
 use super::routes::{Choice, Routes};
 use crate::fabric::Fabric;
@@ -174,7 +174,7 @@ fn floor(task: &Task<'_>, fabric: &Fabric, forests: &[&Forest]) -> u64 {
 /// nothing is left to gain.
 fn best(lowering: &Lowering<'_>, floor: u64) -> Result<Lowered, SynthError> {
     let task = lowering.task();
-    let to_beat = task.to_beat.map_or(u64::MAX, |it| it.as_ps());
+    let to_beat = task.to_beat.map_or(u64::MAX, Duration::as_ps);
     let mut chosen: Option<Sliced> = None;
     let (mut best, mut last) = (u64::MAX, u64::MAX);
     let (mut slices, mut worse) = (1, 0);

@@ -76,7 +76,7 @@ impl Trial<'_, '_> {
     /// Whether no number of slices is likely to beat what the task asks to beat, if time goes as
     /// a + b ÷ slices: even `a` alone, less what that may be wrong by, is too long.
     fn is_hopeless(&self, one: &Tried, few: &Tried) -> bool {
-        let to_beat = self.lowering.task.to_beat.map_or(u64::MAX, |it| it.as_ps());
+        let to_beat = self.lowering.task.to_beat.map_or(u64::MAX, motet_units::Duration::as_ps);
         least(one, few) * HOPE >= to_beat as f64
     }
 
