@@ -16,8 +16,8 @@
 //!   run of it, [`Outcome`] what comes out, [`Observer`] what is told of every step.
 //! - [`replay`], for many runs of one program with links in program order and a state that stays as
 //!   it is during a run: over many states at a time ([`Replay`]), or over routes that are given with
-//!   each run ([`replay::FlowReplay`]). It does without a queue of events and is 20 to 100 times as
-//!   fast.
+//!   each run ([`replay::FlowReplay`]). It does without a queue of events: a hundred times as fast
+//!   as the event engine over many states, a few times with routes given (`BENCHMARKS.md`).
 //!
 //! A property test holds the two equal to the picosecond where both apply.
 //!

@@ -14,7 +14,7 @@ pub(super) fn deadlocks<'a>(program: &Program, steps: impl Iterator<Item = &'a [
     let mut more = Vec::new();
     for events in steps {
         let between_ranks = |it: &&Event| !program.transfer(it.transfer()).is_local();
-        let sending = events.iter().filter(between_ranks).next_back().filter(|it| it.is_sent());
+        let sending = events.iter().rfind(between_ranks).filter(|it| it.is_sent());
         let Some(sending) = sending else { continue };
         let sending = sending.index() as u32;
         let start = room.partition_point(|it| it.0 < sending);

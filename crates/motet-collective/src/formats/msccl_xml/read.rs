@@ -339,7 +339,7 @@ impl<'a> XmlReader<'a> {
         let pairs = connect::pair(&mut self);
         let mut builder = ProgramBuilder::new(header.name.clone(), header.collective.clone())
             .forms(header.forms)
-            .hints(header.hints.clone());
+            .hints(header.hints);
         for (rank, chunks) in self.scratch.iter().enumerate() {
             builder.set_scratch(Rank::from_index(rank), *chunks);
         }

@@ -58,7 +58,7 @@ pub(super) fn read(reader: &mut PlanReader<'_>, op: &PlanOp) {
             ));
         }
         other => {
-            reader.not_judged(format!("`{}` is not an operation of the executor", brief(other)))
+            reader.not_judged(format!("`{}` is not an operation of the executor", brief(other)));
         }
     }
 }

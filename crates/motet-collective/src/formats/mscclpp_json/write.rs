@@ -1,4 +1,5 @@
-//! Writing a program as an MSCCL++ plan: lowering, and what [`lower`] wrote and read back on the way.
+//! Writing a program as an MSCCL++ plan. [`super::lower()`] writes the plan and reads it back on the way, to
+//! choose among the ways of writing it; this hands out the text.
 
 use super::{Options, lower};
 use crate::diagnostic::Report;

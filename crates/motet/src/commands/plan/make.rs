@@ -62,6 +62,8 @@ pub(crate) fn run(args: &MakeArgs, printer: &mut Printer) -> Result<Status, Fail
     let request = request(args, network)?;
     let tasks = request.collectives.len() * request.sizes.len();
     let bar = Bar::start(printer, tasks as u64, "tasks tuned");
+    // The first thing that takes time, before any program is made.
+    bar.say("searching rings and trees as NCCL does");
     let fingerprint = journal::fingerprint(env!("CARGO_PKG_VERSION"), network, &request);
     let store = Store::open(output, &fingerprint, &bar)?;
     if let Some(note) = store.passed_over() {
