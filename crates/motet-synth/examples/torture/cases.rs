@@ -12,7 +12,7 @@ use motet_units::{Bandwidth, Bytes, Duration, NodeId, Rank, Seed};
 use rand::RngExt as _;
 
 /// Every template, as users write it: at most 24 GPUs, so that a run takes a moment.
-pub(crate) const TEMPLATES: [&str; 50] = [
+pub(crate) const TEMPLATES: [&str; 56] = [
     "dgx-1",
     "dgx-1:count=2",
     "dgx-2",
@@ -29,10 +29,16 @@ pub(crate) const TEMPLATES: [&str; 50] = [
     "dgx-h100:count=2,detail=nics",
     "dgx-h100:count=3",
     "dgx-h200:detail=full",
+    "dgx-b200:count=2",
+    "gh200:count=2",
+    "mi300x",
+    "mi300x:count=2",
     "gb200-nvl72:trays=3",
     "gb200-nvl72:trays=2,detail=full",
+    "gb300-nvl72:trays=3",
     "mi250",
     "ndv2:count=2",
+    "server-file:file=server.xml,count=3",
     "v100-x4:count=3",
     "v100-x4:count=2,detail=nics",
     "switch:gpus=2",
@@ -64,6 +70,9 @@ pub(crate) const TEMPLATES: [&str; 50] = [
     "two-dc:gpus=3",
     "wan:file=wan.gml",
 ];
+
+/// A server of two GPUs, as NCCL writes one down.
+const SERVER: &str = include_str!("server.xml");
 
 /// The graph that the `wan` template reads.
 const WAN: &str = "graph [ directed 0
@@ -103,7 +112,8 @@ fn one_of<T: Copy>(stream: &mut Stream, all: &[T]) -> T {
 pub(crate) fn from_template(text: &str) -> Result<Network, Box<dyn Error>> {
     let (name, words) = text.split_once(':').unwrap_or((text, ""));
     let words = words.split(',').filter(|it| !it.is_empty());
-    let fetch = |_: &str| Ok(WAN.to_owned());
+    let fetch =
+        |file: &str| Ok(if file.ends_with(".xml") { SERVER.to_owned() } else { WAN.to_owned() });
     let mut assembly = Assembly::new(name).with_fetch(&fetch);
     assembly.add(find(name)?, &Params::from_words(words)?)?;
     Ok(assembly.finish()?)
