@@ -20,7 +20,6 @@
 //!
 //! - [`run`]: the scheduling itself.
 //! - [`number`]: how jobs are numbered where they overtake each other and links have no turns.
-//! - [`waits`]: who waits for whom.
 
 mod number;
 mod run;
