@@ -5,7 +5,7 @@ use motet_net::Network;
 use motet_units::{Bytes, Rank};
 use serde::Serialize;
 
-use super::text::{describe, work_algbw};
+use super::text::describe;
 
 #[derive(Serialize)]
 pub(super) struct BoundJson {
@@ -83,7 +83,7 @@ pub(super) fn json(bound: &Bound, network: &Network, size: Option<Bytes>) -> Bou
 }
 
 fn work_json(work: &Work) -> Option<WorkJson> {
-    let algbw = work_algbw(work)?;
+    let algbw = work.algbw()?;
     let numbers = |it: &Vec<Rank>| it.iter().map(|it| it.0).collect();
     Some(WorkJson {
         algbw_gbps: algbw.to_f64(),

@@ -10,7 +10,6 @@ use motet_units::{Bandwidth, Bytes};
 use serde::Serialize;
 
 use super::json::{BoundJson, json};
-use super::text::program_algbw;
 use crate::args::bound::BoundArgs;
 use crate::failure::{Failure, Status};
 use crate::files;
@@ -122,7 +121,7 @@ impl Row {
 
     /// The most that programs reach at any size; 0 if nothing has to move.
     fn limit(&self) -> f64 {
-        program_algbw(&self.bound).map_or(0.0, Ratio::to_f64)
+        self.bound.program_algbw().map_or(0.0, Ratio::to_f64)
     }
 
     /// The same if all switches reduced and copied.

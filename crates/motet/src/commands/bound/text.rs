@@ -9,21 +9,6 @@ use motet_units::Bytes;
 
 use crate::printer::Printer;
 
-/// Size over time, in GB/s.
-pub(super) fn work_algbw(work: &Work) -> Option<Ratio> {
-    Ratio::new(1, 1_000_000_000)?.checked_mul(work.time_per_byte.inverse()?)
-}
-
-/// The part of an AllReduce's bound that holds for programs only, where it is the sharper one.
-fn sharper(bound: &Bound) -> Option<&Work> {
-    bound.work.as_ref().filter(|it| it.time_per_byte > bound.time_per_byte)
-}
-
-/// The most that programs can reach on this network, in GB/s; `None` if nothing has to move.
-pub(super) fn program_algbw(bound: &Bound) -> Option<Ratio> {
-    sharper(bound).map_or_else(|| bound.algbw(), work_algbw)
-}
-
 /// What sets the bound of programs, in words.
 pub(super) fn describe(work: &Work) -> String {
     let messages = 2 * (work.groups - 1);
@@ -48,7 +33,7 @@ pub(super) fn text(bound: &Bound, network: &Network, size: Option<Bytes>) -> Str
     };
     line(
         "bandwidth",
-        match program_algbw(bound) {
+        match bound.program_algbw() {
             Some(algbw) => format!("at most {:.2} GB/s", algbw.to_f64()),
             None => "without limit: nothing has to move".to_owned(),
         },
@@ -61,7 +46,7 @@ pub(super) fn text(bound: &Bound, network: &Network, size: Option<Bytes>) -> Str
         line("time", format!("at least {time:.3} µs on ideal links for {size}"));
     }
     let cut = if matches!(bound.set_by, SetBy::Cut(_)) { "cut" } else { "set by" };
-    match sharper(bound) {
+    match bound.sharper_work() {
         Some(work) => line("set by", describe(work)),
         None => line(cut, bound.describe(network)),
     }
@@ -76,7 +61,7 @@ fn switches(bound: &Bound, network: &Network) -> String {
     let able = network.nodes().iter().filter(|it| it.kind != NodeKind::Gpu);
     let able = able.filter(|it| it.reduces || it.multicast).count();
     let limit = bound.algbw().map_or(0.0, Ratio::to_f64);
-    match (sharper(bound), able) {
+    match (bound.sharper_work(), able) {
         (Some(_), 0) => format!(
             "at most {limit:.2} GB/s if they reduced and copied (NVLS, SHARP): {}",
             bound.describe(network)
