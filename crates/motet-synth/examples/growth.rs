@@ -10,11 +10,15 @@
 //! exponent is that of the growth since the row above: 1 is linear in the ranks, 2 in their pairs.
 //! Proving is not in the times; its simulation gives *time ÷ bound*.
 
+#[path = "clock/mod.rs"]
+mod clock;
+
 use std::error::Error;
 use std::fmt::Write as _;
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use clock::{cpu_seconds, now};
 use motet_collective::CollectiveKind;
 use motet_net::builders::{Params, find};
 use motet_synth::{Effort, Goal, Method, Task, synthesize};
@@ -159,20 +163,6 @@ fn measure(series: &Series, size: u32) -> Result<Point, Box<dyn Error>> {
 fn exponent(from: &Point, to: &Point) -> String {
     let ranks = f64::from(to.ranks) / f64::from(from.ranks);
     format!("{:.1}", (to.cpu / from.cpu).ln() / ranks.ln())
-}
-
-#[expect(clippy::disallowed_methods, reason = "an example that measures")]
-fn now() -> Instant {
-    Instant::now()
-}
-
-/// CPU time of all threads so far, in user and in kernel mode. Linux counts it to programs in
-/// hundredths of a second on every usual machine.
-fn cpu_seconds() -> Option<f64> {
-    let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
-    // The name before the last parenthesis may hold anything; user time is the twelfth field after.
-    let times = stat.rsplit_once(')')?.1.split_whitespace().skip(11).take(2);
-    times.map(|it| it.parse::<f64>().ok()).sum::<Option<f64>>().map(|ticks| ticks / 100.0)
 }
 
 fn peak_memory() -> Option<String> {

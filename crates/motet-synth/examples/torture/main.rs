@@ -11,14 +11,17 @@
 #![allow(clippy::print_stdout, reason = "an example says what it found")]
 
 mod cases;
+#[path = "../clock/mod.rs"]
+mod clock;
 mod judge;
 
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::process::ExitCode;
 use std::sync::mpsc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use clock::{cpu_seconds, now};
 use judge::{Verdict, judge};
 use motet_net::formats::cluster_toml;
 use motet_units::Seed;
@@ -106,18 +109,4 @@ fn within(seed: Seed, number: u64, budget: f64) -> Verdict {
     std::thread::spawn(run);
     let verdict = receiver.recv_timeout(Duration::from_secs_f64(budget));
     verdict.unwrap_or_else(|_| Verdict::Failed(format!("no end within {budget} s")))
-}
-
-#[expect(clippy::disallowed_methods, reason = "an example that measures")]
-fn now() -> Instant {
-    Instant::now()
-}
-
-/// CPU time of all threads so far, in user and in kernel mode. Linux counts it to programs in
-/// hundredths of a second on every usual machine.
-fn cpu_seconds() -> Option<f64> {
-    let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
-    // The name before the last parenthesis may hold anything; user time is the twelfth field after.
-    let times = stat.rsplit_once(')')?.1.split_whitespace().skip(11).take(2);
-    times.map(|it| it.parse::<f64>().ok()).sum::<Option<f64>>().map(|ticks| ticks / 100.0)
 }

@@ -1,6 +1,6 @@
 //! [`connections_experiment`]: what fewer connections between servers are good for, and why.
 //!
-//! Seed 002 found that fewer inter-node connections give better programs, and attributes it to
+//! *TuCCL* found that fewer inter-node connections give better programs, and attributes it to
 //! synthesizers that cannot model how connections share a NIC in turn. Here the same synthesizer
 //! makes each program three times: on a drawing where each connection has a NIC to itself
 //! ([`Belief::Own`]); on one where it has a fixed share of it ([`Belief::Even`], TACCL's way); and on

@@ -123,7 +123,7 @@ fn on_rails_groups_are_rails() {
     }
 }
 
-/// Seed 002 §IV-B: "decreasing NIC connections from 8 to 2 per node in three-server configurations",
+/// *TuCCL* §IV-B: "decreasing NIC connections from 8 to 2 per node in three-server configurations",
 /// 75 % fewer.
 #[test]
 fn three_servers_go_from_eight_nic_connections_to_two() {
@@ -256,7 +256,7 @@ fn rows_with_all_nics(name: &str) -> (Vec<Row>, String) {
     (all, text)
 }
 
-/// Seed 002 §III-B, and why it is so. Where all NICs are used, connections beyond one for each NIC
+/// *TuCCL* §III-B, and why it is so. Where all NICs are used, connections beyond one for each NIC
 /// add no bandwidth. Who believes that each has a NIC to itself takes the network for faster than
 /// NVLink and sends the same data to several GPUs of a server; who models the NIC sends it once.
 #[test]
