@@ -21,6 +21,7 @@
 //! - [`tuning`], [`model`], [`choice`], `table`: costs and decisions;
 //! - [`own`], [`nvls`]: what it runs, as programs; `fluid`: the rest, counted;
 //! - [`kernel`], [`knobs`], [`priced`]: what programs cost, and NCCL's choices among them;
+//! - [`mscclpp`]: what plans of MSCCL++ cost, by terms fitted to measurements;
 //! - [`loopback`]: the machine to check all this on.
 
 pub mod choice;
@@ -36,6 +37,7 @@ pub mod kinds;
 pub mod knobs;
 pub mod loopback;
 pub mod model;
+pub mod mscclpp;
 pub mod nvls;
 pub mod options;
 pub mod own;

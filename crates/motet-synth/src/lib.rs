@@ -24,6 +24,7 @@
 //! - [`symmetric`]: one rank's pattern, repeated for every rank of a torus, ring, hypercube or clique.
 //! - [`exchange`]: data from one rank to one other: AllToAll, AllToAllV, SendRecv, Gather, Scatter.
 //! - [`classic`]: the textbook algorithms, and what NCCL itself would build.
+//! - [`one_sided`]: straight to everyone, laid out for runtimes that write into other GPUs' memory.
 //! - [`repair`]: the trees of a known program, adapted within milliseconds to a network that changed.
 //!
 //! What methods share:
@@ -44,6 +45,7 @@ pub mod grid;
 pub mod limits;
 pub mod lower;
 pub mod method;
+pub mod one_sided;
 pub mod order;
 pub mod packing;
 mod prove;

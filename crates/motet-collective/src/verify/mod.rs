@@ -43,7 +43,7 @@ use motet_net::Network;
 use motet_units::brief;
 
 use crate::diagnostic::{Diagnostic, Finding, Report};
-use crate::program::{EventGraph, Program};
+use crate::program::{EventGraph, Forms, Program};
 
 /// Something that the verifier has proved right. The simulator, the exporters and the executor
 /// take nothing else.
@@ -81,6 +81,15 @@ impl Verified<Program> {
         } else {
             Err(Box::new(Rejected { program, report }))
         }
+    }
+
+    /// The same program for one form of call only, of the two that it serves; `None` if it serves just
+    /// one. What is right for both is right for each.
+    #[must_use]
+    pub fn for_calls(&self, in_place: bool) -> Option<Self> {
+        let Forms { in_place: one, out_of_place: other } = self.forms();
+        let forms = if in_place { Forms::IN_PLACE } else { Forms::OUT_OF_PLACE };
+        (one && other).then(|| Self(self.to_builder().forms(forms).build()))
     }
 }
 

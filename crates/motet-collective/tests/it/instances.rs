@@ -175,7 +175,7 @@ proptest! {
             prop_assert!(msccl_xml::read(&text).unwrap().check(None).is_right());
         }
         let channel = if ports { mscclpp_json::Channel::Port } else { mscclpp_json::Channel::Memory };
-        let options = mscclpp_json::Options { instances: k, channel, threads_per_block: 512 };
+        let options = mscclpp_json::Options { instances: k, channel, threads_per_block: 512, ..mscclpp_json::Options::default() };
         if let Ok(text) = mscclpp_json::write(&program, &options) {
             prop_assert!(mscclpp_json::read(&text).unwrap().check(None).is_right());
         }

@@ -4,6 +4,7 @@
 
 use crate::programs;
 use motet_collective::formats::mscclpp_json::{self, Channel, Options};
+use motet_collective::program::Hints;
 use motet_collective::{CollectiveKind, Finding, Program, Severity, Verified};
 use proptest::prelude::*;
 
@@ -17,12 +18,17 @@ fn shipped_plans_are_right_and_round_trip() {
         let Some(text) = sample(name) else { return };
         let imported = mscclpp_json::read(&text).unwrap();
         let report = imported.check(None);
-        assert_eq!(report.to_string(), "", "{name}");
+        assert!(report.is_right(), "{name}: {report}");
+        // It says nothing of the calls that are too large for the executor.
+        assert!(report.has(Finding::Limit), "{name}: {report}");
         let program = imported.program.clone();
         let verified = imported.verify(None).unwrap();
         let written = mscclpp_json::write(&verified, &Options::default()).unwrap();
         let again = mscclpp_json::read(&written).unwrap();
         assert_eq!(again.check(None).to_string(), "", "{name}:\n{written}");
+        let max_size = again.program.hints().max_size;
+        let hints = Hints { max_size, ..*program.hints() };
+        let program = program.to_builder().hints(hints).build();
         assert!(again.program == program, "{name} changed when written:\n{written}");
     }
 }
@@ -67,7 +73,10 @@ const CHANNELS: [Channel; 3] =
 fn right_programs_round_trip_over_every_channel() {
     for program in programs::all(5).iter().filter(|it| has_a_plan(it)) {
         for channel in CHANNELS {
-            round_trip(program, &Options { channel, threads_per_block: 512, instances: 0 });
+            round_trip(
+                program,
+                &Options { channel, threads_per_block: 512, instances: 0, ..Options::default() },
+            );
         }
     }
 }
@@ -107,7 +116,7 @@ proptest! {
             3 => programs::tree_all_reduce(ranks, chunks),
             _ => programs::direct_all_to_all(ranks, chunks),
         };
-        let options = Options { channel: CHANNELS[channel].clone(), threads_per_block: 1024, instances: 1 };
+        let options = Options { channel: CHANNELS[channel].clone(), ..Options::default() };
         round_trip(&program, &options);
         round_trip(&programs::with_lanes(&program), &options);
     }

@@ -45,7 +45,8 @@ fn gpu(rank: u32, blocks: Vec<Vec<Value>>) -> Value {
 }
 
 fn plan(gpus: Vec<Value>) -> Value {
-    json!({"name": "x", "collective": "allgather", "protocol": "Simple", "inplace": true, "gpus": gpus})
+    json!({"name": "x", "collective": "allgather", "protocol": "Simple", "inplace": true,
+        "max_message_size": 1 << 30, "gpus": gpus})
 }
 
 /// The right plan: put, tell, be told.

@@ -82,7 +82,12 @@ impl Export<'_> {
             (None, None) => mscclpp_json::Channel::Memory,
         };
         let (threads_per_block, instances) = (self.args.mscclpp_threads, self.args.instances);
-        mscclpp_json::Options { channel, threads_per_block, instances }
+        mscclpp_json::Options {
+            channel,
+            threads_per_block,
+            instances,
+            ..mscclpp_json::Options::default()
+        }
     }
 
     /// Refuses what has too much for the runtime, from counts alone.

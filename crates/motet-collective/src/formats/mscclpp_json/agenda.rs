@@ -36,6 +36,8 @@ pub(super) struct Call {
     pub(super) greeted_by: BTreeSet<usize>,
     /// Told that this block is through with their GPU's memory.
     pub(super) leaves: BTreeSet<usize>,
+    /// The item after which it is through with all of it.
+    pub(super) leaves_after: usize,
     /// Must be through with this GPU's memory before it ends.
     pub(super) left_by: BTreeSet<usize>,
     /// Told that what they posted has come.

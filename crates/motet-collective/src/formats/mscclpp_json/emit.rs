@@ -119,8 +119,16 @@ impl<'a> Emit<'a> {
             items: &block.items,
             fused,
         };
+        let mut left = block.call.leaves.is_empty();
         for Fused { items, kind } in fuser.run() {
+            let through = items.end > block.call.leaves_after;
             self.group(&block.items[items], kind);
+            if through && !left {
+                // What the block still does within its own GPU, the others need not wait for.
+                self.meet();
+                self.tell("signal", &block.call.leaves);
+                left = true;
+            }
         }
         for relay in &block.relays {
             self.take("wait", &[Take::Port { lane: relay.lane, times: relay.times }]);
@@ -174,12 +182,8 @@ impl<'a> Emit<'a> {
         })
     }
 
-    /// Leaves others' memory, and waits until they have left one's own.
+    /// Waits until others have left this GPU's memory.
     fn end(&mut self, block: &Block) {
-        if !block.call.leaves.is_empty() && !self.phase.is_empty() {
-            self.meet();
-        }
-        self.tell("signal", &block.call.leaves);
         let ports =
             block.last_takes.iter().map(|(lane, times)| Take::Port { lane: *lane, times: *times });
         let blocks = block.call.left_by.iter().map(|it| Take::Block(*it));

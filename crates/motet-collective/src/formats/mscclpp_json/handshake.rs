@@ -29,20 +29,35 @@ pub(super) fn add(program: &Program, packing: Option<Packing>, agenda: &mut Agen
         of_rank.entry(block.rank).or_default().push(index);
     }
     let joined = joined(agenda);
-    for index in 0..agenda.blocks.len() {
+    let accesses: Vec<BTreeMap<Rank, Access>> =
+        (0..agenda.blocks.len()).map(|it| accesses(program, packing, agenda, it)).collect();
+    // By rank and the rank whose memory it touches: the blocks that do so.
+    let mut towards: BTreeMap<(Rank, Rank), Vec<usize>> = BTreeMap::new();
+    for (index, touched) in accesses.iter().enumerate() {
+        for peer in touched.keys() {
+            towards.entry((agenda.blocks[index].rank, *peer)).or_default().push(index);
+        }
+    }
+    for (index, touched) in accesses.iter().enumerate() {
         let rank = agenda.blocks[index].rank;
-        let place = of_rank[&rank].partition_point(|it| *it < index);
-        for (peer, access) in accesses(program, packing, agenda, index) {
+        for (peer, access) in touched {
+            let peer = *peer;
             let blocks = &of_rank[&peer];
-            // A block has only so many channels: take one that is there, or spread new ones.
-            let partner = blocks.iter().find(|it| joined.contains(&(index, **it)));
-            let partner = *partner.unwrap_or(&blocks[(rank.index() + place) % blocks.len()]);
+            // A block has only so many channels: take one that is there; else the block that comes
+            // this way just as this one goes that way, so that one channel serves both; else any.
+            let there = blocks.iter().find(|it| joined.contains(&(index, **it)));
+            let place = towards[&(rank, peer)].partition_point(|it| *it < index);
+            let back = towards.get(&(peer, rank)).map(|it| &it[place % it.len()]);
+            let any = &blocks[(rank.index() + place) % blocks.len()];
+            let partner = *there.or(back).unwrap_or(any);
             if !begun(program, agenda, index, peer, access.first) {
                 agenda.blocks[partner].call.greets.insert(index);
                 agenda.blocks[index].call.greeted_by.insert(partner);
             }
             if access.last_own.is_some_and(|it| !left(agenda, index, blocks, it)) {
-                agenda.blocks[index].call.leaves.insert(partner);
+                let call = &mut agenda.blocks[index].call;
+                call.leaves.insert(partner);
+                call.leaves_after = call.leaves_after.max(access.last_own.unwrap_or(0));
                 agenda.blocks[partner].call.left_by.insert(index);
             }
         }

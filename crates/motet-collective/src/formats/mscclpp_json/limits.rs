@@ -1,8 +1,12 @@
 //! What the executor can load (mscclpp 0.9.0), checked on plans read and on plans to be written.
 
+use motet_units::{Bytes, Rank};
+
 use super::model::{ChannelType, ExecutionPlan, PlanOp, Threadblock};
+use super::{Gpu, Options};
+use crate::collective::Collective;
 use crate::diagnostic::{Diagnostic, Finding, Report};
-use crate::program::{LaneKind, Program};
+use crate::program::{LaneKind, Program, Protocol};
 
 pub(super) const MAX_OPS: usize = 64;
 pub(super) const MAX_CHANNELS: usize = 16;
@@ -10,16 +14,21 @@ pub(super) const MAX_CHANNELS_PER_OP: usize = 8;
 pub(super) const MAX_BUFFERS_PER_OP: usize = 10;
 pub(super) const MAX_BARRIERS: u32 = 16;
 pub(super) const MAX_SEMAPHORES_PER_OP: usize = 16;
-const MAX_THREADS: u32 = 1024;
-/// Threads that the largest GPU of today keeps running at once: the executor's kernel fills a
-/// multiprocessor with 1024 (64 registers each), and an H100 has 132 of them. Blocks wait for one another,
-/// so that all must run at once; where they do not fit, the GPU hangs.
-const MAX_RESIDENT_THREADS: u32 = 132 * MAX_THREADS;
+pub(super) const MAX_THREADS: u32 = 1024;
+/// The largest GPU of today, for plans of which it is not known where they run: a B200.
+const LARGEST: Gpu = Gpu { multiprocessors: 148, ranks: 1 };
+/// The executor's offsets and sizes have 32 bits.
+const MAX_OFFSET: u64 = u32::MAX as u64;
+/// Sizes of calls are multiples of so many bytes for every chunk.
+pub(super) const ALIGNMENT: u64 = 16;
 
 pub(super) fn check(plan: &ExecutionPlan, report: &mut Report) {
     if plan.num_threads_per_block == 0 || plan.num_threads_per_block > MAX_THREADS {
         let threads = plan.num_threads_per_block;
         push(report, format!("{threads} threads per block; a block has 1 to {MAX_THREADS}"), None);
+    } else {
+        let blocks: Vec<u32> = plan.gpus.iter().map(|it| it.threadblocks.len() as u32).collect();
+        resident(&blocks, plan.num_threads_per_block, LARGEST, report);
     }
     for gpu in &plan.gpus {
         for block in &gpu.threadblocks {
@@ -29,18 +38,73 @@ pub(super) fn check(plan: &ExecutionPlan, report: &mut Report) {
 }
 
 /// Whether all threadblocks of each GPU can run at once. Seen from the lanes alone, before any work.
-pub(super) fn check_resident(program: &Program, threads: u32, report: &mut Report) {
-    let most = MAX_RESIDENT_THREADS / threads.clamp(1, MAX_THREADS);
+pub(super) fn check_resident(program: &Program, options: &Options, report: &mut Report) {
     let mut blocks = vec![0u32; program.collective().ranks() as usize];
     for lane in program.lanes().iter().filter(|it| it.kind == LaneKind::Block) {
         blocks[lane.rank.index()] += 1;
     }
-    for (rank, count) in blocks.into_iter().enumerate().filter(|it| it.1 > most) {
+    resident(&blocks, options.threads_per_block, options.gpu, report);
+}
+
+fn resident(blocks: &[u32], threads: u32, gpu: Gpu, report: &mut Report) {
+    let most = gpu.blocks(threads);
+    for (rank, count) in blocks.iter().enumerate().filter(|it| *it.1 > most) {
+        let shared = match gpu.ranks {
+            0 | 1 => String::new(),
+            ranks => format!(" if {ranks} ranks share it"),
+        };
         let message = format!(
-            "rank {rank} has {count} threadblocks; a GPU runs at most {most} of {threads} threads at once"
+            "rank {rank} has {count} threadblocks; a GPU of {} multiprocessors runs at most {most} of \
+             {threads} threads at once{shared}, and blocks wait for one another",
+            gpu.multiprocessors
         );
         push(report, message, None);
     }
+}
+
+/// The largest call whose every offset has 32 bits, in nccl-tests' sense of size. Packets take twice
+/// the room of their data, in scratch that is doubled.
+pub(super) fn largest_size(program: &Program) -> Bytes {
+    let packets = if program.hints().protocol == Protocol::Ll { 4 } else { 1 };
+    let collective = program.collective();
+    let ranks = (0..collective.ranks()).map(Rank);
+    let chunks = ranks.flat_map(|rank| {
+        let scratch = u64::from(program.scratch_chunks(rank)) * packets;
+        let (input, output) = (collective.input_chunks(rank), collective.output_chunks(rank));
+        [u64::from(input), u64::from(output), scratch]
+    });
+    let most = chunks.max().unwrap_or(0).max(1);
+    let chunk = MAX_OFFSET / most / ALIGNMENT * ALIGNMENT;
+    Bytes::new(chunk * u64::from(collective.size_chunks()))
+}
+
+/// What the sizes of calls must be a multiple of. `collective` may be cut finer than the plan, whose thread
+/// block groups share chunks.
+pub(super) fn divisor(plan: &ExecutionPlan, collective: &Collective) -> u64 {
+    let of_plan = plan.gpus.iter().map(|it| it.input_chunks.max(it.output_chunks)).max();
+    let ranks = (0..collective.ranks()).map(Rank);
+    let of_program = ranks.map(|it| collective.input_chunks(it).max(collective.output_chunks(it)));
+    let finer = of_program.max().unwrap_or(1).max(1) / of_plan.unwrap_or(1).max(1);
+    ALIGNMENT * u64::from(collective.size_chunks()).div_ceil(u64::from(finer.max(1))).max(1)
+}
+
+/// Whether a call of the size that is asked for can be run.
+pub(super) fn check_size(plan: &ExecutionPlan, program: &Program, size: Bytes) -> Option<String> {
+    if size.get() > plan.max_message_size {
+        return Some(format!(
+            "{} bytes are beyond {}, above which the executor's offsets of 32 bits wrap round",
+            size.get(),
+            plan.max_message_size
+        ));
+    }
+    let divisor = divisor(plan, program.collective());
+    (!size.get().is_multiple_of(divisor)).then(|| {
+        format!(
+            "{} bytes do not divide by {divisor}: the executor wants {ALIGNMENT} bytes times the \
+             chunks that a plan names",
+            size.get()
+        )
+    })
 }
 
 fn push(report: &mut Report, message: String, origin: Option<String>) {

@@ -50,6 +50,14 @@ pub(super) fn lowered(
     options: &Options,
 ) -> Result<(Verified<Program>, String), Report> {
     check_counts(program, options)?;
+    let in_form;
+    let program = match program.for_calls(options.in_place) {
+        Some(it) => {
+            in_form = it;
+            &in_form
+        }
+        None => program,
+    };
     let by_port = |a, b| options.channel.by_port(a, b);
     let mut refused = None;
     if shape::is_one_sided(program, by_port) {
@@ -87,14 +95,15 @@ fn proved(program: &Program, options: &Options) -> Result<(Verified<Program>, St
         only(Diagnostic::error(Finding::Limit, message))
     })?;
     let mut report = Report::default();
-    limits::check_resident(&copies, options.threads_per_block, &mut report);
+    limits::check_resident(&copies, options, &mut report);
     if !report.is_right() {
         return Err(report);
     }
     let normal = shape::normal(&copies);
     // Whether it fits is cheaper to see than whether it is right.
-    let text = style::text(&normal, options)?;
-    let verified = Verified::new(normal, None).map_err(|it| it.report)?;
+    let (name, text) = style::text(&normal, options)?;
+    let named = normal.to_builder().named(name).build();
+    let verified = Verified::new(named, None).map_err(|it| it.report)?;
     Ok((verified, text))
 }
 

@@ -11,8 +11,8 @@
 //!   `ending` (what is left when a GPU ends).
 //! - Writing: `stage`, `hazards` and `shape` (one-sided pieces), `lower` (their threadblocks),
 //!   `agenda`, `ports` and `handshake` (who waits for whom), `packing` and `fuse` (what goes into
-//!   one operation), `emit` and `lists` (operations and what they refer to), `style` (which of the
-//!   ways to write a program says just what it says).
+//!   one operation), `emit` and `lists` (operations and what they refer to), `group` (blocks that
+//!   share a chunk), `style` (which of the ways to write a program says just what it says).
 
 mod agenda;
 mod collective;
@@ -22,6 +22,7 @@ mod emit;
 mod ending;
 mod fuse;
 mod graph;
+mod group;
 mod handshake;
 mod hazards;
 mod lanes;
@@ -30,6 +31,7 @@ mod lists;
 mod lower;
 mod model;
 mod operations;
+mod outline;
 mod packets;
 mod packing;
 mod pipeline;
@@ -47,10 +49,11 @@ mod write;
 
 pub use counts::check_counts;
 pub use lower::lower;
+pub use outline::{Outline, OutlineBlock, OutlineStep, Work, outline};
 pub use read::read;
 pub use write::write;
 
-use motet_units::Rank;
+use motet_units::{Bytes, Rank};
 
 /// How to write a program as an MSCCL++ execution plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,11 +65,61 @@ pub struct Options {
     /// Parallel copies of the program, each on threadblocks of its own (see
     /// [`in_instances`](crate::program::in_instances)). 0 counts as 1.
     pub instances: u32,
+    /// Which calls the plan is for, where the program serves both: a plan is for one form only, and
+    /// out of place it has less to wait for.
+    pub in_place: bool,
+    /// Where the plan will run, which limits its threadblocks.
+    pub gpu: Gpu,
+    /// A size of call, in nccl-tests' sense, that the plan must be able to run.
+    pub size: Option<Bytes>,
+    /// Whether the plan's name is made its own by a checksum of what the plan does. The executor keeps what
+    /// it has set up for a plan by name and buffers, so that two plans of one name in one process
+    /// crash. `false` keeps the program's name.
+    pub own_name: bool,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { channel: Channel::Memory, threads_per_block: 1024, instances: 1 }
+        Self {
+            channel: Channel::Memory,
+            threads_per_block: 1024,
+            instances: 1,
+            in_place: false,
+            gpu: Gpu::default(),
+            size: None,
+            own_name: false,
+        }
+    }
+}
+
+/// What a GPU keeps running at once. Blocks of a plan wait for one another, so that all blocks of all
+/// ranks on a GPU must be resident; where they are not, the call hangs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Gpu {
+    pub multiprocessors: u32,
+    /// Ranks that share the GPU.
+    pub ranks: u32,
+}
+
+impl Default for Gpu {
+    /// One rank on an H100 or H200.
+    fn default() -> Self {
+        Self { multiprocessors: 132, ranks: 1 }
+    }
+}
+
+impl Gpu {
+    /// How many blocks of so many threads one rank may have. The executor's kernel takes 64 registers a
+    /// thread, so that 1024 threads fill a multiprocessor. Where ranks share a GPU, a tenth is left to
+    /// what else the driver runs there.
+    #[must_use]
+    pub fn blocks(&self, threads: u32) -> u32 {
+        let per_multiprocessor = limits::MAX_THREADS / threads.clamp(1, limits::MAX_THREADS);
+        let usable = match self.ranks {
+            0 | 1 => self.multiprocessors,
+            _ => self.multiprocessors - self.multiprocessors.div_ceil(11),
+        };
+        usable.saturating_mul(per_multiprocessor) / self.ranks.max(1)
     }
 }
 

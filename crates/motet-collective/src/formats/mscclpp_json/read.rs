@@ -72,6 +72,14 @@ pub fn read(text: &str) -> Result<Imported, ReadError> {
     let loose = build(&empty, &numbered, loose, false);
     let program = build(&empty, &numbered, laned, true).without_implied_waits();
     missing_meetings(&program, &loose, &mut report);
+    let largest = limits::largest_size(&program).get();
+    if plan.max_message_size > largest {
+        let message = format!(
+            "calls of more than {largest} bytes are not refused (`max_message_size`), but give wrong \
+             results: the executor's offsets have 32 bits"
+        );
+        report.push(Diagnostic::warning(Finding::Limit, message));
+    }
     numbered.origins.fill(&mut report);
     Ok(Imported { program, origins: numbered.origins, report })
 }

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use motet_units::Rank;
 
+use super::limits;
 use crate::program::{
     Action, Event, Forms, Hints, Lane, LaneKind, Program, ProgramBuilder, Protocol, TransferId,
 };
@@ -88,7 +89,9 @@ fn empty(program: &Program) -> ProgramBuilder {
         Protocol::Ll => Protocol::Ll,
         Protocol::Simple | Protocol::Ll128 => Protocol::Simple,
     };
-    let hints = Hints { protocol, ..*program.hints() };
+    let largest = limits::largest_size(program);
+    let max_size = program.hints().max_size.map_or(largest, |it| it.min(largest));
+    let hints = Hints { protocol, max_size: Some(max_size), ..*program.hints() };
     let mut builder =
         ProgramBuilder::new(program.name(), program.collective().clone()).forms(forms).hints(hints);
     for rank in (0..program.collective().ranks()).map(Rank) {

@@ -4,9 +4,11 @@
 //! it tells others covers all it did before. Which way of writing adds nothing to a program shows
 //! when the plan is read again, so that each is tried until one comes back as the same program.
 
+use siphasher::sip::SipHasher13;
+
 use super::model::ExecutionPlan;
 use super::packing::Packing;
-use super::{Options, emit, read};
+use super::{Options, emit, group, limits, read};
 use crate::diagnostic::{Diagnostic, Finding, Report};
 use crate::program::Program;
 
@@ -23,8 +25,8 @@ pub(super) struct Style {
     pub(super) careful: bool,
 }
 
-/// The plan of a one-sided program as text, which reads back as the same program.
-pub(super) fn text(program: &Program, options: &Options) -> Result<String, Report> {
+/// The plan of a one-sided program, under its name: text which reads back as the same program.
+pub(super) fn text(program: &Program, options: &Options) -> Result<(String, String), Report> {
     let mut refused: Option<Report> = None;
     let packing = Packing::new(program);
     let plain = Style { packing: None, fused: true, flush: true, careful: false };
@@ -40,10 +42,18 @@ pub(super) fn text(program: &Program, options: &Options) -> Result<String, Repor
                     break;
                 }
             };
-            match same(&plan, program) {
-                Ok(text) => return Ok(text),
-                Err(report) => {
-                    refused.get_or_insert(report);
+            for plan in group::grouped(&plan).into_iter().chain([plan]) {
+                let unfit = options.size.and_then(|it| limits::check_size(&plan, program, it));
+                if let Some(why) = unfit {
+                    refused.get_or_insert(refusal(Finding::Limit, why));
+                    continue;
+                }
+                match same(&plan, program) {
+                    Ok(text) if options.own_name => return with_own_name(plan, &text),
+                    Ok(text) => return Ok((plan.name, text)),
+                    Err(report) => {
+                        refused.get_or_insert(report);
+                    }
                 }
             }
         }
@@ -53,22 +63,43 @@ pub(super) fn text(program: &Program, options: &Options) -> Result<String, Repor
 
 /// The text of the plan, if it does what the program does, no more and no less.
 fn same(plan: &ExecutionPlan, program: &Program) -> Result<String, Report> {
-    let refuse = |finding, message: String| {
-        let mut report = Report::default();
-        report.push(Diagnostic::error(finding, message));
-        report
-    };
-    let mut text = serde_json::to_string_pretty(plan)
-        .map_err(|it| refuse(Finding::Limit, format!("the plan cannot be written: {it}")))?;
-    text.push('\n');
+    let text = pretty(plan)?;
     let back = read(&text)
-        .map_err(|it| refuse(Finding::Mismatch, format!("the plan cannot be read back: {it}")))?;
+        .map_err(|it| refusal(Finding::Mismatch, format!("the plan cannot be read back: {it}")))?;
     if !back.report.is_right() {
         return Err(back.report);
     }
     if back.program != *program {
         let message = "a plan cannot say this order of transfers without adding to it";
-        return Err(refuse(Finding::Limit, message.to_owned()));
+        return Err(refusal(Finding::Limit, message.to_owned()));
     }
     Ok(text)
+}
+
+/// The plan under a name that tells it from others: its own, and a checksum of all else. A checksum that
+/// is there already is replaced, so that the same plan keeps its name however often it is written.
+fn with_own_name(mut plan: ExecutionPlan, text: &str) -> Result<(String, String), Report> {
+    const DIGITS: usize = 8;
+    let (base, sum) = plan.name.rsplit_once('-').unwrap_or((&plan.name, ""));
+    let is_sum =
+        sum.len() == DIGITS && sum.bytes().all(|it| matches!(it, b'0'..=b'9' | b'a'..=b'f'));
+    let base = if is_sum { base.to_owned() } else { plan.name.clone() };
+    let rest = text.split_once("\"collective\"").map_or(text, |it| it.1);
+    let sum = SipHasher13::new().hash(rest.as_bytes()) as u32;
+    plan.name = format!("{base}-{sum:0DIGITS$x}");
+    let text = pretty(&plan)?;
+    Ok((plan.name, text))
+}
+
+fn pretty(plan: &ExecutionPlan) -> Result<String, Report> {
+    let mut text = serde_json::to_string_pretty(plan)
+        .map_err(|it| refusal(Finding::Limit, format!("the plan cannot be written: {it}")))?;
+    text.push('\n');
+    Ok(text)
+}
+
+fn refusal(finding: Finding, message: String) -> Report {
+    let mut report = Report::default();
+    report.push(Diagnostic::error(finding, message));
+    report
 }

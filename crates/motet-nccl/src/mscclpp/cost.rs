@@ -1,0 +1,182 @@
+//! [`PlanCost`]: how long a plan takes on a network.
+
+use motet_collective::formats::mscclpp_json::{self, Outline, OutlineStep, Work};
+use motet_collective::{CollectiveKind, Program, Verified};
+use motet_net::Network;
+use motet_net::formats::ReadError;
+use motet_sim::{Routed, SwitchForwarding};
+use motet_units::{Bytes, Duration, Rank};
+
+use super::chain;
+use super::terms::{CACHE, PlanTerms};
+
+/// How ranks share GPUs: so many consecutive ones each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sharing {
+    pub ranks_per_gpu: u32,
+}
+
+impl Sharing {
+    /// Every rank has a GPU of its own.
+    pub const NONE: Self = Self { ranks_per_gpu: 1 };
+
+    const fn gpu(self, rank: Rank) -> usize {
+        rank.index() / if self.ranks_per_gpu == 0 { 1 } else { self.ranks_per_gpu as usize }
+    }
+}
+
+/// A plan made ready to be priced at any size.
+#[derive(Clone, Debug)]
+pub struct PlanCost {
+    pub outline: Outline,
+    sharing: Sharing,
+    /// Of the GPU that has most: reads and writes of its memory, in chunks.
+    accesses: f64,
+    /// Of the link that is busiest: µs for each byte of a chunk.
+    link: f64,
+    /// What the network adds between two ranks, in µs, by row.
+    latency: Vec<f64>,
+    /// Blocks on the GPU that has most.
+    blocks: u32,
+    in_place: bool,
+}
+
+impl PlanCost {
+    /// Of a plan whose ranks are joined by nothing but the memory of one GPU.
+    ///
+    /// # Errors
+    /// If the text is no plan; `Ok(None)` if it has operations that are not known.
+    pub fn on_one_gpu(text: &str) -> Result<Option<Self>, ReadError> {
+        let Some(outline) = mscclpp_json::outline(text)? else { return Ok(None) };
+        let ranks = outline.collective.ranks();
+        let latency = vec![0.0; (ranks * ranks) as usize];
+        let in_place = text.contains("\"inplace\": true") || text.contains("\"inplace\":true");
+        Ok(Some(Self::new(outline, Sharing { ranks_per_gpu: ranks }, latency, 0.0, in_place)))
+    }
+
+    /// Of a plan on a network; `program` is what was read from the text.
+    ///
+    /// # Errors
+    /// Why there is no price: the text is no plan, or the network has no way between two ranks.
+    pub fn on_network(
+        text: &str,
+        program: &Verified<Program>,
+        network: &Network,
+        sharing: Sharing,
+    ) -> Result<Self, String> {
+        let outline = mscclpp_json::outline(text).map_err(|it| it.to_string())?;
+        let outline = outline.ok_or("the plan has operations that are not priced")?;
+        let routed = Routed::new(program, network, SwitchForwarding::CutThrough)
+            .map_err(|it| it.to_string())?;
+        let ranks = program.collective().ranks() as usize;
+        let mut latency = vec![0.0f64; ranks * ranks];
+        let mut loads = vec![0.0f64; network.links().len()];
+        for (index, transfer) in program.transfers().iter().enumerate() {
+            let (src, dst) = (transfer.src.rank, transfer.dst.rank);
+            if src == dst || sharing.gpu(src) == sharing.gpu(dst) {
+                continue;
+            }
+            let scratch = motet_collective::program::Buffer::Scratch;
+            let packets = program.hints().protocol == motet_collective::program::Protocol::Ll
+                && (transfer.src.buffer == scratch || transfer.dst.buffer == scratch);
+            let mut way = 0.0;
+            for hop in routed.hops(index) {
+                loads[hop.link.index()] +=
+                    f64::from(transfer.count) * if packets { 2.0 } else { 1.0 };
+                way += network.link(hop.link).spec.latency.as_us_f64();
+            }
+            for (a, b) in [(src, dst), (dst, src)] {
+                let known = &mut latency[a.index() * ranks + b.index()];
+                *known = if *known == 0.0 { way } else { known.min(way) };
+            }
+        }
+        let per_byte = |(link, load): (usize, &f64)| {
+            let rate = network.links()[link].spec.bandwidth.bits_per_s() as f64 / 8e6;
+            if *load > 0.0 { load / rate.max(f64::MIN_POSITIVE) } else { 0.0 }
+        };
+        let link = loads.iter().enumerate().map(per_byte).fold(0.0, f64::max);
+        let in_place = program.forms().in_place;
+        Ok(Self::new(outline, sharing, latency, link, in_place))
+    }
+
+    fn new(
+        outline: Outline,
+        sharing: Sharing,
+        latency: Vec<f64>,
+        link: f64,
+        in_place: bool,
+    ) -> Self {
+        let gpus = outline.collective.ranks() as usize;
+        let (mut accesses, mut blocks) = (vec![0.0; gpus], vec![0u32; gpus]);
+        for block in &outline.blocks {
+            blocks[sharing.gpu(block.rank)] += 1;
+            for step in &block.steps {
+                if let OutlineStep::Move(work) = step {
+                    count(work, block.rank, sharing, &mut accesses);
+                }
+            }
+        }
+        let most = accesses.into_iter().fold(0.0, f64::max);
+        let blocks = blocks.into_iter().max().unwrap_or(0);
+        Self { outline, sharing, accesses: most, link, latency, blocks, in_place }
+    }
+
+    /// How long a call of `size` takes.
+    #[must_use]
+    pub fn price(&self, size: Bytes, terms: &PlanTerms) -> Option<Duration> {
+        let us = self.micros(size, terms)?;
+        // Rounded to whole picoseconds; far below what a Duration holds.
+        Some(Duration::from_ps((us * 1e6).round() as u64))
+    }
+
+    /// The same in µs.
+    #[must_use]
+    pub fn micros(&self, size: Bytes, terms: &PlanTerms) -> Option<f64> {
+        let chunk = size.get() as f64 / f64::from(self.outline.collective.size_chunks().max(1));
+        let ranks = self.outline.collective.ranks() as usize;
+        let latency = |a: Rank, b: Rank| self.latency[a.index() * ranks + b.index()];
+        let chain = chain::longest(&self.outline, chunk, terms, &latency)?;
+        let sharers = f64::from(self.sharing.ranks_per_gpu.saturating_sub(1));
+        let launch = terms.launch
+            + terms.sharer * sharers
+            + terms.threads * f64::from(self.outline.threads) / 1024.0
+            + terms.block * f64::from(self.blocks);
+        let cold = 1.0 - (CACHE / self.footprint(size).max(CACHE));
+        let bytes = self.accesses * chunk;
+        let memory = bytes * ((1.0 - cold) / terms.cached + cold / terms.memory);
+        Some(launch + chain + memory.max(self.link * chunk))
+    }
+
+    /// What the buffers of a call take on one GPU, in bytes.
+    fn footprint(&self, size: Bytes) -> f64 {
+        let collective = &self.outline.collective;
+        let (size, ranks) = (size.get() as f64, f64::from(collective.ranks()));
+        let apart = match collective.kind() {
+            CollectiveKind::AllGather | CollectiveKind::ReduceScatter => size + size / ranks,
+            _ => 2.0 * size,
+        };
+        let own = if self.in_place { size } else { apart };
+        own * f64::from(self.sharing.ranks_per_gpu.max(1))
+    }
+}
+
+/// Adds what one operation reads and writes to the GPUs whose memory that is, in chunks. A packet is twice
+/// its data.
+fn count(work: &Work, rank: Rank, sharing: Sharing, accesses: &mut [f64]) {
+    let chunks = f64::from(work.chunks);
+    let (read, written) =
+        (if work.reads_packets { 2.0 } else { 1.0 }, if work.writes_packets { 2.0 } else { 1.0 });
+    for from in &work.read_from {
+        accesses[sharing.gpu(*from)] += read * chunks;
+    }
+    for to in &work.write_to {
+        accesses[sharing.gpu(*to)] += written * chunks;
+    }
+    let passes = f64::from(work.passes);
+    let reads = (f64::from(work.reads) * passes - work.read_from.len() as f64).max(0.0);
+    let writes = (f64::from(work.writes) * passes - work.write_to.len() as f64).max(0.0);
+    // Of a sum of packets, one summand and one copy of the result are plain.
+    let own_plain = if work.reads_packets && work.reads > 1 { 1.0 } else { 0.0 };
+    accesses[sharing.gpu(rank)] +=
+        chunks * (read * (reads - own_plain).max(0.0) + own_plain.min(reads) + writes);
+}

@@ -1,0 +1,141 @@
+//! [`fit`]: the terms that explain measured calls best.
+//!
+//! Relative errors are what counts, so that the sum of the absolute logarithms of time said over time
+//! measured is made as small as can be, by moving one term after the other up or down while that
+//! helps, in ever smaller steps. With a score that is piecewise smooth and has so few positive unknowns,
+//! that is as good as methods with derivatives and gives the same result everywhere. Of the samples,
+//! every second one is held back, and the terms are judged by those alone.
+
+use motet_units::Bytes;
+
+use super::cost::PlanCost;
+use super::terms::{PlanTerms, TERMS};
+
+/// A measured call.
+#[derive(Clone, Debug)]
+pub struct Sample<'a> {
+    pub plan: &'a PlanCost,
+    pub size: Bytes,
+    /// As measured, in µs.
+    pub micros: f64,
+}
+
+/// Terms, and how good they are.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Fitted {
+    pub terms: PlanTerms,
+    /// The median of the relative errors of the samples that the terms were found by,
+    pub known: f64,
+    /// and of those held back.
+    pub held_back: f64,
+    /// Of pairs of calls of the same collective, ranks and size that differ by more than a tenth, how
+    /// many are told apart rightly, among those held back.
+    pub pairs_right: f64,
+    pub pairs: u64,
+}
+
+/// The first step of a term is a factor of this.
+const FIRST_STEP: f64 = 1.3;
+/// So often the steps are made smaller, each time by the square root.
+const ROUNDS: u32 = 6;
+/// So often in one round all terms are tried at most.
+const TRIES: u32 = 8;
+
+/// The terms for samples, from `start`. Terms that no sample depends on stay as they are.
+#[must_use]
+pub fn fit(samples: &[Sample<'_>], start: &PlanTerms) -> Fitted {
+    let known: Vec<&Sample<'_>> = samples.iter().step_by(2).collect();
+    let held_back: Vec<&Sample<'_>> = samples.iter().skip(1).step_by(2).collect();
+    let mut values = start.values();
+    let mut best = score(&known, &values);
+    let mut step = FIRST_STEP;
+    for _ in 0..ROUNDS {
+        for _ in 0..TRIES {
+            let before = best;
+            for term in 0..TERMS {
+                best = improve(&known, &mut values, term, step, best);
+            }
+            if before - best < before * 1e-3 {
+                break;
+            }
+        }
+        step = step.sqrt();
+    }
+    let terms = PlanTerms::from_values(&values);
+    let (pairs, right) = pairs(&held_back, &terms);
+    Fitted {
+        terms,
+        known: median_error(&known, &terms),
+        held_back: median_error(&held_back, &terms),
+        pairs_right: if pairs == 0 { 1.0 } else { right as f64 / pairs as f64 },
+        pairs,
+    }
+}
+
+/// Moves one term by factors of `step` while that makes the score smaller.
+fn improve(
+    samples: &[&Sample<'_>],
+    values: &mut [f64; TERMS],
+    term: usize,
+    step: f64,
+    mut best: f64,
+) -> f64 {
+    for factor in [step, 1.0 / step] {
+        loop {
+            let old = values[term];
+            values[term] = old * factor;
+            let now = score(samples, values);
+            if now >= best * (1.0 - 1e-9) {
+                values[term] = old;
+                break;
+            }
+            best = now;
+        }
+    }
+    best
+}
+
+fn score(samples: &[&Sample<'_>], values: &[f64; TERMS]) -> f64 {
+    let terms = PlanTerms::from_values(values);
+    samples.iter().filter_map(|it| Some(error(it, &terms)?.abs())).sum()
+}
+
+/// The logarithm of said over measured.
+fn error(sample: &Sample<'_>, terms: &PlanTerms) -> Option<f64> {
+    let said = sample.plan.micros(sample.size, terms)?;
+    Some(libm::log(said / sample.micros))
+}
+
+fn median_error(samples: &[&Sample<'_>], terms: &PlanTerms) -> f64 {
+    let relative = |it: &&Sample<'_>| {
+        let said = it.plan.micros(it.size, terms)?;
+        Some((said / it.micros - 1.0).abs())
+    };
+    let mut errors: Vec<f64> = samples.iter().filter_map(relative).collect();
+    errors.sort_by(f64::total_cmp);
+    errors.get(errors.len() / 2).copied().unwrap_or(0.0)
+}
+
+/// How many pairs differ by more than a tenth, and how many of them the terms put in the right order.
+fn pairs(samples: &[&Sample<'_>], terms: &PlanTerms) -> (u64, u64) {
+    let mut known = Vec::with_capacity(samples.len());
+    for it in samples {
+        let collective = &it.plan.outline.collective;
+        let key = (collective.kind(), collective.ranks(), it.size);
+        known.extend(it.plan.micros(it.size, terms).map(|said| (key, said, it.micros)));
+    }
+    known.sort_by(|a, b| a.0.cmp(&b.0).then(a.2.total_cmp(&b.2)));
+    let (mut pairs, mut right) = (0, 0);
+    for (at, (key, said, micros)) in known.iter().enumerate() {
+        for (other, other_said, other_micros) in
+            known[at + 1..].iter().take_while(|it| it.0 == *key)
+        {
+            debug_assert_eq!(other, key);
+            if *other_micros > micros * 1.1 {
+                pairs += 1;
+                right += u64::from(other_said > said);
+            }
+        }
+    }
+    (pairs, right)
+}

@@ -1,0 +1,27 @@
+//! What MSCCL++'s executor takes for a plan, by a model that is fitted to measurements.
+//!
+//! A plan is run by thread blocks that write into one another's memory. Hardly anything of what that
+//! costs is in NCCL's constants: the operations that a block does one after the other, the signals it
+//! waits for, how many bytes its threads have under way, and the memory that all blocks share. So the
+//! model has terms of its own ([`PlanTerms`]), each with a meaning, and [`fit`](fit::fit) finds them from
+//! measured calls. [`PlanCost`] prices a plan with them:
+//!
+//! ```text
+//! time = launch + the longest chain of operations, signals and waits + time of the shared memory and links
+//! ```
+//!
+//! - [`terms`]: the terms, and what they are on an H200;
+//! - [`chain`]: the longest chain, operation by operation as the executor runs them;
+//! - [`cost`]: both together, on a network;
+//! - [`fit`]: terms from measurements.
+//!
+//! docs/mscclpp-model.md says how the terms were measured and how far they are off.
+
+pub mod chain;
+pub mod cost;
+pub mod fit;
+pub mod terms;
+
+pub use cost::{PlanCost, Sharing};
+pub use fit::{Fitted, Sample, fit};
+pub use terms::PlanTerms;

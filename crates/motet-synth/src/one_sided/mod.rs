@@ -1,0 +1,118 @@
+//! Programs for runtimes whose thread blocks reach into other GPUs' memory, as MSCCL++'s do.
+//!
+//! On such a runtime nobody receives: a thread block writes into another GPU's buffer or reads from
+//! it. What costs time there is not in the model of ideal links: how many operations a block does one
+//! after the other, how often it waits for a signal, how many blocks move data at once. The programs
+//! here are made for that. All of them go straight from source to destination, so they suit GPUs that
+//! all reach one another (an NVLink domain), and they come with their lanes (thread blocks).
+//!
+//! A [`Pattern`] says how the data moves, a [`Shape`] on how many thread blocks:
+//!
+//! | pattern | copies | reductions | signals |
+//! | --- | --- | --- | --- |
+//! | [`Pattern::Direct`] | the source writes into the destination's output | the destination reads all inputs and sums them in one operation | at the begin and end of a call |
+//! | [`Pattern::Packets`] | as packets into the destination's scratch, which unpacks them | as packets; the destination sums them | none: every packet carries a flag |
+//! | [`Pattern::DirectTwice`] | – | AllReduce: each rank sums its part of all inputs and writes the sum to all outputs | as for direct |
+//! | [`Pattern::PacketsTwice`] | – | the same with packets | none |
+//!
+//! `parts` says what every collective is made of, `build` puts it on lanes. Which pattern and shape is
+//! best for a size is decided by price (`motet-nccl`), not here.
+
+mod build;
+mod parts;
+#[cfg(test)]
+mod tests;
+
+use motet_collective::program::{Forms, Program};
+use motet_collective::{CollectiveError, CollectiveKind};
+
+/// How data moves between thread blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Pattern {
+    /// Straight into or out of the other GPU's input and output.
+    Direct,
+    /// AllReduce as ReduceScatter and AllGather, both direct, in one operation of each block.
+    DirectTwice,
+    /// Straight to the other GPU's scratch, with a flag in every 16 bytes.
+    Packets,
+    /// AllReduce as ReduceScatter and AllGather, both with packets.
+    PacketsTwice,
+}
+
+impl Pattern {
+    pub const ALL: [Self; 4] = [Self::Direct, Self::DirectTwice, Self::Packets, Self::PacketsTwice];
+
+    /// As in the names of programs.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Direct => "direct",
+            Self::DirectTwice => "direct-twice",
+            Self::Packets => "packets",
+            Self::PacketsTwice => "packets-twice",
+        }
+    }
+
+    /// Whether data travels as packets, for which the protocol is LL.
+    #[must_use]
+    pub const fn has_packets(self) -> bool {
+        matches!(self, Self::Packets | Self::PacketsTwice)
+    }
+
+    /// Whether there is such a program for the collective: one that an execution plan of MSCCL++ can
+    /// state, which has no place for a root.
+    #[must_use]
+    pub const fn does(self, kind: CollectiveKind) -> bool {
+        use CollectiveKind::{AllGather, AllReduce, AllToAll, ReduceScatter};
+        match self {
+            Self::DirectTwice | Self::PacketsTwice => matches!(kind, AllReduce),
+            Self::Direct | Self::Packets => {
+                matches!(kind, AllGather | ReduceScatter | AllReduce | AllToAll)
+            }
+        }
+    }
+}
+
+/// How a program is spread over thread blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Shape {
+    pub pattern: Pattern,
+    /// Into how many slices every part is cut; each slice has thread blocks of its own.
+    pub slices: u32,
+    /// How many peers one thread block sends to. Fewer peers are more thread blocks that each do less;
+    /// where there are several, sums of packets have blocks of their own beside them. Direct sums are
+    /// always one block's whole work, whatever this says.
+    pub peers_per_block: u32,
+    /// Whether packets are unpacked by other blocks than those that send.
+    pub apart: bool,
+}
+
+impl Shape {
+    /// Whether the program is right for calls in place: no output may be written over an input that
+    /// another block, here or elsewhere, may still read.
+    #[must_use]
+    pub const fn serves_in_place(self, kind: CollectiveKind, ranks: u32) -> bool {
+        match (kind, self.pattern) {
+            (CollectiveKind::AllReduce | CollectiveKind::AllToAll, Pattern::Direct) => false,
+            // Each block sums what it has sent itself.
+            (CollectiveKind::AllReduce, Pattern::Packets) => self.peers_per_block + 1 >= ranks,
+            (CollectiveKind::AllReduce, Pattern::PacketsTwice)
+            | (CollectiveKind::AllToAll, Pattern::Packets) => !self.apart,
+            _ => true,
+        }
+    }
+}
+
+/// A program for `kind` over `ranks` ranks, for in-place or for out-of-place calls; one that does nothing
+/// for a collective that the pattern [does](Pattern::does) not. Proving it right is the caller's.
+///
+/// # Errors
+/// If a collective cannot have so many ranks or chunks.
+pub fn program(
+    kind: CollectiveKind,
+    ranks: u32,
+    forms: Forms,
+    shape: Shape,
+) -> Result<Program, CollectiveError> {
+    Ok(build::Build::new(kind, ranks, forms, shape)?.run())
+}

@@ -1,0 +1,38 @@
+use motet_collective::formats::mscclpp_json;
+use motet_collective::program::Forms;
+use motet_collective::{CollectiveKind, Verified};
+
+use super::{Pattern, Shape, program};
+
+/// Every pattern is right for every collective, rank count and form, and MSCCL++ can say it.
+#[test]
+fn all_are_right_and_can_be_written() {
+    for kind in CollectiveKind::ALL {
+        for pattern in Pattern::ALL.into_iter().filter(|it| it.does(kind)) {
+            for ranks in [2, 3, 5, 8] {
+                for (slices, peers_per_block, apart) in
+                    [(1, 8, false), (3, 1, false), (2, 4, true), (1, 1, true)]
+                {
+                    for forms in [Forms::OUT_OF_PLACE, Forms::IN_PLACE] {
+                        let shape = Shape { pattern, slices, peers_per_block, apart };
+                        let what = format!("{kind} {shape:?} {ranks} {forms:?}");
+                        let made = program(kind, ranks, forms, shape).unwrap();
+                        let right = Verified::new(made, None);
+                        if forms == Forms::IN_PLACE && !shape.serves_in_place(kind, ranks) {
+                            continue;
+                        }
+                        let right = match right {
+                            Ok(right) => right,
+                            Err(it) => panic!("{what}: {}", it.report),
+                        };
+                        let options = mscclpp_json::Options::default();
+                        match mscclpp_json::write(&right, &options) {
+                            Ok(text) => assert!(text.contains("\"ops\""), "{what}"),
+                            Err(it) => panic!("{what}: {it}"),
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
