@@ -64,7 +64,7 @@ pub(super) fn paint(utilization: f64) -> String {
 pub(super) fn scheme(ink: &str) -> String {
     let mut out = format!(
         "<style>@media(prefers-color-scheme:dark){{.ground{{fill:#16181d}}\
-         text[fill=\"{ink}\"]{{fill:#e6e6e6}}.idle{{stroke:#3a3f47}}"
+         text[fill=\"{ink}\"]{{fill:#e6e6e6}}.idle{{stroke:#565c66}}"
     );
     for level in 0..LEVELS {
         let colour = mixed(&DARK, middle_of(level));
