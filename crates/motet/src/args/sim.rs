@@ -67,39 +67,25 @@ pub(crate) enum ProtocolArg {
     Ll128,
 }
 
+const KNOBS: &str = "Knobs (the program as the runtime's kernels run it)";
+
 /// With any of these the program runs as a runtime's kernels run it.
 #[derive(Debug, Args)]
 #[group(id = "knobs", multiple = true, conflicts_with_all = ["trace", "over_time", "discipline"])]
 pub(crate) struct KnobArgs {
     /// As the runtime's kernels run it, with the settings of the file's own header
-    #[arg(long, help_heading = "Knobs (the program as the runtime's kernels run it)")]
+    #[arg(long, help_heading = KNOBS)]
     pub(crate) kernels: bool,
     /// How NCCL's kernels pass data on; by default as the program says
-    #[arg(
-        long,
-        ignore_case = true,
-        help_heading = "Knobs (the program as the runtime's kernels run it)"
-    )]
+    #[arg(long, ignore_case = true, help_heading = KNOBS)]
     pub(crate) protocol: Option<ProtocolArg>,
     /// Channels in all: a multiple of the program's own, which is the default
-    #[arg(
-        long,
-        value_name = "COUNT",
-        help_heading = "Knobs (the program as the runtime's kernels run it)"
-    )]
+    #[arg(long, value_name = "COUNT", help_heading = KNOBS)]
     pub(crate) channels: Option<u32>,
     /// Threads of a thread block; by default the protocol's most
-    #[arg(
-        long,
-        value_name = "COUNT",
-        help_heading = "Knobs (the program as the runtime's kernels run it)"
-    )]
+    #[arg(long, value_name = "COUNT", help_heading = KNOBS)]
     pub(crate) threads: Option<u32>,
     /// The buffer of a connection; by default NCCL's for the protocol
-    #[arg(
-        long,
-        value_name = "SIZE",
-        help_heading = "Knobs (the program as the runtime's kernels run it)"
-    )]
+    #[arg(long, value_name = "SIZE", help_heading = KNOBS)]
     pub(crate) buffer_size: Option<Bytes>,
 }
