@@ -4,7 +4,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use motet_net::builders::{self, Params};
-use motet_units::Bandwidth;
+use motet_units::{Bandwidth, LinkId};
 use motet_wan::formats::matrices_csv;
 
 fuzz_target!(|text: &str| {
@@ -12,6 +12,8 @@ fuzz_target!(|text: &str| {
         return;
     };
     if let Ok(loads) = matrices_csv::read(text, &network, Bandwidth::gbit_per_s(1)) {
-        assert!(loads.iter().all(|it| it.len() == network.links().len()));
+        let known = |it: &(LinkId, Bandwidth)| it.0.index() < network.links().len();
+        assert!(loads.iter().flatten().all(known));
+        assert!(loads.iter().all(|it| it.is_sorted_by(|a, b| a.0 < b.0)));
     }
 });

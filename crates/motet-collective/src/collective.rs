@@ -19,7 +19,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use motet_net::node::UnknownName;
-use motet_units::{Bytes, Rank, brief};
+use motet_units::{Bytes, Rank};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -104,11 +104,10 @@ impl FromStr for CollectiveKind {
             .filter(|it| !matches!(it, '-' | '_'))
             .flat_map(char::to_lowercase)
             .collect();
-        Self::ALL.into_iter().find(|it| it.name() == plain).ok_or_else(|| UnknownName {
-            what: "collective",
-            name: brief(text).into_owned(),
-            known: Self::ALL.map(Self::name).join(", "),
-        })
+        Self::ALL
+            .into_iter()
+            .find(|it| it.name() == plain)
+            .ok_or_else(|| UnknownName::new("collective", text, Self::ALL.map(Self::name)))
     }
 }
 

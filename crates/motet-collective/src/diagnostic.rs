@@ -12,7 +12,8 @@ use crate::program::TransferId;
 pub enum Severity {
     /// Worth knowing; the program is right all the same.
     Warning,
-    /// Outside what a program can mean: it was not judged, and so is not right.
+    /// It uses something that Motet's programs cannot express; it was not judged, and so does not
+    /// count as right.
     NotJudged,
     /// The program is wrong.
     Error,
@@ -33,7 +34,7 @@ impl Severity {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Finding {
-    /// Events that wait for one another.
+    /// Events wait for each other in a cycle.
     Deadlock,
     /// A wait for something that does not exist or never happens.
     BadWait,
@@ -41,11 +42,11 @@ pub enum Finding {
     OutOfRange,
     UnmatchedSend,
     UnmatchedReceive,
-    /// A connection's receives are in another order than its sends, or differ in count.
+    /// The receives of a connection are in another order than its sends, or differ in chunk count.
     Mismatch,
-    /// A lane that is not one (an event twice, or at a foreign rank).
+    /// An invalid lane (an event twice, or an event of another rank).
     BadLane,
-    /// The turns of a link are not its transfers.
+    /// The turns of a link do not list exactly the transfers over it.
     BadTurns,
     /// A chunk is read before anything was put there.
     ReadsUndefined,
@@ -63,11 +64,11 @@ pub enum Finding {
     InputOverwritten,
     /// A path with links that do not exist or do not join, or no path at all.
     NoPath,
-    /// An operation outside what a program can mean.
+    /// An operation that Motet's programs cannot express.
     NotJudged,
     /// Beyond what a runtime can load.
     Limit,
-    /// More work to verify, or to read, than a program of its size is given.
+    /// Verifying or reading it would take more work than a program of its size is allowed.
     TooLarge,
 }
 
@@ -127,7 +128,7 @@ pub struct Diagnostic {
 }
 
 impl Diagnostic {
-    /// That the program is wrong.
+    /// An error: the program is wrong.
     #[must_use]
     pub fn error(finding: Finding, message: impl Into<String>) -> Self {
         Self {
@@ -139,13 +140,13 @@ impl Diagnostic {
         }
     }
 
-    /// Something worth knowing about a program that is right all the same.
+    /// A warning; the program is right nevertheless.
     #[must_use]
     pub fn warning(finding: Finding, message: impl Into<String>) -> Self {
         Self { severity: Severity::Warning, ..Self::error(finding, message) }
     }
 
-    /// That a part of the file is outside what a program can mean, so that it was not judged.
+    /// A part of the file that Motet's programs cannot express, so that it was not judged.
     #[must_use]
     pub fn not_judged(message: impl Into<String>) -> Self {
         Self { severity: Severity::NotJudged, ..Self::error(Finding::NotJudged, message) }

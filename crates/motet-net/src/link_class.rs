@@ -79,10 +79,9 @@ impl fmt::Display for LinkClass {
 impl FromStr for LinkClass {
     type Err = UnknownName;
     fn from_str(text: &str) -> Result<Self, UnknownName> {
-        Self::ALL.into_iter().find(|it| it.name() == text).ok_or_else(|| UnknownName {
-            what: "link class",
-            name: text.to_owned(),
-            known: Self::ALL.map(Self::name).join(", "),
-        })
+        Self::ALL
+            .into_iter()
+            .find(|it| it.name() == text)
+            .ok_or_else(|| UnknownName::new("link class", text, Self::ALL.map(Self::name)))
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
-use motet_units::Rank;
+use motet_units::{Rank, brief};
 
 use crate::nearest;
 
@@ -70,11 +70,10 @@ impl fmt::Display for NodeKind {
 impl FromStr for NodeKind {
     type Err = UnknownName;
     fn from_str(text: &str) -> Result<Self, UnknownName> {
-        Self::ALL.into_iter().find(|it| it.name() == text).ok_or_else(|| UnknownName {
-            what: "node kind",
-            name: text.to_owned(),
-            known: Self::ALL.map(Self::name).join(", "),
-        })
+        Self::ALL
+            .into_iter()
+            .find(|it| it.name() == text)
+            .ok_or_else(|| UnknownName::new("node kind", text, Self::ALL.map(Self::name)))
     }
 }
 
@@ -91,6 +90,17 @@ pub struct UnknownName {
 }
 
 impl UnknownName {
+    /// `name` is none of `known`. A long name is shortened, so that no error repeats a whole file.
+    #[must_use]
+    pub fn new<'a>(
+        what: &'static str,
+        name: &str,
+        known: impl IntoIterator<Item = &'a str>,
+    ) -> Self {
+        let known = known.into_iter().collect::<Vec<_>>().join(", ");
+        Self { what, name: brief(name).into_owned(), known }
+    }
+
     /// "did you mean …?" if a name of the list is close to what was written.
     fn guess(&self) -> String {
         let near = nearest::nearest(&self.name, self.known.split(", "));

@@ -21,11 +21,10 @@
 //! elsewhere that must know ahead of time what the simulator will say are tied to it by property
 //! tests.
 
-/// A moment or a span in picoseconds; times that are too late to count stay at the last one there
-/// is.
+/// A moment or a duration in picoseconds; saturates at the largest value.
 pub trait Time: Copy {
     const ZERO: Self;
-    /// This time, so much later.
+    /// This time plus `span`.
     #[must_use]
     fn plus(self, span: Self) -> Self;
     /// The later of two.
@@ -45,15 +44,15 @@ impl Time for u64 {
     }
 }
 
-/// Whole numbers below 2⁵³ are exact; the replay kernel says why it uses them and what it does
-/// about greater ones.
+/// Integers below 2⁵³ are exact; the replay kernel says why it uses `f64` and what it does about
+/// larger times.
 impl Time for f64 {
     const ZERO: Self = 0.0;
     #[inline(always)]
     fn plus(self, span: Self) -> Self {
         self + span
     }
-    /// Not `f64::max`, which must also see to what is not a number.
+    /// Not `f64::max`, which must also handle NaN.
     #[inline(always)]
     fn later(self, other: Self) -> Self {
         if self > other { self } else { other }
@@ -73,7 +72,7 @@ impl<T: Time, const N: usize> Time for [T; N] {
     }
 }
 
-/// When a transfer's first and last bit are at a node.
+/// When a transfer's first bit (head) and last bit (tail) are at a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrival<T> {
     pub head: T,
@@ -81,14 +80,14 @@ pub struct Arrival<T> {
 }
 
 impl<T: Time> Arrival<T> {
-    /// All of it is there at once, as at the rank that sends it.
+    /// Head and tail at the same time, as at the rank that sends.
     #[inline(always)]
     pub const fn whole(at: T) -> Self {
         Self { head: at, tail: at }
     }
 
-    /// What the next link sees of it: when its head may go on, and, where that is before the tail
-    /// has come, when the tail comes.
+    /// What the next link sees: when the head may go on, and, with cut-through, when the tail
+    /// arrives.
     #[inline(always)]
     pub const fn forwarded(self, stores_and_forwards: bool) -> (T, Option<T>) {
         if stores_and_forwards { (self.tail, None) } else { (self.head, Some(self.tail)) }
@@ -98,23 +97,24 @@ impl<T: Time> Arrival<T> {
 /// One transfer on one link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Passage<T> {
-    /// The link takes it.
+    /// The link starts to transmit it.
     pub start: T,
-    /// The link has had the time that all bits need on it, and takes the next transfer.
+    /// The transmission time is over, and the link is free for the next transfer.
     pub streamed: T,
-    /// The last bit is on the link.
+    /// The last bit has entered the link.
     pub left: T,
 }
 
 impl<T: Time> Passage<T> {
-    /// When a link that is free from `free` on takes a transfer whose head is there at `head`.
+    /// When a link that is free from `free` on starts a transfer whose head is there at `head`.
     #[inline(always)]
     pub fn start(head: T, free: T) -> T {
         head.later(free)
     }
 
-    /// The passage from `start`, if the link alone has sent all bits at `streamed`. `tail` is when
-    /// the last bit comes to the link, for a transfer that goes on before it is whole.
+    /// The passage from `start`, if the link alone would have sent all bits at `streamed`. `tail`
+    /// is when the last bit reaches the link, for a transfer that is forwarded before it is
+    /// complete.
     #[inline(always)]
     pub fn from_start(start: T, streamed: T, tail: Option<T>) -> Self {
         let left = match tail {
@@ -124,15 +124,14 @@ impl<T: Time> Passage<T> {
         Self { start, streamed, left }
     }
 
-    /// The passage over a link whose bandwidth does not change meanwhile. The link is free again
-    /// at [`Self::streamed`].
+    /// The passage over a link of constant bandwidth. The link is free again at [`Self::streamed`].
     #[inline(always)]
     pub fn of((head, tail): (T, Option<T>), free: T, transmission: T) -> Self {
         let start = Self::start(head, free);
         Self::from_start(start, start.plus(transmission), tail)
     }
 
-    /// When it is at the other end.
+    /// When head and tail reach the other end.
     #[inline(always)]
     pub fn arrival(self, latency: T) -> Arrival<T> {
         Arrival { head: self.start.plus(latency), tail: self.left.plus(latency) }

@@ -57,35 +57,37 @@
 
 use motet_units::{Bandwidth, Duration};
 
-/// In which order a link carries the transfers that want it.
+/// The order in which a link carries waiting transfers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Discipline {
-    /// In the program's order, or the turns it gives the link, even if a later one is ready before.
+    /// Program order, or the turns that the program gives the link; a link waits for the next one
+    /// even if a later one is ready.
     #[default]
     ProgramOrder,
-    /// As their heads come; ties in the program's order.
+    /// First come, first served, by the arrival of heads; ties in program order.
     Fifo,
-    /// All at once, at max–min fair rates (fluid; the event engine only).
+    /// All at once, at max–min fair rates (a fluid model; event engine only).
     FairShare,
 }
 
-/// What nodes other than GPUs do with data that passes through; [`Routed::new`](crate::Routed::new)
-/// settles it.
+/// How switches and other nodes that are not GPUs forward data; fixed by
+/// [`Routed::new`](crate::Routed::new).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum SwitchForwarding {
-    /// They pass it on as it comes.
+    /// Cut-through: data is forwarded as it arrives.
     #[default]
     CutThrough,
-    /// They pass it on when it is whole, as GPUs do (ASTRA-sim's switches).
+    /// Store and forward: data is forwarded when it is complete, as GPUs do (and as ASTRA-sim's
+    /// switches do).
     StoreAndForward,
 }
 
-/// What may be chosen about a simulation, apart from program, network and state.
+/// Options of a simulation, apart from program, network and state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SimOptions {
     pub discipline: Discipline,
-    /// How fast a rank copies or reduces within itself; `None`: at once.
+    /// Bandwidth of copies and reductions within a rank; `None`: they take no time.
     pub local_bandwidth: Option<Bandwidth>,
-    /// Before anything starts: what launching the collective costs.
+    /// The time to launch the collective, before anything starts.
     pub launch: Duration,
 }

@@ -1,9 +1,9 @@
-//! What messages call a link.
+//! How messages name a link.
 
 use motet_net::Network;
 use motet_units::LinkId;
 
-/// The names of its ends, and which one it is where several links join them.
+/// The names of its two ends, with a number where several links join them.
 #[must_use]
 pub fn link(network: &Network, id: LinkId) -> String {
     let link = network.link(id);

@@ -1,8 +1,8 @@
-//! [`Routed`]: a verified program whose every transfer has its links. This is what the engines take.
+//! [`Routed`]: a verified program with the links of every transfer. This is what the engines take.
 //!
-//! Everything that depends on the program and the network but not on the network's state is worked
-//! out here once: the links of each transfer, before which of them it is stored and forwarded, what
-//! each event waits for, and the order of events.
+//! Everything that depends on the program and the network but not on the network's state is
+//! computed here once: the links of each transfer, where it is stored and forwarded, what each
+//! event waits for, and the order of events.
 
 use motet_collective::program::EventGraph;
 use motet_collective::{Event, Program, Verified};
@@ -16,8 +16,8 @@ use crate::model::SwitchForwarding;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hop {
     pub link: LinkId,
-    /// Whether the link begins a new segment: it leaves a node that stores and forwards. True of
-    /// a transfer's first hop.
+    /// Whether the link leaves a node that stores and forwards, and so begins a new segment. True
+    /// of a transfer's first hop.
     pub starts_segment: bool,
 }
 
@@ -46,8 +46,9 @@ pub struct Routed<'a> {
 }
 
 impl<'a> Routed<'a> {
-    /// Settles `program` on `network`. Transfers without a path of their own take one of least latency
-    /// that passes through no GPU, or if there is none, through GPUs ([`DefaultRoutes`]).
+    /// Routes `program` on `network`. A transfer without a path of its own takes one of least
+    /// latency that passes through no GPU, or, if there is none, one through GPUs
+    /// ([`DefaultRoutes`]).
     pub fn new(
         program: &'a Verified<Program>,
         network: &'a Network,
@@ -112,12 +113,12 @@ impl<'a> Routed<'a> {
     }
 }
 
-/// Routes for transfers whose program gives none, each pair of ranks found once.
+/// Routes for transfers whose program gives none; computed once per pair of ranks.
 ///
-/// A route has the least latency. Where a fabric has several such (over any of the spines between two
-/// leaves, say), each new pair of ranks gets the one whose links have the fewest pairs so far. Fabrics
-/// spread flows over equal-cost paths (ECMP); always taking the first would load one spine and leave the
-/// others idle.
+/// A route has the least latency. Where there are several such (any spine between two leaves, say),
+/// each new pair of ranks gets the one whose links carry the fewest pairs so far: fabrics spread
+/// flows over equal-cost paths (ECMP), and always taking the first would load one spine and leave
+/// the others idle.
 #[derive(Debug)]
 pub struct DefaultRoutes<'a> {
     network: &'a Network,
@@ -127,6 +128,7 @@ pub struct DefaultRoutes<'a> {
 }
 
 impl<'a> DefaultRoutes<'a> {
+    /// No routes yet; they are found when asked for.
     #[must_use]
     pub fn new(network: &'a Network) -> Self {
         let pairs = vec![0; network.links().len()];

@@ -1,4 +1,4 @@
-//! Many independent simulations, spread over all cores.
+//! Many independent simulations, run on all cores.
 
 use rayon::prelude::*;
 

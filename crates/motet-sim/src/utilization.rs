@@ -1,9 +1,10 @@
-//! [`Utilization`]: how much of the time links are busy, over the run and over its parts, and a
-//! picture of it in plain text.
+//! [`Utilization`]: how much of the time links are busy, over the whole run and over parts of it,
+//! and a plain-text picture of it.
 //!
-//! Over the whole run an [`Outcome`] is enough; what links do when is for an observer. Busy means
-//! taken: by each crossing for as long as its bits need on this link alone, and so never for more
-//! than the whole time. Under fair sharing a link that a flow crosses is busy, however slow it is.
+//! For the whole run an [`Outcome`] is enough; use over time needs an observer. A link is busy
+//! while it is occupied, which is the transmission time of each transfer; so it is never busy for
+//! more than the run takes. Under fair sharing it is busy while any flow crosses it, however
+//! slowly.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -36,8 +37,8 @@ impl Utilization {
         Self { links: vec![Busy::default(); network.links().len()] }
     }
 
-    /// The part of each of `parts` equal parts of the run, which began at `start`, that a link was
-    /// busy, 0 to 1.
+    /// Divides the run, which began at `start`, into `parts` equal parts and gives the share of
+    /// each during which a link was busy, 0 to 1.
     #[must_use]
     pub fn over_time(
         &self,
@@ -85,19 +86,21 @@ impl Observer for Utilization {
     }
 }
 
-/// The links of one class.
+/// Statistics of all links of one class.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ClassUse {
     pub class: LinkClass,
+    /// How many links of this class the network has.
     pub links: usize,
-    /// Those that carried anything.
+    /// How many of them carried anything.
     pub used: usize,
-    /// Over all links of the class, 0 to 1.
+    /// Mean utilization over all links of the class, 0 to 1.
     pub mean: f64,
+    /// Utilization of its busiest link, 0 to 1.
     pub most: f64,
 }
 
-/// The classes of a network's links and what they did, in the order of [`LinkClass`].
+/// Statistics per class of link, in the order of [`LinkClass`].
 #[must_use]
 pub fn by_class(network: &Network, outcome: &Outcome) -> Vec<ClassUse> {
     let mut classes: BTreeMap<LinkClass, ClassUse> = BTreeMap::new();
@@ -126,8 +129,8 @@ pub fn busiest(outcome: &Outcome) -> Vec<LinkId> {
     links
 }
 
-/// The utilization in plain text: each class, and the `top` busiest links with bars. With
-/// `over_time` the bars show when a link was busy rather than how much.
+/// The utilization as plain text: each class, and the `top` busiest links with bars. With
+/// `over_time` the bars show when a link was busy instead of how much.
 #[must_use]
 pub fn picture(
     network: &Network,
@@ -174,7 +177,7 @@ const FROM_LEFT: [char; 9] = [' ', '▏', '▎', '▍', '▌', '▋', '▊', '�
 const FROM_BELOW: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 const BAR: usize = 30;
 
-/// A bar as long as `share`, 0 to 1, of its full length.
+/// A bar whose length shows `share`, 0 to 1.
 #[must_use]
 pub fn bar(share: f64) -> String {
     let eighths = (share.clamp(0.0, 1.0) * (BAR * 8) as f64).round() as usize;
@@ -183,7 +186,7 @@ pub fn bar(share: f64) -> String {
     text.trim_end().to_owned()
 }
 
-/// One block for each share, 0 to 1, as high as it. What is not zero is seen.
+/// One character per share, 0 to 1, whose height shows it. A share above zero is always visible.
 #[must_use]
 pub fn strip(shares: &[f64]) -> String {
     let block = |share: &f64| {

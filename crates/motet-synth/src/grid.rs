@@ -1,14 +1,15 @@
-//! [`grid`]: whether ranks stand on a grid, and where, found from the links alone.
+//! [`grid`]: recognizes a mesh, torus, hypercube or similar from the links alone, and gives every
+//! rank coordinates.
 //!
-//! A grid is a Cartesian product of lines, rings and cliques: meshes, tori, hypercubes, complete
-//! graphs and their mixtures. Two links at a rank run along the same dimension unless they span a
-//! square; opposite sides of a square run along the same dimension. So the links around one rank
-//! give the dimensions, squares carry them outward, and each rank gets coordinates. At the end
-//! every link is held against the coordinates, so that a wrong guess can only end as `None`.
+//! A grid here is a Cartesian product of lines, rings and cliques. Two links at a rank run along
+//! different dimensions if they are two sides of a square, and along the same one otherwise;
+//! opposite sides of a square run along the same dimension. So the links around one rank give the
+//! dimensions, and squares carry them outward to all other ranks. At the end every link is checked
+//! against the coordinates, so a wrong guess can only end as `None`.
 //!
-//! [`crate::symmetric`] moves one pattern to every rank of a grid that wraps around; methods that
+//! [`crate::symmetric`] shifts one pattern to every rank of a grid that wraps around; methods that
 //! work dimension by dimension need the coordinates only. Links to devices other than ranks are
-//! left aside.
+//! ignored.
 
 mod axes;
 mod neighbours;
@@ -18,14 +19,14 @@ use motet_units::{LinkId, Rank};
 use crate::fabric::Fabric;
 use neighbours::Neighbours;
 
-/// How ranks that differ in one coordinate are joined.
+/// How the ranks along one dimension are linked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Each to the next.
+    /// Each rank to the next.
     Line,
-    /// Each to the next and the last to the first; three or more.
+    /// Each rank to the next and the last to the first; at least three ranks.
     Ring,
-    /// Each to each other; four or more.
+    /// Every rank to every other; at least four ranks.
     Clique,
 }
 
@@ -36,13 +37,13 @@ pub struct Dimension {
 }
 
 impl Dimension {
-    /// Whether moving along the dimension by the same distance is possible everywhere.
+    /// Whether a shift by a fixed distance along this dimension is possible from every rank.
     #[must_use]
     pub const fn wraps(self) -> bool {
         self.side <= 2 || !matches!(self.kind, Kind::Line)
     }
 
-    /// Whether ranks with these coordinates are joined.
+    /// Whether ranks at coordinates `a` and `b` of this dimension are neighbours.
     fn joins(self, a: u32, b: u32) -> bool {
         let apart = a.abs_diff(b);
         match self.kind {
@@ -52,7 +53,7 @@ impl Dimension {
         }
     }
 
-    /// To how many others the rank at `at` is joined.
+    /// How many neighbours the rank at coordinate `at` has along this dimension.
     const fn degree(self, at: u32) -> usize {
         match self.kind {
             Kind::Line => (at > 0) as usize + (at + 1 < self.side) as usize,
@@ -62,13 +63,13 @@ impl Dimension {
     }
 }
 
-/// Where every rank stands.
+/// A grid: its dimensions and the coordinates of every rank.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Grid {
     dimensions: Vec<Dimension>,
-    /// Rank by rank.
+    /// The coordinates of rank 0, then those of rank 1, and so on.
     coordinates: Vec<u32>,
-    /// The rank at each place, the last coordinate running fastest.
+    /// The rank at each position; the last coordinate varies fastest.
     at: Vec<Rank>,
 }
 
@@ -90,7 +91,8 @@ impl Grid {
         self.at[place(&self.dimensions, coordinates)]
     }
 
-    /// The ranks that differ from `rank` in one coordinate only, itself included, in its order.
+    /// The ranks that differ from `rank` in this dimension's coordinate at most, by ascending
+    /// coordinate; `rank` is one of them.
     #[must_use]
     pub fn line(&self, rank: Rank, dimension: usize) -> Vec<Rank> {
         let mut at = self.coordinates(rank).to_vec();
@@ -129,7 +131,7 @@ pub fn grid(fabric: &Fabric) -> Option<Grid> {
     is_true(&grid, &neighbours).then_some(grid)
 }
 
-/// The grid, if each place has exactly one rank.
+/// Builds the grid if every position is held by exactly one rank.
 fn numbered(dimensions: Vec<Dimension>, coordinates: Vec<u32>, ranks: usize) -> Option<Grid> {
     const NOBODY: Rank = Rank(u32::MAX);
     let mut places = 1usize;
@@ -152,7 +154,7 @@ fn numbered(dimensions: Vec<Dimension>, coordinates: Vec<u32>, ranks: usize) -> 
     Some(Grid { dimensions, coordinates, at })
 }
 
-/// Whether ranks are joined exactly as their coordinates say.
+/// Whether the links are exactly those that the coordinates demand.
 fn is_true(grid: &Grid, neighbours: &Neighbours) -> bool {
     (0..neighbours.count()).all(|from| {
         let own = grid.coordinates(Rank::from_index(from));

@@ -91,10 +91,8 @@ impl FromStr for Method {
     type Err = UnknownName;
 
     fn from_str(text: &str) -> Result<Self, UnknownName> {
-        Self::all().find(|it| it.name() == text).ok_or_else(|| UnknownName {
-            what: "method",
-            name: text.to_owned(),
-            known: Self::all().map(Self::name).collect::<Vec<_>>().join(", "),
-        })
+        Self::all()
+            .find(|it| it.name() == text)
+            .ok_or_else(|| UnknownName::new("method", text, Self::all().map(Self::name)))
     }
 }

@@ -1,5 +1,5 @@
-//! [`Account`]: what the collectives of one run took, what moves cost, and which links were the
-//! bottleneck.
+//! [`Account`]: how long the collectives of one run took, what changing routes and programs cost,
+//! and which links were the bottleneck.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use motet_units::{Bandwidth, Duration, LinkId};
 
 use crate::built::{Built, RouteChoice};
 
-/// Most changes that are kept one by one.
+/// Most entries of the timeline; further ones are only counted.
 const MOST_EVENTS: usize = 200_000;
 
 /// Everything that happened in one mode.
@@ -31,13 +31,16 @@ pub struct Account {
     pub program_moves: u64,
     /// Moves that went back to what the hand's last move had left: flapping.
     pub route_flaps: u64,
+    /// The same for programs.
     pub program_flaps: u64,
-    /// How often each link was the one that is busy longest.
+    /// How many collectives each link was the bottleneck of: the link with the longest transmission
+    /// time.
     pub bottleneck: Vec<u32>,
-    /// What each link could carry, in bits per second, added up over the collectives.
+    /// Available bandwidth of each link, in bit/s, summed over the collectives.
     pub available: Vec<f64>,
+    /// The timeline, in order.
     pub events: Vec<Happening>,
-    /// Changes that were too many to keep.
+    /// Changes beyond what the timeline keeps.
     pub unnoted: u64,
     /// What was in force at the end, for each of the scenario's collectives.
     pub last: Vec<Last>,
@@ -55,25 +58,27 @@ pub struct Last {
 pub struct Happening {
     /// Before this collective.
     pub index: u32,
+    /// When, from the start of the run.
     pub at: Duration,
     pub what: What,
 }
 
+/// What changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum What {
-    /// So many flows took another route.
+    /// This many flows took another route.
     Routes {
         flows: u32,
     },
     Program {
         name: String,
     },
-    /// What all WAN links carry together became this; noted in the base mode, being the same in
-    /// all.
+    /// The total bandwidth of all WAN links changed to this; recorded in the base mode only, since
+    /// it is the same in all.
     Bandwidth {
         wan: Bandwidth,
     },
-    /// Nothing could run until the network healed.
+    /// Nothing could run until the network recovered.
     Stalled {
         until: Duration,
     },
@@ -97,7 +102,7 @@ impl Account {
         Duration::from_ps(parts.iter().map(|it| it.as_ps()).fold(0, u64::saturating_add))
     }
 
-    /// What the paper adds up: collectives, and what moving cost them.
+    /// The paper's total: collectives plus the pauses that moves caused.
     #[must_use]
     pub fn completion(&self) -> Duration {
         Duration::from_ps(self.collectives.as_ps().saturating_add(self.pauses.as_ps()))
@@ -124,14 +129,14 @@ impl Account {
         self.route_flaps + self.program_flaps
     }
 
-    /// What a link could carry, on average over the collectives.
+    /// The available bandwidth of a link, averaged over the collectives.
     #[must_use]
     pub fn mean_available(&self, link: LinkId) -> Bandwidth {
         let mean = self.available[link.index()] / self.times.len().max(1) as f64;
         Bandwidth::from_bits_per_s(mean.round() as u64)
     }
 
-    /// The mean of some of the collectives, by their numbers.
+    /// Mean time of the collectives with these numbers.
     #[must_use]
     pub fn mean_of(&self, numbers: &[u32]) -> Duration {
         let times = numbers.iter().filter_map(|it| self.times.get(*it as usize));
@@ -139,7 +144,7 @@ impl Account {
         Duration::from_ps((sum / numbers.len().max(1) as u128) as u64)
     }
 
-    /// The time that `share` of the collectives are within.
+    /// The time within which `share` of the collectives finished.
     #[must_use]
     pub fn quantile(&self, share: f64) -> Duration {
         let mut sorted = self.times.clone();

@@ -14,7 +14,7 @@ use crate::route_table::RouteTable;
 /// A program that the programs hand can choose and the routes hand can route.
 #[derive(Clone, Debug)]
 pub struct Built {
-    /// What made it.
+    /// The method that made it.
     pub name: String,
     pub program: Verified<Program>,
     pub size: Bytes,
@@ -22,9 +22,9 @@ pub struct Built {
     /// Per flow: the routes it may take. The routes hand chooses for flows that cross the WAN;
     /// others stay on the first as long as that is up.
     routes: Vec<Arc<[FlowRoute]>>,
-    /// The flows that cross the WAN, the largest first.
+    /// The flows that cross the WAN, largest first.
     movable: Vec<usize>,
-    /// All others.
+    /// All other flows.
     fixed: Vec<usize>,
     /// Whether the routes of some movable flow differ in latency.
     near_and_far: bool,
@@ -39,8 +39,8 @@ pub struct Built {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RouteChoice(pub Vec<u32>);
 
-/// Memory that runs share: their working memory, and the transmission times in the present state for
-/// the program that looked at it last ([`Built::see`]).
+/// Buffers reused between runs, and the transmission times of the program that was last given a
+/// state ([`Built::see`]).
 #[derive(Debug, Default)]
 pub struct Bench {
     times: FlowTimes,
@@ -48,6 +48,8 @@ pub struct Bench {
 }
 
 impl Built {
+    /// Compiles a program and finds the routes of its flows. Each flow is split into `split` parts
+    /// with a route each.
     pub fn new(
         name: &str,
         program: Verified<Program>,
@@ -160,12 +162,12 @@ impl Built {
         self.time_again(routes, bench)
     }
 
-    /// Takes in the state that [`Self::time_again`] is to be asked about.
+    /// Computes the transmission times in `state`, for [`Self::time_again`].
     pub fn see(&self, state: &NetworkState, bench: &mut Bench) {
         self.compiled.see(state, &mut bench.times);
     }
 
-    /// How long the program takes in the state that this program saw last.
+    /// How long the program takes in the state last passed to [`Self::see`].
     pub fn time_again(
         &self,
         routes: &RouteChoice,

@@ -15,18 +15,20 @@ use crate::scenario::Asked;
 /// Datacenters on two sides of the WAN, and the links that lead from one to the other.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RegionCut {
+    /// The datacenters on the sending side.
     pub from: Vec<String>,
+    /// The datacenters on the receiving side.
     pub to: Vec<String>,
     pub links: Vec<LinkId>,
     /// What the links carry together, in the state that was asked about.
     pub bandwidth: Bandwidth,
-    /// Bytes that must cross per byte of size.
+    /// Bytes that must cross, per byte of the collective's size.
     pub share: f64,
 }
 
 impl RegionCut {
-    /// The tightest for a collective in a state. `None` if there is no WAN between its ranks, or
-    /// if something else than a cut sets the bound, as it can for traffic between pairs.
+    /// The tightest cut for a collective in a state. `None` if no WAN lies between its ranks, or if
+    /// the bound is not set by a cut, which can happen for traffic between pairs.
     #[must_use]
     pub fn of(network: &Network, state: &NetworkState, asked: &Asked) -> Option<Self> {
         let wan = |it: &LinkId| network.link(*it).spec.class == LinkClass::Wan;
@@ -64,7 +66,7 @@ impl RegionCut {
         })
     }
 
-    /// Whether both are along the same links.
+    /// Whether both cuts consist of the same links.
     #[must_use]
     pub fn is_same(&self, other: &Self) -> bool {
         self.links == other.links

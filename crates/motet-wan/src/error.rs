@@ -3,7 +3,7 @@
 use motet_collective::BoundError;
 use motet_synth::SynthError;
 
-/// Why a run ended before its end.
+/// Why a run stopped early.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum WanError {
@@ -11,15 +11,15 @@ pub enum WanError {
     Synth(#[from] SynthError),
     #[error(transparent)]
     Route(#[from] motet_sim::RouteError),
-    /// Nothing can run any more, and nothing will change that.
+    /// The network is cut, and nothing will change that.
     #[error("before collective {index} the network is cut and stays so: {problem}")]
     Cut { index: u32, problem: String, cut: Option<Box<BoundError>> },
     #[error("before collective {index}: {problem}")]
     Stuck { index: u32, problem: String },
-    /// The clock has run out.
+    /// The run takes longer than the clock can count.
     #[error("before collective {index} the run has lasted longer than can be counted, 213 days")]
     TooLong { index: u32 },
-    /// The account does not add up: a fault of Motet's own.
+    /// The account does not add up: a bug in Motet.
     #[error("collective {index} of mode {mode}: {problem}; this is a fault in Motet")]
     Unsound { index: u32, mode: &'static str, problem: String },
 }

@@ -1,4 +1,4 @@
-//! [`Fault`]: links that go and return by the clock of the run.
+//! [`Fault`]: links that fail and recover at given times of the run's clock.
 
 use motet_net::{Network, NetworkState};
 use motet_units::{Duration, Instant, LinkId};
@@ -6,11 +6,11 @@ use motet_units::{Duration, Instant, LinkId};
 /// Links that are down for a while.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
-    /// In words, for reports.
+    /// A description, for reports.
     pub what: String,
     pub links: Vec<LinkId>,
     pub at: Instant,
-    /// For ever if not given.
+    /// How long; forever if not given.
     pub lasts: Option<Duration>,
 }
 
@@ -26,18 +26,20 @@ impl Fault {
         network.link_ids().filter(crosses).collect()
     }
 
+    /// When the links come back; `None` if never.
     #[must_use]
     pub fn end(&self) -> Option<Instant> {
         self.lasts.map(|it| Instant::from_ps(self.at.as_ps().saturating_add(it.as_ps())))
     }
 
+    /// Whether the links are down at `now`.
     #[must_use]
     pub fn is_on(&self, now: Instant) -> bool {
         self.at <= now && self.end().is_none_or(|it| now < it)
     }
 }
 
-/// Takes down what is down at `now`.
+/// Takes down the links that are failed at `now`.
 pub fn apply(faults: &[Fault], now: Instant, state: &mut NetworkState) {
     for link in faults.iter().filter(|it| it.is_on(now)).flat_map(|it| &it.links) {
         state.set_up(*link, false);

@@ -9,7 +9,7 @@
 use motet_net::{Network, NetworkState};
 use motet_units::LinkId;
 
-/// What is learned of the states so far.
+/// Statistics of the states so far.
 #[derive(Clone, Debug)]
 pub struct Forecast {
     /// Each link's mean, smoothed.
@@ -21,7 +21,7 @@ pub struct Forecast {
     seen: u32,
 }
 
-/// How much of a new state goes into the means.
+/// Weight of a new state in the exponential moving averages.
 const SMOOTHING: f64 = 0.02;
 
 impl Forecast {
@@ -31,7 +31,7 @@ impl Forecast {
         Self { mean: vec![0.0; links], last: vec![0.0; links], square: 0.0, product: 0.0, seen: 0 }
     }
 
-    /// Takes in the state of one more collective.
+    /// Adds the state of one more collective.
     pub fn learn(&mut self, state: &NetworkState) {
         let keep = 1.0 - SMOOTHING;
         let (mut square, mut product) = (0.0, 0.0);
@@ -71,8 +71,8 @@ impl Forecast {
         (1.0 - libm::pow(correlation, horizon)) / (1.0 - correlation) / horizon
     }
 
-    /// What each link is likely to carry over the next `horizon` collectives, on top of `now`,
-    /// whose links that are down stay down.
+    /// The expected bandwidth of each link over the next `horizon` collectives. Links that are down
+    /// in `now` stay down.
     #[must_use]
     pub fn state(&self, now: &NetworkState, horizon: u32) -> NetworkState {
         let weight = self.weight_of_now(horizon);

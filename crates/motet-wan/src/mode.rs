@@ -61,6 +61,7 @@ impl Mode {
         matches!(self, Self::Routes | Self::Both(_))
     }
 
+    /// What the programs hand can do; `None` if it may not move.
     #[must_use]
     pub const fn strength(self) -> Option<Strength> {
         match self {

@@ -33,21 +33,22 @@ use crate::route_table::RouteTable;
 use crate::routes::{Loads, around_failures};
 use crate::scenario::{Asked, Scenario};
 
-/// A program is left only for one that is likely to take less than this part of its time.
+/// A program is replaced only if the new one is expected to take less than this share of its time.
 const WORTH_MOVING: f64 = 0.995;
 
-/// Repairing for a state pays if it counts for at least this much of what is to come.
+/// A program is repaired for the present state only if that state has at least this weight in the
+/// forecast.
 const WORTH_REPAIR: f64 = 0.5;
 
-/// After so many rebuilds the means say enough, and a program this many times above the best of
-/// them is not asked again.
+/// After this many rebuilds the means are reliable, and programs far slower than the best are
+/// dropped.
 const KNOWN: u32 = 32;
 const FAR: f64 = 1.2;
 
-/// How much of a new time goes into the base's mean.
+/// Weight of a new time in the base's moving average.
 const SMOOTHING: f64 = 0.01;
 
-/// Most programs of the pool that were repaired for some state; networks come back to states.
+/// Most repaired programs in the pool. They are kept because networks return to earlier states.
 const MOST_REPAIRED: usize = 8;
 
 #[derive(Debug)]
@@ -67,18 +68,18 @@ impl Member {
     }
 }
 
-/// What a rebuild goes by.
+/// What a rebuild bases its choice on.
 #[derive(Clone, Copy, Debug)]
 pub struct Outlook<'a> {
     pub state: &'a NetworkState,
     pub forecast: &'a Forecast,
-    /// For how many collectives the program is likely to stay.
+    /// For how many collectives the program will probably stay.
     pub horizon: u32,
-    /// Whether routes will be chosen for it.
+    /// Whether routes will be chosen to suit it.
     pub moves_routes: bool,
 }
 
-/// Chooses programs for one of the collectives.
+/// Chooses the programs of one of the scenario's collectives.
 #[derive(Debug)]
 pub struct Rebuilder<'a> {
     asked: &'a Asked,
@@ -239,8 +240,8 @@ impl<'a> Rebuilder<'a> {
         Ok(())
     }
 
-    /// What changing from one program to another saves over the next `horizon` collectives, by
-    /// what the last rebuild found.
+    /// The time saved over the next `horizon` collectives by changing from one program to another,
+    /// by the times of the last rebuild.
     #[must_use]
     pub fn saving(&self, old: &Arc<Built>, new: &Arc<Built>, horizon: u32) -> Duration {
         let score = |built: &Arc<Built>| {

@@ -22,6 +22,8 @@ pub struct RouteTable<'a> {
 }
 
 impl<'a> RouteTable<'a> {
+    /// Up to `paths` routes for each pair of ranks; `start` and `seed` decide which one a flow
+    /// starts on.
     #[must_use]
     pub fn new(network: &'a Network, paths: usize, start: StartRoutes, seed: Seed) -> Self {
         let seed = seed.named("routes");

@@ -17,7 +17,7 @@ use motet_units::{Duration, LinkId};
 
 use crate::built::{Bench, Built, RouteChoice};
 
-/// How long every link is busy with what is routed over it, in seconds.
+/// Transmission time of each link under the present routes, in seconds.
 #[derive(Clone, Debug, Default)]
 pub struct Loads {
     busy: Vec<f64>,
@@ -25,18 +25,18 @@ pub struct Loads {
     per_byte: Vec<f64>,
 }
 
-/// Where all routes have the same latency, a choice whose busiest link is busy for more than so many
-/// times as long as in the best placement is not worth a simulation.
+/// If all routes have the same latency, a choice whose busiest link is busy this many times longer
+/// than in the best placement is not simulated.
 const BUSIER: f64 = 1.1;
 
-/// What a placement keeps small.
+/// What a placement minimizes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Aim {
     Load,
     LoadAndLatency,
 }
 
-/// RouteChoice, and how long the program takes under them.
+/// A choice of routes, and how long the program takes with it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TimedRoutes {
     pub routes: RouteChoice,
@@ -44,13 +44,13 @@ pub struct TimedRoutes {
 }
 
 impl Loads {
-    /// What the links do under `routes`.
+    /// Computes the load of the links under `routes`.
     pub fn of(&mut self, built: &Built, routes: &RouteChoice, state: &NetworkState) {
         self.see(state);
         self.lay(built, routes);
     }
 
-    /// The link that is busy longest, and for how many seconds.
+    /// The busiest link and its transmission time in seconds.
     #[must_use]
     pub fn busiest(&self) -> Option<(LinkId, f64)> {
         let most = self.busy.iter().enumerate().max_by(|a, b| a.1.total_cmp(b.1))?;
@@ -100,8 +100,8 @@ impl Loads {
         }
     }
 
-    /// RouteChoice for the state that was seen last. The first of equals wins, so that the result is
-    /// one.
+    /// Places all flows for the state seen last. The first of equals wins, so that the result is
+    /// unique.
     fn place(&mut self, built: &Built, aim: Aim) -> RouteChoice {
         self.clear();
         let mut routes = built.own().clone();
@@ -154,14 +154,15 @@ impl Loads {
     }
 }
 
-/// RouteChoice that are tried one after the other.
+/// Choices that are tried one after the other.
 struct Trial<'a> {
     loads: &'a mut Loads,
     built: &'a Built,
     state: &'a NetworkState,
     bench: &'a mut Bench,
     best: Option<TimedRoutes>,
-    /// For how long the busiest link may be busy, in seconds.
+    /// The longest transmission time of the busiest link that is still worth a simulation, in
+    /// seconds.
     most: f64,
 }
 

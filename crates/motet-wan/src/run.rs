@@ -26,7 +26,7 @@ use crate::scenario::Scenario;
 use crate::trigger::Watch;
 use crate::variation::Course;
 
-/// A move that has been decided and is not in force yet.
+/// A move that has been decided but is not in force yet.
 #[derive(Debug)]
 struct Pending<T> {
     from: Instant,
@@ -48,7 +48,7 @@ struct Standing<'a> {
     program_watch: Watch,
 }
 
-/// Runs a mode. `progress` is told how many collectives are done, now and then.
+/// Runs a mode. `progress` is called now and then with the number of collectives done.
 pub fn run_mode(
     scenario: &Scenario<'_>,
     mode: Mode,

@@ -1,7 +1,7 @@
-//! [`Scenario`]: what is run: a network, how its bandwidth varies, which collectives, and what each
-//! hand may do at what cost.
+//! [`Scenario`]: what is simulated: a network, how its bandwidth varies, which collectives, and
+//! what each hand may do at what cost.
 //!
-//! Files of scenarios are read by [`crate::formats`]; the reference for users is `docs/wan.md`.
+//! Scenario files are read by [`crate::formats`]; the reference for users is `docs/wan.md`.
 
 use motet_net::Network;
 use motet_synth::{Goal, Method};
@@ -11,7 +11,7 @@ use crate::fault::Fault;
 use crate::trigger::Hand;
 use crate::variation::Variation;
 
-/// A run to come.
+/// A scenario.
 #[derive(Clone, Debug)]
 pub struct Scenario<'a> {
     pub name: String,
@@ -19,9 +19,9 @@ pub struct Scenario<'a> {
     pub seed: Seed,
     /// How many collectives, one after the other.
     pub count: u32,
-    /// Between the end of a collective and the start of the next.
+    /// The pause between the end of a collective and the start of the next (compute).
     pub gap: Duration,
-    /// Gone through in turn, over and over; at least one.
+    /// Run in turn, over and over; at least one.
     pub collectives: Vec<Asked>,
     pub variation: Variation,
     pub routes: RoutesHand,
@@ -45,7 +45,7 @@ pub struct RoutesHand {
     pub paths: usize,
     /// Into how many parts a flow is split, each of which may take a route of its own.
     pub split: u32,
-    /// The routes of flows as long as nobody moves them.
+    /// The routes of flows until they are moved.
     pub start: StartRoutes,
 }
 
@@ -63,6 +63,6 @@ pub enum StartRoutes {
 #[derive(Clone, Debug)]
 pub struct ProgramsHand {
     pub hand: Hand,
-    /// What makes the program that a run starts with; a ring in rank order if not given.
+    /// The method that makes the first program; a ring in rank order if not given.
     pub base: Option<Method>,
 }

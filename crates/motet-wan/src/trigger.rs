@@ -1,7 +1,7 @@
-//! When a hand is asked to move ([`Trigger`]), and what a move costs ([`Costs`]).
+//! When a hand may move ([`Trigger`]), and what a move costs ([`Costs`]).
 //!
-//! A threshold compares smoothed times, which are statistics and in floating point; what collectives
-//! and moves take is counted in picoseconds.
+//! A threshold compares moving averages of times, which are statistics and in floating point; the
+//! times of collectives and moves themselves are counted in picoseconds.
 
 use motet_units::Duration;
 
@@ -15,51 +15,50 @@ pub struct Hand {
 /// When a hand moves.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Trigger {
-    /// Before every so many collectives, the first one included; at least 1.
+    /// Every this many collectives, starting with the first; at least 1.
     Cadence(u32),
-    /// When collectives have come to take more than `above` times what they take at best; and then
-    /// not again before they have been below `below` times that.
+    /// When collectives take more than `above` times their best time; and not again until they have
+    /// been below `below` times that.
     Threshold { above: f64, below: f64 },
-    /// When moving now is predicted to save more, until the next look `every` collectives later,
-    /// than it costs.
+    /// When a move now is predicted to save more than it costs by the next look, `every`
+    /// collectives later.
     Gain { every: u32 },
 }
 
 /// What one move costs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Costs {
-    /// From the decision until the new routes or program are known; collectives go on meanwhile
-    /// with the old ones.
+    /// Computing the new routes or program; collectives go on with the old ones meanwhile.
     pub compute: Duration,
-    /// Telling everyone: nothing is sent meanwhile.
+    /// Distributing the decision; nothing is sent meanwhile.
     pub distribute: Duration,
-    /// Until what was in flight has drained and the new routes are in force everywhere: added to
-    /// the first collective that uses them.
+    /// Until traffic in flight has drained and the new routes are in force everywhere; added to the
+    /// first collective that uses them.
     pub converge: Duration,
 }
 
 impl Costs {
-    /// What a move takes away from the collectives themselves.
+    /// How long a move stops the collectives.
     #[must_use]
     pub fn pause(&self) -> Duration {
         Duration::from_ps(self.distribute.as_ps().saturating_add(self.converge.as_ps()))
     }
 }
 
-/// A trigger with its memory.
+/// A trigger and its state.
 #[derive(Clone, Debug)]
 pub struct Watch {
     trigger: Trigger,
     /// Collectives so far.
     seen: u32,
-    /// What collectives take of late, and at best; both smoothed.
+    /// Moving averages: recent times, and the best.
     recent: f64,
     at_best: f64,
-    /// Whether things have been good since the last move.
+    /// Whether times have been good since the last move.
     armed: bool,
 }
 
-/// What a trigger says before a collective.
+/// The answer of a trigger before a collective.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     Stay,
@@ -70,13 +69,14 @@ pub enum Verdict {
     },
 }
 
-/// How much of a new time goes into the smoothed one.
+/// Weight of a new time in the moving average.
 const SMOOTHING: f64 = 0.2;
 
-/// What collectives take at best is known only once so many have run.
+/// The best time is trusted only after this many collectives.
 const SETTLING: u32 = 5;
 
-/// How fast the best is forgotten: a network that has become slower for good is not bad for ever.
+/// How fast the best time is forgotten, so that a network that has become slower for good does not
+/// trigger forever.
 const FORGETTING: f64 = 0.01;
 
 impl Watch {
@@ -101,7 +101,7 @@ impl Watch {
         }
     }
 
-    /// Told how long a collective took, and whether the hand had moved before it.
+    /// Records how long a collective took, and whether the hand had moved before it.
     pub fn tell(&mut self, time: Duration, moved: bool) {
         let Trigger::Threshold { below, .. } = self.trigger else { return };
         let time = time.as_us_f64();

@@ -1,31 +1,34 @@
-//! [`Variation`]: how what links can carry varies from collective to collective.
+//! [`Variation`]: how the available bandwidth of links varies from collective to collective.
 //!
-//! A sample lasts whole collectives (Xiong et al. §V-A: bandwidths are resampled between them), except
-//! in a recorded trace, which goes by the clock of the run: there slower modes see more of it.
-//! Within a collective the state stays as it was at its start.
+//! A sample lasts for whole collectives (Xiong et al. §V-A: bandwidths are resampled between them),
+//! except in a recorded trace, which follows the run's clock, so that slower modes see more of it.
+//! The state never changes during a collective.
 
 use motet_net::state::{BandwidthRange, RangeTable};
 use motet_net::{Network, NetworkState, StateTrace};
 use motet_units::{Bandwidth, Instant, LinkId, Seed, Stream};
 use rand::Rng;
 
+/// What background traffic takes of links, by ascending id; a link that is not listed carries none.
+pub type LinkLoads = Vec<(LinkId, Bandwidth)>;
+
 /// How bandwidth varies.
 #[derive(Clone, Debug)]
 pub enum Variation {
     /// Not at all.
     None,
-    /// Every link is drawn anew, uniformly from its range, every so many collectives.
+    /// Every link's bandwidth is drawn uniformly from its range, every `every` collectives.
     Uniform { ranges: RangeTable, every: u32 },
     /// As `Uniform`, but each sample keeps the share `correlation` of the last one's deviation
     /// from the middle of the range: a first-order autoregression, reflected into the range.
     Correlated { ranges: RangeTable, every: u32, correlation: f64 },
-    /// What background traffic leaves of each link, one matrix after the other, over and over.
-    Background { traffic: Vec<Vec<Bandwidth>>, every: u32 },
-    /// A recorded trace, by the clock.
+    /// Nominal bandwidth less background traffic: one matrix after the other, over and over.
+    Background { traffic: Vec<LinkLoads>, every: u32 },
+    /// A recorded trace, by the run's clock.
     Trace(StateTrace),
 }
 
-/// A variation on its way through a run.
+/// The state of a variation during a run.
 #[derive(Debug)]
 pub struct Course<'a> {
     variation: &'a Variation,
@@ -34,18 +37,19 @@ pub struct Course<'a> {
     state: NetworkState,
     /// Deviations from the middle of each range, −1 to 1.
     deviation: Vec<f64>,
-    /// Changes with every sample.
+    /// The number of the present sample.
     sample: u64,
     /// The collective that was asked about last.
     asked: Option<u32>,
     next_event: usize,
 }
 
-/// The least that background traffic leaves of a link, as a part of it: routers share.
+/// Background traffic leaves at least one part in this many of a link's bandwidth, because routers
+/// share links.
 const LEFT_AT_LEAST: u64 = 20;
 
 impl<'a> Course<'a> {
-    /// The same network, variation and seed give the same course to every mode.
+    /// Equal network, variation and seed give every mode the same sequence of states.
     #[must_use]
     pub fn new(network: &'a Network, variation: &'a Variation, seed: Seed) -> Self {
         Self {
@@ -60,9 +64,9 @@ impl<'a> Course<'a> {
         }
     }
 
-    /// The state that collective `index`, starting at `now`, finds, faults apart; and the number
-    /// of the sample, which is the same as long as the state is. To be asked in order; a
-    /// collective that waits and asks again finds the same sample, whatever the mode.
+    /// The state in which collective `index` starts at `now`, without faults, and the number of the
+    /// sample, which changes only with the state. Call it in order; a collective that has to wait
+    /// and asks again gets the same sample, in every mode.
     pub fn state(&mut self, index: u32, now: Instant) -> (&NetworkState, u64) {
         let again = self.asked.replace(index) == Some(index);
         match self.variation {
@@ -127,8 +131,10 @@ impl<'a> Course<'a> {
         }
     }
 
-    fn load(&mut self, loads: &[Bandwidth]) {
-        for (link, load) in self.network.link_ids().zip(loads) {
+    fn load(&mut self, loads: &[(LinkId, Bandwidth)]) {
+        let mut loads = loads.iter().peekable();
+        for link in self.network.link_ids() {
+            let load = loads.next_if(|it| it.0 == link).map_or(Bandwidth::ZERO, |it| it.1);
             let nominal = self.network.link(link).spec.bandwidth.bits_per_s();
             let left = nominal.saturating_sub(load.bits_per_s()).max(nominal / LEFT_AT_LEAST);
             self.state.set_bandwidth(link, Bandwidth::from_bits_per_s(left));

@@ -27,15 +27,16 @@ use crate::routes::Loads;
 use crate::scenario::Scenario;
 use crate::variation::{Course, Variation};
 
-/// The means over a sample.
+/// Means over a sample of the collectives.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Yardstick {
-    /// The numbers of the collectives that were asked about.
+    /// The numbers of the sampled collectives.
     pub sampled: Vec<u32>,
+    /// The mean of the lower bounds.
     pub bound: Duration,
-    /// The fastest that was found for the very state of each collective.
+    /// The fastest program found for the exact state of each collective.
     pub hindsight: Duration,
-    /// The tightest cuts between regions, the most frequent first, and how often each was.
+    /// The tightest cuts between regions and how often each was tightest, most frequent first.
     pub cuts: Vec<(RegionCut, u32)>,
 }
 

@@ -101,6 +101,12 @@ pub(crate) struct Cluster {
     pub(crate) graphs: Option<GraphDump>,
 }
 
+/// What to call a network whose file does not say: the file's name without its ending.
+pub(crate) fn stem(name: &str) -> String {
+    let stem = Path::new(name).file_stem().filter(|it| *it != "-");
+    stem.map_or_else(|| "network".to_owned(), |it| it.to_string_lossy().into_owned())
+}
+
 /// A network named on the command line: a file, `-`, or a template with its parameters
 /// (`torus-2d:rows=4,columns=4`). A file wins over a template of the same name.
 pub(crate) fn network(
@@ -124,9 +130,8 @@ pub(crate) fn network(
     }
     let mut network = read.network;
     // A format without names calls every network after itself; the file's name says more.
-    let stem = Path::new(name).file_stem().map(|it| it.to_string_lossy().into_owned());
-    if let (true, Some(stem)) = (network.name() == read.format.name(), stem) {
-        network = network.renamed(stem);
+    if network.name() == read.format.name() {
+        network = network.renamed(stem(name));
     }
     Ok(Cluster {
         network,

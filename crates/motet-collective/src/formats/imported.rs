@@ -44,7 +44,7 @@ pub struct Origins {
 }
 
 impl Origins {
-    /// None yet, for a format that calls a step of a threadblock `step_word` ("step",
+    /// Starts empty, for a format that calls a step of a thread block `step_word` ("step",
     /// "operation").
     #[must_use]
     pub const fn new(step_word: &'static str) -> Self {

@@ -17,7 +17,6 @@ use std::str::FromStr;
 
 use motet_net::formats::ReadError;
 use motet_net::node::UnknownName;
-use motet_units::brief;
 
 use crate::diagnostic::Report;
 pub use imported::{Imported, Origin, Origins, Place};
@@ -65,11 +64,10 @@ impl fmt::Display for ProgramFormat {
 impl FromStr for ProgramFormat {
     type Err = UnknownName;
     fn from_str(text: &str) -> Result<Self, UnknownName> {
-        Self::ALL.into_iter().find(|it| it.name() == text).ok_or_else(|| UnknownName {
-            what: "program format",
-            name: brief(text).into_owned(),
-            known: Self::ALL.map(Self::name).join(", "),
-        })
+        Self::ALL
+            .into_iter()
+            .find(|it| it.name() == text)
+            .ok_or_else(|| UnknownName::new("program format", text, Self::ALL.map(Self::name)))
     }
 }
 

@@ -160,7 +160,7 @@ impl ProgramBuilder {
         &self.transfers
     }
 
-    /// To change a transfer already added (the mutation test and repair do).
+    /// Changes a transfer already added (used by the mutation test and by repair).
     pub fn transfer_mut(&mut self, id: TransferId) -> &mut Transfer {
         &mut self.transfers[id.index()]
     }
@@ -170,12 +170,13 @@ impl ProgramBuilder {
         &mut self.waits
     }
 
+    /// Every lane so far, to be changed freely.
     pub fn lanes_mut(&mut self) -> &mut Vec<Lane> {
         &mut self.lanes
     }
 
-    /// The same transfers, numbered in this order, which must name each of them once. What stands in
-    /// lanes and waits is renumbered with them; turns, which such numbers take the place of, go.
+    /// The same transfers, renumbered in this order, which must name each of them once. Lanes and
+    /// waits are renumbered with them; turns are dropped, because the new numbers replace them.
     #[must_use]
     pub fn renumbered(mut self, order: &[TransferId]) -> Self {
         let mut number = vec![0u32; self.transfers.len()];

@@ -1,7 +1,8 @@
-//! The graph of a program's events: what each waits for, its lane and its own sending included.
+//! The dependency graph of a program's events: the program's waits, the order within lanes, and
+//! each transfer's send before its arrival.
 //!
-//! The verifier, the simulator and whoever changes programs (see [`super::canonical`] and the
-//! exporters) all order events by it.
+//! The verifier, the simulator and everything that changes programs (see [`super::canonical`] and
+//! the exporters) order events by it.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -13,15 +14,15 @@ use super::{Event, Program};
 /// No event, no lane.
 pub(crate) const NONE: u32 = u32::MAX;
 
-/// What each event waits for, everything counted: the program's waits, the event before it in its
-/// lane, and for an arrival its own sending.
+/// What each event waits for: the program's waits, the event before it in its lane, and for an
+/// arrival its own send.
 #[derive(Debug)]
 pub struct EventGraph {
     preds: Rows,
 }
 
 impl EventGraph {
-    /// Of a program, right or wrong; waits for events that do not exist are left out.
+    /// The graph of a program, which may be wrong; waits for events that do not exist are left out.
     pub fn new(program: &Program) -> Self {
         Self::with_more(program, &[])
     }
@@ -72,8 +73,8 @@ impl EventGraph {
         Some(self.sort()).filter(|it| it.len() == self.events())
     }
 
-    /// Whether the events can happen in the order of their numbers, as in most programs; then
-    /// there is nothing to sort.
+    /// Whether the events can happen in the order of their numbers, as in most programs; then no
+    /// sorting is needed.
     pub fn is_numbered_in_order(&self) -> bool {
         (0..self.events()).all(|event| self.preds(event).iter().all(|it| (*it as usize) < event))
     }

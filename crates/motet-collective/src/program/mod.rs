@@ -168,6 +168,7 @@ pub struct Transfer {
     pub action: Action,
     pub src: Slot,
     pub dst: Slot,
+    /// How many consecutive chunks are read and written.
     pub count: u32,
     /// The route over the network, as an index into [`Program::paths`]. Without one the transfer
     /// takes whatever route the network gives it.

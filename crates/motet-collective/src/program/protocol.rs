@@ -81,11 +81,7 @@ impl FromStr for Protocol {
     /// Case does not count: NCCL_PROTO takes "LL128" and "ll128" alike.
     fn from_str(text: &str) -> Result<Self, UnknownName> {
         let found = Self::ALL.into_iter().find(|it| it.name().eq_ignore_ascii_case(text));
-        found.ok_or_else(|| UnknownName {
-            what: "protocol",
-            name: text.to_owned(),
-            known: Self::ALL.map(Self::name).join(", "),
-        })
+        found.ok_or_else(|| UnknownName::new("protocol", text, Self::ALL.map(Self::name)))
     }
 }
 

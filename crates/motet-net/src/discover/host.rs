@@ -1,5 +1,5 @@
-//! The CPUs: NUMA nodes with CPUs in them, and the model, from which the speed between sockets
-//! follows.
+//! The CPUs: NUMA nodes that have CPUs, and the CPU model, which gives the bandwidth between
+//! sockets.
 
 use super::sysfs::Sysfs;
 use crate::provenance::Unseen;

@@ -1,5 +1,5 @@
-//! What NICs are called and how fast they are: `class/infiniband` and `class/net`, each entry a
-//! link into the tree of PCI devices.
+//! The names and speeds of NICs, from `class/infiniband` and `class/net`. Each entry there is a
+//! symbolic link into the PCI device tree.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
-//! AMD's GPUs as the kernel's compute driver lists them: `class/kfd/kfd/topology/nodes/N`, a node
-//! for each CPU and GPU, with the links between them.
+//! AMD GPUs as listed by the kernel's compute driver (KFD): `class/kfd/kfd/topology/nodes/N` has a
+//! node for each CPU and GPU, with the links between them.
 
 use std::collections::BTreeMap;
 

@@ -1,10 +1,11 @@
-//! Figures that were measured on the machine put into its network.
+//! Puts bandwidths measured on the machine into its network.
 //!
-//! What is measured is a whole way (host to GPU, GPU to GPU), each alone. It is put on the one
-//! link that is the device's own: the GPU's PCIe link for the host, the NVLink or xGMI link of a
-//! pair, the link into the NVSwitch. Ways that share links with others (PCIe between GPUs) stay
-//! as they were, since a pair alone does not tell which link held it back; and latencies stay,
-//! because a copy's time has the copy engine's set-up in it, which a collective does not pay.
+//! A measurement covers a whole path (host to GPU, GPU to GPU), one at a time. It is assigned to
+//! the one link that belongs to the device: the GPU's PCIe link for the host, the NVLink or xGMI
+//! link of a pair, or the link to the NVSwitch. Paths that share links with others (PCIe between
+//! GPUs) keep their figures, since a pair alone does not show which link was the bottleneck.
+//! Latencies stay too, because the time of a copy includes setting up the copy engine, which a
+//! collective does not pay.
 
 use motet_units::{Bandwidth, Duration, LinkId, NodeId};
 

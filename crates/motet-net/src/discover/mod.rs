@@ -1,17 +1,17 @@
-//! The network of the machine it runs on, as the kernel shows it in sysfs: GPUs, NICs, the PCIe
-//! tree, NUMA nodes, and the links between GPUs; each figure with its source, and a list of what
-//! could not be seen.
+//! Discovers the network of the machine it runs on from sysfs: GPUs, NICs, the PCIe tree, NUMA
+//! nodes and the links between GPUs; each figure with its source, plus a list of what could not be
+//! determined.
 //!
 //! Any folder can be the root, so that the recorded tree of another server can be read. A tree may
-//! be incomplete or broken in any way: what cannot be read is reported, never an error.
+//! be incomplete or broken in any way: what cannot be read is reported and is never an error.
 //!
-//! - `sysfs.rs` reads, `pci.rs`, `host.rs`, `interfaces.rs`, `kfd.rs` find devices.
-//! - `nvlink.rs` tells where NVLinks lead, from what `smi.rs` reads of `nvidia-smi`'s output.
-//! - `system.rs` makes an NCCL `<system>` of it all, which goes the way of such files to a network;
-//!   `sources.rs` says where its figures come from.
-//! - [`measured`] puts in what was measured on GPUs.
+//! - `sysfs.rs` reads files; `pci.rs`, `host.rs`, `interfaces.rs`, `kfd.rs` find devices.
+//! - `nvlink.rs` finds where NVLinks lead, from `nvidia-smi`'s output, which `smi.rs` reads.
+//! - `system.rs` turns everything into an NCCL `<system>`, which is converted to a network like any
+//!   NCCL file; `sources.rs` says where its figures come from.
+//! - [`measured`] adds what was measured on GPUs.
 //!
-//! The user's page is `docs/discovery.md`.
+//! The page for users is `docs/discovery.md`.
 
 mod host;
 mod interfaces;

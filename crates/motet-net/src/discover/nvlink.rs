@@ -1,6 +1,6 @@
-//! Where the NVLinks of NVIDIA's GPUs lead. The kernel does not say in sysfs, so it is taken from
-//! what `nvidia-smi` prints, or else from a template by the GPUs' device id and number; and where
-//! neither says, that is said.
+//! Where the NVLinks of NVIDIA's GPUs lead. Sysfs does not show it, so it comes from `nvidia-smi`'s
+//! output, or else from a template chosen by the GPUs' device id and count. If neither is
+//! available, the report says so.
 
 use motet_units::{NodeId, Rank};
 

@@ -1,11 +1,12 @@
-//! The PCI devices of sysfs: what each is, how it hangs in the tree of bridges, how wide and fast
-//! its link is.
+//! The PCI devices of sysfs: what each is, where it is in the tree of bridges, and the width and
+//! speed of its link.
 //!
-//! `bus/pci/devices/X` is a link to `devices/pci0000:16/…/X`, whose folders from the top are the
-//! bridges above X. The first is the root port, part of the CPU; then each PCIe switch is a pair,
-//! its upstream port and one of its downstream ports. So every second bridge from the root port
-//! is a switch, and the upstream port stands for it. Port types are in the configuration space,
-//! but only root may read that far, so the nesting has to do, as it does for NCCL.
+//! `bus/pci/devices/X` is a symbolic link to `devices/pci0000:16/…/X`, whose folders from the top
+//! are the bridges above X. The first is the root port, which is part of the CPU; after that, each
+//! PCIe switch is a pair of bridges, its upstream port and one of its downstream ports. So every
+//! second bridge below the root port is a switch, and its upstream port stands for it. The port
+//! type is in the configuration space, but only root may read that far, so the nesting must do, as
+//! it does for NCCL.
 
 use std::collections::{BTreeMap, BTreeSet};
 

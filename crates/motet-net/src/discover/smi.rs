@@ -1,9 +1,11 @@
-//! What `nvidia-smi` prints about GPUs and NVLinks, in any order and with anything between:
+//! Reads what `nvidia-smi` prints about GPUs and NVLinks, in any order and with other text in
+//! between:
 //!
 //! - `--query-gpu=index,pci.bus_id,name,compute_cap --format=csv,noheader`: which GPU is which;
 //! - `nvlink -R`: where each NVLink leads (`Link 0: Remote Device 00000000:06:00.0: Link 1`);
 //! - `nvlink -s`: which NVLinks are up (`Link 0: 25 GB/s`, `Link 1: <inactive>`);
-//! - `topo -m`: how many NVLinks each pair has ([`formats::nvidia_smi`](crate::formats::nvidia_smi)).
+//! - `topo -m`: how many NVLinks each pair has
+//!   ([`formats::nvidia_smi`](crate::formats::nvidia_smi)).
 
 use std::collections::BTreeMap;
 

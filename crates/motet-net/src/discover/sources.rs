@@ -1,4 +1,5 @@
-//! Where each figure of a discovered network comes from, told link by link from what its ends say.
+//! Where each figure of a discovered network comes from, derived for each link from the nodes at
+//! its ends.
 
 use motet_units::LinkId;
 

@@ -1,5 +1,5 @@
-//! Reading sysfs, or a recorded copy of it under another root: bounded, and never trusting that a
-//! file is there, is a file, or holds what it should.
+//! Reads sysfs, or a recorded copy of it under another root. Sizes are bounded, and nothing is
+//! assumed: an entry may be missing, may not be a file, or may hold anything.
 
 use std::fs::{self, File};
 use std::io::Read;

@@ -1,5 +1,5 @@
-//! What was found as the elements of an NCCL topology file (`<system>`, `<cpu>`, `<pci>`…), so that
-//! a machine and a file that describes it go the same way to a network
+//! Turns what was found into the elements of an NCCL topology file (`<system>`, `<cpu>`, `<pci>`…),
+//! so that a machine and a file that describes it become a network in the same way
 //! ([`formats::nccl_xml`](crate::formats::nccl_xml)).
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -37,7 +37,8 @@ pub mod xml;
 pub use csv::csv_records;
 pub use detect::{NetworkFormat, ReadNetwork, ReadOptions, read_any};
 pub use error::{Position, ReadError};
-pub use toml_text::{MAX_TOML, check_toml_size};
+pub(crate) use toml_text::parse_toml;
+pub use toml_text::{MAX_TOML, read_toml, toml_quoted};
 pub use wan::WanDefaults;
 
 /// `name`, or with a number added if a node is called so already.

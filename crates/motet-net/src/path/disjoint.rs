@@ -1,9 +1,9 @@
-//! Paths that share no link: as many as there are, over as few links in all as possible.
+//! Link-disjoint paths: as many as there are, over as few links in total as possible.
 //!
-//! A minimum-cost flow in which every link carries one unit or none. Each round adds the
-//! shortest way through what is left, where a link in use may be given back and then counts −1;
-//! rounds of shortest ways keep the total the least for the number of paths reached. Flow of
-//! least total has no cycle, so following it from the first node gives simple paths.
+//! This is a minimum-cost flow in which every link carries one unit or none. Each round adds the
+//! shortest augmenting path, on which a link already in use may be given up again and then counts
+//! −1; successive shortest paths keep the total minimal for the number of paths reached. A minimal
+//! flow has no cycle, so following it from the first node gives simple paths.
 
 use std::collections::VecDeque;
 

@@ -1,13 +1,14 @@
 //! The k shortest simple paths, by Yen's algorithm with Lawler's refinement.
 //!
-//! The paths not yet given fall into classes: those that follow a given path up to one of its
-//! nodes and leave it there over a link that no path given so far took from the same beginning.
-//! Each class's best is one shortest-path search, and the best of these bests comes next. A path
-//! is itself the best of its class, so only the classes from where it left its own parent need
-//! a search (Lawler). Links, not nodes, tell paths apart, so parallel links need no care.
+//! The paths not yet returned fall into classes: those that follow a returned path up to one of its
+//! nodes and leave it there over a link that no returned path has taken after the same prefix. The
+//! best path of a class takes one shortest-path search, and the best over all classes is returned
+//! next. A returned path is itself the best of its class, so only the classes from the point where
+//! it left its parent need a new search (Lawler). Paths are distinguished by links, not nodes, so
+//! parallel links need no special care.
 //!
-//! The search of a class begins with the sum and maximum its beginning has spent, which keeps it
-//! exact for metrics with a maximum too.
+//! The search of a class starts with the sum and the maximum that its prefix has already used,
+//! which keeps it exact for metrics with a maximum.
 
 use std::collections::BTreeSet;
 

@@ -1,17 +1,17 @@
-//! [`Path`]: a way through a network, link after link, and the time data takes along it in the
+//! [`Path`]: a path through a network, link by link, and the time data takes along it, in the
 //! closed forms of Xiong et al., §III.
 //!
 //! With α the latency and β = L/b the transmission time of L bytes on each link:
 //!
 //! | [`Forwarding`] | time of L bytes |
 //! | --- | --- |
-//! | store and forward | Σ(α + β): every node waits for the whole before it passes it on |
-//! | cut through | Σα + max β: nodes pass data on as it arrives, the slowest link sets the pace |
-//! | mixed | GPUs on the way store and forward, all else cuts through: the path falls into segments at the GPUs, and each costs Σα + max β |
+//! | store and forward | Σ(α + β): every node receives all data before it forwards it |
+//! | cut through | Σα + max β: nodes forward data as it arrives, so the slowest link sets the pace |
+//! | mixed | GPUs on the path store and forward, all other nodes cut through: the path is divided into segments at the GPUs, and each takes Σα + max β |
 //!
-//! Each β is rounded up to whole picoseconds by itself, as in the simulator, so that the closed
-//! forms are exactly what an idle network gives. [`search`] finds paths: the shortest, all from
-//! one node, the k shortest, those that share no link.
+//! Each β is rounded up to whole picoseconds, as in the simulator, so the closed forms are exactly
+//! what the simulator gives on an idle network. [`search`] finds paths: the shortest, all from one
+//! node, the k shortest, link-disjoint ones.
 
 mod disjoint;
 mod k_shortest;

@@ -1,9 +1,9 @@
-//! [`Search`]: what is asked of a path (by which [`Metric`], through which nodes, in which
-//! state), and the questions: the shortest, all from one node, the k shortest, disjoint ones.
+//! [`Search`]: finds paths by a [`Metric`], through allowed nodes, in a network state: the
+//! shortest, all from one node, the k shortest, link-disjoint ones.
 //!
-//! Every answer is exact and the same on every machine: among paths of equal cost the one with
-//! the fewest hops wins, and among those the one whose list of link ids is first in dictionary
-//! order. The algorithms are in `shortest.rs`, `k_shortest.rs` and `disjoint.rs`.
+//! Every answer is exact and the same on every machine: among paths of equal cost the one with the
+//! fewest hops wins, and among those the one whose list of link ids is lexicographically first. The
+//! algorithms are in `shortest.rs`, `k_shortest.rs` and `disjoint.rs`.
 
 use motet_units::{Bytes, Duration, LinkId, NodeId, Rounding};
 

@@ -1,14 +1,14 @@
-//! Shortest paths from one node, by labels: Dijkstra's algorithm, made exact for costs that are
-//! a sum plus a maximum.
+//! Shortest paths from one node: Dijkstra's algorithm with labels, exact for costs that are a sum
+//! plus a maximum.
 //!
-//! Under cut-through forwarding a path costs Σα + max β, so the cheapest way to a node need not
-//! begin with the cheapest way to a node before it: a detour over fast links loses latency now
-//! and wins if a slow link follows anyway. A node therefore keeps every label (sum, maximum)
-//! that some continuation could make best, and drops the rest. Where the metric has no maximum
-//! that is one label a node, and this is plain Dijkstra.
+//! Under cut-through forwarding a path costs Σα + max β, so the cheapest path to a node need not
+//! extend the cheapest path to the node before it: a detour over fast links costs latency, but does
+//! not pay a higher maximum if a slow link follows anyway. Each node therefore keeps every label
+//! (sum, maximum) that some continuation could make optimal, and drops the rest. If the metric has
+//! no maximum, that is one label per node, and this is plain Dijkstra.
 //!
 //! Labels leave the queue by sum, then hops. Each link adds a hop and never lowers the sum, so
-//! whatever a label is compared with by its list of links is already final.
+//! whatever a label is compared with is already final.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;

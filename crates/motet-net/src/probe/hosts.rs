@@ -16,13 +16,13 @@
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
-use toml::de::{DeTable, DeValue};
+use toml::de::DeValue;
 
 use super::DEFAULT_PORT;
 use super::history::{self, History};
 use crate::formats::cluster_toml::table::{Table, kind, scalar};
 use crate::formats::cluster_toml::tables;
-use crate::formats::{ReadError, check_toml_size};
+use crate::formats::{ReadError, parse_toml};
 
 /// Most hosts of a file.
 pub const MAX_HOSTS: usize = 1 << 16;
@@ -58,12 +58,7 @@ pub struct Hosts {
 
 /// Reads the file.
 pub fn read(text: &str) -> Result<Hosts, ReadError> {
-    check_toml_size(text)?;
-    let parsed = DeTable::parse(text).map_err(|error| {
-        let problem = error.message().trim_end().replace('\n', "; ");
-        let place = error.span().map_or(0, |it| it.start);
-        ReadError::new(format!("not TOML: {problem}")).at(text, place)
-    })?;
+    let parsed = parse_toml(text)?;
     let top = Table { text, what: "a file of hosts", entries: parsed.get_ref(), start: 0 };
     top.check(&["name", "port", "host", "utilization"])?;
     let port = top.number("port", 1..u32::from(u16::MAX) + 1)?;

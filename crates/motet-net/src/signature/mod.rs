@@ -1,26 +1,26 @@
-//! [`Signature`]: the identity of a network, whatever its nodes are called and in whatever order
-//! they are listed. Plans are filed under it.
+//! [`Signature`]: a fingerprint of a network that does not depend on the names or the order of its
+//! nodes. Plans are stored under it.
 //!
-//! It depends on node kinds and capabilities, on how links join them, and on each link's
-//! latency, bandwidth, class, lanes and tier. It does not depend on names, order, ranks,
-//! properties or places (but for the tiers that follow from places), nor on whether two opposite
-//! links were made as one duplex connection.
+//! It depends on node kinds and capabilities, on how links join nodes, and on each link's latency,
+//! bandwidth, class, lanes and tier. It does not depend on names, order, ranks, properties or
+//! locations (except for the tiers that follow from locations), nor on whether two opposite links
+//! were created as one duplex connection.
 //!
-//! Equal networks have equal signatures. For unequal ones to collide they must agree in all of:
+//! Equal networks have equal signatures. Two different networks can only collide if they agree in
+//! all of:
 //!
-//! 1. the stable colouring of colour refinement (`refine.rs`), which alone tells any two trees,
-//!    and all networks but the very regular, apart;
-//! 2. the colours of each connected component (one ring of six is not two rings of three);
-//! 3. how many nodes of which colours are how far from each node of each component's rarest
-//!    colour (a 10 × 10 torus is not a 5 × 20 one), followed as far as a fixed amount of work
-//!    reaches;
-//! 4. for networks up to about a thousand nodes: the colouring that follows when a single node
-//!    is marked, for every node in turn.
+//! - the stable colouring of colour refinement (`refine.rs`), which alone distinguishes all trees
+//!   and all networks that are not very regular;
+//! - the colours of each connected component (one ring of six is not two rings of three);
+//! - how many nodes of which colours are at which distance from each node of each component's
+//!   rarest colour (a 10 × 10 torus is not a 5 × 20 one), as far as a fixed amount of work allows;
+//! - for networks up to about a thousand nodes: the colouring that results when a single node is
+//!   marked, for every node in turn.
 //!
-//! What passes all four are pairs like the Shrikhande graph and the 4 × 4 rook's graph: same
-//! size, all nodes alike, and alike again from any one node. No built network is such a pair. It
-//! is a fingerprint, not a seal: the hash has fixed keys, and someone who tries can make two
-//! networks collide.
+//! Pairs that agree in all four are graphs like the Shrikhande graph and the 4 × 4 rook's graph:
+//! same size, all nodes alike, and still alike from the view of any single node. No network that is
+//! actually built is such a pair. The hash is not cryptographic: its keys are fixed, and someone
+//! who tries can make two networks collide.
 
 mod refine;
 

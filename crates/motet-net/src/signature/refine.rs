@@ -1,8 +1,10 @@
-//! Colour refinement (one-dimensional Weisfeiler–Lehman): every node's colour becomes a digest of
-//! its own and of what its links lead to, again and again until no class splits any more.
+//! Colour refinement (one-dimensional Weisfeiler–Lehman): each node's colour is repeatedly replaced
+//! by a digest of its own colour and those of its neighbours, until no class of equal colours
+//! splits any more.
 //!
-//! Colours are 128-bit digests, equal in any two networks where the same was seen, so nothing
-//! needs to be numbered or sorted to compare networks. A multiset of digests is their sum.
+//! Colours are 128-bit digests that are equal in any two networks for the same neighbourhood, so
+//! networks can be compared without numbering or sorting. A multiset of digests is represented by
+//! their sum.
 
 use siphasher::sip128::SipHasher13;
 

@@ -1,16 +1,17 @@
-//! Traffic of others, which leaves links less bandwidth.
+//! Background traffic, which leaves links less bandwidth.
 //!
 //! Three kinds, as sources of changes or as a state:
-//! - constant: [`constant`] takes it off a state once;
-//! - drawn anew at intervals: [`Resampled`], every link's available bandwidth from its range, as
-//!   in Xiong et al. §V-A;
+//!
+//! - constant: [`constant`] subtracts it from a state once;
+//! - resampled at intervals: [`Resampled`] draws every link's available bandwidth from its range,
+//!   as in Xiong et al. §V-A;
 //! - from a trace: [`from_traffic`] turns measured traffic into changes.
 
 use motet_net::state::{LinkChange, RangeError, RangeTable, TraceError};
 use motet_net::{Link, Network, NetworkState, StateEvent, StateTrace};
 use motet_units::{Bandwidth, Duration, Instant, LinkId, Stream};
 
-/// The state in which every link is left its nominal bandwidth less what `traffic` says.
+/// The state in which every link has its nominal bandwidth less what `traffic` uses.
 #[must_use]
 pub fn constant(
     network: &Network,
@@ -23,7 +24,7 @@ pub fn constant(
     state
 }
 
-/// Others use this much of a link from some time on.
+/// From this time on, background traffic uses `rate` of the link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Traffic {
     pub at: Instant,
@@ -31,7 +32,8 @@ pub struct Traffic {
     pub rate: Bandwidth,
 }
 
-/// What measured traffic leaves of each link, nominal less traffic and never less than nothing.
+/// The changes of state that measured traffic causes: each link keeps its nominal bandwidth less
+/// the traffic, never below zero.
 pub fn from_traffic(
     network: &Network,
     traffic: impl IntoIterator<Item = Traffic>,
@@ -49,11 +51,11 @@ pub fn from_traffic(
     StateTrace::new(network, events.collect())
 }
 
-/// Draws every link's available bandwidth anew at time 0 and then at each interval, without end:
-/// an iterator of changes, of which a run takes what it needs.
+/// Draws every link's available bandwidth at time 0 and again at each interval, without end: an
+/// iterator of changes, of which a run takes what it needs.
 ///
-/// All links are drawn each time, in link order and one number each, so that the n-th draw of a
-/// link does not depend on how far a run looked.
+/// Every draw covers all links, in link order and with one random number each, so that the n-th
+/// draw of a link does not depend on how far ahead a run looked.
 #[derive(Clone, Debug)]
 pub struct Resampled<'a> {
     table: &'a RangeTable,
@@ -61,13 +63,13 @@ pub struct Resampled<'a> {
     interval: Duration,
     state: NetworkState,
     at: Instant,
-    /// The next link of the draw at hand; past the last, a new draw is due.
+    /// The next link of the current draw; past the last link, a new draw is due.
     next: usize,
 }
 
 impl<'a> Resampled<'a> {
-    /// Draws from `table` with `stream` (a named one of the run's seed). An interval of zero
-    /// draws once.
+    /// Draws from the ranges of `table` with `stream` (a named stream of the run's seed). With an
+    /// interval of zero there is one draw only.
     pub fn new(
         network: &Network,
         table: &'a RangeTable,

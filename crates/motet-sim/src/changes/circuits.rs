@@ -1,17 +1,18 @@
-//! Optical circuits: links that exist only while a circuit is set.
+//! Optical circuits: links that exist only while a circuit is set up.
 //!
-//! A network holds every link that some circuit can make; a [`CircuitSchedule`] says which of
-//! them are there when. To reconfigure at time T takes the links away at T that are no longer
-//! wanted, and brings the new ones at T plus the delay; links in both stay and carry on. If the
-//! next reconfiguration comes before the delay is over, what it does not want is never brought.
-//! A transfer on a link that is taken away stops, and goes on if the link returns.
+//! The network contains every link that some circuit could provide; a [`CircuitSchedule`] says
+//! which of them are up at which time. A reconfiguration at time T takes down the links that are no
+//! longer wanted at T, and brings up the new ones at T plus the delay; links wanted before and
+//! after stay up. If the next reconfiguration starts before the delay is over, links that it does
+//! not want never come up. A transfer on a link that goes down stops, and continues if the link
+//! comes back.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use motet_net::{LinkChange, Network, NetworkState, StateEvent, StateTrace};
 use motet_units::{Duration, Instant, LinkId};
 
-/// Why circuits cannot be scheduled so.
+/// Why a schedule of circuits is not possible.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CircuitError {
@@ -24,7 +25,7 @@ pub enum CircuitError {
     OutOfOrder { at: Instant, before: Instant },
 }
 
-/// Which links are there when.
+/// Which circuit links are up at which time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CircuitSchedule {
     all: BTreeSet<LinkId>,
@@ -32,13 +33,13 @@ pub struct CircuitSchedule {
     first: BTreeSet<LinkId>,
     last: Instant,
     wanted: BTreeSet<LinkId>,
-    /// When each link that is wanted and not there yet will come.
+    /// When each link that is being set up will be up.
     coming: BTreeMap<LinkId, Instant>,
     events: Vec<StateEvent>,
 }
 
 impl CircuitSchedule {
-    /// Circuits can make the links `all`, of which `first` are there at the beginning; a
+    /// Circuits can provide the links `all`, of which `first` are up at the start; a
     /// reconfiguration takes `delay`.
     pub fn new(
         network: &Network,
@@ -67,7 +68,7 @@ impl CircuitSchedule {
         }
     }
 
-    /// Begins at `at` to make the circuits those of `links`.
+    /// Starts a reconfiguration at `at`, after which exactly `links` are up.
     pub fn reconfigure(
         &mut self,
         at: Instant,
@@ -79,7 +80,8 @@ impl CircuitSchedule {
         let links = Self::checked(&self.all, links)?;
         self.settle(at);
         for link in self.wanted.difference(&links) {
-            // What was still to come has nothing to take away.
+            // A link that was still being set up has never been up, so there is nothing to take
+            // down.
             if self.coming.remove(link).is_none() {
                 self.events.push(StateEvent { at, link: *link, change: LinkChange::Down });
             }
@@ -90,7 +92,7 @@ impl CircuitSchedule {
         Ok(())
     }
 
-    /// Brings what has come by `until`.
+    /// Brings up the links that are ready by `until`.
     fn settle(&mut self, until: Instant) {
         let events = &mut self.events;
         self.coming.retain(|link, at| {
@@ -101,7 +103,7 @@ impl CircuitSchedule {
         });
     }
 
-    /// Takes the links down in `state` that are not there at the beginning.
+    /// Takes down, in `state`, the circuit links that are not up at the start.
     pub fn begin(&self, state: &mut NetworkState) {
         for link in self.all.difference(&self.first) {
             state.set_up(*link, false);

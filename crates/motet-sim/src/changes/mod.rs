@@ -1,9 +1,9 @@
-//! Where changes of a network's state come from. A [`Simulation`](crate::Simulation) takes any
-//! list of [`StateEvent`]s in time order; this makes such lists.
+//! Sources of changes to a network's state. A [`Simulation`](crate::Simulation) takes any list of
+//! [`StateEvent`]s in time order; this module makes such lists.
 //!
 //! - a [`StateTrace`](motet_net::StateTrace) read from a file: `trace.events().iter().copied()`;
-//! - [`background`]: traffic of others, constant, drawn anew at intervals, or from a trace;
-//! - [`circuits`]: optical circuits that are set and taken away;
+//! - [`background`]: background traffic, constant, resampled at intervals, or from a trace;
+//! - [`circuits`]: optical circuits that are set up and taken down;
 //! - [`merge`]: several of these at once.
 
 pub mod background;
@@ -25,7 +25,7 @@ where
     Merge { a: a.into_iter().peekable(), b: b.into_iter().peekable() }
 }
 
-/// What [`merge`] gives.
+/// The iterator that [`merge`] returns.
 #[derive(Clone, Debug)]
 pub struct Merge<A: Iterator<Item = StateEvent>, B: Iterator<Item = StateEvent>> {
     a: Peekable<A>,

@@ -1,10 +1,10 @@
-//! [`Dry`]: a run without time: which crossings and events the program's waits and the turns of
-//! links let happen, one after the other.
+//! [`Dry`]: a run without time. It executes crossings and events in an order that the program's
+//! waits and the links' turns allow.
 //!
-//! It does two things. It gives every crossing a place in one order that keeps all waits, lanes and
-//! turns, by which [`crate::group`] decides what may travel together without a deadlock. And where
-//! a run comes to a halt, it finds the same halt again and says who waits for whom, so that the
-//! engines themselves need not keep books for that.
+//! It serves two purposes. It gives every crossing a position in one order that respects all waits,
+//! lanes and turns; [`crate::group`] uses it to decide what may travel together without a deadlock.
+//! And when a timed run gets stuck, it finds the same deadlock again and says who waits for whom,
+//! so that the engines need not keep track of that.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -16,29 +16,29 @@ use super::error::{Names, SimError};
 use super::prepared::{NONE, Prepared};
 use super::segments::followers;
 
-/// What happened, and what did not.
+/// Which crossings and events happened.
 #[derive(Debug)]
 pub(crate) struct Dry<'a> {
     prepared: &'a Prepared<'a>,
-    /// Whether links keep their turns, or carry what comes.
+    /// Whether links carry transfers in their fixed order, or in the order of arrival.
     in_turn: bool,
-    /// The place of each leg's crossing in the order of all; `NONE` if it never happens.
+    /// The position of each leg's crossing in the order; `NONE` if it never happens.
     place: Vec<u32>,
     crossed: u32,
     /// Events, as they happened.
     events: Vec<u32>,
-    /// What each event still waits for; an arrival also to reach its destination.
+    /// How many things each event still waits for; an arrival also waits to reach its destination.
     waits: Vec<u32>,
     /// How many heads each leg still waits for.
     missing: Vec<u32>,
-    /// By link: whose turn it is.
+    /// Per link: the next leg in its order.
     turn: Vec<u32>,
-    /// Legs that can be crossed now: the least number comes first.
+    /// Legs that can be crossed now, lowest number first.
     open: BinaryHeap<Reverse<u32>>,
 }
 
 impl<'a> Dry<'a> {
-    /// Runs as far as it goes.
+    /// Runs until nothing more can happen.
     pub(super) fn run(prepared: &'a Prepared<'a>, in_turn: bool) -> Self {
         let heads = |leg: &super::prepared::Leg| match leg.is_shared {
             true => prepared.shared[leg.next as usize].heads,
@@ -172,8 +172,7 @@ impl<'a> Dry<'a> {
         least
     }
 
-    /// Why a run that came to a halt did so: the first crossing that never happens, and what it
-    /// waits for.
+    /// Why a run got stuck: the first crossing that never happens, and what it waits for.
     pub(super) fn stuck(&self) -> SimError {
         let routed = self.prepared.routed;
         let names = Names { program: routed.program(), network: routed.network() };

@@ -1,18 +1,18 @@
-//! The engine for links that one transfer takes at a time: program order and FIFO.
+//! The engine for links that carry one transfer at a time: program order and FIFO.
 //!
-//! Under both disciplines it is settled, when a head comes to a link and has its turn, when the
-//! link will start to carry it, how long its bits take the link, and when its tail will have left:
-//! nothing that comes later can come before it, and changes of the network's state are known ahead
-//! ([`Timeline`]). The next one waits for the bits' time only, not for the tail of a stream that
-//! is fed more slowly than the link could go ([`crate::model`]). So a crossing is worked out at
-//! once, and of all that happens only what something waits for is put into the queue: one event
-//! for a transfer over one link. An observer wants the rest as well; for it, events are added that
-//! change nothing.
+//! When the head of a transfer reaches a link and it is its turn, everything about the crossing is
+//! already determined: when it starts, how long its bits occupy the link, and when its tail will
+//! have left. Nothing that comes later can overtake it, and changes of the network's state are
+//! known in advance ([`Timeline`]). The next transfer waits only until the bits have been sent, not
+//! for the tail of a stream that a slower link upstream feeds ([`crate::model`]). So a crossing is
+//! computed at once, and only what something else waits for becomes an event in the queue: one
+//! event for a transfer over one link. An observer wants to hear of the other moments too; for it,
+//! events are added that change nothing.
 //!
-//! - Program order: a link has a fixed list of legs and a pointer to whose turn it is. A head that
-//!   comes early waits until its predecessors have had theirs.
-//! - FIFO: a leg's turn is when its head comes. Heads of one instant are queued and so taken in
-//!   program order.
+//! - Program order: a link has a fixed list of legs and a pointer to the next one. A head that
+//!   arrives early waits for the legs before it.
+//! - FIFO: a leg's turn is when its head arrives. Heads that arrive at the same instant go through
+//!   the queue and are taken in program order.
 
 use motet_collective::TransferId;
 use motet_units::{Bytes, Duration, Instant, LinkId};
@@ -28,40 +28,40 @@ use super::setting::Setting;
 use super::timeline::{End, PS_PER_S, Timeline};
 use crate::link_rule::{Arrival, Passage};
 
-/// What a link is and does.
+/// The state and statistics of a link.
 #[derive(Clone, Copy, Debug)]
 struct Port {
     free_at: u64,
     latency: u64,
     rate: u64,
-    /// How long `count` chunks take: the last answer, which is nearly always the next one too.
+    /// Cached transmission time of `count` chunks: the next transfer usually has as many.
     count: u32,
     time: u64,
-    /// Whose turn it is: a place in the list of turns.
+    /// The next leg to carry: an index into the list of turns.
     turn: u32,
-    /// How many heads have come before their turn.
+    /// How many heads have arrived before their turn.
     early: u32,
     busy: u64,
     chunks: u64,
     crossings: u64,
 }
 
-/// What a leg knows before it starts.
+/// What is known of a leg before it starts.
 #[derive(Clone, Copy, Debug, Default)]
 struct Waiting {
-    /// When its head came, plus one; zero if it has not.
+    /// Arrival time of its head plus one; zero if it has not arrived.
     head: u64,
-    /// Its tail cannot leave before this.
+    /// The earliest time at which its tail can leave.
     tail: u64,
 }
 
-/// What a shared leg knows until all heads have come. It is apart from [`Waiting`], whose head stands
-/// for one that may take its turn.
+/// State of a shared leg until all its heads have arrived. Separate from [`Waiting`], where a head
+/// means that the leg may take its turn.
 #[derive(Clone, Copy, Debug)]
 struct Gathering {
-    /// How many heads have not come.
+    /// How many heads are still missing.
     missing: u32,
-    /// When the latest of the others comes.
+    /// When the latest of those that have arrived did so.
     head: u64,
 }
 

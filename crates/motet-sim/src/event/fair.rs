@@ -1,11 +1,13 @@
-//! The engine for fair sharing: every link carries all that want it, at max–min fair rates.
+//! The engine for fair sharing: every link carries all transfers that want it at once, at max–min
+//! fair rates.
 //!
-//! What moves at one rate is a segment ([`Segments`]). It starts when its head is ready (all
-//! heads, where streams are reduced), and its bits leave all its links at the rate that the
-//! fullest of them allows ([`Shares`]). With r(t) that rate, its tail leaves at the first whole
-//! picosecond at which ∫r dt has come to its bits; it has then been sent, and reaches a leg's end
-//! after the latencies up to there. Alone, that is Σα + max β again. Rates are shared out anew
-//! once at the end of every instant at which a flow starts or ends or a link changes.
+//! All data that moves at one rate is a segment ([`Segments`]). It starts when its head is ready
+//! (all heads, where streams are reduced), and its bits leave all its links at the rate that the
+//! most contended link allows ([`Shares`]). With r(t) that rate, its tail leaves at the first whole
+//! picosecond at which ∫r dt equals its bits; it has then been sent, and reaches the end of each
+//! leg after the latencies up to there. A segment alone on the network takes Σα + max β, as in the
+//! other engine. Rates are recomputed once at the end of every instant at which a flow starts or
+//! ends or a link changes.
 
 use motet_collective::TransferId;
 use motet_units::{Bandwidth, Bytes, Duration, Instant, LinkId};
@@ -21,21 +23,21 @@ use super::setting::Setting;
 use super::shares::{FRACTION, Shares};
 use super::timeline::{Feed, PS_PER_S};
 
-/// A segment on its way.
+/// A segment in transmission.
 #[derive(Clone, Copy, Debug)]
 struct FairFlow {
-    /// In bits × [`PS_PER_S`] × 2²⁰, as of `since`.
+    /// The bits left to send at `since`, in units of 1 / ([`PS_PER_S`] × 2²⁰) bit.
     left: u128,
     rate: u128,
     since: u64,
-    /// When it ends if nothing changes.
+    /// When it ends unless rates change.
     end: u64,
-    /// Heads that have not come.
+    /// Heads still missing.
     missing: u32,
     active: bool,
 }
 
-/// What a link did.
+/// Statistics of a link.
 #[derive(Clone, Copy, Debug, Default)]
 struct Meter {
     busy_since: u64,

@@ -44,7 +44,8 @@ use fair::Fair;
 use setting::Setting;
 use timeline::{Feed, Source, Timeline};
 
-/// One run to come. The network is in its nominal state and does not change unless told so.
+/// One run, to be configured and started. Unless told otherwise, the network is in its nominal
+/// state and does not change.
 pub struct Simulation<'a> {
     prepared: &'a Prepared<'a>,
     size: Bytes,
@@ -74,21 +75,22 @@ impl<'a> Simulation<'a> {
         Self { prepared, size, state: None, changes: None, start, options }
     }
 
+    /// The order on links, local copies and launch; [`SimOptions::default`] unless told otherwise.
     #[must_use]
     pub const fn options(mut self, options: SimOptions) -> Self {
         self.options = options;
         self
     }
 
-    /// The state of the network before the first change.
+    /// The state of the network at the start.
     #[must_use]
     pub const fn state(mut self, state: &'a NetworkState) -> Self {
         self.state = Some(state);
         self
     }
 
-    /// How the state changes: in time order, taken only as far as the run needs. See
-    /// [`crate::changes`] for where changes come from.
+    /// How the state changes during the run, in time order; only as many changes are taken as the
+    /// run needs. See [`crate::changes`] for sources.
     #[must_use]
     pub fn changes(
         mut self,
@@ -98,19 +100,20 @@ impl<'a> Simulation<'a> {
         self
     }
 
-    /// When, on the clock of the changes, the run starts; the beginning unless told so. Changes
-    /// up to then have happened.
+    /// The start of the run on the clock of the changes; time 0 by default. Changes up to then have
+    /// already happened.
     #[must_use]
     pub const fn starting_at(mut self, start: Instant) -> Self {
         self.start = start;
         self
     }
 
+    /// Runs to the last arrival.
     pub fn run(self) -> Result<Outcome, SimError> {
         self.run_with(&mut Silent)
     }
 
-    /// Runs, and tells `observer` of every step.
+    /// Runs, and reports every step to `observer`.
     pub fn run_with<O: Observer>(self, observer: &mut O) -> Result<Outcome, SimError> {
         let routed = self.prepared.routed();
         let (program, network) = (routed.program(), routed.network());

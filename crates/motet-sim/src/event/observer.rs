@@ -1,40 +1,39 @@
-//! [`Observer`]: what wants to know of every step of a run: traces, utilization over time, tests.
+//! [`Observer`]: told of every step of a run, for traces, utilization over time, and tests.
 //!
-//! Calls come in the order of events (time first). A run without an observer ([`Silent`]) sets no
-//! event for the sake of being observed and costs nothing; the times are the same either way.
+//! Calls come in the order of events, by time. A run without an observer ([`Silent`]) creates no
+//! extra events and pays nothing; the times are the same either way.
 
 use motet_collective::TransferId;
 use motet_units::{Bandwidth, Bytes, Instant, LinkId};
 
-/// A link carrying data once.
+/// One transmission of data over one link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Crossing<'a> {
     pub link: LinkId,
-    /// Whose data it is: several transfers' where a switch multicasts or reduces.
+    /// The transfers whose data it is; several where a switch multicasts or reduces.
     pub transfers: &'a [TransferId],
-    /// Which hop of the first of them, from 0.
+    /// The hop number in the route of the first of them, from 0.
     pub hop: u32,
     pub bytes: Bytes,
 }
 
-/// Is told what happens. Every method does nothing unless it is overridden.
+/// Receives the steps of a run. Every method does nothing unless overridden.
 pub trait Observer {
-    /// Whether to tell it anything. Leave it true.
+    /// Whether the engine should report at all. Leave it true.
     const ACTIVE: bool = true;
 
-    /// A link begins to carry a transfer.
+    /// A link starts to transmit a transfer.
     fn started(&mut self, at: Instant, crossing: Crossing<'_>) {
         let _ = (at, crossing);
     }
 
-    /// Under fair sharing: the rate of a transfer on a link becomes this, rounded down to bit/s.
+    /// Fair sharing only: the rate of a transfer on a link changes to this, rounded down to bit/s.
     fn rate(&mut self, at: Instant, crossing: Crossing<'_>, rate: Bandwidth) {
         let _ = (at, crossing, rate);
     }
 
-    /// A transfer's bits have had the time on a link that they need there, and the link is free
-    /// for the next one. Its tail may be still to come, if the link before is slower; under fair
-    /// sharing it leaves now.
+    /// A link has spent the transmission time of a transfer, and is free for the next one. The tail
+    /// may still be to come if a link upstream is slower; under fair sharing it leaves now.
     fn streamed(&mut self, at: Instant, crossing: Crossing<'_>) {
         let _ = (at, crossing);
     }
@@ -54,13 +53,13 @@ pub trait Observer {
         let _ = (at, transfer);
     }
 
-    /// A link can carry this much from now on; zero when it is down.
+    /// The bandwidth of a link changes to this; zero if the link is down.
     fn changed(&mut self, at: Instant, link: LinkId, bandwidth: Bandwidth) {
         let _ = (at, link, bandwidth);
     }
 }
 
-/// Wants to know nothing.
+/// Ignores everything.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Silent;
 

@@ -1,38 +1,39 @@
-//! [`Outcome`]: what a run gives.
+//! [`Outcome`]: the result of a run.
 
 use motet_units::{Bytes, Duration, LinkId};
 
-/// What one link did.
+/// Statistics of one link.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LinkUse {
-    /// How long it was taken: for each crossing as long as the bits need on this link alone; under
-    /// fair sharing, how long it carried anything.
+    /// How long the link was occupied: the sum of transmission times; under fair sharing, the time
+    /// during which it carried anything.
     pub busy: Duration,
-    /// How much it carried. Saturates.
+    /// Bytes carried; saturates.
     pub bytes: Bytes,
-    /// How often: one for each transfer, or for each group of transfers that shared it.
+    /// How many transmissions: one per transfer, or per group of transfers that shared it.
     pub crossings: u64,
 }
 
-/// How a run went.
+/// The result of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
-    /// From the start to the last arrival, launch included.
+    /// From the start to the last arrival, including the launch.
     pub time: Duration,
-    /// What one chunk had.
+    /// The size of one chunk.
     pub chunk: Bytes,
-    /// Whether chunks were rounded up, so that more than the size asked for was moved.
+    /// Whether chunks were rounded up, so that more than the requested size was moved.
     pub rounded_up: bool,
+    /// How many transfers the program has.
     pub transfers: usize,
-    /// Events taken from the queue; a run without an observer needs fewer.
+    /// Events processed; a run without an observer needs fewer.
     pub events: u64,
-    /// By link.
+    /// Statistics per link.
     pub links: Vec<LinkUse>,
 }
 
 impl Outcome {
-    /// Bytes per second of a size, in 10⁹ bytes (nccl-tests' algbw), zero if it took no
-    /// time: for printing only.
+    /// Algorithm bandwidth as in nccl-tests: `size` ÷ time, in GB/s (10⁹ bytes); zero if the run
+    /// took no time. For printing only.
     #[must_use]
     pub fn algbw_gb_per_s(&self, size: Bytes) -> f64 {
         if self.time.is_zero() {
@@ -42,7 +43,7 @@ impl Outcome {
         size.get() as f64 / self.time.as_ps() as f64 * 1e3
     }
 
-    /// The part of the time that a link was busy, 0 to 1: for printing only.
+    /// The share of the time that a link was busy, 0 to 1. For printing only.
     #[must_use]
     pub fn utilization(&self, link: LinkId) -> f64 {
         if self.time.is_zero() {

@@ -1,11 +1,11 @@
-//! [`Prepared`]: a routed program made ready for the event engine, once for any number of runs.
+//! [`Prepared`]: a routed program in the form that the event engine runs; made once for any number
+//! of runs.
 //!
 //! The unit of work is a *leg*: one crossing of one link. A transfer's route is a chain of legs;
 //! where switches multicast or reduce, chains share legs and form trees ([`crate::group`]). Legs
-//! are numbered by program order and then by hop, so that a leg's number is at the same time the
-//! order in which a link carries it under
-//! [`ProgramOrder`](crate::model::Discipline::ProgramOrder), unless the program gives the link turns of
-//! its own, and the last part of the order of events.
+//! are numbered by program order and then by hop. A leg's number is therefore also the order in
+//! which a [`ProgramOrder`](crate::model::Discipline::ProgramOrder) link carries it (unless the
+//! program gives the link turns of its own), and the tie-breaker in the order of events.
 
 use std::collections::BTreeSet;
 
@@ -57,7 +57,7 @@ pub(super) struct EventNode {
     pub(super) first: u32,
 }
 
-/// A program on a network, ready to be run by the event engine.
+/// A program on a network, ready for the event engine.
 #[derive(Debug)]
 pub struct Prepared<'a> {
     pub(super) routed: &'a Routed<'a>,
@@ -76,6 +76,8 @@ pub struct Prepared<'a> {
 }
 
 impl<'a> Prepared<'a> {
+    /// Cuts every route into legs and finds which transfers share some; nothing of it depends on
+    /// the network's state.
     #[must_use]
     pub fn new(routed: &'a Routed<'a>) -> Self {
         let order: Vec<TransferId> =
@@ -133,7 +135,7 @@ impl<'a> Prepared<'a> {
         self.routed
     }
 
-    /// How many times links are crossed in all; fewer than hops where transfers share them.
+    /// The number of link crossings in one run; fewer than hops where transfers share links.
     #[must_use]
     pub fn crossings(&self) -> usize {
         self.turns.len()

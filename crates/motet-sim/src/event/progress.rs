@@ -1,4 +1,5 @@
-//! [`Progress`]: which events of the program have happened, and what that sets free.
+//! [`Progress`]: which events of the program have happened, and which transfers may be sent as a
+//! result.
 
 use motet_collective::TransferId;
 use motet_units::Instant;
@@ -6,15 +7,15 @@ use motet_units::Instant;
 use super::observer::Observer;
 use super::prepared::{EventNode, Prepared};
 
-/// How far a run has come.
+/// The progress of a run.
 #[derive(Debug)]
 pub(super) struct Progress<'a> {
     prepared: &'a Prepared<'a>,
     /// What each event still waits for, and what waits for it.
     nodes: Vec<EventNode>,
-    /// Events that have happened and whose followers have not been told.
+    /// Events that have happened, but whose dependents have not been updated yet.
     told: Vec<u32>,
-    /// Transfers that may be sent now, for the engine to take.
+    /// Transfers that may be sent now; the engine takes them from here.
     pub(super) ready: Vec<u32>,
     arrived: usize,
     end: u64,

@@ -1,8 +1,8 @@
 //! [`Segments`]: what moves at one rate under fair sharing.
 //!
-//! Behind a node that cuts through, data goes on as it comes; so all legs between two nodes that
-//! store and forward move together: a chain for one transfer, a tree where a switch multicasts or
-//! reduces. Such a segment is one flow, which uses all its links from its start to its end.
+//! A cut-through node forwards data as it arrives, so all legs between two store-and-forward nodes
+//! move together: a chain for one transfer, a tree where a switch multicasts or reduces. Such a
+//! segment is one flow, which uses all its links from its start to its end.
 
 use motet_graph::{DisjointSets, Rows};
 

@@ -1,11 +1,11 @@
 //! [`Shares`]: max–min fair rates by progressive filling, in integers.
 //!
-//! All flows grow at one pace until a link is full; its flows stay at that rate and the others
-//! grow on. Rates are multiples of 2⁻²⁰ bit/s, rounded down: a link's flows never add up to more
-//! than it has, and what rounding leaves unused is less than 2⁻²⁰ bit/s for each of them.
+//! All flows grow at the same pace until a link is full; the flows on it keep that rate and the
+//! others grow on. Rates are multiples of 2⁻²⁰ bit/s, rounded down: the flows of a link never add
+//! up to more than its bandwidth, and rounding wastes less than 2⁻²⁰ bit/s per flow.
 //!
-//! Only what can be affected is computed anew: the flows that share a link with a change, those
-//! that share a link with them, and so on.
+//! Only rates that can have changed are recomputed: of flows that share a link with a change, of
+//! flows that share a link with those, and so on.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

@@ -1,9 +1,9 @@
-//! How the network's state changes during a run: [`Feed`] takes changes one by one, and
-//! [`Timeline`] answers when a link will have carried so much.
+//! How the network's state changes during a run: [`Feed`] applies changes one by one, and
+//! [`Timeline`] answers when a link will have carried a given amount.
 //!
 //! Changes are known before they happen (a trace, a schedule, a seeded draw), so an engine whose
-//! links one transfer takes at a time need not stop for them: it asks the timeline, which looks
-//! as far ahead as the answer takes and remembers what it saw of every link.
+//! links carry one transfer at a time need not stop for them: it asks the timeline, which looks as
+//! far ahead as the answer requires and remembers the rates of every link.
 
 use motet_net::{NetworkState, StateEvent};
 use motet_units::{Instant, LinkId};

@@ -1,9 +1,9 @@
-//! [`Code`]: a program as the replay kernel reads it, in program order.
+//! [`Code`]: a program in the form that the replay kernel executes, in program order.
 //!
-//! One opcode byte for each step and its operands as 32-bit words, read front to back. Times that
-//! a later step needs lie in numbered slots, which are reused as soon as nothing needs them any
-//! more: a ring over 256 ranks has a quarter of a million events and 257 slots, so that all it
-//! touches stays in the nearest cache. Slot [`START`] always holds the time of the launch.
+//! It has one opcode byte per step and its operands as 32-bit words, read front to back. Times that
+//! a later step needs are kept in numbered slots, which are reused as soon as nothing needs them
+//! any more: a ring over 256 ranks has a quarter of a million events but only 257 slots, so
+//! everything stays in the first-level cache. Slot [`START`] always holds the launch time.
 
 /// The slot of the launch time; never written by a step.
 pub(super) const START: u32 = 0;

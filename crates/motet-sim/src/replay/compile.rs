@@ -1,5 +1,5 @@
-//! From a routed program to [`Code`]: slots for times, channels for link and size, one step for
-//! each transfer and for each arrival that waits for more than its transfer.
+//! Compiles a routed program to [`Code`]: assigns slots to times and channels to (link, size)
+//! pairs, and emits one step per transfer and per arrival that waits for more than its transfer.
 
 use motet_collective::{Event, TransferId};
 use motet_units::{Bytes, LinkId, Rounding};

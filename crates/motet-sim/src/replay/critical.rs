@@ -1,9 +1,9 @@
-//! [`CriticalPath`]: the chain of transfers and links that set the end of a run.
+//! [`CriticalPath`]: the chain of transfers and links that determined the end of a run.
 //!
-//! Every time in a run is that of something before it plus what a link takes; followed back from
-//! the end, these make one chain without gaps to the launch. To end earlier, something on it must
-//! get faster. Where two things were ready at the same picosecond, the chain goes through one of
-//! them: over the program's order on a link only if nothing else was as late.
+//! Every time in a run follows from an earlier one plus what a link takes. Followed back from the
+//! end, these form one chain without gaps to the launch. To finish earlier, something on it must
+//! become faster. Where two things were ready in the same picosecond, the chain goes through one of
+//! them; it goes through the previous transfer on a link only if nothing else was as late.
 
 use std::collections::BTreeMap;
 
@@ -17,42 +17,43 @@ use super::kernel::{Crossed, Memory, Observer, execute};
 use super::{Replay, finite};
 use crate::link_rule::Passage;
 
-/// Why a step of the chain began when it did.
+/// Why a step of the chain started when it did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Reason {
-    /// With the launch of the collective.
+    /// It started with the launch of the collective.
     Launch,
-    /// The step before had happened, and this transfer waited for it.
+    /// This transfer waited for the step before.
     Waited,
-    /// The transfer of the step before had had its time on the link.
+    /// The link was occupied by the transfer of the step before.
     LinkFree,
-    /// The same transfer came from the link before.
+    /// The same transfer arrived from the link before.
     Forwarded,
 }
 
-/// A transfer on a link, or within its rank, as far as it set the end.
+/// A transfer on a link (or within its rank) that delayed the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CriticalStep {
     pub transfer: TransferId,
-    /// `None`: within its rank.
+    /// `None` for a transfer within its rank.
     pub link: Option<LinkId>,
-    /// When it took over from the step before.
+    /// When the chain moves to this step.
     pub start: Instant,
-    /// When the next step took over, or the program ended.
+    /// When the chain moves to the next step, or the program ends.
     pub end: Instant,
     pub reason: Reason,
 }
 
-/// The chain, first step first, without gaps from launch to end. Steps that take no time are left
+/// The chain in order of time, without gaps from launch to end. Steps that take no time are left
 /// out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CriticalPath {
+    /// When the program ended, launch included.
     pub end: Duration,
     pub steps: Vec<CriticalStep>,
 }
 
 impl CriticalPath {
-    /// How much of the chain each link has, most first.
+    /// How much of the chain's time each link accounts for, largest first.
     #[must_use]
     pub fn by_link(&self) -> Vec<(LinkId, Duration)> {
         let mut times = BTreeMap::new();
@@ -66,7 +67,7 @@ impl CriticalPath {
         times
     }
 
-    /// The link with the most of the chain.
+    /// The link that accounts for most of the chain's time.
     #[must_use]
     pub fn bottleneck(&self) -> Option<LinkId> {
         self.by_link().first().map(|it| it.0)
@@ -74,8 +75,8 @@ impl CriticalPath {
 }
 
 impl Replay {
-    /// Runs the program in one state and finds what set its end. Takes 50 to 75 bytes of
-    /// memory for each link of each transfer.
+    /// Runs the program in one state and finds its critical path. Needs 50 to 75 bytes of memory
+    /// per link of each transfer.
     pub fn critical_path(&self, state: &NetworkState) -> Result<CriticalPath, RunError> {
         let (table, [refused]) = self.table::<u64, 1>(std::slice::from_ref(state));
         if let Some(error) = refused {

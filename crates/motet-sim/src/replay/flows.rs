@@ -30,16 +30,16 @@ const LOCAL: u32 = u32::MAX;
 /// The transmission time on a link that is down or has no bandwidth.
 const NEVER: u64 = u64::MAX;
 
-/// What a program sends from one rank to another over one path, or one part of that.
+/// All data that a program sends from one rank to another over one path, or one part of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RankFlow {
     pub from: Rank,
     pub to: Rank,
-    /// What all its transfers carry together.
+    /// The bytes of all its transfers together.
     pub bytes: Bytes,
 }
 
-/// The links that a flow takes, and before which of them data is stored and forwarded.
+/// The links that a flow takes, and at which of them data is stored and forwarded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FlowRoute {
     /// Link numbers, with [`STORES`] where the node before the link stores and forwards.
@@ -48,7 +48,7 @@ pub struct FlowRoute {
 }
 
 impl FlowRoute {
-    /// The route over `links`, which must follow one another in the network.
+    /// The route over `links`, which must be consecutive in the network.
     #[must_use]
     pub fn new(network: &Network, links: &[LinkId], switches: SwitchForwarding) -> Self {
         let hop = |link: &LinkId| {
@@ -64,14 +64,14 @@ impl FlowRoute {
         self.hops.iter().map(|it| LinkId(it & !STORES))
     }
 
-    /// The latency of all links together.
+    /// The sum of its links' latencies.
     #[must_use]
     pub const fn latency(&self) -> Duration {
         self.latency
     }
 }
 
-/// A program compiled once, to be run over routes that are given with each run.
+/// A program compiled once, to be run over routes given with each run.
 #[derive(Clone, Debug)]
 pub struct FlowReplay {
     code: Code,
@@ -99,18 +99,18 @@ impl Assigned {
     }
 }
 
-/// Transmission times of one program's transfers in one network state. To be filled by
-/// [`FlowReplay::see`] and used again for the next state.
+/// Transmission times of a program's transfers in one network state. Filled by [`FlowReplay::see`];
+/// can be reused for the next state.
 #[derive(Debug, Default)]
 pub struct FlowTimes(Table<u64, 1>);
 
-/// Memory that runs share.
+/// Buffers, reused between runs.
 #[derive(Debug, Default)]
 pub struct FlowMemory(Memory<u64, 1>);
 
 impl FlowReplay {
     /// Compiles a program for a collective of `size` bytes in nccl-tests' sense. The transfers of
-    /// each flow are dealt out to `parts` parts in turn.
+    /// each flow are distributed over `parts` parts in turn.
     #[must_use]
     pub fn compile(
         routed: &Routed<'_>,
@@ -139,13 +139,14 @@ impl FlowReplay {
         &self.flows
     }
 
-    /// The route of each flow as the program was routed.
+    /// The route of each flow as the program itself was routed.
     #[must_use]
     pub fn routes(&self) -> &[FlowRoute] {
         &self.routes
     }
 
-    /// Works out what a state means for this program. The state must be of the program's network.
+    /// Computes the transmission times of this program in `state`, which must be of the program's
+    /// network.
     pub fn see(&self, state: &NetworkState, times: &mut FlowTimes) {
         let table = &mut times.0;
         table.alpha.clone_from(&self.latencies);
@@ -159,8 +160,8 @@ impl FlowReplay {
         }
     }
 
-    /// When the program ends if flow f takes `routes[f]`, in the state that `times` was filled for
-    /// by this program.
+    /// When the program ends if flow f takes `routes[f]`, in the state for which this program
+    /// filled `times`.
     pub fn run(
         &self,
         routes: &[&FlowRoute],

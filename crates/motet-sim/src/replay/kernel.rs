@@ -1,15 +1,15 @@
-//! The kernel: one pass over the [`Code`] for `N` states at once.
+//! The kernel: one pass over the [`Code`] for `N` network states at once.
 //!
-//! Each step is a handful of `max` and `+` on arrays of `N` times, which the compiler turns into
-//! vector instructions. It is generic in how a time is held:
+//! Each step is a few `max` and `+` on arrays of `N` times, which the compiler turns into vector
+//! instructions. It is generic in the type of a time:
 //!
-//! - `f64` in the wide runs, because every 64-bit x86 has a vector maximum of `f64` and few have
-//!   one of `u64`. Whole numbers below 2⁵³ (2½ hours) are exact in it, and a sum or a maximum
-//!   beyond never comes out below 2⁵³; no time in a run is later than its end. So a run that
-//!   ends before [`EXACT`] is exact throughout, and any other is done again in `u64`.
-//! - `u64`, saturating, for single runs, reports, and such second runs.
+//! - `f64` for many states at once, because every 64-bit x86 CPU has a vector maximum for `f64` and
+//!   few have one for `u64`. Integers below 2⁵³ (2½ hours in picoseconds) are exact in `f64`, a sum
+//!   or maximum beyond that never comes out below 2⁵³, and no time in a run is later than its end.
+//!   So a run that ends before [`EXACT`] is exact throughout; any other is repeated in `u64`.
+//! - `u64`, saturating, for single runs, reports, and those repetitions.
 //!
-//! An [`Observer`] sees every step; the plain run's is empty and costs nothing.
+//! An [`Observer`] sees every step; the one of a plain run is empty and costs nothing.
 
 use super::code::{Code, END, NOWHERE, Op, START, STORES};
 use super::flows::FlowRoute;

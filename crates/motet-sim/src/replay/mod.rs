@@ -1,25 +1,30 @@
-//! The replay engine: compile a verified program once, then run it very often.
+//! The replay engine: compiles a verified program once, then runs it very often.
 //!
-//! [`Replay`] runs it over many network states, sixteen in one pass; [`FlowReplay`] over routes that
-//! are given with each run, which is what a WAN controller asks for.
+//! [`FlowReplay`] runs it over routes that are given with each run; `motet-wan` times every
+//! collective with it. [`Replay`] runs it over many network states, sixteen per pass of the kernel;
+//! no product code calls it, because the WAN changes routes as often as states. It stays for three
+//! reasons: the property tests use it to hold this engine equal to the event engine on every kind
+//! of program, it is the API for users who judge one program over thousands of recorded states
+//! (`BENCHMARKS.md` has its speed), and it costs little, since both share [`compile`] and
+//! [`kernel`].
 //!
-//! The engine serves [`Discipline::ProgramOrder`](crate::Discipline) and states that stay as they are
-//! during a run. There the order in which a link carries transfers is fixed by the program alone
-//! ([`crate::model`]), so that one pass over the events in program order gives every time: no
+//! The engine handles [`Discipline::ProgramOrder`](crate::Discipline) and states that do not change
+//! during a run. In that case the order in which a link carries transfers follows from the program
+//! alone ([`crate::model`]), so one pass over the events in program order gives every time: no
 //! queue, no comparison of times to decide what comes next, and the same instructions for every
-//! state. Everything else, also what switches copy and reduce, is the event engine's, and a
+//! state. Everything else, including switches that copy or reduce, needs the event engine; a
 //! property test holds the two equal.
 //!
-//! - [`compile`]: from [`Routed`] to [`code`], with [`waits`] cut down to those that matter.
+//! - [`compile`]: from [`Routed`] to [`code`], with [`waits`] reduced to those that matter.
 //! - [`kernel`]: the pass itself, over many states at once; links by [`crate::link_rule`].
 //! - [`flows`]: routes that are given with each run.
-//! - [`times`]: a state as the kernel wants it.
+//! - [`times`]: a network state in the kernel's form.
 //! - [`usage`] and [`critical`]: what links and ranks did, and which chain of transfers set the
 //!   end, for one state and on demand.
 //!
-//! **Limits.** A time that would pass 2⁶⁴ picoseconds is [`RunError::TooLong`], as is one that
-//! only just reaches it. A link that a transfer uses and that is down or without bandwidth is
-//! [`RunError::NoBandwidth`], also if the transfer carries no bytes.
+//! **Limits.** A time of 2⁶⁴ − 1 picoseconds or more is [`RunError::TooLong`]. A link that a
+//! transfer uses and that is down or has no bandwidth is [`RunError::NoBandwidth`], even if the
+//! transfer carries no bytes.
 
 mod code;
 mod compile;
@@ -48,10 +53,10 @@ pub use error::{CompileError, RunError};
 pub use flows::{FlowMemory, FlowReplay, FlowRoute, FlowTimes, RankFlow};
 pub use usage::Usage;
 
-/// States in one pass: two cache lines of times.
+/// States per pass: two cache lines of times.
 const LANES: usize = 16;
 
-/// What is sent over a link in one size: β must be known for it.
+/// A link together with a transfer size; the transmission time β is computed for each.
 #[derive(Clone, Copy, Debug)]
 struct Channel {
     link: LinkId,
@@ -60,7 +65,7 @@ struct Channel {
     first: TransferId,
 }
 
-/// A program compiled for one network, size and set of options. Holds no reference to either.
+/// A program compiled for one network, size and set of options. Borrows nothing.
 #[derive(Clone, Debug)]
 pub struct Replay {
     code: Code,
@@ -68,7 +73,7 @@ pub struct Replay {
     links: Vec<LinkId>,
     latencies: Vec<u64>,
     channels: Vec<Channel>,
-    /// What transfers within a rank take, in picoseconds.
+    /// Durations of transfers within a rank, in picoseconds.
     delays: Vec<u64>,
     launch: u64,
     network_links: usize,
@@ -78,8 +83,8 @@ pub struct Replay {
 }
 
 impl Replay {
-    /// Compiles a program for a collective of `size` bytes. How switches forward was settled when
-    /// the program was routed; of the options the others count.
+    /// Compiles a program for a collective of `size` bytes. How switches forward was decided when
+    /// the program was routed; the other options apply here.
     pub fn compile(
         routed: &Routed<'_>,
         size: Bytes,
@@ -88,7 +93,7 @@ impl Replay {
         compile::compile(routed, size, options)
     }
 
-    /// How many transfers one run is of.
+    /// The number of transfers in one run.
     #[must_use]
     pub fn transfers(&self) -> usize {
         self.transfer_ranks.len()
@@ -110,12 +115,12 @@ impl Replay {
         finite(end)
     }
 
-    /// When the program ends in each of `states`, on all cores. A state in which it cannot end
-    /// leaves the others as they are.
+    /// When the program ends in each of `states`, computed on all cores. A state in which it cannot
+    /// end gives an error for itself only.
     #[must_use]
     pub fn run_many(&self, states: &[NetworkState]) -> Vec<Result<Duration, RunError>> {
         let batches = states.par_chunks(LANES).map_init(Memory::new, |memory, batch| {
-            // The last few are cheaper one by one than in a wide pass mostly empty.
+            // The last few states are cheaper one by one than in a pass that is mostly empty.
             if batch.len() < LANES / 4 {
                 return batch.iter().map(|it| self.run(it)).collect();
             }

@@ -1,4 +1,5 @@
-//! States as the kernel wants them: β of every link and size, in every state.
+//! Network states in the kernel's form: the transmission time β of every link and size, in every
+//! state.
 
 use motet_net::NetworkState;
 use motet_units::{Bandwidth, Rounding};

@@ -1,4 +1,4 @@
-//! [`Usage`]: what every link and every rank did in one run.
+//! [`Usage`]: what every link and rank did in one run.
 
 use motet_net::NetworkState;
 use motet_units::{Duration, LinkId, Rank};
@@ -12,21 +12,20 @@ use super::{Replay, finite};
 pub struct Usage {
     /// When the program ends.
     pub end: Duration,
-    /// When each rank has sent and received all it has to; the launch if it has nothing to do.
+    /// When each rank has sent and received everything; the launch time if it has nothing to do.
     pub ranks: Vec<Duration>,
-    /// How long each link of the network was taken: for each transfer as long as its bits need on
-    /// this link alone.
+    /// How long each link of the network was occupied: the sum of transmission times.
     pub busy: Vec<Duration>,
 }
 
 impl Usage {
-    /// How long a link was taken.
+    /// How long a link was occupied.
     #[must_use]
     pub fn busy(&self, link: LinkId) -> Duration {
         self.busy[link.index()]
     }
 
-    /// The link that was taken longest, the first of several; `None` if none was.
+    /// The link that was occupied longest, the first of several; `None` if none was used.
     #[must_use]
     pub fn busiest(&self) -> Option<LinkId> {
         let links = self.busy.iter().enumerate().rev().filter(|(_, time)| !time.is_zero());
@@ -35,8 +34,8 @@ impl Usage {
 }
 
 impl Replay {
-    /// Runs the program in one state and tells what links and ranks did. Some times slower than
-    /// [`run`](Self::run).
+    /// Runs the program in one state and reports what links and ranks did. Several times slower
+    /// than [`run`](Self::run).
     pub fn usage(&self, state: &NetworkState) -> Result<Usage, RunError> {
         let (table, [refused]) = self.table::<u64, 1>(std::slice::from_ref(state));
         if let Some(error) = refused {

@@ -1,11 +1,10 @@
-//! What each event must really be seen to wait for: the waits of the program less those that
-//! something else in the same step implies.
+//! The waits that the kernel must check: those of the program, less those that something else in
+//! the same step implies.
 //!
-//! Dropped are a transfer's own sending behind its arrival, sendings that left over the same
-//! first link before (the link itself keeps that order), what a transfer already waited for when
-//! it was sent, and what another event of the same list waits for itself. That is not every
-//! implied wait, only those that cost nothing to find and are common; those that are left are
-//! right, only slower.
+//! Dropped are: a transfer's own send behind its arrival; sends that left over the same first link
+//! before (the link keeps that order itself); what a transfer already waited for when it was sent;
+//! and what another event of the same list waits for itself. Only implied waits that are common and
+//! cheap to find are dropped; keeping one costs time, not correctness.
 
 use motet_collective::TransferId;
 use motet_collective::program::Event;

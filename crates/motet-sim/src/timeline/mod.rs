@@ -1,8 +1,8 @@
-//! [`Timeline`]: an observer that writes down when every link was taken by what, and when every
-//! rank sent and received.
+//! [`Timeline`]: an observer that records when every link was occupied by what, and when every rank
+//! sent and received.
 //!
-//! [`Timeline::to_perfetto`] (in `perfetto`) makes of it a trace that ui.perfetto.dev opens;
-//! `rows` keeps what happens at once apart. For figures rather than pictures see
+//! [`Timeline::to_perfetto`] (in `perfetto`) turns it into a trace that ui.perfetto.dev opens;
+//! `rows` keeps overlapping spans apart. For figures rather than pictures see
 //! [`crate::utilization`].
 
 mod perfetto;
@@ -15,8 +15,9 @@ use rustc_hash::FxHashMap;
 use crate::event::{Crossing, Observer};
 use crate::route::Routed;
 
-/// One crossing of a link, for as long as it takes the link: unless links are shared fairly, until
-/// the next one may start, though the tail may still be on its way over a slower link before.
+/// One transmission over a link, for as long as it occupies the link: until the next one may start,
+/// although the tail may still be to come from a slower link upstream. Under fair sharing, until
+/// the tail has left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
     pub link: LinkId,
@@ -39,7 +40,7 @@ struct Course {
     arrived: Option<Instant>,
 }
 
-/// Everything that happened, on the clock of the run.
+/// Everything that happened in a run, by the run's clock.
 #[derive(Debug)]
 pub struct Timeline<'a> {
     routed: &'a Routed<'a>,
@@ -53,7 +54,7 @@ pub struct Timeline<'a> {
 }
 
 impl<'a> Timeline<'a> {
-    /// Of a run of this program on this network.
+    /// For a run of this program on this network.
     #[must_use]
     pub fn new(routed: &'a Routed<'a>) -> Self {
         Self {
@@ -66,13 +67,13 @@ impl<'a> Timeline<'a> {
         }
     }
 
-    /// Crossings in the order in which they started.
+    /// Spans in order of start time.
     #[must_use]
     pub fn spans(&self) -> &[Span] {
         &self.spans
     }
 
-    /// Whose data a crossing carried.
+    /// The transfers whose data a span carried.
     #[must_use]
     pub fn transfers(&self, span: &Span) -> &[TransferId] {
         &self.carried[span.first..span.first + span.count]

@@ -1,15 +1,16 @@
 //! A [`Timeline`] as a trace in Chrome's JSON format, which ui.perfetto.dev opens.
 //!
-//! Two processes, "links" and "ranks". A link has a track, on which a crossing lasts as long as it
-//! takes the link; a rank has one for what it sends (from the start on the first link until the
-//! tail has left it) and one for what it receives (from the head's coming until the arrival
-//! counts). What overlaps — links under fair sharing, ranks with several links — gets further
-//! tracks, marked `+1`, `+2` and so on. Copies within a rank and changes of a link's bandwidth are
-//! instants.
+//! There are two processes, "links" and "ranks". A link has one track; a span on it lasts as long
+//! as a transfer occupies the link. A rank has one track for what it sends (from the start on the
+//! first link until the tail has left it) and one for what it receives (from the arrival of the
+//! head until the transfer counts as arrived). Overlapping spans (links under fair sharing, ranks
+//! with several links) get further tracks, marked `+1`, `+2` and so on. Copies within a rank and
+//! changes of a link's bandwidth are instants.
 //!
-//! Times are microseconds in whole nanoseconds, which is what the viewer keeps: it rounds start and
-//! duration apart, and drops spans that then overlap. Here start and end are rounded instead, so
-//! that what does not overlap never will; the exact picoseconds are among the arguments.
+//! Times are microseconds with nanosecond digits, which is the viewer's resolution. The viewer
+//! rounds start and duration separately, and drops spans that overlap as a result. Here start and
+//! end are rounded instead, so spans that do not overlap never will; the exact picoseconds are
+//! among the arguments.
 
 use std::fmt::Write as _;
 
@@ -32,7 +33,7 @@ struct Slice {
 }
 
 impl Timeline<'_> {
-    /// The trace. Equal runs give equal text.
+    /// The trace as JSON text. Equal runs give equal text.
     #[must_use]
     pub fn to_perfetto(&self) -> String {
         let (program, network) = (self.routed.program(), self.routed.network());

@@ -1,9 +1,10 @@
-//! Bruck's algorithms: ⌈log₂ n⌉ steps of doubling distance, for any number of ranks (Bruck et
-//! al., 1997).
+//! Bruck's algorithms: ⌈log₂ n⌉ steps of doubling distance, for any number of ranks (Bruck et al.,
+//! 1997).
 //!
-//! AllGather: in step i every rank sends what it has to the rank 2^i before it, so that everyone
-//! has the parts of twice as many ranks from itself on. AllToAll: a part that has to go d ranks
-//! further goes 2^i further in step i for every bit i of d, together with all others that do.
+//! AllGather: in step i every rank sends all it has to the rank 2^i before it. After the step each
+//! rank has the parts of 2^(i+1) consecutive ranks, beginning with its own. AllToAll: a part whose
+//! destination is d ranks further on moves 2^i ranks in step i if bit i of d is set. All parts that
+//! move in a step travel as one message.
 
 use motet_collective::{Action, Buffer, CollectiveKind, Slot, Transfer};
 use motet_units::Rank;
@@ -42,8 +43,8 @@ fn gathering(ranks: u32) -> Gathering {
     gathering
 }
 
-/// Place j of a rank's scratch holds what has to go j ranks further, and at the end what has come
-/// from j ranks before.
+/// Chunk j of a rank's scratch buffer holds the part that still has to move j ranks further; at the
+/// end it holds what came from j ranks before.
 fn all_to_all(task: &Task<'_>, fabric: &Fabric) -> Result<Lowered, SynthError> {
     let ranks = task.goal.ranks();
     let mut steps = Steps::new(task, fabric, task.goal.collective(1)?, ranks);
@@ -59,7 +60,7 @@ fn all_to_all(task: &Task<'_>, fabric: &Fabric) -> Result<Lowered, SynthError> {
         let mut transfers = Vec::new();
         for from in 0..ranks {
             let pair = (Rank(from), Rank((from + distance) % ranks));
-            // Runs of places with this bit set.
+            // Runs of consecutive chunks whose index has this bit set.
             for first in (distance..ranks).step_by(2 * distance as usize) {
                 let count = distance.min(ranks - first);
                 transfers.push(alike(Action::Copy, pair, Buffer::Scratch, first, count));

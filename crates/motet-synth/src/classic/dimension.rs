@@ -1,11 +1,11 @@
-//! Dimension-wise on meshes, tori and their kin: data spreads along one dimension, then from
-//! everyone who has it along the next.
+//! Dimension by dimension on meshes, tori and other grids: data spreads along one dimension, then
+//! from every rank that has it along the next.
 //!
-//! Along a line or ring it goes both ways at once. One order of dimensions would leave all links
-//! but those of one dimension idle; so data is cut, and each share takes the dimensions in
-//! another order, beginning with another one. On a mesh or torus with equal sides that fills all
-//! links evenly; where sides or links differ, shares are made unequal until the fullest link is
-//! as empty as can be.
+//! Along a line or ring it travels in both directions at once. With a single order of dimensions
+//! only one dimension's links would be busy at a time. So the data is cut into shares, and each
+//! share takes the dimensions in a different order, beginning with a different one. On a grid with
+//! equal sides and links that loads all links evenly. Otherwise the shares are made unequal, so
+//! that the busiest link carries as little as possible.
 
 use motet_units::{LinkId, Rank};
 
@@ -17,10 +17,11 @@ use crate::lower::Lowered;
 use crate::task::{SynthError, Task};
 use crate::tree::Forest;
 
-/// Trees of more edges than this together are made once, not once each way round.
+/// If the trees have more edges than this together, each is made in one direction around rings
+/// only, instead of both.
 const MOST_EDGES: usize = 1 << 20;
 
-/// Largest share of an order of dimensions, in units.
+/// The largest share of an order of dimensions, in units of the smallest.
 const MOST_SHARES: u32 = 6;
 
 pub(super) fn make(task: &Task<'_>, fabric: &Fabric) -> Result<Lowered, SynthError> {
@@ -31,21 +32,21 @@ pub(super) fn make(task: &Task<'_>, fabric: &Fabric) -> Result<Lowered, SynthErr
     plan::lower(task, fabric, |it| forest(task, it, &grid, &shares))
 }
 
-/// How many trees an order of dimensions takes: two where a ring has a farthest rank, which may
-/// be reached either way round.
+/// How many trees each order of dimensions needs: two if a ring has an even number of ranks,
+/// because the farthest rank can be reached either way round.
 fn ways_round(grid: &Grid) -> u32 {
     let even = grid.dimensions().iter().any(|it| it.kind == Kind::Ring && it.side % 2 == 0);
     1 + u32::from(even)
 }
 
-/// Whether every tree is made both ways round; if not, ranks take turns.
+/// Whether both trees are made for every rank; if not, ranks alternate between them.
 fn both_ways(grid: &Grid) -> bool {
     let ranks: usize = grid.dimensions().iter().map(|it| it.side as usize).product();
     let orders = grid.dimensions().len() * ways_round(grid) as usize;
     ways_round(grid) == 2 && orders * ranks * ranks <= MOST_EDGES
 }
 
-/// What share of the data each order of dimensions takes, by the dimension it begins with.
+/// The share of the data that each order of dimensions carries, by the dimension it begins with.
 fn shares(task: &Task<'_>, fabric: &Fabric, grid: &Grid) -> Result<Vec<u32>, SynthError> {
     let orders = grid.dimensions().len();
     if !(2..=4).contains(&orders) {
@@ -71,7 +72,7 @@ fn shares(task: &Task<'_>, fabric: &Fabric, grid: &Grid) -> Result<Vec<u32>, Syn
     let mut least = fullest(&best);
     let mut tried = vec![0u32; orders];
     while count_up(&mut tried) {
-        // More units are more chunks; they must be worth it.
+        // More units mean more chunks, so they must pay off.
         if tried.iter().any(|it| *it > 0) && fullest(&tried) < least * 0.999 {
             least = fullest(&tried);
             best.clone_from(&tried);
@@ -118,8 +119,8 @@ fn forest(
     plan::route(Routes::new(fabric, plan::part_bytes(task)), &trees)
 }
 
-/// From `root` along the dimensions in this order; if `turned`, rings are gone round the other
-/// way.
+/// The tree from `root` along the dimensions in this order. With `turned`, the farthest rank of a
+/// ring is reached the other way round.
 fn spread(grid: &Grid, root: Rank, order: &[usize], turned: bool) -> Vec<ClassicStep> {
     let mut steps = Vec::new();
     let mut has = vec![root];

@@ -1,11 +1,11 @@
-//! Direct exchange: every rank sends straight to every other what that one needs.
+//! Direct exchange: every rank sends directly to every other rank what that rank needs.
 //!
-//! One step, so the least latency there is where ranks have direct ways; and on a switch also all
-//! the bandwidth. Every rank begins with the one after it, so that receivers are not all hit at
-//! once; list scheduling keeps it so.
+//! It is one step, so it has the least latency possible where ranks are directly connected, and on
+//! a non-blocking switch it also uses the full bandwidth. Each rank starts with the rank after it,
+//! so that receivers are not all hit at once; list scheduling keeps that order.
 //!
-//! AllReduce goes in one shot (everyone sends everything to everyone) or in two (ReduceScatter,
-//! then AllGather), whichever is quicker.
+//! AllReduce uses one step (everyone sends everything to everyone) or two (ReduceScatter, then
+//! AllGather), whichever is faster.
 
 use motet_collective::collective::Expected;
 use motet_collective::{Action, Buffer, Collective, CollectiveKind, Slot, Transfer};
@@ -19,7 +19,7 @@ use crate::lower::Lowered;
 use crate::task::{SynthError, Task};
 use crate::tree::Forest;
 
-/// Above so many ranks, one shot is not tried.
+/// The one-step AllReduce is not tried with more ranks than this.
 const MOST_IN_ONE_SHOT: usize = 128;
 
 pub(super) fn make(task: &Task<'_>, fabric: &Fabric) -> Result<Lowered, SynthError> {
@@ -58,7 +58,8 @@ fn others(rank: Rank, fabric: &Fabric) -> impl Iterator<Item = Rank> {
 
 fn one_shot(task: &Task<'_>, fabric: &Fabric) -> Result<Lowered, SynthError> {
     let mut steps = Steps::new(task, fabric, task.goal.collective(1)?, 0);
-    // What is sent is read from the input, also where that is the output.
+    // Sends read from the input buffer, also where the call is in place and the output holds the
+    // same data.
     let own = fabric.ranks().map(|it| Transfer::copy(Slot::input(it, 0), Slot::output(it, 0), 1));
     let sent = fabric.ranks().flat_map(|from| {
         others(from, fabric).map(move |to| Transfer {
@@ -70,7 +71,7 @@ fn one_shot(task: &Task<'_>, fabric: &Fabric) -> Result<Lowered, SynthError> {
     Ok(steps.finish())
 }
 
-/// Every chunk of every output from where the collective says it comes.
+/// Fills every chunk of every output directly from the rank that has it at the start.
 fn as_expected(task: &Task<'_>, fabric: &Fabric) -> Result<Lowered, SynthError> {
     let collective = task.goal.collective(1)?;
     let mut wanted: Vec<Vec<Transfer>> = fabric.ranks().map(|_| Vec::new()).collect();
@@ -88,7 +89,8 @@ fn as_expected(task: &Task<'_>, fabric: &Fabric) -> Result<Lowered, SynthError> 
     Ok(steps.finish())
 }
 
-/// What comes into the output of `rank`, in runs that lie together at both ends.
+/// The transfers into the output of `rank`; chunks that are consecutive at both ends are one
+/// transfer.
 fn runs_into(collective: &Collective, rank: Rank) -> Vec<Transfer> {
     let mut runs: Vec<Transfer> = Vec::new();
     for offset in 0..collective.output_chunks(rank) {

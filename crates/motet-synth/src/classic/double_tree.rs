@@ -1,10 +1,10 @@
-//! Two binary trees, in which every rank is a leaf of one and inner in the other, each for half
-//! of the data (Sanders, Speck and Träff, 2009).
+//! Two binary trees, each for half of the data. Every rank is a leaf in one and an inner node in
+//! the other (Sanders, Speck and Träff, 2009).
 //!
-//! A rank in a binary tree sends everything twice if it is inner and nothing if it is a leaf; with
-//! both trees it sends everything once, as in a ring, but depth is logarithmic. Ranks are taken in
-//! the order of a short ring, so that most edges stay inside servers, and of several such rings,
-//! as [`ring`] finds them, so that the long edges use all NICs.
+//! An inner node of a binary tree sends everything twice, a leaf sends nothing. With two such trees
+//! every rank sends everything once, as in a ring, but in a logarithmic number of steps. Ranks are
+//! taken in the order of a short ring, so that most edges stay inside servers. Several such rings
+//! ([`ring`]) are used, so that edges between servers are spread over all NICs.
 
 use motet_units::Rank;
 
@@ -20,7 +20,8 @@ use crate::tree::Forest;
 const MOST_RINGS: usize = 8;
 
 pub(super) fn make(task: &Task<'_>, fabric: &Fabric) -> Result<Lowered, SynthError> {
-    // Both halves of an AllReduce must agree on the trees' roots, so on the rings.
+    // The collecting and the spreading trees of an AllReduce must have the same roots, so both use
+    // these rings.
     let rings = ring::rings(task, fabric, MOST_RINGS).map_err(|it| plan::explained(task, it))?;
     plan::lower(task, fabric, |it| forest(task, it, &rings))
 }
@@ -47,7 +48,7 @@ fn over(ring: &[Rank], second: bool) -> Sketched {
     Sketched { root: ring.get(top).copied().unwrap_or_default(), weight: 1, steps }
 }
 
-/// One of the two trees over all but the root, which feeds it.
+/// One of the two trees over all ranks but the root, which sends to its top.
 fn below(root: Rank, ring: &[Rank], second: bool) -> Sketched {
     let start = ring.iter().position(|it| *it == root).map_or(0, |it| it + 1);
     let rest: Vec<Rank> =
@@ -59,15 +60,16 @@ fn below(root: Rank, ring: &[Rank], second: bool) -> Sketched {
     Sketched { root, ..tree }
 }
 
-/// The top and the edges, parents first, of a binary tree over places 0 to `count` − 1 whose
-/// leaves are the even places; of the second tree, the odd ones (the last may be either).
+/// The top and the edges, parents first, of a binary tree over positions 0 to `count` − 1. In the
+/// first tree the even positions are leaves, in the second the odd ones (the last may be either).
 fn tree(count: usize, second: bool) -> (usize, Vec<(usize, usize)>) {
     if count == 0 {
         return (0, Vec::new());
     }
     let mut edges = Vec::with_capacity(count - 1);
     let top = grow(0, count, &mut edges);
-    // Mirrored, even and odd places change; with an odd count they do when shifted by one.
+    // The second tree is the first one mirrored (even count) or shifted by one (odd count): both
+    // swap even and odd positions.
     let place = |it: usize| match (second, count % 2) {
         (false, _) => it,
         (true, 0) => count - 1 - it,
@@ -76,14 +78,14 @@ fn tree(count: usize, second: bool) -> (usize, Vec<(usize, usize)>) {
     (place(top), edges.into_iter().map(|(a, b)| (place(a), place(b))).collect())
 }
 
-/// The tree over `count` places from `start`: its top is the odd place (counted from the start)
-/// that leaves a full tree on its left.
+/// The subtree over `count` positions from `start`. Its top is the odd position, counted from the
+/// start, that leaves a full binary tree on its left.
 fn grow(start: usize, count: usize, edges: &mut Vec<(usize, usize)>) -> usize {
     if count == 1 {
         return start;
     }
     let left = count.next_power_of_two() / 2 - 1;
-    // A left part that is empty would put a leaf on top.
+    // With an empty left part, a leaf would become the top.
     let left = left.max(1);
     let top = start + left;
     for (from, count) in [(start, left), (top + 1, count - left - 1)] {

@@ -1,9 +1,8 @@
-//! [`Gathering`]: how every rank comes to have every part, message by message; and the programs
-//! that follow from it.
+//! [`Gathering`]: an AllGather written as steps of messages, and the programs that follow from it.
 //!
-//! AllGather is the gathering itself. ReduceScatter is the same in reverse, last message first
-//! and each from its receiver to its sender, who adds it to his own. AllReduce is both, one after
-//! the other.
+//! AllGather is the gathering itself. ReduceScatter is its reverse: the last message first, each
+//! from its receiver back to its sender, who adds it to its own data. AllReduce is one after the
+//! other.
 
 use motet_collective::{Action, Buffer, CollectiveKind, Slot, Transfer};
 use motet_units::Rank;
@@ -14,7 +13,7 @@ use crate::fabric::Fabric;
 use crate::lower::Lowered;
 use crate::task::{SynthError, Task};
 
-/// Parts `first` to `first + count` − 1 from one rank that has them to one that has not.
+/// Parts `first` to `first + count` − 1, sent by a rank that has them to one that does not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Message {
     pub(super) from: Rank,
@@ -23,10 +22,11 @@ pub(super) struct Message {
     pub(super) count: u32,
 }
 
-/// Steps of messages that may all go at once.
+/// The steps, in order; all messages of a step may travel at once.
 pub(super) type Gathering = Vec<Vec<Message>>;
 
-/// `count` parts from `first` on, counted round all `ranks` of them: one run or two.
+/// `count` parts from `first` on, wrapping around after the last of `ranks` parts: one run of
+/// consecutive parts, or two.
 pub(super) fn runs(first: u32, count: u32, ranks: u32) -> impl Iterator<Item = (u32, u32)> {
     let before = count.min(ranks - first);
     [(first, before), (0, count - before)].into_iter().filter(|it| it.1 > 0)
@@ -61,8 +61,8 @@ fn all_gather(
     Ok(steps.finish())
 }
 
-/// Sums grow in scratch, where every part has its place, so that parts that lie together are one
-/// message.
+/// Partial sums are kept in scratch, one place per part, so that consecutive parts can travel as
+/// one message.
 fn reduce_scatter(
     task: &Task<'_>,
     fabric: &Fabric,

@@ -1,13 +1,14 @@
-//! Hierarchical: between servers and inside them at once, on two or three levels.
+//! Hierarchical: data moves between servers and inside them at the same time, on two or three
+//! levels.
 //!
-//! For AllGather every rank sends what it has to its like in every other server, and who receives
-//! spreads it in his own; as soon as the first chunk has come, so that both go on at once. With
-//! racks and datacenters as further levels, data crosses between them once. ReduceScatter is the
-//! same turned round, AllReduce both. For Broadcast and Reduce the root's server takes part with
-//! every GPU, each for a share of the data, so that all its NICs are used.
+//! For AllGather every rank sends its data to the rank in the same position of every other server;
+//! the receiver spreads it inside its server as soon as the first chunk has arrived. With racks and
+//! datacenters as further levels, data crosses between two of them once. ReduceScatter is the
+//! reverse, AllReduce is both. For Broadcast and Reduce every GPU of the root's server handles a
+//! share of the data, so that all its NICs are used.
 //!
-//! Which divisions to follow and in which shape data goes between groups is tried out: every
-//! combination is estimated and the best few are scheduled.
+//! Several levels and several shapes of the traffic between groups are possible. Every combination
+//! is estimated, and the best few are scheduled.
 
 use motet_collective::CollectiveKind;
 use motet_units::Rank;
@@ -21,18 +22,20 @@ use crate::lower::Lowered;
 use crate::task::{SynthError, Task};
 use crate::tree::Forest;
 
-/// Forests of so many edges in all are scheduled to find the best; above, estimates decide.
+/// If the best candidate by estimate has more tree edges than this, it alone is scheduled;
+/// otherwise the best [`TRIED`] are, and compared.
 const MOST_TRIED: usize = 1 << 17;
 
-/// So many of the best are scheduled.
+/// How many of the best candidates are scheduled.
 const TRIED: usize = 3;
 
-/// One way to do it.
+/// One combination of levels and shape.
 #[derive(Clone, Debug)]
 struct Variant {
     group: Group,
     shape: Shape,
-    /// Broadcast and Reduce: by every rank of the root's group, or by the root alone.
+    /// Broadcast and Reduce: whether every rank of the root's group sends a share, or the root
+    /// alone.
     by_all: bool,
 }
 
@@ -46,7 +49,7 @@ pub(super) fn make(task: &Task<'_>, fabric: &Fabric) -> Result<Lowered, SynthErr
     for variant in variants(task, fabric) {
         let forest = forest(task, found_on, &variant).map_err(|it| plan::explained(task, it))?;
         found.push((plan::estimate(found_on, &forest, part), variant, forest));
-        // Large forests are not kept for nothing.
+        // Drops all but the best, because forests can be large.
         found.sort_by_key(|it| it.0);
         found.truncate(TRIED);
     }
@@ -80,7 +83,7 @@ fn lower(
     }
 }
 
-/// Every combination of divisions and shapes that is worth a look.
+/// Every combination of levels and shapes that is worth estimating.
 fn variants(task: &Task<'_>, fabric: &Fabric) -> Vec<Variant> {
     let ranks = fabric.rank_count();
     let all = divisions(task, fabric);
@@ -88,7 +91,8 @@ fn variants(task: &Task<'_>, fabric: &Fabric) -> Vec<Variant> {
     for chosen in 0..1usize << all.len() {
         let levels: Vec<_> =
             (0..all.len()).filter(|it| chosen >> it & 1 == 1).map(|it| &all[it]).collect();
-        // Without any division a large group is all pairs; that is what `direct` is for.
+        // Without levels, a large group would exchange between all pairs; the method `direct` does
+        // that.
         if !levels.is_empty() || all.is_empty() {
             groups.push(nest(ranks, &levels));
         }
@@ -132,7 +136,7 @@ fn forest(task: &Task<'_>, fabric: &Fabric, variant: &Variant) -> Result<Forest,
     plan::route(routes, &trees)
 }
 
-/// The group of the lowest level that holds `rank`.
+/// The lowest-level group of `rank`.
 fn lowest(group: &Group, rank: Rank) -> &Group {
     let part = group.parts.iter().find(|it| it.members.binary_search(&rank).is_ok());
     part.map_or(group, |it| lowest(it, rank))

@@ -1,9 +1,10 @@
-//! Which ranks stand close together: servers, racks, datacenters, as nested [`Group`]s.
+//! Which ranks are close together: servers, racks and datacenters as nested [`Group`]s.
 //!
-//! Where nodes say where they stand, that counts. Where they do not, ranks that reach each other
-//! over links of a low tier belong together; and if tiers do not tell them apart, those that do
-//! over the fastest links.
+//! If nodes say where they are (server, rack, datacenter), that decides. Otherwise ranks that reach
+//! each other over links of a low tier form a group; and if tiers do not tell them apart, ranks
+//! that reach each other over the fastest links.
 
+use motet_graph::DisjointSets;
 use motet_net::tier::Tier;
 use motet_net::{Location, Network};
 use motet_units::{LinkId, Rank};
@@ -12,7 +13,7 @@ use rustc_hash::FxHashMap;
 use crate::fabric::Fabric;
 use crate::task::Task;
 
-/// Ranks, and how they fall apart further; without parts they are a group of the lowest level.
+/// Some ranks and the smaller groups they consist of; a group of the lowest level has no parts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Group {
     /// Its number among all groups of one nesting.
@@ -24,8 +25,8 @@ pub(super) struct Group {
 /// For each rank the number of its group.
 type Labels = Vec<u32>;
 
-/// The divisions of the ranks into more than one and fewer than all, finest first, each made of
-/// whole groups of the one before.
+/// All ways to divide the ranks into groups, finest first; each consists of whole groups of the one
+/// before. Divisions into a single group or into single ranks are left out.
 pub(super) fn divisions(task: &Task<'_>, fabric: &Fabric) -> Vec<Labels> {
     let network = task.network;
     let at = |name: fn(&Location) -> Option<&String>| by_location(network, fabric, name);
@@ -59,7 +60,7 @@ fn divides(labels: &[u32]) -> bool {
     count(labels) > 1 && count(labels) < labels.len()
 }
 
-/// Labels from keys, numbered as they first occur.
+/// Turns keys into group numbers, in order of first occurrence.
 fn numbered<K: std::hash::Hash + Eq>(keys: impl Iterator<Item = K>) -> Labels {
     let mut known: FxHashMap<K, u32> = FxHashMap::default();
     keys.map(|it| {
@@ -69,7 +70,7 @@ fn numbered<K: std::hash::Hash + Eq>(keys: impl Iterator<Item = K>) -> Labels {
     .collect()
 }
 
-/// By where GPUs say they stand, if all do.
+/// Groups by location, if every GPU has one.
 fn by_location(
     network: &Network,
     fabric: &Fabric,
@@ -77,23 +78,23 @@ fn by_location(
 ) -> Option<Labels> {
     let place = |rank: Rank| {
         let location = &network.node(fabric.node(rank)).location;
-        // Names of servers and racks may repeat from one datacenter to the next.
+        // Server and rack names may repeat in another datacenter.
         name(location).map(|it| (location.dc.as_ref(), it))
     };
     let places: Vec<_> = fabric.ranks().map(place).collect::<Option<_>>()?;
     Some(numbered(places.into_iter()))
 }
 
-/// Ranks that reach each other over links of some kind.
+/// Groups of ranks that reach each other over links with this property.
 fn by_links(fabric: &Fabric, joins: impl Fn(LinkId) -> bool) -> Labels {
-    let mut sets = Sets::new(fabric.node_count());
+    let mut sets = DisjointSets::new(fabric.node_count());
     for link in fabric.links().iter().filter(|it| joins(**it)) {
         sets.join(fabric.from(*link).index(), fabric.to(*link).index());
     }
     numbered(fabric.ranks().map(|it| sets.root(fabric.node(it).index())))
 }
 
-/// By the fastest links that leave no rank alone but do not join all.
+/// Groups by the highest bandwidth at which no rank is alone and not all are in one group.
 fn by_bandwidth(fabric: &Fabric) -> Option<Labels> {
     let mut rates: Vec<u64> = fabric.links().iter().map(|it| fabric.bits_per_s(*it)).collect();
     rates.sort_unstable();
@@ -106,17 +107,17 @@ fn by_bandwidth(fabric: &Fabric) -> Option<Labels> {
     })
 }
 
-/// The finest division whose groups are whole groups of both.
+/// The finest division whose groups consist of whole groups of both.
 fn joined(a: &[u32], b: &[u32]) -> Labels {
     let (groups, others) = (count(a), count(b));
-    let mut sets = Sets::new(groups + others);
+    let mut sets = DisjointSets::new(groups + others);
     for (a, b) in a.iter().zip(b) {
         sets.join(*a as usize, groups + *b as usize);
     }
     numbered(a.iter().map(|it| sets.root(*it as usize)))
 }
 
-/// Groups by the given divisions, finest first; all ranks are the group that holds the others.
+/// Nested groups by the given divisions, finest first. The result is the group of all ranks.
 pub(super) fn nest(ranks: usize, divisions: &[&Labels]) -> Group {
     let mut id = 0;
     nest_within((0..ranks).map(Rank::from_index).collect(), divisions, &mut id)
@@ -137,28 +138,6 @@ fn nest_within(members: Vec<Rank>, divisions: &[&Labels], id: &mut usize) -> Gro
     }
     let parts = parts.into_iter().map(|it| nest_within(it, finer, id)).collect();
     Group { id: number, members, parts }
-}
-
-/// Union–find.
-struct Sets(Vec<usize>);
-
-impl Sets {
-    fn new(count: usize) -> Self {
-        Self((0..count).collect())
-    }
-
-    fn root(&mut self, mut at: usize) -> usize {
-        while self.0[at] != at {
-            self.0[at] = self.0[self.0[at]];
-            at = self.0[at];
-        }
-        at
-    }
-
-    fn join(&mut self, a: usize, b: usize) {
-        let (a, b) = (self.root(a), self.root(b));
-        self.0[a.max(b)] = a.min(b);
-    }
 }
 
 #[cfg(test)]

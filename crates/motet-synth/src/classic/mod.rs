@@ -1,17 +1,19 @@
-//! The classics: algorithms that everyone knows, and what NCCL itself would build; baselines, and
-//! often enough the best there is.
+//! Textbook algorithms, and what NCCL itself would build. They are the baselines, and often the
+//! best there is.
 //!
-//! [`methods`] lists them. Each works on any network: ranks without a direct link reach each
-//! other by the way that `routes` finds. Only the methods for grids and for NCCL's own channels
-//! ask for a network of a certain kind.
+//! [`methods`] lists them. Each works on any network: ranks without a direct link are connected by
+//! the paths that `routes` finds. Only the methods for grids and for NCCL's own channels need a
+//! network of a certain kind.
 //!
-//! Most find trees and leave slices and order to [`crate::lower`]:
+//! Most find trees and leave slicing and scheduling to [`crate::lower`]:
+//!
 //! - [`ring`], [`double_tree`], [`pat`], [`direct`], [`hierarchical`], [`dimension`], [`nccl`].
 //!
-//! Those that gather many parts into one message say it step by step:
-//! - [`recursive`], [`bruck`], by way of `steps` and `gather`.
+//! Those that combine many parts into one message are written step by step:
 //!
-//! What they share: `routes` (ways that share the load), `levels` (servers, racks, datacenters),
+//! - [`recursive`], [`bruck`], with `steps` and `gather`.
+//!
+//! Shared parts: `routes` (paths that balance the load), `levels` (servers, racks, datacenters),
 //! `tour` (a short ring through all ranks), `plan` (trees into programs, and which are best).
 
 mod bruck;
@@ -178,7 +180,7 @@ static METHODS: [Recipe; 15] = [
     },
 ];
 
-/// Every method, those that are most often best first.
+/// Every method; those that are best most often come first.
 #[must_use]
 pub fn methods() -> &'static [Recipe] {
     &METHODS

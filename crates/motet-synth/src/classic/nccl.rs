@@ -1,8 +1,8 @@
-//! What NCCL itself would build: its rings and trees, with as many channels as it would open.
+//! NCCL's own rings and trees, with as many channels as NCCL would open.
 //!
-//! Channels that are copies of each other become one tree of their joint weight; in the model two
-//! connections over the same links are no faster than one. NCCL cuts data into slices by its
-//! buffers; here the best number is taken, so this is NCCL's pattern at its best.
+//! Channels that are copies of each other become one tree with their joint weight, because in the
+//! simulator two connections over the same links are no faster than one. NCCL slices data by its
+//! buffer size; here the best number of slices is chosen, so this is NCCL's pattern at its best.
 
 use motet_nccl::{Channels, NcclModel, NcclOptions, Tree};
 use motet_units::Rank;
@@ -26,7 +26,7 @@ pub(super) fn ring(task: &Task<'_>, fabric: &Fabric) -> Result<Lowered, SynthErr
         }
     }
     lessen(&mut found);
-    // Too many rings for the program that may be made: as many as fit.
+    // If all rings together need too many transfers, only as many as fit are used.
     let ranks = fabric.rank_count() as u64;
     let roots = if task.goal.root().is_some() { 1 } else { ranks };
     let most = plan::MOST_TRANSFERS / (roots * ranks).max(1);
@@ -65,7 +65,7 @@ fn channels(
     Ok(channels)
 }
 
-/// Divides the weights by what they have in common.
+/// Divides the weights by their greatest common divisor.
 fn lessen<T>(found: &mut [(T, u32)]) {
     fn divisor(a: u32, b: u32) -> u32 {
         if b == 0 { a } else { divisor(b, a % b) }

@@ -1,11 +1,11 @@
-//! PAT, parallel aggregated trees: a binomial tree out of every rank, far ranks first.
+//! PAT, parallel aggregated trees: a binomial tree from every rank, far ranks first.
 //!
-//! Rank by rank the same tree is shifted, so that in every step each rank sends to one other and
-//! receives from one: log₂ n steps for any number of ranks. Unlike Bruck's, the first steps, in
-//! which a rank has little to send, go far and the last go to neighbours; so the long links carry
-//! least. NCCL has done AllGather and ReduceScatter like this since 2.23. The parts of one step
-//! lie apart in the buffer and are transfers of their own; the model charges latency to none but
-//! the first.
+//! Every rank uses the same tree, shifted by its own number, so that in each step every rank sends
+//! to one rank and receives from one: ⌈log₂ n⌉ steps for any number of ranks. Unlike in Bruck's
+//! algorithm, the early steps, in which a rank has little to send, go far, and the last go to
+//! neighbours; so the long links carry the least. NCCL has used it for AllGather and ReduceScatter
+//! since 2.23. The parts of one step are not consecutive in the buffer and are separate transfers;
+//! the simulator charges latency for the first only.
 
 use motet_units::Rank;
 
@@ -17,20 +17,20 @@ use crate::lower::Lowered;
 use crate::task::{SynthError, Task};
 use crate::tree::Forest;
 
-/// Over ranks in the order of a short ring.
+/// With ranks in the order of a short ring.
 pub(super) fn make(task: &Task<'_>, fabric: &Fabric) -> Result<Lowered, SynthError> {
     let rings = ring::rings(task, fabric, 1).map_err(|it| plan::explained(task, it))?;
     let order = rings.into_iter().next().unwrap_or_default();
     plan::lower(task, fabric, |it| forest(task, it, &order))
 }
 
-/// Over ranks as they are numbered.
+/// With ranks in numeric order.
 pub(super) fn as_numbered(task: &Task<'_>, fabric: &Fabric) -> Result<Lowered, SynthError> {
     let order: Vec<Rank> = fabric.ranks().collect();
     plan::lower(task, fabric, |it| forest(task, it, &order))
 }
 
-/// One such tree, out of the root.
+/// A single binomial tree from the root, for Broadcast and Reduce.
 pub(super) fn binomial(task: &Task<'_>, fabric: &Fabric) -> Result<Lowered, SynthError> {
     make(task, fabric)
 }
@@ -50,8 +50,8 @@ fn forest(task: &Task<'_>, fabric: &Fabric, order: &[Rank]) -> Result<Forest, Sy
     plan::route(Routes::new(fabric, plan::part_bytes(task)), &trees)
 }
 
-/// The binomial tree out of place 0, step by step: whoever has the data sends it as far as the
-/// step goes.
+/// The edges of the binomial tree from position 0, step by step: every rank that has the data sends
+/// it as far as this step reaches.
 fn far_first(count: usize) -> Vec<(usize, usize)> {
     let mut pairs = Vec::with_capacity(count);
     let mut distance = count.next_power_of_two() / 2;

@@ -1,5 +1,5 @@
-//! From trees between ranks to programs: ways for every edge, the forest turned as the collective
-//! needs it, and an estimate of which of several forests is best.
+//! From trees between ranks to programs: chooses a path for every edge, reverses the forest where
+//! the collective needs it, and estimates which of several forests is best.
 
 use motet_collective::{CollectiveKind, bound};
 use motet_units::{Bytes, Duration, LinkId, Rank};
@@ -10,13 +10,13 @@ use crate::lower::{Lowered, Lowering, Order, Sliced, Trees};
 use crate::task::{SynthError, Task};
 use crate::tree::{Edge, Forest, PairForest, Tree};
 
-/// Programs of more transfers are not made.
+/// No program with more transfers than this is made.
 pub(super) const MOST_TRANSFERS: u64 = 1 << 22;
 
-/// Programs of more transfers take seconds to make and to verify.
+/// Programs with more transfers than this take seconds to make and to verify.
 const LARGE: u64 = 1 << 20;
 
-/// A step of a tree whose way is not yet chosen.
+/// An edge of a tree whose path is not chosen yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ClassicStep {
     pub(super) from: Rank,
@@ -25,13 +25,13 @@ pub(super) struct ClassicStep {
 }
 
 impl ClassicStep {
-    /// By the cheapest way.
+    /// An edge that takes the cheapest path.
     pub(super) const fn cheapest(from: Rank, to: Rank) -> Self {
         Self { from, to, choice: Choice::Cheapest }
     }
 }
 
-/// A tree whose ways are not yet chosen; steps parents first.
+/// A tree whose paths are not chosen yet; parents before children.
 #[derive(Clone, Debug)]
 pub(super) struct Sketched {
     pub(super) root: Rank,
@@ -39,7 +39,7 @@ pub(super) struct Sketched {
     pub(super) steps: Vec<ClassicStep>,
 }
 
-/// Whose data spreads: the root's, or everyone's.
+/// The ranks whose data spreads: the root, or all.
 pub(super) fn roots(task: &Task<'_>, fabric: &Fabric) -> Vec<Rank> {
     match task.goal.root() {
         Some(root) => vec![root],
@@ -47,14 +47,14 @@ pub(super) fn roots(task: &Task<'_>, fabric: &Fabric) -> Vec<Rank> {
     }
 }
 
-/// What one root has to spread, in bytes.
+/// How many bytes each root spreads.
 pub(super) fn part_bytes(task: &Task<'_>) -> Bytes {
     let parts = if task.goal.kind().has_root() { 1 } else { u64::from(task.goal.ranks()) };
     Bytes::new(task.size.div_ceil(parts).get().max(1))
 }
 
-/// Chooses a way for every step. Where two ranks have none between them, those on the way get
-/// the data too, and need it no more when their own step comes.
+/// Chooses a path for every edge. If two ranks are connected only through other ranks, those
+/// receive the data as well and are skipped when their own edge comes.
 pub(super) fn route(mut routes: Routes<'_>, trees: &[Sketched]) -> Result<Forest, SynthError> {
     let mut forest = Forest::default();
     let mut has = vec![usize::MAX; routes.fabric().rank_count()];
@@ -89,7 +89,7 @@ pub(super) fn no_way(from: Rank, to: Rank) -> SynthError {
     SynthError::not_for("classic", why)
 }
 
-/// The bound's own words where ranks cannot reach each other at all.
+/// If some ranks cannot reach each other, replaces the error by the bound's, which names the cut.
 pub(super) fn explained(task: &Task<'_>, error: SynthError) -> SynthError {
     let Ok(collective) = task.goal.collective(1) else { return error };
     match (&error, bound::bound(task.network, &collective)) {
@@ -98,8 +98,8 @@ pub(super) fn explained(task: &Task<'_>, error: SynthError) -> SynthError {
     }
 }
 
-/// The program of trees that `find` makes on a fabric: as it is for what spreads, turned round
-/// for what is collected, and both for an AllReduce.
+/// The program for the trees that `find` makes on a fabric: on the fabric itself for collectives
+/// that spread, on the reversed one for those that collect, on both for AllReduce.
 pub(super) fn lower(
     task: &Task<'_>,
     fabric: &Fabric,
@@ -149,8 +149,8 @@ pub(super) fn both(
     best(&Lowering::new(task, fabric, Trees::Both(&pairs))?, floor)
 }
 
-/// How long the fullest link of the forests together is busy, in picoseconds: they take no less,
-/// whatever the slices.
+/// Transmission time of the busiest link under the forests together, in picoseconds: a lower limit
+/// on the program's time for any number of slices.
 fn floor(task: &Task<'_>, fabric: &Fabric, forests: &[&Forest]) -> u64 {
     let Some(first) = forests.first() else { return 0 };
     let weight = match task.goal.kind() {
@@ -160,7 +160,7 @@ fn floor(task: &Task<'_>, fabric: &Fabric, forests: &[&Forest]) -> u64 {
         }
         _ => first.trees.iter().map(|it| u64::from(it.weight)).sum(),
     };
-    // Rounded down: a floor may be low.
+    // Rounded down, because this is a lower limit.
     let unit = Bytes::new(task.size.get() / weight.max(1));
     let loads: Vec<Vec<u64>> = forests.iter().map(|it| it.loads(fabric)).collect();
     let full = |link: &LinkId| {
@@ -170,8 +170,8 @@ fn floor(task: &Task<'_>, fabric: &Fabric, forests: &[&Forest]) -> u64 {
     fabric.links().iter().map(full).max().unwrap_or(0)
 }
 
-/// The program with the best of 1, 2, 4, … slices, until they do not help any more or next to
-/// nothing is left to gain.
+/// The program with the best number of slices out of 1, 2, 4, …; stops when more slices no longer
+/// help or the time is close to `floor`.
 fn best(lowering: &Lowering<'_>, floor: u64) -> Result<Lowered, SynthError> {
     let task = lowering.task();
     let to_beat = task.to_beat.map_or(u64::MAX, Duration::as_ps);
@@ -179,7 +179,7 @@ fn best(lowering: &Lowering<'_>, floor: u64) -> Result<Lowered, SynthError> {
     let (mut best, mut last) = (u64::MAX, u64::MAX);
     let (mut slices, mut worse) = (1, 0);
     while worse < 2 && (slices == 1 || within(lowering, slices)) {
-        // Twice the transfers must be worth it, the more so the more there are.
+        // Doubling the transfers must pay off, the more so the more there are.
         let least_gain = best / if lowering.transfers(slices) > LARGE { 100 } else { 400 };
         if slices > 1 && best.saturating_sub(floor) < least_gain {
             break;
@@ -194,7 +194,8 @@ fn best(lowering: &Lowering<'_>, floor: u64) -> Result<Lowered, SynthError> {
         } else {
             worse += 1;
         }
-        // If time goes as a + b ÷ slices, twice what the last doubling saved is all that is left.
+        // If the time is a + b ÷ slices, all further doublings together save as much as the last
+        // one did; this allows for twice that.
         let hoped = time.saturating_sub(last.saturating_sub(time).saturating_mul(2));
         if last < u64::MAX && hoped >= to_beat {
             break;
@@ -213,8 +214,8 @@ fn within(lowering: &Lowering<'_>, slices: u32) -> bool {
         && lowering.task().watch.affords(lowering.crossings(slices))
 }
 
-/// About how long a forest takes, in picoseconds: the time of the fullest link, and that to fill
-/// the pipeline with the best number of slices that the most transfers allow.
+/// Estimated time of a forest, in picoseconds: the transmission time of the busiest link plus the
+/// time to fill the pipeline, with the best number of slices within the limit on transfers.
 pub(super) fn estimate(fabric: &Fabric, forest: &Forest, part: Bytes) -> u64 {
     let Some(root) = forest.trees.first().map(|it| it.root) else { return 0 };
     let unit = Bytes::new(part.div_ceil(forest.weight_of(root).max(1)).get().max(1));

@@ -1,12 +1,11 @@
 //! Recursive doubling and halving.
 //!
-//! In step i of doubling, ranks whose numbers differ in bit i alone exchange all they have, so
-//! that it doubles: log₂ n steps. Halving is the same in reverse, with sums. For AllReduce there
-//! are two ways: whole sums are exchanged in every step (doubling: fewest steps), or halving is
-//! followed by doubling (least data).
+//! In step i of doubling, ranks whose numbers differ in bit i alone exchange all they have, so that
+//! it doubles: log₂ n steps. Halving is the reverse, with sums. AllReduce has two variants:
+//! exchange whole sums in every step (fewest steps), or halving followed by doubling (least data).
 //!
-//! If n is no power of two, the ranks beyond the largest below it each give what they have to a
-//! partner first, and get everything from it at the end.
+//! If n is not a power of two, each of the surplus ranks first gives its data to a partner and gets
+//! the result from it at the end.
 
 use motet_collective::{Action, Buffer, CollectiveKind, Slot, Transfer};
 use motet_units::Rank;
@@ -18,7 +17,8 @@ use crate::fabric::Fabric;
 use crate::lower::Lowered;
 use crate::task::{SynthError, Task};
 
-/// Above so many ranks, the order of steps that scatters parts over the buffer is not tried.
+/// The order of steps that scatters parts over the buffer (far ranks first) is not tried with more
+/// ranks than this.
 const MOST_SCATTERED: u32 = 256;
 
 pub(super) fn doubling(task: &Task<'_>, fabric: &Fabric) -> Result<Lowered, SynthError> {
@@ -32,8 +32,8 @@ pub(super) fn halving(task: &Task<'_>, fabric: &Fabric) -> Result<Lowered, Synth
     by_parts(task, fabric)
 }
 
-/// Near ranks first, or for AllGather far ranks first, whichever is better: near first, messages
-/// are whole runs of parts; far first, the long links carry least.
+/// AllGather tries near ranks first and far ranks first. With near ranks first, messages are
+/// consecutive parts; with far ranks first, the long links carry the least.
 fn by_parts(task: &Task<'_>, fabric: &Fabric) -> Result<Lowered, SynthError> {
     let ranks = task.goal.ranks();
     let near = gather::lower(task, fabric, &gathering(ranks, false))?;
@@ -44,7 +44,8 @@ fn by_parts(task: &Task<'_>, fabric: &Fabric) -> Result<Lowered, SynthError> {
     Ok(if far.makespan < near.makespan { far } else { near })
 }
 
-/// Ranks of the exchange itself: the first `extra` of them have a partner, who comes right after.
+/// The ranks that take part in the exchange. The first `extra` of them each have a partner that
+/// does not: the rank right after them.
 struct Core {
     ranks: u32,
     extra: u32,
@@ -66,7 +67,7 @@ impl Core {
         Rank(if it < self.extra { 2 * it } else { it + self.extra })
     }
 
-    /// The parts that numbers `first` to `first + count` − 1 began with: their own and their
+    /// The parts that numbers `first` to `first + count` − 1 start with: their own and their
     /// partners'.
     fn parts(&self, first: u32, count: u32) -> (u32, u32) {
         let end = first + count;
@@ -74,7 +75,7 @@ impl Core {
         (self.rank(first).0, until - self.rank(first).0)
     }
 
-    /// Each number with its partner that takes no part in the exchange.
+    /// Each rank of the exchange that has a partner, with the partner.
     fn partners(&self) -> impl Iterator<Item = (Rank, Rank)> {
         (0..self.extra).map(|it| (Rank(2 * it), Rank(2 * it + 1)))
     }
@@ -112,7 +113,7 @@ fn gathering(ranks: u32, far_first: bool) -> Gathering {
     gathering
 }
 
-/// AllReduce in which whole sums are exchanged.
+/// AllReduce that exchanges whole sums in every step.
 fn whole_sums(task: &Task<'_>, fabric: &Fabric) -> Result<Lowered, SynthError> {
     let core = Core::new(task.goal.ranks());
     let mut steps = Steps::new(task, fabric, task.goal.collective(1)?, 0);

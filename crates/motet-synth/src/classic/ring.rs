@@ -1,9 +1,10 @@
-//! Rings: one, one both ways, several.
+//! Rings: one, one in both directions, or several.
 //!
-//! Data goes round from rank to rank; with slices the ring is a pipeline. A ring alone uses one
-//! NIC of a server out and one in. Several rings are found one after the other, each on links as
-//! loaded as the rings before have left them, so that the next one leaves a server by another
-//! NIC and takes other links inside it; as many as make the fullest link less full per ring.
+//! Data travels from rank to rank around the ring; with slices the ring is a pipeline. A single
+//! ring uses one NIC of a server to send and one to receive. Several rings are found one after the
+//! other. Each search sees the load of the rings before, so the next ring leaves a server through
+//! another NIC and takes other links inside it. Rings are added as long as that lowers the load of
+//! the busiest link per ring.
 
 use motet_units::Rank;
 
@@ -18,7 +19,7 @@ use crate::tree::Forest;
 /// Most rings that are tried.
 const MOST_RINGS: usize = 16;
 
-/// So many rings more are tried after the best.
+/// The search stops this many rings after the best number found so far.
 const PATIENCE: usize = 3;
 
 pub(super) fn one(task: &Task<'_>, fabric: &Fabric) -> Result<Lowered, SynthError> {
@@ -48,7 +49,7 @@ fn lower(task: &Task<'_>, fabric: &Fabric, rings: &[Vec<Rank>]) -> Result<Lowere
     plan::lower(task, fabric, |it| forest(task, it, &weighted))
 }
 
-/// Up to `most` rings that together leave no link fuller than need be.
+/// Up to `most` rings that together load the busiest link as little as possible.
 pub(super) fn rings(
     task: &Task<'_>,
     fabric: &Fabric,
@@ -65,7 +66,7 @@ pub(super) fn rings(
         rings.push(ring);
         let fullest = routes.loads().iter().copied().max().unwrap_or(0);
         let each = fullest as f64 / rings.len() as f64;
-        // A ring more is more transfers; it must be worth them.
+        // Each ring adds transfers, so it must pay off.
         if each < best * 0.99 {
             (best, kept) = (each, rings.len());
         }
@@ -79,7 +80,7 @@ fn steps_round(ring: &[Rank]) -> impl Iterator<Item = (Rank, Rank)> + '_ {
     ring.iter().copied().zip(next.copied()).filter(|(a, b)| a != b)
 }
 
-/// A short ring on links as loaded as they are, the cheaper way round.
+/// A short ring given the load of the links so far, in the cheaper of the two directions.
 fn next_ring(routes: &mut Routes<'_>) -> Result<Vec<Rank>, SynthError> {
     let ranks: Vec<Rank> = routes.fabric().ranks().collect();
     if ranks.len() > tour::MOST_RANKS {
@@ -95,8 +96,8 @@ fn next_ring(routes: &mut Routes<'_>) -> Result<Vec<Rank>, SynthError> {
     Ok(if other_way < one_way { ring.into_iter().rev().collect() } else { ring })
 }
 
-/// Chains round the rings out of every root; each ring with the share that it carries. Data goes
-/// round as the rings say, whichever way the fabric is turned.
+/// For every root a chain around each ring, with the share of the data that the ring carries. The
+/// direction is the rings' own, also on a reversed fabric.
 pub(super) fn forest(
     task: &Task<'_>,
     fabric: &Fabric,

@@ -1,12 +1,12 @@
-//! [`Routes`]: ways between ranks, chosen so that links share the load.
+//! [`Routes`]: paths between ranks, chosen so that links share the load.
 //!
-//! A way costs Σ(α + L/b) over its links, for the L bytes that a typical send carries: that
-//! prefers fast links to slow ones and short ways to long ones. Among several of one cost the one
-//! that has carried least is taken; so a leaf–spine fabric uses all its spines. Where links are
-//! unequal (WANs), [`Choice::Balanced`] also takes dearer ways once the cheap ones are busy.
+//! The cost of a path is Σ(α + L/b) over its links, for the L bytes of a typical send; that prefers
+//! fast links and short paths. Among paths of equal cost the least loaded one is taken, so a
+//! leaf–spine fabric uses all its spines. Where links are unequal (WANs), [`Choice::Balanced`] also
+//! takes costlier paths once the cheap ones are busy.
 //!
-//! Ways pass through no GPU. Where there is none, [`Routes::relays`] says which GPUs must pass
-//! data on; they store and forward, so that each hop is a transfer of its own.
+//! Paths do not pass through GPUs. If there is no such path, [`Routes::relays`] says which GPUs
+//! must forward the data; they store and forward, so each hop is a separate transfer.
 
 use motet_graph::{Dijkstra, Hop, NO_ARC};
 use motet_units::{Bytes, LinkId, NodeId, Rank};
@@ -15,58 +15,58 @@ use rustc_hash::FxHashMap;
 use crate::fabric::{Fabric, Path};
 use crate::tree::PathTable;
 
-/// No way.
+/// There is no path.
 pub(super) const NO_WAY: u64 = u64::MAX;
 
-/// So many ways between two ranks are looked for; then the best of those found is taken.
+/// How many paths between two ranks are searched for; after that, the best of them is reused.
 const WAYS: u8 = 4;
 
-/// Which of several ways to take.
+/// Which of several paths to take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Choice {
-    /// The cheapest when nothing else is on the way; of equals, the one that has carried least.
+    /// The cheapest on idle links; among equals, the least loaded.
     Cheapest,
-    /// The cheapest behind all that its links carry already.
+    /// The cheapest when it must queue behind everything its links carry already.
     Balanced,
 }
 
-/// Ways already found between two ranks.
+/// Paths already found between two ranks.
 #[derive(Debug, Default)]
 struct Known {
     paths: Vec<u32>,
     asked: u8,
 }
 
-/// Finds ways on a fabric and remembers what each link carries.
+/// Finds paths on a fabric and keeps count of each link's load.
 #[derive(Debug)]
 pub(super) struct Routes<'a> {
     fabric: &'a Fabric,
     table: PathTable,
-    /// By number, as in the table.
+    /// The paths, by their number in the table.
     paths: Vec<Path>,
     /// Per link, in picoseconds: α + L/b, and L/b alone.
     cost: Vec<u64>,
     busy: Vec<u64>,
-    /// What each link carries so far, in picoseconds.
+    /// The load of each link so far, in picoseconds of transmission time.
     load: Vec<u64>,
     known: FxHashMap<(Rank, Rank, Choice), Known>,
-    /// Costs of the ways from each rank to all others that pass through no GPU.
+    /// For each rank, the costs of paths to all others that pass through no GPU.
     rows: Vec<Option<Vec<u64>>>,
-    /// From each rank, the last link of the way to every node where GPUs may be passed through.
+    /// For each rank, the last link of the path to every node when paths may pass through GPUs.
     through: Vec<Option<Vec<u32>>>,
-    /// Ways by (what is compared, what decides between equals).
+    /// Paths by (cost, tie-breaker).
     search: Dijkstra<(u64, u64)>,
 }
 
 impl<'a> Routes<'a> {
-    /// On `fabric`, for sends of about `bytes`.
+    /// Paths on `fabric` for sends of about `bytes`.
     pub(super) fn new(fabric: &'a Fabric, bytes: Bytes) -> Self {
         let ranks = fabric.rank_count();
         let mut busy = vec![0; fabric.link_count()];
         let mut cost = vec![NO_WAY; fabric.link_count()];
         for link in fabric.links() {
             busy[link.index()] = fabric.busy(*link, bytes).as_ps();
-            // At least 1, so that among free links fewer are better.
+            // At least 1 ps, so that among free links fewer hops are better.
             let latency = fabric.latency(*link).as_ps();
             cost[link.index()] = busy[link.index()].saturating_add(latency).max(1);
         }
@@ -96,12 +96,12 @@ impl<'a> Routes<'a> {
         &self.paths[path as usize]
     }
 
-    /// What each link would be busy for with all that was sent its way, in picoseconds.
+    /// The load of each link, in picoseconds of transmission time.
     pub(super) fn loads(&self) -> &[u64] {
         &self.load
     }
 
-    /// Costs of the ways from `from` to every rank that pass through no GPU, on idle links.
+    /// Costs of the paths from `from` to every rank on idle links, through no GPU.
     pub(super) fn row(&mut self, from: Rank) -> &[u64] {
         if self.rows[from.index()].is_none() {
             let row = self.costs_from(from, false);
@@ -110,7 +110,8 @@ impl<'a> Routes<'a> {
         self.rows[from.index()].as_deref().unwrap_or(&[])
     }
 
-    /// The same behind what links carry already, and through GPUs where there is no other way.
+    /// Costs of the paths from `from` to every rank behind the present load, through GPUs where
+    /// there is no other path.
     pub(super) fn loaded_row(&mut self, from: Rank) -> Vec<u64> {
         let mut row = self.costs_from(from, true);
         for (to, cost) in row.iter_mut().enumerate().filter(|it| *it.1 == NO_WAY) {
@@ -141,7 +142,7 @@ impl<'a> Routes<'a> {
         fabric.ranks().map(|it| self.search.distance(fabric.node(it).0).0).collect()
     }
 
-    /// A way for `weight` times the typical send; `None` if all pass through GPUs.
+    /// A path for `weight` times the typical send; `None` if every path passes through GPUs.
     pub(super) fn path(
         &mut self,
         from: Rank,
@@ -173,7 +174,7 @@ impl<'a> Routes<'a> {
         chosen
     }
 
-    /// Loads the links of a way for one typical send, through GPUs if need be.
+    /// Adds one typical send to the load of a path's links; the path may pass through GPUs.
     pub(super) fn carry(&mut self, from: Rank, to: Rank) -> Option<()> {
         if self.path(from, to, 1, Choice::Cheapest).is_some() {
             return Some(());
@@ -184,8 +185,8 @@ impl<'a> Routes<'a> {
         Some(())
     }
 
-    /// When the fullest link of a path would have carried one send more, and what all together
-    /// carry.
+    /// When the busiest link of a path would finish one more send, and the sum of the loads of all
+    /// its links.
     fn fullest(&self, path: u32) -> (u64, u64) {
         let after = |it: &LinkId| self.load[it.index()].saturating_add(self.busy[it.index()]);
         let links = &self.paths[path as usize];
@@ -193,7 +194,7 @@ impl<'a> Routes<'a> {
         (fullest, links.iter().map(after).fold(0, u64::saturating_add))
     }
 
-    /// A way that passes through no GPU.
+    /// A path that passes through no GPU.
     fn links_between(&mut self, from: Rank, to: Rank, choice: Choice) -> Option<Path> {
         let fabric = self.fabric;
         let (start, target) = (fabric.node(from), fabric.node(to));
@@ -225,14 +226,14 @@ impl<'a> Routes<'a> {
         links
     }
 
-    /// The ranks on the way from one to another, both included, where GPUs may be passed through.
+    /// The ranks on a path that may pass through GPUs, both ends included.
     pub(super) fn relays(&mut self, from: Rank, to: Rank) -> Option<Vec<Rank>> {
         let links = self.links_through(from, to)?;
         let ranks = links.iter().filter_map(|it| self.fabric.rank(self.fabric.to(*it)));
         Some(std::iter::once(from).chain(ranks).collect())
     }
 
-    /// A way that may pass through GPUs.
+    /// A path that may pass through GPUs.
     fn links_through(&mut self, from: Rank, to: Rank) -> Option<Path> {
         if self.through[from.index()].is_none() {
             let last = self.search_through(from);

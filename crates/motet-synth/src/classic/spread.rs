@@ -1,10 +1,10 @@
-//! [`Spreader`]: trees that follow the nesting of groups.
+//! [`Spreader`]: trees that follow the nesting of groups (servers, racks, datacenters).
 //!
 //! Data enters a group at one rank and spreads from there: inside the smallest groups along
-//! shortest paths (which is a star on a switch), between groups in some [`Shape`]. From one group
-//! to another it goes over a *gate*, the pair of ranks that are closest; if the rank that has the
-//! data first is one of several such, it sends itself, and to its like, so that each rank of a
-//! server works for its own rail.
+//! shortest paths (a star, where they share a switch), between groups in some [`Shape`]. It crosses
+//! from one group to another through a *gate*, a pair of ranks that are closest to each other. If
+//! the rank where the data entered is part of such a pair, it sends itself and to its counterpart,
+//! so that each rank of a server uses its own rail.
 
 use motet_units::Rank;
 use rustc_hash::FxHashMap;
@@ -16,27 +16,27 @@ use super::routes::{Choice, NO_WAY, Routes};
 /// How data goes from group to group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Shape {
-    /// From the first straight to all others (by others where there is no direct way).
+    /// From the first directly to all others (through others where there is no direct path).
     Star,
     /// From each to the next.
     Chain,
-    /// Both ways round from the first.
+    /// In both directions from the first.
     Chains,
     /// From each to two more.
     Binary,
 }
 
-/// Gates may cost so much more than the cheapest, in percent.
+/// Pairs up to this much costlier than the cheapest are gates too, in percent.
 const DEARER: u64 = 5;
 
-/// What the cheapest gate between two groups costs, and all that cost about as much.
+/// The cost of the cheapest gate between two groups, and all gates that cost about as much.
 type Gates = (u64, Vec<(Rank, Rank)>);
 
-/// Makes trees over nested groups; remembers which gates were used how often.
+/// Makes trees over nested groups, and counts how often each gate was used.
 pub(super) struct Spreader<'r, 'f> {
     routes: &'r mut Routes<'f>,
     shape: Shape,
-    /// By the numbers of the two groups.
+    /// The gates between two groups, by their numbers.
     gates: FxHashMap<(usize, usize), Gates>,
     used: FxHashMap<(Rank, Rank), u32>,
 }
@@ -46,7 +46,7 @@ impl<'r, 'f> Spreader<'r, 'f> {
         Self { routes, shape, gates: FxHashMap::default(), used: FxHashMap::default() }
     }
 
-    /// The steps by which what `source` has reaches all of `group`, parents first.
+    /// The tree from `source` to all ranks of `group`, parents first.
     pub(super) fn tree(&mut self, group: &Group, source: Rank) -> Vec<ClassicStep> {
         let mut steps = Vec::with_capacity(group.members.len());
         self.spread(group, source, &mut steps);
@@ -70,7 +70,7 @@ impl<'r, 'f> Spreader<'r, 'f> {
         }
     }
 
-    /// Which part sends to which, beginning with `first`.
+    /// Which part sends to which, beginning with part `first`.
     fn between(&mut self, group: &Group, first: usize) -> Vec<(usize, usize)> {
         let count = group.parts.len();
         let at = |it: usize| (first + it) % count;
@@ -83,7 +83,7 @@ impl<'r, 'f> Spreader<'r, 'f> {
                 let mut pairs = Vec::with_capacity(count);
                 for it in 1..=count / 2 {
                     pairs.push((at(it - 1), at(it)));
-                    // With an even count the last is reached from the front only.
+                    // With an even count the last one is reached from the front only.
                     if 2 * it != count {
                         pairs.push((back(it - 1), back(it)));
                     }
@@ -101,7 +101,7 @@ impl<'r, 'f> Spreader<'r, 'f> {
         let mut order = Vec::with_capacity(count);
         cost[first] = 0;
         for _ in 0..count {
-            // Of equals the next after the first, so that not all begin with the same one.
+            // Ties go to the part after the first, so that not all trees begin with the same part.
             let rotated = (0..count).map(|it| (first + it) % count);
             let Some(next) = rotated.filter(|it| !done[*it]).min_by_key(|it| cost[*it]) else {
                 break;
@@ -117,7 +117,7 @@ impl<'r, 'f> Spreader<'r, 'f> {
                     (cost[to], via[to]) = (through, next);
                 }
             }
-            // Whoever has a direct way already is not reached sooner by others.
+            // If the first part reaches all others directly, no relay can be faster.
             if next == first && (0..count).all(|it| cost[it] < NO_WAY) {
                 let all: Vec<usize> = (1..count).map(|it| (first + it) % count).collect();
                 let least = all.iter().map(|it| cost[*it]).min().unwrap_or(0);
@@ -155,7 +155,7 @@ impl<'r, 'f> Spreader<'r, 'f> {
         self.gates.insert((from.id, to.id), (least, pairs));
     }
 
-    /// By which pair of ranks data goes that came into `from` at `entry`.
+    /// The pair of ranks through which data goes that entered `from` at `entry`.
     fn gate(&mut self, from: &Group, to: &Group, entry: Rank) -> (Rank, Rank) {
         self.find_gates(from, to);
         let like = from.members.binary_search(&entry).unwrap_or(0) % to.members.len();
@@ -170,13 +170,13 @@ impl<'r, 'f> Spreader<'r, 'f> {
         } else {
             gates.iter().copied().min_by_key(|it| (usage(it), it.1 != like))
         };
-        // Without a gate the way leads through ranks of other groups.
+        // Without a gate the path leads through ranks of other groups.
         let chosen = chosen.unwrap_or((entry, like));
         *self.used.entry(chosen).or_insert(0) += 1;
         chosen
     }
 
-    /// Shortest paths inside a group of the lowest level, over ways that pass through no GPU.
+    /// Shortest paths inside a group of the lowest level, through no other GPU.
     fn inside(&mut self, members: &[Rank], source: Rank, steps: &mut Vec<ClassicStep>) {
         let count = members.len();
         let start = members.binary_search(&source).unwrap_or(0);
@@ -212,7 +212,7 @@ impl<'r, 'f> Spreader<'r, 'f> {
     }
 }
 
-/// The same tree out of another of its ranks: steps on the way between the two are turned.
+/// The same tree with another of its ranks as root: the edges between the two are reversed.
 pub(super) fn rerooted(steps: &[ClassicStep], root: Rank, ranks: usize) -> Vec<ClassicStep> {
     let mut into: Vec<Option<ClassicStep>> = vec![None; ranks];
     for step in steps {

@@ -1,10 +1,10 @@
-//! [`Steps`]: programs said step by step.
+//! [`Steps`]: builds a program step by step.
 //!
-//! Within a step everyone reads what was there before it. What must wait for what follows from
-//! that: a sending waits for the last writing of what it reads, an arrival for the readings (or
-//! else the last writing) of what it overwrites. Nothing else waits, so steps overlap where they
-//! can. Input and output are taken to share memory as they do in a call in place; the program
-//! then serves both kinds of call.
+//! Within a step every rank reads what was there before the step. The waits follow from that: a
+//! send waits for the last write of what it reads, and an arrival waits for the reads (or else the
+//! last write) of what it overwrites. Nothing else waits, so steps overlap where they can. Input
+//! and output are assumed to share memory, as in an in-place call; the program is then right for
+//! both kinds of call.
 
 use motet_collective::collective::InPlace;
 use motet_collective::{
@@ -22,7 +22,7 @@ use crate::task::{SynthError, Task};
 /// No transfer, or the end of a list.
 const NONE: u32 = u32::MAX;
 
-/// Where the buffers of a rank begin among all cells.
+/// The index at which each rank's buffers begin among all chunks of all ranks.
 #[derive(Clone, Copy, Debug)]
 struct Memory {
     input: usize,
@@ -30,18 +30,19 @@ struct Memory {
     scratch: usize,
 }
 
-/// A program in the making.
+/// A program under construction.
 pub(super) struct Steps<'a> {
     fabric: &'a Fabric,
     size: Bytes,
     builder: ProgramBuilder,
     routes: Routes<'a>,
-    /// The program's number of each of the routes' paths.
+    /// For each path of `routes`, its number in the program.
     numbers: Vec<u32>,
-    /// Scratch chunks of each rank; those that pass data on need more than was asked for.
+    /// Scratch chunks of each rank; ranks that forward data need more than the caller asked for.
     scratch: Vec<u32>,
     memory: Vec<Memory>,
-    /// Per cell: the last transfer that wrote it, and the readings since, as a list in `readings`.
+    /// Per chunk: the last transfer that wrote it, and the reads since then, as a linked list in
+    /// `readings`.
     written: Vec<u32>,
     read: Vec<u32>,
     /// (transfer, next)
@@ -49,7 +50,7 @@ pub(super) struct Steps<'a> {
 }
 
 impl<'a> Steps<'a> {
-    /// For `collective`, with so many chunks of scratch at every rank.
+    /// Starts a program for `collective`, with this many scratch chunks at every rank.
     pub(super) fn new(
         task: &Task<'_>,
         fabric: &'a Fabric,
@@ -103,7 +104,7 @@ impl<'a> Steps<'a> {
         start..start + count as usize
     }
 
-    /// All of these at once: everyone reads what was there before the step.
+    /// Adds one step. All its transfers read what was there before it.
     pub(super) fn step(&mut self, transfers: &[Transfer]) -> Result<(), SynthError> {
         let mut ends = Vec::with_capacity(transfers.len());
         for transfer in transfers {
@@ -117,8 +118,8 @@ impl<'a> Steps<'a> {
         Ok(())
     }
 
-    /// The transfer, in several hops where ranks on the way must pass it on; the first and the
-    /// last of them.
+    /// Adds a transfer, in several hops if other ranks must forward it. Returns the first and the
+    /// last hop.
     fn send(&mut self, transfer: Transfer) -> Result<(TransferId, TransferId), SynthError> {
         let (from, to) = (transfer.src.rank, transfer.dst.rank);
         if from == to {
@@ -156,7 +157,7 @@ impl<'a> Steps<'a> {
 
     fn path(&mut self, from: Rank, to: Rank) -> Option<u32> {
         let path = self.routes.path(from, to, 1, Choice::Cheapest)?;
-        // Routes number every way they find, also those not taken.
+        // `routes` numbers every path it finds, also those not used.
         while self.numbers.len() <= path as usize {
             let next = self.routes.links(self.numbers.len() as u32).to_vec();
             self.numbers.push(self.builder.add_path(next));
@@ -196,7 +197,7 @@ impl<'a> Steps<'a> {
         }
     }
 
-    /// The program, in a good order.
+    /// Finishes the program and orders its transfers.
     pub(super) fn finish(mut self) -> Lowered {
         for (rank, chunks) in self.fabric.ranks().zip(&self.scratch) {
             self.builder.set_scratch(rank, *chunks);
@@ -206,7 +207,7 @@ impl<'a> Steps<'a> {
     }
 }
 
-/// A transfer of `count` chunks between the same places of two buffers of one kind.
+/// A transfer of `count` chunks between the same offsets of two ranks' buffers of the same kind.
 pub(super) fn alike(
     action: Action,
     (from, to): (Rank, Rank),

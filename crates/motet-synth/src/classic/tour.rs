@@ -1,17 +1,17 @@
-//! A short tour through all ranks: nearest neighbour first, then improved by turning stretches of
-//! it round (2-opt) and by moving short ones elsewhere (Or-opt).
+//! A short closed tour through all ranks: nearest neighbour first, then improved by reversing
+//! stretches (2-opt) and by moving short stretches elsewhere (Or-opt).
 //!
-//! What a step costs is Σ(α + L/b) of its way, so that a tour stays inside servers as long as it
-//! can and prefers fast links.
+//! A step costs Σ(α + L/b) over its path, so a tour stays inside a server as long as it can and
+//! prefers fast links.
 
-/// Above so many ranks, tours are taken as the ranks are numbered: the costs of all pairs would
-/// not fit.
+/// With more ranks than this, the tour is in numeric order: the matrix of all pairs would be too
+/// large.
 pub(super) const MOST_RANKS: usize = 2048;
 
-/// So often a tour is gone through for improvements.
+/// Most passes over a tour in search of improvements.
 const ROUNDS: usize = 24;
 
-/// What steps between all pairs cost, both ways together.
+/// The cost of a step between every two ranks, both directions together.
 #[derive(Debug)]
 pub(super) struct Costs {
     ranks: usize,
@@ -24,7 +24,7 @@ impl Costs {
         let ranks = rows.len();
         let mut both = Vec::with_capacity(ranks * ranks);
         for (from, row) in rows.iter().enumerate() {
-            // A quarter of the range, so that sums of four do not overflow.
+            // Divided by four, so that a sum of four costs cannot overflow.
             let sum = |(to, cost): (usize, &u64)| cost.saturating_add(rows[to][from]) >> 2;
             both.extend(row.iter().enumerate().map(sum));
         }
@@ -63,7 +63,8 @@ fn nearest(costs: &Costs) -> Vec<u32> {
     tour
 }
 
-/// 2-opt: wherever two steps can be replaced by two that cost less, the stretch between is turned.
+/// 2-opt: where replacing two steps by two cheaper ones shortens the tour, the stretch between them
+/// is reversed.
 fn turn_stretches(tour: &mut [u32], costs: &Costs) -> bool {
     let count = tour.len();
     let mut better = false;
@@ -84,7 +85,7 @@ fn turn_stretches(tour: &mut [u32], costs: &Costs) -> bool {
     better
 }
 
-/// Or-opt: a stretch of up to three goes between two others if that costs less.
+/// Or-opt: moves a stretch of up to three ranks to a cheaper position.
 fn move_stretches(tour: &mut [u32], costs: &Costs) -> bool {
     let count = tour.len();
     let mut better = false;
@@ -93,7 +94,7 @@ fn move_stretches(tour: &mut [u32], costs: &Costs) -> bool {
             break;
         }
         for start in 0..count {
-            // The stretch is brought to the front; the rest is then a path to insert it in.
+            // The stretch is rotated to the front; the rest is a path into which it is inserted.
             tour.rotate_left(start % count);
             let (first, last) = (tour[0], tour[length - 1]);
             let (before, after) = (tour[count - 1], tour[length]);

@@ -12,7 +12,7 @@ use motet_units::{LinkId, Rank};
 
 use super::net::FlowNet;
 use super::split::{Removed, remove_switches};
-use super::ways::Ways;
+use super::ways::ArcLinks;
 use crate::fabric::Fabric;
 use crate::watch::Watch;
 
@@ -36,7 +36,7 @@ pub(super) const FULL: u64 = 1000;
 #[derive(Debug)]
 pub(super) struct Scaled {
     pub(super) net: FlowNet,
-    pub(super) ways: Ways,
+    pub(super) ways: ArcLinks,
 }
 
 /// The ranks and switches of a fabric as nodes of a net.
@@ -154,7 +154,7 @@ impl Nodes {
         shares: &[u64],
     ) -> Option<Scaled> {
         let wanted = units.checked_mul(self.roots.len() as u64)?;
-        let mut ways = Ways::default();
+        let mut ways = ArcLinks::default();
         let mut net = FlowNet::new(fabric.rank_count(), self.group.len());
         for (link, share) in fabric.links().iter().zip(shares) {
             let (from, to) = self.ends(fabric, *link);

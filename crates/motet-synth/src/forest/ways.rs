@@ -1,4 +1,4 @@
-//! [`Ways`]: the links behind the arcs of a net from which switches were taken out.
+//! [`ArcLinks`]: the links behind the arcs of a net from which switches were taken out.
 
 use motet_units::{LinkId, NodeId};
 use rustc_hash::FxHashMap;
@@ -23,7 +23,7 @@ enum ArcRoute {
 
 /// The pieces of every arc, while switches are taken out as recorded.
 #[derive(Debug, Default)]
-pub(super) struct Ways {
+pub(super) struct ArcLinks {
     ways: Vec<ArcRoute>,
     pieces: FxHashMap<(u32, u32), Vec<Piece>>,
 }
@@ -36,7 +36,7 @@ pub(super) struct Lane {
     pub(super) amount: u64,
 }
 
-impl Ways {
+impl ArcLinks {
     /// A link that stands for part of an arc.
     pub(super) fn add_link(&mut self, from: u32, to: u32, link: LinkId, amount: u64) {
         if amount > 0 {

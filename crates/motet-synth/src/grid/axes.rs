@@ -1,15 +1,16 @@
-//! Dimensions from the links around one rank, and coordinates outward from it.
+//! Finds the dimensions from the links around one rank, the origin, then coordinates outward from
+//! it.
 
 use super::neighbours::Neighbours;
 use super::{Dimension, Kind};
 
-/// Ranks of a clique may have many links; ranks of anything else at most this many.
+/// Most neighbours of a rank, unless all ranks form one clique.
 const MOST_LINKS: usize = 256;
-/// A rank differs from the origin in at most this many coordinates.
+/// Most dimensions of a grid.
 const MOST_DIMENSIONS: usize = 32;
 const UNSEEN: u32 = u32::MAX;
 
-/// Dimensions, coordinates rank by rank, and for each dimension a link along it.
+/// A candidate grid, to be checked by the caller: dimensions and the coordinates of each rank.
 #[derive(Debug)]
 pub(super) struct Found {
     dimensions: Vec<Dimension>,
@@ -19,17 +20,19 @@ pub(super) struct Found {
     along: Vec<u32>,
 }
 
-/// Ranks by distance from the origin, with which dimension leads back towards it.
+/// Breadth-first search from the origin. Each link back towards the origin is coloured with the
+/// dimension that it runs along.
 struct Outward {
     level: Vec<u32>,
     order: Vec<u32>,
-    /// For each entry that leads back: its dimension.
+    /// For each entry of [`Neighbours`] that leads back towards the origin: its dimension.
     colour: Vec<u32>,
 }
 
-/// What the links suggest; the caller checks it.
+/// The grid that the links suggest; the caller checks it.
 pub(super) fn find(neighbours: &Neighbours) -> Option<Found> {
-    // Where some dimension is a line, only its ends have the fewest links.
+    // A rank with the fewest links is at the end of every dimension that is a line, so it can be
+    // the origin.
     let origin = (0..neighbours.count()).min_by_key(|it| neighbours.of(*it).len())?;
     let (classes, count) = classes(neighbours, origin)?;
     let outward = outward(neighbours, origin, &classes)?;
@@ -52,9 +55,9 @@ pub(super) fn find(neighbours: &Neighbours) -> Option<Found> {
     Some(Found { dimensions, coordinates, origin, along })
 }
 
-/// For each neighbour of the origin its dimension, and how many there are. Dimensions are
-/// numbered from the one whose neighbour has the highest rank, which is the slowest running one
-/// where ranks are numbered in rows.
+/// The dimension of each neighbour of the origin, and the number of dimensions. Dimensions are
+/// numbered from the one whose neighbour has the highest rank: where ranks are numbered row by row,
+/// that is the one whose coordinate varies most slowly.
 fn classes(neighbours: &Neighbours, origin: usize) -> Option<(Vec<u32>, usize)> {
     let around = neighbours.of(origin);
     let complete = around.len() + 1 == neighbours.count();
@@ -109,7 +112,7 @@ fn outward(neighbours: &Neighbours, origin: usize, classes: &[u32]) -> Option<Ou
 }
 
 impl Outward {
-    /// Neighbours one step nearer to the origin, with their entries.
+    /// Neighbours one step nearer to the origin, with the index of their entry.
     fn back<'a>(
         &'a self,
         neighbours: &'a Neighbours,
@@ -120,8 +123,8 @@ impl Outward {
         neighbours.of(rank).iter().copied().zip(row..).filter(nearer)
     }
 
-    /// Colours the entries of a rank that lead back: opposite sides of a square alike; with no
-    /// square the rank is on an axis, which goes straight on.
+    /// Colours the links of a rank that lead back to the origin. In a square, opposite sides have
+    /// the same colour. A rank in no such square lies on an axis, whose colour continues.
     fn colour_back(&mut self, neighbours: &Neighbours, rank: usize) -> Option<()> {
         let back: Vec<(u32, usize)> = self.back(neighbours, rank).collect();
         if back.len() > MOST_DIMENSIONS {
@@ -140,7 +143,7 @@ impl Outward {
     }
 }
 
-/// The ranks all of whose ways back run along `dimension`, the origin first.
+/// The ranks on the axis of `dimension`: all their links back run along it. The origin comes first.
 fn axis(neighbours: &Neighbours, origin: usize, outward: &Outward, dimension: u32) -> Vec<u32> {
     let on_axis = |rank: &u32| {
         let mut back = outward.back(neighbours, *rank as usize);
@@ -149,7 +152,7 @@ fn axis(neighbours: &Neighbours, origin: usize, outward: &Outward, dimension: u3
     outward.order.iter().copied().filter(on_axis).collect()
 }
 
-/// The axis in order from the origin, and how it is joined.
+/// The ranks of an axis in order from the origin, and how they are linked.
 fn walk(neighbours: &Neighbours, origin: usize, axis: &[u32]) -> Option<(Vec<u32>, Kind)> {
     let mut sorted = axis.to_vec();
     sorted.sort_unstable();
@@ -172,7 +175,8 @@ fn walk(neighbours: &Neighbours, origin: usize, axis: &[u32]) -> Option<(Vec<u32
     (order.len() == axis.len()).then_some((order, kind))
 }
 
-/// Coordinates of ranks on no axis: a step along one dimension keeps all other coordinates.
+/// Coordinates of the ranks that are on no axis: a step along one dimension leaves all other
+/// coordinates as they are.
 fn spread(
     neighbours: &Neighbours,
     outward: &Outward,
@@ -201,8 +205,9 @@ fn spread(
     Some(())
 }
 
-/// A ring of four is also a product of two lines of two, and is found as such. Where an even
-/// number of lines of two cost the same, they are joined in pairs into rings of four.
+/// A ring of four ranks is also the product of two lines of two, and is found as such. Where an
+/// even number of lines of two have the same bandwidth and latency, they are joined in pairs into
+/// rings of four.
 pub(super) fn join_pairs(neighbours: &Neighbours, found: Found) -> (Vec<Dimension>, Vec<u32>) {
     let Found { dimensions, coordinates, origin, along } = found;
     let count = dimensions.len();

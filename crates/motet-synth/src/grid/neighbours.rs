@@ -1,4 +1,5 @@
-//! Who is directly joined to whom, both ways, in compressed rows.
+//! Which ranks have direct links in both directions, in compressed rows (one row of neighbours per
+//! rank).
 
 use crate::fabric::Fabric;
 
@@ -11,7 +12,7 @@ pub(super) struct Neighbours {
 }
 
 impl Neighbours {
-    /// `None` if some rank is joined to nobody, or to somebody only one way.
+    /// `None` if some rank has no neighbour, or a link in one direction only.
     pub(super) fn new(fabric: &Fabric) -> Option<Self> {
         let mut start = vec![0u32];
         let mut ranks: Vec<u32> = Vec::new();
@@ -50,7 +51,7 @@ impl Neighbours {
         self.start.len() - 1
     }
 
-    /// Ascending.
+    /// The neighbours of a rank, ascending.
     pub(super) fn of(&self, rank: usize) -> &[u32] {
         &self.ranks[self.start[rank] as usize..self.start[rank + 1] as usize]
     }
@@ -77,7 +78,7 @@ impl Neighbours {
         self.entry(from, to).map(|it| self.costs[it])
     }
 
-    /// Somebody other than `besides` who is joined to both.
+    /// A rank other than `besides` that is a neighbour of both.
     pub(super) fn common(&self, a: usize, b: usize, besides: u32) -> Option<u32> {
         let other = self.of(b);
         let mut at = 0;

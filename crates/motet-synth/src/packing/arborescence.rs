@@ -1,8 +1,9 @@
-//! [`Arborist`]: the cheapest tree out of a root over directed links of given lengths.
+//! [`Arborist`]: the cheapest tree from a root over directed links of given lengths.
 //!
-//! First the shortest way between every two ranks through devices that are no ranks; then, over
-//! those ways, the least arborescence by the method of Chu, Liu and Edmonds: every rank takes its
-//! cheapest way in; where that makes a cycle, the cycle becomes one rank and the search goes on.
+//! First the shortest path between every two ranks through devices that are not ranks; then, over
+//! those paths, the minimum arborescence by the method of Chu, Liu and Edmonds: every rank takes
+//! its cheapest incoming path; where that makes a cycle, the cycle is merged into one node and the
+//! search goes on.
 
 use motet_graph::{Dijkstra, Hop};
 use motet_units::{LinkId, NodeId, Rank};
@@ -13,7 +14,8 @@ use crate::fabric::Fabric;
 
 const NONE: u32 = u32::MAX;
 
-/// A way in, by the ranks it joins, however many have been merged since.
+/// A path between two ranks, by the ranks themselves, even if they have been merged into cycles
+/// since.
 #[derive(Clone, Copy, Debug)]
 struct TreeArc {
     length: f64,
@@ -23,28 +25,29 @@ struct TreeArc {
 
 const NO_WAY: TreeArc = TreeArc { length: f64::INFINITY, from: NONE, to: NONE };
 
-/// The memory of searches, kept between them.
+/// Buffers, reused between searches.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Arborist {
     ranks: usize,
     nodes: usize,
-    /// Shortest ways, rank by rank.
+    /// Lengths of the shortest paths between ranks, row by row.
     length: Vec<f64>,
-    /// The last link into each node on the way from each rank.
+    /// The last link into each node on the shortest path from each rank.
     via: Vec<u32>,
     turned: bool,
     search: Dijkstra<f64>,
-    /// Ways between what ranks have been merged into, each number `2 · ranks` apart.
+    /// Paths between the nodes that ranks have been merged into; rows are `2 · ranks` apart.
     ways: Vec<TreeArc>,
     chosen: Vec<TreeArc>,
-    /// What each number has been merged into.
+    /// The merged node that each node has become part of.
     into: Vec<u32>,
     alive: Vec<u32>,
     mark: Vec<u32>,
 }
 
 impl Arborist {
-    /// Finds the shortest ways for these lengths of links. With `turned`, trees go against the data.
+    /// Finds the shortest paths for these link lengths. With `turned`, trees are built against the
+    /// direction of the data, for collecting.
     pub(super) fn survey(&mut self, roads: &Roads, lengths: &[f64], turned: bool) {
         let fabric = &roads.fabric;
         self.turned = turned;
@@ -82,8 +85,8 @@ impl Arborist {
         }
     }
 
-    /// What the cheapest tree out of `root` costs and its ways in, left for
-    /// [`tree`](Self::tree); `None` if some rank cannot be reached.
+    /// The cost of the cheapest tree from `root`; its paths are kept for [`tree`](Self::tree).
+    /// `None` if some rank cannot be reached.
     pub(super) fn cost(&mut self, root: Rank) -> Option<f64> {
         self.begin(root);
         let wide = 2 * self.ranks;
@@ -96,7 +99,7 @@ impl Arborist {
             merged.push((numbers, cycle));
             numbers += 1;
         }
-        // Unfolding: the way into a cycle replaces one of its ways.
+        // Expands merged cycles again: the path into a cycle replaces one of the cycle's own.
         for (number, cycle) in merged.into_iter().rev() {
             let way = self.chosen[number as usize];
             let mut member = way.to;
@@ -142,7 +145,7 @@ impl Arborist {
             links.push(link);
             node = fabric.from(link);
         }
-        // Found from its end, which is where a tree on the turned fabric begins.
+        // The path is found from its end, which is where a tree against the data begins.
         if !self.turned {
             links.reverse();
         }
@@ -167,7 +170,7 @@ impl Arborist {
         self.chosen.resize(wide, NO_WAY);
     }
 
-    /// The cheapest way into each number that has none yet.
+    /// Chooses the cheapest incoming path of each node that has none yet.
     fn choose(&mut self, root: Rank, wide: usize) -> Option<()> {
         for at in 0..self.alive.len() {
             let to = self.alive[at] as usize;
@@ -189,7 +192,7 @@ impl Arborist {
         Some(())
     }
 
-    /// What a rank is part of now.
+    /// The merged node that a rank is part of now.
     fn now(&self, rank: u32) -> u32 {
         let mut number = rank;
         while self.into[number as usize] != NONE {
@@ -198,7 +201,7 @@ impl Arborist {
         number
     }
 
-    /// A cycle of chosen ways, if there is one.
+    /// A cycle of chosen paths, if there is one.
     fn cycle(&mut self, root: Rank) -> Option<Vec<u32>> {
         self.mark.clear();
         self.mark.resize(2 * self.ranks, NONE);
@@ -222,7 +225,8 @@ impl Arborist {
         None
     }
 
-    /// Makes one number of a cycle. A way into it costs what it adds over the way it replaces.
+    /// Merges a cycle into one node. A path into it costs what it adds over the cycle's path that
+    /// it replaces.
     fn merge(&mut self, cycle: &[u32], number: u32, wide: usize) {
         for member in cycle {
             self.into[*member as usize] = number;

@@ -1,15 +1,18 @@
-//! [`Master`]: how much each pair of trees should carry, by linear programming with column
+//! [`Master`]: how much data each pair of trees should carry, by linear programming with column
 //! generation.
 //!
-//! > maximize x, so that the pairs carry x together and no row more than it can
+//! > maximize x, so that the pairs carry x together and no row carries more than its capacity
 //!
-//! The trees are far too many to list. A first handful comes from routing round after round while
-//! crowded rows grow longer (multiplicative weights, as in `motet_collective`'s bounds for
-//! AllToAll). Then the linear program over the trees known so far is solved, its prices of rows
-//! are taken as lengths, and the cheapest trees for those join, until the packing is close to what
-//! the prices prove.
+//! (A row is a link, or a link and its opposite: see [`super::roads`].)
 //!
-//! Programs with more rows than the simplex method can bear stay with the routing's answer.
+//! There are far too many trees to list. A first set comes from multiplicative weights, as in
+//! `motet_collective`'s bounds for AllToAll: data is routed round after round over the cheapest
+//! trees, while loaded rows become longer. Then the linear program over the trees known so far is
+//! solved, its dual prices are taken as the lengths of rows, and the cheapest trees for those
+//! lengths are added, until the packing is close to the bound that the prices prove.
+//!
+//! If there are more rows than the simplex method can handle, the answer of the routing rounds
+//! stays.
 
 use super::pool::Pool;
 use super::pricing::{Cheapest, Pricer, with_lateness};
@@ -22,35 +25,35 @@ use crate::watch::Watch;
 /// How hard to look for the best packing.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PackingEffort {
-    /// Rounds of routing before the first linear program.
+    /// Rounds of routing before the first linear program is solved.
     pub(super) rounds: usize,
-    /// Most times that columns are added, and how often in a row that may gain nothing.
+    /// How many times trees may be added, and how many times in a row that may gain nothing.
     pub(super) turns: usize,
     pub(super) idle: usize,
 }
 
-/// A packing within this share of what is proved is good enough.
+/// A packing this close to the proved bound is good enough.
 const GAP: f64 = 0.003;
 
-/// Fees for depth that are tried, in mean ways per step.
+/// Penalties per step of depth that are tried, as multiples of the mean path length.
 const FEES: [f64; 3] = [0.5, 0.2, 0.07];
 
-/// A tree that is low is preferred if it gains at least this share of what the cheapest would.
+/// A shallow tree is preferred if it gains at least this share of what the cheapest would.
 const WORTH: f64 = 0.3;
 
-/// What a unit over any tree costs, about.
+/// A tiny cost per unit that any tree carries; it breaks ties between equal solutions.
 const FEE: f64 = 1e-6;
 
-/// Less than this share is no gain.
+/// An improvement below this share counts as none.
 const GAINED: f64 = 1e-4;
 
-/// With so many rows of links there is no linear program.
+/// From this many rows of links on, no linear program is solved.
 const MANY_ROWS: usize = 700;
 
-/// So many entries of the simplex method's tableau are a unit of work.
+/// One unit of work stands for this many entries of the simplex tableau.
 const PER_WORK: u64 = 32;
 
-/// How much a row that one round fills grows longer.
+/// How much longer a row becomes when one round fills it.
 const STEP: f64 = 0.12;
 
 /// A packing, in bits per second.
@@ -58,19 +61,19 @@ const STEP: f64 = 0.12;
 pub(super) struct Packed {
     /// What all columns carry together.
     pub(super) value: f64,
-    /// No packing is larger.
+    /// Upper bound: no packing carries more.
     pub(super) bound: f64,
-    /// What each column carries; those that joined later carry nothing.
+    /// What each pair carries; pairs added later carry nothing.
     pub(super) weights: Vec<f64>,
 }
 
-/// The packing problem of a network, with all that is known about it.
+/// The packing problem of a network, and everything found so far.
 #[derive(Clone, Debug)]
 pub(super) struct Master {
     roads: Roads,
     pool: Pool,
     pricer: Pricer,
-    /// The bandwidth that counts as 1 in the linear program.
+    /// The bandwidth that is 1 in the linear program, to keep its numbers near 1.
     unit: f64,
     bound: f64,
 }
@@ -82,7 +85,7 @@ impl Master {
         Self { roads, pool, pricer, unit, bound: f64::INFINITY }
     }
 
-    /// Whole weights for a packing: see [`mod@super::round`].
+    /// Integer weights for a packing: see [`mod@super::round`].
     pub(super) fn round(&self, packed: &Packed) -> Option<Rounded> {
         let fractions = Fractions {
             columns: &self.pool.columns,
@@ -96,7 +99,8 @@ impl Master {
         self.pool.pairs(&rounded.counts)
     }
 
-    /// The best packing that the effort and the watch allow; `None` if some rank cannot be reached.
+    /// The best packing within the effort and the allowed work; `None` if some rank cannot be
+    /// reached.
     pub(super) fn solve(&mut self, effort: PackingEffort, watch: Watch<'_>) -> Option<Packed> {
         let routed = self.route(effort.rounds, watch)?;
         if self.roads.rows() >= MANY_ROWS {
@@ -105,8 +109,8 @@ impl Master {
         self.generate(effort, watch)
     }
 
-    /// The linear program before any tree joins. Its last row says that the trees carry x
-    /// together; its column 0 is x, and column c + 1 will be tree c.
+    /// The linear program without trees. Its last row says that the trees carry x together; column
+    /// 0 is x, and column c + 1 will be tree c.
     fn program(&self) -> Simplex {
         let rows = self.roads.capacities().iter().map(|it| it / self.unit);
         let rhs: Vec<f64> = rows.chain([0.0]).collect();
@@ -115,7 +119,7 @@ impl Master {
         program
     }
 
-    /// Trees that the program does not know yet join it.
+    /// Adds the trees that the program does not contain yet.
     fn join(&self, program: &mut Simplex) {
         let demand = self.roads.rows() as u32;
         let mut entries = Vec::new();
@@ -123,13 +127,13 @@ impl Master {
             entries.clear();
             entries.extend_from_slice(&column.loads);
             entries.push((demand, -1.0));
-            // Fees too small to matter, no two alike, keep bases from tying.
+            // Costs too small to matter, no two alike, so that no two bases tie.
             let odd = (program.columns() as f64 * 0.618_033_988_749_895).fract();
             program.add(-FEE * (1.0 + odd), &entries);
         }
     }
 
-    /// Solves and adds columns in turn.
+    /// Solves the program and adds trees, in turn.
     fn generate(&mut self, effort: PackingEffort, watch: Watch<'_>) -> Option<Packed> {
         let rows = self.roads.rows();
         let mut program = self.program();
@@ -159,7 +163,7 @@ impl Master {
             }
             self.prefer_low(&late, paid, paid - found.cost);
             if self.pool.columns.len() < program.columns() {
-                // No tree is new: what is left of the gap is rounding.
+                // No new tree was found: the rest of the gap is rounding error.
                 break;
             }
         }
@@ -167,13 +171,13 @@ impl Master {
         Some(Packed { value: value * self.unit, bound: self.bound, weights })
     }
 
-    /// What finding the cheapest trees once costs, in units of work: about a visit of every row for
-    /// every rank.
+    /// The cost of one search for the cheapest trees, in units of work: about one visit of every
+    /// row per rank.
     fn pricing_work(&self) -> u64 {
         (self.roads.rows() * self.roads.fabric.rank_count()) as u64 / 2
     }
 
-    /// Lower trees, used both ways, that gain almost as much as the cheapest.
+    /// Adds shallower trees, used in both directions, that gain almost as much as the cheapest.
     fn prefer_low(&mut self, lengths: &[f64], paid: f64, gain: f64) {
         if gain <= 0.0 {
             return;
@@ -186,7 +190,8 @@ impl Master {
         }
     }
 
-    /// Lengths of rows and the cost of the cheapest trees prove a bound.
+    /// Tightens the upper bound: row lengths together with the cost of the cheapest trees prove
+    /// one.
     fn prove(&mut self, lengths: &[f64], found: &Cheapest) {
         if !found.exact {
             return;
@@ -197,7 +202,7 @@ impl Master {
         }
     }
 
-    /// Routes round after round over cheapest trees, crowded rows growing longer.
+    /// Routes round after round over the cheapest trees, while loaded rows become longer.
     fn route(&mut self, rounds: usize, watch: Watch<'_>) -> Option<Packed> {
         let capacities = self.roads.capacities().to_vec();
         let mut lengths: Vec<f64> = capacities.iter().map(|it| self.unit / it).collect();
@@ -207,7 +212,8 @@ impl Master {
         let mut since = 0;
         let turn_work = self.pricing_work();
         for round in 1..=rounds {
-            // Any run of rounds is a packing: forget the clumsy first ones now and then.
+            // Any consecutive rounds form a packing, so the first, less balanced ones are dropped
+            // now and then.
             if round.is_power_of_two() {
                 counts.fill(0.0);
                 loads.fill(0.0);

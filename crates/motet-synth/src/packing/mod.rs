@@ -1,20 +1,21 @@
-//! `packing`: AllReduce up and down packed trees.
+//! `packing`: AllReduce over packed trees.
 //!
-//! A ReduceScatter followed by an AllGather leaves links idle that only one of the two needs. An AllReduce
-//! can overlap them: it collects into a root along one tree and spreads out of it along another, with many
-//! such pairs at once, each for a share of the data, in slices. How much they can carry together is a packing
-//! problem: maximize the sum of the pairs' weights so that no link carries more than it can.
+//! A ReduceScatter followed by an AllGather leaves links idle that only one of the two phases
+//! needs. An AllReduce can overlap the phases: it reduces into a root along one tree and broadcasts
+//! from it along another, with many such pairs at once, each for a share of the data, in slices.
+//! How much they can carry together is a packing problem: maximize the sum of the pairs' weights so
+//! that no link exceeds its capacity.
 //!
-//! Where every link is as wide one way as the other, a pair is best one tree used both ways, and
-//! the largest packing is that of spanning trees over the ranks, through whatever devices lie
-//! between. `motet_collective::bound` finds what that can be, exactly, and proves that no program
-//! beats it whose switches neither copy nor reduce.
+//! If every link is as fast in one direction as in the other, the best pair is a single tree used
+//! in both directions, and the largest packing is one of spanning trees over the ranks, through any
+//! switches between them. `motet_collective::bound` finds its exact value, and proves that no
+//! program beats it unless switches copy or reduce.
 //!
 //! - [`roads`]: links, and the rows of the linear program;
-//! - [`spanning`], [`arborescence`]: cheapest trees for given lengths, both ways and one way;
+//! - [`spanning`], [`arborescence`]: cheapest trees for given lengths, undirected and directed;
 //! - [`pricing`], [`pool`]: the cheapest pairs of trees; all pairs known;
-//! - [`simplex`], [`master`]: the linear program, and how trees join it;
-//! - [`mod@round`]: fractions into whole weights.
+//! - [`simplex`], [`master`]: the linear program, and how trees are added to it;
+//! - [`mod@round`]: fractional weights into integers.
 
 mod arborescence;
 mod master;
@@ -40,22 +41,22 @@ use roads::Roads;
 #[derive(Clone, Debug)]
 pub struct Packing {
     pub pairs: PairForest,
-    /// What the whole weights reach, in GB/s of size.
+    /// What the integer weights reach, in GB/s of the collective's size.
     pub algbw: f64,
-    /// No packing of pairs of trees on this fabric is better, in GB/s.
+    /// Upper bound for any packing of tree pairs on this fabric, in GB/s.
     pub bound: f64,
 }
 
 /// Most transfers of a program.
 const MOST_TRANSFERS: u64 = 2_400_000;
 
-/// Packs pairs of trees; `None` if some rank cannot be reached, or there is only one.
+/// Packs pairs of trees; `None` if some rank cannot be reached, or if there is only one rank.
 #[must_use]
 pub fn pack(fabric: &Fabric) -> Option<Packing> {
     pack_within(fabric, Watch::default())
 }
 
-/// The same as far as the watch allows.
+/// As [`pack`], within the allowed work.
 fn pack_within(fabric: &Fabric, watch: Watch<'_>) -> Option<Packing> {
     let both_ways = Roads::both_ways(fabric);
     let equal = both_ways.is_some();
@@ -68,8 +69,8 @@ fn pack_within(fabric: &Fabric, watch: Watch<'_>) -> Option<Packing> {
     Some(Packing { pairs, algbw: rounded.value * gb_per_s, bound: packed.bound * gb_per_s })
 }
 
-/// Small networks are solved to the end; large ones as far as seconds go. Trees over links that
-/// are not equal both ways take longer to find.
+/// Small networks are solved to optimality, large ones for some seconds. Trees are harder to find
+/// if links are not equal in both directions.
 fn effort_for(fabric: &Fabric, equal: bool) -> PackingEffort {
     let ranks = fabric.rank_count();
     if !equal {
@@ -83,7 +84,7 @@ fn effort_for(fabric: &Fabric, equal: bool) -> PackingEffort {
     }
 }
 
-/// An AllReduce up and down packed trees.
+/// The AllReduce over packed trees.
 pub fn synthesize(task: &Task<'_>, fabric: &Fabric) -> Result<Lowered, SynthError> {
     if task.goal.kind() != CollectiveKind::AllReduce {
         let why = format!("it packs pairs of trees, which {} has no use for", task.goal.kind());
@@ -93,14 +94,14 @@ pub fn synthesize(task: &Task<'_>, fabric: &Fabric) -> Result<Lowered, SynthErro
         return alone(task);
     }
     let Some(packing) = pack_within(fabric, task.watch) else {
-        // The bound knows the cut that proves it.
+        // Some rank is unreachable. The bound's error names the cut that shows it.
         task.bound()?;
         return Err(SynthError::not_for("packing", "some rank cannot be reached"));
     };
     Lowering::new(task, fabric, Trees::Both(&packing.pairs))?.best(MOST_TRANSFERS)
 }
 
-/// The program of a rank that is alone.
+/// The program for a single rank.
 pub(crate) fn alone(task: &Task<'_>) -> Result<Lowered, SynthError> {
     let fabric = Fabric::new(task)?;
     let tree = Tree { root: Rank(0), weight: 1, edges: Vec::new() };

@@ -1,4 +1,4 @@
-//! [`Pool`]: the pairs of trees known so far, each once, with what they load.
+//! [`Pool`]: the pairs of trees known so far, each once, with the load they put on rows.
 
 use rustc_hash::FxHashMap;
 
@@ -9,10 +9,10 @@ use crate::tree::{Edge, PairForest, PathTable, Tree, TreePair};
 /// A pair of trees that may carry part of the data.
 #[derive(Clone, Debug)]
 pub(super) struct Column {
-    /// Both with weight 1.
+    /// Both trees have weight 1.
     spread: Tree,
     collect: Tree,
-    /// How often it uses each row that it uses at all.
+    /// How often the pair uses each row, for the rows it uses at all.
     pub(super) loads: Vec<(u32, f64)>,
 }
 
@@ -22,12 +22,12 @@ pub(super) struct Pool {
     pub(super) columns: Vec<Column>,
     paths: PathTable,
     known: FxHashMap<Vec<u32>, u32>,
-    /// Memory for counting, out of the root and into it.
+    /// Buffers for counting, away from the root and towards it.
     count: [Vec<f64>; 2],
 }
 
 impl Pool {
-    /// Adds a tree and its mirror.
+    /// Adds a tree that is used in both directions.
     pub(super) fn add_mirrored(&mut self, roads: &Roads, spread: &Found) -> usize {
         let mirrored = spread.branches.iter().map(|it| Branch {
             links: it.links.iter().filter_map(|link| roads.opposite(*link)).collect(),
@@ -38,7 +38,7 @@ impl Pool {
         self.add_pair(roads, &collect, spread)
     }
 
-    /// Adds two trees with one root.
+    /// Adds a collecting and a spreading tree with the same root.
     pub(super) fn add_pair(&mut self, roads: &Roads, collect: &Found, spread: &Found) -> usize {
         let spread = self.numbered(spread);
         let collect = self.numbered(collect);
@@ -63,7 +63,7 @@ impl Pool {
         Tree { root: found.root, weight: 1, edges: found.branches.iter().map(edge).collect() }
     }
 
-    /// How much each row is used, in times of what the trees carry.
+    /// The load on each row, as a multiple of what the pair carries.
     fn loads(&mut self, roads: &Roads, halves: [&Tree; 2]) -> Vec<(u32, f64)> {
         let mut loads: Vec<(u32, f64)> = Vec::new();
         for (tree, count) in halves.into_iter().zip(&mut self.count) {
@@ -81,13 +81,13 @@ impl Pool {
         for (row, load) in &mut loads {
             let [out, into] =
                 self.count.each_mut().map(|it| std::mem::take(&mut it[*row as usize]));
-            // Where a row is both ways, each half loads one direction of it.
+            // If a row stands for both directions of a link, each tree loads one direction.
             *load = if roads.is_both_ways() { out.max(into) } else { out + into };
         }
         loads
     }
 
-    /// The pairs with these weights.
+    /// The pairs whose weight is not zero.
     pub(super) fn pairs(&self, weights: &[u32]) -> PairForest {
         let mut paths = PathTable::default();
         let mut pairs = Vec::new();

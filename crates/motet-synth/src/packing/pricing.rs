@@ -1,7 +1,7 @@
 //! [`Pricer`]: the cheapest pair of trees for given lengths of rows.
 //!
-//! That is what column generation asks for, and it proves something every time: with lengths y,
-//! no packing is larger than Σ capacity·y ÷ the cost of the cheapest pair.
+//! This is the subproblem of column generation. Each answer also proves a bound: with lengths y, no
+//! packing is larger than Σ capacity·y ÷ the cost of the cheapest pair.
 
 use motet_units::Rank;
 
@@ -10,13 +10,13 @@ use super::pool::Pool;
 use super::roads::Roads;
 use super::spanning::{Found, Spanner, recentred};
 
-/// With more ranks than this, pairs over unequal links are looked for at some roots only.
+/// With more ranks than this and unequal links, only some roots are tried.
 const ALL_ROOTS: usize = 48;
 
-/// How much the time data takes on a link counts beside its length.
+/// The weight of a link's latency beside its length.
 const LATENESS: f64 = 2e-3;
 
-/// Searches, with their memory.
+/// The searches for trees, with their buffers.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Pricer {
     lengths: Vec<f64>,
@@ -32,12 +32,12 @@ pub(super) struct Pricer {
 pub(super) struct Cheapest {
     pub(super) cost: f64,
     pub(super) column: usize,
-    /// Whether there is no cheaper one.
+    /// Whether it is proved that no pair is cheaper.
     pub(super) exact: bool,
 }
 
 impl Pricer {
-    /// Adds the cheapest pair to the pool. `None` if there is none.
+    /// Finds the cheapest pair and adds it to the pool; `None` if there is none.
     pub(super) fn price(
         &mut self,
         roads: &Roads,
@@ -52,7 +52,8 @@ impl Pricer {
         Some(Cheapest { cost, column, exact: true })
     }
 
-    /// Adds a low tree, used up and down, with a fee for depth; its cost and column.
+    /// Adds a shallow tree, used in both directions, found with a penalty for depth. Returns its
+    /// cost and its column.
     pub(super) fn low(
         &mut self,
         roads: &Roads,
@@ -97,8 +98,8 @@ impl Pricer {
     }
 }
 
-/// Lengths of rows made a little longer by their latencies, so that of ways that cost the same the
-/// quick one is taken.
+/// Row lengths plus a little of the links' latencies, so that among paths of equal cost the one
+/// with less latency is taken.
 pub(super) fn with_lateness(roads: &Roads, of_row: &[f64], late: &mut Vec<f64>) {
     let fabric = &roads.fabric;
     let longest = fabric.links().iter().map(|it| fabric.latency(*it).as_ps()).max().unwrap_or(0);

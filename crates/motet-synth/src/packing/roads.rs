@@ -1,8 +1,8 @@
-//! [`Roads`]: what trees are laid over: links, and the rows of the linear program they share.
+//! [`Roads`]: the links that trees use, and the rows of the linear program.
 //!
-//! A row is what has a capacity of its own: a link, or, where every link has an opposite of the
-//! same bandwidth, a link and its opposite together. An AllReduce that goes up and down one tree
-//! loads both alike, so that half the rows do.
+//! A row is anything with a capacity of its own: a link, or, if every link has an opposite of the
+//! same bandwidth, a link and its opposite together. An AllReduce that uses one tree in both
+//! directions loads both equally, so half the rows are enough.
 
 use motet_units::{LinkId, NodeId, Rank};
 use rustc_hash::FxHashMap;
@@ -11,17 +11,17 @@ use crate::fabric::Fabric;
 
 const NONE: u32 = u32::MAX;
 
-/// How a network is used: see the head of this file.
+/// Links and rows; see the module's documentation.
 #[derive(Clone, Debug)]
 pub(super) struct Roads {
     pub(super) fabric: Fabric,
     row_of: Vec<u32>,
-    /// The link that leads back, if there is one, in the same place among parallel links.
+    /// The opposite of each link, if it has one; parallel links are matched one to one.
     opposite: Vec<u32>,
-    /// Per row, in bits per second; a link that may be used carries something.
+    /// Capacity per row, in bits per second; never zero for a link that may be used.
     capacity: Vec<f64>,
     both_ways: bool,
-    /// Ranks in the middle of the network.
+    /// The ranks at the centre of the network: see [`centres`].
     pub(super) centres: Vec<Rank>,
 }
 
@@ -83,7 +83,7 @@ impl Roads {
         Some(self.opposite[link.index()]).filter(|it| *it != NONE).map(LinkId)
     }
 
-    /// What each link costs if each row costs so much; without end if it may not be used.
+    /// The length of each link, given the lengths of rows; infinite if the link may not be used.
     pub(super) fn lengths(&self, of_row: &[f64], lengths: &mut Vec<f64>) {
         lengths.clear();
         lengths.resize(self.fabric.link_count(), f64::INFINITY);
@@ -92,7 +92,7 @@ impl Roads {
         }
     }
 
-    /// What each link and the way back over its opposite cost together.
+    /// The length of each link plus that of its opposite.
     pub(super) fn round_trips(&self, lengths: &[f64], trips: &mut Vec<f64>) {
         if self.both_ways {
             trips.clear();
@@ -109,7 +109,7 @@ impl Roads {
     }
 }
 
-/// Parallel links are matched by bandwidth, the widest first.
+/// Matches each link with an opposite; parallel links by bandwidth, fastest first.
 fn opposites(fabric: &Fabric) -> Vec<u32> {
     let mut between: FxHashMap<(NodeId, NodeId), Vec<LinkId>> = FxHashMap::default();
     for link in fabric.links() {
@@ -128,7 +128,7 @@ fn opposites(fabric: &Fabric) -> Vec<u32> {
     opposite
 }
 
-/// The ranks from which the farthest other rank is nearest, in links.
+/// The ranks with the smallest distance, in links, to their farthest other rank.
 fn centres(fabric: &Fabric) -> Vec<Rank> {
     let mut steps = vec![u32::MAX; fabric.node_count()];
     let mut open: Vec<NodeId> = Vec::new();

@@ -1,33 +1,33 @@
-//! [`round`]: whole numbers for the weights of a packing.
+//! [`round`]: integer weights for a packing.
 //!
-//! A program cuts data into equal chunks, so that weights must become whole numbers, K together,
-//! with K as small as will do: K chunks are what every slice costs. For K after K the weights are
-//! rounded (largest remainders first) and then mended: one unit after the other moves from a tree
-//! over the fullest row to one that avoids it.
+//! A program cuts data into equal chunks, so weights must become integers that add up to some K. K
+//! should be small, because every slice then consists of K chunks. For each K in turn the weights
+//! are rounded (largest remainder first) and improved: one unit at a time moves from a tree over
+//! the most loaded row to a tree that avoids it.
 
 use super::pool::Column;
 
-/// Most units that weights are rounded to.
+/// The largest K.
 const MOST_UNITS: u32 = 1024;
 
-/// What rounding may lose.
+/// The share of bandwidth that rounding may lose.
 const LOSS: f64 = 0.003;
 
-/// Weights smaller than this share of the packing are noise.
+/// Weights below this share of the packing are rounding noise.
 const NOISE: f64 = 1e-5;
 
-/// Most units that are moved for one K.
+/// Most units moved for one K.
 const MOST_MOVES: usize = 400;
 
-/// Beyond so many units not every number of them is tried.
+/// Above this K, not every number is tried.
 const STRIDE: u32 = 64;
 
-/// Whole weights, and what they reach.
+/// Integer weights, and the bandwidth they reach.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Rounded {
     /// Per column.
     pub(super) counts: Vec<u32>,
-    /// In the units of the capacities.
+    /// In the unit of the capacities.
     pub(super) value: f64,
 }
 
@@ -39,7 +39,7 @@ pub(super) struct Fractions<'a> {
     pub(super) capacities: &'a [f64],
 }
 
-/// The first K that loses little enough of `value`, or else the best of all.
+/// The weights for the first K that loses little enough of `value`, or else the best of all.
 pub(super) fn round(of: Fractions<'_>, value: f64) -> Option<Rounded> {
     let mut rounding = Rounding::new(of);
     if rounding.sum <= 0.0 {
@@ -68,7 +68,7 @@ pub(super) fn round(of: Fractions<'_>, value: f64) -> Option<Rounded> {
 
 struct Rounding<'a> {
     of: Fractions<'a>,
-    /// The columns that carry something, and how much together.
+    /// The pairs that carry anything, and what they carry together.
     used: Vec<u32>,
     sum: f64,
     counts: Vec<u32>,
@@ -87,7 +87,7 @@ impl<'a> Rounding<'a> {
         Self { of, used, sum, counts, loads, order: Vec::new() }
     }
 
-    /// `units` together, by largest remainders.
+    /// Rounds to `units` in sum, by largest remainder.
     fn spread(&mut self, units: u32) {
         self.loads.fill(0.0);
         let mut left = units;
@@ -128,7 +128,7 @@ impl<'a> Rounding<'a> {
         f64::from(units) / self.fullest().0
     }
 
-    /// Moves units away from the fullest row as long as that fills no other as much.
+    /// Moves units away from the most loaded row as long as no other row becomes as loaded.
     fn mend(&mut self) {
         for _ in 0..MOST_MOVES {
             let (full, row) = self.fullest();

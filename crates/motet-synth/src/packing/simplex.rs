@@ -1,29 +1,30 @@
-//! [`Simplex`]: a small linear program that grows columns.
+//! [`Simplex`]: a small linear program to which columns can be added.
 //!
 //! > maximize c·v subject to A·v ≤ b, v ≥ 0
 //!
-//! The revised simplex method with an explicit inverse of the basis, dense because the programs
-//! of [`super::master`] have tens to a few hundred rows. New columns leave the basis feasible, so
-//! that it goes on from there.
+//! The revised simplex method with an explicit, dense inverse of the basis: the programs of
+//! [`super::master`] have tens to a few hundred rows. A new column leaves the basis feasible, so
+//! the method continues from it.
 //!
 //! Right-hand sides are raised by tiny, different amounts, so that no two bases tie and the method
-//! cannot cycle; who needs more digits than that must not ask here.
+//! cannot cycle. The result is therefore exact to about six digits only.
 
 /// Reduced costs and pivots smaller than this count as zero.
 const SMALL: f64 = 1e-9;
 
-/// How far below zero a basic variable may be.
+/// How far below zero a basic variable may be because of rounding.
 const BELOW: f64 = 1e-9;
 
-/// After so many pivots the inverse is computed anew, to shed rounding errors.
+/// After this many pivots the inverse is computed from scratch, to shed rounding errors.
 const FRESH: usize = 200;
 
-/// Relative size of what is added to right-hand sides.
+/// Relative size of the amounts added to right-hand sides.
 const RAISE: f64 = 1e-6;
 
 const OUTSIDE: u32 = u32::MAX;
 
-/// See the head of this file. Variables are numbered: first a slack for each row, then columns.
+/// See the module's documentation. Variables are numbered: first one slack per row, then the
+/// columns.
 #[derive(Clone, Debug)]
 pub(super) struct Simplex {
     rows: usize,
@@ -33,11 +34,11 @@ pub(super) struct Simplex {
     cost: Vec<f64>,
     /// The variable of each row of the basis.
     basis: Vec<u32>,
-    /// Where each variable is in the basis.
+    /// The row of each variable in the basis.
     place: Vec<u32>,
-    /// The inverse, column by column.
+    /// The inverse of the basis, column by column.
     inverse: Vec<f64>,
-    /// Of the basic variables.
+    /// The values of the basic variables.
     values: Vec<f64>,
     duals: Vec<f64>,
     pivots: usize,
@@ -46,12 +47,13 @@ pub(super) struct Simplex {
 }
 
 impl Simplex {
-    /// Without columns; every right-hand side must be at least 0.
+    /// A program without columns; every right-hand side must be at least 0.
     pub(super) fn new(rhs: &[f64]) -> Self {
         let rows = rhs.len();
         let largest = rhs.iter().fold(0.0_f64, |most, it| most.max(*it));
         let raised = |(row, value): (usize, &f64)| {
-            // Any numbers without a pattern do: here the fractions of multiples of the golden ratio.
+            // Any numbers without a pattern will do; these are the fractions of multiples of the
+            // golden ratio.
             let odd = (row as f64 + 1.0) * 0.618_033_988_749_895;
             value + largest * RAISE * (0.5 + 0.5 * odd.fract())
         };
@@ -77,7 +79,7 @@ impl Simplex {
         self.cost.len()
     }
 
-    /// Adds a column, out of the basis.
+    /// Adds a column that is not in the basis.
     pub(super) fn add(&mut self, cost: f64, entries: &[(u32, f64)]) {
         self.entries.extend_from_slice(entries);
         self.start.push(self.entries.len() as u32);
@@ -93,12 +95,12 @@ impl Simplex {
         }
     }
 
-    /// What one unit more of a right-hand side would gain.
+    /// The dual price: what one more unit of this right-hand side would gain.
     pub(super) fn dual_of(&self, row: usize) -> f64 {
         self.duals[row].max(0.0)
     }
 
-    /// To the optimum, or as far as `most` pivots lead.
+    /// Pivots to the optimum, at most `most` times. Returns the number of pivots.
     pub(super) fn primal(&mut self, most: usize) -> usize {
         self.find_duals();
         for pivots in 0..most {
@@ -143,7 +145,7 @@ impl Simplex {
         best.1
     }
 
-    /// The row whose variable first falls to zero; of equals the largest pivot.
+    /// The ratio test: the row whose variable first falls to zero; among equals, the largest pivot.
     fn leaving(&self) -> Option<usize> {
         let mut best: Option<(f64, usize)> = None;
         for row in 0..self.rows {
@@ -224,8 +226,8 @@ impl Simplex {
         }
     }
 
-    /// The inverse of the basis from its columns (Gauss and Jordan), or, if that has become
-    /// singular by rounding, the basis of slacks.
+    /// Computes the inverse of the basis by Gauss–Jordan elimination. If rounding has made the
+    /// basis singular, starts again from the basis of slacks.
     fn refresh(&mut self) {
         self.pivots = 0;
         let old = std::mem::take(&mut self.basis);
@@ -236,7 +238,7 @@ impl Simplex {
             self.inverse[row * rows + row] = 1.0;
         }
         let mut open = vec![true; rows];
-        // Slacks need no work, and columns then only meet rows that are left.
+        // Slacks need no elimination, and the columns then only meet the remaining rows.
         for variable in old.iter().filter(|it| (**it as usize) < rows) {
             open[*variable as usize] = false;
         }
@@ -263,7 +265,7 @@ impl Simplex {
         }
     }
 
-    /// Puts a variable in the basis at `row`, in the inverse only.
+    /// Puts a variable into the basis at `row`; changes the inverse only.
     fn replace(&mut self, variable: u32, row: usize) {
         let pivot = self.step[row];
         for column in self.inverse.chunks_exact_mut(self.rows) {
@@ -279,7 +281,7 @@ impl Simplex {
         self.basis[row] = variable;
     }
 
-    /// To the basis of slacks, from which the method can always go on.
+    /// Back to the basis of slacks, which is always feasible.
     fn restart(&mut self) {
         let rows = self.rows;
         self.pivots = 0;

@@ -1,12 +1,13 @@
-//! [`Spanner`]: the cheapest tree over all ranks, used up and down, for given lengths of links.
+//! [`Spanner`]: the cheapest tree over all ranks, used in both directions, for given lengths of
+//! links.
 //!
-//! Ranks are joined by ways through devices that are no ranks. It is enough to look, for each
-//! link, at the way between the ranks nearest to its two ends: the cheapest tree over those ways
-//! is the cheapest of all (Mehlhorn's shortcut for Steiner trees), and one search from all ranks
-//! at once finds them. Prim's method then grows the tree from a root.
+//! Ranks are joined by paths through devices that are not ranks. It suffices to consider, for each
+//! link, the path between the ranks nearest to its two ends: the cheapest tree over those paths is
+//! the cheapest of all (Mehlhorn's shortcut for Steiner trees), and one search from all ranks at
+//! once finds them. Prim's method then grows the tree from a root.
 //!
-//! A tree is the better the lower it is, since data waits at every step. Growing with a fee for
-//! depth gives trees that are a little dearer and much lower; who packs trees says how much.
+//! A shallow tree is better, since data waits at every step. With a penalty for depth the trees
+//! become a little more expensive and much shallower; the caller chooses the penalty.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -19,12 +20,12 @@ use crate::fabric::Fabric;
 
 const NONE: u32 = u32::MAX;
 
-/// A float in a heap: bit patterns of floats that are not negative sort as the floats do.
+/// A float as a sort key: the bit patterns of non-negative floats sort as the floats do.
 fn key(length: f64) -> u64 {
     length.to_bits()
 }
 
-/// One step of a tree and the links it takes, from the parent to the child.
+/// One edge of a tree and the links it takes, from parent to child.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Branch {
     pub(super) from: Rank,
@@ -40,7 +41,7 @@ pub(super) struct Found {
     pub(super) branches: Vec<Branch>,
 }
 
-/// A way between two ranks over a link.
+/// A path between two ranks over a given link.
 #[derive(Clone, Copy, Debug)]
 struct SpanningArc {
     link: LinkId,
@@ -48,10 +49,11 @@ struct SpanningArc {
     length: f64,
 }
 
-/// The memory of a search, kept between searches.
+/// Buffers, reused between searches.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Spanner {
-    /// From every node to its nearest rank: how far, and over which link, as travelled from there.
+    /// For every node the distance to its nearest rank, and the link towards the node on the path
+    /// from there.
     near: Dijkstra<f64>,
     nearest: Vec<u32>,
     start: Vec<u32>,
@@ -62,14 +64,14 @@ pub(super) struct Spanner {
 }
 
 impl Spanner {
-    /// Looks at lengths anew; each is that of a link and of its way back together.
+    /// Takes new lengths; each is that of a link and its opposite together.
     pub(super) fn survey(&mut self, roads: &Roads, trips: &[f64]) {
         self.find_nearest(&roads.fabric, trips);
         self.find_ways(roads, trips);
     }
 
-    /// The cheapest tree for the lengths last surveyed, grown from `root` with a fee of `fee`
-    /// mean ways for each step of depth. `None` if some rank cannot be reached.
+    /// The cheapest tree for the lengths last surveyed, grown from `root`. Each step of depth costs
+    /// `fee` times the mean path length extra. `None` if some rank cannot be reached.
     pub(super) fn tree(&mut self, roads: &Roads, root: Rank, fee: f64) -> Option<Found> {
         let ranks = roads.fabric.rank_count();
         let mean =
@@ -132,7 +134,7 @@ impl Spanner {
         }
     }
 
-    /// For each link the way between the ranks nearest to its ends, in rows by rank.
+    /// For each link the path between the ranks nearest to its ends, in rows by rank.
     fn find_ways(&mut self, roads: &Roads, trips: &[f64]) {
         let fabric = &roads.fabric;
         self.unsorted.clear();
@@ -164,7 +166,7 @@ impl Spanner {
         }
     }
 
-    /// All links of the way over `link`, between the ranks nearest to its ends.
+    /// All links of the path over `link`, between the ranks nearest to its ends.
     fn links_of(&self, roads: &Roads, link: LinkId) -> Vec<LinkId> {
         let fabric = &roads.fabric;
         let mut links = Vec::new();
@@ -177,7 +179,7 @@ impl Spanner {
         links.push(link);
         node = fabric.to(link).index();
         while let Some(towards) = self.near.last_arc(node as u32).map(LinkId) {
-            // A way whose length is that of a round trip has a way back.
+            // A path whose length is that of a round trip has a path back.
             links.extend(roads.opposite(towards));
             node = fabric.from(towards).index();
         }
@@ -185,7 +187,7 @@ impl Spanner {
     }
 }
 
-/// The tree out of the middle of its longest way, parents first.
+/// The same tree with the middle of its longest path as root, parents first.
 pub(super) fn recentred(found: Found, roads: &Roads) -> Found {
     let ranks = roads.fabric.rank_count();
     let mut near: Vec<Vec<u32>> = vec![Vec::new(); ranks];

@@ -1,13 +1,16 @@
-//! [`Mending`]: trees are re-hung where links have become too narrow for them.
+//! [`Mending`]: moves trees off links that have become too slow for them.
 //!
-//! Trees that were good before a change are nearly good after it. Only those over links that are now
-//! slow or gone have to give way, and only with part of their weight: that part leaves the rank below
-//! the link hanging from another rank of the tree, over the shortest way that has room. How much room
-//! there is depends on how long all may take; that is raised little by little until everything fits,
-//! so that the load spreads evenly over what is left.
+//! Trees that were good before a change are nearly good after it. Only trees over links that are
+//! now slow or down must change, and only for part of their weight. That part becomes a copy of the
+//! tree in which the rank behind the link hangs from another rank, over the shortest path with
+//! spare capacity.
 //!
-//! An AllReduce's pair is mended half by half. Nothing is searched for: a change costs microseconds
-//! for each tree it touches.
+//! Spare capacity depends on the completion time one accepts: a link can carry its bandwidth times
+//! that time. The accepted time starts at the least that could be possible and is raised in small
+//! steps until every link fits. That spreads the load evenly over the links that are left.
+//!
+//! An AllReduce's two trees (collect and spread) are repaired one after the other. There is no
+//! search over alternatives: a change costs microseconds per tree that it touches.
 
 use motet_graph::{Dijkstra, Hop};
 use motet_units::{LinkId, NodeId, Rank};
@@ -15,28 +18,31 @@ use motet_units::{LinkId, NodeId, Rank};
 use crate::fabric::Fabric;
 use crate::tree::{Edge, PathTable, Tree};
 
-/// What is given as `least` to [`Mending::new`] weighs at least this much, so that small parts can be
-/// moved.
+/// Weights are scaled up so that the weight given as `least` to [`Mending::new`] becomes at least
+/// this much. Weights are integers, so this is what allows a small part of a tree to be moved.
 const UNITS: u64 = 256;
 
-/// The time is raised by this factor between rounds, and from time to time faster.
+/// The accepted completion time grows by this factor per round; every [`ROUNDS_AT_ONE_PACE`] rounds
+/// the factor is squared, up to [`FASTEST`].
 const RAISE: f64 = 1.005;
 const ROUNDS_AT_ONE_PACE: u32 = 24;
 const FASTEST: f64 = 1.2;
 
-/// After so many rounds the time is far beyond anything of use.
+/// Give up after this many rounds: the accepted time is then too long to be of any use.
 const MOST_ROUNDS: u32 = 240;
 
-/// What a step of a tree costs besides the latency of its links, in picoseconds.
+/// Cost of one hop of a tree in addition to the latency of its links, in picoseconds. It stands for
+/// the time a rank needs to receive a slice before it can forward it.
 const STEP: u64 = 1_000_000;
 
-/// How much longer a way counts at most because it has little room.
+/// Cap on the penalty for a link with little spare capacity, as a multiple of [`STEP`].
 const MOST_CROWDED: u64 = 16;
 
-/// A tree, and which way it is used.
+/// A tree and the direction in which data travels over it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Half {
-    /// Whether it was found on the fabric turned round, and collects.
+    /// True if data travels towards the root (Reduce). Such a tree is found on the reversed fabric,
+    /// so that its edges still lead from parent to child.
     pub(super) collects: bool,
     pub(super) root: Rank,
     pub(super) edges: Vec<Edge>,
@@ -48,14 +54,15 @@ impl Half {
     }
 }
 
-/// What goes the same ways: one half, or the two of a pair.
+/// A share of the data and the trees it takes: one tree, or for an AllReduce the collecting and the
+/// spreading tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Strand {
     pub(super) weight: u64,
     pub(super) halves: Vec<Half>,
 }
 
-/// Strands with what they load on links.
+/// All strands, and the load they put on each link.
 #[derive(Clone, Debug)]
 pub(super) struct Mending {
     pub(super) paths: PathTable,
@@ -63,27 +70,29 @@ pub(super) struct Mending {
     load: Vec<u64>,
 }
 
-/// Where a rank can hang instead.
+/// Another parent for a rank: the parent, the path from it, and the spare capacity of that path.
 struct Detour {
     from: Rank,
     links: Vec<LinkId>,
     room: u64,
 }
 
-/// A fabric both ways round.
-pub(super) struct Ways<'a> {
+/// The fabric in its own direction and reversed. Trees that collect are searched on the reversed
+/// one.
+pub(super) struct RepairFabric<'a> {
     pub(super) forth: &'a Fabric,
     pub(super) back: &'a Fabric,
 }
 
-impl Ways<'_> {
+impl RepairFabric<'_> {
     const fn of(&self, half: &Half) -> &Fabric {
         if half.collects { self.back } else { self.forth }
     }
 }
 
 impl Mending {
-    /// Trees that serve a fabric well. `least` is the weight of which a small part can be moved.
+    /// Starts from trees that are good on some fabric. `least` is a weight of which a small part
+    /// must be movable; see [`UNITS`].
     pub(super) fn new(
         paths: PathTable,
         mut strands: Vec<Strand>,
@@ -104,12 +113,12 @@ impl Mending {
         it
     }
 
-    /// What a link carries, in units of weight.
+    /// The load of a link, in units of weight.
     pub(super) fn load(&self, link: LinkId) -> u64 {
         self.load[link.index()]
     }
 
-    /// How long the busiest link takes, in seconds for a unit of a bit.
+    /// Transmission time of the busiest link, in seconds if one unit of weight were one bit.
     pub(super) fn time(&self, fabric: &Fabric) -> f64 {
         let time = |(load, link): (&u64, usize)| match fabric.bits_per_s(LinkId::from_index(link)) {
             _ if *load == 0 => 0.0,
@@ -119,9 +128,9 @@ impl Mending {
         self.load.iter().zip(0..).map(time).fold(0.0, f64::max)
     }
 
-    /// Fits the trees to a fabric that has changed, where all will take at least `time`; whether that
-    /// is possible.
-    pub(super) fn mend(&mut self, ways: &Ways<'_>, mut time: f64) -> bool {
+    /// Moves trees until no link needs longer than the accepted time, which starts at `time`.
+    /// Returns whether everything can still be delivered.
+    pub(super) fn mend(&mut self, ways: &RepairFabric<'_>, mut time: f64) -> bool {
         let mut raise = RAISE;
         let mut search = Search::new(ways.forth);
         for round in 1..=MOST_ROUNDS {
@@ -138,8 +147,8 @@ impl Mending {
         self.time(ways.forth).is_finite()
     }
 
-    /// Moves what it can off links that take longer than `time`.
-    fn relieve(&mut self, ways: &Ways<'_>, time: f64, search: &mut Search) {
+    /// One round: moves as much as possible off every link that needs longer than `time`.
+    fn relieve(&mut self, ways: &RepairFabric<'_>, time: f64, search: &mut Search) {
         for link in (0..self.load.len()).map(LinkId::from_index) {
             let room = room(ways.forth, link, &self.load, time);
             if room >= 0 {
@@ -147,13 +156,13 @@ impl Mending {
             }
             let excess = room.unsigned_abs();
             let load = self.load[link.index()].max(1);
-            // Light strands can move as a whole, so that fewer are split.
+            // Light strands first: they can move as a whole, so fewer strands are split in two.
             let mut order: Vec<usize> = (0..self.strands.len()).collect();
             order.sort_by_key(|it| self.strands[*it].weight);
             for at in order {
                 let Strand { weight, halves } = &self.strands[at];
-                // Of pairs all give up the same part: one that kept all of its own would collect until
-                // the end, and only then spread.
+                // Every collect/spread pair gives up the same share. A pair that kept all its
+                // weight would finish collecting last and could start spreading only then.
                 let most = match halves.len() {
                     1 => *weight,
                     _ => weight.saturating_mul(excess).div_ceil(load),
@@ -170,11 +179,11 @@ impl Mending {
         }
     }
 
-    /// Moves a half off a link, with as much weight as is too much and has room elsewhere, and at most
-    /// `most`; how much it moved.
+    /// Moves up to `most` of a tree's weight off a link: no more than the link has too much of, and
+    /// no more than fits elsewhere. Returns the weight moved.
     fn move_off(
         &mut self,
-        ways: &Ways<'_>,
+        ways: &RepairFabric<'_>,
         link: LinkId,
         (at, half): (usize, usize),
         (time, most): (f64, u64),
@@ -187,7 +196,8 @@ impl Mending {
         let mut halves = strand.halves.clone();
         let amount = self.rehang(ways, &mut halves[half], edge, (time, wanted, 1), search)?;
         self.strands[at].weight -= amount;
-        // What moves moves both ways, so that it need not be split again.
+        // The other tree of the pair avoids overloaded links too, so that this share need not be
+        // split again later.
         for other in (0..halves.len()).filter(|it| *it != half) {
             let narrow = |it| room(ways.forth, it, &self.load, time) < 0;
             if let Some(edge) = self.crossing(&halves[other], narrow) {
@@ -201,17 +211,17 @@ impl Mending {
         Some(amount)
     }
 
-    /// The first edge over a link that is sought.
+    /// The first tree edge whose path contains a link with this property.
     fn crossing(&self, half: &Half, sought: impl Fn(LinkId) -> bool) -> Option<usize> {
         let crosses = |it: &Edge| self.paths.path(it.path).iter().any(|it| sought(*it));
         half.edges.iter().position(crosses)
     }
 
-    /// Hangs the rank that an edge leads to from another, with as much of `wanted` as has room but not
-    /// less than `least`; how much that is.
+    /// Gives the rank at the end of `edge` another parent, for as much of `wanted` as fits. Does
+    /// nothing if less than `least` fits. Returns the weight moved.
     fn rehang(
         &mut self,
-        ways: &Ways<'_>,
+        ways: &RepairFabric<'_>,
         half: &mut Half,
         edge: usize,
         (time, wanted, least): (f64, u64, u64),
@@ -238,13 +248,14 @@ impl Mending {
     }
 }
 
-/// How much more a link can carry in `time`; below zero, how much too much it carries. What is whole
-/// but for the last digits counts as whole.
+/// Spare capacity of a link within `time`, in units of weight; negative if it is overloaded. The
+/// small constant keeps rounding errors from losing a whole unit.
 fn room(fabric: &Fabric, link: LinkId, load: &[u64], time: f64) -> i64 {
     (fabric.bits_per_s(link) as f64 * time + 1e-6) as i64 - load[link.index()] as i64
 }
 
-/// Puts an edge in the place of another that leads to the same rank; parents stay first.
+/// Replaces the edge at `place` by `new`, which leads to the same rank. The subtree below moves
+/// behind it, so that parents still come before children.
 fn replace(edges: &mut Vec<Edge>, place: usize, new: Edge) {
     let last = edges.iter().map(|it| it.to.index().max(it.from.index())).max().unwrap_or(0);
     let mut below = vec![false; last + 1];
@@ -264,20 +275,20 @@ fn replace(edges: &mut Vec<Edge>, place: usize, new: Edge) {
     *edges = kept;
 }
 
-/// What a detour is asked for.
+/// The question that [`Search::detour`] answers.
 struct Asked<'a> {
     fabric: &'a Fabric,
     paths: &'a PathTable,
     load: &'a [u64],
-    /// The way it goes now.
+    /// The path in use now.
     old: &'a [LinkId],
     time: f64,
     wanted: u64,
 }
 
 impl Asked<'_> {
-    /// How much of what is wanted a link can take: all, where it already carries it and that is not
-    /// too much.
+    /// How much a link can take. A link of the present path already carries this data, so it can
+    /// take all of it unless it is overloaded.
     fn room(&self, link: LinkId) -> u64 {
         let room = room(self.fabric, link, self.load, self.time);
         if room >= 0 && self.old.contains(&link) {
@@ -287,11 +298,11 @@ impl Asked<'_> {
     }
 }
 
-/// Finds shortest ways; what it needs is kept between questions.
+/// Shortest-path search; its buffers are reused between calls.
 struct Search {
     reach: Vec<u64>,
     below: Vec<bool>,
-    /// Where a way can begin: the ranks that have the data, and when.
+    /// Nodes where a path may begin: ranks that have the data, with the time at which they get it.
     starts: Vec<(u32, u64)>,
     ways: Dijkstra<u64>,
 }
@@ -306,15 +317,15 @@ impl Search {
         }
     }
 
-    /// The shortest way with room from the tree's root to the rank that `edge` leads to: the last
-    /// part of it, from the rank that it leaves the tree at.
+    /// The path by which the data can reach the rank at the end of `edge` soonest, starting at any
+    /// rank of the tree that is not below it, over links with spare capacity.
     fn detour(&mut self, half: &Half, edge: usize, asked: &Asked<'_>) -> Option<Detour> {
         let goal = half.edges[edge].to;
         self.begin(half, goal, asked);
         let hop = |link: &LinkId| {
             let room = asked.room(*link);
             let to = asked.fabric.to(*link);
-            // Ways lead through no third rank.
+            // A path may pass through switches but not through a third rank.
             let ends = asked.fabric.rank(to).is_none_or(|it| it == goal);
             let crowded = asked.wanted.checked_div(room).filter(|_| ends)?.min(MOST_CROWDED);
             let latency = asked.fabric.latency(*link).as_ps();
@@ -325,7 +336,8 @@ impl Search {
         self.ways.search_to(end.0, starts, hops).then(|| self.found(end, asked)).flatten()
     }
 
-    /// All ranks of the tree that do not hang from `goal` have the data, each when it reaches it.
+    /// Starts the search at every rank that is not in the subtree of `goal`, at the time the data
+    /// reaches it.
     fn begin(&mut self, half: &Half, goal: Rank, asked: &Asked<'_>) {
         self.starts.clear();
         self.below.fill(false);
@@ -348,7 +360,7 @@ impl Search {
         }
     }
 
-    /// Reads the way back from where it ends.
+    /// Follows the path back from its end.
     fn found(&self, mut node: NodeId, asked: &Asked<'_>) -> Option<Detour> {
         let (mut links, mut least) = (Vec::new(), u64::MAX);
         while let Some(link) = self.ways.last_arc(node.0).map(LinkId) {

@@ -1,9 +1,10 @@
 //! [`Repairer`]: a good program for a network that has changed, in milliseconds.
 //!
-//! What is hard about a program is its trees. A repairer keeps those that are best on the network as
-//! it nominally is. When links become slower, fail or come back, the trees over them are re-hung
-//! ([`mend`]) and all are lowered again, into few slices. Where trees cannot be mended, because much
-//! has changed, they are found anew, which takes longer.
+//! The expensive part of synthesis is finding the trees. A repairer finds the best trees for the
+//! nominal network once and keeps them. When links become slower, fail or come back, it moves the
+//! affected trees to other links ([`mend`]) and turns all trees into a program again, with few
+//! slices to save time. If the trees cannot be repaired because too much has changed, it finds new
+//! ones, which takes longer.
 //!
 //! It serves AllGather, Broadcast, ReduceScatter, Reduce and AllReduce.
 
@@ -14,7 +15,7 @@ use motet_graph::gcd;
 use motet_net::NetworkState;
 use motet_units::{Duration, LinkId, Rank};
 
-use self::mend::{Half, Mending, Strand, Ways};
+use self::mend::{Half, Mending, RepairFabric, Strand};
 use crate::fabric::{Fabric, Path};
 use crate::forest::{self, Room};
 use crate::lower::{Lowered, Lowering, Order, Trees};
@@ -22,27 +23,28 @@ use crate::packing;
 use crate::task::{SynthError, Task};
 use crate::tree::{Forest, PairForest, PathTable, Tree, TreePair};
 
-/// Most transfers of a repaired program: what can be ordered in a few milliseconds.
+/// Most transfers of a repaired program: as many as can be scheduled in a few milliseconds.
 const MOST_TRANSFERS: u64 = 8000;
 
-/// A less simple way must gain one part in so many on the nominal network.
+/// A later candidate in [`Repairer::new`] must be faster by one part in this many to replace an
+/// earlier one.
 const WORTH: u64 = 100;
 
-/// Keeps the best trees for a task: see the head of this file.
+/// Keeps the best trees for a task; see the module's documentation.
 #[derive(Clone, Debug)]
 pub struct Repairer<'a> {
     task: Task<'a>,
     base: Mending,
-    /// How long the busiest link takes nominally, in seconds for a unit of a bit.
+    /// Transmission time of the busiest link on the nominal network; unit as in [`Mending::time`].
     before: f64,
-    /// The links of the tightest cut.
+    /// The links of the cut that sets the bound on the nominal network.
     cut: Vec<LinkId>,
     order: Order,
     most_transfers: u64,
 }
 
 impl<'a> Repairer<'a> {
-    /// Finds the best trees for the task on its network as that nominally is.
+    /// Finds the best trees for the task on the nominal network.
     pub fn new(task: &Task<'a>) -> Result<Self, SynthError> {
         let nominal = nominal(task);
         if task.goal.kind() != CollectiveKind::AllReduce {
@@ -52,12 +54,13 @@ impl<'a> Repairer<'a> {
         if task.goal.ranks() < 2 {
             return Ok(packed);
         }
-        // Packed trees carry most; those of a ReduceScatter and an AllGather are lower.
+        // Two candidates: packed trees have the highest bandwidth; the trees of a ReduceScatter
+        // followed by an AllGather are less deep.
         let low = forest::pairs(&nominal, &Fabric::new(&nominal)?);
         let Ok(low) = low.and_then(|it| Self::with_pairs(task, &it)) else { return Ok(packed) };
         let mut best: Option<(Duration, Self)> = None;
         for base in [low, packed] {
-            // What runs ahead bears changes better, and goes first.
+            // `Ahead` comes first and wins ties, because it loses less when links change.
             for order in [Order::Ahead, Order::ByWave] {
                 let repairer = Self { order, ..base.clone() };
                 let time = repairer.repair(&nominal.state)?.makespan;
@@ -71,7 +74,8 @@ impl<'a> Repairer<'a> {
         best.map(|it| it.1).ok_or_else(|| SynthError::not_for("repair", "there are no trees"))
     }
 
-    /// Starts from trees that spread or collect, as the task's collective does.
+    /// Starts from given trees, which spread (AllGather, Broadcast) or collect (ReduceScatter,
+    /// Reduce) as the collective does.
     pub fn with_forest(task: &Task<'a>, forest: &Forest) -> Result<Self, SynthError> {
         let collects = forest::collects(task)?;
         let mut paths = PathTable::default();
@@ -84,7 +88,7 @@ impl<'a> Repairer<'a> {
         Self::with(task, paths, strands, forest.weight_of(root))
     }
 
-    /// Starts from pairs of trees, for an AllReduce.
+    /// Starts from given pairs of trees, for an AllReduce.
     pub fn with_pairs(task: &Task<'a>, forest: &PairForest) -> Result<Self, SynthError> {
         let mut paths = PathTable::default();
         let mut strands = Vec::with_capacity(forest.pairs.len());
@@ -114,25 +118,25 @@ impl<'a> Repairer<'a> {
         Ok(Self { task, base, before, cut, order, most_transfers: MOST_TRANSFERS })
     }
 
-    /// How long the busiest link takes at the least in another state: as long as nominally, or as long
-    /// as what crosses the nominally tightest cut needs to cross it now.
+    /// A lower limit on the busiest link's transmission time in another state: its nominal time, or
+    /// the time in which the load of the nominally tightest cut can cross it now.
     fn least(&self, fabric: &Fabric) -> f64 {
         let load: u64 = self.cut.iter().map(|it| self.base.load(*it)).sum();
         let bits: f64 = self.cut.iter().map(|it| fabric.bits_per_s(*it) as f64).sum();
         if bits > 0.0 { self.before.max(load as f64 / bits) } else { self.before }
     }
 
-    /// Programs with at most so many transfers: more make longer pipelines of thinner slices, and
-    /// take longer to make.
+    /// Limits the program to this many transfers. More transfers mean more, thinner slices (better
+    /// pipelining) and a longer time to make the program.
     #[must_use]
     pub const fn most_transfers(mut self, most: u64) -> Self {
         self.most_transfers = most;
         self
     }
 
-    /// A program for the network in another state. Links that the task allows may be used, whether
-    /// they were up before or not. It starts from the nominal trees each time, so that the same
-    /// state gives the same program whatever came between, and many can be repaired at once.
+    /// A program for the network in another state. It may use every link that the task allows, also
+    /// one that was down before. Each call starts from the nominal trees, so that the same state
+    /// always gives the same program and calls can run in parallel.
     pub fn repair(&self, state: &NetworkState) -> Result<Lowered, SynthError> {
         let task = Task { state: state.clone(), ..self.task.clone() };
         if task.goal.ranks() < 2 {
@@ -141,7 +145,7 @@ impl<'a> Repairer<'a> {
         let forth = Fabric::new(&task)?;
         let back = forth.turned_round();
         let mut mending = self.base.clone();
-        let mended = mending.mend(&Ways { forth: &forth, back: &back }, self.least(&forth));
+        let mended = mending.mend(&RepairFabric { forth: &forth, back: &back }, self.least(&forth));
         if task.goal.kind() == CollectiveKind::AllReduce {
             let pairs = if mended { into_pairs(mending) } else { pairs(&task)? };
             return self.sliced(Lowering::new(&task, &forth, Trees::Both(&pairs))?);
@@ -154,7 +158,8 @@ impl<'a> Repairer<'a> {
         self.sliced(Lowering::new(&task, &forth, trees)?)
     }
 
-    /// With as many slices as the transfers allow: there is no time to try several.
+    /// Uses as many slices as the limit on transfers allows; there is no time to compare several
+    /// numbers of slices.
     fn sliced(&self, lowering: Lowering<'_>) -> Result<Lowered, SynthError> {
         let lowering = lowering.at_one_go().in_order(self.order);
         let most = (self.most_transfers / lowering.transfers(1).max(1))
@@ -171,7 +176,7 @@ fn nominal<'a>(task: &Task<'a>) -> Task<'a> {
     Task { state: NetworkState::nominal(task.network), ..task.clone() }
 }
 
-/// The best trees for a task, found anew.
+/// The best trees for a task, found from scratch.
 fn forest(task: &Task<'_>) -> Result<Forest, SynthError> {
     let fabric = Fabric::new(task)?;
     match forest::collects(task)? {
@@ -188,14 +193,14 @@ fn pairs(task: &Task<'_>) -> Result<PairForest, SynthError> {
     match packing::pack(&fabric) {
         Some(packing) => Ok(packing.pairs),
         None => {
-            // The bound knows the cut that proves it.
+            // Some rank is unreachable. The bound's error names the cut that shows it.
             task.bound()?;
             Err(SynthError::not_for("repair", "some rank cannot be reached"))
         }
     }
 }
 
-/// A tree with its paths numbered anew.
+/// A copy of the tree whose paths are numbered in `table`.
 fn half(tree: &Tree, paths: &[Path], table: &mut PathTable, collects: bool) -> Half {
     let mut half = Half::of(tree, collects);
     for edge in &mut half.edges {
@@ -219,11 +224,12 @@ fn into_pairs(mending: Mending) -> PairForest {
     PairForest { paths, pairs }
 }
 
-/// All halves in turn, and the paths that they still take.
+/// All trees, and the paths that they use. A pair's collecting tree comes right before its
+/// spreading tree.
 fn into_trees(mending: Mending) -> (Vec<Path>, Vec<Tree>) {
     let mut paths = PathTable::default();
     let mut trees = Vec::new();
-    // Where little was moved, fewer chunks do.
+    // Dividing by the common divisor keeps the number of chunks small.
     let unit = mending.strands.iter().fold(0, |unit, it| gcd(it.weight, unit)).max(1);
     for strand in mending.strands {
         let weight = u32::try_from(strand.weight / unit).unwrap_or(u32::MAX);

@@ -95,11 +95,10 @@ impl FromStr for Method {
     type Err = UnknownName;
 
     fn from_str(text: &str) -> Result<Self, UnknownName> {
-        Self::ALL.into_iter().find(|it| it.name() == text).ok_or_else(|| UnknownName {
-            what: "search method",
-            name: text.to_owned(),
-            known: Self::ALL.map(Self::name).join(", "),
-        })
+        Self::ALL
+            .into_iter()
+            .find(|it| it.name() == text)
+            .ok_or_else(|| UnknownName::new("search method", text, Self::ALL.map(Self::name)))
     }
 }
 

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use std::ops::Range;
 
 use motet_net::Network;
-use motet_net::formats::{ReadError, check_toml_size};
+use motet_net::formats::{ReadError, read_toml, toml_quoted};
 use motet_units::{Bytes, NodeId};
 use serde::Deserialize;
 use toml::Spanned;
@@ -54,15 +54,7 @@ struct AboveTable {
 }
 
 pub(super) fn read(text: &str, network: &Network) -> Result<Sketch, ReadError> {
-    check_toml_size(text)?;
-    let file: File = toml::from_str(text).map_err(|error| {
-        let problem = error.message().trim_end().replace('\n', "; ");
-        let read = ReadError::new(problem);
-        match error.span() {
-            Some(span) => read.at(text, span.start),
-            None => read,
-        }
-    })?;
+    let file: File = read_toml(text)?;
     let reader = Reader { text, network };
     let connections = reader.connections(&file)?;
     let mut allowed = match &connections {
@@ -238,7 +230,7 @@ fn sorted(
 }
 
 pub(super) fn write(sketch: &Sketch, network: &Network) -> String {
-    let mut out = format!("name = {}\n", quote(&sketch.name));
+    let mut out = format!("name = {}\n", toml_quoted(&sketch.name));
     let rules = &sketch.rules;
     if rules.allow.is_some() || !rules.forbid.is_empty() {
         out.push_str("\n[links]\n");
@@ -254,7 +246,7 @@ pub(super) fn write(sketch: &Sketch, network: &Network) -> String {
     }
     for above in &sketch.above {
         // Writing to a string cannot fail.
-        let _ = write!(out, "\n[[above]]\nsize = {}\n", quote(&above.size.to_string()));
+        let _ = write!(out, "\n[[above]]\nsize = {}\n", toml_quoted(&above.size.to_string()));
         list(&mut out, "forbid", above.forbid.iter().map(String::as_str));
     }
     out
@@ -264,7 +256,7 @@ fn write_connections(out: &mut String, connections: &Connections, network: &Netw
     let name = |it: &NodeId| network.node(*it).name.as_str();
     out.push_str("\n[binding]\n");
     for (gpu, port) in &connections.binding {
-        let _ = writeln!(out, "{} = {}", quote(name(gpu)), quote(name(port)));
+        let _ = writeln!(out, "{} = {}", toml_quoted(name(gpu)), toml_quoted(name(port)));
     }
     for (group, all) in connections.groups.iter().zip(connections.bound(network)) {
         out.push_str("\n[[group]]\n");
@@ -280,7 +272,7 @@ fn write_connections(out: &mut String, connections: &Connections, network: &Netw
 /// A list, on one line where that is short.
 fn list<'a>(out: &mut String, key: &str, items: impl Iterator<Item = &'a str>) {
     const WIDTH: usize = 100;
-    let items: Vec<String> = items.map(quote).collect();
+    let items: Vec<String> = items.map(toml_quoted).collect();
     let line = format!("{key} = [{}]", items.join(", "));
     if line.chars().count() <= WIDTH {
         out.push_str(&line);
@@ -292,20 +284,4 @@ fn list<'a>(out: &mut String, key: &str, items: impl Iterator<Item = &'a str>) {
         let _ = writeln!(out, "    {item},");
     }
     out.push_str("]\n");
-}
-
-/// A basic string of TOML, which a key may be too.
-fn quote(text: &str) -> String {
-    let mut out = String::from("\"");
-    for char in text.chars() {
-        match char {
-            '"' | '\\' => out.extend(['\\', char]),
-            _ if char.is_control() => {
-                let _ = write!(out, "\\u{:04X}", u32::from(char));
-            }
-            _ => out.push(char),
-        }
-    }
-    out.push('"');
-    out
 }

@@ -14,8 +14,8 @@ pub(super) struct Shape {
     pub(super) remedy: &'static str,
 }
 
-/// Calls `read` with the fields of each line and with what makes an error at its place. Blank lines
-/// are left out.
+/// Calls `read` with the fields of each line and a function that makes an error at that line. Blank
+/// lines are skipped.
 pub(super) fn each(
     text: &str,
     shape: &Shape,

@@ -1,10 +1,10 @@
-//! [`ScenarioFile`]: a scenario as it is written, in TOML. [`ScenarioFile::read`] checks what can
-//! be checked without the network; [`ScenarioFile::resolve`] puts it on one.
+//! [`ScenarioFile`]: a scenario as written, in TOML. [`ScenarioFile::read`] checks what can be
+//! checked without the network; [`ScenarioFile::resolve`] combines it with one.
 
 use std::ops::Range;
 
 use motet_collective::CollectiveKind;
-use motet_net::formats::{ReadError, check_toml_size};
+use motet_net::formats::{ReadError, read_toml};
 use motet_net::state::{BandwidthRange, RangeTable};
 use motet_net::{LinkClass, Network};
 use motet_synth::{Goal, Method};
@@ -20,7 +20,7 @@ use crate::variation::Variation;
 
 /// Most collectives of one run.
 const MAX_COUNT: u32 = 100_000_000;
-/// Most ways of a flow.
+/// Most routes of a flow.
 const MAX_PATHS: u32 = 256;
 
 /// What a scenario runs on.
@@ -108,14 +108,7 @@ struct FaultTable {
 impl ScenarioFile {
     /// Reads the text of a scenario.
     pub fn read(text: &str) -> Result<Self, ReadError> {
-        check_toml_size(text)?;
-        let mut file: Self = toml::from_str(text).map_err(|error| {
-            let read = ReadError::new(error.message().trim_end().replace('\n', "; "));
-            match error.span() {
-                Some(span) => read.at(text, span.start),
-                None => read,
-            }
-        })?;
+        let mut file: Self = read_toml(text)?;
         text.clone_into(&mut file.text);
         Ok(file)
     }

@@ -1,5 +1,6 @@
-//! A recorded trace as CSV with the columns `time,from,to,bandwidth`: from `time` on the link
-//! carries `bandwidth`, or is `down` or `up`. Names are of nodes; both directions are apart.
+//! A recorded trace as CSV with the columns `time,from,to,bandwidth`: from `time` on the link has
+//! this bandwidth, or is `down` or `up`. `from` and `to` are names of nodes; each direction of a
+//! link has its own lines.
 
 use motet_net::formats::ReadError;
 use motet_net::{LinkChange, Network, StateEvent, StateTrace};

@@ -1,10 +1,11 @@
-//! [`Record`]: how a program did beside the base program, in the states that both were asked about.
+//! [`Record`]: how a program compares with the base program, in states in which both were timed.
 //!
-//! Differences (in microseconds, in floating point: they are statistics) in the same state say far more than two means, whose states may differ; and a
-//! program is not better because it was lucky a few times. So the record keeps the mean difference
-//! and how far that can be trusted, and a choice goes by its [`cautious`](Record::cautious) end.
+//! Differences within the same state (in microseconds; floating point, since they are statistics)
+//! say far more than two means whose states may differ. A program is not better because it was
+//! lucky a few times, so the record keeps the mean difference and its standard error, and a choice
+//! goes by the pessimistic end, [`cautious`](Record::cautious).
 
-/// States that count: older ones fade, so that a record follows a network that drifts.
+/// States that count: older ones fade, so that the record follows a network that drifts.
 const MEMORY: u32 = 100;
 
 /// Before anything is known, differences are taken to vary by this part of the base's time.

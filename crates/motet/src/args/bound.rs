@@ -4,8 +4,9 @@ use clap::Args;
 use motet_collective::CollectiveKind;
 use motet_units::Bytes;
 
+use super::CLUSTER;
+use super::read::ReadArgs;
 use super::what_if::WhatIfArgs;
-use super::{CLUSTER, ReadArgs};
 
 #[derive(Debug, Args)]
 pub(crate) struct BoundArgs {

@@ -5,7 +5,8 @@ use motet_collective::CollectiveKind;
 use motet_tune::search::Method;
 use motet_units::Bytes;
 
-use super::{CLUSTER, ReadArgs};
+use super::CLUSTER;
+use super::read::ReadArgs;
 
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
@@ -35,7 +36,9 @@ pub(crate) struct MakeArgs {
     pub(crate) output: Option<String>,
     /// The collectives, separated by commas
     #[arg(
+        short = 'c',
         long,
+        alias = "collective",
         value_name = "NAMES",
         value_delimiter = ',',
         default_value = "allreduce,allgather,reducescatter,broadcast,reduce"

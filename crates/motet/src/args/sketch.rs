@@ -2,7 +2,8 @@
 
 use clap::{Args, ValueEnum};
 
-use super::{CLUSTER, ReadArgs};
+use super::CLUSTER;
+use super::read::ReadArgs;
 
 /// What a sketch can be written as.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

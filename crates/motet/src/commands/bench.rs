@@ -23,7 +23,7 @@ use motet_net::Network;
 use motet_units::{Bytes, Rank};
 use serde::Serialize;
 
-use crate::args::{Backend, BenchArgs, Nccl};
+use crate::args::bench::{Backend, BenchArgs, Nccl};
 use crate::c_format::{fixed, general};
 use crate::failure::{Failure, Status};
 use crate::files;

@@ -8,7 +8,7 @@ use motet_collective::program::in_instances;
 use motet_collective::{Diagnostic, Finding, Program, Report, Verified};
 use serde::Serialize;
 
-use crate::args::{ExportArgs, Target};
+use crate::args::program::{ExportArgs, Target};
 use crate::commands::verify;
 use crate::failure::{Failure, Status};
 use crate::files;

@@ -16,8 +16,9 @@ mod synth;
 mod verify;
 mod wan;
 
+use crate::args::Command;
 use crate::args::discovery::ProbeCommand;
-use crate::args::{Command, NetCommand};
+use crate::args::net::NetCommand;
 use crate::failure::{Failure, Status};
 use crate::printer::Printer;
 

@@ -19,7 +19,7 @@ use motet_sim::{
 use motet_units::{Duration, Instant, LinkId};
 use serde::Serialize;
 
-use crate::args::{SimArgs, Turns};
+use crate::args::sim::{SimArgs, Turns};
 use crate::commands::{reroute, verify};
 use crate::failure::{Failure, Status};
 use crate::files;

@@ -13,7 +13,7 @@ use motet_tune::within::{Within, within};
 use motet_units::{Bytes, Rank, Seed};
 use serde::Serialize;
 
-use crate::args::{RuntimeArg, SynthArgs, methods};
+use crate::args::synth::{RuntimeArg, SynthArgs, methods};
 use crate::failure::{Failure, Status};
 use crate::files;
 use crate::printer::Printer;

@@ -7,7 +7,7 @@ use motet_collective::{Report, Severity};
 use motet_net::formats::ReadOptions;
 use serde::Serialize;
 
-use crate::args::VerifyArgs;
+use crate::args::program::VerifyArgs;
 use crate::commands::reroute;
 use crate::failure::{Failure, Status};
 use crate::files;

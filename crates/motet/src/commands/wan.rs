@@ -22,7 +22,7 @@ use motet_wan::yardstick::{self, Yardstick};
 use motet_wan::{Account, Mode, Scenario, WanError, run_mode};
 use rayon::prelude::*;
 
-use crate::args::WanArgs;
+use crate::args::wan::WanArgs;
 use crate::failure::{Failure, Status};
 use crate::files;
 use crate::mistaken;

@@ -7,8 +7,8 @@
 use crate::program::{Event, EventGraph, Program};
 use crate::verify::waits_for_room;
 
-/// Whether the program deadlocks if each of these steps, given as its events in order, does
-/// nothing before its last event between ranks, a sending, has room on its connection.
+/// Whether the program deadlocks if each of these steps (given as its events in order) starts only
+/// when the FIFO of its last send has a free slot.
 pub(super) fn deadlocks<'a>(program: &Program, steps: impl Iterator<Item = &'a [Event]>) -> bool {
     let room = waits_for_room(program);
     let mut more = Vec::new();

@@ -5,11 +5,11 @@
 //! - NVLink: 25 GB/s a link and direction in generations 2 to 4 (V100 6 links, A100 12, H100, H200
 //!   and GH200 18), 50 in generation 5 (B200 18), from NVIDIA's data sheets. The readers of files
 //!   use the same figures ([`speeds`](crate::formats)).
-//! - Infinity Fabric: 50 GB/s a link and direction on the MI250, 64 on the MI300X, from AMD's data
-//!   sheets.
+//! - Infinity Fabric: links of 16 lanes at 25 GT/s on the MI250 and 32 GT/s on the MI300X (Linux,
+//!   `amdgpu_xgmi_early_init`), so 50 and 64 GB/s a link and direction, as in AMD's data sheets.
 //! - PCIe: what NCCL counts for 16 lanes: 12 GB/s in generation 3, 24 in 4, 48 in 5.
 //! - Between sockets: NCCL's figures again: 6 GB/s Broadwell, 10 Skylake, 16 AMD, 22 Sapphire
-//!   Rapids.
+//!   Rapids. Between Grace CPUs about 75 GB/s, as CSCS states for the nodes of Alps.
 //! - NICs: the ones the box is sold with: 100 Gbit/s (DGX-1, DGX-2, NDv2), 200 (DGX A100,
 //!   MI250, GH200), 400 (DGX H100, H200 and B200, MI300X).
 //! - Latency: 0.3 µs from GPU to GPU inside a box, as in TACCL's example topologies, so half of
@@ -320,11 +320,11 @@ server!(
     links = switched("900 GB/s"), NVLS
 );
 
-// As on Alps and JUPITER: the four GPUs of a node joined directly, a Grace CPU and a NIC for each.
+// As on Alps (CSCS's docs/alps/hardware.md has a schematic with every rate): the four GPUs of a node joined directly, a Grace CPU and a NIC for each.
 server!(
     GH200, "gh200", "4 GH200 superchips, six NVLinks between any two, 4 NICs",
     Model { gpus: 4, inside: FOUR_GH200, pcie_switches: 0, cpus: 4, ..HGX },
-    attach = "share", nics = "4" at "200 Gbit/s", pcie = "48 GB/s", smp = "100 GB/s",
+    attach = "share", nics = "4" at "200 Gbit/s", pcie = "48 GB/s", smp = "75 GB/s",
     links = wired("nvlink", "25 GB/s"), SUPERCHIPS, C2C
 );
 

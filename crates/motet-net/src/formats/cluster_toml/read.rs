@@ -6,11 +6,11 @@
 
 use motet_units::{Bandwidth, Duration, NodeId, Rank};
 use toml::Spanned;
-use toml::de::{DeTable, DeValue};
+use toml::de::DeValue;
 
 use super::table::{Table, kind, scalar};
 use crate::builders::{Assembly, Family, Fetch, Params, Template, TemplateError, find, templates};
-use crate::formats::{NetworkFormat, ReadError, ReadNetwork, check_toml_size};
+use crate::formats::{NetworkFormat, ReadError, ReadNetwork, parse_toml};
 use crate::link::{LinkClass, LinkSpec};
 use crate::nearest;
 use crate::network::BuildError;
@@ -25,12 +25,7 @@ const LINK: [&str; 8] = ["from", "to", "bandwidth", "latency", "duplex", "class"
 /// The network of a cluster file. `fetch` gives the text of a file that it names, relative to
 /// the cluster file.
 pub fn read(text: &str, fetch: &Fetch<'_>) -> Result<ReadNetwork, ReadError> {
-    check_toml_size(text)?;
-    let parsed = DeTable::parse(text).map_err(|error| {
-        let problem = error.message().trim_end().replace('\n', "; ");
-        let place = error.span().map_or(0, |it| it.start);
-        ReadError::new(format!("not TOML: {problem}")).at(text, place)
-    })?;
+    let parsed = parse_toml(text)?;
     let top = Table { text, what: "a cluster file", entries: parsed.get_ref(), start: 0 };
     top.check(&TOP)?;
     let mut reader = Reader {

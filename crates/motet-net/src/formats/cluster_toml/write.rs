@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use motet_units::LinkId;
 
+use crate::formats::toml_quoted;
 use crate::link::{Link, LinkClass};
 use crate::network::Network;
 use crate::node::Node;
@@ -70,9 +71,7 @@ fn write_node(out: &mut String, node: &Node) {
             if index > 0 {
                 out.push_str(", ");
             }
-            quote(out, key);
-            out.push_str(" = ");
-            quote(out, value);
+            let _ = write!(out, "{} = {}", toml_quoted(key), toml_quoted(value));
         }
         out.push_str(" }\n");
     }
@@ -110,27 +109,5 @@ fn comment(out: &mut String, lines: &[String]) {
 }
 
 fn pair(out: &mut String, key: &str, value: &str) {
-    out.push_str(key);
-    out.push_str(" = ");
-    quote(out, value);
-    out.push('\n');
-}
-
-/// A TOML basic string.
-fn quote(out: &mut String, text: &str) {
-    out.push('"');
-    for letter in text.chars() {
-        match letter {
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            '\n' => out.push_str("\\n"),
-            '\r' => out.push_str("\\r"),
-            '\t' => out.push_str("\\t"),
-            control if control.is_control() => {
-                let _ = write!(out, "\\u{:04X}", u32::from(control));
-            }
-            plain => out.push(plain),
-        }
-    }
-    out.push('"');
+    let _ = writeln!(out, "{key} = {}", toml_quoted(value));
 }

@@ -1,6 +1,6 @@
-//! [`Course`]: the way of a line from item to item, straight or curved.
+//! [`Course`]: the course of a line from item to item, straight or curved.
 //!
-//! A line that would run behind a box in a row between its ends goes around it, or it would seem
+//! A line that would pass behind a box between its ends is led around it; otherwise it would seem
 //! to end there.
 
 use super::layered::{ARCS, box_width};

@@ -23,7 +23,8 @@ const SCHEMES: &str = "<style>\
     @media(prefers-color-scheme:light){text[fill=\"#7a7a7a\"]{fill:#4a4a4a}}\
     @media(prefers-color-scheme:dark){text[fill=\"#7a7a7a\"]{fill:#c4c4c4}}\
     </style>\n";
-/// Legible on white, which pictures of traffic bring along: a scale of colours needs a ground.
+/// Legible on the light ground that pictures of traffic bring along, because a scale of colours needs
+/// one; where the reader's colour scheme is dark, [`heat::scheme`] changes both.
 const DARK_INK: &str = "#4a4a4a";
 
 pub(super) fn svg(picture: &Picture, scene: &Scene, loads: Option<&Loads>) -> String {
@@ -42,11 +43,14 @@ pub(super) fn svg(picture: &Picture, scene: &Scene, loads: Option<&Loads>) -> St
          font-size=\"11\">\n"
     );
     let _ = writeln!(out, "<title>{}</title>", escape(&picture.title));
-    if loads.is_none() {
-        out.push_str(SCHEMES);
-    }
     if loads.is_some() {
-        let _ = writeln!(out, "<rect width=\"{wide}\" height=\"{high}\" fill=\"#ffffff\"/>");
+        out.push_str(&heat::scheme(ink));
+        let _ = writeln!(
+            out,
+            "<rect class=\"ground\" width=\"{wide}\" height=\"{high}\" fill=\"#ffffff\"/>"
+        );
+    } else {
+        out.push_str(SCHEMES);
     }
     let bold = "font-size=\"16\" font-weight=\"600\"";
     text(&mut out, ink, (16.0, 24.0), bold, &picture.title);
@@ -162,13 +166,13 @@ fn outline(item: &Item, index: usize, loads: Option<&Loads>) -> (String, String)
     let Some(load) = inside else {
         return ("stroke=\"#444444\" stroke-width=\"0.8\"".to_owned(), title);
     };
-    let (colour, width) = (heat::colour(load.most), heat::width(load.most));
-    let colour = if load.used > 0 { colour } else { "#444444".to_owned() };
+    let width = heat::width(load.most);
+    let colour = match load.used {
+        0 => "stroke=\"#444444\"".to_owned(),
+        _ => format!("stroke=\"currentColor\" {}", heat::paint(load.most)),
+    };
     let words = escape(&load.words());
-    (
-        format!("stroke=\"{colour}\" stroke-width=\"{width:.1}\""),
-        format!("{title}; inside: {words}"),
-    )
+    (format!("{colour} stroke-width=\"{width:.1}\""), format!("{title}; inside: {words}"))
 }
 
 /// A label that fits the widest box; its item's `<title>` has the whole.

@@ -1,6 +1,6 @@
-//! For networks of one kind: lines pull, items push (Fruchterman and Reingold's method), starting
-//! from a circle. Only additions, products and roots after the start, so that every machine
-//! draws the same picture.
+//! Force-directed layout for networks whose nodes are all of one kind (Fruchterman and Reingold):
+//! lines attract, items repel, starting from a circle. After the start it uses only additions,
+//! products and square roots, so every machine draws the same picture.
 
 use super::picture::Picture;
 use super::{Scene, SceneStyle};

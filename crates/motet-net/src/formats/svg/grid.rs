@@ -1,5 +1,5 @@
-//! Meshes and tori in two dimensions, as the grids they are. A grid is known by its lines: items
-//! numbered row by row, each joined to the next in its row and to the one below, and if lines wrap
+//! Draws two-dimensional meshes and tori as grids. A grid is recognized by its lines: items
+//! numbered row by row, each joined to the next in its row and to the one below, and, if lines wrap
 //! around, the last of each row and column to the first.
 
 use std::collections::BTreeSet;

@@ -1,8 +1,11 @@
-//! How busy lines were, as colour and width: each direction a stroke of its own with an arrow, to
-//! the right of the way it goes.
+//! Shows how busy lines were by colour and width: each direction is a stroke of its own with an
+//! arrow, on the right-hand side in the direction of travel.
 //!
-//! The colours run from light amber to dark violet. Each is darker than the one before, so that
-//! colour-blind readers and grey printers see the same order; width says it once more.
+//! On a light ground the colours run from light amber to dark violet, each darker than the one
+//! before; on a dark ground from violet to light amber, each lighter than the one before. So
+//! colour-blind readers and grey printers see the same order, and busy links stand out; the width
+//! shows the same once more. The light colour is an attribute of the element, the dark one is in a
+//! style sheet, by the element's class.
 
 use std::fmt::Write;
 
@@ -14,15 +17,25 @@ use super::picture::{Picture, Stroke};
 use super::{Scene, SceneStyle};
 use crate::formats::xml::escape;
 
-/// Equal steps from hardly busy to always.
-const SCALE: [[u8; 3]; 5] = [
+/// Equal steps from hardly busy to always, on a light ground.
+const LIGHT: Scale = [
     [0xf6, 0xc2, 0x5b],
     [0xee, 0x86, 0x4a],
     [0xd0, 0x48, 0x5c],
     [0x8a, 0x28, 0x7f],
     [0x35, 0x10, 0x5e],
 ];
-const IDLE: &str = "#c8c8c8";
+/// The same on a dark ground.
+const DARK: Scale = [
+    [0x6a, 0x3f, 0xa0],
+    [0xb0, 0x41, 0x8f],
+    [0xe0, 0x58, 0x6c],
+    [0xf4, 0x9a, 0x52],
+    [0xff, 0xe0, 0x8a],
+];
+/// How many dark colours there are; the legend has a step for each.
+const LEVELS: usize = 20;
+const IDLE: &str = "class=\"idle\" stroke=\"#c8c8c8\"";
 /// Between the two directions of a line.
 const GAP: f64 = 1.2;
 const THINNEST: f64 = 1.4;
@@ -33,13 +46,44 @@ const ARROW: [f64; 5] = [0.6, 0.7, 0.8, 0.45, 0.3];
 const LEGEND_ROW: f64 = 17.0;
 const BAR: f64 = 160.0;
 
-/// The colour of a utilization from 0 to 1.
+type Scale = [[u8; 3]; 5];
+
+/// The colour of a utilization from 0 to 1 on a light ground.
 pub(super) fn colour(utilization: f64) -> String {
-    let along = utilization.clamp(0.0, 1.0) * (SCALE.len() - 1) as f64;
-    let low = (along as usize).min(SCALE.len() - 2);
+    mixed(&LIGHT, utilization)
+}
+
+/// Attributes that make `currentColor` the colour of a utilization, on either ground.
+pub(super) fn paint(utilization: f64) -> String {
+    let level = (utilization.clamp(0.0, 1.0) * LEVELS as f64) as usize;
+    format!("class=\"h{}\" color=\"{}\"", level.min(LEVELS - 1), colour(utilization))
+}
+
+/// The style sheet that turns a picture of traffic dark where the reader's colour scheme is: ground
+/// (class `ground`), text of colour `ink`, idle links, and a colour for each level of [`paint`].
+pub(super) fn scheme(ink: &str) -> String {
+    let mut out = format!(
+        "<style>@media(prefers-color-scheme:dark){{.ground{{fill:#16181d}}\
+         text[fill=\"{ink}\"]{{fill:#e6e6e6}}.idle{{stroke:#565c66}}"
+    );
+    for level in 0..LEVELS {
+        let colour = mixed(&DARK, middle_of(level));
+        let _ = write!(out, ".h{level}{{color:{colour}}}");
+    }
+    out.push_str("}</style>\n");
+    out
+}
+
+fn middle_of(level: usize) -> f64 {
+    (level as f64 + 0.5) / LEVELS as f64
+}
+
+fn mixed(scale: &Scale, utilization: f64) -> String {
+    let along = utilization.clamp(0.0, 1.0) * (scale.len() - 1) as f64;
+    let low = (along as usize).min(scale.len() - 2);
     let part = along - low as f64;
     let mix = |it: usize| {
-        let (a, b) = (f64::from(SCALE[low][it]), f64::from(SCALE[low + 1][it]));
+        let (a, b) = (f64::from(scale[low][it]), f64::from(scale[low + 1][it]));
         (a + (b - a) * part).round() as u8
     };
     format!("#{:02x}{:02x}{:02x}", mix(0), mix(1), mix(2))
@@ -106,18 +150,18 @@ fn places(picture: &Picture) -> Vec<f64> {
 
 // Writing to a String cannot fail.
 fn stroke(out: &mut String, title: &str, load: &Load, course: &Course, place: f64) {
-    let _ = write!(out, "<g><title>{}</title>", escape(title));
-    let path = course.path();
+    let (path, title) = (course.path(), escape(title));
     if load.used > 0 {
-        let (colour, width) = (colour(load.most), width(load.most));
+        let (paint, width) = (paint(load.most), width(load.most));
         let _ = write!(
             out,
-            "<path d=\"{path}\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"{width:.1}\"/>\
-             <path d=\"{}\" fill=\"{colour}\"/>",
+            "<g {paint}><title>{title}</title>\
+             <path d=\"{path}\" fill=\"none\" stroke=\"currentColor\" stroke-width=\"{width:.1}\"/>\
+             <path d=\"{}\" fill=\"currentColor\"/>",
             arrow(course, place, width)
         );
     } else {
-        let _ = write!(out, "<path d=\"{path}\" fill=\"none\" stroke=\"{IDLE}\"/>");
+        let _ = write!(out, "<g><title>{title}</title><path d=\"{path}\" fill=\"none\" {IDLE}/>");
     }
     out.push_str("</g>\n");
 }
@@ -147,22 +191,20 @@ pub(super) fn legend_size(loads: &Loads) -> (f64, f64) {
 }
 
 pub(super) fn legend(out: &mut String, ink: &str, top: f64, loads: &Loads) {
-    const STEPS: usize = 20;
     let (left, middle) = (100.0, top + 12.0);
-    let _ = writeln!(
-        out,
-        "<path d=\"M16 {middle:.1}h26\" stroke=\"{IDLE}\" stroke-width=\"1\" fill=\"none\"/>"
-    );
+    let _ =
+        writeln!(out, "<path d=\"M16 {middle:.1}h26\" {IDLE} stroke-width=\"1\" fill=\"none\"/>");
     text(out, ink, (48.0, middle + 4.0), "", "idle");
-    for step in 0..STEPS {
-        let (utilization, wide) = ((step as f64 + 0.5) / STEPS as f64, BAR / STEPS as f64);
+    for step in 0..LEVELS {
+        let (utilization, wide) = (middle_of(step), BAR / LEVELS as f64);
         let high = width(utilization) * 2.0;
         let _ = writeln!(
             out,
-            "<rect x=\"{:.1}\" y=\"{:.1}\" width=\"{wide:.1}\" height=\"{high:.1}\" fill=\"{}\"/>",
+            "<rect x=\"{:.1}\" y=\"{:.1}\" width=\"{wide:.1}\" height=\"{high:.1}\" \
+             fill=\"currentColor\" {}/>",
             left + step as f64 * wide,
             middle - high / 2.0,
-            colour(utilization)
+            paint(utilization)
         );
     }
     for (share, label) in [(0.0, "0%"), (0.5, "50%"), (1.0, "100%")] {
@@ -195,10 +237,11 @@ mod tests {
     }
 
     #[test]
-    fn busier_is_darker_and_wider() {
+    fn busier_stands_out_more_and_is_wider() {
         let steps: Vec<f64> = (0..=20).map(|it| f64::from(it) / 20.0).collect();
         for pair in steps.windows(2) {
             assert!(luminance(&colour(pair[0])) > luminance(&colour(pair[1])), "{pair:?}");
+            assert!(luminance(&mixed(&DARK, pair[0])) < luminance(&mixed(&DARK, pair[1])));
             assert!(width(pair[0]) < width(pair[1]));
         }
         assert_eq!((colour(0.0), colour(1.0)), ("#f6c25b".to_owned(), "#35105e".to_owned()));

@@ -1,8 +1,8 @@
 //! Rows by kind: GPUs at the bottom, the rest of each server above them within its frame, then
 //! leaves, spines, optical switches and border routers.
 //!
-//! Within a row, an item stands above the middle of what it is joined to further down, moved
-//! aside as far as its neighbours need.
+//! Within a row, an item is placed above the middle of what it is joined to further down, and then
+//! moved aside as far as its neighbours require.
 
 use std::collections::BTreeMap;
 

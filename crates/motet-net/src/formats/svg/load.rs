@@ -1,5 +1,4 @@
-//! [`Loads`]: what the links of each line did, each direction for itself, and those inside each
-//! item; and each class of links as a whole.
+//! [`Loads`]: the traffic on each line, per direction; inside each item; and per class of links.
 
 use std::collections::BTreeMap;
 

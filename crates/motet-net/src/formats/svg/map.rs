@@ -1,4 +1,4 @@
-//! By coordinates: an equirectangular map, true to shape at its middle latitude.
+//! Placement by geographic coordinates: an equirectangular map, undistorted at its middle latitude.
 
 use super::picture::Picture;
 use super::{Scene, SceneStyle};

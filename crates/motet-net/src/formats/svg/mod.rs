@@ -1,12 +1,11 @@
-//! A network as a self-contained SVG picture, alone or with what its links did.
+//! A network as a self-contained SVG picture, with or without the traffic on its links.
 //!
-//! `picture.rs` takes the network, gathered into at most `MAX_ITEMS` items; one of four layouts
-//! gives each item its place: `map.rs` where most nodes have coordinates, `grid.rs` for meshes and
-//! tori, `force.rs` where all nodes are of one kind (a hypercube, a WAN without places),
-//! `layered.rs` otherwise, with GPUs at the bottom and spines on top; `datacenters.rs` puts boxes
-//! around datacenters there. `course.rs` leads lines from
-//! item to item; `draw.rs` writes it all down. With traffic, `load.rs` adds up what each line and
-//! item carried, and `heat.rs` colours them by it.
+//! `picture.rs` reduces the network to at most `MAX_ITEMS` items. One of four layouts places them:
+//! `map.rs` if most nodes have coordinates, `grid.rs` for meshes and tori, `force.rs` if all nodes
+//! are of one kind (a hypercube, a WAN without coordinates), and `layered.rs` otherwise, with GPUs
+//! at the bottom and spines on top, where `datacenters.rs` adds boxes around datacenters.
+//! `course.rs` leads lines from item to item, and `draw.rs` writes the SVG. With traffic, `load.rs`
+//! adds up what each line and item carried, and `heat.rs` colours them by it.
 
 mod course;
 mod datacenters;
@@ -49,7 +48,7 @@ pub fn write(network: &Network) -> String {
 }
 
 /// The network with each direction of each link coloured by how busy it was, as an SVG file. The
-/// caption says what ran.
+/// caption says what ran. Its ground and its colours follow the reader's light or dark colour scheme.
 #[must_use]
 pub fn write_utilization(
     network: &Network,

@@ -1,5 +1,5 @@
-//! What is drawn: items and lines. A network too large to read is gathered first: all nodes of a
-//! server become one item, then all of a rack, then all of a datacenter, then all of a kind.
+//! What is drawn: items and lines. A network that is too large to read is reduced first: all nodes
+//! of a server become one item, then all of a rack, then all of a datacenter, then all of a kind.
 
 use std::collections::BTreeMap;
 

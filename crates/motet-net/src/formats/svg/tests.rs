@@ -187,10 +187,16 @@ fn each_direction_is_drawn() {
         "other: 1 of 8 links used, busy 3.1% of the time on average, 25.0% at most, 3 MiB"
     ));
     assert!(svg.contains(">what &amp; when<"));
-    // Only the stroke and its arrow have this colour: no step of the legend is at 25%.
-    let colour = heat::colour(0.25);
-    assert_eq!(svg.matches(colour.as_str()).count(), 2);
+    // Only the group of the stroke and its arrow has this colour: no step of the legend is at 25%.
+    assert_eq!(svg.matches(heat::paint(0.25).as_str()).count(), 1);
+    assert_eq!(svg.matches(heat::colour(0.25).as_str()).count(), 1);
     assert_eq!(svg, write_utilization(&network, "what & when", traffic));
+    // A dark colour for every class that is used.
+    let document = xml::parse(&svg).unwrap();
+    assert!(svg.contains("prefers-color-scheme:dark"));
+    for class in document.elements.iter().filter_map(|it| it.get("class")) {
+        assert!(svg.contains(&format!(".{class}{{")), "{class}");
+    }
 }
 
 #[test]

@@ -11,7 +11,7 @@ use motet_net::Network;
 use motet_sim::{Discipline, Prepared, Routed, SimOptions, Simulation, SwitchForwarding};
 use motet_units::{Bytes, Duration};
 
-use crate::args::{ExportArgs, Target};
+use crate::args::program::{ExportArgs, Target};
 use crate::commands::reroute;
 use crate::failure::Failure;
 

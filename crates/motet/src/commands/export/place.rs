@@ -7,7 +7,7 @@ use motet_net::formats::ReadOptions;
 use motet_net::signature::Signature;
 use motet_units::Bytes;
 
-use crate::args::ExportArgs;
+use crate::args::program::ExportArgs;
 use crate::failure::Failure;
 use crate::files;
 use crate::printer::Printer;

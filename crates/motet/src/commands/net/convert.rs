@@ -1,6 +1,6 @@
 //! `motet net convert`: a network in another format.
 
-use crate::args::ConvertArgs;
+use crate::args::net::ConvertArgs;
 use crate::failure::{Failure, Status};
 use crate::files;
 use crate::printer::Printer;

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use motet_net::NetworkDiff;
 use motet_net::diff::{FieldChange, LinkName};
 
-use crate::args::DiffArgs;
+use crate::args::net::DiffArgs;
 use crate::failure::{Failure, Status};
 use crate::files;
 use crate::printer::Printer;

@@ -3,7 +3,7 @@
 use motet_net::builders::{self, Params, reference};
 use serde::Serialize;
 
-use crate::args::GenArgs;
+use crate::args::net::GenArgs;
 use crate::failure::{Failure, Status};
 use crate::files;
 use crate::printer::Printer;

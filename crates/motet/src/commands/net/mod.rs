@@ -13,7 +13,8 @@ use motet_net::Network;
 use motet_net::formats::wan::WanDefaults;
 use motet_net::formats::{ReadOptions, cluster_toml, dot, graphml, svg};
 
-use crate::args::{OutArgs, Picture, ReadArgs};
+use crate::args::net::{OutArgs, Picture};
+use crate::args::read::ReadArgs;
 use crate::failure::Failure;
 use crate::files;
 use crate::printer::Printer;

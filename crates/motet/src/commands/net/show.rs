@@ -7,7 +7,7 @@ use motet_net::summary::ClassSummary;
 use motet_net::{LinkClass, NodeKind, Summary};
 use serde::Serialize;
 
-use crate::args::ShowArgs;
+use crate::args::net::ShowArgs;
 use crate::failure::{Failure, Status};
 use crate::files::{self, Cluster};
 use crate::printer::Printer;

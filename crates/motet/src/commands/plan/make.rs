@@ -53,8 +53,12 @@ pub(crate) fn run(args: &MakeArgs, printer: &mut Printer) -> Result<Status, Fail
     let (Some(name), Some(output)) = (&args.cluster, &args.output) else {
         return Err(Failure::unreadable("CLUSTER and `--output` are needed"));
     };
-    let cluster = files::network(name, &args.read.options(), printer)?;
-    let network = &cluster.network;
+    let mut network = files::network(name, &args.read.options(), printer)?.network;
+    if network.name().is_empty() {
+        // A plan's folder may be far from the cluster file: it must say itself what it is for.
+        network = network.renamed(files::stem(name));
+    }
+    let network = &network;
     if network.ranks().len() < 2 {
         let gpus = network.ranks().len();
         return Err(Failure::wrong(format!("has {gpus} GPUs: nothing to plan")).in_file(name));

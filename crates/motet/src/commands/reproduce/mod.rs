@@ -7,7 +7,7 @@ mod claims;
 mod tuccl;
 mod wan;
 
-use crate::args::ReproduceArgs;
+use crate::args::reproduce::ReproduceArgs;
 use crate::failure::{Failure, Status};
 use crate::printer::Printer;
 

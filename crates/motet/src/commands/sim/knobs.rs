@@ -14,7 +14,7 @@ use motet_tune::plan::make::Nccl;
 use motet_units::Bytes;
 use serde::Serialize;
 
-use crate::args::{KnobArgs, ProtocolArg, SimArgs};
+use crate::args::sim::{KnobArgs, ProtocolArg, SimArgs};
 use crate::failure::Failure;
 
 /// A run as a runtime's kernels do it: the settings, the time, and what the time is made of.

@@ -8,7 +8,7 @@ use motet_tune::plan::{Pick, TunedTask};
 use super::super::claims::{Claim, Span};
 use super::report::Report;
 use super::setting::{KINDS, Planned, tasks, times, written};
-use crate::args::ReproduceArgs;
+use crate::args::reproduce::ReproduceArgs;
 use crate::failure::{Failure, Status};
 use crate::plot::{Line, Plot};
 use crate::printer::Printer;

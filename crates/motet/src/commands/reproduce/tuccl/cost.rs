@@ -15,7 +15,7 @@ use motet_units::{Bytes, Duration};
 use super::super::claims::{Claim, Span};
 use super::report::Report;
 use super::setting::{KINDS, Planned};
-use crate::args::ReproduceArgs;
+use crate::args::reproduce::ReproduceArgs;
 use crate::failure::{Failure, Status};
 use crate::plot::{Line, Plot};
 use crate::printer::Printer;

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use super::super::claims::Claim;
 use super::setting::ASSUMED;
-use crate::args::ReproduceArgs;
+use crate::args::reproduce::ReproduceArgs;
 use crate::failure::{Failure, Status};
 use crate::files;
 use crate::plot::Plot;

@@ -12,7 +12,7 @@ use motet_tune::search::Method;
 use motet_tune::sketch::{distinct, sketches};
 use motet_units::{Bytes, Duration, Seed};
 
-use crate::args::ReproduceArgs;
+use crate::args::reproduce::ReproduceArgs;
 use crate::failure::Failure;
 use crate::printer::Printer;
 

@@ -11,7 +11,7 @@ use super::super::claims::{Claim, Span};
 use super::iteration::{Iteration, Model};
 use super::report::Report;
 use super::setting::Planned;
-use crate::args::ReproduceArgs;
+use crate::args::reproduce::ReproduceArgs;
 use crate::failure::{Failure, Status};
 use crate::plot::{Line, Plot};
 use crate::printer::Printer;

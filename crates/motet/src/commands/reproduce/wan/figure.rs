@@ -10,7 +10,7 @@ use super::super::claims::{Claim, Whose};
 use super::claims::{Result as PointResult, claims};
 use super::setting::{ASSUMED, Setting};
 use super::{gain, seconds};
-use crate::args::ReproduceArgs;
+use crate::args::reproduce::ReproduceArgs;
 use crate::commands::wan::{Outcome, bottleneck_table, distribution};
 use crate::failure::{Failure, Status};
 use crate::files;

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::setting::Setting;
 use super::{REMAP, SYNTH, gain, seconds};
-use crate::args::ReproduceArgs;
+use crate::args::reproduce::ReproduceArgs;
 use crate::failure::{Failure, Status};
 use crate::printer::Printer;
 

@@ -6,7 +6,7 @@ use motet_units::Seed;
 use motet_wan::formats::ScenarioFile;
 use motet_wan::{Mode, Scenario};
 
-use crate::args::ReproduceArgs;
+use crate::args::reproduce::ReproduceArgs;
 use crate::commands::wan::{Outcome, run_modes};
 use crate::failure::Failure;
 use crate::printer::Printer;

@@ -1,0 +1,57 @@
+//! The arguments of `motet wan`.
+
+use clap::{Args, ValueEnum};
+use motet_wan::Strength;
+
+use super::read::ReadArgs;
+
+/// What the programs hand can do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Hand {
+    /// Other orders of ranks in the same rings and trees
+    Remap,
+    /// Programs made for the network and its state
+    Synth,
+}
+
+impl From<Hand> for Strength {
+    fn from(hand: Hand) -> Self {
+        match hand {
+            Hand::Remap => Self::Remap,
+            Hand::Synth => Self::Synth,
+        }
+    }
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct WanArgs {
+    /// What to run: see docs/wan.md
+    #[arg(value_name = "SCENARIO")]
+    pub(crate) scenario: String,
+    /// How many collectives, instead of what the scenario says
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) count: Option<u32>,
+    /// The seed, instead of what the scenario says
+    #[arg(long)]
+    pub(crate) seed: Option<u64>,
+    /// Only this strength of the programs hand
+    #[arg(long)]
+    pub(crate) strength: Option<Hand>,
+    /// On how many of the collectives to find the bound and the best program in hindsight; 0 for none
+    #[arg(long, value_name = "COUNT", default_value_t = 20)]
+    pub(crate) yardstick: u32,
+    /// Write all tables and pictures into this folder, and the programs and routes at the end
+    #[arg(short, long, value_name = "FOLDER")]
+    pub(crate) output: Option<String>,
+    /// Write what every collective took in every mode; Parquet if the name ends so
+    #[arg(long, value_name = "OUT.csv")]
+    pub(crate) csv: Option<String>,
+    /// Write when bandwidth, routes and programs changed; Parquet or a picture if the name ends so
+    #[arg(long, value_name = "OUT.csv")]
+    pub(crate) timeline: Option<String>,
+    /// Draw how completion times are distributed
+    #[arg(long, value_name = "OUT.svg")]
+    pub(crate) svg: Option<String>,
+    #[command(flatten)]
+    pub(crate) read: ReadArgs,
+}
