@@ -11,6 +11,8 @@
 //! With a [`Group`] only programs that it leaves as they are count, and a variable stands for all
 //! its images.
 
+use motet_synth::Watch;
+
 use super::board::Board;
 use super::bounds::{Cut, Intake};
 use super::sat::{Lit, Solver, Verdict};
@@ -97,8 +99,8 @@ impl<'a> Encoding<'a> {
         self.board.roots.iter().copied().filter(own).collect()
     }
 
-    pub(super) fn solve(&mut self, most_conflicts: u64) -> Verdict {
-        self.solver.solve(most_conflicts)
+    pub(super) fn solve(&mut self, most_conflicts: u64, watch: Watch<'_>) -> Verdict {
+        self.solver.solve(most_conflicts, watch)
     }
 
     /// How many sends it has written down, possible or not.

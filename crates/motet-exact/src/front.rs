@@ -4,6 +4,8 @@
 //! per chunk, fewest first, so that the first that is possible is the best; all before it are ruled
 //! out. It ends where rounds per chunk reach what the tightest cut allows: more steps cannot help.
 
+use motet_synth::Watch;
+
 use super::bounds::least_rounds;
 use super::{Answer, Exact, ExactPlan, Limits, Point, Proof};
 
@@ -62,6 +64,7 @@ struct Seeker<'a> {
     limits: &'a Limits,
     /// Conflicts that may still be met.
     left: u64,
+    watch: Watch<'a>,
     impossible: Vec<Point>,
 }
 
@@ -70,6 +73,10 @@ impl Seeker<'_> {
     fn first(&mut self, points: Vec<Point>) -> (Option<ExactPlan>, Vec<RuledOut>) {
         let mut ruled_out = Vec::new();
         for point in points {
+            if self.watch.out_of_time() {
+                ruled_out.push(RuledOut { point, proof: None });
+                break;
+            }
             match self.ask(point) {
                 Answer::Possible(plan) => return (Some(plan), ruled_out),
                 Answer::Impossible(proof) => {
@@ -87,18 +94,21 @@ impl Seeker<'_> {
             return Answer::Impossible(Proof::Harder(easier));
         }
         let most = self.limits.conflicts.min((self.left / 8).max(FEWEST));
-        let (answer, met) = self.exact.ask(point, most);
+        let (answer, met) = self.exact.ask(point, most, self.watch);
         self.left = self.left.saturating_sub(met);
         answer
     }
 }
 
-pub(super) fn front(exact: &Exact, limits: &Limits) -> Front {
+pub(super) fn front(exact: &Exact, limits: &Limits, watch: Watch<'_>) -> Front {
     let least = exact.board.least_steps();
     let mut front = Front { points: Vec::new(), ruled_out: Vec::new() };
     let left = limits.front_conflicts;
-    let mut seeker = Seeker { exact, limits, left, impossible: Vec::new() };
+    let mut seeker = Seeker { exact, limits, left, watch, impossible: Vec::new() };
     for steps in least..=least.saturating_add(limits.more_steps) {
+        if watch.out_of_time() {
+            break;
+        }
         let best = front.points.last().map(|it: &Best| it.plan.point);
         let (found, ruled_out) = seeker.first(candidates(exact, steps, best, limits.chunks));
         let Some(plan) = found else {

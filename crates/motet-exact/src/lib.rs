@@ -50,7 +50,9 @@ use motet_collective::CollectiveKind;
 pub use plan::{ExactPlan, Send};
 
 use motet_synth::method::Recipe;
-use motet_synth::{Fabric, Forest, Lowered, Lowering, PairForest, SynthError, Task, Tree, Trees};
+use motet_synth::{
+    Fabric, Forest, Lowered, Lowering, PairForest, SynthError, Task, Tree, Trees, Watch,
+};
 
 use board::{Board, FAR, Wire};
 use search::Outcome;
@@ -185,12 +187,12 @@ impl Exact {
     /// Whether there is a program with these chunks, steps and rounds.
     #[must_use]
     pub fn solve(&self, point: Point, limits: &Limits) -> Answer {
-        self.ask(point, limits.conflicts).0
+        self.ask(point, limits.conflicts, Watch::default()).0
     }
 
     /// The answer, and how many conflicts it took.
-    fn ask(&self, point: Point, most_conflicts: u64) -> (Answer, u64) {
-        let (outcome, met) = search::search(&self.board, point, most_conflicts);
+    fn ask(&self, point: Point, most_conflicts: u64, watch: Watch<'_>) -> (Answer, u64) {
+        let (outcome, met) = search::search(&self.board, point, most_conflicts, watch);
         let answer = match outcome {
             Outcome::Found(rounds, sent) => {
                 Answer::Possible(ExactPlan::new(&self.board, point, rounds, &sent))
@@ -205,7 +207,13 @@ impl Exact {
     /// limits.
     #[must_use]
     pub fn front(&self, limits: &Limits) -> Front {
-        front::front(self, limits)
+        self.front_within(limits, Watch::default())
+    }
+
+    /// The same, or what is known of it when the watch's clock says that time is up.
+    #[must_use]
+    pub fn front_within(&self, limits: &Limits, watch: Watch<'_>) -> Front {
+        front::front(self, limits, watch)
     }
 
     /// Whether it takes as few rounds per chunk as the tightest cut allows.
@@ -251,12 +259,24 @@ pub fn synthesize(
 ) -> Result<Lowered, SynthError> {
     use CollectiveKind::{AllReduce, Reduce, ReduceScatter};
     let forests = |exact: Exact| -> Vec<Forest> {
-        exact.front(limits).points.into_iter().map(|it| it.plan.forest).collect()
+        let front = exact.front_within(limits, task.watch);
+        front.points.into_iter().map(|it| it.plan.forest).collect()
     };
     let kind = task.goal.kind();
     let mut best: Option<Lowered> = None;
+    // If the search took all the time there was, what it found still becomes a program, uncut.
+    let hurried = Task { watch: Watch::in_a_hurry(), ..task.clone() };
+    let in_time = || if task.watch.out_of_time() { &hurried } else { task };
     let mut offer = |trees: Trees<'_>| -> Result<(), SynthError> {
-        let lowered = Lowering::new(task, fabric, trees)?.best(MOST_TRANSFERS)?;
+        let lowered = match Lowering::new(in_time(), fabric, trees)?.best(MOST_TRANSFERS) {
+            Err(SynthError::OutOfTime { .. }) => {
+                if best.is_some() {
+                    return Ok(());
+                }
+                Lowering::new(&hurried, fabric, trees)?.best(MOST_TRANSFERS)?
+            }
+            other => other?,
+        };
         if best.as_ref().is_none_or(|it| lowered.makespan < it.makespan) {
             best = Some(lowered);
         }
@@ -276,7 +296,10 @@ pub fn synthesize(
             offer(if collects { Trees::Collect(forest) } else { Trees::Spread(forest) })?;
         }
     }
-    best.ok_or_else(|| SynthError::not_for(NAME, "nothing was found within the limits"))
+    best.ok_or_else(|| match task.watch.out_of_time() {
+        true => SynthError::OutOfTime { method: NAME },
+        false => SynthError::not_for(NAME, "nothing was found within the limits"),
+    })
 }
 
 /// Pairs forests whose roots have different weights, by making weights larger where needed.

@@ -4,6 +4,8 @@
 //! each is asked of programs with more symmetry and with less. They take turns, with twice the
 //! conflicts each time: an easy yes to one is not kept waiting by a hard no to another.
 
+use motet_synth::Watch;
+
 use super::board::Board;
 use super::bounds::{least_rounds, slack};
 use super::encode::{Encoding, MOST_SENDS, Sent};
@@ -33,9 +35,14 @@ pub(super) enum Outcome {
     Unknown,
 }
 
-/// Searches until it is settled or so many conflicts have been met; says how many were, with what
-/// counts as such.
-pub(super) fn search(board: &Board, point: Point, most_conflicts: u64) -> (Outcome, u64) {
+/// Searches until it is settled, so many conflicts have been met or time is up; says how many
+/// conflicts were met, with what counts as such.
+pub(super) fn search(
+    board: &Board,
+    point: Point,
+    most_conflicts: u64,
+    watch: Watch<'_>,
+) -> (Outcome, u64) {
     let Point { chunks, steps, rounds } = point;
     let few = least_rounds(board, chunks).is_none_or(|it| u64::from(rounds) < it);
     let idle = rounds < steps || (steps == 0 && rounds > 0);
@@ -59,8 +66,11 @@ pub(super) fn search(board: &Board, point: Point, most_conflicts: u64) -> (Outco
     let mut turn = FIRST_TURN;
     while met < most_conflicts {
         for question in &mut questions {
+            if watch.out_of_time() {
+                return (Outcome::Unknown, met);
+            }
             let turn = turn.min(most_conflicts.saturating_sub(met));
-            if let Some(sent) = question.ask(turn, &mut met) {
+            if let Some(sent) = question.ask(turn, &mut met, watch) {
                 return (Outcome::Found(question.rounds.to_vec(), sent), met);
             }
         }
@@ -97,7 +107,7 @@ impl<'a> Question<'a> {
     }
 
     /// Goes on searching for so many conflicts with each group; what is sent, if it was found.
-    fn ask(&mut self, conflicts: u64, met: &mut u64) -> Option<Vec<Sent>> {
+    fn ask(&mut self, conflicts: u64, met: &mut u64, watch: Watch<'_>) -> Option<Vec<Sent>> {
         for (number, group) in self.board.groups.iter().enumerate() {
             if self.refuted[number] {
                 continue;
@@ -108,7 +118,7 @@ impl<'a> Question<'a> {
                 search
             });
             let before = search.conflicts();
-            let verdict = search.solve(conflicts);
+            let verdict = search.solve(conflicts, watch);
             *met += search.conflicts() - before;
             match verdict {
                 Verdict::Yes => return Some(search.sent()),

@@ -232,8 +232,7 @@ const fn says_little(error: &SynthError) -> bool {
 /// Any program at all, uncut and by the first method that makes one: for when time was up before there
 /// was one.
 fn in_a_hurry(task: &Task<'_>, fabric: &Fabric, effort: &Effort<'_>) -> Option<Draft> {
-    let no_work = Work::new(Some(0));
-    let hurried = Task { watch: Watch::new(&|| false, &no_work), ..task.clone() };
+    let hurried = Task { watch: Watch::in_a_hurry(), ..task.clone() };
     let methods = classic::methods().iter().map(Method::Recipe).chain([Method::Greedy]);
     let mut does = methods.filter(|it| it.does(task.goal.kind()));
     does.find_map(|it| one(&hurried, fabric, it, effort).ok())

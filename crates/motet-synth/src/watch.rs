@@ -56,6 +56,13 @@ impl<'a> Watch<'a> {
         Self { clock: Some(clock), work: Some(work) }
     }
 
+    /// For what must be done however late it is: no clock, and no work beyond the least.
+    #[must_use]
+    pub fn in_a_hurry() -> Watch<'static> {
+        static NO_WORK: Work = Work(Some((0, AtomicU64::new(0))));
+        Watch { clock: None, work: Some(&NO_WORK) }
+    }
+
     /// Whether the caller's clock says that time is up.
     #[must_use]
     pub fn out_of_time(&self) -> bool {

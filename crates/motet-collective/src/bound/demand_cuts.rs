@@ -46,21 +46,38 @@ impl DemandCut {
         Ratio::new(self.chunks, self.capacity).unwrap_or(Ratio::ZERO)
     }
 
-    /// What latency adds, by the ranks that have something to send across and to get.
-    pub(super) fn delays(&self, graph: &BoundGraph, demands: &Demands<'_>) -> Delays {
+    /// What latency adds, by the ranks that have something to send across and to get. `chunks` make
+    /// up the size.
+    pub(super) fn delays(
+        &self,
+        graph: &BoundGraph,
+        turned: &BoundGraph,
+        demands: &Demands<'_>,
+        chunks: u128,
+    ) -> Option<Delays> {
         let node = |rank: usize| graph.ranks[rank] as usize;
+        let inside = |rank: &usize| self.sending[node(*rank)];
         let mut senders = Vec::new();
         let mut gets = vec![false; demands.ranks()];
-        for from in (0..demands.ranks()).filter(|it| self.sending[node(*it)]) {
-            for (to, _) in demands.from(from).filter(|(to, _)| !self.sending[node(*to)]) {
+        for from in (0..demands.ranks()).filter(inside) {
+            if let Demands::Uniform { .. } = demands {
+                senders.push(node(from));
+                continue;
+            }
+            for (to, _) in demands.from(from).filter(|(to, _)| !inside(to)) {
                 gets[to] = true;
                 if senders.last() != Some(&node(from)) {
                     senders.push(node(from));
                 }
             }
         }
-        let receivers: Vec<usize> = (0..gets.len()).filter(|it| gets[*it]).map(node).collect();
-        Delays::new(graph, &self.sending, senders.into_iter(), &receivers, Receiver::Nearest)
+        let is_uniform = matches!(demands, Demands::Uniform { .. });
+        let receivers =
+            (0..gets.len()).filter(|it| if is_uniform { !inside(it) } else { gets[*it] });
+        let receivers: Vec<usize> = receivers.map(node).collect();
+        let cut = (&self.sending[..], Ratio::new(self.chunks, chunks)?);
+        let receivers = (&receivers[..], Receiver::Nearest);
+        Delays::of_cut(graph, turned, cut, senders.into_iter(), receivers)
     }
 }
 
@@ -74,21 +91,56 @@ pub(super) fn best_of_partitions(
     demands: &Demands<'_>,
     partitions: &[Partition],
 ) -> Option<DemandCut> {
-    let mut best: Option<(Ratio, &Partition, usize, bool)> = None;
-    for partition in partitions.iter().rev() {
-        let borders = partition.borders(graph);
-        let (leaving, entering) = traffic(graph, demands, partition);
-        let out = leaving.into_iter().zip(borders.out).map(|it| (it, true));
-        let into = entering.into_iter().zip(borders.into).map(|it| (it, false));
-        for (index, ((chunks, capacity), sends)) in out.chain(into).enumerate() {
-            let Some(time) = Ratio::new(chunks, capacity) else { continue };
-            if best.is_none_or(|(most, ..)| time > most) {
-                best = Some((time, partition, index % partition.parts, sends));
-            }
+    let seams = partitions.iter().rev().flat_map(|it| seams(graph, demands, it));
+    let best = seams.reduce(|best, next| if next.time > best.time { next } else { best })?;
+    Some(best.cut(graph, demands))
+}
+
+/// The slowest cut out of one part and the slowest into one, for each partition.
+pub(super) fn best_of_each_partition(
+    graph: &BoundGraph,
+    demands: &Demands<'_>,
+    partitions: &[Partition],
+) -> Vec<DemandCut> {
+    let mut cuts = Vec::new();
+    for partition in partitions {
+        let (out, into): (Vec<_>, Vec<_>) =
+            seams(graph, demands, partition).into_iter().partition(|it| it.sends);
+        for side in [out, into] {
+            let slowest = side.into_iter().min_by_key(|it| std::cmp::Reverse(it.time));
+            cuts.extend(slowest.map(|it| it.cut(graph, demands)));
         }
     }
-    let (_, partition, part, sends) = best?;
-    Some(DemandCut::new(graph, demands, partition.side(graph, part, sends)))
+    cuts
+}
+
+/// A cut between one part of a partition and the rest.
+struct Seam<'p> {
+    /// Chunks per unit of bandwidth.
+    time: Ratio,
+    partition: &'p Partition,
+    part: usize,
+    /// Whether the part sends to the rest, or receives from it.
+    sends: bool,
+}
+
+impl Seam<'_> {
+    fn cut(&self, graph: &BoundGraph, demands: &Demands<'_>) -> DemandCut {
+        DemandCut::new(graph, demands, self.partition.side(graph, self.part, self.sends))
+    }
+}
+
+/// All cuts out of and into the parts of a partition.
+fn seams<'p>(graph: &BoundGraph, demands: &Demands<'_>, partition: &'p Partition) -> Vec<Seam<'p>> {
+    let borders = partition.borders(graph);
+    let (leaving, entering) = traffic(graph, demands, partition);
+    let out = leaving.into_iter().zip(borders.out).enumerate().map(|it| (it, true));
+    let into = entering.into_iter().zip(borders.into).enumerate().map(|it| (it, false));
+    out.chain(into)
+        .filter_map(|((part, (chunks, capacity)), sends)| {
+            Some(Seam { time: Ratio::new(chunks, capacity)?, partition, part, sends })
+        })
+        .collect()
 }
 
 /// Chunks that leave each part, and that enter it.

@@ -13,6 +13,7 @@
 
 use rayon::prelude::*;
 
+use super::delay::{Delays, nearest_ranks};
 use super::demand::Demands;
 use super::distance::{FAR, distances};
 use super::graph::{BoundGraph, NO_LINK};
@@ -47,6 +48,20 @@ impl Lengths {
         let travelled =
             (0..demands.ranks()).into_par_iter().map(from).try_reduce(|| 0, u128::checked_add)?;
         Some(Self { time: Ratio::new(travelled, total)?, of_arc })
+    }
+
+    /// What latency adds: of `chunks` that make up the size, all those due must travel their distance over
+    /// links that each serve only between the first sending and the last receiving that may use them.
+    pub(super) fn delays(&self, graph: &BoundGraph, chunks: u128) -> Option<Delays> {
+        let weighted: Vec<((usize, usize, usize), u128)> = graph
+            .links()
+            .map(|it| Some((it, graph.capacity(it.2).checked_mul(u128::from(self.of_arc[it.2]))?)))
+            .collect::<Option<_>>()?;
+        let total = weighted.iter().try_fold(0u128, |sum, it| sum.checked_add(it.1))?;
+        let travelled = self.time.times(total)?;
+        let bits = travelled.checked_mul(Ratio::new(8, chunks)?)?;
+        let (ready, rest) = nearest_ranks(graph);
+        Delays::new(graph, bits, &ready, &rest, weighted.into_iter())
     }
 
     /// The best of these real lengths rounded to whole numbers, on at most `tries` grids.

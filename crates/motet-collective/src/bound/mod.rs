@@ -10,7 +10,9 @@
 //! | AllToAll, AllToAllV, SendRecv | best cut or lengths ([`pairs`]) | mostly within 1% |
 //!
 //! B⁺(S) is the bandwidth out of the node set S. To this comes latency: the farthest pair
-//! ([`latency`]), and the latency around the tightest cut ([`delay`]).
+//! ([`latency`]), and what the data of a cut loses on the way to it and from it ([`delay`]). At
+//! middle sizes the latter is what counts, and the cut that takes longest need not be the tightest:
+//! several are kept, and [`Bound::time`] takes the latest.
 //!
 //! **What is assumed.** A cut bound says how much information must cross a border, so it holds
 //! whatever the devices can do: switches that copy (multicast) or reduce (NVLS, SHARP) cannot
@@ -30,6 +32,7 @@
 //! **Groups.** Ranks of the group send, receive and relay. Other GPUs do none of these: a
 //! library's communicator has no buffers or kernels on them. NICs, CPUs and switches relay.
 
+mod around;
 mod concurrent;
 mod cut;
 mod delay;
@@ -83,7 +86,10 @@ pub struct Bound {
     /// For traffic between pairs: how many times the bound a fractional routing takes that was
     /// found on the way. At 1.0 the bound is the optimum.
     pub reached: Option<f64>,
-    delays: Delays,
+    /// What latency adds to cuts and lengths.
+    delays: Vec<Delays>,
+    /// The same for [`Work`].
+    work_delays: Vec<Delays>,
 }
 
 /// What sets the bandwidth bound.
@@ -154,26 +160,32 @@ pub fn bound_of_group(
         latency_pair: farthest.map(|it| it.pair),
         work: None,
         reached: None,
-        delays: Delays::default(),
+        delays: Vec::new(),
+        work_delays: Vec::new(),
     };
     if !demands.any() {
         return Ok(bound);
     }
+    // On very large groups not all pairs are measured; any will do then.
+    let farthest = bound.latency_pair.unwrap_or((Rank(0), Rank(0)));
     let partitions = Partition::all(network, &graph);
     match collective.kind() {
         CollectiveKind::AllToAll | CollectiveKind::AllToAllV | CollectiveKind::SendRecv => {
-            bound.set_by_pairs(network, &graph, group, collective, &partitions);
+            bound.set_by_pairs(network, &graph, group, collective, &partitions, farthest);
         }
         _ => {
-            if let Some(found) = spread::slowest(&graph, collective, &partitions) {
+            if let Some(found) = spread::slowest(&graph, collective, &partitions, farthest) {
                 let cut = Cut::new(network, &graph, group, &found.sending, found.share);
                 bound.set_by_cut(cut, found.capacity * graph.unit);
                 bound.delays = found.delays;
             }
         }
     }
-    if collective.kind() == CollectiveKind::AllReduce {
-        bound.work = work::work(network, &graph, &partitions);
+    if collective.kind() == CollectiveKind::AllReduce
+        && let Some((work, delays)) = work::work(network, &graph, &partitions)
+    {
+        bound.work = Some(work);
+        bound.work_delays = delays;
     }
     Ok(bound)
 }
@@ -241,16 +253,15 @@ impl Bound {
     #[must_use]
     pub fn time(&self, size: Bytes) -> Duration {
         let plain = picoseconds(self.time_per_byte, size);
-        let bits = self.cut().and_then(|it| it.share.times(u128::from(size.get()) * 8));
-        let across = bits.and_then(|it| self.delays.time(it)).unwrap_or(plain);
-        plain.max(self.latency).max(across)
+        plain.max(self.latency).max(latest(&self.delays, size))
     }
 
     /// The least time for a program whose switches do on the way only what the network says they
     /// can: [`time`](Self::time), sharpened by [`Work`].
     #[must_use]
     pub fn program_time(&self, size: Bytes) -> Duration {
-        self.time(size).max(picoseconds(self.program_time_per_byte(), size))
+        let plain = picoseconds(self.program_time_per_byte(), size);
+        self.time(size).max(plain).max(latest(&self.work_delays, size))
     }
 
     /// What sets the bound, in words.
@@ -279,16 +290,18 @@ impl Bound {
         group: &[NodeId],
         collective: &Collective,
         partitions: &[Partition],
+        farthest: (Rank, Rank),
     ) {
         let demands = Demands::of(collective);
-        let Some(found) = pairs::pairs(graph, &demands, partitions) else { return };
         let chunks = u128::from(collective.size_chunks());
+        let far = (farthest.0.index(), farthest.1.index());
+        let Some(found) = pairs::pairs(graph, &demands, chunks, partitions, far) else { return };
+        self.delays = found.delays;
         self.reached = found.reached;
         match found.set_by {
             Slowest::Cut(slowest) => {
                 let share = Ratio::new(slowest.chunks, chunks).unwrap_or(Ratio::ZERO);
                 let cut = Cut::new(network, graph, group, &slowest.sending, share);
-                self.delays = slowest.delays(graph, &demands);
                 self.set_by_cut(cut, slowest.capacity * graph.unit);
             }
             Slowest::Lengths(lengths) => {
@@ -309,6 +322,11 @@ fn lengths_of_links(network: &Network, graph: &BoundGraph, of_arc: &[u64]) -> Ve
         Some(of_arc[arc]).filter(|it| *it > 0 && *it != NO_LINK)
     };
     network.link_ids().filter_map(|id| Some((id, length(id)?))).collect()
+}
+
+/// The latest of the times that these prove.
+fn latest(delays: &[Delays], size: Bytes) -> Duration {
+    delays.iter().filter_map(|it| it.time(size)).max().unwrap_or(Duration::ZERO)
 }
 
 /// Seconds per byte as gigabytes (10⁹) per second.

@@ -4,9 +4,12 @@
 //! lengths ([`lengths`](super::lengths)), which can be sharper. The cut is preferred where the two
 //! prove the same time.
 
+use rayon::prelude::*;
+
 use super::concurrent;
+use super::delay::Delays;
 use super::demand::Demands;
-use super::demand_cuts::{DemandCut, best_of_balls, best_of_partitions};
+use super::demand_cuts::{DemandCut, best_of_balls, best_of_each_partition, best_of_partitions};
 use super::graph::{BoundGraph, NO_LINK};
 use super::lengths::{Lengths, whole};
 use super::partition::Partition;
@@ -30,6 +33,8 @@ pub(super) struct Pairs {
     pub(super) set_by: Slowest,
     /// A time that some fractional routing takes over the time proved; `None` if none was made.
     pub(super) reached: Option<f64>,
+    /// What latency adds to this bound and to others, one of which may take longer with it.
+    pub(super) delays: Vec<Delays>,
 }
 
 #[derive(Clone, Debug)]
@@ -38,11 +43,14 @@ pub(super) enum Slowest {
     Lengths(Lengths),
 }
 
-/// The best bound found; `None` if nothing moves.
+/// The best bound found; `None` if nothing moves. `chunks` make up the size, and `farthest` are the two ranks
+/// with the most latency between them of those that exchange data.
 pub(super) fn pairs(
     graph: &BoundGraph,
     demands: &Demands<'_>,
+    chunks: u128,
     partitions: &[Partition],
+    farthest: (usize, usize),
 ) -> Option<Pairs> {
     let mut cut = best_of_partitions(graph, demands, partitions)?;
     for sending in other_cuts(graph, demands, partitions) {
@@ -50,7 +58,8 @@ pub(super) fn pairs(
     }
     let visits = (graph.arcs() * demands.ranks()).max(1);
     if visits > SEARCH_BUDGET {
-        return Some(Pairs { set_by: Slowest::Cut(cut), reached: None });
+        let delays = delays(graph, demands, chunks, (&cut, None), partitions, farthest);
+        return Some(Pairs { set_by: Slowest::Cut(cut), reached: None, delays });
     }
     let mut best = Lengths::new(graph, demands, equal_lengths(graph));
     let known = best.as_ref().map_or(cut.time(), |it| it.time.max(cut.time())).to_f64();
@@ -66,6 +75,7 @@ pub(super) fn pairs(
             cut = balls.into_iter().fold(cut, slower);
         }
     }
+    let delays = delays(graph, demands, chunks, (&cut, best.as_ref()), partitions, farthest);
     let set_by = match best {
         Some(lengths) if lengths.time > cut.time() => Slowest::Lengths(lengths),
         _ => Slowest::Cut(cut),
@@ -74,7 +84,32 @@ pub(super) fn pairs(
         Slowest::Cut(cut) => cut.time(),
         Slowest::Lengths(lengths) => lengths.time,
     };
-    Some(Pairs { set_by, reached: Some((found.reached / proved.to_f64()).max(1.0)) })
+    Some(Pairs { set_by, reached: Some((found.reached / proved.to_f64()).max(1.0)), delays })
+}
+
+/// What latency adds to the best cut and the best lengths, and to cuts that take less without it but may
+/// take more with it: along the seams of each partition, and around the two ranks that are farthest apart.
+fn delays(
+    graph: &BoundGraph,
+    demands: &Demands<'_>,
+    chunks: u128,
+    (cut, lengths): (&DemandCut, Option<&Lengths>),
+    partitions: &[Partition],
+    farthest: (usize, usize),
+) -> Vec<Delays> {
+    let turned = graph.transposed();
+    let mut cuts = best_of_each_partition(graph, demands, partitions);
+    let alone = |rank: usize, sends: bool| -> Vec<bool> {
+        let is_it = |node: usize| node == graph.ranks[rank] as usize;
+        (0..graph.nodes()).map(|it| graph.usable[it] && is_it(it) == sends).collect()
+    };
+    for sending in [alone(farthest.0, true), alone(farthest.1, false)] {
+        cuts.push(DemandCut::new(graph, demands, sending));
+    }
+    cuts.push(cut.clone());
+    let of_cut = |it: &DemandCut| it.delays(graph, &turned, demands, chunks);
+    let of_lengths = lengths.and_then(|it| it.delays(graph, chunks));
+    cuts.par_iter().filter_map(of_cut).chain(of_lengths).collect()
 }
 
 fn slower(a: DemandCut, b: DemandCut) -> DemandCut {

@@ -8,14 +8,27 @@
 //! - AllReduce: everything must get from any rank to any other, in part sums. A cut with ranks on
 //!   both sides has the first rank on one of them, so the cuts of a broadcast from it and of a
 //!   reduction to it are all there are.
+//!
+//! **With latency** ([`delay`](super::delay)) the tightest cut is not always the slowest, so others are
+//! measured too: the slowest server, rack and so on, and the borders of what lies within some latency
+//! of the rank that is farthest from another. What may be asked of a cut, for each receiver t outside:
+//! - AllGather, Gather: t needs the part of every rank inside. Broadcast: t needs the root's data.
+//! - The mirrors: a program must work whatever the data is. If all ranks but t contribute zeros, a
+//!   ReduceScatter delivers n different parts of t's data, as a scatter from t would; a Reduce delivers
+//!   all of it to the root.
+//! - AllReduce: likewise, if all contribute zeros but one rank s inside, t gets the data of s. This holds
+//!   for any s and t on the two sides, so those that are farthest from the border may be taken.
 
 use motet_units::Rank;
+use rayon::prelude::*;
 
+use super::around::cuts_around;
 use super::delay::{Delays, Receiver};
+use super::distance::{FAR, distances};
 use super::graph::BoundGraph;
 use super::partition::Partition;
 use super::ratio::Ratio;
-use super::tightest::{Spread, tightest};
+use super::tightest::{Spread, Tightest, best_of_each_partition, measure, tightest};
 use crate::collective::{Collective, CollectiveKind};
 
 /// The cut that takes longest, as it lies in the network.
@@ -24,14 +37,17 @@ pub(super) struct Slowest {
     pub(super) sending: Vec<bool>,
     pub(super) capacity: u128,
     pub(super) share: Ratio,
-    pub(super) delays: Delays,
+    /// Of this cut and of others, one of which may take longer with latency.
+    pub(super) delays: Vec<Delays>,
 }
 
-/// The slowest cut of any collective but those between pairs.
+/// The slowest cut of any collective but those between pairs. `farthest` are the two ranks with the
+/// most latency between them.
 pub(super) fn slowest(
     graph: &BoundGraph,
     collective: &Collective,
     partitions: &[Partition],
+    farthest: (Rank, Rank),
 ) -> Option<Slowest> {
     let ranks = collective.ranks() as usize;
     let root = collective.root().map_or(0, Rank::index);
@@ -41,8 +57,15 @@ pub(super) fn slowest(
         weight: (0..ranks).map(|it| u32::from(it == root)).collect(),
         sinks: (0..ranks).filter(|it| *it != root).collect(),
     };
+    let from_any = collective.kind() == CollectiveKind::AllReduce;
     let run = |spread: Spread, parts: usize, mirrored: bool| {
-        Problem { spread, parts: parts as u128, mirrored }.solve(graph, partitions)
+        let far = if mirrored { farthest.0 } else { farthest.1 }.index();
+        let problem = Problem { spread, parts: parts as u128, from_any, far };
+        if mirrored {
+            problem.solve_mirrored(graph, partitions)
+        } else {
+            problem.solve(graph, partitions)
+        }
     };
     match collective.kind() {
         CollectiveKind::AllGather => run(everyone(), ranks, false),
@@ -52,9 +75,13 @@ pub(super) fn slowest(
         CollectiveKind::Broadcast => run(from_root(), 1, false),
         CollectiveKind::Reduce => run(from_root(), 1, true),
         CollectiveKind::AllReduce => {
-            let there = run(from_root(), 1, false)?;
-            let back = run(from_root(), 1, true)?;
-            Some(if back.capacity < there.capacity { back } else { there })
+            let mut there = run(from_root(), 1, false)?;
+            let mut back = run(from_root(), 1, true)?;
+            if back.capacity < there.capacity {
+                std::mem::swap(&mut there, &mut back);
+            }
+            there.delays.append(&mut back.delays);
+            Some(there)
         }
         CollectiveKind::AllToAll | CollectiveKind::AllToAllV | CollectiveKind::SendRecv => None,
     }
@@ -64,16 +91,17 @@ struct Problem {
     spread: Spread,
     /// Parts that make up the size.
     parts: u128,
-    /// Whether to solve it on the transposed graph.
-    mirrored: bool,
+    /// Whether the data may be taken to start at any one rank inside a cut, not only where `spread`
+    /// says: AllReduce.
+    from_any: bool,
+    /// A rank that is far from others, to be looked at as a sink.
+    far: usize,
 }
 
 impl Problem {
-    fn solve(&self, graph: &BoundGraph, partitions: &[Partition]) -> Option<Slowest> {
-        if !self.mirrored {
-            return self.solve_on(graph, partitions);
-        }
-        let mut found = self.solve_on(&graph.transposed(), partitions)?;
+    /// On the transposed graph.
+    fn solve_mirrored(&self, graph: &BoundGraph, partitions: &[Partition]) -> Option<Slowest> {
+        let mut found = self.solve(&graph.transposed(), partitions)?;
         // What sends in the mirror receives in the network.
         for (node, sends) in found.sending.iter_mut().enumerate() {
             *sends = graph.usable[node] && !*sends;
@@ -81,17 +109,64 @@ impl Problem {
         Some(found)
     }
 
-    fn solve_on(&self, graph: &BoundGraph, partitions: &[Partition]) -> Option<Slowest> {
+    fn solve(&self, graph: &BoundGraph, partitions: &[Partition]) -> Option<Slowest> {
         let found = tightest(graph, &self.spread, partitions)?;
-        let node = |rank: usize| graph.ranks[rank] as usize;
-        let with_data = (0..graph.ranks.len()).filter(|it| self.spread.weight[*it] > 0).map(node);
-        let receivers: Vec<usize> = self.spread.sinks.iter().map(|it| node(*it)).collect();
-        let delays = Delays::new(graph, &found.sending, with_data, &receivers, Receiver::Each);
+        let turned = graph.transposed();
+        let mut cuts = best_of_each_partition(graph, &self.spread, partitions);
+        cuts.push(found.clone());
+        let receivers: Vec<usize> =
+            self.spread.sinks.iter().map(|it| graph.ranks[*it] as usize).collect();
+        let mut delays: Vec<Option<Delays>> =
+            cuts.par_iter().map(|it| self.delays(graph, &turned, it, &receivers)).collect();
+        if self.from_any || self.spread.sinks.contains(&self.far) {
+            let far = graph.ranks[self.far] as usize;
+            let around = cuts_around(graph, &turned, far);
+            let of = |sending: Vec<bool>| {
+                self.delays(graph, &turned, &measure(graph, &self.spread, sending), &[far])
+            };
+            delays.par_extend(around.into_par_iter().map(of));
+        }
         Some(Slowest {
             share: Ratio::new(found.weight, self.parts)?,
             capacity: found.capacity,
             sending: found.sending,
-            delays,
+            delays: delays.into_iter().flatten().collect(),
         })
     }
+
+    /// What latency adds to a cut.
+    fn delays(
+        &self,
+        graph: &BoundGraph,
+        turned: &BoundGraph,
+        cut: &Tightest,
+        receivers: &[usize],
+    ) -> Option<Delays> {
+        let inside = |node: &usize| cut.sending[*node];
+        let nodes = || graph.ranks.iter().map(|it| *it as usize);
+        let (senders, weight): (Vec<usize>, u128) = if self.from_any {
+            (deepest(turned, &cut.sending, nodes().filter(inside)).into_iter().collect(), 1)
+        } else {
+            let has_data = nodes().zip(&self.spread.weight).filter(|(_, weight)| **weight > 0);
+            (has_data.map(|it| it.0).filter(inside).collect(), cut.weight)
+        };
+        if senders.is_empty() || receivers.iter().all(inside) {
+            return None;
+        }
+        let share = Ratio::new(weight, self.parts)?;
+        let receivers = (receivers, Receiver::Each);
+        Delays::of_cut(graph, turned, (&cut.sending, share), senders.into_iter(), receivers)
+    }
+}
+
+/// Of these ranks inside a cut the one whose data takes longest to leave it.
+fn deepest(
+    turned: &BoundGraph,
+    sending: &[bool],
+    ranks: impl Iterator<Item = usize>,
+) -> Option<usize> {
+    let outside = (0..turned.nodes()).filter(|it| turned.usable[*it] && !sending[*it]);
+    let way_out = distances(turned, turned.latencies(), outside.map(|it| (it, 0)));
+    let leaves = ranks.filter(|it| way_out[*it] != FAR);
+    leaves.max_by_key(|it| (way_out[*it], std::cmp::Reverse(*it)))
 }

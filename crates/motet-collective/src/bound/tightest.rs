@@ -112,39 +112,75 @@ pub(super) fn capacity_out_of(graph: &BoundGraph, sending: &[bool]) -> u128 {
     across.map(|(.., arc)| graph.capacity(arc)).sum()
 }
 
+/// A cut between one part of a partition and the rest.
+struct Seam<'p> {
+    /// Bandwidth per part of data: the less, the slower.
+    rate: Ratio,
+    partition: &'p Partition,
+    part: usize,
+    /// Whether the part sends to the rest, or receives from it.
+    sends: bool,
+}
+
+impl Seam<'_> {
+    fn measure(&self, graph: &BoundGraph, spread: &Spread) -> Tightest {
+        measure(graph, spread, self.partition.side(graph, self.part, self.sends))
+    }
+}
+
 /// The best among single ranks, servers, racks and datacenters, and what is left without them.
 fn best_of_partitions(
     graph: &BoundGraph,
     spread: &Spread,
     partitions: &[Partition],
 ) -> Option<Tightest> {
-    let total: u128 = spread.weight.iter().map(|it| u128::from(*it)).sum();
-    let mut best: Option<(Ratio, &Partition, usize, bool)> = None;
     // The widest parts first: of two equal cuts, a datacenter says more than a rank.
-    for partition in partitions.iter().rev() {
-        let borders = partition.borders(graph);
-        let mut weight = vec![0u128; partition.parts];
-        let mut sinks = vec![0usize; partition.parts];
-        let part = |rank: usize| partition.of(graph.ranks[rank] as usize);
-        for (rank, parts) in spread.weight.iter().enumerate() {
-            if let Some(part) = part(rank) {
-                weight[part] += u128::from(*parts);
-            }
-        }
-        for part in spread.sinks.iter().filter_map(|it| part(*it)) {
-            sinks[part] += 1;
-        }
-        for part in 0..partition.parts {
-            let out = (sinks[part] < spread.sinks.len(), borders.out[part], weight[part], true);
-            let into = (sinks[part] > 0, borders.into[part], total - weight[part], false);
-            for (cuts, capacity, weight, sends) in [out, into] {
-                let Some(rate) = Ratio::new(capacity, weight).filter(|_| cuts) else { continue };
-                if best.is_none_or(|(least, ..)| rate < least) {
-                    best = Some((rate, partition, part, sends));
-                }
-            }
+    let seams = partitions.iter().rev().flat_map(|it| seams(graph, spread, it));
+    let best = seams.reduce(|best, next| if next.rate < best.rate { next } else { best })?;
+    Some(best.measure(graph, spread))
+}
+
+/// The slowest cut out of one part and the slowest into one, for each partition.
+pub(super) fn best_of_each_partition(
+    graph: &BoundGraph,
+    spread: &Spread,
+    partitions: &[Partition],
+) -> Vec<Tightest> {
+    let mut cuts = Vec::new();
+    for partition in partitions {
+        let (out, into): (Vec<_>, Vec<_>) =
+            seams(graph, spread, partition).into_iter().partition(|it| it.sends);
+        for side in [out, into] {
+            let slowest = side.into_iter().min_by_key(|it| it.rate);
+            cuts.extend(slowest.map(|it| it.measure(graph, spread)));
         }
     }
-    let (_, partition, part, sends) = best?;
-    Some(measure(graph, spread, partition.side(graph, part, sends)))
+    cuts
+}
+
+/// All cuts out of and into the parts of a partition that have data to send.
+fn seams<'p>(graph: &BoundGraph, spread: &Spread, partition: &'p Partition) -> Vec<Seam<'p>> {
+    let total: u128 = spread.weight.iter().map(|it| u128::from(*it)).sum();
+    let borders = partition.borders(graph);
+    let mut weight = vec![0u128; partition.parts];
+    let mut sinks = vec![0usize; partition.parts];
+    let part = |rank: usize| partition.of(graph.ranks[rank] as usize);
+    for (rank, parts) in spread.weight.iter().enumerate() {
+        if let Some(part) = part(rank) {
+            weight[part] += u128::from(*parts);
+        }
+    }
+    for part in spread.sinks.iter().filter_map(|it| part(*it)) {
+        sinks[part] += 1;
+    }
+    let mut seams = Vec::new();
+    for part in 0..partition.parts {
+        let out = (sinks[part] < spread.sinks.len(), borders.out[part], weight[part], true);
+        let into = (sinks[part] > 0, borders.into[part], total - weight[part], false);
+        for (cuts, capacity, weight, sends) in [out, into] {
+            let Some(rate) = Ratio::new(capacity, weight).filter(|_| cuts) else { continue };
+            seams.push(Seam { rate, partition, part, sends });
+        }
+    }
+    seams
 }

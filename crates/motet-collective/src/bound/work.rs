@@ -19,6 +19,11 @@
 //! not, the search takes the mean of both directions and the groups it finds are judged by the
 //! narrower one: a bound that holds, though other groups may say more.
 //!
+//! Latency comes on top ([`delay`](super::delay)): a message that crosses link (u, v) has its origin in some
+//! rank and its use in some rank, so the link serves from the least latency of any rank to u on,
+//! and until the least latency from v to any rank before the end. Groups that are far apart, such
+//! as servers, may then say more than those that say most of bandwidth, so all are kept.
+//!
 //! Devices inside a group may do what they like. Of the devices outside all groups,
 //! - if none copies or reduces, messages sent and messages delivered are the same, and both hold;
 //! - if some copy (multicast) but none reduces, one message sent may be delivered often: only the
@@ -29,6 +34,7 @@
 use motet_net::Network;
 use motet_units::{Bandwidth, Rank};
 
+use super::delay::{Delays, nearest_ranks};
 use super::graph::BoundGraph;
 use super::partition::{Level, Partition};
 use super::ratio::Ratio;
@@ -59,13 +65,19 @@ impl Work {
     }
 }
 
-/// The best such bound of an AllReduce.
+/// The best such bound of an AllReduce, and what latency adds to this and to others.
 pub(super) fn work(
     network: &Network,
     graph: &BoundGraph,
     partitions: &[Partition],
-) -> Option<Work> {
-    let judge = |it| of_partition(network, graph, it);
+) -> Option<(Work, Vec<Delays>)> {
+    let nearest = nearest_ranks(graph);
+    let mut delays = Vec::new();
+    let judge = |it| {
+        let (work, late) = of_partition(network, graph, it, &nearest)?;
+        delays.extend(late);
+        Some(work)
+    };
     let named: Vec<&Partition> = partitions.iter().filter(|it| it.covers(graph)).collect();
     let ratio = |it: &&Partition| {
         let borders = it.borders(graph);
@@ -84,7 +96,7 @@ pub(super) fn work(
     // Borders count both ways, so that 2(k − 1) messages cost 4(k − 1) of them: 32 bits per byte.
     let least = search.and_then(|it| Ratio::new(32, graph.unit)?.checked_mul(it.ratio.inverse()?));
     best.is_packing = is_symmetric(graph) && least == Some(best.time_per_byte);
-    Some(best)
+    Some((best, delays))
 }
 
 /// Whether every link is as wide one way as the other.
@@ -92,7 +104,14 @@ fn is_symmetric(graph: &BoundGraph) -> bool {
     (0..graph.arcs()).all(|it| graph.capacity(it) == graph.capacity(graph.opposite(it)))
 }
 
-fn of_partition(network: &Network, graph: &BoundGraph, partition: &Partition) -> Option<Work> {
+/// The bound by the parts of one partition, and its delays. `nearest` has the latencies from the
+/// nearest rank to each node and back.
+fn of_partition(
+    network: &Network,
+    graph: &BoundGraph,
+    partition: &Partition,
+    nearest: &(Vec<u64>, Vec<u64>),
+) -> Option<(Work, Option<Delays>)> {
     if partition.parts < 2 || !partition.covers(graph) {
         return None;
     }
@@ -105,25 +124,33 @@ fn of_partition(network: &Network, graph: &BoundGraph, partition: &Partition) ->
     let borders = partition.borders(graph);
     let out: u128 = borders.out.iter().sum();
     let into: u128 = borders.into.iter().sum();
-    let capacity = match (copies, reduces) {
-        (false, false) => out.min(into),
-        (true, false) => into,
-        (false, true) => out,
+    let by_sends = match (copies, reduces) {
+        (false, false) => out < into,
+        (true, false) => false,
+        (false, true) => true,
         (true, true) => return None,
     };
-    let bits = capacity * graph.unit;
+    let bits = if by_sends { out } else { into } * graph.unit;
+    let counted = graph.links().filter(|(from, to, _)| {
+        let end = partition.of(if by_sends { *from } else { *to });
+        end.is_some() && partition.of(*from) != partition.of(*to)
+    });
+    let counted = counted.map(|it| (it, graph.capacity(it.2)));
+    let messages = Ratio::new(16 * (partition.parts as u128 - 1), 1)?;
+    let delays = Delays::new(graph, messages, &nearest.0, &nearest.1, counted);
     let mut members = vec![Vec::new(); partition.parts];
     for (rank, node) in graph.ranks.iter().enumerate() {
         if let Some(part) = partition.of(*node as usize) {
             members[part].push(Rank::from_index(rank));
         }
     }
-    Some(Work {
-        time_per_byte: Ratio::new(16 * (partition.parts as u128 - 1), bits)?,
+    let work = Work {
+        time_per_byte: messages.checked_mul(Ratio::new(1, bits)?)?,
         level: partition.level,
         groups: partition.parts,
         members,
         bandwidth: Bandwidth::from_bits_per_s(u64::try_from(bits).unwrap_or(u64::MAX)),
         is_packing: false,
-    })
+    };
+    Some((work, delays))
 }

@@ -17,8 +17,13 @@ mod propagate;
 #[cfg(test)]
 mod tests;
 
+use motet_synth::Watch as Clock;
+
 use forget::Pace;
 use heap::Heap;
+
+/// The clock is looked at once in so many turns of the search.
+const TURNS_PER_LOOK: u64 = 256;
 
 /// A variable or its opposite.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -57,7 +62,7 @@ pub(super) enum Verdict {
     Yes,
     /// There is none.
     No,
-    /// The conflicts allowed were used up.
+    /// The conflicts allowed were used up, or the caller's clock says so.
     Stopped,
 }
 
@@ -222,10 +227,12 @@ impl Solver {
         }
     }
 
-    /// Searches until it is settled or `most_conflicts` more have been met.
-    pub(super) fn solve(&mut self, most_conflicts: u64) -> Verdict {
+    /// Searches until it is settled, `most_conflicts` more have been met or the watch's clock says that
+    /// time is up.
+    pub(super) fn solve(&mut self, most_conflicts: u64, clock: Clock<'_>) -> Verdict {
         self.back_to(0);
         let end = self.conflicts.saturating_add(most_conflicts);
+        let mut turns = 0u64;
         loop {
             if self.contradiction {
                 return Verdict::No;
@@ -239,7 +246,9 @@ impl Solver {
                 self.learn(conflict);
                 continue;
             }
-            if self.conflicts >= end {
+            let late = turns.is_multiple_of(TURNS_PER_LOOK) && clock.out_of_time();
+            turns += 1;
+            if late || self.conflicts >= end {
                 self.back_to(0);
                 return Verdict::Stopped;
             }

@@ -45,7 +45,7 @@ proptest! {
         for lits in &formula.0 {
             solver.clause(&lits.iter().map(lit).collect::<Vec<_>>());
         }
-        match solver.solve(u64::MAX) {
+        match solver.solve(u64::MAX, Clock::default()) {
             Verdict::Yes => {
                 let found = (0..VARIABLES).filter(|it| solver.holds(vars[*it]));
                 let found = found.fold(0u32, |all, it| all | 1 << it);
@@ -78,10 +78,10 @@ fn a_search_that_was_stopped_goes_on() {
     let mut solver = Solver::default();
     pigeons(&mut solver, 8);
     let mut stops = 0;
-    while solver.solve(100) == Verdict::Stopped {
+    while solver.solve(100, Clock::default()) == Verdict::Stopped {
         stops += 1;
     }
     assert!(stops > 10, "{stops}");
     assert!(solver.conflicts() > 2500, "{}", solver.conflicts());
-    assert_eq!(solver.solve(1), Verdict::No);
+    assert_eq!(solver.solve(1, Clock::default()), Verdict::No);
 }

@@ -27,7 +27,8 @@ fn shares(point: Point) -> Vec<Vec<u32>> {
 
 fn is_plainly_possible(exact: &Exact, chunks: u32, rounds: &[u32]) -> bool {
     let trivial = Group::trivial(&exact.board);
-    let verdict = Encoding::plain(&exact.board, &trivial, chunks, rounds).solve(u64::MAX);
+    let verdict =
+        Encoding::plain(&exact.board, &trivial, chunks, rounds).solve(u64::MAX, Watch::default());
     assert_ne!(verdict, Verdict::Stopped);
     verdict == Verdict::Yes
 }
@@ -48,7 +49,8 @@ fn agree(exact: &Exact, point: Point) -> u32 {
             assert!(!plain, "{point} {share:?}");
             continue;
         }
-        let full = Encoding::new(board, &trivial, point.chunks, &share).solve(u64::MAX);
+        let full =
+            Encoding::new(board, &trivial, point.chunks, &share).solve(u64::MAX, Watch::default());
         assert_eq!(full == Verdict::Yes, plain, "{point} {share:?}");
         searched += u32::from(!plain);
     }

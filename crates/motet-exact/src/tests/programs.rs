@@ -3,7 +3,8 @@
 use motet_collective::{CollectiveKind, Verified};
 use motet_net::{NetworkBuilder, Node, NodeKind};
 use motet_sim::{Prepared, Routed, Simulation, SwitchForwarding};
-use motet_units::Duration;
+use motet_synth::{Effort, Method};
+use motet_units::{Duration, Seed};
 
 use super::brute_force::link;
 use super::*;
@@ -115,4 +116,25 @@ fn what_cannot_be_done_is_said() {
     let fabric = Fabric::new(&task).unwrap();
     let error = synthesize(&task, &fabric, &QUICK).unwrap_err();
     assert!(matches!(error, SynthError::Impossible(_)), "{error}");
+}
+
+/// The clock is looked at within the search: once it is up, what was found becomes a program, and if
+/// there is nothing yet the search says so.
+#[test]
+fn a_search_ends_when_time_is_up() {
+    use std::sync::atomic::{AtomicU64, Ordering};
+    let network = build("torus-2d rows=4 columns=4");
+    let task = task(&network, CollectiveKind::AllGather);
+    let made_after = |looks: u64| {
+        let seen = AtomicU64::new(0);
+        let clock = || seen.fetch_add(1, Ordering::Relaxed) >= looks;
+        let effort = Effort { out_of_time: &clock, ..Effort::unlimited(Seed::new(1)) };
+        let made = motet_synth::synthesize(&task, Method::Recipe(&METHOD), &effort);
+        (made, seen.load(Ordering::Relaxed))
+    };
+    let (made, looks) = made_after(0);
+    assert!(matches!(made, Err(SynthError::OutOfTime { method: "exact" })) && looks < 10);
+    // The first point is found soon; the rest of the front takes minutes.
+    let found = (4..16).map(|it| made_after(1 << it)).find_map(|(made, _)| made.ok());
+    assert!(found.unwrap().prove(&task).is_ok());
 }

@@ -4,8 +4,13 @@
 //! For AllGather every rank sends its data to the rank in the same position of every other server;
 //! the receiver spreads it inside its server as soon as the first chunk has arrived. With racks and
 //! datacenters as further levels, data crosses between two of them once. ReduceScatter is the
-//! reverse, AllReduce is both. For Broadcast and Reduce every GPU of the root's server handles a
-//! share of the data, so that all its NICs are used.
+//! reverse, AllReduce is both.
+//!
+//! For Broadcast and Reduce the data is divided among helpers, each of which spreads its share
+//! ([`Helpers`]). If these are the GPUs of the root's server, all its NICs are used; but with more than two
+//! servers the root's then sends everything several times, or data goes from server to server in a
+//! chain. If they are the GPUs of all other servers, the root's server sends everything once and the
+//! others exchange the rest, two latencies in all: scatter, then AllGather (van de Geijn's broadcast).
 //!
 //! Several levels and several shapes of the traffic between groups are possible. Every combination
 //! is estimated, and the best few are scheduled.
@@ -29,14 +34,25 @@ const MOST_TRIED: usize = 1 << 17;
 /// How many of the best candidates are scheduled.
 const TRIED: usize = 3;
 
-/// One combination of levels and shape.
+/// Most edges of all trees together if each rank helps: as many as pairs of ranks.
+const MOST_HELPED: usize = 1 << 17;
+
+/// Who spreads the root's data in Broadcast and Reduce, each a share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Helpers {
+    Root,
+    /// The root's server, or whatever the lowest group is that holds it.
+    Server,
+    /// Everyone outside the root's part of the network; where there are no parts, all but the root.
+    Others,
+}
+
+/// One combination of levels, shape and helpers.
 #[derive(Clone, Debug)]
 struct Variant {
     group: Group,
     shape: Shape,
-    /// Broadcast and Reduce: whether every rank of the root's group sends a share, or the root
-    /// alone.
-    by_all: bool,
+    helpers: Helpers,
 }
 
 pub(super) fn make(task: &Task<'_>, fabric: &Fabric) -> Result<Lowered, SynthError> {
@@ -87,17 +103,23 @@ fn lower(
 fn variants(task: &Task<'_>, fabric: &Fabric) -> Vec<Variant> {
     let ranks = fabric.rank_count();
     let all = divisions(task, fabric);
+    let rooted = task.goal.root().is_some();
+    let few = ranks * ranks <= MOST_HELPED;
     let mut groups: Vec<Group> = Vec::new();
     for chosen in 0..1usize << all.len() {
         let levels: Vec<_> =
             (0..all.len()).filter(|it| chosen >> it & 1 == 1).map(|it| &all[it]).collect();
         // Without levels, a large group would exchange between all pairs; the method `direct` does
-        // that.
-        if !levels.is_empty() || all.is_empty() {
+        // that, except where all ranks take part in spreading what one has.
+        if !levels.is_empty() || all.is_empty() || (rooted && few) {
             groups.push(nest(ranks, &levels));
         }
     }
-    let rooted = task.goal.root().is_some();
+    let helpers: &[Helpers] = match (rooted, few) {
+        (false, _) => &[Helpers::Root],
+        (true, false) => &[Helpers::Server, Helpers::Root],
+        (true, true) => &[Helpers::Server, Helpers::Root, Helpers::Others],
+    };
     let shapes: &[Shape] = if rooted {
         &[Shape::Chain, Shape::Binary, Shape::Chains, Shape::Star]
     } else {
@@ -106,8 +128,8 @@ fn variants(task: &Task<'_>, fabric: &Fabric) -> Vec<Variant> {
     let mut variants = Vec::new();
     for group in groups {
         for shape in shapes {
-            for by_all in [true, false].into_iter().filter(|it| rooted || *it) {
-                variants.push(Variant { group: group.clone(), shape: *shape, by_all });
+            for helpers in helpers {
+                variants.push(Variant { group: group.clone(), shape: *shape, helpers: *helpers });
             }
             if group.parts.is_empty() {
                 break;
@@ -123,9 +145,10 @@ fn forest(task: &Task<'_>, fabric: &Fabric, variant: &Variant) -> Result<Forest,
     let mut spreader = Spreader::new(&mut routes, variant.shape);
     let mut trees = Vec::new();
     for root in plan::roots(task, fabric) {
-        let helpers = match task.goal.root() {
-            Some(root) if variant.by_all => lowest(&variant.group, root).members.clone(),
-            _ => vec![root],
+        let helpers = match variant.helpers {
+            Helpers::Root => vec![root],
+            Helpers::Server => lowest(&variant.group, root).members.clone(),
+            Helpers::Others => outside(&variant.group, root),
         };
         for helper in helpers {
             let steps = spreader.tree(&variant.group, helper);
@@ -140,4 +163,14 @@ fn forest(task: &Task<'_>, fabric: &Fabric, variant: &Variant) -> Result<Forest,
 fn lowest(group: &Group, rank: Rank) -> &Group {
     let part = group.parts.iter().find(|it| it.members.binary_search(&rank).is_ok());
     part.map_or(group, |it| lowest(it, rank))
+}
+
+/// The ranks that are not in the root's part of the group; all but the root if it has no parts.
+fn outside(group: &Group, root: Rank) -> Vec<Rank> {
+    let holds = |it: &&Group| it.members.binary_search(&root).is_ok();
+    let alone = [root];
+    let near = group.parts.iter().find(holds).map_or(&alone[..], |it| &it.members);
+    let far = group.members.iter().filter(|it| near.binary_search(it).is_err());
+    let far: Vec<Rank> = far.copied().collect();
+    if far.is_empty() { vec![root] } else { far }
 }

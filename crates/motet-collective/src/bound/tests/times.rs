@@ -8,6 +8,13 @@ use super::{gpus, of, ring, star, two_dcs};
 use crate::bound::tests::brute_force::small_network;
 use crate::collective::CollectiveKind;
 
+fn template(name: &str, words: &str) -> motet_net::Network {
+    let mut assembly = motet_net::builders::Assembly::new(name);
+    let params = motet_net::builders::Params::from_words(words.split(',')).unwrap();
+    assembly.add(motet_net::builders::find(name).unwrap(), &params).unwrap();
+    assembly.finish().unwrap()
+}
+
 #[test]
 fn latency_is_that_of_the_farthest_pair() {
     let found = of(&ring(8, 50), CollectiveKind::AllGather);
@@ -30,6 +37,52 @@ fn latency_comes_on_top_of_a_cut() {
     // Far away, both ways: WAN and the two hops to it.
     let found = of(&two_dcs(2, 20), CollectiveKind::AllReduce);
     assert_eq!(found.time(Bytes::new(20_000_000)), Duration::from_us(1000 + 10_000 + 1));
+}
+
+/// Four servers of eight GPUs: 24 of 32 parts enter each over eight NICs of 50 GB/s, which takes 1.875 µs
+/// after the 2.6 µs between servers. For one GPU of the server what enters at the seven others comes 0.3 µs
+/// later still, over NVLink: 50 (T − 2.6) + 350 (T − 2.9) = 750. The tightest cut, a GPU's own 500 GB/s,
+/// would say no more than 1.94 µs and its latency.
+#[test]
+fn the_slowest_cut_depends_on_the_size() {
+    let network = template("dgx-h100", "count=4");
+    let found = of(&network, CollectiveKind::AllGather);
+    let least = Duration::from_ps(4_737_500);
+    assert_eq!(found.latency, Duration::from_ns(2600));
+    assert_eq!(found.time(Bytes::new(1_000_000)), least);
+    let turned = of(&network, CollectiveKind::ReduceScatter);
+    assert_eq!(turned.time(Bytes::new(1_000_000)), least);
+    // Of large sizes the tightest cut takes longest.
+    let cut = crate::bound::picoseconds(found.time_per_byte, Bytes::gib(1));
+    assert!(found.time(Bytes::gib(1)) < cut + found.latency);
+}
+
+/// On a ring what lies beyond r hops of a rank is (n − 1 − 2r) parts over two links, r + 1 hops away.
+#[test]
+fn cuts_lie_at_every_distance() {
+    // 50 GB/s and 0.5 µs a hop. 8 parts of 50 kB: one takes 1 µs.
+    let found = of(&ring(8, 50), CollectiveKind::AllGather);
+    assert_eq!(found.time(Bytes::new(8 * 50_000)), Duration::from_ns(3500 + 500));
+    // One takes 0.4 µs, less than a hop: the farthest rank counts, one part over its two links.
+    assert_eq!(found.time(Bytes::new(8 * 20_000)), Duration::from_ns(200 + 2000));
+}
+
+/// Fourteen messages a byte, between ranks that send 8 × 50 GB/s one way round and as much the other.
+#[test]
+fn messages_take_time_to_arrive() {
+    let found = of(&ring(8, 50), CollectiveKind::AllReduce);
+    let size = Bytes::new(8_000_000);
+    assert_eq!(found.program_time(size), Duration::from_us(140) + Duration::from_ns(500));
+}
+
+/// Lengths: on a ring of eight an AllToAll travels 16 hops a chunk and rank, over two links each.
+#[test]
+fn lengths_know_latency() {
+    let found = of(&ring(8, 50), CollectiveKind::AllToAll);
+    let plain = of(&ring(8, 50), CollectiveKind::AllToAll).time_per_byte;
+    let size = Bytes::new(8_000_000);
+    let plain = crate::bound::picoseconds(plain, size);
+    assert_eq!(found.time(size), plain + Duration::from_ns(500));
 }
 
 /// A near, narrow link and a far, wide one: the far one helps only once it can deliver.

@@ -2,7 +2,7 @@
 
 use motet_collective::CollectiveKind::{AllGather, AllReduce, Broadcast, Reduce, ReduceScatter};
 
-use super::super::testing::{network, over_bound};
+use super::super::testing::{network, over_bound, time};
 
 const GIB: u64 = 1 << 30;
 
@@ -20,6 +20,20 @@ fn hierarchical_on_servers() {
     within("hierarchical", "dgx-a100 count=4", Broadcast, 1.2);
     within("hierarchical", "dgx-a100 count=4", Reduce, 1.2);
     within("hierarchical", "rail servers=8", AllGather, 1.05);
+}
+
+/// A megabyte under one switch: the root sends it once, 20 µs, everyone passes his share on, and the last
+/// byte goes two ways of 2.6 µs. Hardly more than that.
+#[test]
+fn a_broadcast_is_shared_by_all() {
+    for kind in [Broadcast, Reduce] {
+        let time = time("hierarchical", &network("switch gpus=8"), kind, 1_000_000);
+        assert!(time.as_us_f64() < 20.0 + 2.0 * 2.6 + 0.5, "{kind}: {time}");
+    }
+    // Four servers: 5 µs out of the root's, twice between servers, and NVLink inside.
+    let four = network("dgx-a100 count=4");
+    let time = time("hierarchical", &four, Broadcast, 1_000_000);
+    assert!(time.as_us_f64() < 5.0 + 2.0 * 2.6 + 1.0, "{time}");
 }
 
 /// A chunk crosses the WAN once.
