@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
 """Makes MSCCL++'s own plans with its own language, from a checkout of MSCCL++.
 
-    own_plans.py --mscclpp CHECKOUT --out FOLDER [--ranks 2,4,8] [--ranks-per-gpu all|1] [--resident 120]
+    own_plans.py --mscclpp CHECKOUT --out FOLDER [--ranks 2,4,8] [--kinds memory,port,switch]
+                 [--ranks-per-gpu all|1] [--resident 120]
 
 Every example of python/mscclpp/language/tests that fits one server, and the programs of
 python/mscclpp/default_algos, for each number of ranks, in several settings, so that MSCCL++ can show its best:
 as the script writes it, and with the instances, thread blocks and threads per block that still fit the GPU.
-Writes the plans and FOLDER/manifest.jsonl for run.py. Plans for switches (NVLS) need several GPUs with a switch
-and are left out unless --switch is given. MSCCL++'s C++ bindings are not needed.
+Writes the plans and FOLDER/manifest.jsonl for run.py. By default only plans of memory channels; `port` adds those
+for two servers of half the ranks, `switch` those that need several GPUs with a switch (NVLS). MSCCL++'s C++
+bindings are not needed.
 
 Where a script fixes a number (ranks, instances, thread blocks), it is replaced in memory; the checkout is not
 changed. A script that calls a name which the language has renamed gets the new one. What was changed stands in
@@ -139,11 +141,12 @@ def specs_for(ranks, budget, per_node, every):
 
     two = [("gpu_size = 2", f"gpu_size = {n}")] if n != 2 else []
     change = f"ranks 2 -> {n}" if n != 2 else ""
-    yield from with_instances("allgather", "allgather.py", 1, 1, [], two, change)
+    if n == 2 or every:  # with more ranks, allgather_ring is the same in a better order
+        yield from with_instances("allgather", "allgather.py", 1, 1, [], two, change)
     yield from with_instances("allgather_ring", "allgather_ring.py", 1, 32)
     yield from with_instances("allgather_pkt", "allgather_pkt.py", 2 * (n - 1), 1, most=8)
     yield from with_instances("allgather_pkt_rppkt", "allgather_pkt_rppkt.py", 1, 1, most=16)
-    for blocks in (4, 8, 16):
+    for blocks in (4, 16):
         if n == 2 and blocks <= budget:
             replace = [("range(4)", f"range({blocks})")] if blocks != 4 else []
             yield {
@@ -182,7 +185,7 @@ def specs_for(ranks, budget, per_node, every):
         ("reducescatter_multi_nodes", "ReduceScatter", lambda g: n * g),
         ("allgather_multi_nodes", "AllGather", None),
     ):
-        groups = [1, 2, 4] if blocks else [None]
+        groups = [1, 4] if blocks else [None]
         for group in groups:
             for threads in (1024, 512):
                 if blocks and blocks(group) > budget * (1024 // threads):
@@ -271,8 +274,7 @@ def main():
     parser.add_argument("--sizes", help="sizes in bytes, by commas (default 1 KiB to 64 MiB by fours)")
     parser.add_argument("--simple-from", type=int, default=16 << 10, help="smallest size for the other plans")
     parser.add_argument("--every", action="store_true", help="more settings of each program")
-    parser.add_argument("--switch", action="store_true", help="also plans that use a switch (NVLS)")
-    parser.add_argument("--port", action="store_true", help="also plans for two servers, by port channels")
+    parser.add_argument("--kinds", default="memory", help="memory, port (two servers), switch (NVLS), by commas")
     parser.add_argument("--one", help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.one:
@@ -289,7 +291,8 @@ def main():
             budget = args.resident // per_gpu
             seen = set()
             for spec in specs_for(ranks, budget, ranks // 2, args.every):
-                if spec.get("switch") and not args.switch or spec.get("port") and not args.port:
+                kind = "switch" if spec.get("switch") else "port" if spec.get("port") else "memory"
+                if kind not in args.kinds.split(","):
                     continue
                 spec["name"] = f"{spec['family']}-{ranks}" + (f"-{spec['setting']}" if spec["setting"] else "")
                 if spec["name"] in seen:
@@ -307,8 +310,6 @@ def main():
                 blocks = max(len(gpu["threadblocks"]) for gpu in plan["gpus"])
                 threads = plan.get("num_threads_per_block", 1024)
                 types_used = channel_types(plan)
-                if "switch" in types_used and not args.switch:
-                    continue
                 if blocks * threads > budget * 1024:
                     failed.append((spec["name"], f"{blocks} blocks of {threads} threads do not fit"))
                     continue

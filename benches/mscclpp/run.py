@@ -35,6 +35,8 @@ def read_manifest(path):
     """One dictionary a line. Plan files are relative to the manifest."""
     entries = []
     folder = os.path.dirname(os.path.abspath(path))
+    if not os.path.exists(path):
+        raise Fault(f"there is no {path}")
     with open(path) as lines:
         for number, line in enumerate(lines, 1):
             line = line.strip()
@@ -107,7 +109,7 @@ def make_jobs(entries, args):
                         "entry": entry["id"],
                         "risky": bool(entry.get("force")),
                     }
-                    for key in ("iters", "limit", "packet", "name"):
+                    for key in ("iters", "limit", "packet", "name", "expect"):
                         if key in entry:
                             job[key] = entry[key]
                     if not fits(entry, args):
@@ -303,6 +305,8 @@ def run_jobs(ranks, jobs, args, mps, deadline):
         job = meta.get(result["id"], {})
         result["source"] = job.get("source", "?")
         result["entry"] = job.get("entry", result["id"])
+        if "expect" in job:
+            result["expect"] = job["expect"]
     missing = [job["id"] for job in jobs if job["id"] not in results]
     return results, missing
 
@@ -410,6 +414,12 @@ def summary(rows, results):
         by_source[result.get("source", "?")][result["status"]] += 1
     for source, counts in sorted(by_source.items()):
         lines.append(f"{source}: " + ", ".join(f"{n} {status}" for status, n in counts.most_common()))
+    judged = [r for r in results if "expect" in r]
+    if judged:
+        odd = [r for r in judged if r["status"] not in ([r["expect"]] if isinstance(r["expect"], str) else r["expect"])]
+        lines.append(f"as expected: {len(judged) - len(odd)} of {len(judged)}")
+        for result in odd:
+            lines.append(f"  {result['id']}: {result['status']}, but {result['expect']} was expected")
     bad = [r for r in results if r["status"] not in ("ok",)]
     for result in bad[:60]:
         text = " ".join(result.get("text", "").split())
