@@ -203,8 +203,10 @@ class Launcher {
   void killRanks() {
     for (pid_t pid : pids_)
       if (pid > 0) kill(pid, SIGKILL);
+    // A process whose kernel is stuck may take its time to die; do not wait for ever.
+    long long until = nowNs() + 20000000000LL;
     for (pid_t& pid : pids_) {
-      if (pid > 0) waitpid(pid, nullptr, 0);
+      while (pid > 0 && waitpid(pid, nullptr, WNOHANG) == 0 && nowNs() < until) usleep(10000);
       pid = -1;
     }
   }

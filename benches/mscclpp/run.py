@@ -216,21 +216,30 @@ class Mps:
             ["nvidia-cuda-mps-control", "-d"], env={**os.environ, **self.environment()}, check=True, timeout=30
         )
 
+    def ask(self, words, seconds):
+        """What the control daemon answers; None if it does not in time."""
+        try:
+            return subprocess.run(
+                ["nvidia-cuda-mps-control"],
+                input=words + "\n",
+                env={**os.environ, **self.environment()},
+                timeout=seconds,
+                capture_output=True,
+                text=True,
+            ).stdout
+        except subprocess.TimeoutExpired:
+            return None
+
     def stop(self):
         if not self.folder:
             return
-        try:
-            subprocess.run(
-                ["nvidia-cuda-mps-control"],
-                input="quit -t 2\n",
-                text=True,
-                env={**os.environ, **self.environment()},
-                timeout=30,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-            )
-        except subprocess.TimeoutExpired:
-            pass
+        servers = [int(word) for word in (self.ask("get_server_list", 5) or "").split() if word.isdigit()]
+        self.ask("quit -t 2", 20)
+        for server in servers:  # ours only; one that a stuck kernel holds up
+            try:
+                os.kill(server, signal.SIGKILL)
+            except OSError:
+                pass
         shutil.rmtree(self.folder, ignore_errors=True)
         self.folder = None
 
