@@ -60,7 +60,8 @@ void RankProcess::timeJobs(const std::vector<size_t>& timed, Group& group) {
       barrier();
       shared_->current = int(j);
       beat(jobs_[j].limit);
-      bool verify = round == options_.rounds - 1 && jobs_[j].check && !jobs_[j].inPlace;
+      // Replays use one input again and again: their output is known only if the calls leave it alone.
+      bool verify = round == options_.rounds - 1 && jobs_[j].check && !jobs_[j].inPlace && !memory_.state(j).inputChanged;
       timeRound(j, round, graphs[j], group);
       if (verify && any(replayBad(j, group))) {
         setStatus(j, Status::Wrong);
