@@ -141,6 +141,12 @@ pub enum Channel {
 }
 
 impl Channel {
+    /// Whether so many ranks all reach one another's memory.
+    #[must_use]
+    pub fn is_memory_only(&self, ranks: u32) -> bool {
+        (1..ranks).all(|it| !self.by_port(Rank(0), Rank(it)))
+    }
+
     fn by_port(&self, a: Rank, b: Rank) -> bool {
         match self {
             Self::Memory => false,
