@@ -130,9 +130,13 @@ impl Export<'_> {
         }
     }
 
-    /// `None` where the network or the size is not known, and in Motet's own format, which has
-    /// place for all that a program is.
+    /// `None` where the network or the size is not known, in Motet's own format, which has place for all
+    /// that a program is, and where switches copy or reduce: operations in them stream, and threadblocks
+    /// are simulated one transfer after the other.
     fn loss(&self, program: &Verified<Program>, text: &str) -> Result<Option<Loss>, Failure> {
+        if program.uses_switches() {
+            return Ok(None);
+        }
         match (self.args.to, &self.place.network, self.place.size) {
             (Target::Msccl | Target::Mscclpp, Some(network), Some(size)) => {
                 let failure = |it: Failure| it.in_file(&self.args.file);
@@ -161,6 +165,10 @@ impl Export<'_> {
                 loss.share() * 100.0,
                 loss.reasons(self.args).join("; ")
             )),
+            None if program.uses_switches() && self.args.to != Target::Motet => printer.note(
+                "whether the file is slower than the program is not known: operations in switches go \
+                 element by element, which is not simulated",
+            ),
             None if self.args.to != Target::Motet => printer.note(
                 "whether the file is slower than the program is not known; `--cluster` and \
                  `--size` say where and at what size to compare them",
