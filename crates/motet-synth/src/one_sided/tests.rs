@@ -1,3 +1,5 @@
+//! One-sided programs are right, and MSCCL++ can say them.
+
 use motet_collective::formats::mscclpp_json;
 use motet_collective::program::Forms;
 use motet_collective::{CollectiveKind, Verified};

@@ -124,7 +124,10 @@ impl Checker<'_> {
 
     /// NCCL takes what the tasks say.
     fn nccl(&mut self) {
-        let Some(priced) = self.priced else { return };
+        // Where ranks share a GPU, NCCL was not priced.
+        let Some(priced) = self.priced.filter(|_| self.stored.manifest.ranks_per_gpu <= 1) else {
+            return;
+        };
         for task in &self.stored.manifest.tasks {
             let (kind, size) = (task.collective, task.size());
             let found = [
@@ -222,7 +225,11 @@ impl Checker<'_> {
                 let plan =
                     MscclppLayout::read(text, self.network, &plus_options(self.network, gpu))?;
                 let hints = *plan.program.hints();
-                header(run, plan.program.name(), hints.min_size, hints.max_size)?;
+                // A plan states whole 16 bytes of every chunk.
+                let grain = 16 * u64::from(plan.program.collective().size_chunks()).max(1);
+                let most = Bytes::new(run.most.get() / grain * grain);
+                let stated = hints.max_size.filter(|it| *it != most).or(Some(run.most));
+                header(run, plan.program.name(), hints.min_size, stated)?;
                 self.fits(plan.blocks())?;
                 for task in &tasks {
                     if !plan.takes(task.size()) {

@@ -237,9 +237,14 @@ impl Maker<'_> {
         }
     }
 
+    /// NCCL's choices; none where ranks share a GPU, which NCCL's model knows nothing of.
+    fn priced<'b>(&'b self, nccl: &'b Nccl) -> Option<Priced<'b>> {
+        if self.request.ranks_per_gpu > 1 { None } else { nccl.priced(self.network) }
+    }
+
     /// Tunes every task under some settings of the communicator.
     fn tune(&self, nccl: &Nccl, setup: Setup, parts: &mut [Part]) -> Result<(), PlanError> {
-        let priced = nccl.priced(self.network);
+        let priced = self.priced(nccl);
         for part in parts {
             let tuning = self.tuning(nccl, priced.as_ref(), setup, part);
             let tasks: Vec<(Bytes, Duration)> =
@@ -264,7 +269,7 @@ impl Maker<'_> {
 
     /// The settings of the communicator that suit all tasks.
     fn setup(&self, nccl: &Nccl, parts: &[Part]) -> Setup {
-        let priced = nccl.priced(self.network);
+        let priced = self.priced(nccl);
         let tunings: Vec<Tuning<'_>> = parts
             .iter()
             .map(|part| self.tuning(nccl, priced.as_ref(), Setup::default(), part))

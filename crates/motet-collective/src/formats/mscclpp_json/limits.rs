@@ -2,7 +2,7 @@
 
 use motet_units::{Bytes, Rank};
 
-use super::model::{ChannelType, ExecutionPlan, PlanOp, Threadblock};
+use super::model::{ChannelType, ExecutionPlan, PlanGpu, PlanOp, Threadblock};
 use super::{Gpu, Options};
 use crate::collective::Collective;
 use crate::diagnostic::{Diagnostic, Finding, Report};
@@ -30,11 +30,33 @@ pub(super) fn check(plan: &ExecutionPlan, report: &mut Report) {
         let blocks: Vec<u32> = plan.gpus.iter().map(|it| it.threadblocks.len() as u32).collect();
         resident(&blocks, plan.num_threads_per_block, LARGEST, report);
     }
+    if let Some(bytes) = plan.gpus.iter().find_map(|it| misaligned(plan, it)) {
+        let message = format!(
+            "scratch for calls of up to {} bytes takes {bytes}, whose half is no multiple of {ALIGNMENT}: \
+             packets of every second call are misaligned if buffers are so large",
+            plan.max_message_size
+        );
+        report.push(Diagnostic::warning(Finding::Limit, message));
+    }
     for gpu in &plan.gpus {
         for block in &gpu.threadblocks {
             Check { gpu: gpu.id, block, report }.block();
         }
     }
+}
+
+/// The bytes of a GPU's doubled scratch, if its halves are misaligned.
+fn misaligned(plan: &ExecutionPlan, gpu: &PlanGpu) -> Option<u64> {
+    let chunks = u64::from(if gpu.input_chunks > 0 { gpu.input_chunks } else { gpu.output_chunks });
+    let doubled = plan.use_double_scratch_buffer && plan.max_message_size <= MAX_OFFSET;
+    if !doubled || chunks == 0 {
+        return None;
+    }
+    let packets = if plan.protocol == "LL" { 2 } else { 1 };
+    let chunk = plan.max_message_size.div_ceil(chunks);
+    let bytes = chunk * u64::from(gpu.scratch_chunks) * packets * 2;
+    let bytes = bytes.next_multiple_of(ALIGNMENT);
+    (bytes / 2 % ALIGNMENT != 0).then_some(bytes)
 }
 
 /// Whether all threadblocks of each GPU can run at once. Seen from the lanes alone, before any work.
@@ -76,6 +98,16 @@ pub(super) fn largest_size(program: &Program) -> Bytes {
     let most = chunks.max().unwrap_or(0).max(1);
     let chunk = MAX_OFFSET / most / ALIGNMENT * ALIGNMENT;
     Bytes::new(chunk * u64::from(collective.size_chunks()))
+}
+
+/// The largest size of the program's hints that a plan may state: no offset beyond 32 bits, and whole 16
+/// bytes for every chunk. The executor sizes scratch by it and halves that for packets; a half that
+/// is no multiple of 16 is a misaligned address in every second call.
+pub(super) fn stated_size(program: &Program) -> Bytes {
+    let largest = largest_size(program);
+    let asked = program.hints().max_size.map_or(largest, |it| it.min(largest));
+    let grain = ALIGNMENT * u64::from(program.collective().size_chunks()).max(1);
+    Bytes::new(asked.get() / grain * grain)
 }
 
 /// What the sizes of calls must be a multiple of. `collective` may be cut finer than the plan, whose thread

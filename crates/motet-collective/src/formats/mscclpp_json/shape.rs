@@ -97,9 +97,8 @@ fn empty(program: &Program) -> ProgramBuilder {
         Protocol::Ll => Protocol::Ll,
         Protocol::Simple | Protocol::Ll128 => Protocol::Simple,
     };
-    let largest = limits::largest_size(program);
-    let max_size = program.hints().max_size.map_or(largest, |it| it.min(largest));
-    let hints = Hints { protocol, max_size: Some(max_size), ..*program.hints() };
+    let max_size = Some(limits::stated_size(program));
+    let hints = Hints { protocol, max_size, ..*program.hints() };
     let mut builder =
         ProgramBuilder::new(program.name(), program.collective().clone()).forms(forms).hints(hints);
     for rank in (0..program.collective().ranks()).map(Rank) {
