@@ -23,5 +23,5 @@ pub mod fit;
 pub mod terms;
 
 pub use cost::{PlanCost, Sharing};
-pub use fit::{Fitted, Sample, fit};
+pub use fit::{Fitted, Judged, Sample, fit, judge, weights};
 pub use terms::PlanTerms;

@@ -1,3 +1,5 @@
+//! Every pattern in every shape is right, in the form that it says.
+
 use motet_collective::formats::mscclpp_json;
 use motet_collective::program::Forms;
 use motet_collective::{CollectiveKind, Verified};
