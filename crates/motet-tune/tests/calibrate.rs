@@ -24,7 +24,7 @@ fn samples() -> &'static Samples {
         let text = table();
         assert_eq!(calibrate::detect(&text).unwrap(), Format::Table);
         let mut calls = results::read_table(&text).unwrap().calls;
-        assert_eq!(calls.len(), 5130);
+        assert_eq!(calls.len(), 4983);
         calls.retain(|it| chosen(&it.plan));
         let samples = Samples::new(calls, Machine::OneGpu, &|_| None).unwrap();
         assert_eq!(samples.left_out, LeftOut::default());
