@@ -23,6 +23,7 @@ fuzz_target!(|text: &str| {
             u64::from(collective.input_chunks(it))
                 + u64::from(collective.output_chunks(it))
                 + u64::from(program.scratch_chunks(it))
+                + u64::from(program.switch_chunks(it))
         })
         .sum();
     if chunks > MOST_CHUNKS {

@@ -13,14 +13,16 @@
 //! 2. [`program`] explains transfers, events and lanes, and [`ProgramBuilder`] makes a program;
 //! 3. [`verify`] defines what being right is; [`Verified`] is the only form of a program that the
 //!    crates above accept;
-//! 4. [`bound`] has the limits, with their formulas and what they assume;
-//! 5. [`formats`] has Motet's own program file, MSCCL XML and MSCCL++ JSON plans;
-//! 6. [`diagnostic`] is how the verifier, the readers and the writers say what is wrong.
+//! 4. [`in_switch`] is about programs that have switches copy and reduce;
+//! 5. [`bound`] has the limits, with their formulas and what they assume;
+//! 6. [`formats`] has Motet's own program file, MSCCL XML and MSCCL++ JSON plans;
+//! 7. [`diagnostic`] is how the verifier, the readers and the writers say what is wrong.
 
 pub mod bound;
 pub mod collective;
 pub mod diagnostic;
 pub mod formats;
+pub mod in_switch;
 pub mod program;
 pub mod verify;
 

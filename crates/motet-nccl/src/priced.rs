@@ -40,6 +40,9 @@ pub enum Basis {
     /// Launch, steps and the busiest link, added up: for grouped sends and receives, which NCCL has
     /// no model of ([`p2p`](crate::p2p)).
     Links,
+    /// The model of MSCCL++'s executor, whose terms are fitted to measured calls
+    /// ([`mscclpp`](crate::mscclpp)).
+    Fitted,
 }
 
 /// A choice of NCCL's and how long it takes.

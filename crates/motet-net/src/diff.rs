@@ -114,6 +114,8 @@ pub fn diff(before: &Network, after: &Network) -> NetworkDiff {
         fields.text("dc", &node.location.dc, &other.location.dc);
         fields.text("multicast", &Some(node.multicast), &Some(other.multicast));
         fields.text("reduces", &Some(node.reduces), &Some(other.reduces));
+        let services = |it: &crate::Node| Some(it.in_network).filter(|it| it.is_any());
+        fields.text("in_network", &services(node), &services(other));
         let new = other.properties.keys().filter(|it| !node.properties.contains_key(*it));
         for key in node.properties.keys().chain(new) {
             let value = |it: &crate::Node| it.properties.get(key).cloned();

@@ -33,6 +33,7 @@ mod components;
 pub mod diff;
 pub mod discover;
 pub mod formats;
+pub mod in_network;
 pub mod link;
 mod link_class;
 mod nearest;
@@ -50,6 +51,7 @@ pub mod tier;
 pub mod tier_mix;
 
 pub use diff::NetworkDiff;
+pub use in_network::InNetwork;
 pub use link::{Link, LinkClass, LinkSpec};
 pub use network::{BuildError, Network, NetworkBuilder};
 pub use node::{Location, Node, NodeKind};

@@ -6,6 +6,7 @@ use std::str::FromStr;
 
 use motet_units::{Rank, brief};
 
+use crate::in_network::InNetwork;
 use crate::nearest;
 
 /// What a node is. The names are those of the cluster file.
@@ -133,10 +134,13 @@ pub struct Node {
     pub location: Location,
     /// The rank of a GPU, where the file fixes it; otherwise ranks follow file order.
     pub rank: Option<Rank>,
-    /// Whether the node can copy one incoming stream to several links (multicast).
+    /// Whether the node by itself carries the same data once over common links and copies it behind
+    /// them, whatever program runs.
     pub multicast: bool,
-    /// Whether the node can reduce several incoming streams into one (NVLS, SHARP).
+    /// Whether the node by itself adds up streams that go to one sum, whatever program runs.
     pub reduces: bool,
+    /// What programs may ask of it (NVLS, SHARP).
+    pub in_network: InNetwork,
     /// What a file says beyond the model: `busid`, `sm`, `vendor`, `latitude`…; docs/cluster-file.md
     /// lists the keys that Motet itself reads. They take no part in the signature.
     pub properties: BTreeMap<String, String>,
@@ -153,6 +157,7 @@ impl Node {
             rank: None,
             multicast: false,
             reduces: false,
+            in_network: InNetwork::NONE,
             properties: BTreeMap::new(),
         }
     }

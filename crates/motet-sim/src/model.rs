@@ -37,6 +37,13 @@
 //! **Capable switches.** Where a node can multicast or reduce, transfers that carry the same data,
 //! or that are summed on the way, cross their common links once; `group.rs` has the exact rule.
 //!
+//! **In-switch operations.** A transfer into a switch slot takes the links from the GPU up to the switch
+//! that serves the slot, one out of it the links from there down; from one slot to another, data comes
+//! down to the GPU that asked and goes up again. A switch slot stores and forwards: what leaves it waits, like
+//! all that a program orders, until what it waits for has come whole. Switches in fact pass data on as it
+//! comes; cutting data finely says the same, up to a slice's time at each of the steps.
+//! Registers and adders cost no time, and there are as many as are asked for.
+//!
 //! **Order.** A transfer is ready when every event that its sending waits for has happened: the
 //! program's waits and the event before it in its lane. It has *arrived* when it has reached its
 //! destination and every event that its arrival waits for has happened. Finite connection buffers

@@ -4,10 +4,11 @@
 //! computed here once: the links of each transfer, where it is stored and forwarded, what each
 //! event waits for, and the order of events.
 
+use motet_collective::in_switch::{Serving, Unserved};
 use motet_collective::program::EventGraph;
-use motet_collective::{Event, Program, Verified};
+use motet_collective::{Event, Program, Transfer, Verified};
 use motet_net::{Metric, Network, NodeKind, Search, Transit};
-use motet_units::{LinkId, Rank};
+use motet_units::{LinkId, NodeId, Rank};
 use rustc_hash::FxHashMap;
 
 use crate::model::SwitchForwarding;
@@ -31,6 +32,8 @@ pub enum RouteError {
     NoPath { from: Rank, to: Rank },
     #[error("path {path} of the program is not a path of this network from rank {from} to {to}")]
     WrongPath { path: u32, from: Rank, to: Rank },
+    #[error(transparent)]
+    Unserved(Box<Unserved>),
 }
 
 /// A verified program on a network, with the route of every transfer.
@@ -63,6 +66,8 @@ impl<'a> Routed<'a> {
         let mut ways = DefaultRoutes::new(network);
         let mut hop_starts = Vec::with_capacity(program.transfers().len() + 1);
         let mut hops = Vec::with_capacity(program.transfers().len());
+        let serving = serving(program, network)?;
+        let mut in_switch: Vec<LinkId> = Vec::new();
         for transfer in program.transfers() {
             hop_starts.push(hops.len() as u32);
             if transfer.is_local() {
@@ -70,14 +75,20 @@ impl<'a> Routed<'a> {
             }
             let (from, to) = (transfer.src.rank, transfer.dst.rank);
             let links = match transfer.path {
+                _ if transfer.is_in_switch() => {
+                    in_switch.clear();
+                    let found = ways.in_switch(transfer, &serving, &mut in_switch);
+                    found.ok_or(RouteError::NoPath { from, to })?;
+                    in_switch.as_slice()
+                }
                 Some(path) => given(network, program, path, from, to)?,
                 None => ways.between(from, to).ok_or(RouteError::NoPath { from, to })?,
             };
-            hops.extend(links.iter().map(|link| {
+            hops.extend(links.iter().enumerate().map(|(place, link)| {
                 let node = network.node(network.link(*link).from);
                 let stores =
                     switches == SwitchForwarding::StoreAndForward || node.kind == NodeKind::Gpu;
-                Hop { link: *link, starts_segment: stores }
+                Hop { link: *link, starts_segment: place == 0 || stores }
             }));
         }
         hop_starts.push(hops.len() as u32);
@@ -113,6 +124,18 @@ impl<'a> Routed<'a> {
     }
 }
 
+/// The switches that serve the program's switch slots.
+fn serving(program: &Program, network: &Network) -> Result<Serving, RouteError> {
+    if !program.uses_switches() {
+        return Ok(Serving::default());
+    }
+    let (serving, unserved) = Serving::find(program, network);
+    match unserved.into_iter().next() {
+        Some(first) => Err(RouteError::Unserved(Box::new(first))),
+        None => Ok(serving),
+    }
+}
+
 /// Routes for transfers whose program gives none; computed once per pair of ranks.
 ///
 /// A route has the least latency. Where there are several such (any spine between two leaves, say),
@@ -122,8 +145,8 @@ impl<'a> Routed<'a> {
 #[derive(Debug)]
 pub struct DefaultRoutes<'a> {
     network: &'a Network,
-    known: FxHashMap<(Rank, Rank), Vec<LinkId>>,
-    /// By link: how many pairs of ranks have a route over it.
+    known: FxHashMap<(NodeId, NodeId), Vec<LinkId>>,
+    /// By link: how many pairs have a route over it.
     pairs: Vec<u64>,
 }
 
@@ -137,11 +160,35 @@ impl<'a> DefaultRoutes<'a> {
 
     /// The links from one rank to another; `None` if no path leads there.
     pub fn between(&mut self, from: Rank, to: Rank) -> Option<&[LinkId]> {
+        let (from, to) = (self.network.gpu(from)?, self.network.gpu(to)?);
+        self.between_nodes(from, to)
+    }
+
+    /// Adds the links of a transfer into or out of a switch. From one switch slot to another, data
+    /// comes down to the GPU that asked and goes up again.
+    fn in_switch(
+        &mut self,
+        transfer: &Transfer,
+        serving: &Serving,
+        links: &mut Vec<LinkId>,
+    ) -> Option<()> {
+        let Transfer { src, dst, .. } = *transfer;
+        if src.is_switch() {
+            let gpu = self.network.gpu(dst.rank)?;
+            links.extend(self.between_nodes(serving.node(src)?, gpu)?);
+        }
+        if dst.is_switch() {
+            let gpu = self.network.gpu(src.rank)?;
+            links.extend(self.between_nodes(gpu, serving.node(dst)?)?);
+        }
+        Some(())
+    }
+
+    fn between_nodes(&mut self, a: NodeId, b: NodeId) -> Option<&[LinkId]> {
         let Self { network, known, pairs } = self;
-        match known.entry((from, to)) {
+        match known.entry((a, b)) {
             std::collections::hash_map::Entry::Occupied(known) => Some(known.into_mut()),
             std::collections::hash_map::Entry::Vacant(new) => {
-                let (a, b) = (network.gpu(from)?, network.gpu(to)?);
                 let search = |transit| {
                     let search = Search::new(network, Metric::Latency).through(transit);
                     search.least_loaded(a, b, |it| pairs[it.index()])

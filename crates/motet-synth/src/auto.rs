@@ -21,7 +21,7 @@ use crate::lower::{Lowered, Lowering, Trees};
 use crate::method::{Method, Recipe};
 use crate::task::{SynthError, Task};
 use crate::watch::{Watch, Work};
-use crate::{classic, exchange, forest, greedy, grid, packing, symmetric};
+use crate::{classic, exchange, forest, greedy, grid, in_switch, packing, symmetric};
 
 /// On large networks, where one more method may take minutes, a program within one part in so many of the
 /// bound is good enough.
@@ -110,6 +110,7 @@ fn one(
                 slices: 1,
             })
         }
+        Method::InSwitch => in_switch::synthesize(task, most),
         Method::Recipe(it) => (it.make)(task, fabric),
     };
     let lowered = made.map_err(|error| match error {
@@ -243,6 +244,9 @@ fn in_a_hurry(task: &Task<'_>, fabric: &Fabric, effort: &Effort<'_>) -> Option<D
 fn candidates(task: &Task<'_>, fabric: &Fabric, by_latency: bool) -> Vec<Method> {
     let kind = task.goal.kind();
     let mut first = vec![Method::Symmetric, Method::Exchange];
+    if in_switch::is_possible(task) {
+        first.insert(0, Method::InSwitch);
+    }
     // On a grid matching is as good as packing, and much cheaper.
     let on_grid = grid::grid(fabric).is_some();
     if on_grid && kind != CollectiveKind::AllReduce {

@@ -23,6 +23,7 @@
 //! - [`greedy`]: whenever a link is free it takes a chunk that somebody still needs; any collective.
 //! - [`symmetric`]: one rank's pattern, repeated for every rank of a torus, ring, hypercube or clique.
 //! - [`exchange`]: data from one rank to one other: AllToAll, AllToAllV, SendRecv, Gather, Scatter.
+//! - `in_switch`: copies and sums in switches that do so for programs (NVLS, SHARP).
 //! - [`classic`]: the textbook algorithms, and what NCCL itself would build.
 //! - [`one_sided`]: straight to everyone, laid out for runtimes that write into other GPUs' memory.
 //! - [`repair`]: the trees of a known program, adapted within milliseconds to a network that changed.
@@ -42,6 +43,7 @@ pub mod fabric;
 pub mod forest;
 pub mod greedy;
 pub mod grid;
+mod in_switch;
 pub mod limits;
 pub mod lower;
 pub mod method;

@@ -23,6 +23,8 @@ pub enum Method {
     Symmetric,
     /// Routing of point-to-point traffic.
     Exchange,
+    /// Copies and sums in switches.
+    InSwitch,
     /// A textbook algorithm, one of NCCL's own, or a method of another crate.
     Recipe(&'static Recipe),
 }
@@ -37,6 +39,7 @@ impl Method {
             Self::Greedy,
             Self::Symmetric,
             Self::Exchange,
+            Self::InSwitch,
         ];
         own.into_iter().chain(classic::methods().iter().map(Self::Recipe))
     }
@@ -50,6 +53,7 @@ impl Method {
             Self::Greedy => "greedy",
             Self::Symmetric => "symmetric",
             Self::Exchange => "exchange",
+            Self::InSwitch => "in-switch",
             Self::Recipe(it) => it.name,
         }
     }
@@ -64,6 +68,7 @@ impl Method {
             Self::Greedy => "chunks matched to links as they come free, rarest first",
             Self::Symmetric => "one pattern moved to every rank, on rings, tori and the like",
             Self::Exchange => "point-to-point traffic routed so that no link is overloaded",
+            Self::InSwitch => "copies and sums in switches that do so for programs (NVLS, SHARP)",
             Self::Recipe(it) => it.about,
         }
     }
@@ -74,7 +79,7 @@ impl Method {
         use CollectiveKind::{AllGather, AllReduce, Broadcast, Reduce, ReduceScatter};
         match self {
             Self::Auto | Self::Greedy => true,
-            Self::Forest => {
+            Self::Forest | Self::InSwitch => {
                 matches!(kind, AllGather | ReduceScatter | Broadcast | Reduce | AllReduce)
             }
             Self::Packing => kind == AllReduce,

@@ -78,7 +78,7 @@ impl Draft {
             }
             Err(fault) => return Err(wrong(fault.to_string())),
         };
-        match self.known_or_bounded(task)? {
+        match self.known_or_bounded(task, &program)? {
             Some(bound) if time < bound => {
                 let program = program.name().to_owned();
                 Err(SynthError::BelowBound { method, program, time, bound })
@@ -88,10 +88,17 @@ impl Draft {
     }
 
     /// The least time of the task, where it is known or soon found.
-    fn known_or_bounded(&self, task: &Task<'_>) -> Result<Option<Duration>, SynthError> {
-        if self.least.is_some() || task.goal.ranks() > MOST_BOUNDED {
-            return Ok(self.least);
+    fn known_or_bounded(
+        &self,
+        task: &Task<'_>,
+        program: &Program,
+    ) -> Result<Option<Duration>, SynthError> {
+        // What is known is the bound of programs that leave copying and reducing to GPUs.
+        let known = self.least.filter(|_| !program.uses_switches());
+        if known.is_some() || task.goal.ranks() > MOST_BOUNDED {
+            return Ok(known);
         }
-        Ok(Some(task.bound()?.program_time(task.size)))
+        let bound = task.bound()?;
+        Ok(Some(bound.least(bound.held_against(program), task.size)))
     }
 }

@@ -83,6 +83,11 @@ pub struct Task<'a> {
     /// Whether parts should be cut into a power of two of chunks, where the method can choose: runtimes
     /// pass over a program whose chunks do not divide the call's count.
     pub even: bool,
+    /// Whether a program may ask switches to copy and reduce ([`Buffer::Switch`]): off, because not every
+    /// runtime can.
+    ///
+    /// [`Buffer::Switch`]: motet_collective::Buffer::Switch
+    pub in_switch: bool,
     /// When methods should stop; [`synthesize`](crate::synthesize) sets it from its
     /// [`Effort`](crate::Effort).
     pub watch: Watch<'a>,
@@ -106,6 +111,7 @@ impl<'a> Task<'a> {
             may_overtake: true,
             most_transfers: MAX_TRANSFERS,
             even: false,
+            in_switch: false,
             watch: Watch::default(),
             to_beat: None,
         }
@@ -115,6 +121,13 @@ impl<'a> Task<'a> {
     #[must_use]
     pub const fn by_numbers(mut self) -> Self {
         self.may_overtake = false;
+        self
+    }
+
+    /// For programs that may ask switches to copy and reduce.
+    #[must_use]
+    pub const fn with_switches(mut self) -> Self {
+        self.in_switch = true;
         self
     }
 

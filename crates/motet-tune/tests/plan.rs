@@ -37,6 +37,8 @@ fn request(seed: u64) -> Request {
         sketch: None,
         most_blocks: None,
         margin_percent: 5,
+        ranks_per_gpu: 1,
+        runtime: None,
     }
 }
 

@@ -27,7 +27,9 @@
 //! switches that reduce included, is the cut bound ([`Bound::algbw`], [`Bound::time`]). What *programs*
 //! can reach on this network, where switches do only what the network says they can, is at most that
 //! and often less ([`Bound::program_algbw`], [`Bound::program_time`]). A program's time is compared
-//! with the second. For all other collectives the two are one.
+//! with the second. For all other collectives the two are one. A program that itself asks switches to copy
+//! or reduce is compared with neither, but with [`InSwitchBound`] or the cut bound, by its form
+//! ([`Bound::held_against`]).
 //!
 //! **Groups.** Ranks of the group send, receive and relay. Other GPUs do none of these: a
 //! library's communicator has no buffers or kernels on them. NICs, CPUs and switches relay.
@@ -40,6 +42,7 @@ mod demand;
 mod demand_cuts;
 mod distance;
 mod graph;
+mod in_switch;
 mod latency;
 mod lengths;
 mod pairs;
@@ -64,6 +67,7 @@ use pairs::Slowest;
 use partition::Partition;
 
 pub use cut::Cut;
+pub use in_switch::{HeldAgainst, InSwitchBound};
 pub use partition::Level;
 pub use ratio::Ratio;
 pub use work::Work;
@@ -83,6 +87,9 @@ pub struct Bound {
     /// For AllReduce: the bound on programs that counts messages, where switches of the network do
     /// not both reduce and copy. Not always the sharper one: see [`sharper_work`](Self::sharper_work).
     pub work: Option<Work>,
+    /// What programs reach at best that have switches copy and reduce over all ranks, where the network has
+    /// switches that programs may ask.
+    pub in_switch: Option<InSwitchBound>,
     /// For traffic between pairs: how many times the bound a fractional routing takes that was
     /// found on the way. At 1.0 the bound is the optimum.
     pub reached: Option<f64>,
@@ -159,6 +166,7 @@ pub fn bound_of_group(
         latency: farthest.map_or(Duration::ZERO, |it| it.latency),
         latency_pair: farthest.map(|it| it.pair),
         work: None,
+        in_switch: None,
         reached: None,
         delays: Vec::new(),
         work_delays: Vec::new(),
@@ -187,6 +195,7 @@ pub fn bound_of_group(
         bound.work = Some(work);
         bound.work_delays = delays;
     }
+    bound.in_switch = in_switch::in_switch(network, group, collective.kind());
     Ok(bound)
 }
 

@@ -20,6 +20,7 @@ pub struct ProgramBuilder {
     forms: Forms,
     hints: Hints,
     scratch: Vec<u32>,
+    switch: Vec<u32>,
     transfers: Vec<Transfer>,
     /// (waiting event, awaited event)
     waits: Vec<(Event, Event)>,
@@ -35,12 +36,14 @@ impl ProgramBuilder {
     #[must_use]
     pub fn new(name: impl Into<String>, collective: Collective) -> Self {
         let scratch = vec![0; collective.ranks() as usize];
+        let switch = scratch.clone();
         Self {
             name: name.into(),
             collective,
             forms: Forms::OUT_OF_PLACE,
             hints: Hints::default(),
             scratch,
+            switch,
             transfers: Vec::new(),
             waits: Vec::new(),
             lanes: Vec::new(),
@@ -62,6 +65,7 @@ impl ProgramBuilder {
             forms: program.forms,
             hints: program.hints,
             scratch: program.scratch.clone(),
+            switch: program.switch.clone(),
             transfers: program.transfers.clone(),
             waits,
             lanes: program.lanes.clone(),
@@ -106,6 +110,13 @@ impl ProgramBuilder {
     /// How many scratch chunks `rank` has. Ranks outside the collective are ignored.
     pub fn set_scratch(&mut self, rank: Rank, chunks: u32) {
         if let Some(slot) = self.scratch.get_mut(rank.index()) {
+            *slot = chunks;
+        }
+    }
+
+    /// How many chunks of switch registers `rank` has. Ranks outside the collective are ignored.
+    pub fn set_switch(&mut self, rank: Rank, chunks: u32) {
+        if let Some(slot) = self.switch.get_mut(rank.index()) {
             *slot = chunks;
         }
     }
@@ -216,6 +227,7 @@ impl ProgramBuilder {
             forms: self.forms,
             hints: self.hints,
             scratch: self.scratch,
+            switch: self.switch,
             transfers: self.transfers,
             deps,
             lanes: self.lanes,

@@ -115,6 +115,7 @@ impl Program {
             ProgramBuilder::new(self.name(), collective).forms(self.forms()).hints(*self.hints());
         for rank in (0..self.collective().ranks()).map(Rank) {
             builder.set_scratch(rank, self.scratch_chunks(rank));
+            builder.set_switch(rank, self.switch_chunks(rank));
         }
         for path in self.paths() {
             builder.add_path(path.clone());

@@ -13,7 +13,7 @@
 //! A part is what belongs to one rank (the table in [`crate::collective`]): an AllReduce has one,
 //! an AllGather's output one per rank. Chunks that stood beside each other in one part still do,
 //! so that a transfer stays one transfer per copy unless it crosses from one part into the next;
-//! there it is cut. Scratch counts as one part.
+//! there it is cut. Scratch counts as one part, and so do switch registers.
 
 use motet_units::Rank;
 
@@ -37,9 +37,12 @@ pub fn in_instances(program: &Program, k: u32) -> Result<Program, CollectiveErro
     let parts = Parts::new(program);
     let mut builder = program.emptied_for(collective);
     for rank in (0..program.collective().ranks()).map(Rank) {
-        let chunks = u64::from(program.scratch_chunks(rank)) * u64::from(k);
-        let whole = u32::try_from(chunks).map_err(|_| CollectiveError::Chunks(chunks))?;
-        builder.set_scratch(rank, whole);
+        let whole = |chunks: u32| {
+            let chunks = u64::from(chunks) * u64::from(k);
+            u32::try_from(chunks).map_err(|_| CollectiveError::Chunks(chunks))
+        };
+        builder.set_scratch(rank, whole(program.scratch_chunks(rank))?);
+        builder.set_switch(rank, whole(program.switch_chunks(rank))?);
     }
     builder.set_made_for(program.made_for().cloned());
     let mut copies = Copies { k, starts: vec![0], each: Vec::new() };
@@ -94,6 +97,7 @@ impl<'a> Parts<'a> {
     fn of(&self, slot: Slot) -> (u32, u32) {
         let side = match slot.buffer {
             Buffer::Scratch => return (0, self.program.scratch_chunks(slot.rank)),
+            Buffer::Switch => return (0, self.program.switch_chunks(slot.rank)),
             Buffer::Input => 0,
             Buffer::Output => 1,
         };

@@ -34,25 +34,29 @@ pub use protocol::Protocol;
 
 use crate::collective::Collective;
 
-/// The three memories of a rank that a program can name: what the caller passes in, what the
-/// caller gets back, and scratch that belongs to the program.
+/// What a program can name of a rank: what the caller passes in, what the caller gets back, scratch
+/// that belongs to the program, and registers in the switch ([`crate::in_switch`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Buffer {
     Input,
     Output,
     Scratch,
+    /// Chunks that pass through a switch which copies or reduces them for the program. A switch
+    /// slot belongs to the rank that asks the switch; it stands for one operation of it.
+    Switch,
 }
 
 impl Buffer {
-    pub const ALL: [Self; 3] = [Self::Input, Self::Output, Self::Scratch];
+    pub const ALL: [Self; 4] = [Self::Input, Self::Output, Self::Scratch, Self::Switch];
 
-    /// The name in messages: "input", "output" or "scratch".
+    /// The name in messages: "input", "output", "scratch" or "switch".
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Input => "input",
             Self::Output => "output",
             Self::Scratch => "scratch",
+            Self::Switch => "switch",
         }
     }
 }
@@ -86,6 +90,18 @@ impl Slot {
     #[must_use]
     pub const fn scratch(rank: Rank, offset: u32) -> Self {
         Self::new(rank, Buffer::Scratch, offset)
+    }
+
+    /// A register in the switch that serves `rank`.
+    #[must_use]
+    pub const fn switch(rank: Rank, offset: u32) -> Self {
+        Self::new(rank, Buffer::Switch, offset)
+    }
+
+    /// Whether it is in a switch rather than in a rank's memory.
+    #[must_use]
+    pub fn is_switch(&self) -> bool {
+        self.buffer == Buffer::Switch
     }
 }
 
@@ -188,10 +204,16 @@ impl Transfer {
         Self { action: Action::Reduce, src, dst, count, path: None }
     }
 
-    /// Whether source and destination are at the same rank, so that no link is used.
+    /// Whether source and destination are in the memory of one rank, so that no link is used.
     #[must_use]
     pub fn is_local(&self) -> bool {
-        self.src.rank == self.dst.rank
+        self.src.rank == self.dst.rank && !self.is_in_switch()
+    }
+
+    /// Whether it goes into a switch or comes out of one.
+    #[must_use]
+    pub fn is_in_switch(&self) -> bool {
+        self.src.is_switch() || self.dst.is_switch()
     }
 }
 
@@ -289,6 +311,8 @@ pub struct Program {
     hints: Hints,
     /// Scratch chunks of each rank.
     scratch: Vec<u32>,
+    /// Switch chunks of each rank.
+    switch: Vec<u32>,
     transfers: Vec<Transfer>,
     /// What each event waits for, sorted, each once.
     deps: Rows<Event>,
@@ -329,6 +353,18 @@ impl Program {
     #[must_use]
     pub fn scratch_chunks(&self, rank: Rank) -> u32 {
         self.scratch.get(rank.index()).copied().unwrap_or(0)
+    }
+
+    /// How many chunks of switch registers a rank uses; 0 for a rank that does not exist.
+    #[must_use]
+    pub fn switch_chunks(&self, rank: Rank) -> u32 {
+        self.switch.get(rank.index()).copied().unwrap_or(0)
+    }
+
+    /// Whether it asks switches to copy or reduce.
+    #[must_use]
+    pub fn uses_switches(&self) -> bool {
+        self.transfers.iter().any(Transfer::is_in_switch)
     }
 
     /// All transfers; a [`TransferId`] is an index into this.

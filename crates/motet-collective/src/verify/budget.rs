@@ -63,6 +63,7 @@ pub(super) fn check_chunks(program: &Program) -> Result<(), Diagnostic> {
             collective.input_chunks(rank),
             collective.output_chunks(rank),
             program.scratch_chunks(rank),
+            program.switch_chunks(rank),
         ];
         buffers.map(u64::from).iter().sum::<u64>()
     };

@@ -17,7 +17,7 @@ const MAX_CELLS: u64 = 1 << 27;
 pub(super) struct Memory {
     pub(super) in_place: bool,
     /// `[rank][Buffer as usize]`.
-    bases: Vec<[u32; 3]>,
+    bases: Vec<[u32; 4]>,
     cells: usize,
 }
 
@@ -47,7 +47,8 @@ impl Memory {
                 Some(InPlace::Apart) | None => (next, next + input, input + output),
             };
             let at_scratch = next + size;
-            next = at_scratch + u64::from(program.scratch_chunks(rank));
+            let at_switch = at_scratch + u64::from(program.scratch_chunks(rank));
+            next = at_switch + u64::from(program.switch_chunks(rank));
             if next > MAX_CELLS {
                 return Err(Box::new(Diagnostic::error(
                     Finding::TooLarge,
@@ -55,7 +56,7 @@ impl Memory {
                 )));
             }
             // Below MAX_CELLS, so each fits 32 bits.
-            bases.push([at_input, at_output, at_scratch].map(|it| it as u32));
+            bases.push([at_input, at_output, at_scratch, at_switch].map(|it| it as u32));
         }
         Ok(Self { in_place, bases, cells: next as usize })
     }
@@ -75,7 +76,7 @@ impl Memory {
         let after = self.bases.partition_point(|it| it[0].min(it[1]) as usize <= cell);
         let rank = Rank::from_index(after.saturating_sub(1));
         let bases = self.bases[rank.index()];
-        for buffer in [Buffer::Output, Buffer::Input, Buffer::Scratch] {
+        for buffer in [Buffer::Output, Buffer::Input, Buffer::Scratch, Buffer::Switch] {
             let base = bases[buffer as usize] as usize;
             let slot = Slot::new(rank, buffer, 0);
             let size = structure::buffer_size(program, slot) as usize;

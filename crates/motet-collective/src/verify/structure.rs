@@ -9,6 +9,7 @@ use motet_units::{LinkId, NodeId, Rank};
 
 use crate::collective::InPlace;
 use crate::diagnostic::{Diagnostic, Finding, Report};
+use crate::in_switch::Serving;
 use crate::program::{Buffer, Event, Lane, LaneKind, Program, Slot, Transfer, TransferId};
 
 /// For each transfer whether its ranges are inside their buffers.
@@ -40,6 +41,16 @@ fn ranges(program: &Program, id: TransferId, transfer: &Transfer, report: &mut R
     if transfer.count == 0 {
         wrong(format!("transfer {} moves no chunk", id.0));
     }
+    if transfer.src.is_switch()
+        && transfer.dst.is_switch()
+        && transfer.src.rank != transfer.dst.rank
+    {
+        wrong(format!(
+            "transfer {} goes from the switch slot of rank {} to that of rank {}; a switch slot \
+             serves one rank only",
+            id.0, transfer.src.rank, transfer.dst.rank
+        ));
+    }
     for (end, slot) in [("reads", transfer.src), ("writes", transfer.dst)] {
         if slot.rank.0 >= program.collective().ranks() {
             let ranks = program.collective().ranks();
@@ -69,6 +80,7 @@ pub(super) fn buffer_size(program: &Program, slot: Slot) -> u32 {
         Buffer::Input => program.collective().input_chunks(slot.rank),
         Buffer::Output => program.collective().output_chunks(slot.rank),
         Buffer::Scratch => program.scratch_chunks(slot.rank),
+        Buffer::Switch => program.switch_chunks(slot.rank),
     }
 }
 
@@ -167,6 +179,11 @@ impl<'a> PathCheck<'a> {
                 return;
             }
         }
+        if self.program.uses_switches() {
+            for unserved in Serving::find(self.program, self.network).1 {
+                report.push(Diagnostic::error(Finding::NoPath, unserved.to_string()));
+            }
+        }
         for (index, transfer) in self.program.transfers().iter().enumerate() {
             if let Err(message) = self.transfer(transfer) {
                 let id = TransferId::from_index(index);
@@ -177,7 +194,11 @@ impl<'a> PathCheck<'a> {
     }
 
     fn transfer(&mut self, transfer: &Transfer) -> Result<(), String> {
-        if transfer.is_local() {
+        if transfer.is_in_switch() && transfer.path.is_some() {
+            return Err("a path is given, and the way to a switch is the network's".to_owned());
+        }
+        // What goes through a switch was looked at above.
+        if transfer.is_local() || transfer.is_in_switch() {
             return Ok(());
         }
         let end = |rank: Rank| self.network.gpu(rank);

@@ -50,12 +50,18 @@ fn is_well_formed(program: &Program, events: usize) -> bool {
                 Buffer::Input => collective.input_chunks(slot.rank),
                 Buffer::Output => collective.output_chunks(slot.rank),
                 Buffer::Scratch => program.scratch_chunks(slot.rank),
+                Buffer::Switch => program.switch_chunks(slot.rank),
             };
             count > 0 && u64::from(slot.offset) + u64::from(count) <= u64::from(size)
         }
     };
     let ranges =
         program.transfers().iter().all(|it| inside(it.src, it.count) && inside(it.dst, it.count));
+    // A switch slot serves one rank.
+    let apart = program.transfers().iter().all(|it| {
+        let buffers = [it.src.buffer, it.dst.buffer];
+        buffers != [Buffer::Switch; 2] || it.src.rank == it.dst.rank
+    });
     let waits = (0..events)
         .flat_map(|it| program.deps(Event::from_index(it)))
         .all(|awaited| awaited.index() < events);
@@ -76,7 +82,7 @@ fn is_well_formed(program: &Program, events: usize) -> bool {
                 }
             })
     });
-    ranges && waits && lanes
+    ranges && apart && waits && lanes
 }
 
 /// For each event the set of events it waits for.

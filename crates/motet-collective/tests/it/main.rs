@@ -16,6 +16,7 @@ mod msccl_xml;
 mod msccl_xml_wrong;
 mod mscclpp_json;
 mod mscclpp_json_equal;
+mod mscclpp_json_switch;
 mod mscclpp_json_wrong;
 mod mutation;
 mod program_json;

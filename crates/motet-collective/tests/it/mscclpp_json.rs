@@ -33,15 +33,19 @@ fn shipped_plans_are_right_and_round_trip() {
     }
 }
 
+/// `glres` is judged; that iterations of its pipeline share scratch is not.
 #[test]
-fn work_in_the_switch_is_not_judged_by_name() {
+fn a_pipeline_that_shares_scratch_is_not_judged_by_name() {
     let Some(text) = sample("allreduce_pipeline") else { return };
     let report = mscclpp_json::read(&text).unwrap().check(None);
-    let names_it = |it: &motet_collective::Diagnostic| {
-        it.severity == Severity::NotJudged && it.message.contains("`glres`")
-    };
-    assert!(report.diagnostics().iter().any(names_it), "{report}");
-    assert!(!report.is_right());
+    let judged = |it: &motet_collective::Diagnostic| it.severity != Severity::NotJudged;
+    let reasons = report.diagnostics().iter().filter(|it| !judged(it));
+    assert!(reasons.clone().all(|it| it.message.contains("`reuse_resources`")), "{report}");
+    assert!(reasons.count() > 0 && !report.is_right());
+    // Each iteration in scratch of its own is right.
+    let apart = text.replace("\"reuse_resources\": true", "\"reuse_resources\": false");
+    let report = mscclpp_json::read(&apart).unwrap().check(None);
+    assert!(report.is_right(), "{report}");
 }
 
 /// Whether a plan can say the collective at all.

@@ -262,7 +262,7 @@ fn what_has_no_meaning_here_is_not_judged() {
     };
     let range = |buffer: &str, index: u32| json!([{"type": buffer, "index": index, "size": 1}]);
     for (op, words) in [
-        (json!({"name": "gstore"}), "`gstore` works in the switch"),
+        (json!({"name": "glre"}), "`glre` is not an operation"),
         (json!({"name": "frobnicate"}), "`frobnicate` is not an operation"),
         (
             json!({"name": "re", "src_buff": range("o", 0), "dst_buff": range("o", 0), "reduce_op": "max"}),

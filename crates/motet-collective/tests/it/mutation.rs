@@ -21,6 +21,7 @@ fn drop_transfer(program: &Program, gone: TransferId) -> Program {
         .hints(*program.hints());
     for rank in (0..program.collective().ranks()).map(Rank) {
         b.set_scratch(rank, program.scratch_chunks(rank));
+        b.set_switch(rank, program.switch_chunks(rank));
     }
     let renumber = |event: Event| {
         let shift = if event.transfer() > gone { 2 } else { 0 };
@@ -71,7 +72,7 @@ fn change_transfer(b: &mut ProgramBuilder, ranks: u32, stream: &mut Stream) {
     let other_rank = Rank(stream.random_range(0..ranks));
     let shift: u32 = stream.random_range(1..3);
     let up: bool = stream.random();
-    let buffer = Buffer::ALL[pick(stream, 3)];
+    let buffer = Buffer::ALL[pick(stream, Buffer::ALL.len())];
     let transfer = b.transfer_mut(id);
     let slot: &mut Slot = if source { &mut transfer.src } else { &mut transfer.dst };
     match choice {
@@ -169,24 +170,31 @@ fn mutate(program: &Program, stream: &mut Stream) -> Program {
     b.build()
 }
 
-#[test]
-fn the_verifier_and_the_interpreter_agree() {
-    const MUTANTS: usize = 6000;
+/// How many mutants came out how.
+#[derive(Debug, Default)]
+struct Tally {
+    right: usize,
+    wrong: usize,
+    undecided: usize,
+}
+
+/// Mutates programs at random and holds the verifier against the interpreter on each mutant.
+fn compare(programs: &[Program], name: &str, mutants: usize) -> Tally {
     const MOST_STATES: usize = 4000;
     let seed = Seed::new(2026);
     println!("seed {seed}");
-    let mut stream = seed.stream("mutation");
-    let programs: Vec<Program> =
-        programs::all(4).into_iter().filter(|it| it.transfers().len() <= 24).collect();
-    let (mut right, mut wrong, mut undecided) = (0, 0, 0);
-    for number in 0..MUTANTS {
-        let original = &programs[pick(&mut stream, programs.len())];
+    let mut stream = seed.stream(name);
+    let small = |it: &&Program| it.transfers().len() <= 24;
+    let programs: Vec<&Program> = programs.iter().filter(small).collect();
+    let mut tally = Tally::default();
+    for number in 0..mutants {
+        let original = programs[pick(&mut stream, programs.len())];
         let mut mutant = mutate(original, &mut stream);
         while stream.random_range(0..3) == 0 {
             mutant = mutate(&mutant, &mut stream);
         }
         let Some(truth) = interpreter::is_right(&mutant, MOST_STATES) else {
-            undecided += 1;
+            tally.undecided += 1;
             continue;
         };
         let report = verify::check(&mutant, None);
@@ -196,17 +204,30 @@ fn the_verifier_and_the_interpreter_agree() {
             "mutant {number} of {}: the interpreter says {truth}, the verifier:\n{report}\n{mutant:#?}",
             original.name()
         );
-        if truth { right += 1 } else { wrong += 1 }
+        if truth { tally.right += 1 } else { tally.wrong += 1 }
     }
-    println!("{right} right, {wrong} wrong, {undecided} too large for the interpreter");
-    assert!(right >= 300 && wrong >= 2000, "the mutants must be of both kinds");
-    assert!(undecided < MUTANTS / 3);
+    println!("{tally:?}; undecided ones are too large for the interpreter");
+    tally
 }
 
-/// Every unchanged program is right by the interpreter too, or the test above proves little.
+#[test]
+fn the_verifier_and_the_interpreter_agree() {
+    let tally = compare(&programs::all(4), "mutation", 6000);
+    assert!(tally.right >= 300 && tally.wrong >= 2000, "the mutants must be of both kinds");
+    assert!(tally.undecided < 2000);
+}
+
+#[test]
+fn they_agree_on_programs_that_use_switches() {
+    let tally = compare(&programs::in_switch(3), "switch mutation", 3000);
+    assert!(tally.right >= 300 && tally.wrong >= 1000, "the mutants must be of both kinds");
+    assert!(tally.undecided < 1000);
+}
+
+/// Every unchanged program is right by the interpreter too, or the tests above prove little.
 #[test]
 fn the_interpreter_knows_right_programs() {
-    for program in programs::all(3) {
-        assert_eq!(interpreter::is_right(&program, 200_000), Some(true), "{}", program.name());
+    for program in programs::all(3).iter().chain(&programs::in_switch(3)) {
+        assert_eq!(interpreter::is_right(program, 200_000), Some(true), "{}", program.name());
     }
 }

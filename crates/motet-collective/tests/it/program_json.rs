@@ -102,6 +102,7 @@ proptest! {
             .hints(Hints { protocol, min_size: Bytes::new(min), max_size: max.map(Bytes::new) });
         if let Some(chunks) = scratch {
             b.set_scratch(Rank(0), chunks);
+            b.set_switch(Rank(0), chunks);
             b.set_network(Some("0123456789abcdef0123456789abcdef".parse().unwrap()));
         }
         let made_for = made_for.map(|(cluster, size)| MadeFor { cluster, size: Bytes::new(size) });

@@ -257,6 +257,106 @@ pub(crate) fn shift_send_recv(ranks: u32, chunks: u32) -> Program {
     b.build()
 }
 
+/// `count` chunks from each of `from`, added up in the switch at `sum`. Returns the last arrival.
+fn in_switch_sum(b: &mut ProgramBuilder, from: &[Slot], sum: Slot, count: u32) -> TransferId {
+    let mut last = b.add(Transfer::copy(from[0], sum, count));
+    for source in &from[1..] {
+        let next = b.add(Transfer::reduce(*source, sum, count));
+        b.wait(next.arrived(), last.arrived());
+        last = next;
+    }
+    last
+}
+
+/// AllReduce in the switch, in place: two ranks ask for the sums of some chunks each, which come down
+/// to them and go up again to be copied to all (`multimem.ld_reduce`, then `multimem.st`).
+pub(crate) fn in_switch_all_reduce(ranks: u32, chunks: u32) -> Program {
+    let mut b = ProgramBuilder::new(
+        format!("in-switch-allreduce-{ranks}"),
+        collective(CollectiveKind::AllReduce, ranks, chunks),
+    )
+    .forms(Forms::IN_PLACE);
+    let half = chunks.div_ceil(2);
+    for (rank, first, count) in [(0, 0, half), (1, half, chunks - half)] {
+        if count == 0 {
+            continue;
+        }
+        b.set_switch(Rank(rank), 2 * count);
+        let (down, up) = (Slot::switch(Rank(rank), 0), Slot::switch(Rank(rank), count));
+        let from: Vec<Slot> = (0..ranks).map(|it| Slot::output(Rank(it), first)).collect();
+        let sum = in_switch_sum(&mut b, &from, down, count);
+        let again = b.add_after(Transfer::copy(down, up, count), &[sum]);
+        for to in (0..ranks).map(Rank) {
+            b.add_after(Transfer::copy(up, Slot::output(to, first), count), &[again]);
+        }
+    }
+    b.build()
+}
+
+/// AllReduce by a switch that spreads its sums itself (SHARP), out of place. The same slot serves the
+/// first half of the chunks and then the second.
+pub(crate) fn in_switch_spread(ranks: u32, chunks: u32) -> Program {
+    let mut b = ProgramBuilder::new(
+        format!("in-switch-spread-{ranks}"),
+        collective(CollectiveKind::AllReduce, ranks, chunks),
+    );
+    let half = chunks.div_ceil(2);
+    let slot = Slot::switch(Rank(0), 0);
+    b.set_switch(Rank(0), half);
+    let mut out: Vec<TransferId> = Vec::new();
+    for (first, count) in [(0, half), (half, chunks - half)] {
+        if count == 0 {
+            continue;
+        }
+        let from: Vec<Slot> = (0..ranks).map(|it| Slot::input(Rank(it), first)).collect();
+        let start = TransferId::from_index(b.transfers().len());
+        let sum = in_switch_sum(&mut b, &from, slot, count);
+        for before in out.drain(..) {
+            b.wait(start.arrived(), before.sent());
+        }
+        for to in (0..ranks).map(Rank) {
+            let spread = Transfer::copy(slot, Slot::output(to, first), count);
+            out.push(b.add_after(spread, &[sum]));
+        }
+    }
+    b.build()
+}
+
+/// AllGather by copies in the switch, out of place.
+pub(crate) fn in_switch_all_gather(ranks: u32, chunks: u32) -> Program {
+    let mut b = ProgramBuilder::new(
+        format!("in-switch-allgather-{ranks}"),
+        collective(CollectiveKind::AllGather, ranks, chunks),
+    );
+    for rank in 0..ranks {
+        b.set_switch(Rank(rank), chunks);
+        let slot = Slot::switch(Rank(rank), 0);
+        let up = b.add(Transfer::copy(Slot::input(Rank(rank), 0), slot, chunks));
+        for to in (0..ranks).map(Rank) {
+            let part = Slot::output(to, rank * chunks);
+            b.add_after(Transfer::copy(slot, part, chunks), &[up]);
+        }
+    }
+    b.build()
+}
+
+/// ReduceScatter by sums in the switch, out of place.
+pub(crate) fn in_switch_reduce_scatter(ranks: u32, chunks: u32) -> Program {
+    let mut b = ProgramBuilder::new(
+        format!("in-switch-reducescatter-{ranks}"),
+        collective(CollectiveKind::ReduceScatter, ranks, chunks),
+    );
+    for rank in 0..ranks {
+        b.set_switch(Rank(rank), chunks);
+        let slot = Slot::switch(Rank(rank), 0);
+        let part = rank * chunks;
+        let from: Vec<Slot> = (0..ranks).map(|it| Slot::input(Rank(it), part)).collect();
+        let sum = in_switch_sum(&mut b, &from, slot, chunks);
+        b.add_after(Transfer::copy(slot, Slot::output(Rank(rank), 0), chunks), &[sum]);
+    }
+    b.build()
+}
+
 /// The same program with one lane per rank, which runs the rank's events in transfer order.
 /// Right for programs (all of the above) whose transfers are listed in an order they can have.
 pub(crate) fn with_lanes(program: &Program) -> Program {
@@ -298,6 +398,25 @@ pub(crate) fn all(ranks: u32) -> Vec<Program> {
         }
         let counts = (0..n * n).map(|it| it % 3).collect();
         programs.push(direct_all_to_all_v(n, counts));
+    }
+    let laned: Vec<Program> = programs.iter().map(with_lanes).collect();
+    programs.extend(laned);
+    programs
+}
+
+/// Programs that have switches copy and reduce, all right, with at most `ranks` ranks. Not among
+/// [`all`]: only networks with such switches run them.
+pub(crate) fn in_switch(ranks: u32) -> Vec<Program> {
+    let mut programs = Vec::new();
+    for n in 2..=ranks {
+        for chunks in [1, 3] {
+            programs.extend([
+                in_switch_all_reduce(n, chunks),
+                in_switch_spread(n, chunks),
+                in_switch_all_gather(n, chunks),
+                in_switch_reduce_scatter(n, chunks),
+            ]);
+        }
     }
     let laned: Vec<Program> = programs.iter().map(with_lanes).collect();
     programs.extend(laned);

@@ -16,6 +16,11 @@ pub enum PriceError {
     )]
     NotLaidOut { transfer: u32 },
     #[error(
+        "transfer {transfer} goes through a switch that copies or reduces, which is not priced yet; \
+         without `--kernels` it is simulated on ideal links"
+    )]
+    InSwitch { transfer: u32 },
+    #[error(
         "rank {rank} needs {blocks} thread blocks at once and its GPU has room for {most}; use \
          fewer instances"
     )]

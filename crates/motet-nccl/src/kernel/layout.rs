@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use motet_collective::program::LaneKind;
-use motet_collective::{Collective, Event, Program, TransferId};
+use motet_collective::{Collective, Event, Program, Transfer, TransferId};
 use motet_net::{Network, NodeKind};
 use motet_sim::{Hop, Routed, names};
 use motet_units::{LinkId, Rank};
@@ -121,6 +121,9 @@ impl Laid {
     /// Compiles a program that is laid out.
     pub fn new(routed: &Routed<'_>, kernels: Arc<Kernels>) -> Result<Self, PriceError> {
         let program: &Program = routed.program();
+        if let Some(index) = program.transfers().iter().position(Transfer::is_in_switch) {
+            return Err(PriceError::InSwitch { transfer: index as u32 });
+        }
         let lane_of = lane_of(program)?;
         let (ops, lanes, op_of) = steps(program, &lane_of);
         let mut routes = Routes::new(routed.network(), kernels.rates());

@@ -15,11 +15,11 @@
 //! - `latency`: the longest chain of steps, as if there were no data;
 //! - `data`: the steps simulated with their transmission times, as if there were no latency: thread
 //!   blocks, links, FIFOs;
-//! - [`mscclpp`]: the same for plans of MSCCL++, which has no FIFOs between thread blocks;
 //! - `slicing`: how chunks are cut into what a FIFO slot holds.
 //!
 //! That the two parts are added, although in truth they overlap, makes every time an upper estimate
 //! of what these terms allow; NCCL does so, and both sides of a comparison are treated alike.
+//! Plans of MSCCL++ have no FIFOs between thread blocks, and are priced by [`mscclpp`](crate::mscclpp).
 //! docs/nccl-model.md says of each term where it comes from and how sure we are.
 
 pub mod data;
@@ -27,7 +27,6 @@ pub mod error;
 mod fuse;
 mod latency;
 pub mod layout;
-pub mod mscclpp;
 mod price;
 mod slicing;
 pub mod terms;

@@ -25,6 +25,27 @@ impl Sharing {
     }
 }
 
+/// What the time of a call is made of, in µs.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct PlanParts {
+    /// Launching the kernels.
+    pub launch: f64,
+    /// The longest chain of operations, signals and waits.
+    pub chain: f64,
+    /// What the memory or the link that all blocks share takes beside.
+    pub shared: f64,
+}
+
+impl PlanParts {
+    /// All together, in whole picoseconds.
+    #[must_use]
+    pub fn time(&self) -> Duration {
+        let us = self.launch + self.chain + self.shared;
+        // Far below what a Duration holds.
+        Duration::from_ps((us * 1e6).round() as u64)
+    }
+}
+
 /// A plan made ready to be priced at any size.
 #[derive(Clone, Debug)]
 pub struct PlanCost {
@@ -73,7 +94,7 @@ impl PlanCost {
         let mut loads = vec![0.0f64; network.links().len()];
         for (index, transfer) in program.transfers().iter().enumerate() {
             let (src, dst) = (transfer.src.rank, transfer.dst.rank);
-            if src == dst || sharing.gpu(src) == sharing.gpu(dst) {
+            if src == dst {
                 continue;
             }
             let scratch = motet_collective::program::Buffer::Scratch;
@@ -118,17 +139,22 @@ impl PlanCost {
         Self { outline, sharing, chain, accesses: most, link, blocks, in_place }
     }
 
-    /// How long a call of `size` takes.
+    /// How long a call of `size` takes; `None` if the plan waits for itself.
     #[must_use]
     pub fn price(&self, size: Bytes, terms: &PlanTerms) -> Option<Duration> {
-        let us = self.micros(size, terms)?;
-        // Rounded to whole picoseconds; far below what a Duration holds.
-        Some(Duration::from_ps((us * 1e6).round() as u64))
+        Some(self.parts(size, terms)?.time())
     }
 
     /// The same in µs.
     #[must_use]
     pub fn micros(&self, size: Bytes, terms: &PlanTerms) -> Option<f64> {
+        let PlanParts { launch, chain, shared } = self.parts(size, terms)?;
+        Some(launch + chain + shared)
+    }
+
+    /// What the time of a call is made of.
+    #[must_use]
+    pub fn parts(&self, size: Bytes, terms: &PlanTerms) -> Option<PlanParts> {
         let chunk = size.get() as f64 / f64::from(self.outline.collective.size_chunks().max(1));
         let chain = self.chain.as_ref()?.micros(chunk, terms);
         let sharers = f64::from(self.sharing.ranks_per_gpu.saturating_sub(1));
@@ -139,7 +165,7 @@ impl PlanCost {
         let cold = 1.0 - (CACHE / self.footprint(size).max(CACHE));
         let bytes = self.accesses * chunk;
         let memory = bytes * ((1.0 - cold) / terms.cached + cold / terms.memory);
-        Some(launch + chain + memory.max(self.link * chunk))
+        Some(PlanParts { launch, chain, shared: memory.max(self.link * chunk) })
     }
 
     /// What the buffers of a call take on one GPU, in bytes.

@@ -22,6 +22,6 @@ pub mod cost;
 pub mod fit;
 pub mod terms;
 
-pub use cost::{PlanCost, Sharing};
+pub use cost::{PlanCost, PlanParts, Sharing};
 pub use fit::{Fitted, Judged, Sample, fit, judge, weights};
 pub use terms::PlanTerms;

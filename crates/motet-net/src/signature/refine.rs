@@ -8,6 +8,7 @@
 
 use siphasher::sip128::SipHasher13;
 
+use crate::in_network::InNetwork;
 use crate::network::Network;
 
 /// Link visits that one refinement may take before it stops short of stable. Only networks that
@@ -42,7 +43,13 @@ impl Graph {
     pub(super) fn new(network: &Network) -> Self {
         let nodes = network.nodes().iter().map(|node| {
             let kind = digest_text(node.kind.name());
-            digest([10, kind, u128::from(node.multicast), u128::from(node.reduces)])
+            let own = digest([10, kind, u128::from(node.multicast), u128::from(node.reduces)]);
+            let InNetwork { copies, reduces, spreads } = node.in_network;
+            match node.in_network.is_any() {
+                // A node without it has the digest that it had before there was any.
+                false => own,
+                true => digest([12, own, copies.into(), reduces.into(), spreads.into()]),
+            }
         });
         let links = network.link_ids().map(|id| {
             let link = network.link(id);

@@ -116,6 +116,7 @@ proptest! {
         prop_assert_ne!(edited(&|it| it.kind = NodeKind::Ocs), original);
         prop_assert_ne!(edited(&|it| it.multicast = true), original);
         prop_assert_ne!(edited(&|it| it.reduces = true), original);
+        prop_assert_ne!(edited(&|it| it.in_network.copies = true), original);
         prop_assert_eq!(edited(&|it| it.location.rack = Some("r".to_owned())), original);
     }
 }

@@ -187,16 +187,20 @@ impl FlowReplay {
     }
 }
 
+/// What the transfers of a flow have in common: their ends, the path that the program gives them,
+/// and of those into or out of a switch their first and last link.
+type Way = (Rank, Rank, Option<u32>, Option<[LinkId; 2]>);
+
 /// Deals transfers out to flows.
 struct Dealer<'a> {
     routed: &'a Routed<'a>,
     chunk: Bytes,
     switches: SwitchForwarding,
     parts: u32,
-    /// By ends, path and part.
-    flow_of: FxHashMap<(Rank, Rank, Option<u32>, u32), u32>,
-    /// By ends and path: how many transfers so far.
-    dealt: FxHashMap<(Rank, Rank, Option<u32>), u32>,
+    /// By way and part.
+    flow_of: FxHashMap<(Way, u32), u32>,
+    /// By way: how many transfers so far.
+    dealt: FxHashMap<Way, u32>,
     size_of: FxHashMap<Bytes, u32>,
     flows: Vec<RankFlow>,
     routes: Vec<FlowRoute>,
@@ -228,12 +232,15 @@ impl<'a> Dealer<'a> {
             return;
         }
         let (from, to) = (transfer.src.rank, transfer.dst.rank);
-        let dealt = self.dealt.entry((from, to, transfer.path)).or_insert(0);
+        let hops = routed.hops(index);
+        let in_switch = hops.first().zip(hops.last()).filter(|_| transfer.is_in_switch());
+        let way = (from, to, transfer.path, in_switch.map(|(a, b)| [a.link, b.link]));
+        let dealt = self.dealt.entry(way).or_insert(0);
         let part = *dealt % self.parts;
         *dealt += 1;
-        let flow = *self.flow_of.entry((from, to, transfer.path, part)).or_insert_with(|| {
+        let flow = *self.flow_of.entry((way, part)).or_insert_with(|| {
             flows.push(RankFlow { from, to, bytes: Bytes::ZERO });
-            let links: Vec<LinkId> = routed.hops(index).iter().map(|it| it.link).collect();
+            let links: Vec<LinkId> = hops.iter().map(|it| it.link).collect();
             routes.push(FlowRoute::new(routed.network(), &links, self.switches));
             flows.len() as u32 - 1
         });

@@ -7,6 +7,7 @@ mod bad_input;
 mod changes;
 mod closed_forms;
 mod groups;
+mod in_switch;
 mod laws;
 mod pictures;
 #[path = "../../../motet-collective/tests/support/programs.rs"]

@@ -215,8 +215,8 @@ fn star_broadcast(ranks: u32) -> Program {
 
 #[test]
 fn what_switches_do_is_refused() {
-    let shape = find("dgx-h100").unwrap().build(&Params::from_words(["nvls=true"]).unwrap());
-    let network = shape.unwrap();
+    let shape = find("switch").unwrap();
+    let network = shape.build(&Params::from_words(["gpus=8", "sharp=true"]).unwrap()).unwrap();
     let broadcast = verified(star_broadcast(8));
     let routed = Routed::new(&broadcast, &network, SwitchForwarding::CutThrough).unwrap();
     let refused = Replay::compile(&routed, Bytes::mib(1), &SimOptions::default()).unwrap_err();

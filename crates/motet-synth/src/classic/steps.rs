@@ -99,7 +99,8 @@ impl<'a> Steps<'a> {
         let start = match slot.buffer {
             Buffer::Input => memory.input,
             Buffer::Output => memory.output,
-            Buffer::Scratch => memory.scratch,
+            // No step of a classic is in a switch.
+            Buffer::Scratch | Buffer::Switch => memory.scratch,
         } + slot.offset as usize;
         start..start + count as usize
     }

@@ -139,7 +139,7 @@ impl Build {
     /// The block that sums packets: the one that sends to everybody, or one of its own.
     fn summer(&self, rank: Rank, slice: u32) -> Key {
         let groups = self.ranks.saturating_sub(1).div_ceil(self.shape.peers_per_block);
-        (rank, if groups > 1 { groups } else { 0 }, slice)
+        (rank, if groups > 1 || self.shape.apart { groups } else { 0 }, slice)
     }
 
     /// The block that unpacks what `peer` sent.

@@ -53,6 +53,19 @@ impl Pattern {
         }
     }
 
+    /// What it does, in a few words.
+    #[must_use]
+    pub const fn about(self) -> &'static str {
+        match self {
+            Self::Direct => "straight into or out of others' buffers",
+            Self::DirectTwice => {
+                "each rank sums its part of all inputs and writes it to all outputs"
+            }
+            Self::Packets => "packets straight to everyone",
+            Self::PacketsTwice => "packets to the rank that sums a part, and the sum to everyone",
+        }
+    }
+
     /// Whether data travels as packets, for which the protocol is LL.
     #[must_use]
     pub const fn has_packets(self) -> bool {
@@ -83,11 +96,32 @@ pub struct Shape {
     /// where there are several, sums of packets have blocks of their own beside them. Direct sums are
     /// always one block's whole work, whatever this says.
     pub peers_per_block: u32,
-    /// Whether packets are unpacked by other blocks than those that send.
+    /// Whether packets are unpacked and summed by other blocks than those that send.
     pub apart: bool,
 }
 
 impl Shape {
+    /// Thread blocks of each rank.
+    #[must_use]
+    pub const fn blocks(self, kind: CollectiveKind, ranks: u32) -> u32 {
+        let groups = ranks.saturating_sub(1).div_ceil(if self.peers_per_block == 0 {
+            1
+        } else {
+            self.peers_per_block
+        });
+        let copies = matches!(kind, CollectiveKind::AllGather | CollectiveKind::AllToAll);
+        let summing = if groups > 1 || self.apart { 1 } else { 0 };
+        let receiving = if self.apart { groups } else { 0 };
+        let each = match (self.pattern, copies) {
+            (Pattern::Direct, true) => groups,
+            (Pattern::Direct, false) | (Pattern::DirectTwice, _) => 1,
+            (Pattern::Packets, true) => groups + receiving,
+            (Pattern::Packets, false) => groups + summing,
+            (Pattern::PacketsTwice, _) => groups + summing + receiving,
+        };
+        self.slices * each
+    }
+
     /// Whether the program is right for calls in place: no output may be written over an input that
     /// another block, here or elsewhere, may still read.
     #[must_use]
@@ -95,7 +129,9 @@ impl Shape {
         match (kind, self.pattern) {
             (CollectiveKind::AllReduce | CollectiveKind::AllToAll, Pattern::Direct) => false,
             // Each block sums what it has sent itself.
-            (CollectiveKind::AllReduce, Pattern::Packets) => self.peers_per_block + 1 >= ranks,
+            (CollectiveKind::AllReduce, Pattern::Packets) => {
+                self.peers_per_block + 1 >= ranks && !self.apart
+            }
             (CollectiveKind::AllReduce, Pattern::PacketsTwice)
             | (CollectiveKind::AllToAll, Pattern::Packets) => !self.apart,
             _ => true,

@@ -2,6 +2,8 @@
 //!
 //! - Textbook algorithms: ring, double tree, recursive doubling and so on.
 //! - What the synthesizer makes for a small and a large size under every sketch of the network.
+//! - Where all GPUs reach one another's memory, one-sided programs for MSCCL++ in many shapes
+//!   ([`one_sided`]).
 //!
 //! A candidate is a program that a runtime can load: MSCCL, in as many instances as fit the thread
 //! blocks that it may have, or MSCCL++. What neither takes is left out, by name and with the reason. NCCL's own rings
@@ -13,14 +15,14 @@ use motet_collective::formats::mscclpp_json;
 use motet_collective::program::Hints;
 use motet_collective::{CollectiveKind, Program, Verified};
 use motet_nccl::Basis;
-use motet_nccl::kernel::{Kernels, Laid};
+use motet_nccl::kernel::Kernels;
+use motet_nccl::mscclpp::{PlanCost, PlanTerms, Sharing};
 use motet_net::Network;
-use motet_sim::{Routed, SwitchForwarding};
 use motet_synth::{Effort, Goal, Method, SynthError, Task, synthesize};
 use motet_units::{Bytes, Duration, Rank, Seed};
 
-use super::{Pick, Runtime};
-use crate::layouts::{ELEMENT, Family, Layout};
+use super::{Pick, Runtime, one_sided};
+use crate::layouts::{Family, Layout};
 use crate::sketch;
 
 /// How programs are made, and for which sizes; all of them where every link may be used.
@@ -91,71 +93,77 @@ pub struct MscclppLayout {
     pub instances: u32,
     /// As read back from the plan.
     pub program: Verified<Program>,
-    pub laid: Laid,
+    pub cost: PlanCost,
     options: mscclpp_json::Options,
 }
 
-/// A plan's sizes are multiples of so many bytes for each chunk.
-const ALIGNMENT: u64 = 16;
-
 impl MscclppLayout {
-    fn new(
+    pub(super) fn new(
         program: &Verified<Program>,
         network: &Network,
-        kernels: &Arc<Kernels>,
         options: &mscclpp_json::Options,
     ) -> Result<Self, String> {
-        let first = |it: String| it.lines().next().unwrap_or_default().to_owned();
-        let text = mscclpp_json::write(program, options).map_err(|it| first(it.to_string()))?;
-        Self::read(&text, network, kernels, options.instances)
+        let text =
+            mscclpp_json::write(program, options).map_err(|it| first_line(&it.to_string()))?;
+        Self::read(&text, network, options)
     }
 
-    /// From a plan's text.
+    /// From a plan's text; `options` are those it was written with.
     pub fn read(
         text: &str,
         network: &Network,
-        kernels: &Arc<Kernels>,
-        instances: u32,
+        options: &mscclpp_json::Options,
     ) -> Result<Self, String> {
-        let first = |it: String| it.lines().next().unwrap_or_default().to_owned();
         let read = mscclpp_json::read(text).map_err(|it| it.to_string())?;
-        let program = read.verify(None).map_err(|it| first(it.report.to_string()))?;
-        let routed = Routed::new(&program, network, SwitchForwarding::CutThrough)
-            .map_err(|it| it.to_string())?;
-        let laid = Laid::new(&routed, Arc::clone(kernels)).map_err(|it| it.to_string())?;
-        Ok(Self { instances, program, laid, options: plus_options(network) })
+        let program = read.verify(None).map_err(|it| first_line(&it.report.to_string()))?;
+        let sharing = Sharing { ranks_per_gpu: options.gpu.ranks };
+        let cost = PlanCost::on_network(text, &program, network, sharing)?;
+        let threads_per_block = cost.outline.threads;
+        let options = mscclpp_json::Options { threads_per_block, ..options.clone() };
+        Ok(Self { instances: options.instances, program, cost, options })
     }
 
     /// Whether the executor takes the plan for a call of this size.
     #[must_use]
-    pub fn divides(&self, size: Bytes) -> bool {
-        let parts = u64::from(self.program.collective().size_chunks());
-        size.get().is_multiple_of(ALIGNMENT.max(ELEMENT) * parts)
+    pub const fn takes(&self, size: Bytes) -> bool {
+        self.cost.outline.takes(size)
+    }
+
+    /// How long a call takes.
+    #[must_use]
+    pub fn time(&self, size: Bytes) -> Option<Duration> {
+        self.cost.price(size, &PlanTerms::H200)
+    }
+
+    /// Thread blocks of the rank that has most.
+    #[must_use]
+    pub fn blocks(&self) -> u32 {
+        self.cost.outline.most_blocks()
     }
 
     /// The plan for calls of a range of sizes.
     pub fn file(&self, name: &str, least: Bytes, most: Option<Bytes>) -> Result<String, String> {
-        let first = |it: String| it.lines().next().unwrap_or_default().to_owned();
         let hints = Hints { min_size: least, max_size: most, ..*self.program.hints() };
         let named = self.program.to_builder().hints(hints).named(name).build();
-        let proved = Verified::new(named, None).map_err(|it| first(it.report.to_string()))?;
-        mscclpp_json::write(&proved, &self.options).map_err(|it| first(it.to_string()))
+        let proved = Verified::new(named, None).map_err(|it| first_line(&it.report.to_string()))?;
+        let options = mscclpp_json::Options { instances: 1, ..self.options.clone() };
+        mscclpp_json::write(&proved, &options).map_err(|it| first_line(&it.to_string()))
     }
 
     pub(super) fn pick(&self, way: &CandidateProgram, time: Duration) -> Pick {
-        let blocks = self.laid.blocks().1;
+        let blocks = self.blocks();
         Pick {
             runtime: Runtime::Mscclpp,
             way: way.name.clone(),
             algorithm: None,
-            protocol: self.laid.protocol(),
+            protocol: self.program.hints().protocol,
             channels: blocks,
             asked: false,
             instances: self.instances,
             packed: false,
             blocks,
             time_ps: time.as_ps(),
-            basis: Basis::Kernels,
+            basis: Basis::Fitted,
         }
     }
 }
@@ -174,7 +182,26 @@ pub struct Ground<'a> {
     pub kernels: Arc<Kernels>,
     /// The most thread blocks of a program on a GPU.
     pub most_blocks: u32,
+    /// Ranks that share a GPU.
+    pub ranks_per_gpu: u32,
+    /// The only runtime that programs are made for; `None`: all.
+    pub runtime: Option<Runtime>,
     pub seed: Seed,
+}
+
+impl Ground<'_> {
+    /// How plans of MSCCL++ are written here, in one instance.
+    #[must_use]
+    pub fn mscclpp(&self) -> mscclpp_json::Options {
+        let multiprocessors = self.kernels.resident_blocks();
+        plus_options(self.network, mscclpp_json::Gpu { multiprocessors, ranks: self.ranks_per_gpu })
+    }
+
+    /// The most thread blocks of a plan of MSCCL++ whose blocks have so many threads.
+    #[must_use]
+    pub fn most_plan_blocks(&self, threads: u32) -> u32 {
+        self.most_blocks.min(self.mscclpp().gpu.blocks(threads))
+    }
 }
 
 /// Every candidate for `kind` over all ranks of the network, under each of its sketches. `making` is
@@ -193,6 +220,9 @@ pub fn candidates(
     // already would pay for every cut, however little there is to send.
     let whole = |size| Task { most_transfers: 0, ..task(size) };
     let mut made = Maker { ground, making, found: Candidates::default() };
+    if ground.runtime.is_none_or(|it| it == Runtime::Mscclpp) {
+        made.found.candidates = one_sided::candidates(ground, kind);
+    }
     let named = |name: &str| name.parse::<Method>().ok().filter(|it| it.does(kind));
     // Reduce has no direct method; the least that everyone supports stands in for it.
     if let Some(method) = named(FULL_MESH).or_else(|| named("binomial")) {
@@ -256,7 +286,7 @@ impl Maker<'_> {
         task: &Task<'_>,
         method: Method,
     ) -> Result<Option<CandidateProgram>, String> {
-        let Ground { network, kernels, most_blocks, seed } = self.ground;
+        let Ground { network, kernels, most_blocks, seed, runtime, .. } = self.ground;
         let effort = Effort { most_transfers: MOST_TRANSFERS, ..Effort::unlimited(*seed) };
         let task = task.clone().by_numbers();
         let draft = synthesize(&task, method, &effort).map_err(|it| it.to_string())?;
@@ -269,8 +299,14 @@ impl Maker<'_> {
         if self.found.candidates.iter().any(same) {
             return Ok(None);
         }
-        let family = Family::new(&program, network, kernels, *most_blocks);
-        let plans = plans(self.ground, &program);
+        let family = match runtime {
+            Some(Runtime::Mscclpp) => Err("the plan is for MSCCL++ alone".to_owned()),
+            _ => Family::new(&program, network, kernels, *most_blocks),
+        };
+        let plans = match runtime {
+            Some(Runtime::Msccl) => Vec::new(),
+            _ => plans(self.ground, &program),
+        };
         // What everything is compared with is kept even if it is too large to be picked.
         let needed = origin == Origin::FullMesh;
         match (family, plans.is_empty() && !needed) {
@@ -287,24 +323,29 @@ impl Maker<'_> {
 }
 
 /// How plans are written for a network, in one instance.
-fn plus_options(network: &Network) -> mscclpp_json::Options {
+#[must_use]
+pub fn plus_options(network: &Network, gpu: mscclpp_json::Gpu) -> mscclpp_json::Options {
     let channel = mscclpp_json::Channel::on(network);
-    mscclpp_json::Options { channel, ..mscclpp_json::Options::default() }
+    mscclpp_json::Options { channel, gpu, ..mscclpp_json::Options::default() }
 }
 
 /// A program as plans of MSCCL++, in every power of two of instances that fits.
 fn plans(ground: &Ground<'_>, program: &Verified<Program>) -> Vec<MscclppLayout> {
-    let Ground { network, kernels, most_blocks, .. } = ground;
-    let most = (*most_blocks).min(kernels.resident_blocks());
+    let one = ground.mscclpp();
+    let most = ground.most_plan_blocks(one.threads_per_block);
     let mut plans: Vec<MscclppLayout> = Vec::new();
     let mut instances = 1;
-    while plans.first().is_none_or(|it| it.laid.blocks().1.saturating_mul(instances) <= most) {
-        let options = mscclpp_json::Options { instances, ..plus_options(network) };
-        match MscclppLayout::new(program, network, kernels, &options) {
-            Ok(plan) if plan.laid.blocks().1 <= most => plans.push(plan),
+    while plans.first().is_none_or(|it| it.blocks().saturating_mul(instances) <= most) {
+        let options = mscclpp_json::Options { instances, ..one.clone() };
+        match MscclppLayout::new(program, ground.network, &options) {
+            Ok(plan) if plan.blocks() <= most => plans.push(plan),
             _ => break,
         }
         instances *= 2;
     }
     plans
+}
+
+fn first_line(text: &str) -> String {
+    text.lines().next().unwrap_or_default().to_owned()
 }

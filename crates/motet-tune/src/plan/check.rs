@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use motet_collective::CollectiveKind;
 use motet_collective::formats::msccl_xml;
+use motet_collective::formats::mscclpp_json::Gpu;
 use motet_nccl::Priced;
 use motet_nccl::kernel::Kernels;
 use motet_net::formats::cluster_toml;
@@ -17,7 +18,7 @@ use motet_net::{Network, Signature};
 use motet_runtime::{Checksum, Method};
 use motet_units::{Bytes, Duration};
 
-use super::candidates::MscclppLayout;
+use super::candidates::{MscclppLayout, plus_options};
 use super::files::{ProgramFile, runs};
 use super::folder::{FileRow, MANIFEST, NETWORK, Stored, TABLE, TUNER};
 use super::make::{Nccl, bounds};
@@ -214,16 +215,21 @@ impl Checker<'_> {
             self.stored.manifest.tasks.iter().filter(|it| run.serves(it)).cloned().collect();
         match run.runtime {
             Runtime::Mscclpp => {
-                let plan = MscclppLayout::read(text, self.network, &self.kernels, run.instances)?;
+                let gpu = Gpu {
+                    multiprocessors: self.kernels.resident_blocks(),
+                    ranks: self.stored.manifest.ranks_per_gpu,
+                };
+                let plan =
+                    MscclppLayout::read(text, self.network, &plus_options(self.network, gpu))?;
                 let hints = *plan.program.hints();
                 header(run, plan.program.name(), hints.min_size, hints.max_size)?;
-                self.fits(plan.laid.blocks().1)?;
+                self.fits(plan.blocks())?;
                 for task in &tasks {
-                    if !plan.divides(task.size()) {
-                        return Err(format!("its chunks do not divide {}", task.size()));
+                    if !plan.takes(task.size()) {
+                        return Err(format!("the executor does not take it for {}", task.size()));
                     }
-                    let time = plan.laid.price_mscclpp(task.size()).map_err(|it| it.to_string())?;
-                    self.same_time(task, task.mscclpp.as_ref(), time.time)?;
+                    let time = plan.time(task.size()).ok_or("it waits for itself")?;
+                    self.same_time(task, task.mscclpp.as_ref(), time)?;
                 }
             }
             Runtime::Msccl | Runtime::Nccl => {
@@ -282,11 +288,13 @@ impl Checker<'_> {
     /// The run-time table says what the tasks say, with the checksums of the files.
     fn table(&mut self) {
         let manifest = &self.stored.manifest;
-        if self.stored.table.entries().len() != manifest.tasks.len() {
+        if self.stored.table.entries().len()
+            != manifest.tasks.iter().filter(|it| it.is_in_table()).count()
+        {
             self.say(TABLE, "has not one entry for each task".to_owned());
         }
         let mut wrong = Vec::new();
-        for task in &manifest.tasks {
+        for task in manifest.tasks.iter().filter(|it| it.is_in_table()) {
             let entry = self.stored.table.entries().iter().find(|it| {
                 it.key.collective.name() == task.collective.name()
                     && it.key.bucket == motet_runtime::Bucket::of(task.size())
@@ -332,6 +340,7 @@ impl Checker<'_> {
             seed: manifest.seed,
             margin_percent: manifest.margin_percent,
             most_blocks: manifest.most_blocks,
+            ranks_per_gpu: manifest.ranks_per_gpu,
             setup: manifest.setup,
             tasks: manifest.tasks.clone(),
             candidates: Vec::new(),

@@ -97,12 +97,24 @@ pub struct Manifest {
     pub seed: u64,
     pub margin_percent: u32,
     pub most_blocks: u32,
+    /// Ranks that share a GPU.
+    #[serde(default = "alone", skip_serializing_if = "is_alone")]
+    pub ranks_per_gpu: u32,
     /// What the communicator is made with, where that is not NCCL's own.
     pub setup: Setup,
     pub tasks: Vec<TunedTask>,
     pub files: Vec<FileRow>,
     /// Candidates that could not be used, with why.
     pub left_out: Vec<(String, String)>,
+}
+
+const fn alone() -> u32 {
+    1
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference")]
+const fn is_alone(ranks: &u32) -> bool {
+    *ranks <= 1
 }
 
 /// Who made a plan, for the record.
@@ -147,6 +159,7 @@ pub fn files(
         seed: plan.seed,
         margin_percent: plan.margin_percent,
         most_blocks: plan.most_blocks,
+        ranks_per_gpu: plan.ranks_per_gpu,
         setup: plan.setup,
         tasks: plan.tasks.clone(),
         files: rows.map(|it| row(plan, &it)).collect(),

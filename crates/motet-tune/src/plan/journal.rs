@@ -16,7 +16,7 @@ use motet_runtime::Checksum;
 use motet_units::Bytes;
 use serde::{Deserialize, Serialize};
 
-use super::{Request, TunedTask};
+use super::{Request, Runtime, TunedTask};
 
 /// Counted up when lines or fingerprints of older journals no longer mean the same.
 const VERSION: u32 = 4;
@@ -46,6 +46,8 @@ struct Basis<'a> {
     sketch: Option<String>,
     most_blocks: Option<u32>,
     margin_percent: u32,
+    ranks_per_gpu: u32,
+    runtime: Option<Runtime>,
 }
 
 /// What tells apart journals of different plans: the checksum of all that tuning depends on.
@@ -63,6 +65,8 @@ pub fn fingerprint(motet: &str, network: &Network, request: &Request) -> String 
         sketch: request.sketch.as_ref().map(|it| it.sketch.write(network)),
         most_blocks: request.most_blocks,
         margin_percent: request.margin_percent,
+        ranks_per_gpu: request.ranks_per_gpu,
+        runtime: request.runtime,
     };
     // Text, numbers and lists of them are always JSON.
     let text = serde_json::to_string(&basis).unwrap_or_default();

@@ -13,7 +13,7 @@ use rayon::prelude::*;
 use super::candidates::{CandidateProgram, Candidates, Ground, candidates};
 use super::communicator::{self, Effort, Setup};
 use super::tune::Tuning;
-use super::{Plan, TunedTask};
+use super::{Plan, Runtime, TunedTask};
 use crate::sketch::{self, distinct, sketches};
 
 /// What is asked of a plan.
@@ -30,6 +30,10 @@ pub struct Request {
     pub most_blocks: Option<u32>,
     /// What a program must gain over NCCL's best to be picked, in percent.
     pub margin_percent: u32,
+    /// Ranks that share a GPU.
+    pub ranks_per_gpu: u32,
+    /// The only runtime that programs are made for; `None`: all.
+    pub runtime: Option<Runtime>,
 }
 
 impl Request {
@@ -183,7 +187,14 @@ pub fn make(
         .par_iter()
         .map(|kind| {
             let seed = seed.named(kind.name());
-            let ground = Ground { network, kernels: Arc::clone(&nccl.kernels), most_blocks, seed };
+            let ground = Ground {
+                network,
+                kernels: Arc::clone(&nccl.kernels),
+                most_blocks,
+                ranks_per_gpu: request.ranks_per_gpu,
+                runtime: request.runtime,
+                seed,
+            };
             let making = |name: &str| journal.done(PlanEvent::Making(*kind, name));
             let found = candidates(&ground, *kind, &sketches, &making)
                 .map_err(|error| PlanError::Synth { kind: *kind, error })?;
@@ -274,6 +285,7 @@ impl Maker<'_> {
             seed: self.request.seed,
             margin_percent: self.request.margin_percent,
             most_blocks,
+            ranks_per_gpu: self.request.ranks_per_gpu,
             setup,
             tasks: Vec::new(),
             candidates: Vec::new(),

@@ -22,6 +22,7 @@ pub mod files;
 pub mod folder;
 pub mod journal;
 pub mod make;
+mod one_sided;
 pub mod table;
 pub mod tune;
 
@@ -160,6 +161,12 @@ impl TunedTask {
         Bytes::new(self.size_bytes)
     }
 
+    /// Whether the run-time table has an entry for it: not if MSCCL++ alone does it.
+    #[must_use]
+    pub fn is_in_table(&self) -> bool {
+        self.pick.runtime != Runtime::Mscclpp
+    }
+
     /// How many times as fast the plan is as `other`.
     #[must_use]
     pub fn gain(&self, other: Option<&Pick>) -> Option<f64> {
@@ -190,6 +197,8 @@ pub struct Plan {
     pub margin_percent: u32,
     /// The most thread blocks that a program may have on a GPU.
     pub most_blocks: u32,
+    /// Ranks that share a GPU.
+    pub ranks_per_gpu: u32,
     pub setup: Setup,
     /// By collective, then size.
     pub tasks: Vec<TunedTask>,

@@ -16,14 +16,15 @@ use super::folder::FolderError;
 use super::{Pick, Plan};
 
 /// The table of a plan: for each task its pick, then what NCCL is left with, then NCCL by itself.
-/// `runs` are MSCCL's files with the checksum of each.
+/// `runs` are MSCCL's files with the checksum of each. What only MSCCL++ does is not in it: who looks
+/// things up here runs NCCL or MSCCL.
 ///
 /// # Errors
 /// When a task's program has no file among `runs`, or the entries are more than a table takes.
 pub fn table(plan: &Plan, runs: &[(ProgramFile, Checksum)]) -> Result<Table, FolderError> {
     let signature = Signature(plan.signature.as_u128());
     let mut entries = Vec::with_capacity(plan.tasks.len());
-    for task in &plan.tasks {
+    for task in plan.tasks.iter().filter(|it| it.is_in_table()) {
         let file = runs.iter().find(|it| it.0.serves(task));
         let picks = [Some(&task.pick), plan.kept(task), task.nccl.as_ref()];
         let mut candidates: Vec<Candidate> = Vec::new();

@@ -9,7 +9,7 @@ use motet_nccl::{Basis, Knobs, Priced, Protocol};
 use motet_units::{Bytes, Duration};
 
 use super::baseline;
-use super::candidates::{CandidateProgram, MscclppLayout, Origin};
+use super::candidates::{CandidateProgram, Origin};
 use super::communicator::Setup;
 use super::{Pick, PlanError, Runtime, TunedTask};
 use crate::layouts::Layout;
@@ -56,7 +56,7 @@ impl<'a> Tuning<'a> {
             (Some(program), _) if self.beats(program, nccl_best.as_ref()) => program.clone(),
             (_, Some(nccl)) => nccl.clone(),
             (Some(program), None) => program.clone(),
-            (None, None) => return Err(PlanError::NoWay(self.kind)),
+            (None, None) => plus.clone().ok_or(PlanError::NoWay(self.kind))?,
         };
         let tuned = TunedTask {
             collective: self.kind,
@@ -123,24 +123,17 @@ impl<'a> Tuning<'a> {
         best.map(|(time, it)| it.pick(time))
     }
 
-    /// The fastest plan of MSCCL++.
+    /// The fastest plan of MSCCL++; of equals the one with fewer thread blocks, then the first.
     fn fastest_plan(&self, size: Bytes, trials: &mut u32) -> Option<Pick> {
-        let plans =
-            self.candidates.iter().flat_map(|way| way.plans.iter().map(move |it| (way, it)));
-        let mut plans: Vec<(Duration, &CandidateProgram, &MscclppLayout)> = plans
-            .filter(|it| it.1.divides(size))
-            .map(|(way, it)| (it.laid.least_mscclpp(size), way, it))
-            .collect();
-        plans.sort_by_key(|it| it.0);
         let mut best: Option<Pick> = None;
-        for (least, way, plan) in plans {
-            if best.as_ref().is_some_and(|it| least >= it.time()) {
-                break;
-            }
-            *trials += 1;
-            let Ok(price) = plan.laid.price_mscclpp(size) else { continue };
-            if best.as_ref().is_none_or(|it| price.time < it.time()) {
-                best = Some(plan.pick(way, price.time));
+        for way in self.candidates {
+            for plan in way.plans.iter().filter(|it| it.takes(size)) {
+                *trials += 1;
+                let Some(pick) = plan.time(size).map(|it| plan.pick(way, it)) else { continue };
+                let key = |it: &Pick| (it.time_ps, it.blocks);
+                if best.as_ref().is_none_or(|it| key(&pick) < key(it)) {
+                    best = Some(pick);
+                }
             }
         }
         best

@@ -105,6 +105,7 @@ impl Transformed {
             .hints(*program.hints());
         for rank in (0..program.collective().ranks()).map(motet_units::Rank) {
             builder.set_scratch(rank, program.scratch_chunks(rank));
+            builder.set_switch(rank, program.switch_chunks(rank));
         }
         for path in program.paths() {
             let links = path.iter().filter_map(|it| self.routes.get(it.index()));

@@ -15,6 +15,7 @@ pub(super) fn permuted(program: &Program, order: &[Rank]) -> Option<Program> {
     builder.set_network(None);
     for rank in (0..collective.ranks()).map(Rank) {
         builder.set_scratch(order[rank.index()], program.scratch_chunks(rank));
+        builder.set_switch(order[rank.index()], program.switch_chunks(rank));
     }
     for index in 0..program.transfers().len() {
         let transfer = builder.transfer_mut(TransferId::from_index(index));
@@ -37,7 +38,7 @@ fn moved(
 ) -> Option<Slot> {
     let rank = order[slot.rank.index()];
     let by_parts = match (kind, slot.buffer) {
-        (_, Buffer::Scratch) => false,
+        (_, Buffer::Scratch | Buffer::Switch) => false,
         (CollectiveKind::AllGather, buffer) => buffer == Buffer::Output,
         (CollectiveKind::ReduceScatter, buffer) => buffer == Buffer::Input,
         (CollectiveKind::AllToAll, _) => true,

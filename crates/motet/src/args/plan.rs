@@ -59,6 +59,12 @@ pub(crate) struct MakeArgs {
     /// The most thread blocks that a program may take from a GPU; without it, as many as NCCL would
     #[arg(long, value_name = "COUNT")]
     pub(crate) max_blocks: Option<u32>,
+    /// Make programs for this runtime alone, beside NCCL: msccl or mscclpp
+    #[arg(long, value_name = "RUNTIME", value_parser = ["msccl", "mscclpp"])]
+    pub(crate) runtime: Option<String>,
+    /// How many ranks share a GPU; their thread blocks must all fit at once (MSCCL++)
+    #[arg(long, value_name = "COUNT", default_value_t = 1)]
+    pub(crate) ranks_per_gpu: u32,
     /// How to search the communicator's settings: surrogate, mraco, hyperband, coordinate, random,
     /// literal or grid
     #[arg(long, value_name = "METHOD", default_value_t = Method::Surrogate)]

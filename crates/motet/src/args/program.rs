@@ -59,4 +59,10 @@ pub(crate) struct ExportArgs {
     /// MSCCL++: threads of a threadblock
     #[arg(long, value_name = "COUNT", default_value_t = 1024, help_heading = "Runtimes")]
     pub(crate) mscclpp_threads: u32,
+    /// MSCCL++: for calls in place, if the program serves both forms; a plan is for one
+    #[arg(long, help_heading = "Runtimes")]
+    pub(crate) in_place: bool,
+    /// MSCCL++: ranks that share a GPU, on which all their threadblocks must fit at once
+    #[arg(long, value_name = "COUNT", default_value_t = 1, help_heading = "Runtimes")]
+    pub(crate) ranks_per_gpu: u32,
 }

@@ -3,9 +3,12 @@
 mod loss;
 mod place;
 
-use motet_collective::formats::{msccl_xml, mscclpp_json, program_json};
+use motet_collective::formats::{ProgramFormat, msccl_xml, mscclpp_json, program_json};
 use motet_collective::program::in_instances;
 use motet_collective::{Diagnostic, Finding, Program, Report, Verified};
+use motet_nccl::NcclOptions;
+use motet_nccl::kernel::Kernels;
+use motet_net::Network;
 use serde::Serialize;
 
 use crate::args::program::{ExportArgs, Target};
@@ -39,9 +42,9 @@ pub(crate) fn run(args: &ExportArgs, printer: &mut Printer) -> Result<Status, Fa
             .with_remedy("give `--output` the name of a file"));
     }
     let progress = Progress::start(printer, format!("exporting {}", args.file));
-    let (_, imported) = verify::read(&args.file)?;
+    let (format, imported) = verify::read(&args.file)?;
     let place = place::find(&imported.program, args, printer)?;
-    let export = Export { args, place: &place };
+    let export = Export { args, place: &place, format };
     // Proving a program right takes longer than counting what it has too much of.
     export.too_much(&imported.program).map_err(|it| not_loaded(&it, args))?;
     let program = imported.verify(None).map_err(|rejected| {
@@ -63,6 +66,8 @@ pub(crate) fn run(args: &ExportArgs, printer: &mut Printer) -> Result<Status, Fa
 struct Export<'a> {
     args: &'a ExportArgs,
     place: &'a Place,
+    /// Of the file that is exported.
+    format: ProgramFormat,
 }
 
 impl Export<'_> {
@@ -81,12 +86,21 @@ impl Export<'_> {
             (None, Some(network)) => mscclpp_json::Channel::on(network),
             (None, None) => mscclpp_json::Channel::Memory,
         };
-        let (threads_per_block, instances) = (self.args.mscclpp_threads, self.args.instances);
+        let multiprocessors = self.place.network.as_ref().map(resident_blocks);
+        let gpu = mscclpp_json::Gpu {
+            multiprocessors: multiprocessors
+                .unwrap_or(mscclpp_json::Gpu::default().multiprocessors),
+            ranks: self.args.ranks_per_gpu.max(1),
+        };
         mscclpp_json::Options {
             channel,
-            threads_per_block,
-            instances,
-            ..mscclpp_json::Options::default()
+            threads_per_block: self.args.mscclpp_threads,
+            instances: self.args.instances,
+            in_place: self.args.in_place,
+            gpu,
+            size: self.place.asked,
+            // A plan that comes from MSCCL++ keeps the name that it is called by.
+            own_name: self.format != ProgramFormat::Mscclpp,
         }
     }
 
@@ -116,9 +130,13 @@ impl Export<'_> {
         }
     }
 
-    /// `None` where the network or the size is not known, and in Motet's own format, which has
-    /// place for all that a program is.
+    /// `None` where the network or the size is not known, in Motet's own format, which has place for all
+    /// that a program is, and where switches copy or reduce: operations in them stream, and threadblocks
+    /// are simulated one transfer after the other.
     fn loss(&self, program: &Verified<Program>, text: &str) -> Result<Option<Loss>, Failure> {
+        if program.uses_switches() {
+            return Ok(None);
+        }
         match (self.args.to, &self.place.network, self.place.size) {
             (Target::Msccl | Target::Mscclpp, Some(network), Some(size)) => {
                 let failure = |it: Failure| it.in_file(&self.args.file);
@@ -147,6 +165,10 @@ impl Export<'_> {
                 loss.share() * 100.0,
                 loss.reasons(self.args).join("; ")
             )),
+            None if program.uses_switches() && self.args.to != Target::Motet => printer.note(
+                "whether the file is slower than the program is not known: operations in switches go \
+                 element by element, which is not simulated",
+            ),
             None if self.args.to != Target::Motet => printer.note(
                 "whether the file is slower than the program is not known; `--cluster` and \
                  `--size` say where and at what size to compare them",
@@ -181,6 +203,11 @@ impl Export<'_> {
             reasons: told.map(|it| it.reasons(self.args)).unwrap_or_default(),
         }
     }
+}
+
+/// The multiprocessors of the network's GPUs, each of which runs a full threadblock.
+fn resident_blocks(network: &Network) -> u32 {
+    Kernels::plain(network, &NcclOptions::default()).resident_blocks()
 }
 
 const fn target(to: Target) -> &'static str {

@@ -237,7 +237,7 @@ fn bound_time(
     printer: &Printer,
 ) -> Option<Duration> {
     let time = match bound::bound(network, program.collective()) {
-        Ok(bound) => bound.program_time(args.size),
+        Ok(bound) => bound.least(bound.held_against(program), args.size),
         Err(error) => {
             printer.note(&format!("no bound: {error}"));
             return None;

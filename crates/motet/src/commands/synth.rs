@@ -4,6 +4,7 @@
 use std::fmt::Write as _;
 use std::time::{Duration as Wall, Instant as Clock};
 
+use motet_collective::bound::HeldAgainst;
 use motet_collective::formats::program_json;
 use motet_collective::{Bound, BoundError, CollectiveError, CollectiveKind, MadeFor};
 use motet_net::Network;
@@ -32,6 +33,8 @@ struct SynthJson {
     algbw_gbps: f64,
     bound_time_us: f64,
     bound_algbw_gbps: f64,
+    /// Which bound that is: `programs`, `in-switch` or `any`.
+    bound_of: &'static str,
     /// 1 at the bound, less the slower the program is.
     ratio_to_bound: f64,
     /// Making the program, without proving it right.
@@ -151,6 +154,8 @@ fn task<'a>(
     let ranks = args.ranks.unwrap_or(gpus);
     let goal = goal(args, ranks)?;
     let mut task = Task::new(network, goal, size);
+    // What is made for a runtime's file is timed as that file, which in-switch programs cannot be yet.
+    task.in_switch = args.within.is_none();
     if let Some(name) = &args.sketch {
         task.allowed = files::sketch(name, network)?.allowed_for(size);
     }
@@ -255,8 +260,13 @@ impl Made<'_> {
         if time.is_zero() { 0.0 } else { self.size.get() as f64 / (time.as_us_f64() * 1e3) }
     }
 
+    /// Programs that ask switches to copy and reduce have a bound of their own.
+    fn held_against(&self) -> HeldAgainst {
+        self.bound.held_against(&self.made.program)
+    }
+
     fn least(&self) -> motet_units::Duration {
-        self.bound.program_time(self.size)
+        self.bound.least(self.held_against(), self.size)
     }
 
     fn ratio(&self) -> f64 {
@@ -277,6 +287,7 @@ impl Made<'_> {
             algbw_gbps: self.algbw(self.made.time),
             bound_time_us: self.least().as_us_f64(),
             bound_algbw_gbps: self.algbw(self.least()),
+            bound_of: self.held_against().name(),
             ratio_to_bound: self.ratio(),
             synth_seconds,
             verify_seconds,
@@ -307,8 +318,18 @@ impl Made<'_> {
                 if self.ratio() > 0.0 { 1.0 / self.ratio() } else { 1.0 },
             ),
         );
-        if let Some(network) = task.usable_network() {
-            line("set by", self.bound.describe(&network));
+        match (self.held_against(), task.usable_network()) {
+            (HeldAgainst::WholeGroup, _) => line(
+                "bound of",
+                format!(
+                    "{}; {:.3} µs of {}",
+                    HeldAgainst::WholeGroup.words(),
+                    self.bound.program_time(self.size).as_us_f64(),
+                    HeldAgainst::Programs.words()
+                ),
+            ),
+            (_, Some(network)) => line("set by", self.bound.describe(&network)),
+            (_, None) => {}
         }
         line("program", format!("{} transfers, verified", program.transfers().len()));
         if let Some(it) = &self.limits {

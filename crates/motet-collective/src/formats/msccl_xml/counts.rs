@@ -47,6 +47,10 @@ pub fn check_counts(program: &Program, options: &Options) -> Result<(), Report> 
     let mut refuse = |message: String| {
         report.push(Diagnostic::error(Finding::Limit, message));
     };
+    if program.uses_switches() {
+        // `lower` says it: nothing else about such a program matters here.
+        return Ok(());
+    }
     let ranks = program.collective().ranks();
     if ranks as usize > MAX_CHILDREN {
         refuse(format!("there are {ranks} ranks; the parser holds {MAX_CHILDREN}"));

@@ -97,12 +97,14 @@ impl XmlStepKind {
     }
 }
 
-/// The letter of a buffer in the file.
+/// The letter of a buffer in the file. Switch slots have none: [`check_counts`](super::check_counts)
+/// refuses programs that have any.
 pub(super) const fn letter(buffer: Buffer) -> &'static str {
     match buffer {
         Buffer::Input => "i",
         Buffer::Output => "o",
         Buffer::Scratch => "s",
+        Buffer::Switch => "",
     }
 }
 
@@ -215,7 +217,8 @@ impl Attributes<'_> {
 
     fn buffer(&self, name: &str) -> Result<Buffer, ReadError> {
         let value = self.get(name)?;
-        Buffer::ALL.into_iter().find(|it| letter(*it) == value).ok_or_else(|| {
+        let known = [Buffer::Input, Buffer::Output, Buffer::Scratch];
+        known.into_iter().find(|it| letter(*it) == value).ok_or_else(|| {
             self.wrong(&format!("{name}=\"{}\" is no buffer", brief(value)))
                 .with_remedy("buffers are i (input), o (output) and s (scratch)")
         })

@@ -214,7 +214,7 @@ impl<'a> XmlReader<'a> {
                 Buffer::Output => (gpu.output, header.collective.output_chunks(rank)),
                 // Staging lies behind the file's own scratch, so the verifier would let it pass.
                 Buffer::Scratch if end > i64::from(own_scratch) => (gpu.scratch, u32::MAX),
-                Buffer::Scratch => continue,
+                Buffer::Scratch | Buffer::Switch => continue,
             };
             let hidden = end > declared && end <= i64::from(size);
             if used && (offset < 0 || hidden) {

@@ -21,8 +21,9 @@ pub fn check_counts(program: &Program, options: &Options) -> Result<(), Report> 
             "a plan has no place for what a {kind} needs (its root or counts)"
         )));
     }
-    // Lanes may be those of a plan already, whose operations do several transfers each.
-    if !program.lanes().is_empty() {
+    // Lanes may be those of a plan already, whose operations do several transfers each; and so do
+    // operations in switches, which are put together.
+    if !program.lanes().is_empty() || program.uses_switches() {
         return Ok(());
     }
     let mut pieces = vec![0u64; program.collective().ranks() as usize];

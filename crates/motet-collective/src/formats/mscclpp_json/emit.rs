@@ -12,6 +12,8 @@ use super::lists::Lists;
 use super::model::{self, ChannelType, ExecutionPlan, PlanChunk, PlanOp};
 use super::packing::Ends;
 use super::style::Style;
+use super::switch::SwitchGroup;
+use super::switch_write::SwitchOp;
 use super::{Options, limits};
 use crate::diagnostic::{Diagnostic, Finding, Report};
 use crate::program::{Program, Slot, Transfer, TransferId};
@@ -156,6 +158,7 @@ impl<'a> Emit<'a> {
             Kind::Posts => self.posts(items),
             Kind::Copies => self.copies(items),
             Kind::Sum { copied, reduces } => self.sum(items, copied, reduces),
+            Kind::Switch => self.switch(items),
         }
         let Some(last) = items.last() else { return };
         let reads = |it: &Item| Ends::of(self.style.packing, self.program.transfer(it.id)).reads;
@@ -382,6 +385,36 @@ impl<'a> Emit<'a> {
         op.reduce_op = Some("sum".to_owned());
         op.src_buff = sources;
         op.dst_buff = targets;
+    }
+
+    /// An operation in the switch; [`switch_write`] has seen to it that it is one.
+    fn switch(&mut self, items: &[Item]) {
+        let transfers: Vec<Transfer> =
+            items.iter().map(|it| *self.program.transfer(it.id)).collect();
+        let Some((op, _)) = SwitchOp::parse(|it| transfers.get(it).copied()) else { return };
+        let (Some(source), Some(target)) = (op.sources.first(), op.targets.first()) else { return };
+        let mut named = |group: Option<SwitchGroup>, slot: &Slot| {
+            let id = self.lists.switch(self.index, group.as_ref());
+            PlanChunk {
+                buffer: None,
+                buffer_id: None,
+                switch_channel_id: Some(id),
+                index: slot.offset,
+                size: op.count,
+            }
+        };
+        let src = match op.sums {
+            true => named(op.source_group(), source),
+            false => local(*source, op.count),
+        };
+        let dst = named(op.target_group(), target);
+        let ids = [src, dst].iter().filter_map(|it| it.switch_channel_id).collect();
+        let made = self.push(if op.sums { "glres" } else { "gstore" });
+        made.channel_type = Some(ChannelType::Switch);
+        made.channel_ids = ids;
+        made.reduce_op = op.sums.then(|| "sum".to_owned());
+        made.src_buff = vec![src];
+        made.dst_buff = vec![dst];
     }
 
     /// A range as a threadblock at `here` names it.

@@ -12,6 +12,7 @@ use super::agenda::Item;
 use super::limits::{MAX_BUFFERS_PER_OP, MAX_CHANNELS_PER_OP};
 use super::packing::{Ends, Packing};
 use super::resolve::address;
+use super::switch_write;
 use crate::program::{Action, Program, Slot, Transfer};
 
 /// Steps that become one operation.
@@ -29,6 +30,8 @@ pub(super) enum Kind {
     Copies,
     /// A copy to the destination if `copied`, so many reductions into it, and copies of the sum.
     Sum { copied: bool, reduces: usize },
+    /// An operation in the switch.
+    Switch,
 }
 
 /// Splits the steps of one block.
@@ -57,6 +60,10 @@ impl PlanFuser<'_> {
     fn next(&self, at: usize) -> (usize, Kind) {
         if self.items[at].port.is_some() {
             return (self.posts(at), Kind::Posts);
+        }
+        if self.transfer(at).is_in_switch() {
+            let ids = self.items[at..].iter().map(|it| it.id);
+            return (at + switch_write::length(self.program, ids), Kind::Switch);
         }
         self.sum(at).unwrap_or_else(|| (self.copies(at), Kind::Copies))
     }

@@ -8,6 +8,8 @@ use motet_units::Rank;
 use super::Options;
 use super::agenda::{Agenda, Take};
 use super::model::{self, ChannelType, PlanOp};
+use super::switch::SwitchGroup;
+use super::switch_write;
 use crate::program::{Buffer, LaneKind, Program};
 
 /// One end of a channel: the GPU, the type and the index in the GPU's list of that type.
@@ -24,6 +26,8 @@ pub(super) struct Lists {
     ports: BTreeMap<usize, (u32, u32)>,
     /// By the block that releases and the one that acquires.
     semaphores: BTreeMap<(usize, usize), u32>,
+    /// The groups that switch channels join, in the order that all GPUs keep.
+    groups: Vec<SwitchGroup>,
     buffers: BTreeMap<Rank, Vec<(Rank, Buffer, BTreeSet<ChannelType>)>>,
     /// By block: what its operations refer to.
     channel_refs: Vec<BTreeMap<ChannelType, Vec<u32>>>,
@@ -37,6 +41,7 @@ impl Lists {
             ranks: agenda.blocks.iter().map(|it| it.rank).collect(),
             channel_refs: vec![BTreeMap::new(); blocks],
             buffer_refs: vec![BTreeMap::new(); blocks],
+            groups: switch_write::all_groups(program),
             ..Self::default()
         };
         lists.port_channels(program);
@@ -138,6 +143,14 @@ impl Lists {
         Self::refer(self.channel_refs[block].entry(ChannelType::Port).or_default(), id)
     }
 
+    /// What `block` calls the switch channel of a group.
+    pub(super) fn switch(&mut self, block: usize, group: Option<&SwitchGroup>) -> u32 {
+        let rank = self.ranks[block];
+        let mut of_rank = self.groups.iter().filter(|it| it.ranks.contains(&rank));
+        let id = of_rank.position(|it| Some(it) == group).unwrap_or(0) as u32;
+        Self::refer(self.channel_refs[block].entry(ChannelType::Switch).or_default(), id)
+    }
+
     pub(super) fn semaphore(&self, from: usize, to: usize) -> u32 {
         self.semaphores.get(&(from, to)).copied().unwrap_or(0)
     }
@@ -194,8 +207,22 @@ impl Lists {
     ) -> model::PlanGpu {
         let channel = |kind| {
             let peers = self.peers.get(&(rank, kind))?;
-            Some(model::PlanChannel { channel_type: kind, connected_to: peers.clone() })
+            Some(model::PlanChannel {
+                channel_type: kind,
+                connected_to: peers.clone(),
+                buffer_type: None,
+                rank_groups: Vec::new(),
+            })
         };
+        let switches = self.groups.iter().filter(|it| it.ranks.contains(&rank)).map(|group| {
+            let ranks: Vec<u32> = group.ranks.iter().map(|it| it.0).collect();
+            model::PlanChannel {
+                channel_type: ChannelType::Switch,
+                connected_to: Vec::new(),
+                buffer_type: Some(group.buffer.into()),
+                rank_groups: vec![model::RankGroup { size: ranks.len() as u32, ranks }],
+            }
+        });
         let buffers = self.buffers.get(&rank).into_iter().flatten();
         let semaphores = self.semaphores.keys().filter(|it| self.ranks[it.0] == rank).count();
         let collective = program.collective();
@@ -208,6 +235,7 @@ impl Lists {
             channels: [ChannelType::Memory, ChannelType::Port]
                 .into_iter()
                 .filter_map(channel)
+                .chain(switches)
                 .collect(),
             remote_buffers: buffers
                 .map(|(rank, buffer, access)| model::RemoteBuffer {

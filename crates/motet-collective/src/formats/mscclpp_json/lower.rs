@@ -11,7 +11,7 @@ use motet_units::Rank;
 
 use super::hazards::{Hazards, tidy};
 use super::stage::{self, Piece, Staged};
-use super::{Options, check_counts, limits, shape, style};
+use super::{Options, check_counts, limits, shape, style, switch_write};
 use crate::diagnostic::{Diagnostic, Finding, Report};
 use crate::program::{Lane, LaneKind, Program, TransferId, in_instances};
 use crate::verify::Verified;
@@ -50,6 +50,9 @@ pub(super) fn lowered(
     options: &Options,
 ) -> Result<(Verified<Program>, String), Report> {
     check_counts(program, options)?;
+    if program.uses_switches() {
+        return switch_write::lowered(program, options);
+    }
     let in_form;
     let program = match program.for_calls(options.in_place) {
         Some(it) => {
@@ -89,7 +92,10 @@ fn only(diagnostic: Diagnostic) -> Report {
 
 /// A program of this shape in as many instances as asked for, and its plan, if it is right and the
 /// executor can load it.
-fn proved(program: &Program, options: &Options) -> Result<(Verified<Program>, String), Report> {
+pub(super) fn proved(
+    program: &Program,
+    options: &Options,
+) -> Result<(Verified<Program>, String), Report> {
     let copies = in_instances(program, options.instances).map_err(|error| {
         let message = format!("in {} instances {error}", options.instances);
         only(Diagnostic::error(Finding::Limit, message))

@@ -6,13 +6,14 @@
 //! orders what is told in `graph.rs`. [`lower()`] gives any program this shape, and [`write()`]
 //! writes a program that has it.
 //!
-//! - Reading: `model` (the file), `tables`, `resolve` and `operations` (what each operation does),
+//! - Reading: `model` (the file), `tables`, `resolve`, `operations` and `switch` (what each operation does),
 //!   `graph`, `counters`, `packets` and `pipeline` (what orders them), `waits` (the program),
 //!   `ending` (what is left when a GPU ends).
 //! - Writing: `stage`, `hazards` and `shape` (one-sided pieces), `lower` (their threadblocks),
 //!   `agenda`, `ports` and `handshake` (who waits for whom), `packing` and `fuse` (what goes into
-//!   one operation), `emit` and `lists` (operations and what they refer to), `group` (blocks that
-//!   share a chunk), `style` (which of the ways to write a program says just what it says).
+//!   one operation), `switch_write` (what goes through switches), `emit` and `lists` (operations and what
+//!   they refer to), `group` (blocks that share a chunk), `style` (which of the ways to write a program
+//!   says just what it says).
 
 mod agenda;
 mod collective;
@@ -43,6 +44,8 @@ mod shape;
 mod stage;
 mod steps;
 mod style;
+mod switch;
+mod switch_write;
 mod tables;
 mod waits;
 mod write;
@@ -141,6 +144,12 @@ pub enum Channel {
 }
 
 impl Channel {
+    /// Whether so many ranks all reach one another's memory.
+    #[must_use]
+    pub fn is_memory_only(&self, ranks: u32) -> bool {
+        (1..ranks).all(|it| !self.by_port(Rank(0), Rank(it)))
+    }
+
     fn by_port(&self, a: Rank, b: Rank) -> bool {
         match self {
             Self::Memory => false,

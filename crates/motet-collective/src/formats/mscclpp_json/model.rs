@@ -104,17 +104,30 @@ impl From<Buffer> for BufferType {
         match it {
             Buffer::Input => Self::Input,
             Buffer::Output => Self::Output,
-            Buffer::Scratch => Self::Scratch,
+            // Switch slots are written as switch channels, never as a buffer.
+            Buffer::Scratch | Buffer::Switch => Self::Scratch,
         }
     }
 }
 
-/// One channel per listed peer; switch channels list none.
+/// One channel per listed peer, or, of a switch, per listed group. Older files say `buff` for
+/// `buffer_type`.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub(super) struct PlanChannel {
     pub(super) channel_type: ChannelType,
     #[serde(default)]
     pub(super) connected_to: Vec<u32>,
+    #[serde(default, alias = "buff", skip_serializing_if = "Option::is_none")]
+    pub(super) buffer_type: Option<BufferType>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) rank_groups: Vec<RankGroup>,
+}
+
+/// GPUs that a switch channel joins.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+pub(super) struct RankGroup {
+    pub(super) size: u32,
+    pub(super) ranks: Vec<u32>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]

@@ -11,6 +11,7 @@ use motet_units::brief;
 use super::model::{ChannelType, PlanOp};
 use super::resolve::{PlanReader, Range};
 use super::steps::{ChannelEnd, Counter, Move, Moves, PlanStepKind, Post, Touch};
+use super::switch;
 use crate::diagnostic::{Diagnostic, Finding};
 use crate::program::{Action, Buffer, Transfer};
 
@@ -51,12 +52,7 @@ pub(super) fn read(reader: &mut PlanReader<'_>, op: &PlanOp) {
         "recspkt" => {
             reduce(reader, op, Sum { packets: true, reads: false, copies: true, sends: true });
         }
-        "glres" | "gstore" | "gstorepkt" | "glre" => {
-            reader.not_judged(format!(
-                "`{}` works in the switch, which a program cannot say",
-                op.name
-            ));
-        }
+        "glres" | "gstore" | "gstorepkt" => switch::read(reader, op),
         other => {
             reader.not_judged(format!("`{}` is not an operation of the executor", brief(other)));
         }

@@ -14,7 +14,7 @@ use super::steps::{Counter, Move, Moves, PlanStepKind, Touch};
 use super::{collective, limits, model};
 use crate::collective::Collective;
 use crate::diagnostic::Report;
-use crate::program::Action;
+use crate::program::{Action, Buffer};
 
 /// A plan as its operations.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -77,7 +77,8 @@ pub struct Work {
     pub provides: Vec<(Rank, u32)>,
 }
 
-/// The outline of a plan's text; `None` if it has operations that are not known.
+/// The outline of a plan's text; `None` if it has operations that are not known, or that work in a
+/// switch, which has no price yet.
 ///
 /// # Errors
 /// If the text is no plan.
@@ -88,7 +89,8 @@ pub fn outline(text: &str) -> Result<Option<Outline>, ReadError> {
     let Some(known) = collective::collective(&plan, parts, &mut report) else { return Ok(None) };
     let context = Context { plan: &plan, parts, collective: Some(&known) };
     let steps = resolve::resolve(&context, &mut report);
-    if !report.is_right() {
+    let in_switch = steps.blocks.iter().flat_map(|it| &it.steps).any(|it| uses_switch(&it.kind));
+    if !report.is_right() || in_switch {
         return Ok(None);
     }
     let mut counters = Counters::default();
@@ -106,6 +108,12 @@ pub fn outline(text: &str) -> Result<Option<Outline>, ReadError> {
         counters: counters.numbers.len() as u32,
         largest: Bytes::new(plan.max_message_size),
     }))
+}
+
+fn uses_switch(kind: &PlanStepKind) -> bool {
+    let PlanStepKind::Moves(moves) = kind else { return false };
+    let ends = moves.moves.iter().flat_map(|it| [it.transfer.src, it.transfer.dst]);
+    ends.into_iter().any(|it| it.buffer == Buffer::Switch)
 }
 
 /// Counters by number, in the order in which they are met.

@@ -5,6 +5,8 @@
 //! later follows too. Where a packet is written twice, nothing tells which of the two a reader gets,
 //! and no order is claimed.
 
+use std::collections::BTreeMap;
+
 use motet_units::Rank;
 
 use super::graph::{StepGraph, event};
@@ -29,6 +31,8 @@ pub(super) fn join(graph: &mut StepGraph, numbered: &Numbered, ranks: usize, rep
     let mut written: Vec<Vec<Written>> = vec![Vec::new(); ranks];
     let mut plain = vec![false; ranks];
     let mut packets = vec![false; ranks];
+    // What operations in the switch have there, by where it came from.
+    let mut in_switch: BTreeMap<Slot, Slot> = BTreeMap::new();
     for (index, what) in numbered.moves.iter().enumerate() {
         let id = TransferId::from_index(index);
         let transfer = what.transfer;
@@ -40,7 +44,12 @@ pub(super) fn join(graph: &mut StepGraph, numbered: &Numbered, ranks: usize, rep
                 uses[slot.rank.index()] = true;
             }
         }
-        if what.writes_packets {
+        if transfer.dst.is_switch() {
+            in_switch.insert(transfer.dst, transfer.src);
+        }
+        // A multicast also writes the packets that it was made from, which are there already.
+        let echo = in_switch.get(&transfer.src) == Some(&transfer.dst);
+        if what.writes_packets && !echo {
             let (start, end) = span(transfer.dst, transfer.count);
             written[transfer.dst.rank.index()].push(Written { start, end, id, twice: false });
         }

@@ -111,6 +111,9 @@ fn empty_program(
         let chunks = plan.gpus[rank.index()].scratch_chunks.saturating_mul(parts);
         builder.set_scratch(rank, chunks);
     }
+    for (rank, chunks) in steps.switch.iter().enumerate() {
+        builder.set_switch(Rank::from_index(rank), *chunks);
+    }
     builder
 }
 
@@ -139,7 +142,8 @@ fn missing_meetings(program: &Program, loose: &Program, report: &mut Report) {
     let collective = program.collective();
     let chunks = |rank| {
         let buffers = [collective.input_chunks(rank), collective.output_chunks(rank)];
-        buffers.into_iter().chain([program.scratch_chunks(rank)]).map(u64::from).sum::<u64>()
+        let own = [program.scratch_chunks(rank), program.switch_chunks(rank)];
+        buffers.into_iter().chain(own).map(u64::from).sum::<u64>()
     };
     if (0..collective.ranks()).map(Rank).map(chunks).sum::<u64>() > MAX_CELLS {
         let message = format!("a plan of more than {MAX_CELLS} chunks in all is not looked at");

@@ -41,6 +41,8 @@ pub(super) struct PlanReader<'a> {
     pub(super) group: Option<GroupInfo>,
     pub(super) pipeline: Option<IterContext>,
     pub(super) steps: Vec<PlanStep>,
+    /// Switch chunks that operations of this GPU have taken so far.
+    pub(super) switch_slots: u32,
     pub(super) report: &'a mut Report,
 }
 
@@ -48,13 +50,15 @@ pub(super) struct PlanReader<'a> {
 pub(super) fn resolve(context: &Context<'_>, report: &mut Report) -> PlanSteps {
     let plan = context.plan;
     let gpus = tables::gpus(plan, report);
-    let mut steps = PlanSteps { blocks: Vec::new(), counters: tables::counters(plan, &gpus) };
+    let counters = tables::counters(plan, &gpus);
+    let mut steps = PlanSteps { blocks: Vec::new(), counters, switch: Vec::new() };
     for (rank, (gpu, table)) in plan.gpus.iter().zip(&gpus).enumerate() {
         let rank = Rank::from_index(rank);
         if gpu.id != rank.0 {
             let message = format!("the gpu at position {rank} has id {}", gpu.id);
             report.push(Diagnostic::error(Finding::Mismatch, message));
         }
+        let mut switch_slots = 0;
         for (index, block) in gpu.threadblocks.iter().enumerate() {
             let at = format!("gpu {rank}, threadblock {}", block.id);
             if block.id as usize != index {
@@ -77,14 +81,17 @@ pub(super) fn resolve(context: &Context<'_>, report: &mut Report) -> PlanSteps {
                 group: None,
                 pipeline: None,
                 steps: Vec::new(),
+                switch_slots,
                 report,
             };
             for (step, op) in block.ops.iter().enumerate() {
                 reader.place.step = step as u32;
                 reader.op_or_pipeline(op);
             }
+            switch_slots = reader.switch_slots;
             steps.blocks.push(Block { rank, id: block.id, steps: reader.steps });
         }
+        steps.switch.push(switch_slots);
     }
     steps
 }
@@ -159,12 +166,14 @@ impl PlanReader<'_> {
         }
     }
 
-    fn range(&mut self, rank: Rank, buffer: Buffer, chunk: &PlanChunk) -> Option<Range> {
+    pub(super) fn range(&mut self, rank: Rank, buffer: Buffer, chunk: &PlanChunk) -> Option<Range> {
         let gpu = &self.context.plan.gpus[rank.index()];
         let size = match buffer {
             Buffer::Input => gpu.input_chunks,
             Buffer::Output => gpu.output_chunks,
             Buffer::Scratch => gpu.scratch_chunks,
+            // No operation names them by a buffer of the file.
+            Buffer::Switch => 0,
         };
         let end = u64::from(chunk.index) + u64::from(chunk.size);
         if chunk.size == 0 || end > u64::from(size) {
@@ -228,6 +237,7 @@ pub(super) fn address(in_place: Option<&Collective>, slot: Slot) -> Address {
     let far = 1u64 << 40;
     let at = match (slot.buffer, in_place.and_then(|it| it.in_place(slot.rank))) {
         (Buffer::Scratch, _) => return (slot.rank, true, offset),
+        (Buffer::Switch, _) => return (slot.rank, true, offset + far),
         (Buffer::Input, Some(InPlace::InputInOutput { offset: start }))
         | (Buffer::Output, Some(InPlace::OutputInInput { offset: start })) => {
             offset + u64::from(start)

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use motet_units::Rank;
 
 use super::limits;
+use super::switch_write::SwitchSlots;
 use crate::program::{
     Action, Event, Forms, Hints, Lane, LaneKind, Program, ProgramBuilder, Protocol, TransferId,
 };
@@ -32,6 +33,10 @@ pub(super) fn is_one_sided(program: &Program, by_port: impl Fn(Rank, Rank) -> bo
                         && it.action == Action::Copy
                         && it.src.rank == lane.rank
                         && first == it.dst.rank
+                }
+                LaneKind::Block if it.is_in_switch() => {
+                    let asked = if it.src.is_switch() { it.src.rank } else { it.dst.rank };
+                    asked == lane.rank
                 }
                 LaneKind::Block if it.is_local() => true,
                 LaneKind::Block => {
@@ -58,11 +63,14 @@ pub(super) fn normal(program: &Program) -> Program {
     let lanes = sorted_lanes(program);
     let mut new_ids = vec![TransferId(u32::MAX); program.transfers().len()];
     let mut builder = empty(program);
+    let mut slots = SwitchSlots::default();
     for event in lanes.iter().flat_map(|it| &it.events).filter(|it| it.is_sent()) {
         let mut transfer = *program.transfer(event.transfer());
         transfer.path = None;
+        slots.rename(&mut transfer);
         new_ids[event.transfer().index()] = builder.add(transfer);
     }
+    slots.settle(&mut builder);
     for event in (0..new_ids.len() * 2).map(Event::from_index) {
         for awaited in program.deps(event) {
             let (waiter, awaited) =

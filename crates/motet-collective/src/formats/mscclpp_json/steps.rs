@@ -16,6 +16,8 @@ pub(super) struct PlanSteps {
     pub(super) blocks: Vec<Block>,
     /// Channel ends and device semaphores, and what they hold at the start.
     pub(super) counters: BTreeMap<Counter, i64>,
+    /// By rank: chunks of switch registers.
+    pub(super) switch: Vec<u32>,
 }
 
 /// One threadblock.

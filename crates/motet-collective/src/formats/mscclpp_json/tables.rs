@@ -7,6 +7,7 @@ use motet_units::Rank;
 
 use super::model::{ChannelType, ExecutionPlan, PlanGpu, Threadblock};
 use super::steps::{ChannelEnd, Counter};
+use super::switch::{self, SwitchGroup};
 use crate::diagnostic::{Diagnostic, Finding, Report};
 use crate::program::Buffer;
 
@@ -22,6 +23,7 @@ pub(super) struct Remote {
 pub(super) struct GpuTable {
     memory: Vec<Option<ChannelEnd>>,
     port: Vec<Option<ChannelEnd>>,
+    switch: Vec<Option<SwitchGroup>>,
     remote: Vec<(Option<Remote>, Vec<ChannelType>)>,
 }
 
@@ -30,6 +32,7 @@ pub(super) struct GpuTable {
 pub(super) struct BlockTable {
     memory: Vec<Option<ChannelEnd>>,
     port: Vec<Option<ChannelEnd>>,
+    switch: Vec<Option<SwitchGroup>>,
     memory_buffers: Vec<Option<Remote>>,
     port_buffers: Vec<Option<Remote>>,
 }
@@ -39,6 +42,11 @@ impl BlockTable {
     pub(super) fn channel(&self, kind: ChannelType, index: u32) -> Option<Option<ChannelEnd>> {
         let list = if kind == ChannelType::Port { &self.port } else { &self.memory };
         list.get(index as usize).copied()
+    }
+
+    /// Switch channel `index` of the threadblock; the outer `None` if there is none.
+    pub(super) fn switch(&self, index: u32) -> Option<Option<SwitchGroup>> {
+        self.switch.get(index as usize).cloned()
     }
 
     pub(super) fn buffer(&self, kind: ChannelType, index: u32) -> Option<Option<Remote>> {
@@ -78,11 +86,15 @@ fn gpu_table(
     report: &mut Report,
 ) -> GpuTable {
     let ranks = plan.gpus.len() as u64;
-    let mut table = GpuTable { memory: Vec::new(), port: Vec::new(), remote: Vec::new() };
+    let (switch, unsound) = switch::groups(gpu, rank, ranks);
+    let mut table = GpuTable { memory: Vec::new(), port: Vec::new(), switch, remote: Vec::new() };
     let mut wrong = |message: String| {
         let diagnostic = Diagnostic::error(Finding::OutOfRange, message);
         report.push(diagnostic.from_origin(format!("gpu {rank}")));
     };
+    for message in unsound {
+        wrong(message);
+    }
     for channel in &gpu.channels {
         let kind = channel.channel_type;
         let list = match kind {
@@ -126,6 +138,16 @@ pub(super) fn block(
     let mut own = BlockTable::default();
     for refs in &block.channels {
         let kind = refs.channel_type;
+        if kind == ChannelType::Switch {
+            for id in &refs.channel_ids {
+                let group = table.switch.get(*id as usize);
+                if group.is_none() {
+                    wrong(format!("switch channel {id} of {} does not exist", table.switch.len()));
+                }
+                own.switch.push(group.cloned().flatten());
+            }
+            continue;
+        }
         let (from, to) = match kind {
             ChannelType::Memory => (&table.memory, &mut own.memory),
             ChannelType::Port => (&table.port, &mut own.port),

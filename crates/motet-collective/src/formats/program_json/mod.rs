@@ -15,7 +15,7 @@
 //! ```
 //!
 //! A transfer is its action (`c`opy, `r`educe), source rank, buffer (`i`nput, `o`utput,
-//! `s`cratch) and offset, the same of its destination, its count and, if it has one, the index of
+//! `s`cratch, s`w`itch) and offset, the same of its destination, its count and, if it has one, the index of
 //! its path in `paths`. Events are numbers: twice the transfer's index, and one more for its
 //! arrival. A wait is (event, awaited event). A port lane has the index of its block lane as
 //! `kind`. `turns` has, for each link that does not carry transfers by their numbers, its number and
@@ -63,6 +63,8 @@ struct File {
     max_size: Option<u64>,
     #[serde(default)]
     scratch: Vec<u32>,
+    #[serde(default)]
+    switch: Vec<u32>,
     #[serde(default)]
     network: Option<Signature>,
     #[serde(default)]
@@ -172,9 +174,10 @@ fn build(file: File) -> Result<Program, ReadError> {
             .with_remedy("protocol is Simple, LL or LL128")
     })?;
     let ranks = collective.ranks() as usize;
-    if !file.scratch.is_empty() && file.scratch.len() != ranks {
-        let given = file.scratch.len();
-        return Err(ReadError::new(format!("`scratch` has {given} numbers for {ranks} ranks")));
+    for (key, given) in [("scratch", file.scratch.len()), ("switch", file.switch.len())] {
+        if given != 0 && given != ranks {
+            return Err(ReadError::new(format!("`{key}` has {given} numbers for {ranks} ranks")));
+        }
     }
     let mut builder = ProgramBuilder::new(file.name, collective)
         .forms(Forms {
@@ -188,6 +191,9 @@ fn build(file: File) -> Result<Program, ReadError> {
         });
     for (rank, chunks) in file.scratch.into_iter().enumerate() {
         builder.set_scratch(Rank::from_index(rank), chunks);
+    }
+    for (rank, chunks) in file.switch.into_iter().enumerate() {
+        builder.set_switch(Rank::from_index(rank), chunks);
     }
     builder.set_network(file.network);
     builder.set_made_for(

@@ -20,6 +20,7 @@ pub(super) const fn buffer_letter(buffer: Buffer) -> &'static str {
         Buffer::Input => "i",
         Buffer::Output => "o",
         Buffer::Scratch => "s",
+        Buffer::Switch => "w",
     }
 }
 
@@ -56,8 +57,8 @@ impl<'de> Visitor<'de> for RowVisitor {
             let rank = row.next_element()?.ok_or_else(&mut missing)?;
             let Letter(buffer) = row.next_element()?.ok_or_else(&mut missing)?;
             let buffer = Buffer::ALL.into_iter().find(|it| buffer_letter(*it) == buffer);
-            let buffer =
-                buffer.ok_or_else(|| A::Error::custom("a buffer is \"i\", \"o\" or \"s\""))?;
+            let unknown = || A::Error::custom("a buffer is \"i\", \"o\", \"s\" or \"w\"");
+            let buffer = buffer.ok_or_else(unknown)?;
             let offset = row.next_element()?.ok_or_else(&mut missing)?;
             *slot = Slot::new(Rank(rank), buffer, offset);
         }

@@ -32,11 +32,14 @@ fn text(program: &Program, out: &mut String) -> std::fmt::Result {
     if let Some(max) = hints.max_size {
         write!(out, ",\n \"max_size\": {}", max.get())?;
     }
-    let ranks = (0..program.collective().ranks()).map(Rank);
-    let scratch: Vec<u32> = ranks.map(|it| program.scratch_chunks(it)).collect();
-    if scratch.iter().any(|it| *it > 0) {
-        out.push_str(",\n \"scratch\": ");
-        numbers(scratch, out)?;
+    let ranks = || (0..program.collective().ranks()).map(Rank);
+    let scratch: Vec<u32> = ranks().map(|it| program.scratch_chunks(it)).collect();
+    let switch: Vec<u32> = ranks().map(|it| program.switch_chunks(it)).collect();
+    for (key, chunks) in [("scratch", scratch), ("switch", switch)] {
+        if chunks.iter().any(|it| *it > 0) {
+            write!(out, ",\n \"{key}\": ")?;
+            numbers(chunks, out)?;
+        }
     }
     if let Some(network) = program.network() {
         write!(out, ",\n \"network\": \"{network}\"")?;

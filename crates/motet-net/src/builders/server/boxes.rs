@@ -6,6 +6,7 @@ use super::join;
 use super::models::{Inside, Model};
 use crate::builders::assembly::{Assembly, Place, Port, PortUse};
 use crate::builders::template::{Args, TemplateError};
+use crate::in_network::InNetwork;
 use crate::link::{LinkClass, LinkSpec};
 use crate::node::{Node, NodeKind};
 
@@ -108,8 +109,9 @@ impl Server<'_> {
                 // lanes evenly over all of them: seen from outside they are one switch that never
                 // blocks, so one node stands for them and the links carry all lanes.
                 let mut switch = self.node("nvswitch", NodeKind::NvSwitch);
-                let nvls = self.args.flag("nvls").unwrap_or(false);
-                (switch.multicast, switch.reduces) = (nvls, nvls);
+                if self.args.flag("nvls").unwrap_or(false) {
+                    switch.in_network = InNetwork::NVLS;
+                }
                 let switch = assembly.builder.add_node(switch)?;
                 let spec = LinkSpec::new(LinkClass::NvLink, rate, latency).with_lanes(lanes);
                 for gpu in gpus {

@@ -91,6 +91,7 @@ fn join(assembly: &mut Assembly<'_>, args: &Args) -> Result<(), TemplateError> {
 #[cfg(test)]
 mod tests {
     use crate::builders::testing::{build, fails, reference, same_profile};
+    use crate::in_network::InNetwork;
     use crate::link::LinkClass;
     use crate::node::NodeKind;
 
@@ -200,13 +201,18 @@ mod tests {
     }
 
     #[test]
-    fn capabilities_are_off_unless_asked_for() {
-        let switch = |words: &[&str]| {
-            let net = build("dgx-h100", words);
-            net.node(net.find("s0-nvswitch").unwrap()).reduces
+    fn nvlink_switches_serve_programs_since_hopper() {
+        let switch = |template: &str, words: &[&str]| {
+            let net = build(template, words);
+            let node = net.node(net.find("s0-nvswitch").unwrap());
+            // By themselves they only forward.
+            assert!(!node.multicast && !node.reduces);
+            node.in_network
         };
-        assert!(!switch(&[]));
-        assert!(switch(&["nvls=true"]));
+        assert_eq!(switch("dgx-h100", &[]), InNetwork::NVLS);
+        assert_eq!(switch("dgx-b200", &[]), InNetwork::NVLS);
+        assert_eq!(switch("dgx-h200", &["nvls=false"]), InNetwork::NONE);
+        assert_eq!(switch("dgx-a100", &[]), InNetwork::NONE);
         assert!(fails("dgx-1", &["nvls=true"]).problem.contains("no parameter `nvls`"));
     }
 

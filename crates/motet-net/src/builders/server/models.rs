@@ -125,8 +125,8 @@ const fn wired(name: &'static str, rate: &'static str) -> [Param; 2] {
 const NVLS: Param = Param::new(
     "nvls",
     ParamKind::Flag,
-    "false",
-    "whether the NVSwitches copy and reduce (NVLink SHARP)",
+    "true",
+    "whether programs may ask the NVSwitches to copy and reduce (NVLink SHARP)",
 );
 
 /// Some of the GPUs of a box: a job need not have all of them.

@@ -12,6 +12,7 @@ use super::{COUNT, DETAIL, FABRIC, NIC_LATENCY, PCIE_LATENCY, join};
 use crate::builders::assembly::{Assembly, Place, Port, PortUse};
 use crate::builders::common::DC;
 use crate::builders::template::{Args, Family, Param, ParamKind, Template, TemplateError};
+use crate::in_network::InNetwork;
 use crate::link::{LinkClass, LinkSpec};
 use crate::node::{Node, NodeKind};
 
@@ -68,8 +69,8 @@ macro_rules! nvl72 {
                 Param::new(
                     "nvls",
                     ParamKind::Flag,
-                    "false",
-                    "whether the NVSwitches copy and reduce (NVLink SHARP)",
+                    "true",
+                    "whether programs may ask the NVSwitches to copy and reduce (NVLink SHARP)",
                 ),
                 Param::new(
                     "name",
@@ -136,8 +137,9 @@ impl Rack<'_> {
         server: usize,
     ) -> Result<(), TemplateError> {
         let mut switch = self.node("nvswitch".to_owned(), NodeKind::NvSwitch);
-        let nvls = self.args.flag("nvls")?;
-        (switch.multicast, switch.reduces) = (nvls, nvls);
+        if self.args.flag("nvls")? {
+            switch.in_network = InNetwork::NVLS;
+        }
         let mut gpus = Vec::with_capacity(trays * TRAY_GPUS);
         for index in 0..trays * TRAY_GPUS {
             let tray = format!("{}-tray{}", self.name, index / TRAY_GPUS);

@@ -11,6 +11,7 @@ use toml::de::DeValue;
 use super::table::{Table, kind, scalar};
 use crate::builders::{Assembly, Family, Fetch, Params, Template, TemplateError, find, templates};
 use crate::formats::{NetworkFormat, ReadError, ReadNetwork, parse_toml};
+use crate::in_network::InNetwork;
 use crate::link::{LinkClass, LinkSpec};
 use crate::nearest;
 use crate::network::BuildError;
@@ -18,8 +19,18 @@ use crate::node::Node;
 use crate::tier::Tier;
 
 const TOP: [&str; 6] = ["name", "node", "link", "server", "fabric", "wan"];
-const NODE: [&str; 9] =
-    ["name", "kind", "server", "rack", "dc", "rank", "multicast", "reduces", "properties"];
+const NODE: [&str; 10] = [
+    "name",
+    "kind",
+    "server",
+    "rack",
+    "dc",
+    "rank",
+    "multicast",
+    "reduces",
+    "in_network",
+    "properties",
+];
 const LINK: [&str; 8] = ["from", "to", "bandwidth", "latency", "duplex", "class", "lanes", "tier"];
 
 /// The network of a cluster file. `fetch` gives the text of a file that it names, relative to
@@ -95,6 +106,23 @@ pub(crate) fn tables<'a>(
     Ok(tables)
 }
 
+/// The words of `in_network`, each in quotes.
+fn in_network(table: &Table<'_>) -> Result<InNetwork, ReadError> {
+    let Some(value) = table.get("in_network") else { return Ok(InNetwork::NONE) };
+    let wrong = || {
+        let words = InNetwork::WORDS.map(|it| format!("\"{it}\"")).join(", ");
+        let problem = "`in_network` must be an array of words";
+        table.wrong("in_network", problem).with_remedy(format!("some of [{words}]"))
+    };
+    let DeValue::Array(words) = value.get_ref() else { return Err(wrong()) };
+    words.iter().try_fold(InNetwork::NONE, |services, word| match word.get_ref() {
+        DeValue::String(text) => services.with(text).map_err(|error| {
+            ReadError::new(format!("`in_network`: {error}")).at(table.text, word.span().start)
+        }),
+        _ => Err(wrong()),
+    })
+}
+
 struct Reader<'a> {
     assembly: Assembly<'a>,
     text: &'a str,
@@ -112,6 +140,7 @@ impl<'a> Reader<'a> {
         node.location.dc = table.text("dc")?.map(str::to_owned);
         node.multicast = table.flag("multicast")?.unwrap_or(false);
         node.reduces = table.flag("reduces")?.unwrap_or(false);
+        node.in_network = in_network(table)?;
         node.rank = table.number("rank", 0..u32::MAX)?.map(Rank);
         if let Some(rank) = table.get("rank") {
             self.ranks.push((name, rank.span().start));

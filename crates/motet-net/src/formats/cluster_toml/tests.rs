@@ -88,6 +88,8 @@ fn errors_have_places() {
         (format!("{node}rank = -1"), (4, 8), "whole number", ""),
         (format!("{node}rank = 3"), (4, 8), "out of range", ""),
         (format!("{node}multicast = 1"), (4, 13), "true or false", ""),
+        (format!("{node}in_network = true"), (4, 14), "array of words", "\"copy\""),
+        (format!("{node}in_network = [\"copi\"]"), (4, 15), "did you mean `copy`", ""),
         (format!("{node}properties = {{ a = [] }}"), (4, 20), "property `a`", ""),
         (format!("{node}{link}"), (6, 6), "no node `g1`", "`g0`"),
         (format!("{two}{link}bandwith = 3"), (12, 1), "no key `bandwith`", "`bandwidth`"),
@@ -275,10 +277,12 @@ prop_compose! {
         rack in prop::option::of(odd_text()),
         dc in prop::option::of(odd_text()),
         (multicast, reduces) in any::<(bool, bool)>(),
+        (copies, adds, spreads) in any::<(bool, bool, bool)>(),
         properties in prop::collection::btree_map(odd_text(), odd_text(), 0..3),
     ) -> Node {
         let location = Location { server, rack, dc };
-        Node { name, kind, location, rank: None, multicast, reduces, properties }
+        let in_network = crate::InNetwork { copies, reduces: adds, spreads };
+        Node { name, kind, location, rank: None, multicast, reduces, in_network, properties }
     }
 }
 

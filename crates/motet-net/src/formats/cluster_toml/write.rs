@@ -65,6 +65,10 @@ fn write_node(out: &mut String, node: &Node) {
             let _ = writeln!(out, "{key} = true");
         }
     }
+    if node.in_network.is_any() {
+        let words: Vec<String> = node.in_network.words().map(|it| format!("\"{it}\"")).collect();
+        let _ = writeln!(out, "in_network = [{}]", words.join(", "));
+    }
     if !node.properties.is_empty() {
         out.push_str("properties = { ");
         for (index, (key, value)) in node.properties.iter().enumerate() {

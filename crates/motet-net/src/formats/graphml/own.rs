@@ -58,6 +58,7 @@ fn node(file: &File<'_>, id: &str, element: &Element) -> Result<Node, ReadError>
             "rank" => node.rank = Some(Rank(field(file, data)?)),
             "multicast" => node.multicast = field(file, data)?,
             "reduces" => node.reduces = field(file, data)?,
+            "in_network" => node.in_network = field(file, data)?,
             _ => {
                 if let Some(key) = name.strip_prefix(PROPERTY) {
                     node.properties.insert(key.to_owned(), text);

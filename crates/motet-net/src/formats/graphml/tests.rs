@@ -75,11 +75,13 @@ fn any_node() -> impl Strategy<Value = Node> {
     let place = proptest::option::of(text);
     let places = (place.clone(), place.clone(), place);
     let properties = btree_map(text, text, 0..3);
-    (text, 0..NodeKind::ALL.len(), places, any::<(bool, bool)>(), properties).prop_map(
-        |(name, kind, (server, rack, dc), (multicast, reduces), properties)| {
+    (text, 0..NodeKind::ALL.len(), places, any::<[bool; 5]>(), properties).prop_map(
+        |(name, kind, (server, rack, dc), can, properties)| {
+            let [multicast, reduces, copies, adds, spreads] = can;
             let mut node = Node::new(name, NodeKind::ALL[kind]);
             node.location = crate::Location { server, rack, dc };
             (node.multicast, node.reduces, node.properties) = (multicast, reduces, properties);
+            node.in_network = crate::InNetwork { copies, reduces: adds, spreads };
             node
         },
     )

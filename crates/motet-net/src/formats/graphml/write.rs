@@ -12,7 +12,7 @@ use super::{MARK, VERSION};
 use crate::formats::xml::escape;
 use crate::{Link, Network, Node};
 
-const NODE_KEYS: [(&str, &str); 8] = [
+const NODE_KEYS: [(&str, &str); 9] = [
     ("label", "string"),
     ("kind", "string"),
     ("server", "string"),
@@ -21,6 +21,7 @@ const NODE_KEYS: [(&str, &str); 8] = [
     ("rank", "int"),
     ("multicast", "boolean"),
     ("reduces", "boolean"),
+    ("in_network", "string"),
 ];
 
 const EDGE_KEYS: [(&str, &str); 6] = [
@@ -96,6 +97,9 @@ fn node(out: &mut String, index: usize, node: &Node, properties: &[&str]) {
         if capable {
             data(out, "node", name, "true");
         }
+    }
+    if node.in_network.is_any() {
+        data(out, "node", "in_network", &node.in_network.to_string());
     }
     for (name, value) in &node.properties {
         if let Ok(place) = properties.binary_search(&name.as_str()) {

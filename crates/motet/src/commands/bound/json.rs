@@ -1,6 +1,6 @@
 //! One bound as JSON; docs/json.md has the fields.
 
-use motet_collective::bound::{Bound, Cut, Ratio, Work};
+use motet_collective::bound::{Bound, Cut, HeldAgainst, Ratio, Work};
 use motet_net::Network;
 use motet_units::{Bytes, Rank};
 use serde::Serialize;
@@ -31,8 +31,22 @@ pub(super) struct BoundJson {
     /// What sets that: messages between groups (AllReduce).
     #[serde(skip_serializing_if = "Option::is_none")]
     work: Option<WorkJson>,
+    /// What programs reach that have switches copy and reduce over all ranks, where some do.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    in_switch: Option<InSwitchJson>,
     cut: Option<CutJson>,
     set_by: String,
+}
+
+#[derive(Serialize)]
+struct InSwitchJson {
+    algbw_gbps: f64,
+    algbw_gbps_exact: String,
+    /// How many switches serve all ranks.
+    switches: usize,
+    /// With `--size` only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    time_us: Option<f64>,
 }
 
 #[derive(Serialize)]
@@ -77,9 +91,21 @@ pub(super) fn json(bound: &Bound, network: &Network, size: Option<Bytes>) -> Bou
             .and_then(|it| it.time_per_byte.inverse())
             .map(|bytes_per_s| bytes_per_s.to_f64() / 1e9),
         work: bound.work.as_ref().and_then(work_json),
+        in_switch: in_switch_json(bound, size),
         cut: bound.cut().map(|it| cut_json(it, network)),
         set_by: bound.describe(network),
     }
+}
+
+fn in_switch_json(bound: &Bound, size: Option<Bytes>) -> Option<InSwitchJson> {
+    let found = bound.in_switch.as_ref()?;
+    let algbw = found.algbw()?;
+    Some(InSwitchJson {
+        algbw_gbps: algbw.to_f64(),
+        algbw_gbps_exact: algbw.to_string(),
+        switches: found.switches,
+        time_us: size.map(|it| bound.least(HeldAgainst::WholeGroup, it).as_us_f64()),
+    })
 }
 
 fn work_json(work: &Work) -> Option<WorkJson> {

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use motet_collective::CollectiveKind;
-use motet_collective::bound::{Bound, Ratio, SetBy, Work};
+use motet_collective::bound::{Bound, InSwitchBound, Ratio, SetBy, Work};
 use motet_net::{Network, NodeKind};
 use motet_units::Bytes;
 
@@ -50,10 +50,27 @@ pub(super) fn text(bound: &Bound, network: &Network, size: Option<Bytes>) -> Str
         Some(work) => line("set by", describe(work)),
         None => line(cut, bound.describe(network)),
     }
+    if let Some(in_switch) = &bound.in_switch {
+        line("in-switch", whole_group(in_switch, network));
+    }
     if bound.collective == CollectiveKind::AllReduce {
         line("switches", switches(bound, network));
     }
     out
+}
+
+/// What programs reach that have switches copy and reduce over all ranks.
+fn whole_group(in_switch: &InSwitchBound, network: &Network) -> String {
+    let limit = in_switch.algbw().map_or(0.0, Ratio::to_f64);
+    let able = network.nodes().iter().filter(|it| it.in_network.is_any());
+    let names: Vec<&str> = able.map(|it| it.name.as_str()).take(2).collect();
+    let by = match (names.as_slice(), in_switch.switches) {
+        ([one], _) => format!("`{one}`"),
+        (_, switches) => format!("{switches} switches"),
+    };
+    format!(
+        "at most {limit:.2} GB/s by programs that have {by} copy and reduce over all ranks (NVLS)"
+    )
 }
 
 /// What reduction and copying in switches (NVLS, SHARP) change in an AllReduce.
@@ -62,6 +79,10 @@ fn switches(bound: &Bound, network: &Network) -> String {
     let able = able.filter(|it| it.reduces || it.multicast).count();
     let limit = bound.algbw().map_or(0.0, Ratio::to_f64);
     match (bound.sharper_work(), able) {
+        (Some(_), 0) if bound.in_switch.is_some() => format!(
+            "at most {limit:.2} GB/s if they also spread their sums by themselves (SHARP): {}",
+            bound.describe(network)
+        ),
         (Some(_), 0) => format!(
             "at most {limit:.2} GB/s if they reduced and copied (NVLS, SHARP): {}",
             bound.describe(network)

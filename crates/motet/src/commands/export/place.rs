@@ -16,6 +16,8 @@ use crate::printer::Printer;
 pub(super) struct Place {
     pub(super) network: Option<Network>,
     pub(super) size: Option<Bytes>,
+    /// The size that the user or the program's maker asked for, which the file must be able to run.
+    pub(super) asked: Option<Bytes>,
 }
 
 /// Finds both. A cluster that the user names must be readable; one that only the program's file names is used
@@ -26,7 +28,8 @@ pub(super) fn find(
     printer: &Printer,
 ) -> Result<Place, Failure> {
     let made_for = program.made_for();
-    let size = args.size.or_else(|| made_for.map(|it| it.size)).or(program.hints().max_size);
+    let asked = args.size.or_else(|| made_for.map(|it| it.size));
+    let size = asked.or(program.hints().max_size);
     let read = |name: &str| files::network(name, &ReadOptions::default(), printer);
     let network = match (&args.cluster, made_for) {
         (Some(name), _) => Some(read(name)?.network),
@@ -48,5 +51,5 @@ pub(super) fn find(
             .in_file(name)
             .with_remedy("name the network that the program is for"));
     }
-    Ok(Place { network, size })
+    Ok(Place { network, size, asked })
 }

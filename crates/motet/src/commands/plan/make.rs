@@ -8,7 +8,7 @@ use motet_net::Network;
 use motet_net::formats::cluster_toml;
 use motet_tune::plan::communicator::Effort;
 use motet_tune::plan::make::Nccl;
-use motet_tune::plan::{Pick, Plan, PlanError, Request, TunedTask, folder, journal, make};
+use motet_tune::plan::{Pick, Plan, PlanError, Request, Runtime, TunedTask, folder, journal, make};
 use motet_tune::sketch;
 use motet_units::Bytes;
 use serde::Serialize;
@@ -142,6 +142,11 @@ fn request(args: &MakeArgs, network: &Network) -> Result<Request, Failure> {
         sketch,
         most_blocks: args.max_blocks,
         margin_percent: args.margin,
+        ranks_per_gpu: args.ranks_per_gpu.max(1),
+        runtime: args.runtime.as_deref().map(|it| match it {
+            "msccl" => Runtime::Msccl,
+            _ => Runtime::Mscclpp,
+        }),
     })
 }
 
@@ -155,6 +160,10 @@ fn command(args: &MakeArgs) -> String {
     words.extend(args.sketch.iter().map(|it| format!("--sketch {it}")));
     words.push(format!("--margin {}", args.margin));
     words.extend(args.max_blocks.iter().map(|it| format!("--max-blocks {it}")));
+    words.extend(args.runtime.iter().map(|it| format!("--runtime {it}")));
+    if args.ranks_per_gpu > 1 {
+        words.push(format!("--ranks-per-gpu {}", args.ranks_per_gpu));
+    }
     words.push(format!("--search {} --trials {} --seed {}", args.search, args.trials, args.seed));
     words.join(" ")
 }

@@ -6,16 +6,18 @@
 use motet_collective::Program;
 use motet_collective::formats::ProgramFormat;
 use motet_nccl::kernel::{Laid, Price};
+use motet_nccl::mscclpp::{PlanCost, PlanParts, PlanTerms, Sharing};
 use motet_nccl::{Knobs, Protocol};
 use motet_sim::{Outcome, Routed};
 use motet_tune::layouts::Family;
 use motet_tune::plan::Setup;
 use motet_tune::plan::make::Nccl;
-use motet_units::Bytes;
+use motet_units::{Bytes, Duration};
 use serde::Serialize;
 
 use crate::args::sim::{KnobArgs, ProtocolArg, SimArgs};
 use crate::failure::Failure;
+use crate::files;
 
 /// A run as a runtime's kernels do it: the settings, the time, and what the time is made of.
 pub(super) struct Under {
@@ -123,9 +125,13 @@ pub(super) fn run(
         })?;
         (layout.laid.clone(), layout.instances)
     };
-    let price =
-        if plus { laid.price_mscclpp(args.size) } else { laid.price_under(args.size, &knobs) };
-    let price = price.map_err(|it| failure(it.to_string()))?;
+    let mut price = laid.price_under(args.size, &knobs).map_err(|it| failure(it.to_string()))?;
+    if plus {
+        let text = files::read(&args.file)?;
+        let cost = PlanCost::on_network(&text, program, network, Sharing::NONE).map_err(failure)?;
+        let parts = cost.parts(args.size, &PlanTerms::H200);
+        in_place_of(&mut price, parts.ok_or_else(|| failure("it waits for itself".to_owned()))?);
+    }
     Ok(Some(Under {
         outcome: outcome(args.size, &laid, &price, &knobs, program),
         runtime: if plus { "MSCCL++" } else { "MSCCL" },
@@ -135,6 +141,16 @@ pub(super) fn run(
         blocks: laid.blocks().1,
         price,
     }))
+}
+
+/// The price of a plan of MSCCL++, whose executor runs it once.
+fn in_place_of(price: &mut Price, parts: PlanParts) {
+    let micros = |it: f64| Duration::from_ps((it * 1e6).round() as u64);
+    price.time = parts.time();
+    price.launch = micros(parts.launch);
+    price.latency = micros(parts.chain);
+    price.data = micros(parts.shared);
+    (price.iterations, price.simulated) = (1, 1);
 }
 
 fn knobs(args: &KnobArgs, program: &Program) -> Knobs {

@@ -40,6 +40,12 @@ pub(super) fn unproved(program: &Program, options: &Options) -> Result<Program, 
         report.push(Diagnostic::error(Finding::Limit, message));
         return Err(report);
     }
+    if program.uses_switches() {
+        let message = "MSCCL runtimes cannot have switches copy or reduce; synthesize with a method \
+                       that leaves that to the GPUs (`--method forest`), or export to MSCCL++";
+        report.push(Diagnostic::error(Finding::Limit, message));
+        return Err(report);
+    }
     let lowered = laned(program, options);
     waits_between_ranks(&lowered, &mut report);
     if !report.is_right() {

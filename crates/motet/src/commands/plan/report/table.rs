@@ -140,6 +140,7 @@ fn channels(pick: &Pick) -> String {
 const fn tag(pick: &Pick) -> &'static str {
     match pick.basis {
         Basis::Kernels => "<span class=\"tag\">run</span>",
+        Basis::Fitted => "<span class=\"tag\">fitted</span>",
         Basis::Belief | Basis::Links => "<span class=\"tag\">belief</span>",
     }
 }

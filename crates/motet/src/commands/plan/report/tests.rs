@@ -37,6 +37,8 @@ fn made() -> Made {
         effort: Effort { method: search::Method::Surrogate, trials: 0 },
         sketch: None,
         most_blocks: None,
+        ranks_per_gpu: 1,
+        runtime: None,
         margin_percent: 5,
     };
     let plan = make(&network, &request, &NoJournal).unwrap();

@@ -66,6 +66,8 @@ impl Planned {
             effort: Effort { method: Method::Surrogate, trials: TRIALS },
             sketch: None,
             most_blocks: None,
+            ranks_per_gpu: 1,
+            runtime: None,
             margin_percent: 0,
         };
         let plan = make(&network, &request, &NoJournal)
@@ -96,7 +98,8 @@ impl Planned {
         let seed = self.seed.named(kind.name());
         let (network, most_blocks) = (&self.network, self.plan.most_blocks);
         let kernels = Nccl::new(network, Setup::default()).kernels;
-        let ground = Ground { network, kernels, most_blocks, seed };
+        let ground =
+            Ground { network, kernels, most_blocks, ranks_per_gpu: 1, runtime: None, seed };
         let made = candidates(&ground, kind, &found, &|_| {});
         Ok(made.map_err(|it| Failure::wrong(it.to_string()).in_file(self.name))?.candidates)
     }
