@@ -13,8 +13,10 @@
 //!   takes, and methods that find the best with few tries.
 //! - [`mod@within`]: the best program that a runtime can load, for `motet synth --for`.
 //! - [`sketch`]: which links and peers a program may use, from the network alone.
+//! - [`mod@calibrate`]: cost models held against measurements, and fitted to them.
 //! - [`clusters`]: the clusters that *TuCCL* was evaluated on.
 
+pub mod calibrate;
 pub mod clusters;
 pub mod layouts;
 pub mod plan;

@@ -3,6 +3,7 @@
 
 pub(crate) mod bench;
 pub(crate) mod bound;
+pub(crate) mod calibrate;
 pub(crate) mod discovery;
 pub(crate) mod help;
 pub(crate) mod net;
@@ -76,6 +77,8 @@ pub(crate) enum Command {
     Sim(sim::SimArgs),
     /// nccl-tests' table: what NCCL would do on a network
     Bench(bench::BenchArgs),
+    /// Cost models held against measurements: MSCCL++'s is fitted, NCCL's compared
+    Calibrate(calibrate::CalibrateArgs),
     /// Routes and programs over a WAN: the reconfiguration modes over many collectives
     Wan(wan::WanArgs),
     /// Tables and figures of the papers that Motet builds on, ours beside what was published

@@ -1,5 +1,10 @@
 //! The longest chain of a plan: every block's operations one after the other, where a wait lasts until the
 //! signal has come and packets are read when they have been written.
+//!
+//! Who waits for whom depends on the plan alone, so it is found once: [`Chain::of`] runs the operations
+//! without times and notes for each moment which moments it follows and by which operation. Blocks that
+//! do the same, as most slices and ranks do, share their moments, so that a plan of thousands of operations
+//! has a few dozen of them. [`Chain::micros`] then gives every moment its time.
 
 use std::collections::BTreeMap;
 
@@ -8,62 +13,174 @@ use motet_units::Rank;
 
 use super::terms::PlanTerms;
 
-/// How long, in µs, from the first block's start to the last one's end, if no two blocks slowed each
-/// other down. `latency` is what the network adds on the way between two ranks. `None` if blocks wait
-/// for one another for ever, which no verified plan does.
-#[must_use]
-pub fn longest(
-    outline: &Outline,
-    chunk_bytes: f64,
-    terms: &PlanTerms,
-    latency: &dyn Fn(Rank, Rank) -> f64,
-) -> Option<f64> {
-    let mut run = Run {
-        outline,
-        chunk_bytes,
-        terms,
-        latency,
-        at: vec![(0, 0.0); outline.blocks.len()],
-        raised: vec![Vec::new(); outline.counters as usize],
-        taken: vec![0; outline.counters as usize],
-        packets: BTreeMap::new(),
-        barriers: BTreeMap::new(),
-    };
-    loop {
-        let mut moved = false;
-        for block in 0..outline.blocks.len() {
-            while run.step(block) {
-                moved = true;
+/// A moment of a plan's run, as its place in [`Chain::moments`].
+type Id = u32;
+
+/// The moments of a plan's run: the start, and ends of operations.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Chain {
+    /// Each after those that it follows; the first is the start.
+    moments: Vec<Moment>,
+    /// When blocks are through.
+    ends: Vec<Id>,
+    threads: u32,
+}
+
+/// What a moment follows. Latencies of the network are the bits of their µs, as keys must be equal or not.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Moment {
+    Start,
+    /// Blocks have met, the last of them at the latest of these.
+    Barrier(Vec<Id>),
+    /// Data has been moved, once the packets that it is made of were written.
+    Moved {
+        from: Id,
+        written: Vec<Id>,
+        task: Task,
+    },
+    /// A post has come to the other side,
+    Posted {
+        from: Id,
+        latency: u64,
+    },
+    /// or was only handed over.
+    Handed {
+        from: Id,
+    },
+    Raised {
+        from: Id,
+        counters: u32,
+    },
+    Taken {
+        from: Id,
+        counters: u32,
+        near: bool,
+        told: Vec<(Id, u64)>,
+    },
+}
+
+/// What the threads of a block do in one operation (see [`Work`]).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Task {
+    chunks: u32,
+    passes: u32,
+    reads: u32,
+    writes: u32,
+    reads_packets: bool,
+    writes_packets: bool,
+}
+
+impl Chain {
+    /// The moments of a plan. `latency` is what the network adds on the way between two ranks, in µs.
+    /// `None` if blocks wait for one another for ever, which no verified plan does.
+    #[must_use]
+    pub fn of(outline: &Outline, latency: &dyn Fn(Rank, Rank) -> f64) -> Option<Self> {
+        let mut run = Run {
+            outline,
+            latency,
+            moments: vec![Moment::Start],
+            known: BTreeMap::new(),
+            at: vec![(0, 0); outline.blocks.len()],
+            raised: vec![Vec::new(); outline.counters as usize],
+            taken: vec![0; outline.counters as usize],
+            packets: BTreeMap::new(),
+            barriers: BTreeMap::new(),
+        };
+        loop {
+            let mut moved = false;
+            for block in 0..outline.blocks.len() {
+                while run.step(block) {
+                    moved = true;
+                }
+            }
+            let all = run.at.iter().zip(&outline.blocks);
+            if all.into_iter().all(|(at, block)| at.0 == block.steps.len()) {
+                let mut ends: Vec<Id> = run.at.iter().map(|it| it.1).collect();
+                ends.sort_unstable();
+                ends.dedup();
+                return Some(Self { moments: run.moments, ends, threads: outline.threads });
+            }
+            if !moved {
+                return None;
             }
         }
-        let done = |(at, block): (&(usize, f64), &_)| -> bool {
-            let block: &motet_collective::formats::mscclpp_json::OutlineBlock = block;
-            at.0 == block.steps.len()
+    }
+
+    /// How long, in µs, from the first block's start to the last one's end, if no two blocks slowed each
+    /// other down.
+    #[must_use]
+    pub fn micros(&self, chunk_bytes: f64, terms: &PlanTerms) -> f64 {
+        let mut times: Vec<f64> = Vec::with_capacity(self.moments.len());
+        for moment in &self.moments {
+            let at = |id: &Id| times[*id as usize];
+            let latest = |ids: &[Id], start: f64| ids.iter().map(at).fold(start, f64::max);
+            let time = match moment {
+                Moment::Start => 0.0,
+                Moment::Barrier(met) => latest(met, 0.0) + terms.semaphore,
+                Moment::Moved { from, written, task } => {
+                    let seen = written.iter().map(|it| at(it) + terms.packet);
+                    seen.fold(at(from), f64::max) + self.work(task, chunk_bytes, terms)
+                }
+                Moment::Posted { from, latency } => {
+                    at(from) + terms.post + f64::from_bits(*latency)
+                }
+                Moment::Handed { from } => at(from) + terms.operation,
+                Moment::Raised { from, counters } => {
+                    at(from) + terms.counter * f64::from(*counters)
+                }
+                Moment::Taken { from, counters, near, told } => {
+                    let looked = at(from) + terms.counter * f64::from(*counters);
+                    let on_the_way = if *near { terms.semaphore } else { terms.signal };
+                    let come = told.iter().map(|it| at(&it.0) + on_the_way + f64::from_bits(it.1));
+                    come.fold(looked, f64::max)
+                }
+            };
+            times.push(time);
+        }
+        self.ends.iter().map(|it| times[*it as usize]).fold(0.0, f64::max)
+    }
+
+    /// How long the threads of a block are busy with an operation.
+    fn work(&self, task: &Task, chunk_bytes: f64, terms: &PlanTerms) -> f64 {
+        let bytes = chunk_bytes * f64::from(task.chunks);
+        let packets = task.reads_packets || task.writes_packets;
+        let grain = if packets { 8.0 } else { 16.0 };
+        let rounds = (bytes / grain / f64::from(self.threads.max(1))).ceil();
+        let round = match (task.reads_packets, task.writes_packets, task.reads) {
+            (false, true, _) => terms.packet_write,
+            (true, false, 1) if task.writes == 1 => terms.packet_read,
+            (true, _, reads) => {
+                // A sum: packets are read one after the other, and sent on.
+                terms.packet_read
+                    + terms.packet_more * f64::from(reads.saturating_sub(1))
+                    + terms.packet_write * f64::from(task.writes.saturating_sub(1))
+            }
+            (false, false, 1) if task.writes == 1 => terms.copy_round,
+            (false, false, reads) => {
+                terms.sum_round
+                    + terms.sum_read * f64::from(reads.saturating_sub(1))
+                    + terms.sum_write * f64::from(task.writes.saturating_sub(1))
+            }
         };
-        if run.at.iter().zip(&outline.blocks).all(done) {
-            return Some(run.at.iter().map(|it| it.1).fold(0.0, f64::max));
-        }
-        if !moved {
-            return None;
-        }
+        f64::from(task.passes) * (terms.operation + rounds * round)
     }
 }
 
 struct Run<'a> {
     outline: &'a Outline,
-    chunk_bytes: f64,
-    terms: &'a PlanTerms,
     latency: &'a dyn Fn(Rank, Rank) -> f64,
+    moments: Vec<Moment>,
+    known: BTreeMap<Moment, Id>,
     /// Of each block: its next step, and when that can begin.
-    at: Vec<(usize, f64)>,
+    at: Vec<(usize, Id)>,
     /// Of each counter: who raised it when, in order.
-    raised: Vec<Vec<(Rank, f64)>>,
+    raised: Vec<Vec<(Rank, Id)>>,
     /// How often each was waited for.
     taken: Vec<usize>,
     /// When each chunk of packets was written.
-    packets: BTreeMap<(Rank, u32), f64>,
+    packets: BTreeMap<(Rank, u32), Id>,
     /// Of each barrier of a rank: when blocks came to it.
-    barriers: BTreeMap<(Rank, u32), Vec<(usize, f64)>>,
+    barriers: BTreeMap<(Rank, u32), Vec<(usize, Id)>>,
 }
 
 impl Run<'_> {
@@ -71,104 +188,103 @@ impl Run<'_> {
     fn step(&mut self, block: usize) -> bool {
         let (next, now) = self.at[block];
         let rank = self.outline.blocks[block].rank;
-        let Some(step) = self.outline.blocks[block].steps.get(next) else { return false };
+        let outline = self.outline;
+        let Some(step) = outline.blocks[block].steps.get(next) else { return false };
         let end = match step {
-            OutlineStep::Meet => now,
-            OutlineStep::Barrier { id, blocks } => {
-                let met = self.barriers.entry((rank, *id)).or_default();
-                if !met.iter().any(|it| it.0 == block) {
-                    met.push((block, now));
-                }
-                if met.len() < *blocks as usize {
-                    return false;
-                }
-                met.iter().map(|it| it.1).fold(now, f64::max) + self.terms.semaphore
-            }
-            OutlineStep::Move(work) => {
-                let Some(ready) = self.packets_of(work, now) else { return false };
-                let end = ready + self.work(work);
-                for (rank, first) in &work.provides {
-                    for chunk in 0..work.chunks {
-                        self.packets.insert((*rank, first + chunk), end);
-                    }
-                }
-                end
-            }
+            OutlineStep::Meet => Some(now),
+            OutlineStep::Barrier { id, blocks } => self.meet(block, (rank, *id), *blocks, now),
+            OutlineStep::Move(work) => self.move_data(work, now),
             OutlineStep::Post { to, chunks: _, raises, flush } => {
-                let there = now + self.terms.post + (self.latency)(rank, *to);
+                let latency = (self.latency)(rank, *to).to_bits();
+                let there = self.moment(Moment::Posted { from: now, latency });
                 if let Some(counter) = raises {
                     self.raised[*counter as usize].push((rank, there));
                 }
-                if *flush { there } else { now + self.terms.operation }
+                Some(if *flush { there } else { self.moment(Moment::Handed { from: now }) })
             }
             OutlineStep::Raise { counters, .. } => {
-                let told = now + self.terms.counter * counters.len() as f64;
+                let count = counters.len() as u32;
+                let told = self.moment(Moment::Raised { from: now, counters: count });
                 for counter in counters {
                     self.raised[*counter as usize].push((rank, told));
                 }
-                told
+                Some(told)
             }
-            OutlineStep::Take { counters, near } => {
-                let Some(end) = self.signals(counters, *near, rank, now) else { return false };
-                end
-            }
+            OutlineStep::Take { counters, near } => self.take(counters, *near, rank, now),
         };
+        let Some(end) = end else { return false };
         self.at[block] = (next + 1, end);
         true
     }
 
-    /// When all packets that an operation reads have been seen; `None` if some are not written yet.
-    fn packets_of(&self, work: &Work, now: f64) -> Option<f64> {
-        let mut ready = now;
-        for (rank, first) in &work.awaits {
-            for chunk in 0..work.chunks {
-                let written = self.packets.get(&(*rank, first + chunk))?;
-                ready = ready.max(written + self.terms.packet);
-            }
+    /// The place of a moment, which is a new one only if none is like it.
+    fn moment(&mut self, moment: Moment) -> Id {
+        let next = self.moments.len() as Id;
+        let id = *self.known.entry(moment.clone()).or_insert(next);
+        if id == next {
+            self.moments.push(moment);
         }
-        Some(ready)
+        id
     }
 
-    /// When all counters have been raised once more than they were waited for.
-    fn signals(&mut self, counters: &[u32], near: bool, rank: Rank, now: f64) -> Option<f64> {
-        let raised = |it: &u32| self.raised[*it as usize].get(self.taken[*it as usize]);
-        if counters.iter().any(|it| raised(it).is_none()) {
+    fn meet(&mut self, block: usize, place: (Rank, u32), blocks: u32, now: Id) -> Option<Id> {
+        let met = self.barriers.entry(place).or_default();
+        if !met.iter().any(|it| it.0 == block) {
+            met.push((block, now));
+        }
+        if met.len() < blocks as usize {
             return None;
         }
-        let mut end = now + self.terms.counter * counters.len() as f64;
-        let on_the_way = if near { self.terms.semaphore } else { self.terms.signal };
-        for counter in counters {
-            let place = &mut self.taken[*counter as usize];
-            let (from, told) = self.raised[*counter as usize][*place];
-            *place += 1;
-            end = end.max(told + on_the_way + (self.latency)(from, rank));
+        let mut met: Vec<Id> = met.iter().map(|it| it.1).chain([now]).collect();
+        met.sort_unstable();
+        met.dedup();
+        Some(self.moment(Moment::Barrier(met)))
+    }
+
+    /// Data is moved when all packets that it is made of have been seen; `None` if some are not written yet.
+    fn move_data(&mut self, work: &Work, now: Id) -> Option<Id> {
+        let mut written = Vec::new();
+        for (rank, first) in &work.awaits {
+            for chunk in 0..work.chunks {
+                written.push(*self.packets.get(&(*rank, first + chunk))?);
+            }
+        }
+        written.sort_unstable();
+        written.dedup();
+        let task = Task {
+            chunks: work.chunks,
+            passes: work.passes,
+            reads: work.reads,
+            writes: work.writes,
+            reads_packets: work.reads_packets,
+            writes_packets: work.writes_packets,
+        };
+        let end = self.moment(Moment::Moved { from: now, written, task });
+        for (rank, first) in &work.provides {
+            for chunk in 0..work.chunks {
+                self.packets.insert((*rank, first + chunk), end);
+            }
         }
         Some(end)
     }
 
-    /// How long the threads of a block are busy with an operation.
-    fn work(&self, work: &Work) -> f64 {
-        let terms = self.terms;
-        let bytes = self.chunk_bytes * f64::from(work.chunks);
-        let packets = work.reads_packets || work.writes_packets;
-        let grain = if packets { 8.0 } else { 16.0 };
-        let rounds = (bytes / grain / f64::from(self.outline.threads.max(1))).ceil();
-        let round = match (work.reads_packets, work.writes_packets, work.reads) {
-            (false, true, _) => terms.packet_write,
-            (true, false, 1) if work.writes == 1 => terms.packet_read,
-            (true, _, reads) => {
-                // A sum: packets are read one after the other, and sent on.
-                terms.packet_read
-                    + terms.packet_more * f64::from(reads.saturating_sub(1))
-                    + terms.packet_write * f64::from(work.writes.saturating_sub(1))
-            }
-            (false, false, 1) if work.writes == 1 => terms.copy_round,
-            (false, false, reads) => {
-                terms.sum_round
-                    + terms.sum_read * f64::from(reads.saturating_sub(1))
-                    + terms.sum_write * f64::from(work.writes.saturating_sub(1))
-            }
-        };
-        f64::from(work.passes) * (terms.operation + rounds * round)
+    /// When all counters have been raised once more than they were waited for.
+    fn take(&mut self, counters: &[u32], near: bool, rank: Rank, now: Id) -> Option<Id> {
+        let raised = |it: &u32| self.raised[*it as usize].get(self.taken[*it as usize]);
+        if counters.iter().any(|it| raised(it).is_none()) {
+            return None;
+        }
+        let mut told = Vec::with_capacity(counters.len());
+        for counter in counters {
+            let place = &mut self.taken[*counter as usize];
+            // A counter that stands in the list twice may not have been raised twice.
+            let (from, at) = *self.raised[*counter as usize].get(*place)?;
+            *place += 1;
+            told.push((at, (self.latency)(from, rank).to_bits()));
+        }
+        told.sort_unstable();
+        told.dedup();
+        let counters = counters.len() as u32;
+        Some(self.moment(Moment::Taken { from: now, counters, near, told }))
     }
 }

@@ -7,7 +7,7 @@ use motet_net::formats::ReadError;
 use motet_sim::{Routed, SwitchForwarding};
 use motet_units::{Bytes, Duration, Rank};
 
-use super::chain;
+use super::chain::Chain;
 use super::terms::{CACHE, PlanTerms};
 
 /// How ranks share GPUs: so many consecutive ones each.
@@ -51,12 +51,12 @@ impl PlanParts {
 pub struct PlanCost {
     pub outline: Outline,
     sharing: Sharing,
+    /// Who waits for whom; `None` if that never ends.
+    chain: Option<Chain>,
     /// Of the GPU that has most: reads and writes of its memory, in chunks.
     accesses: f64,
     /// Of the link that is busiest: µs for each byte of a chunk.
     link: f64,
-    /// What the network adds between two ranks, in µs, by row.
-    latency: Vec<f64>,
     /// Blocks on the GPU that has most.
     blocks: u32,
     in_place: bool,
@@ -72,7 +72,7 @@ impl PlanCost {
         let ranks = outline.collective.ranks();
         let latency = vec![0.0; (ranks * ranks) as usize];
         let in_place = text.contains("\"inplace\": true") || text.contains("\"inplace\":true");
-        Ok(Some(Self::new(outline, Sharing { ranks_per_gpu: ranks }, latency, 0.0, in_place)))
+        Ok(Some(Self::new(outline, Sharing { ranks_per_gpu: ranks }, &latency, 0.0, in_place)))
     }
 
     /// Of a plan on a network; `program` is what was read from the text.
@@ -117,16 +117,11 @@ impl PlanCost {
         };
         let link = loads.iter().enumerate().map(per_byte).fold(0.0, f64::max);
         let in_place = program.forms().in_place;
-        Ok(Self::new(outline, sharing, latency, link, in_place))
+        Ok(Self::new(outline, sharing, &latency, link, in_place))
     }
 
-    fn new(
-        outline: Outline,
-        sharing: Sharing,
-        latency: Vec<f64>,
-        link: f64,
-        in_place: bool,
-    ) -> Self {
+    /// `latency` is what the network adds between two ranks, in µs, by row.
+    fn new(outline: Outline, sharing: Sharing, latency: &[f64], link: f64, in_place: bool) -> Self {
         let gpus = outline.collective.ranks() as usize;
         let (mut accesses, mut blocks) = (vec![0.0; gpus], vec![0u32; gpus]);
         for block in &outline.blocks {
@@ -139,7 +134,9 @@ impl PlanCost {
         }
         let most = accesses.into_iter().fold(0.0, f64::max);
         let blocks = blocks.into_iter().max().unwrap_or(0);
-        Self { outline, sharing, accesses: most, link, latency, blocks, in_place }
+        let ranks = outline.collective.ranks() as usize;
+        let chain = Chain::of(&outline, &|a, b| latency[a.index() * ranks + b.index()]);
+        Self { outline, sharing, chain, accesses: most, link, blocks, in_place }
     }
 
     /// How long a call of `size` takes; `None` if the plan waits for itself.
@@ -159,9 +156,7 @@ impl PlanCost {
     #[must_use]
     pub fn parts(&self, size: Bytes, terms: &PlanTerms) -> Option<PlanParts> {
         let chunk = size.get() as f64 / f64::from(self.outline.collective.size_chunks().max(1));
-        let ranks = self.outline.collective.ranks() as usize;
-        let latency = |a: Rank, b: Rank| self.latency[a.index() * ranks + b.index()];
-        let chain = chain::longest(&self.outline, chunk, terms, &latency)?;
+        let chain = self.chain.as_ref()?.micros(chunk, terms);
         let sharers = f64::from(self.sharing.ranks_per_gpu.saturating_sub(1));
         let launch = terms.launch
             + terms.sharer * sharers

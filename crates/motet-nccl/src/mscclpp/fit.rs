@@ -34,6 +34,47 @@ pub struct Fitted {
     pub pairs: u64,
 }
 
+/// How good given terms are for samples.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Judged {
+    /// The median of the relative errors.
+    pub error: f64,
+    /// Pairs as in [`Fitted`].
+    pub pairs_right: f64,
+    pub pairs: u64,
+}
+
+/// Judges terms by samples.
+#[must_use]
+pub fn judge(samples: &[Sample<'_>], terms: &PlanTerms) -> Judged {
+    let samples: Vec<&Sample<'_>> = samples.iter().collect();
+    judged(&samples, terms)
+}
+
+fn judged(samples: &[&Sample<'_>], terms: &PlanTerms) -> Judged {
+    let (pairs, right) = pairs(samples, terms);
+    let pairs_right = if pairs == 0 { 1.0 } else { right as f64 / pairs as f64 };
+    Judged { error: median_error(samples, terms), pairs_right, pairs }
+}
+
+/// How much each term matters for samples: by which share the error grows at least if the term alone
+/// is a fifth larger or smaller. 0 if no sample depends on it; below 0 if another value were better.
+#[must_use]
+pub fn weights(samples: &[Sample<'_>], terms: &PlanTerms) -> [f64; TERMS] {
+    let samples: Vec<&Sample<'_>> = samples.iter().collect();
+    let values = terms.values();
+    let best = score(&samples, &values);
+    std::array::from_fn(|term| {
+        let with = |factor: f64| {
+            let mut other = values;
+            other[term] *= factor;
+            score(&samples, &other)
+        };
+        let least = with(1.2).min(with(1.0 / 1.2));
+        if best > 0.0 { least / best - 1.0 } else { 0.0 }
+    })
+}
+
 /// The first step of a term is a factor of this.
 const FIRST_STEP: f64 = 1.3;
 /// So often the steps are made smaller, each time by the square root.
@@ -62,14 +103,8 @@ pub fn fit(samples: &[Sample<'_>], start: &PlanTerms) -> Fitted {
         step = step.sqrt();
     }
     let terms = PlanTerms::from_values(&values);
-    let (pairs, right) = pairs(&held_back, &terms);
-    Fitted {
-        terms,
-        known: median_error(&known, &terms),
-        held_back: median_error(&held_back, &terms),
-        pairs_right: if pairs == 0 { 1.0 } else { right as f64 / pairs as f64 },
-        pairs,
-    }
+    let Judged { error: held_back, pairs_right, pairs } = judged(&held_back, &terms);
+    Fitted { terms, known: median_error(&known, &terms), held_back, pairs_right, pairs }
 }
 
 /// Moves one term by factors of `step` while that makes the score smaller.

@@ -13,7 +13,7 @@
 //! - [`terms`]: the terms, and what they are on an H200;
 //! - [`chain`]: the longest chain, operation by operation as the executor runs them;
 //! - [`cost`]: both together, on a network;
-//! - [`fit`]: terms from measurements.
+//! - [`mod@fit`]: terms from measurements.
 //!
 //! docs/mscclpp-model.md says how the terms were measured and how far they are off.
 
@@ -23,5 +23,5 @@ pub mod fit;
 pub mod terms;
 
 pub use cost::{PlanCost, PlanParts, Sharing};
-pub use fit::{Fitted, Sample, fit};
+pub use fit::{Fitted, Judged, Sample, fit, judge, weights};
 pub use terms::PlanTerms;

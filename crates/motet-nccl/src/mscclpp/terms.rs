@@ -57,24 +57,24 @@ pub(super) const CACHE: f64 = 30e6;
 impl PlanTerms {
     /// Fitted to one H200 whose ranks share its memory, with MSCCL++ 0.10 (`benches/mscclpp/results`).
     pub const H200: Self = Self {
-        launch: 1.64,
-        sharer: 0.256,
-        threads: 0.298,
-        block: 0.0033,
-        operation: 0.166,
-        signal: 1.49,
-        counter: 0.101,
+        launch: 1.66,
+        sharer: 0.262,
+        threads: 0.26,
+        block: 0.00335,
+        operation: 0.163,
+        signal: 1.42,
+        counter: 0.11,
         semaphore: 1.57,
-        packet: 0.064,
-        copy_round: 0.298,
-        sum_round: 0.258,
-        sum_read: 0.116,
-        sum_write: 0.0945,
-        packet_write: 0.112,
-        packet_read: 0.339,
-        packet_more: 0.248,
-        cached: 7.02e6,
-        memory: 3.44e6,
+        packet: 0.086,
+        copy_round: 0.293,
+        sum_round: 0.254,
+        sum_read: 0.112,
+        sum_write: 0.102,
+        packet_write: 0.0998,
+        packet_read: 0.323,
+        packet_more: 0.267,
+        cached: 6.74e6,
+        memory: 3.64e6,
         post: 8.0,
     };
 
@@ -144,6 +144,16 @@ impl PlanTerms {
             memory,
             post,
         }
+    }
+
+    /// The same terms to so many digits: more than three or four say nothing.
+    #[must_use]
+    pub fn rounded(&self, digits: usize) -> Self {
+        let round = |it: f64| {
+            let text = format!("{it:.*e}", digits.saturating_sub(1));
+            text.parse().unwrap_or(it)
+        };
+        Self::from_values(&self.values().map(round))
     }
 
     /// The values in that order.

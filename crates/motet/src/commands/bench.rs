@@ -15,18 +15,15 @@ use std::sync::Arc;
 
 use motet_collective::{Collective, CollectiveKind};
 use motet_nccl::kernel::Kernels;
-use motet_nccl::{
-    AllToAll, Basis, NcclModel, NcclOptions, NcclVersion, Priced, SendRecvChoice, Timed,
-    TunedCollective,
-};
+use motet_nccl::{AllToAll, Basis, NcclModel, Priced, SendRecvChoice, Timed, TunedCollective};
 use motet_net::Network;
 use motet_units::{Bytes, Rank};
 use serde::Serialize;
 
-use crate::args::bench::{Backend, BenchArgs, Nccl};
+use crate::args::bench::{Backend, BenchArgs};
 use crate::c_format::{fixed, general};
+use crate::commands::nccl;
 use crate::failure::{Failure, Status};
-use crate::files;
 use crate::printer::Printer;
 use crate::progress::Progress;
 
@@ -170,22 +167,7 @@ fn run_tuning(args: &BenchArgs, printer: &mut Printer) -> Result<Status, Failure
 
 /// NCCL on the network of the command line.
 fn model(args: &BenchArgs, printer: &Printer) -> Result<(Network, NcclModel), Failure> {
-    let cluster = files::network(&args.cluster, &args.read.options(), printer)?;
-    let version = match args.nccl {
-        Nccl::V2_28 => NcclVersion::V2_28,
-        Nccl::V2_30 => NcclVersion::V2_30,
-        Nccl::V2_32 => NcclVersion::V2_32,
-    };
-    let options = NcclOptions { version, ..NcclOptions::default() };
-    let model = match &cluster.graphs {
-        Some(graphs) => NcclModel::with_graphs(&cluster.network, graphs, options),
-        None => NcclModel::new(&cluster.network, options),
-    };
-    let model = model.map_err(|it| {
-        Failure::wrong(format!("NCCL cannot be modelled on this network: {it}"))
-            .in_file(&args.cluster)
-    })?;
-    Ok((cluster.network, model))
+    nccl::model(&args.cluster, &args.read, args.nccl, printer)
 }
 
 fn name(model: &NcclModel) -> String {

@@ -2,9 +2,11 @@
 
 mod bench;
 mod bound;
+mod calibrate;
 mod completions;
 mod export;
 mod man;
+mod nccl;
 mod net;
 mod plan;
 mod probe;
@@ -34,6 +36,7 @@ pub(crate) fn run(command: &Command, printer: &mut Printer) -> Result<Status, Fa
         Command::Probe(ProbeCommand::Serve(args)) => probe::serve::run(args, printer),
         Command::Probe(ProbeCommand::Run(args)) => probe::run::run(args, printer),
         Command::Bound(args) => bound::run(args, printer),
+        Command::Calibrate(args) => calibrate::run(args, printer),
         Command::Verify(args) => verify::run(args, printer),
         Command::Export(args) => export::run(args, printer),
         Command::Sim(args) => sim::run(args, printer),

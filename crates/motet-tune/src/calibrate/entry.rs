@@ -1,0 +1,172 @@
+//! [`Entry`]: one plan of a sweep.
+
+use std::fmt;
+
+use motet_collective::formats::mscclpp_json::{self, Gpu};
+use motet_collective::program::{Forms, Program};
+use motet_collective::{CollectiveKind, Verified};
+use motet_synth::one_sided::{Pattern, Shape, program};
+
+/// Most ranks, slices and threads of an entry: names come from files.
+const MAX_RANKS: u32 = 64;
+const MAX_SLICES: u32 = 256;
+const MAX_THREADS: u32 = 1024;
+
+/// A one-sided program in one shape, for one form and number of threads. As text it is its name:
+/// `allreduce-8-packets-twice-s8-p1a-in-t512` is collective, ranks, pattern, slices, peers per block,
+/// `a` for unpacking apart, `-in` for in place, and threads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Entry {
+    pub kind: CollectiveKind,
+    pub ranks: u32,
+    pub shape: Shape,
+    pub in_place: bool,
+    pub threads: u32,
+}
+
+impl fmt::Display for Entry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { kind, ranks, shape, in_place, threads } = self;
+        let Shape { pattern, slices, peers_per_block, apart } = shape;
+        let (apart, form) = (if *apart { "a" } else { "" }, if *in_place { "-in" } else { "" });
+        let pattern = pattern.name();
+        write!(f, "{kind}-{ranks}-{pattern}-s{slices}-p{peers_per_block}{apart}{form}-t{threads}")
+    }
+}
+
+impl Entry {
+    /// The entry of a name; `None` if the name is none of an entry, or of one that is not
+    /// [possible](Self::is_possible).
+    #[must_use]
+    pub fn of_name(name: &str) -> Option<Self> {
+        let (rest, threads) = name.rsplit_once("-t")?;
+        let (rest, in_place) = match rest.strip_suffix("-in") {
+            Some(rest) => (rest, true),
+            None => (rest, false),
+        };
+        let (rest, peers) = rest.rsplit_once("-p")?;
+        let (peers, apart) = match peers.strip_suffix('a') {
+            Some(peers) => (peers, true),
+            None => (peers, false),
+        };
+        let (rest, slices) = rest.rsplit_once("-s")?;
+        let mut words = rest.splitn(3, '-');
+        let kind = words.next()?.parse().ok()?;
+        let ranks = words.next()?.parse().ok()?;
+        let pattern = pattern(words.next()?)?;
+        let (slices, peers_per_block) = (slices.parse().ok()?, peers.parse().ok()?);
+        let shape = Shape { pattern, slices, peers_per_block, apart };
+        let entry = Self { kind, ranks, shape, in_place, threads: threads.parse().ok()? };
+        entry.is_possible().then_some(entry)
+    }
+
+    /// Whether there is such a program.
+    #[must_use]
+    pub const fn is_possible(&self) -> bool {
+        let Shape { pattern, slices, peers_per_block, .. } = self.shape;
+        self.ranks >= 2
+            && self.ranks <= MAX_RANKS
+            && slices >= 1
+            && slices <= MAX_SLICES
+            && peers_per_block >= 1
+            && self.threads >= 32
+            && self.threads <= MAX_THREADS
+            && pattern.does(self.kind)
+            && (!self.in_place || self.shape.serves_in_place(self.kind, self.ranks))
+    }
+
+    /// As results call it.
+    #[must_use]
+    pub const fn form(&self) -> &'static str {
+        if self.in_place { "in" } else { "out" }
+    }
+
+    fn program(&self) -> Option<Program> {
+        let forms = if self.in_place { Forms::IN_PLACE } else { Forms::OUT_OF_PLACE };
+        program(self.kind, self.ranks, forms, self.shape).ok()
+    }
+
+    /// Thread blocks of the rank that has most, as the shape says.
+    #[must_use]
+    pub fn blocks(&self) -> Option<u32> {
+        self.program().map(|it| blocks(&it))
+    }
+
+    fn gpu(&self, ranks_per_gpu: u32) -> Gpu {
+        Gpu { ranks: ranks_per_gpu.clamp(1, self.ranks), ..Gpu::default() }
+    }
+
+    /// Whether all blocks can run at once, where so many ranks share a GPU.
+    #[must_use]
+    pub fn fits(&self, ranks_per_gpu: u32) -> bool {
+        let most = self.gpu(ranks_per_gpu).blocks(self.threads);
+        self.blocks().is_some_and(|it| it <= most)
+    }
+
+    /// The plan, where so many ranks share a GPU. `None` if the shape does not fit the GPU, or the exporter
+    /// would lay it out in another one: what is measured must be what the name says.
+    #[must_use]
+    pub fn plan(&self, ranks_per_gpu: u32) -> Option<String> {
+        let program = self.program()?;
+        let gpu = self.gpu(ranks_per_gpu);
+        if blocks(&program) > gpu.blocks(self.threads) {
+            return None;
+        }
+        let right = Verified::new(program, None).ok()?;
+        let options = mscclpp_json::Options {
+            threads_per_block: self.threads,
+            gpu,
+            own_name: true,
+            in_place: self.in_place,
+            ..Default::default()
+        };
+        mscclpp_json::write(&right, &options).ok()
+    }
+}
+
+/// A pattern by its name.
+pub(super) fn pattern(name: &str) -> Option<Pattern> {
+    Pattern::ALL.into_iter().find(|it| it.name() == name)
+}
+
+fn blocks(program: &Program) -> u32 {
+    let mut counts = vec![0; program.collective().ranks() as usize];
+    for lane in program.lanes() {
+        counts[lane.rank.index()] += 1;
+    }
+    counts.into_iter().max().unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_come_back() {
+        for name in [
+            "allreduce-8-packets-twice-s8-p1a-t512",
+            "allreduce-8-packets-twice-s8-p1-in-t512",
+            "allgather-2-direct-s60-p8-in-t1024",
+        ] {
+            assert_eq!(Entry::of_name(name).map(|it| it.to_string()).as_deref(), Some(name));
+        }
+        for name in [
+            "",
+            "allgather_pkt-2-i1t1024",
+            "allreduce-8-direct-s8-p1-in-t512",
+            "broadcast-8-direct-s8-p1-t512",
+            "allreduce-99999-direct-s8-p1-t512",
+            "allreduce-8-direct-s0-p1-t512",
+        ] {
+            assert_eq!(Entry::of_name(name), None, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_shape_that_does_not_fit_is_not_written() {
+        let entry = |name: &str| Entry::of_name(name).unwrap();
+        assert!(entry("allgather-2-direct-s60-p8-t1024").plan(2).is_some());
+        assert!(entry("allgather-8-direct-s60-p8-t1024").plan(8).is_none());
+        assert!(entry("allgather-8-direct-s60-p8-t1024").plan(1).is_some());
+    }
+}

@@ -1,0 +1,45 @@
+//! The arguments of `motet calibrate`.
+
+use clap::Args;
+use motet_collective::CollectiveKind;
+
+use super::bench::Nccl;
+use super::read::ReadArgs;
+
+#[derive(Debug, Args)]
+pub(crate) struct CalibrateArgs {
+    /// Measurements: results.jsonl of benches/mscclpp or a table of it, whose terms are fitted; or what
+    /// nccl-tests printed, which is held against the model of NCCL
+    #[arg(value_name = "FILE", required_unless_present = "write_plans")]
+    pub(crate) files: Vec<String>,
+    /// Write plans to measure, and their manifest.jsonl, into this folder
+    #[arg(long, value_name = "FOLDER", conflicts_with_all = ["files", "plans", "from", "output", "collective", "cluster"])]
+    pub(crate) write_plans: Option<String>,
+    /// Ranks of the plans to write
+    #[arg(long, value_name = "COUNTS", value_delimiter = ',', default_value = "2,4,8",
+          value_parser = clap::value_parser!(u32).range(2..=64))]
+    pub(crate) ranks: Vec<u32>,
+    /// Ranks that share a GPU [default: all of them; with a cluster one]
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) ranks_per_gpu: Option<u32>,
+    /// Where the measured plans are, as ID.json; those of `--write-plans` are made again where there is none
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) plans: Option<String>,
+    /// Terms to begin with, as `-o` writes them [default: those of an H200]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) from: Option<String>,
+    /// Write the terms, as TOML
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: Option<String>,
+    /// The network that it was measured on, as other commands take it; MSCCL++ without one: all ranks on one GPU
+    #[arg(long, value_name = "CLUSTER")]
+    pub(crate) cluster: Option<String>,
+    /// nccl-tests: what was run, where the log does not say
+    #[arg(short, long)]
+    pub(crate) collective: Option<CollectiveKind>,
+    /// nccl-tests: the version of NCCL
+    #[arg(long, value_name = "VERSION", default_value = "2.30")]
+    pub(crate) nccl: Nccl,
+    #[command(flatten)]
+    pub(crate) read: ReadArgs,
+}

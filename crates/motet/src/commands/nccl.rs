@@ -1,0 +1,34 @@
+//! NCCL on a network of the command line, for the commands that model it.
+
+use motet_nccl::{NcclModel, NcclOptions, NcclVersion};
+use motet_net::Network;
+
+use crate::args::bench::Nccl;
+use crate::args::read::ReadArgs;
+use crate::failure::Failure;
+use crate::files;
+use crate::printer::Printer;
+
+/// NCCL on a network of the command line.
+pub(super) fn model(
+    cluster: &str,
+    read: &ReadArgs,
+    version: Nccl,
+    printer: &Printer,
+) -> Result<(Network, NcclModel), Failure> {
+    let found = files::network(cluster, &read.options(), printer)?;
+    let version = match version {
+        Nccl::V2_28 => NcclVersion::V2_28,
+        Nccl::V2_30 => NcclVersion::V2_30,
+        Nccl::V2_32 => NcclVersion::V2_32,
+    };
+    let options = NcclOptions { version, ..NcclOptions::default() };
+    let model = match &found.graphs {
+        Some(graphs) => NcclModel::with_graphs(&found.network, graphs, options),
+        None => NcclModel::new(&found.network, options),
+    };
+    let model = model.map_err(|it| {
+        Failure::wrong(format!("NCCL cannot be modelled on this network: {it}")).in_file(cluster)
+    })?;
+    Ok((found.network, model))
+}
