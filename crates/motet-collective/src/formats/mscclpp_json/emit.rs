@@ -387,7 +387,7 @@ impl<'a> Emit<'a> {
         op.dst_buff = targets;
     }
 
-    /// An operation in the switch; [`switch_write`] has seen to it that it is one.
+    /// An operation in the switch; [`super::switch_write`] has seen to it that it is one.
     fn switch(&mut self, items: &[Item]) {
         let transfers: Vec<Transfer> =
             items.iter().map(|it| *self.program.transfer(it.id)).collect();
