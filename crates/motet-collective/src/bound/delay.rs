@@ -13,7 +13,9 @@
 //! latency above it. It holds link by link, so slow and fast, near and far links may be mixed;
 //! it does not depend on what switches can do, for it only asks when information can be where. It holds
 //! for links as the simulator has them, whose streams may interleave: counted from the first start,
-//! which is never before a, a link carries no more than its bandwidth.
+//! which is never before a, a link carries no more than its bandwidth. One case is not proved: under fair
+//! sharing the simulator lets a flow occupy all links of a segment from its start, so that behind a
+//! single sender it could in theory be early; random tests have found none.
 //!
 //! Every cut gives such a bound, and which one says most depends on the size: for large sizes the
 //! tightest, for small ones those around far ranks. A bound therefore keeps several
