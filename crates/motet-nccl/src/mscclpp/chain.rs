@@ -270,17 +270,16 @@ impl Run<'_> {
 
     /// When all counters have been raised once more than they were waited for.
     fn take(&mut self, counters: &[u32], near: bool, rank: Rank, now: Id) -> Option<Id> {
-        let raised = |it: &u32| self.raised[*it as usize].get(self.taken[*it as usize]);
-        if counters.iter().any(|it| raised(it).is_none()) {
-            return None;
-        }
         let mut told = Vec::with_capacity(counters.len());
-        for counter in counters {
-            let place = &mut self.taken[*counter as usize];
-            // A counter that stands in the list twice may not have been raised twice.
-            let (from, at) = *self.raised[*counter as usize].get(*place)?;
-            *place += 1;
+        for (index, counter) in counters.iter().enumerate() {
+            // A counter that stands in the list twice must have been raised twice.
+            let before = counters[..index].iter().filter(|it| *it == counter).count();
+            let place = self.taken[*counter as usize] + before;
+            let (from, at) = *self.raised[*counter as usize].get(place)?;
             told.push((at, (self.latency)(from, rank).to_bits()));
+        }
+        for counter in counters {
+            self.taken[*counter as usize] += 1;
         }
         told.sort_unstable();
         told.dedup();

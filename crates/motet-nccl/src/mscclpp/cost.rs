@@ -59,7 +59,6 @@ pub struct PlanCost {
     link: f64,
     /// Blocks on the GPU that has most.
     blocks: u32,
-    in_place: bool,
 }
 
 impl PlanCost {
@@ -71,8 +70,7 @@ impl PlanCost {
         let Some(outline) = mscclpp_json::outline(text)? else { return Ok(None) };
         let ranks = outline.collective.ranks();
         let latency = vec![0.0; (ranks * ranks) as usize];
-        let in_place = text.contains("\"inplace\": true") || text.contains("\"inplace\":true");
-        Ok(Some(Self::new(outline, Sharing { ranks_per_gpu: ranks }, &latency, 0.0, in_place)))
+        Ok(Some(Self::new(outline, Sharing { ranks_per_gpu: ranks }, &latency, 0.0)))
     }
 
     /// Of a plan on a network; `program` is what was read from the text.
@@ -116,12 +114,11 @@ impl PlanCost {
             if *load > 0.0 { load / rate.max(f64::MIN_POSITIVE) } else { 0.0 }
         };
         let link = loads.iter().enumerate().map(per_byte).fold(0.0, f64::max);
-        let in_place = program.forms().in_place;
-        Ok(Self::new(outline, sharing, &latency, link, in_place))
+        Ok(Self::new(outline, sharing, &latency, link))
     }
 
     /// `latency` is what the network adds between two ranks, in µs, by row.
-    fn new(outline: Outline, sharing: Sharing, latency: &[f64], link: f64, in_place: bool) -> Self {
+    fn new(outline: Outline, sharing: Sharing, latency: &[f64], link: f64) -> Self {
         let gpus = outline.collective.ranks() as usize;
         let (mut accesses, mut blocks) = (vec![0.0; gpus], vec![0u32; gpus]);
         for block in &outline.blocks {
@@ -136,7 +133,7 @@ impl PlanCost {
         let blocks = blocks.into_iter().max().unwrap_or(0);
         let ranks = outline.collective.ranks() as usize;
         let chain = Chain::of(&outline, &|a, b| latency[a.index() * ranks + b.index()]);
-        Self { outline, sharing, chain, accesses: most, link, blocks, in_place }
+        Self { outline, sharing, chain, accesses: most, link, blocks }
     }
 
     /// How long a call of `size` takes; `None` if the plan waits for itself.
@@ -176,7 +173,7 @@ impl PlanCost {
             CollectiveKind::AllGather | CollectiveKind::ReduceScatter => size + size / ranks,
             _ => 2.0 * size,
         };
-        let own = if self.in_place { size } else { apart };
+        let own = if self.outline.in_place { size } else { apart };
         own * f64::from(self.sharing.ranks_per_gpu.max(1))
     }
 }

@@ -78,6 +78,12 @@ impl PlanTerms {
         post: 8.0,
     };
 
+    /// What a block of so many threads copies, in GB/s.
+    #[must_use]
+    pub fn block_gbytes_per_s(&self, threads: u32) -> f64 {
+        16.0 * f64::from(threads) / self.copy_round / 1e3
+    }
+
     /// Names, units and values, in a fixed order.
     #[must_use]
     pub fn list(&self) -> [(&'static str, &'static str, f64); TERMS] {

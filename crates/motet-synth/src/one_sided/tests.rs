@@ -19,6 +19,8 @@ fn all_are_right_and_can_be_written() {
                         let shape = Shape { pattern, slices, peers_per_block, apart };
                         let what = format!("{kind} {shape:?} {ranks} {forms:?}");
                         let made = program(kind, ranks, forms, shape).unwrap();
+                        let of_first = made.lanes().iter().filter(|it| it.rank.0 == 0).count();
+                        assert_eq!(of_first, shape.blocks(kind, ranks) as usize, "{what}");
                         let right = Verified::new(made, None);
                         if forms == Forms::IN_PLACE && !shape.serves_in_place(kind, ranks) {
                             continue;

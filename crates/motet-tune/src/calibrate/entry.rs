@@ -81,15 +81,17 @@ impl Entry {
         if self.in_place { "in" } else { "out" }
     }
 
-    fn program(&self) -> Option<Program> {
+    /// The program, proved right; `None` if there is none.
+    #[must_use]
+    pub fn program(&self) -> Option<Verified<Program>> {
         let forms = if self.in_place { Forms::IN_PLACE } else { Forms::OUT_OF_PLACE };
-        program(self.kind, self.ranks, forms, self.shape).ok()
+        Verified::new(program(self.kind, self.ranks, forms, self.shape).ok()?, None).ok()
     }
 
-    /// Thread blocks of the rank that has most, as the shape says.
+    /// Thread blocks of each rank.
     #[must_use]
-    pub fn blocks(&self) -> Option<u32> {
-        self.program().map(|it| blocks(&it))
+    pub const fn blocks(&self) -> u32 {
+        self.shape.blocks(self.kind, self.ranks)
     }
 
     fn gpu(&self, ranks_per_gpu: u32) -> Gpu {
@@ -99,23 +101,20 @@ impl Entry {
     /// Whether all blocks can run at once, where so many ranks share a GPU.
     #[must_use]
     pub fn fits(&self, ranks_per_gpu: u32) -> bool {
-        let most = self.gpu(ranks_per_gpu).blocks(self.threads);
-        self.blocks().is_some_and(|it| it <= most)
+        self.blocks() <= self.gpu(ranks_per_gpu).blocks(self.threads)
     }
 
     /// The plan, where so many ranks share a GPU. `None` if the shape does not fit the GPU, or the exporter
     /// would lay it out in another one: what is measured must be what the name says.
     #[must_use]
     pub fn plan(&self, ranks_per_gpu: u32) -> Option<String> {
-        let program = self.program()?;
-        let gpu = self.gpu(ranks_per_gpu);
-        if blocks(&program) > gpu.blocks(self.threads) {
+        if !self.fits(ranks_per_gpu) {
             return None;
         }
-        let right = Verified::new(program, None).ok()?;
+        let right = self.program()?;
         let options = mscclpp_json::Options {
             threads_per_block: self.threads,
-            gpu,
+            gpu: self.gpu(ranks_per_gpu),
             own_name: true,
             in_place: self.in_place,
             ..Default::default()
@@ -127,14 +126,6 @@ impl Entry {
 /// A pattern by its name.
 pub(super) fn pattern(name: &str) -> Option<Pattern> {
     Pattern::ALL.into_iter().find(|it| it.name() == name)
-}
-
-fn blocks(program: &Program) -> u32 {
-    let mut counts = vec![0; program.collective().ranks() as usize];
-    for lane in program.lanes() {
-        counts[lane.rank.index()] += 1;
-    }
-    counts.into_iter().max().unwrap_or(0)
 }
 
 #[cfg(test)]

@@ -134,7 +134,7 @@ fn find(name: &str, machine: Machine<'_>, text: Option<String>) -> Result<Found,
         }
     };
     let Some(cost) = cost(&text, machine)? else { return Ok(Found::NotPriced) };
-    let says = entry.and_then(|it| it.blocks());
+    let says = entry.map(|it| it.blocks());
     if says.is_some_and(|it| it != cost.outline.most_blocks()) {
         return Ok(Found::AnotherShape);
     }

@@ -125,7 +125,7 @@ pub fn plans(ranks: &[u32], ranks_per_gpu: Option<u32>) -> Vec<SweepPlan> {
     let make = |entry: Entry| {
         let text = entry.plan(ranks_per_gpu.unwrap_or(entry.ranks))?;
         let outline = mscclpp_json::outline(&text).ok()??;
-        if Some(outline.most_blocks()) != entry.blocks() {
+        if outline.most_blocks() != entry.blocks() {
             return None;
         }
         let sizes: Vec<u64> = (5..=13)

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use motet_collective::CollectiveKind;
 use motet_collective::formats::msccl_xml;
-use motet_collective::formats::mscclpp_json::Gpu;
+use motet_collective::formats::mscclpp_json::{Gpu, whole_chunks};
 use motet_nccl::Priced;
 use motet_nccl::kernel::Kernels;
 use motet_net::formats::cluster_toml;
@@ -225,11 +225,10 @@ impl Checker<'_> {
                 let plan =
                     MscclppLayout::read(text, self.network, &plus_options(self.network, gpu))?;
                 let hints = *plan.program.hints();
-                // A plan states whole 16 bytes of every chunk.
-                let grain = 16 * u64::from(plan.program.collective().size_chunks()).max(1);
-                let most = Bytes::new(run.most.get() / grain * grain);
-                let stated = hints.max_size.filter(|it| *it != most).or(Some(run.most));
-                header(run, plan.program.name(), hints.min_size, stated)?;
+                // A plan states no more than whole chunks.
+                let most = whole_chunks(run.most, plan.program.collective());
+                let run = &ProgramFile { most, ..run.clone() };
+                header(run, plan.program.name(), hints.min_size, hints.max_size)?;
                 self.fits(plan.blocks())?;
                 for task in &tasks {
                     if !plan.takes(task.size()) {

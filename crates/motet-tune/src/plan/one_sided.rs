@@ -1,12 +1,12 @@
 //! One-sided programs as candidates for MSCCL++: every pattern on every number of thread blocks that may
 //! pay, each a plan of its own. Which is best at a size is for the cost model to say.
 
+use motet_collective::CollectiveKind;
 use motet_collective::formats::mscclpp_json::Options;
-use motet_collective::program::Forms;
-use motet_collective::{CollectiveKind, Verified};
-use motet_synth::one_sided::{Pattern, Shape, program};
+use motet_synth::one_sided::{Pattern, Shape};
 
 use super::candidates::{CandidateProgram, Ground, MscclppLayout, Origin};
+use crate::calibrate::Entry;
 use crate::layouts::Family;
 
 /// Threads of a block: fewer start no faster, and carry less.
@@ -24,7 +24,8 @@ pub(super) fn candidates(ground: &Ground<'_>, kind: CollectiveKind) -> Vec<Candi
     let mut found = Vec::new();
     for threads in THREADS {
         for shape in shapes(kind, ranks, ground.most_plan_blocks(threads)) {
-            found.extend(candidate(ground, kind, ranks, shape, threads));
+            let entry = Entry { kind, ranks, shape, in_place: false, threads };
+            found.extend(candidate(ground, &entry));
         }
     }
     found
@@ -35,51 +36,40 @@ fn shapes(kind: CollectiveKind, ranks: u32, most: u32) -> Vec<Shape> {
     let copies = matches!(kind, CollectiveKind::AllGather | CollectiveKind::AllToAll);
     let mut shapes = Vec::new();
     for pattern in Pattern::ALL.into_iter().filter(|it| it.does(kind)) {
-        let unpacks = pattern.has_packets();
+        // A direct sum is one block's whatever it is asked for, and only packets are unpacked.
+        let peers: &[u32] = if ranks > 2 && (copies || pattern.has_packets()) {
+            &[ranks - 1, 1]
+        } else {
+            &[ranks - 1]
+        };
+        let apart: &[bool] = if pattern.has_packets() { &[false, true] } else { &[false] };
         for (peers_per_block, apart) in
-            [(ranks - 1, false), (1, false), (ranks - 1, true), (1, true)]
+            peers.iter().flat_map(|it| apart.iter().map(move |a| (*it, *a)))
         {
-            let split = peers_per_block == 1 && ranks > 2;
-            if split && !copies && !pattern.has_packets() || apart && !unpacks {
-                continue;
-            }
-            if peers_per_block == 1 && !split && ranks > 2 {
-                continue;
-            }
-            let one = Shape { pattern, slices: 1, peers_per_block, apart }.blocks(kind, ranks);
-            let powers = (0..).map(|it| 1u32 << it).take_while(|it| it * one <= most);
-            let all = most / one;
-            let slices = powers.chain((all > 0 && !all.is_power_of_two()).then_some(all));
-            shapes.extend(slices.map(|slices| Shape { pattern, slices, peers_per_block, apart }));
+            let shape = |slices| Shape { pattern, slices, peers_per_block, apart };
+            let all = most / shape(1).blocks(kind, ranks).max(1);
+            let powers = (0..32).map(|it| 1u32 << it).take_while(|it| *it <= all);
+            let rest = (all > 0 && !all.is_power_of_two()).then_some(all);
+            shapes.extend(powers.chain(rest).map(shape));
         }
     }
-    shapes.sort();
-    shapes.dedup();
     shapes
 }
 
-/// One shape as a plan; `None` if the executor cannot run it as it is.
-fn candidate(
-    ground: &Ground<'_>,
-    kind: CollectiveKind,
-    ranks: u32,
-    shape: Shape,
-    threads: u32,
-) -> Option<CandidateProgram> {
-    let made = program(kind, ranks, Forms::OUT_OF_PLACE, shape).ok()?;
-    let program = Verified::new(made, None).ok()?;
-    let options = Options { threads_per_block: threads, ..ground.mscclpp() };
+/// An entry as a plan; `None` if the executor cannot run it as it is.
+fn candidate(ground: &Ground<'_>, entry: &Entry) -> Option<CandidateProgram> {
+    let program = entry.program()?;
+    let options = Options { threads_per_block: entry.threads, ..ground.mscclpp() };
     let plan = MscclppLayout::new(&program, ground.network, &options).ok()?;
     // What does not fit is laid out anew, on other blocks than the shape says.
-    if plan.blocks() != shape.blocks(kind, ranks) {
+    if plan.blocks() != entry.blocks() {
         return None;
     }
-    let Shape { pattern, slices, peers_per_block, apart } = shape;
-    let apart = if apart { "a" } else { "" };
+    let about = entry.shape.pattern.about();
     Some(CandidateProgram {
-        name: format!("{kind}-{}-s{slices}-p{peers_per_block}{apart}-t{threads}", pattern.name()),
+        name: entry.to_string(),
         origin: Origin::Made,
-        about: format!("one-sided: {}, {} thread blocks", pattern.about(), plan.blocks()),
+        about: format!("one-sided: {about}, {} thread blocks", plan.blocks()),
         program,
         family: Family { layouts: Vec::new(), stopped_by: Some("is for MSCCL++".to_owned()) },
         plans: vec![plan],

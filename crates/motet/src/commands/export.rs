@@ -224,7 +224,7 @@ fn not_loaded(report: &Report, args: &ExportArgs) -> Failure {
     if !report.has(Finding::Limit) {
         return failure;
     }
-    if args.instances > 1 && !report.to_string().contains("wrap round") {
+    if args.instances > 1 {
         return failure.with_remedy("take fewer `--instances`");
     }
     let to = target(args.to);

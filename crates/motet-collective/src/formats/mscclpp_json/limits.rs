@@ -106,8 +106,14 @@ pub(super) fn largest_size(program: &Program) -> Bytes {
 pub(super) fn stated_size(program: &Program) -> Bytes {
     let largest = largest_size(program);
     let asked = program.hints().max_size.map_or(largest, |it| it.min(largest));
-    let grain = ALIGNMENT * u64::from(program.collective().size_chunks()).max(1);
-    Bytes::new(asked.get() / grain * grain)
+    whole_chunks(asked, program.collective())
+}
+
+/// The largest size up to `size` that is whole 16 bytes for every chunk.
+#[must_use]
+pub fn whole_chunks(size: Bytes, collective: &Collective) -> Bytes {
+    let grain = ALIGNMENT * u64::from(collective.size_chunks()).max(1);
+    Bytes::new(size.get() / grain * grain)
 }
 
 /// What the sizes of calls must be a multiple of. `collective` may be cut finer than the plan, whose thread
@@ -120,22 +126,28 @@ pub(super) fn divisor(plan: &ExecutionPlan, collective: &Collective) -> u64 {
     ALIGNMENT * u64::from(collective.size_chunks()).div_ceil(u64::from(finer.max(1))).max(1)
 }
 
-/// Whether a call of the size that is asked for can be run.
-pub(super) fn check_size(plan: &ExecutionPlan, program: &Program, size: Bytes) -> Option<String> {
-    if size.get() > plan.max_message_size {
-        return Some(format!(
-            "{} bytes are beyond {}, above which the executor's offsets of 32 bits wrap round",
-            size.get(),
-            plan.max_message_size
-        ));
+/// Why a call of the size that is asked for cannot be run; `None` if it can.
+pub(super) fn unfit(plan: &ExecutionPlan, program: &Program, size: Bytes) -> Option<Diagnostic> {
+    let (asked, largest) = (size.get(), largest_size(program).get());
+    if asked > largest {
+        let message = format!(
+            "{asked} bytes are beyond {largest}, above which the executor's offsets of 32 bits wrap \
+             round; make several smaller calls"
+        );
+        return Some(Diagnostic::error(Finding::TooLarge, message));
+    }
+    if asked > plan.max_message_size {
+        let most = plan.max_message_size;
+        let message = format!("the program is for calls of up to {most} bytes, not of {asked}");
+        return Some(Diagnostic::error(Finding::Limit, message));
     }
     let divisor = divisor(plan, program.collective());
-    (!size.get().is_multiple_of(divisor)).then(|| {
-        format!(
-            "{} bytes do not divide by {divisor}: the executor wants {ALIGNMENT} bytes times the \
-             chunks that a plan names",
-            size.get()
-        )
+    (!asked.is_multiple_of(divisor)).then(|| {
+        let message = format!(
+            "{asked} bytes do not divide by {divisor}: the executor wants {ALIGNMENT} bytes times the \
+             chunks that a plan names"
+        );
+        Diagnostic::error(Finding::Limit, message)
     })
 }
 

@@ -11,6 +11,7 @@ use motet_units::Rank;
 
 use super::hazards::{Hazards, tidy};
 use super::stage::{self, Piece, Staged};
+use super::style::only;
 use super::{Options, check_counts, limits, shape, style, switch_write};
 use crate::diagnostic::{Diagnostic, Finding, Report};
 use crate::program::{Lane, LaneKind, Program, TransferId, in_instances};
@@ -82,12 +83,6 @@ pub(super) fn lowered(
         }
     }
     Err(refused.unwrap_or_default())
-}
-
-fn only(diagnostic: Diagnostic) -> Report {
-    let mut report = Report::default();
-    report.push(diagnostic);
-    report
 }
 
 /// A program of this shape in as many instances as asked for, and its plan, if it is right and the

@@ -51,6 +51,7 @@ mod waits;
 mod write;
 
 pub use counts::check_counts;
+pub use limits::whole_chunks;
 pub use lower::lower;
 pub use outline::{Outline, OutlineBlock, OutlineStep, Work, outline};
 pub use read::read;

@@ -23,6 +23,8 @@ pub struct Outline {
     pub collective: Collective,
     /// Threads of each block.
     pub threads: u32,
+    /// Whether it is for calls in place.
+    pub in_place: bool,
     pub blocks: Vec<OutlineBlock>,
     /// How many counters there are: ends of channels and semaphores.
     pub counters: u32,
@@ -104,6 +106,7 @@ pub fn outline(text: &str) -> Result<Option<Outline>, ReadError> {
         divisor,
         collective: known,
         threads: plan.num_threads_per_block,
+        in_place: plan.inplace,
         blocks,
         counters: counters.numbers.len() as u32,
         largest: Bytes::new(plan.max_message_size),

@@ -43,9 +43,8 @@ pub(super) fn text(program: &Program, options: &Options) -> Result<(String, Stri
                 }
             };
             for plan in group::grouped(&plan).into_iter().chain([plan]) {
-                let unfit = options.size.and_then(|it| limits::check_size(&plan, program, it));
-                if let Some(why) = unfit {
-                    refused.get_or_insert(refusal(Finding::Limit, why));
+                if let Some(why) = options.size.and_then(|it| limits::unfit(&plan, program, it)) {
+                    refused.get_or_insert_with(|| only(why));
                     continue;
                 }
                 match same(&plan, program) {
@@ -99,7 +98,12 @@ fn pretty(plan: &ExecutionPlan) -> Result<String, Report> {
 }
 
 fn refusal(finding: Finding, message: String) -> Report {
+    only(Diagnostic::error(finding, message))
+}
+
+/// A report of one finding.
+pub(super) fn only(diagnostic: Diagnostic) -> Report {
     let mut report = Report::default();
-    report.push(Diagnostic::error(finding, message));
+    report.push(diagnostic);
     report
 }

@@ -265,7 +265,9 @@ fn text(folder: &str, plan: &Plan) -> String {
     );
     line(
         "times",
-        "kernels modelled by NCCL's own constants, not measured (docs/nccl-model.md)".to_owned(),
+        "kernels modelled by NCCL's own constants (MSCCL++: by terms fitted on an H200), not measured \
+         (docs/nccl-model.md)"
+            .to_owned(),
     );
     line(
         "written",

@@ -6,7 +6,7 @@
 use motet_collective::Program;
 use motet_collective::formats::ProgramFormat;
 use motet_nccl::kernel::{Laid, Price};
-use motet_nccl::mscclpp::{PlanCost, PlanParts, PlanTerms, Sharing};
+use motet_nccl::mscclpp::{PlanCost, PlanTerms, Sharing};
 use motet_nccl::{Knobs, Protocol};
 use motet_sim::{Outcome, Routed};
 use motet_tune::layouts::Family;
@@ -24,10 +24,54 @@ pub(super) struct Under {
     pub(super) outcome: Outcome,
     runtime: &'static str,
     knobs: Knobs,
-    price: Price,
+    parts: Parts,
     channels: u32,
     instances: u32,
     blocks: u32,
+}
+
+/// What the time of a run is made of.
+struct Parts {
+    time: Duration,
+    launch: Duration,
+    latency: Duration,
+    data: Duration,
+    iterations: u32,
+    simulated: u32,
+    /// What one thread block moves, in GB/s.
+    block_gbps: f64,
+}
+
+impl From<&Price> for Parts {
+    fn from(price: &Price) -> Self {
+        Self {
+            time: price.time,
+            launch: price.launch,
+            latency: price.latency,
+            data: price.data,
+            iterations: price.iterations,
+            simulated: price.simulated,
+            block_gbps: price.terms.block.as_gb_per_s_f64(),
+        }
+    }
+}
+
+impl Parts {
+    /// Of a plan of MSCCL++, whose executor runs it once.
+    fn of_plan(cost: &PlanCost, size: Bytes) -> Option<Self> {
+        let terms = PlanTerms::H200;
+        let parts = cost.parts(size, &terms)?;
+        let micros = |it: f64| Duration::from_ps((it * 1e6).round() as u64);
+        Some(Self {
+            time: parts.time(),
+            launch: micros(parts.launch),
+            latency: micros(parts.chain),
+            data: micros(parts.shared),
+            iterations: 1,
+            simulated: 1,
+            block_gbps: terms.block_gbytes_per_s(cost.outline.threads),
+        })
+    }
 }
 
 impl Under {
@@ -57,7 +101,7 @@ pub(super) struct KnobsJson {
 
 impl KnobsJson {
     pub(super) fn new(it: &Under) -> Self {
-        let price = &it.price;
+        let parts = &it.parts;
         Self {
             runtime: it.runtime,
             protocol: it.knobs.protocol.name(),
@@ -66,12 +110,12 @@ impl KnobsJson {
             buffer_bytes: it.knobs.buffer.map(Bytes::get),
             instances: it.instances,
             blocks: it.blocks,
-            iterations: price.iterations,
-            iterations_simulated: price.simulated,
-            launch_us: price.launch.as_us_f64(),
-            latency_us: price.latency.as_us_f64(),
-            data_us: price.data.as_us_f64(),
-            block_gbps: price.terms.block.as_gb_per_s_f64(),
+            iterations: parts.iterations,
+            iterations_simulated: parts.simulated,
+            launch_us: parts.launch.as_us_f64(),
+            latency_us: parts.latency.as_us_f64(),
+            data_us: parts.data.as_us_f64(),
+            block_gbps: parts.block_gbps,
         }
     }
 }
@@ -125,32 +169,24 @@ pub(super) fn run(
         })?;
         (layout.laid.clone(), layout.instances)
     };
-    let mut price = laid.price_under(args.size, &knobs).map_err(|it| failure(it.to_string()))?;
-    if plus {
+    let parts = if plus {
         let text = files::read(&args.file)?;
         let cost = PlanCost::on_network(&text, program, network, Sharing::NONE).map_err(failure)?;
-        let parts = cost.parts(args.size, &PlanTerms::H200);
-        in_place_of(&mut price, parts.ok_or_else(|| failure("it waits for itself".to_owned()))?);
-    }
+        Parts::of_plan(&cost, args.size)
+            .ok_or_else(|| failure("its thread blocks wait for one another for ever".to_owned()))?
+    } else {
+        let price = laid.price_under(args.size, &knobs);
+        Parts::from(&price.map_err(|it| failure(it.to_string()))?)
+    };
     Ok(Some(Under {
-        outcome: outcome(args.size, &laid, &price, &knobs, program),
+        outcome: outcome(args.size, &laid, &parts, &knobs, program),
         runtime: if plus { "MSCCL++" } else { "MSCCL" },
         knobs,
         channels: laid.channels(),
         instances,
         blocks: laid.blocks().1,
-        price,
+        parts,
     }))
-}
-
-/// The price of a plan of MSCCL++, whose executor runs it once.
-fn in_place_of(price: &mut Price, parts: PlanParts) {
-    let micros = |it: f64| Duration::from_ps((it * 1e6).round() as u64);
-    price.time = parts.time();
-    price.launch = micros(parts.launch);
-    price.latency = micros(parts.chain);
-    price.data = micros(parts.shared);
-    (price.iterations, price.simulated) = (1, 1);
 }
 
 fn knobs(args: &KnobArgs, program: &Program) -> Knobs {
@@ -164,15 +200,15 @@ fn knobs(args: &KnobArgs, program: &Program) -> Knobs {
     Knobs { protocol, channels, threads, buffer }
 }
 
-fn outcome(size: Bytes, laid: &Laid, price: &Price, knobs: &Knobs, program: &Program) -> Outcome {
+fn outcome(size: Bytes, laid: &Laid, parts: &Parts, knobs: &Knobs, program: &Program) -> Outcome {
     let collective = program.collective();
     let chunk = collective.chunk_bytes(size);
     Outcome {
-        time: price.time,
+        time: parts.time,
         chunk,
         rounded_up: chunk.checked_mul(u64::from(collective.size_chunks())) != Some(size),
         transfers: program.transfers().len(),
-        events: laid.steps() as u64 * u64::from(price.simulated),
+        events: laid.steps() as u64 * u64::from(parts.simulated),
         links: laid.usage(size, knobs),
     }
 }
@@ -192,7 +228,7 @@ pub(super) fn text(it: &Under) -> String {
 
 /// What the time is made of.
 pub(super) fn parts_text(it: &Under) -> String {
-    let Price { launch, latency, data, iterations, .. } = &it.price;
+    let Parts { launch, latency, data, iterations, .. } = &it.parts;
     format!(
         "{:.3} µs launch, {:.3} µs latency, {:.3} µs data in {} of {}",
         launch.as_us_f64(),

@@ -79,7 +79,8 @@ impl Report<'_> {
         self.headline(out);
         out.push_str(
             "<p class=\"caution\"><strong>No time here is measured.</strong> All are a model's, made of \
-             NCCL's own constants (<a href=\"#how-sure\">how sure they are</a>).</p>\n",
+             NCCL's own constants, and of terms fitted on an H200 for MSCCL++ (<a href=\"#how-sure\">how \
+             sure they are</a>).</p>\n",
         );
         self.by_runtime(out);
         self.how_sure(out);
