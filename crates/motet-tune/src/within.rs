@@ -5,15 +5,22 @@
 //! programs with fewer and fewer transfers and with chunks in powers of two, until the runtime takes
 //! one; of all methods the best is kept, judged by what its *file* takes on the links, since a file has
 //! neither routes nor turns.
+//!
+//! On MSCCL++ operations, signals and thread blocks cost more than links. Where all GPUs reach one another's
+//! memory, the best program is therefore held against the [one-sided](motet_synth::one_sided) ones by the
+//! [model of its kernels](motet_nccl::mscclpp), and the faster one is kept.
 
 use motet_collective::formats::{msccl_xml, mscclpp_json};
 use motet_collective::{Program, Verified};
+use motet_net::NetworkState;
 use motet_sim::{Discipline, Prepared, Routed, SimOptions, Simulation, SwitchForwarding};
 use motet_synth::{Draft, Effort, Method, SynthError, Synthesis, Task, synthesize};
 use motet_units::Duration;
 
 use crate::layouts::ELEMENT;
-use crate::plan::Runtime;
+use crate::plan::candidates::{Ground, MscclppLayout};
+use crate::plan::make::Nccl;
+use crate::plan::{MscclppUse, Runtime, Setup, one_sided};
 
 /// Transfers of each rank that are tried, from what fits an executor's parser down to no cutting.
 const TRANSFERS_PER_RANK: [u64; 4] = [1536, 384, 96, 0];
@@ -36,6 +43,18 @@ pub struct Within {
     pub blocks: u32,
     /// Methods whose programs the runtime does not take, with why.
     pub left_out: Vec<(Method, String)>,
+    /// What MSCCL++'s kernels make of it, where one-sided programs were looked at.
+    pub kernels: Option<OnKernels>,
+}
+
+/// A program by the model of MSCCL++'s kernels.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OnKernels {
+    /// The name of the one-sided program, if that is what was kept.
+    pub one_sided: Option<String>,
+    pub time: Duration,
+    /// What the best program takes that is not one-sided, if the executor takes one.
+    pub other: Option<Duration>,
 }
 
 /// The best program for a task that a runtime can load, by one method or by any.
@@ -66,7 +85,7 @@ pub fn within(
     // A file is hardly ever faster than its program. With the fastest programs first, most of the
     // others need not be written.
     drafts.sort_by_key(|it| it.makespan);
-    let mut best: Option<(Synthesis, Duration, u32)> = None;
+    let mut best: Option<Found> = None;
     for draft in drafts {
         let enough = close.max(draft.makespan);
         if best.as_ref().is_some_and(|it| it.1 <= enough || (effort.out_of_time)()) {
@@ -79,9 +98,21 @@ pub fn within(
             Err(why) => left_out.push((method, why)),
         }
     }
+    let one_sided = match (runtime, method) {
+        (Runtime::Mscclpp, Method::Auto) => on_kernels(task, best.as_ref().map(|it| &it.0), effort),
+        _ => None,
+    };
+    let kernels = match one_sided {
+        Some((kernels, Some(found))) => {
+            best = Some(found);
+            Some(kernels)
+        }
+        Some((kernels, None)) => Some(kernels),
+        None => None,
+    };
     match best {
         Some((synthesis, file_time, blocks)) => {
-            Ok(Within { synthesis, file_time, unlimited, blocks, left_out })
+            Ok(Within { synthesis, file_time, unlimited, blocks, left_out, kernels })
         }
         None => {
             let why = left_out.first().map_or_else(String::new, |it| it.1.clone());
@@ -89,6 +120,53 @@ pub fn within(
             Err(SynthError::not_for(method.name(), why))
         }
     }
+}
+
+type Found = (Synthesis, Duration, u32);
+
+/// What MSCCL++'s kernels make of the best program so far, and the one-sided program that is faster there, if
+/// one is. `None` where there are no one-sided programs: not all ranks reach one another's memory, or another
+/// collective.
+fn on_kernels(
+    task: &Task<'_>,
+    best: Option<&Synthesis>,
+    effort: &Effort<'_>,
+) -> Option<(OnKernels, Option<Found>)> {
+    let network = task.network;
+    // They are for all GPUs, every link as it is, and no root.
+    let (kind, seed) = (task.goal.kind(), effort.seed);
+    let whole = task.goal.ranks() as usize == network.ranks().len()
+        && task.allowed.iter().all(|it| *it)
+        && task.state == NetworkState::nominal(network);
+    if !whole {
+        return None;
+    }
+    let nccl = Nccl::new(network, Setup::default());
+    let most_blocks = nccl.kernels.resident_blocks();
+    let mscclpp = MscclppUse::default();
+    let ground =
+        Ground { network, kernels: nccl.kernels, most_blocks, mscclpp, runtime: None, seed };
+    let (options, terms) = (ground.plan_options(), &ground.mscclpp.terms);
+    let price =
+        |plan: &MscclppLayout| plan.takes(task.size).then(|| plan.time(task.size)).flatten();
+    let candidates = one_sided::candidates(&ground, kind);
+    let priced = candidates.iter().filter_map(|it| Some((price(it.plans.first()?)?, it)));
+    let (time, fastest) = priced.min_by(|a, b| a.0.cmp(&b.0).then(a.1.name.cmp(&b.1.name)))?;
+    let other =
+        best.and_then(|it| price(&MscclppLayout::new(&it.program, network, &options, terms).ok()?));
+    if let Some(other) = other.filter(|it| *it <= time) {
+        return Some((OnKernels { one_sided: None, time: other, other: Some(other) }, None));
+    }
+    let (file_time, blocks) = loaded(task, Runtime::Mscclpp, &fastest.program).ok()?;
+    let synthesis = Synthesis {
+        method: Method::Auto,
+        program: fastest.program.clone(),
+        time: file_time,
+        explanation: fastest.about.clone(),
+        tried: best.map(|it| it.tried.clone()).unwrap_or_default(),
+    };
+    let kernels = OnKernels { one_sided: Some(fastest.name.clone()), time, other };
+    Some((kernels, Some((synthesis, file_time, blocks))))
 }
 
 /// Every method but `auto` itself and those that take too long.
@@ -108,7 +186,7 @@ fn by(
     runtime: Runtime,
     draft: Draft,
     effort: &Effort<'_>,
-) -> Result<(Synthesis, Duration, u32), String> {
+) -> Result<Found, String> {
     let method = draft.method;
     let mut draft = Some(draft);
     let mut why = String::new();

@@ -5,10 +5,12 @@ use std::fs::File;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
+use motet_nccl::mscclpp::PlanTerms;
 use motet_net::Network;
 use motet_net::builders::{self, Assembly, Params, Template, TemplateError};
 use motet_net::formats::nccl_xml::GraphDump;
 use motet_net::formats::{ReadOptions, read_any};
+use motet_tune::calibrate::terms_file;
 use motet_tune::sketch::Sketch;
 use motet_tune::sketch::taccl;
 
@@ -140,6 +142,12 @@ pub(crate) fn network(
         notes: read.notes,
         graphs: read.graphs,
     })
+}
+
+/// Terms of MSCCL++'s cost model, as `motet calibrate` writes them.
+pub(crate) fn terms(name: &str) -> Result<PlanTerms, Failure> {
+    let file = terms_file::read(&read(name)?);
+    Ok(file.map_err(|it| Failure::from(it).in_file(name))?.terms)
 }
 
 /// A sketch for a network: one of ours, or TACCL's, which is JSON.

@@ -208,3 +208,32 @@ fn the_report_is_among_the_files() {
     done(&plan(at, "plan", "4KiB"));
     assert_eq!(fs::read_to_string(at.join("plan/report.html")).unwrap(), first);
 }
+
+/// In place, only plans that are right in place are written, priced by the terms that were given.
+#[test]
+fn plans_in_place_by_own_terms() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    let results = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../benches/mscclpp/results/h200-2026-11-16/ours.csv"
+    );
+    // A part of the table is enough for terms that are not the built-in ones.
+    let table = fs::read_to_string(results).unwrap();
+    let part: Vec<&str> = table.lines().step_by(20).collect();
+    fs::write(at.join("part.csv"), part.join("\n") + "\n").unwrap();
+    done(&motet(at, &["calibrate", "part.csv", "-o", "terms.toml"]));
+    let words = "plan v100-x4 -o plan --runtime mscclpp --ranks-per-gpu 4 --min 64K --max 16M \
+                 --max-blocks 120 -c alltoall,allreduce --terms terms.toml --in-place";
+    done(&motet(at, &words.split_whitespace().collect::<Vec<_>>()));
+    let mut plans = 0;
+    for entry in fs::read_dir(at.join("plan/mscclpp/plans")).unwrap() {
+        let text = fs::read_to_string(entry.unwrap().path()).unwrap();
+        let plan: serde_json::Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(plan["inplace"], true, "{}", plan["name"]);
+        plans += 1;
+    }
+    assert!(plans > 4, "{plans}");
+    assert!(at.join("plan/mscclpp/terms.toml").exists());
+    assert!(done(&motet(at, &["plan", "check", "plan"])).contains("holds up"));
+}

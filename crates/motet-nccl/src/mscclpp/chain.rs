@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 use motet_collective::formats::mscclpp_json::{Outline, OutlineStep, Work};
 use motet_units::Rank;
 
+use super::rounds::{Conditions, Task};
 use super::terms::PlanTerms;
 
 /// A moment of a plan's run, as its place in [`Chain::moments`].
@@ -23,7 +24,6 @@ pub struct Chain {
     moments: Vec<Moment>,
     /// When blocks are through.
     ends: Vec<Id>,
-    threads: u32,
 }
 
 /// What a moment follows. Latencies of the network are the bits of their µs, as keys must be equal or not.
@@ -32,10 +32,10 @@ enum Moment {
     Start,
     /// Blocks have met, the last of them at the latest of these.
     Barrier(Vec<Id>),
-    /// Data has been moved, once the packets that it is made of were written.
+    /// Data has been moved, once the packets that it is made of had come.
     Moved {
         from: Id,
-        written: Vec<Id>,
+        written: Vec<(Id, u64)>,
         task: Task,
     },
     /// A post has come to the other side,
@@ -47,9 +47,11 @@ enum Moment {
     Handed {
         from: Id,
     },
+    /// `after_all` if not before all that was written can be seen.
     Raised {
         from: Id,
         counters: u32,
+        after_all: bool,
     },
     Taken {
         from: Id,
@@ -57,17 +59,6 @@ enum Moment {
         near: bool,
         told: Vec<(Id, u64)>,
     },
-}
-
-/// What the threads of a block do in one operation (see [`Work`]).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Task {
-    chunks: u32,
-    passes: u32,
-    reads: u32,
-    writes: u32,
-    reads_packets: bool,
-    writes_packets: bool,
 }
 
 impl Chain {
@@ -98,7 +89,7 @@ impl Chain {
                 let mut ends: Vec<Id> = run.at.iter().map(|it| it.1).collect();
                 ends.sort_unstable();
                 ends.dedup();
-                return Some(Self { moments: run.moments, ends, threads: outline.threads });
+                return Some(Self { moments: run.moments, ends });
             }
             if !moved {
                 return None;
@@ -109,7 +100,7 @@ impl Chain {
     /// How long, in µs, from the first block's start to the last one's end, if no two blocks slowed each
     /// other down.
     #[must_use]
-    pub fn micros(&self, chunk_bytes: f64, terms: &PlanTerms) -> f64 {
+    pub fn micros(&self, chunk_bytes: f64, under: &Conditions, terms: &PlanTerms) -> f64 {
         let mut times: Vec<f64> = Vec::with_capacity(self.moments.len());
         for moment in &self.moments {
             let at = |id: &Id| times[*id as usize];
@@ -118,15 +109,18 @@ impl Chain {
                 Moment::Start => 0.0,
                 Moment::Barrier(met) => latest(met, 0.0) + terms.semaphore,
                 Moment::Moved { from, written, task } => {
-                    let seen = written.iter().map(|it| at(it) + terms.packet);
-                    seen.fold(at(from), f64::max) + self.work(task, chunk_bytes, terms)
+                    // What an operation takes by itself goes by while packets are awaited.
+                    let come = written.iter().map(|it| at(&it.0) + f64::from_bits(it.1));
+                    let ready = come.fold(at(from) + terms.operation, f64::max);
+                    ready + task.micros(chunk_bytes, under, terms)
                 }
                 Moment::Posted { from, latency } => {
                     at(from) + terms.post + f64::from_bits(*latency)
                 }
                 Moment::Handed { from } => at(from) + terms.operation,
-                Moment::Raised { from, counters } => {
-                    at(from) + terms.counter * f64::from(*counters)
+                Moment::Raised { from, counters, after_all } => {
+                    let fence = if *after_all { terms.fence } else { 0.0 };
+                    at(from) + fence + terms.counter * f64::from(*counters)
                 }
                 Moment::Taken { from, counters, near, told } => {
                     let looked = at(from) + terms.counter * f64::from(*counters);
@@ -138,31 +132,6 @@ impl Chain {
             times.push(time);
         }
         self.ends.iter().map(|it| times[*it as usize]).fold(0.0, f64::max)
-    }
-
-    /// How long the threads of a block are busy with an operation.
-    fn work(&self, task: &Task, chunk_bytes: f64, terms: &PlanTerms) -> f64 {
-        let bytes = chunk_bytes * f64::from(task.chunks);
-        let packets = task.reads_packets || task.writes_packets;
-        let grain = if packets { 8.0 } else { 16.0 };
-        let rounds = (bytes / grain / f64::from(self.threads.max(1))).ceil();
-        let round = match (task.reads_packets, task.writes_packets, task.reads) {
-            (false, true, _) => terms.packet_write,
-            (true, false, 1) if task.writes == 1 => terms.packet_read,
-            (true, _, reads) => {
-                // A sum: packets are read one after the other, and sent on.
-                terms.packet_read
-                    + terms.packet_more * f64::from(reads.saturating_sub(1))
-                    + terms.packet_write * f64::from(task.writes.saturating_sub(1))
-            }
-            (false, false, 1) if task.writes == 1 => terms.copy_round,
-            (false, false, reads) => {
-                terms.sum_round
-                    + terms.sum_read * f64::from(reads.saturating_sub(1))
-                    + terms.sum_write * f64::from(task.writes.saturating_sub(1))
-            }
-        };
-        f64::from(task.passes) * (terms.operation + rounds * round)
     }
 }
 
@@ -177,8 +146,8 @@ struct Run<'a> {
     raised: Vec<Vec<(Rank, Id)>>,
     /// How often each was waited for.
     taken: Vec<usize>,
-    /// When each chunk of packets was written.
-    packets: BTreeMap<(Rank, u32), Id>,
+    /// Of each chunk of packets: who wrote it when.
+    packets: BTreeMap<(Rank, u32), (Rank, Id)>,
     /// Of each barrier of a rank: when blocks came to it.
     barriers: BTreeMap<(Rank, u32), Vec<(usize, Id)>>,
 }
@@ -193,7 +162,7 @@ impl Run<'_> {
         let end = match step {
             OutlineStep::Meet => Some(now),
             OutlineStep::Barrier { id, blocks } => self.meet(block, (rank, *id), *blocks, now),
-            OutlineStep::Move(work) => self.move_data(work, now),
+            OutlineStep::Move(work) => self.move_data(work, rank, now),
             OutlineStep::Post { to, chunks: _, raises, flush } => {
                 let latency = (self.latency)(rank, *to).to_bits();
                 let there = self.moment(Moment::Posted { from: now, latency });
@@ -202,9 +171,10 @@ impl Run<'_> {
                 }
                 Some(if *flush { there } else { self.moment(Moment::Handed { from: now }) })
             }
-            OutlineStep::Raise { counters, .. } => {
-                let count = counters.len() as u32;
-                let told = self.moment(Moment::Raised { from: now, counters: count });
+            OutlineStep::Raise { counters, near, relaxed } => {
+                let (count, after_all) = (counters.len() as u32, !near && !relaxed);
+                let told = Moment::Raised { from: now, counters: count, after_all };
+                let told = self.moment(told);
                 for counter in counters {
                     self.raised[*counter as usize].push((rank, told));
                 }
@@ -241,28 +211,21 @@ impl Run<'_> {
         Some(self.moment(Moment::Barrier(met)))
     }
 
-    /// Data is moved when all packets that it is made of have been seen; `None` if some are not written yet.
-    fn move_data(&mut self, work: &Work, now: Id) -> Option<Id> {
+    /// Data is moved when all packets that it is made of have come; `None` if some are not written yet.
+    fn move_data(&mut self, work: &Work, rank: Rank, now: Id) -> Option<Id> {
         let mut written = Vec::new();
-        for (rank, first) in &work.awaits {
+        for (place, first) in &work.awaits {
             for chunk in 0..work.chunks {
-                written.push(*self.packets.get(&(*rank, first + chunk))?);
+                let (writer, at) = *self.packets.get(&(*place, first + chunk))?;
+                written.push((at, (self.latency)(writer, rank).to_bits()));
             }
         }
         written.sort_unstable();
         written.dedup();
-        let task = Task {
-            chunks: work.chunks,
-            passes: work.passes,
-            reads: work.reads,
-            writes: work.writes,
-            reads_packets: work.reads_packets,
-            writes_packets: work.writes_packets,
-        };
-        let end = self.moment(Moment::Moved { from: now, written, task });
-        for (rank, first) in &work.provides {
+        let end = self.moment(Moment::Moved { from: now, written, task: Task::from(work) });
+        for (place, first) in &work.provides {
             for chunk in 0..work.chunks {
-                self.packets.insert((*rank, first + chunk), end);
+                self.packets.insert((*place, first + chunk), (rank, end));
             }
         }
         Some(end)

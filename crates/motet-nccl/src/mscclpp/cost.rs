@@ -8,7 +8,8 @@ use motet_sim::{Routed, SwitchForwarding};
 use motet_units::{Bytes, Duration, Rank};
 
 use super::chain::Chain;
-use super::terms::{CACHE, PlanTerms};
+use super::rounds::{Conditions, legs};
+use super::terms::{CACHE, MULTIPROCESSORS, PlanTerms};
 
 /// How ranks share GPUs: so many consecutive ones each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,9 +31,9 @@ impl Sharing {
 pub struct PlanParts {
     /// Launching the kernels.
     pub launch: f64,
-    /// The longest chain of operations, signals and waits.
+    /// The longest chain of operations, signals and waits, if no two blocks slowed each other down.
     pub chain: f64,
-    /// What the memory or the link that all blocks share takes beside.
+    /// What the memory or the link that all blocks share adds to it.
     pub shared: f64,
 }
 
@@ -153,16 +154,22 @@ impl PlanCost {
     #[must_use]
     pub fn parts(&self, size: Bytes, terms: &PlanTerms) -> Option<PlanParts> {
         let chunk = size.get() as f64 / f64::from(self.outline.collective.size_chunks().max(1));
-        let chain = self.chain.as_ref()?.micros(chunk, terms);
+        let cold = cold(self.footprint(size));
+        let crowd = f64::from(self.blocks.div_ceil(MULTIPROCESSORS).max(1));
+        let under = Conditions { threads: self.outline.threads, cold, crowd };
+        let chain = self.chain.as_ref()?;
+        let whole = chain.micros(chunk, &under, terms);
+        // Signals and operations as such leave memory and links alone.
+        let data = whole - chain.micros(0.0, &under, terms);
         let sharers = f64::from(self.sharing.ranks_per_gpu.saturating_sub(1));
         let launch = terms.launch
             + terms.sharer * sharers
             + terms.threads * f64::from(self.outline.threads) / 1024.0
             + terms.block * f64::from(self.blocks);
-        let cold = 1.0 - (CACHE / self.footprint(size).max(CACHE));
         let bytes = self.accesses * chunk;
         let memory = bytes * ((1.0 - cold) / terms.cached + cold / terms.memory);
-        Some(PlanParts { launch, chain, shared: memory.max(self.link * chunk) })
+        let shared = legs(data, memory.max(self.link * chunk)) - data;
+        Some(PlanParts { launch, chain: whole, shared })
     }
 
     /// What the buffers of a call take on one GPU, in bytes.
@@ -174,8 +181,18 @@ impl PlanCost {
             _ => 2.0 * size,
         };
         let own = if self.outline.in_place { size } else { apart };
-        own * f64::from(self.sharing.ranks_per_gpu.max(1))
+        let chunk = size / f64::from(collective.size_chunks().max(1));
+        let scratch = chunk * self.outline.scratch_chunks as f64;
+        (own + scratch) * f64::from(self.sharing.ranks_per_gpu.max(1))
     }
+}
+
+/// Which share of its data a call takes from memory rather than from the cache, if its buffers have so many
+/// bytes. A cache keeps what was used last, so this goes up steeply where they no longer fit.
+fn cold(footprint: f64) -> f64 {
+    let times = footprint / CACHE;
+    let steep = times * times * times * times;
+    steep / (1.0 + steep)
 }
 
 /// Adds what one operation reads and writes to the GPUs whose memory that is, in chunks. A packet is twice

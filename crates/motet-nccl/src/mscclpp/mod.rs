@@ -7,11 +7,12 @@
 //! measured calls. [`PlanCost`] prices a plan with them:
 //!
 //! ```text
-//! time = launch + the longest chain of operations, signals and waits + time of the shared memory and links
+//! time = launch + the longest chain of operations, signals and waits + what sharing memory and links adds
 //! ```
 //!
 //! - [`terms`]: the terms, and what they are on an H200;
 //! - [`chain`]: the longest chain, operation by operation as the executor runs them;
+//! - [`rounds`]: how long the data of one operation takes;
 //! - [`cost`]: both together, on a network;
 //! - [`mod@fit`]: terms from measurements.
 //!
@@ -20,6 +21,7 @@
 pub mod chain;
 pub mod cost;
 pub mod fit;
+pub mod rounds;
 pub mod terms;
 
 pub use cost::{PlanCost, PlanParts, Sharing};

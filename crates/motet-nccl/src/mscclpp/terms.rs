@@ -1,10 +1,11 @@
 //! [`PlanTerms`]: what the parts of a plan are worth.
 
+use super::rounds::legs;
+
 /// The terms of the model, by which a plan's operations are priced. Times are in microseconds.
 ///
 /// Threads move 16 bytes at a time, or packets of 8 bytes of data and their flags. A *round* is what all
-/// threads of a block do at once: 16 bytes each, or 8 in packets. Blocks wait for memory, not for
-/// bandwidth, so that a round takes the same time whatever the number of threads.
+/// threads of a block do at once: 16 bytes each, or 8 in packets (see `rounds`).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PlanTerms {
     /// A call: launching the kernel, loading the plan, ending.
@@ -17,14 +18,15 @@ pub struct PlanTerms {
     pub block: f64,
     /// An operation that moves data, whatever it moves.
     pub operation: f64,
+    /// What a signal waits for before it is sent: until all GPUs see what the block has written. Relaxed
+    /// signals, which say nothing about data, do not.
+    pub fence: f64,
     /// From a signal to the end of the wait for it.
     pub signal: f64,
     /// For each counter that an operation raises or waits for.
     pub counter: f64,
     /// The same as a signal between blocks of one GPU (a semaphore).
     pub semaphore: f64,
-    /// From the writing of a packet until it is seen.
-    pub packet: f64,
     /// A round of copying.
     pub copy_round: f64,
     /// A round of a sum: what does not depend on the number of summands,
@@ -39,6 +41,10 @@ pub struct PlanTerms {
     pub packet_read: f64,
     /// and from each further one, in a sum.
     pub packet_more: f64,
+    /// What a round takes longer if its data comes from memory and not from the cache.
+    pub cold_round: f64,
+    /// What a multiprocessor loads and stores, in bytes per microsecond.
+    pub block_rate: f64,
     /// What a GPU's memory reads and writes, in bytes per microsecond, while all data fits its cache
     pub cached: f64,
     /// and while it does not.
@@ -48,40 +54,45 @@ pub struct PlanTerms {
 }
 
 /// How many terms there are.
-pub const TERMS: usize = 19;
+pub const TERMS: usize = 21;
 
-/// What of a GPU's cache holds data of a call: beyond this, part of it comes from memory. An H200 has
-/// 50 MB, of which each half of the chip sees one half directly.
-pub(super) const CACHE: f64 = 30e6;
+/// The cache of an H100 or H200, in bytes.
+pub(super) const CACHE: f64 = 50e6;
+
+/// Multiprocessors of a GPU, each of which runs a block of 1024 threads or two of 512.
+pub(super) const MULTIPROCESSORS: u32 = 132;
 
 impl PlanTerms {
     /// Fitted to one H200 whose ranks share its memory, with MSCCL++ 0.10 (`benches/mscclpp/results`).
     pub const H200: Self = Self {
-        launch: 1.66,
-        sharer: 0.262,
-        threads: 0.26,
-        block: 0.00335,
-        operation: 0.163,
-        signal: 1.42,
-        counter: 0.11,
+        launch: 1.492,
+        sharer: 0.2963,
+        threads: 0.1843,
+        block: 0.0037,
+        operation: 0.3701,
+        fence: 2.987,
+        signal: 0.062,
+        counter: 0.062,
         semaphore: 1.57,
-        packet: 0.086,
-        copy_round: 0.293,
-        sum_round: 0.254,
-        sum_read: 0.112,
-        sum_write: 0.102,
-        packet_write: 0.0998,
-        packet_read: 0.323,
-        packet_more: 0.267,
-        cached: 6.74e6,
-        memory: 3.64e6,
+        copy_round: 0.1769,
+        sum_round: 0.192,
+        sum_read: 0.0818,
+        sum_write: 0.1154,
+        packet_write: 0.1482,
+        packet_read: 0.1941,
+        packet_more: 0.25,
+        cold_round: 0.281,
+        block_rate: 1.216e5,
+        cached: 6.735e6,
+        memory: 3.7e6,
         post: 8.0,
     };
 
     /// What a block of so many threads copies, in GB/s.
     #[must_use]
     pub fn block_gbytes_per_s(&self, threads: u32) -> f64 {
-        16.0 * f64::from(threads) / self.copy_round / 1e3
+        let bytes = 16.0 * f64::from(threads);
+        bytes / legs(self.copy_round, 2.0 * bytes / self.block_rate) / 1e3
     }
 
     /// Names, units and values, in a fixed order.
@@ -94,10 +105,10 @@ impl PlanTerms {
             ("threads", us, self.threads),
             ("block", us, self.block),
             ("operation", us, self.operation),
+            ("fence", us, self.fence),
             ("signal", us, self.signal),
             ("counter", us, self.counter),
             ("semaphore", us, self.semaphore),
-            ("packet", us, self.packet),
             ("copy_round", us, self.copy_round),
             ("sum_round", us, self.sum_round),
             ("sum_read", us, self.sum_read),
@@ -105,6 +116,8 @@ impl PlanTerms {
             ("packet_write", us, self.packet_write),
             ("packet_read", us, self.packet_read),
             ("packet_more", us, self.packet_more),
+            ("cold_round", us, self.cold_round),
+            ("block_rate", "B/µs", self.block_rate),
             ("cached", "B/µs", self.cached),
             ("memory", "B/µs", self.memory),
             ("post", us, self.post),
@@ -114,7 +127,7 @@ impl PlanTerms {
     /// From values in the order of [`list`](Self::list).
     #[must_use]
     pub const fn from_values(it: &[f64; TERMS]) -> Self {
-        let [launch, sharer, threads, block, operation, signal, counter, semaphore, packet, ..] =
+        let [launch, sharer, threads, block, operation, fence, signal, counter, semaphore, ..] =
             *it;
         let [
             ..,
@@ -125,6 +138,8 @@ impl PlanTerms {
             packet_write,
             packet_read,
             packet_more,
+            cold_round,
+            block_rate,
             cached,
             memory,
             post,
@@ -135,10 +150,10 @@ impl PlanTerms {
             threads,
             block,
             operation,
+            fence,
             signal,
             counter,
             semaphore,
-            packet,
             copy_round,
             sum_round,
             sum_read,
@@ -146,6 +161,8 @@ impl PlanTerms {
             packet_write,
             packet_read,
             packet_more,
+            cold_round,
+            block_rate,
             cached,
             memory,
             post,

@@ -56,7 +56,7 @@ impl Build {
                     all.iter().filter(stays).for_each(|it| self.direct(it, slice));
                 }
                 Pattern::DirectTwice => self.direct_twice(slice),
-                Pattern::Packets => self.packets(&all, slice),
+                Pattern::Packets | Pattern::Staged => self.by_scratch(&all, slice),
                 Pattern::PacketsTwice => self.packets_twice(slice),
             }
         }
@@ -155,7 +155,7 @@ impl Build {
         self.builder.wait(id.sent(), awaited.arrived());
     }
 
-    fn packets(&mut self, all: &[Part], slice: u32) {
+    fn by_scratch(&mut self, all: &[Part], slice: u32) {
         self.scratch(self.ranks);
         let place =
             |build: &Self, to: Rank, from: Rank| Slot::scratch(to, build.chunk(from.0, slice));

@@ -14,6 +14,7 @@
 //! | [`Pattern::Packets`] | as packets into the destination's scratch, which unpacks them | as packets; the destination sums them | none: every packet carries a flag |
 //! | [`Pattern::DirectTwice`] | – | AllReduce: each rank sums its part of all inputs and writes the sum to all outputs | as for direct |
 //! | [`Pattern::PacketsTwice`] | – | the same with packets | none |
+//! | [`Pattern::Staged`] | AllToAll: into the destination's scratch, which copies them to its output | – | as for direct |
 //!
 //! `parts` says what every collective is made of, `build` puts it on lanes. Which pattern and shape is
 //! best for a size is decided by price (`motet-nccl`), not here.
@@ -37,10 +38,14 @@ pub enum Pattern {
     Packets,
     /// AllReduce as ReduceScatter and AllGather, both with packets.
     PacketsTwice,
+    /// AllToAll by way of the other GPU's scratch. In place, what arrives must not overwrite what is
+    /// still to be sent; as packets it would take twice the bytes.
+    Staged,
 }
 
 impl Pattern {
-    pub const ALL: [Self; 4] = [Self::Direct, Self::DirectTwice, Self::Packets, Self::PacketsTwice];
+    pub const ALL: [Self; 5] =
+        [Self::Direct, Self::DirectTwice, Self::Packets, Self::PacketsTwice, Self::Staged];
 
     /// As in the names of programs.
     #[must_use]
@@ -50,6 +55,7 @@ impl Pattern {
             Self::DirectTwice => "direct-twice",
             Self::Packets => "packets",
             Self::PacketsTwice => "packets-twice",
+            Self::Staged => "staged",
         }
     }
 
@@ -63,6 +69,7 @@ impl Pattern {
             }
             Self::Packets => "packets straight to everyone",
             Self::PacketsTwice => "packets to the rank that sums a part, and the sum to everyone",
+            Self::Staged => "into others' scratch, and from there to their output",
         }
     }
 
@@ -79,6 +86,7 @@ impl Pattern {
         use CollectiveKind::{AllGather, AllReduce, AllToAll, ReduceScatter};
         match self {
             Self::DirectTwice | Self::PacketsTwice => matches!(kind, AllReduce),
+            Self::Staged => matches!(kind, AllToAll),
             Self::Direct | Self::Packets => {
                 matches!(kind, AllGather | ReduceScatter | AllReduce | AllToAll)
             }
@@ -96,7 +104,7 @@ pub struct Shape {
     /// where there are several, sums of packets have blocks of their own beside them. Direct sums are
     /// always one block's whole work, whatever this says.
     pub peers_per_block: u32,
-    /// Whether packets are unpacked and summed by other blocks than those that send.
+    /// Whether what arrives in scratch is unpacked, copied or summed by other blocks than those that send.
     pub apart: bool,
 }
 
@@ -115,8 +123,8 @@ impl Shape {
         let each = match (self.pattern, copies) {
             (Pattern::Direct, true) => groups,
             (Pattern::Direct, false) | (Pattern::DirectTwice, _) => 1,
-            (Pattern::Packets, true) => groups + receiving,
-            (Pattern::Packets, false) => groups + summing,
+            (Pattern::Packets | Pattern::Staged, true) => groups + receiving,
+            (Pattern::Packets | Pattern::Staged, false) => groups + summing,
             (Pattern::PacketsTwice, _) => groups + summing + receiving,
         };
         self.slices * each
@@ -133,7 +141,7 @@ impl Shape {
                 self.peers_per_block + 1 >= ranks && !self.apart
             }
             (CollectiveKind::AllReduce, Pattern::PacketsTwice)
-            | (CollectiveKind::AllToAll, Pattern::Packets) => !self.apart,
+            | (CollectiveKind::AllToAll, Pattern::Packets | Pattern::Staged) => !self.apart,
             _ => true,
         }
     }

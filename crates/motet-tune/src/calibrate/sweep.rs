@@ -16,9 +16,10 @@ const KINDS: [CollectiveKind; 4] = [
     CollectiveKind::AllToAll,
 ];
 
-/// 15, 30 and 60 fill an H100 or H200 that 8, 4 and 2 ranks share.
-const SLICES: [u32; 6] = [1, 4, 8, 15, 30, 60];
-const THREADS: [u32; 3] = [256, 512, 1024];
+/// Powers of two: a slice of a large call is then whole cache lines, which makes 10% at 64 MiB.
+const SLICES: [u32; 7] = [1, 2, 4, 8, 16, 32, 64];
+/// Fewer than 512 threads were never best.
+const THREADS: [u32; 2] = [512, 1024];
 
 /// As many peers as a thread block can have here: all of them.
 const ALL_PEERS: u32 = 8;
@@ -99,10 +100,10 @@ fn shapes(
     slices: u32,
 ) -> impl Iterator<Item = Entry> {
     let copies = matches!(kind, CollectiveKind::AllGather | CollectiveKind::AllToAll);
-    let unpacks = pattern == Pattern::PacketsTwice || pattern == Pattern::Packets && copies;
     // A direct sum is one block's whatever it is asked for.
     let spreads = ranks > 2 && (copies || pattern.has_packets());
-    let peers = [Some(ALL_PEERS.max(ranks)), spreads.then_some(1)].into_iter().flatten();
+    let some = (spreads && ranks > 4).then_some(2);
+    let peers = [Some(ALL_PEERS.max(ranks)), some, spreads.then_some(1)].into_iter().flatten();
     let entry = move |(peers_per_block, apart, in_place)| Entry {
         kind,
         ranks,
@@ -112,7 +113,7 @@ fn shapes(
     };
     peers
         .flat_map(move |peers| [false, true].map(|apart| (peers, apart)))
-        .filter(move |it| unpacks || !it.1)
+        .filter(move |it| pattern.has_packets() || !it.1)
         .flat_map(|(peers, apart)| [false, true].map(|in_place| (peers, apart, in_place)))
         .map(entry)
         .filter(|it| !it.in_place || it.shape.serves_in_place(it.kind, it.ranks))

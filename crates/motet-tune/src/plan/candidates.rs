@@ -94,33 +94,41 @@ pub struct MscclppLayout {
     /// As read back from the plan.
     pub program: Verified<Program>,
     pub cost: PlanCost,
+    terms: PlanTerms,
     options: mscclpp_json::Options,
 }
 
 impl MscclppLayout {
-    pub(super) fn new(
+    pub(crate) fn new(
         program: &Verified<Program>,
         network: &Network,
         options: &mscclpp_json::Options,
+        terms: &PlanTerms,
     ) -> Result<Self, String> {
         let text =
             mscclpp_json::write(program, options).map_err(|it| first_line(&it.to_string()))?;
-        Self::read(&text, network, options)
+        Self::read(&text, network, options, terms)
     }
 
-    /// From a plan's text; `options` are those it was written with.
+    /// From a plan's text; `options` are those it was written with, `terms` what it is priced by.
     pub fn read(
         text: &str,
         network: &Network,
         options: &mscclpp_json::Options,
+        terms: &PlanTerms,
     ) -> Result<Self, String> {
         let read = mscclpp_json::read(text).map_err(|it| it.to_string())?;
         let program = read.verify(None).map_err(|it| first_line(&it.report.to_string()))?;
         let sharing = Sharing { ranks_per_gpu: options.gpu.ranks };
         let cost = PlanCost::on_network(text, &program, network, sharing)?;
+        // A program that is wrong in one form is written for the other.
+        if cost.outline.in_place != options.in_place {
+            let form = if options.in_place { "in place" } else { "out of place" };
+            return Err(format!("is not for calls {form}"));
+        }
         let threads_per_block = cost.outline.threads;
         let options = mscclpp_json::Options { threads_per_block, ..options.clone() };
-        Ok(Self { instances: options.instances, program, cost, options })
+        Ok(Self { instances: options.instances, program, cost, terms: *terms, options })
     }
 
     /// Whether the executor takes the plan for a call of this size.
@@ -132,7 +140,7 @@ impl MscclppLayout {
     /// How long a call takes.
     #[must_use]
     pub fn time(&self, size: Bytes) -> Option<Duration> {
-        self.cost.price(size, &PlanTerms::H200)
+        self.cost.price(size, &self.terms)
     }
 
     /// Thread blocks of the rank that has most.
@@ -182,25 +190,55 @@ pub struct Ground<'a> {
     pub kernels: Arc<Kernels>,
     /// The most thread blocks of a program on a GPU.
     pub most_blocks: u32,
-    /// Ranks that share a GPU.
-    pub ranks_per_gpu: u32,
+    pub mscclpp: MscclppUse,
     /// The only runtime that programs are made for; `None`: all.
     pub runtime: Option<Runtime>,
     pub seed: Seed,
 }
 
+/// How plans of MSCCL++ are called and priced.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct MscclppUse {
+    /// Ranks that share a GPU.
+    pub ranks_per_gpu: u32,
+    /// Whether calls are in place: input and output are one buffer, or one is a part of the other.
+    pub in_place: bool,
+    pub terms: PlanTerms,
+}
+
+impl Default for MscclppUse {
+    /// A GPU for each rank, calls out of place, an H200's terms.
+    fn default() -> Self {
+        Self { ranks_per_gpu: 1, in_place: false, terms: PlanTerms::H200 }
+    }
+}
+
+impl MscclppUse {
+    /// How plans are written for a network whose GPUs have so many multiprocessors, in one instance.
+    #[must_use]
+    pub fn options(&self, network: &Network, multiprocessors: u32) -> mscclpp_json::Options {
+        let gpu = mscclpp_json::Gpu { multiprocessors, ranks: self.ranks_per_gpu };
+        let channel = mscclpp_json::Channel::on(network);
+        mscclpp_json::Options {
+            channel,
+            gpu,
+            in_place: self.in_place,
+            ..mscclpp_json::Options::default()
+        }
+    }
+}
+
 impl Ground<'_> {
     /// How plans of MSCCL++ are written here, in one instance.
     #[must_use]
-    pub fn mscclpp(&self) -> mscclpp_json::Options {
-        let multiprocessors = self.kernels.resident_blocks();
-        plus_options(self.network, mscclpp_json::Gpu { multiprocessors, ranks: self.ranks_per_gpu })
+    pub fn plan_options(&self) -> mscclpp_json::Options {
+        self.mscclpp.options(self.network, self.kernels.resident_blocks())
     }
 
     /// The most thread blocks of a plan of MSCCL++ whose blocks have so many threads.
     #[must_use]
     pub fn most_plan_blocks(&self, threads: u32) -> u32 {
-        self.most_blocks.min(self.mscclpp().gpu.blocks(threads))
+        self.most_blocks.min(self.plan_options().gpu.blocks(threads))
     }
 }
 
@@ -322,22 +360,15 @@ impl Maker<'_> {
     }
 }
 
-/// How plans are written for a network, in one instance.
-#[must_use]
-pub fn plus_options(network: &Network, gpu: mscclpp_json::Gpu) -> mscclpp_json::Options {
-    let channel = mscclpp_json::Channel::on(network);
-    mscclpp_json::Options { channel, gpu, ..mscclpp_json::Options::default() }
-}
-
 /// A program as plans of MSCCL++, in every power of two of instances that fits.
 fn plans(ground: &Ground<'_>, program: &Verified<Program>) -> Vec<MscclppLayout> {
-    let one = ground.mscclpp();
+    let one = ground.plan_options();
     let most = ground.most_plan_blocks(one.threads_per_block);
     let mut plans: Vec<MscclppLayout> = Vec::new();
     let mut instances = 1;
     while plans.first().is_none_or(|it| it.blocks().saturating_mul(instances) <= most) {
         let options = mscclpp_json::Options { instances, ..one.clone() };
-        match MscclppLayout::new(program, ground.network, &options) {
+        match MscclppLayout::new(program, ground.network, &options, &ground.mscclpp.terms) {
             Ok(plan) if plan.blocks() <= most => plans.push(plan),
             _ => break,
         }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use motet_collective::CollectiveKind;
 use motet_collective::formats::msccl_xml;
-use motet_collective::formats::mscclpp_json::{Gpu, whole_chunks};
+use motet_collective::formats::mscclpp_json::whole_chunks;
 use motet_nccl::Priced;
 use motet_nccl::kernel::Kernels;
 use motet_net::formats::cluster_toml;
@@ -18,7 +18,7 @@ use motet_net::{Network, Signature};
 use motet_runtime::{Checksum, Method};
 use motet_units::{Bytes, Duration};
 
-use super::candidates::{MscclppLayout, plus_options};
+use super::candidates::{MscclppLayout, MscclppUse};
 use super::files::{ProgramFile, runs};
 use super::folder::{FileRow, MANIFEST, NETWORK, Stored, TABLE, TUNER};
 use super::make::{Nccl, bounds};
@@ -218,12 +218,9 @@ impl Checker<'_> {
             self.stored.manifest.tasks.iter().filter(|it| run.serves(it)).cloned().collect();
         match run.runtime {
             Runtime::Mscclpp => {
-                let gpu = Gpu {
-                    multiprocessors: self.kernels.resident_blocks(),
-                    ranks: self.stored.manifest.ranks_per_gpu,
-                };
-                let plan =
-                    MscclppLayout::read(text, self.network, &plus_options(self.network, gpu))?;
+                let as_used = self.stored.mscclpp()?;
+                let options = as_used.options(self.network, self.kernels.resident_blocks());
+                let plan = MscclppLayout::read(text, self.network, &options, &as_used.terms)?;
                 let hints = *plan.program.hints();
                 // A plan states no more than whole chunks.
                 let most = whole_chunks(run.most, plan.program.collective());
@@ -346,7 +343,7 @@ impl Checker<'_> {
             seed: manifest.seed,
             margin_percent: manifest.margin_percent,
             most_blocks: manifest.most_blocks,
-            ranks_per_gpu: manifest.ranks_per_gpu,
+            mscclpp: MscclppUse::default(),
             setup: manifest.setup,
             tasks: manifest.tasks.clone(),
             candidates: Vec::new(),

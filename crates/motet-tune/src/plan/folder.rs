@@ -15,12 +15,14 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use motet_nccl::Priced;
+use motet_nccl::mscclpp::PlanTerms;
 use motet_net::Signature;
 use motet_runtime::{Checksum, Table, TableError};
 use serde::{Deserialize, Serialize};
 
 use super::files::{self, ProgramFile};
-use super::{Plan, Runtime, Setup, TunedTask, env, table};
+use super::{MscclppUse, Plan, Runtime, Setup, TunedTask, env, table};
+use crate::calibrate::terms_file::{self, TermsFile};
 
 /// Of the format.
 pub const VERSION: u64 = 2;
@@ -35,6 +37,8 @@ pub const CHECKSUMS: &str = "checksums";
 pub const NETWORK: &str = "network.toml";
 /// What NVIDIA's example tuner reads.
 pub const TUNER: &str = "nccl/tuner.csv";
+/// What plans of MSCCL++ were priced by, where that is not an H200's.
+pub const TERMS_FILE: &str = "mscclpp/terms.toml";
 
 /// Why the folder of a plan is not believed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -100,6 +104,9 @@ pub struct Manifest {
     /// Ranks that share a GPU.
     #[serde(default = "alone", skip_serializing_if = "is_alone")]
     pub ranks_per_gpu: u32,
+    /// Whether calls of MSCCL++ are in place.
+    #[serde(default, skip_serializing_if = "is_no")]
+    pub in_place: bool,
     /// What the communicator is made with, where that is not NCCL's own.
     pub setup: Setup,
     pub tasks: Vec<TunedTask>,
@@ -115,6 +122,11 @@ const fn alone() -> u32 {
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference")]
 const fn is_alone(ranks: &u32) -> bool {
     *ranks <= 1
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference")]
+const fn is_no(it: &bool) -> bool {
+    !*it
 }
 
 /// Who made a plan, for the record.
@@ -147,6 +159,11 @@ pub fn files(
     if !of(Runtime::Mscclpp).is_empty() {
         all.insert("mscclpp/env".to_owned(), env::mscclpp());
     }
+    let terms = plan.mscclpp.terms;
+    if terms != PlanTerms::H200 {
+        let file = TermsFile { terms, fit: None };
+        all.insert(TERMS_FILE.to_owned(), terms_file::write(&file));
+    }
     let rows = of(Runtime::Msccl).into_iter().chain(of(Runtime::Mscclpp));
     let manifest = Manifest {
         motet_plan: VERSION,
@@ -159,7 +176,8 @@ pub fn files(
         seed: plan.seed,
         margin_percent: plan.margin_percent,
         most_blocks: plan.most_blocks,
-        ranks_per_gpu: plan.ranks_per_gpu,
+        ranks_per_gpu: plan.mscclpp.ranks_per_gpu,
+        in_place: plan.mscclpp.in_place,
         setup: plan.setup,
         tasks: plan.tasks.clone(),
         files: rows.map(|it| row(plan, &it)).collect(),
@@ -235,6 +253,19 @@ pub struct Stored {
 }
 
 impl Stored {
+    /// How plans of MSCCL++ are called and priced.
+    ///
+    /// # Errors
+    /// If the terms cannot be read.
+    pub fn mscclpp(&self) -> Result<MscclppUse, String> {
+        let Manifest { ranks_per_gpu, in_place, .. } = self.manifest;
+        let terms = match self.files.get(TERMS_FILE) {
+            Some(text) => terms_file::read(text).map_err(|it| format!("{TERMS_FILE}: {it}"))?.terms,
+            None => PlanTerms::H200,
+        };
+        Ok(MscclppUse { ranks_per_gpu, in_place, terms })
+    }
+
     /// Reads a plan, with every file checked; `get` gives the text of a file.
     pub fn read(get: &dyn Fn(&str) -> Option<String>) -> Result<Self, FolderError> {
         let text = get(MANIFEST).ok_or(FolderError::NoManifest)?;

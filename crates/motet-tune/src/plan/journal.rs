@@ -11,6 +11,7 @@
 //! is not believed either; whoever goes on cuts it off first. Nothing is read or written here.
 
 use motet_collective::CollectiveKind;
+use motet_nccl::mscclpp::terms::TERMS;
 use motet_net::{Network, Signature};
 use motet_runtime::Checksum;
 use motet_units::Bytes;
@@ -47,6 +48,8 @@ struct Basis<'a> {
     most_blocks: Option<u32>,
     margin_percent: u32,
     ranks_per_gpu: u32,
+    in_place: bool,
+    terms: [f64; TERMS],
     runtime: Option<Runtime>,
 }
 
@@ -65,7 +68,9 @@ pub fn fingerprint(motet: &str, network: &Network, request: &Request) -> String 
         sketch: request.sketch.as_ref().map(|it| it.sketch.write(network)),
         most_blocks: request.most_blocks,
         margin_percent: request.margin_percent,
-        ranks_per_gpu: request.ranks_per_gpu,
+        ranks_per_gpu: request.mscclpp.ranks_per_gpu,
+        in_place: request.mscclpp.in_place,
+        terms: request.mscclpp.terms.values(),
         runtime: request.runtime,
     };
     // Text, numbers and lists of them are always JSON.

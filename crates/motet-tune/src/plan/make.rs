@@ -13,7 +13,7 @@ use rayon::prelude::*;
 use super::candidates::{CandidateProgram, Candidates, Ground, candidates};
 use super::communicator::{self, Effort, Setup};
 use super::tune::Tuning;
-use super::{Plan, Runtime, TunedTask};
+use super::{MscclppUse, Plan, Runtime, TunedTask};
 use crate::sketch::{self, distinct, sketches};
 
 /// What is asked of a plan.
@@ -30,8 +30,7 @@ pub struct Request {
     pub most_blocks: Option<u32>,
     /// What a program must gain over NCCL's best to be picked, in percent.
     pub margin_percent: u32,
-    /// Ranks that share a GPU.
-    pub ranks_per_gpu: u32,
+    pub mscclpp: MscclppUse,
     /// The only runtime that programs are made for; `None`: all.
     pub runtime: Option<Runtime>,
 }
@@ -191,7 +190,7 @@ pub fn make(
                 network,
                 kernels: Arc::clone(&nccl.kernels),
                 most_blocks,
-                ranks_per_gpu: request.ranks_per_gpu,
+                mscclpp: request.mscclpp,
                 runtime: request.runtime,
                 seed,
             };
@@ -239,7 +238,7 @@ impl Maker<'_> {
 
     /// NCCL's choices; none where ranks share a GPU, which NCCL's model knows nothing of.
     fn priced<'b>(&'b self, nccl: &'b Nccl) -> Option<Priced<'b>> {
-        if self.request.ranks_per_gpu > 1 { None } else { nccl.priced(self.network) }
+        if self.request.mscclpp.ranks_per_gpu > 1 { None } else { nccl.priced(self.network) }
     }
 
     /// Tunes every task under some settings of the communicator.
@@ -290,7 +289,7 @@ impl Maker<'_> {
             seed: self.request.seed,
             margin_percent: self.request.margin_percent,
             most_blocks,
-            ranks_per_gpu: self.request.ranks_per_gpu,
+            mscclpp: self.request.mscclpp,
             setup,
             tasks: Vec::new(),
             candidates: Vec::new(),

@@ -22,7 +22,7 @@ pub mod files;
 pub mod folder;
 pub mod journal;
 pub mod make;
-mod one_sided;
+pub(crate) mod one_sided;
 pub mod table;
 pub mod tune;
 
@@ -32,7 +32,7 @@ use motet_net::Signature;
 use motet_units::{Bytes, Duration};
 use serde::{Deserialize, Serialize};
 
-pub use candidates::{CandidateProgram, Origin};
+pub use candidates::{CandidateProgram, MscclppUse, Origin};
 pub use communicator::Setup;
 pub use make::{Journal, NoJournal, PlanError, PlanEvent, Request, make};
 
@@ -197,8 +197,7 @@ pub struct Plan {
     pub margin_percent: u32,
     /// The most thread blocks that a program may have on a GPU.
     pub most_blocks: u32,
-    /// Ranks that share a GPU.
-    pub ranks_per_gpu: u32,
+    pub mscclpp: MscclppUse,
     pub setup: Setup,
     /// By collective, then size.
     pub tasks: Vec<TunedTask>,

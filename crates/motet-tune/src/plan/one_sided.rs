@@ -4,6 +4,7 @@
 use motet_collective::CollectiveKind;
 use motet_collective::formats::mscclpp_json::Options;
 use motet_synth::one_sided::{Pattern, Shape};
+use rayon::prelude::*;
 
 use super::candidates::{CandidateProgram, Ground, MscclppLayout, Origin};
 use crate::calibrate::Entry;
@@ -16,19 +17,21 @@ const THREADS: [u32; 2] = [512, 1024];
 const MOST_RANKS: u32 = 17;
 
 /// The candidates for a collective; none unless all ranks reach one another's memory.
-pub(super) fn candidates(ground: &Ground<'_>, kind: CollectiveKind) -> Vec<CandidateProgram> {
+pub(crate) fn candidates(ground: &Ground<'_>, kind: CollectiveKind) -> Vec<CandidateProgram> {
     let ranks = u32::try_from(ground.network.ranks().len()).unwrap_or(u32::MAX);
-    if !(2..=MOST_RANKS).contains(&ranks) || !ground.mscclpp().channel.is_memory_only(ranks) {
+    if !(2..=MOST_RANKS).contains(&ranks) || !ground.plan_options().channel.is_memory_only(ranks) {
         return Vec::new();
     }
-    let mut found = Vec::new();
-    for threads in THREADS {
-        for shape in shapes(kind, ranks, ground.most_plan_blocks(threads)) {
-            let entry = Entry { kind, ranks, shape, in_place: false, threads };
-            found.extend(candidate(ground, &entry));
-        }
-    }
-    found
+    let in_place = ground.mscclpp.in_place;
+    let entries: Vec<Entry> = THREADS
+        .into_iter()
+        .flat_map(|threads| {
+            let shapes = shapes(kind, ranks, ground.most_plan_blocks(threads));
+            shapes.into_iter().map(move |shape| Entry { kind, ranks, shape, in_place, threads })
+        })
+        .filter(Entry::is_possible)
+        .collect();
+    entries.par_iter().filter_map(|it| candidate(ground, it)).collect()
 }
 
 /// The shapes of at most so many thread blocks.
@@ -48,9 +51,8 @@ fn shapes(kind: CollectiveKind, ranks: u32, most: u32) -> Vec<Shape> {
         {
             let shape = |slices| Shape { pattern, slices, peers_per_block, apart };
             let all = most / shape(1).blocks(kind, ranks).max(1);
-            let powers = (0..32).map(|it| 1u32 << it).take_while(|it| *it <= all);
-            let rest = (all > 0 && !all.is_power_of_two()).then_some(all);
-            shapes.extend(powers.chain(rest).map(shape));
+            // Powers of two, so that the slices of a large call are whole cache lines.
+            shapes.extend((0..32).map(|it| 1u32 << it).take_while(|it| *it <= all).map(shape));
         }
     }
     shapes
@@ -59,8 +61,9 @@ fn shapes(kind: CollectiveKind, ranks: u32, most: u32) -> Vec<Shape> {
 /// An entry as a plan; `None` if the executor cannot run it as it is.
 fn candidate(ground: &Ground<'_>, entry: &Entry) -> Option<CandidateProgram> {
     let program = entry.program()?;
-    let options = Options { threads_per_block: entry.threads, ..ground.mscclpp() };
-    let plan = MscclppLayout::new(&program, ground.network, &options).ok()?;
+    let options = Options { threads_per_block: entry.threads, ..ground.plan_options() };
+    let terms = &ground.mscclpp.terms;
+    let plan = MscclppLayout::new(&program, ground.network, &options, terms).ok()?;
     // What does not fit is laid out anew, on other blocks than the shape says.
     if plan.blocks() != entry.blocks() {
         return None;

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use motet_collective::formats::mscclpp_json::{Outline, OutlineStep, Work};
 use motet_nccl::mscclpp::PlanTerms;
+use motet_nccl::mscclpp::rounds::{Conditions, Task};
 use motet_units::Rank;
 
 /// How long, in µs, from the first block's start to the last one's end, if no two blocks slowed each
@@ -13,12 +14,14 @@ use motet_units::Rank;
 pub(crate) fn longest(
     outline: &Outline,
     chunk_bytes: f64,
+    under: &Conditions,
     terms: &PlanTerms,
     latency: &dyn Fn(Rank, Rank) -> f64,
 ) -> Option<f64> {
     let mut run = Run {
         outline,
         chunk_bytes,
+        under,
         terms,
         latency,
         at: vec![(0, 0.0); outline.blocks.len()],
@@ -50,6 +53,7 @@ pub(crate) fn longest(
 struct Run<'a> {
     outline: &'a Outline,
     chunk_bytes: f64,
+    under: &'a Conditions,
     terms: &'a PlanTerms,
     latency: &'a dyn Fn(Rank, Rank) -> f64,
     /// Of each block: its next step, and when that can begin.
@@ -58,8 +62,8 @@ struct Run<'a> {
     raised: Vec<Vec<(Rank, f64)>>,
     /// How often each was waited for.
     taken: Vec<usize>,
-    /// When each chunk of packets was written.
-    packets: BTreeMap<(Rank, u32), f64>,
+    /// Of each chunk of packets: who wrote it when.
+    packets: BTreeMap<(Rank, u32), (Rank, f64)>,
     /// Of each barrier of a rank: when blocks came to it.
     barriers: BTreeMap<(Rank, u32), Vec<(usize, f64)>>,
 }
@@ -83,11 +87,11 @@ impl Run<'_> {
                 met.iter().map(|it| it.1).fold(now, f64::max) + self.terms.semaphore
             }
             OutlineStep::Move(work) => {
-                let Some(ready) = self.packets_of(work, now) else { return false };
-                let end = ready + self.work(work);
-                for (rank, first) in &work.provides {
+                let Some(ready) = self.packets_of(work, rank, now) else { return false };
+                let end = ready + Task::from(work).micros(self.chunk_bytes, self.under, self.terms);
+                for (place, first) in &work.provides {
                     for chunk in 0..work.chunks {
-                        self.packets.insert((*rank, first + chunk), end);
+                        self.packets.insert((*place, first + chunk), (rank, end));
                     }
                 }
                 end
@@ -99,8 +103,9 @@ impl Run<'_> {
                 }
                 if *flush { there } else { now + self.terms.operation }
             }
-            OutlineStep::Raise { counters, .. } => {
-                let told = now + self.terms.counter * counters.len() as f64;
+            OutlineStep::Raise { counters, near, relaxed } => {
+                let fence = if *near || *relaxed { 0.0 } else { self.terms.fence };
+                let told = now + fence + self.terms.counter * counters.len() as f64;
                 for counter in counters {
                     self.raised[*counter as usize].push((rank, told));
                 }
@@ -115,13 +120,13 @@ impl Run<'_> {
         true
     }
 
-    /// When all packets that an operation reads have been seen; `None` if some are not written yet.
-    fn packets_of(&self, work: &Work, now: f64) -> Option<f64> {
-        let mut ready = now;
-        for (rank, first) in &work.awaits {
+    /// When an operation can move data: all packets that it reads have come; `None` if some are not written yet.
+    fn packets_of(&self, work: &Work, rank: Rank, now: f64) -> Option<f64> {
+        let mut ready = now + self.terms.operation;
+        for (place, first) in &work.awaits {
             for chunk in 0..work.chunks {
-                let written = self.packets.get(&(*rank, first + chunk))?;
-                ready = ready.max(written + self.terms.packet);
+                let (writer, written) = *self.packets.get(&(*place, first + chunk))?;
+                ready = ready.max(written + (self.latency)(writer, rank));
             }
         }
         Some(ready)
@@ -142,31 +147,5 @@ impl Run<'_> {
             end = end.max(told + on_the_way + (self.latency)(from, rank));
         }
         Some(end)
-    }
-
-    /// How long the threads of a block are busy with an operation.
-    fn work(&self, work: &Work) -> f64 {
-        let terms = self.terms;
-        let bytes = self.chunk_bytes * f64::from(work.chunks);
-        let packets = work.reads_packets || work.writes_packets;
-        let grain = if packets { 8.0 } else { 16.0 };
-        let rounds = (bytes / grain / f64::from(self.outline.threads.max(1))).ceil();
-        let round = match (work.reads_packets, work.writes_packets, work.reads) {
-            (false, true, _) => terms.packet_write,
-            (true, false, 1) if work.writes == 1 => terms.packet_read,
-            (true, _, reads) => {
-                // A sum: packets are read one after the other, and sent on.
-                terms.packet_read
-                    + terms.packet_more * f64::from(reads.saturating_sub(1))
-                    + terms.packet_write * f64::from(work.writes.saturating_sub(1))
-            }
-            (false, false, 1) if work.writes == 1 => terms.copy_round,
-            (false, false, reads) => {
-                terms.sum_round
-                    + terms.sum_read * f64::from(reads.saturating_sub(1))
-                    + terms.sum_write * f64::from(work.writes.saturating_sub(1))
-            }
-        };
-        f64::from(work.passes) * (terms.operation + rounds * round)
     }
 }

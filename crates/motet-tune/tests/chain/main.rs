@@ -8,6 +8,7 @@ mod by_steps;
 use motet_collective::formats::mscclpp_json::outline;
 use motet_nccl::mscclpp::PlanTerms;
 use motet_nccl::mscclpp::chain::Chain;
+use motet_nccl::mscclpp::rounds::Conditions;
 use motet_tune::calibrate::sweep::entries;
 use motet_units::Rank;
 
@@ -27,8 +28,10 @@ fn moments_and_steps_agree() {
             let chain = Chain::of(&outline, latency).unwrap();
             for terms in [PlanTerms::H200, PlanTerms::from_values(&other)] {
                 for bytes in [16.0, 4096.0, 1e6] {
-                    let steps = by_steps::longest(&outline, bytes, &terms, latency).unwrap();
-                    let moments = chain.micros(bytes, &terms);
+                    let under = Conditions { threads: outline.threads, cold: 0.25, crowd: 2.0 };
+                    let steps =
+                        by_steps::longest(&outline, bytes, &under, &terms, latency).unwrap();
+                    let moments = chain.micros(bytes, &under, &terms);
                     assert_eq!(moments.to_bits(), steps.to_bits(), "{entry} {bytes}");
                     seen += 1;
                 }

@@ -65,6 +65,14 @@ pub(crate) struct MakeArgs {
     /// How many ranks share a GPU; their thread blocks must all fit at once (MSCCL++)
     #[arg(long, value_name = "COUNT", default_value_t = 1)]
     pub(crate) ranks_per_gpu: u32,
+    /// Plans of MSCCL++ for calls in place: input and output are one buffer, or one is a part of the
+    /// other
+    #[arg(long)]
+    pub(crate) in_place: bool,
+    /// Terms that plans of MSCCL++ are priced by, as `motet calibrate -o` writes them [default: those of
+    /// an H200]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) terms: Option<String>,
     /// How to search the communicator's settings: surrogate, mraco, hyperband, coordinate, random,
     /// literal or grid
     #[arg(long, value_name = "METHOD", default_value_t = Method::Surrogate)]

@@ -230,6 +230,14 @@ struct Limits {
     unlimited_time_us: f64,
     /// By how much more time the file takes than that: 0 is nothing, 1 is twice as long.
     limit_cost: f64,
+    /// The name of the one-sided program, if it is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    one_sided: Option<String>,
+    /// By the model of MSCCL++'s kernels: the file, and the best program that is not one-sided.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    kernel_time_us: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    other_kernel_time_us: Option<f64>,
 }
 
 impl Limits {
@@ -241,6 +249,13 @@ impl Limits {
             file_time_us: file,
             unlimited_time_us: unlimited,
             limit_cost: if unlimited > 0.0 { file / unlimited - 1.0 } else { 0.0 },
+            one_sided: found.kernels.as_ref().and_then(|it| it.one_sided.clone()),
+            kernel_time_us: found.kernels.as_ref().map(|it| it.time.as_us_f64()),
+            other_kernel_time_us: found
+                .kernels
+                .as_ref()
+                .and_then(|it| it.other)
+                .map(|it| it.as_us_f64()),
         }
     }
 }
@@ -255,6 +270,14 @@ impl From<RuntimeArg> for Runtime {
 }
 
 impl Made<'_> {
+    /// What made the program.
+    fn method(&self) -> &'static str {
+        match &self.limits {
+            Some(Limits { one_sided: Some(_), .. }) => "one-sided",
+            _ => self.made.method.name(),
+        }
+    }
+
     /// In GB/s.
     fn algbw(&self, time: motet_units::Duration) -> f64 {
         if time.is_zero() { 0.0 } else { self.size.get() as f64 / (time.as_us_f64() * 1e3) }
@@ -277,7 +300,7 @@ impl Made<'_> {
     fn json(&self, synth_seconds: f64, verify_seconds: f64) -> SynthJson {
         let collective = self.made.program.collective();
         SynthJson {
-            method: self.made.method.name(),
+            method: self.method(),
             collective: collective.kind().name(),
             ranks: collective.ranks(),
             size_bytes: self.size.get(),
@@ -345,6 +368,17 @@ impl Made<'_> {
                     it.unlimited_time_us
                 ),
             );
+            if let Some(time) = it.kernel_time_us {
+                let made = match &it.one_sided {
+                    Some(name) => format!("{name}, a one-sided program"),
+                    None => "faster than every one-sided program".to_owned(),
+                };
+                let other = it.other_kernel_time_us.filter(|_| it.one_sided.is_some());
+                let other = other.map_or_else(String::new, |it| {
+                    format!("; the best that is not one-sided takes {it:.2} µs")
+                });
+                line("kernels", format!("{time:.2} µs by the model of {name}'s: {made}{other}"));
+            }
         }
         line("took", format!("{synth_seconds:.3} s, and {verify_seconds:.3} s to prove it"));
         line("seed", self.args.seed.to_string());

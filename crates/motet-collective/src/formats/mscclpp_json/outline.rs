@@ -26,6 +26,9 @@ pub struct Outline {
     /// Whether it is for calls in place.
     pub in_place: bool,
     pub blocks: Vec<OutlineBlock>,
+    /// What the scratch of a rank takes, in chunks; packets take two for their data, and double buffering as
+    /// much again.
+    pub scratch_chunks: u64,
     /// How many counters there are: ends of channels and semaphores.
     pub counters: u32,
     /// Calls must be a multiple of so many bytes (in nccl-tests' sense of size).
@@ -52,8 +55,9 @@ pub enum OutlineStep {
     Move(Work),
     /// Data that a proxy moves; the counter is raised behind it.
     Post { to: Rank, chunks: u32, raises: Option<u32>, flush: bool },
-    /// Counters are raised: a signal to another GPU or, if `near`, to a block of this one.
-    Raise { counters: Vec<u32>, near: bool },
+    /// Counters are raised: a signal to another GPU or, if `near`, to a block of this one. Unless it is
+    /// `relaxed`, not before the other side sees what this block has written.
+    Raise { counters: Vec<u32>, near: bool, relaxed: bool },
     /// Counters are waited for, each until it was raised once more.
     Take { counters: Vec<u32>, near: bool },
 }
@@ -108,9 +112,18 @@ pub fn outline(text: &str) -> Result<Option<Outline>, ReadError> {
         threads: plan.num_threads_per_block,
         in_place: plan.inplace,
         blocks,
+        scratch_chunks: scratch_chunks(&plan, parts),
         counters: counters.numbers.len() as u32,
         largest: Bytes::new(plan.max_message_size),
     }))
+}
+
+/// What the scratch of the rank takes that has most, in chunks of the program: `parts` to one of the plan.
+fn scratch_chunks(plan: &model::ExecutionPlan, parts: u32) -> u64 {
+    let most = plan.gpus.iter().map(|it| it.scratch_chunks).max().unwrap_or(0);
+    let packets = if plan.protocol == "LL" { 2 } else { 1 };
+    let buffers = if plan.use_double_scratch_buffer { 2 } else { 1 };
+    u64::from(most) * u64::from(parts) * packets * buffers
 }
 
 fn uses_switch(kind: &PlanStepKind) -> bool {
@@ -154,7 +167,8 @@ impl Counters {
             }
             PlanStepKind::Raise(touches) => {
                 let (counters, near) = self.touches(touches);
-                vec![OutlineStep::Raise { counters, near }]
+                let relaxed = touches.iter().all(|it| it.relaxed);
+                vec![OutlineStep::Raise { counters, near, relaxed }]
             }
             PlanStepKind::Take(touches) => {
                 let (counters, near) = self.touches(touches);

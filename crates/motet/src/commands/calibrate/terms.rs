@@ -72,10 +72,7 @@ pub(super) fn run(
         return Err(Failure::unreadable("`--collective` is for logs of nccl-tests"));
     }
     let start = match &args.from {
-        Some(name) => {
-            let file = terms_file::read(&files::read(name)?);
-            file.map_err(|it| Failure::from(it).in_file(name))?.terms
-        }
+        Some(name) => files::terms(name)?,
         None => PlanTerms::H200,
     };
     let results = read(texts)?;

@@ -8,7 +8,9 @@ use motet_net::Network;
 use motet_net::formats::cluster_toml;
 use motet_tune::plan::communicator::Effort;
 use motet_tune::plan::make::Nccl;
-use motet_tune::plan::{Pick, Plan, PlanError, Request, Runtime, TunedTask, folder, journal, make};
+use motet_tune::plan::{
+    MscclppUse, Pick, Plan, PlanError, Request, Runtime, TunedTask, folder, journal, make,
+};
 use motet_tune::sketch;
 use motet_units::Bytes;
 use serde::Serialize;
@@ -115,6 +117,10 @@ fn request(args: &MakeArgs, network: &Network) -> Result<Request, Failure> {
     {
         sizes.push(next);
     }
+    let terms = match &args.terms {
+        Some(name) => files::terms(name)?,
+        None => MscclppUse::default().terms,
+    };
     let sketch = match &args.sketch {
         Some(name) => Some(sketch::Candidate::given(files::sketch(name, network)?, network)),
         None => None,
@@ -142,7 +148,11 @@ fn request(args: &MakeArgs, network: &Network) -> Result<Request, Failure> {
         sketch,
         most_blocks: args.max_blocks,
         margin_percent: args.margin,
-        ranks_per_gpu: args.ranks_per_gpu.max(1),
+        mscclpp: MscclppUse {
+            ranks_per_gpu: args.ranks_per_gpu.max(1),
+            in_place: args.in_place,
+            terms,
+        },
         runtime: args.runtime.as_deref().map(|it| match it {
             "msccl" => Runtime::Msccl,
             _ => Runtime::Mscclpp,
@@ -164,6 +174,10 @@ fn command(args: &MakeArgs) -> String {
     if args.ranks_per_gpu > 1 {
         words.push(format!("--ranks-per-gpu {}", args.ranks_per_gpu));
     }
+    if args.in_place {
+        words.push("--in-place".to_owned());
+    }
+    words.extend(args.terms.iter().map(|it| format!("--terms {it}")));
     words.push(format!("--search {} --trials {} --seed {}", args.search, args.trials, args.seed));
     words.join(" ")
 }

@@ -9,7 +9,7 @@ use motet_net::builders::{self, Params};
 use motet_net::formats::cluster_toml;
 use motet_tune::plan::communicator::Effort;
 use motet_tune::plan::make::Nccl;
-use motet_tune::plan::{NoJournal, Request, folder, make};
+use motet_tune::plan::{MscclppUse, NoJournal, Request, folder, make};
 use motet_tune::search;
 use motet_units::Bytes;
 
@@ -37,7 +37,7 @@ fn made() -> Made {
         effort: Effort { method: search::Method::Surrogate, trials: 0 },
         sketch: None,
         most_blocks: None,
-        ranks_per_gpu: 1,
+        mscclpp: MscclppUse::default(),
         runtime: None,
         margin_percent: 5,
     };

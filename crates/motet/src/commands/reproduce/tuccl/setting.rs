@@ -7,7 +7,7 @@ use motet_tune::clusters::Cluster;
 use motet_tune::plan::candidates::{CandidateProgram, Ground, candidates};
 use motet_tune::plan::communicator::Effort;
 use motet_tune::plan::make::Nccl;
-use motet_tune::plan::{NoJournal, Pick, Plan, Request, Setup, TunedTask, make};
+use motet_tune::plan::{MscclppUse, NoJournal, Pick, Plan, Request, Setup, TunedTask, make};
 use motet_tune::search::Method;
 use motet_tune::sketch::{distinct, sketches};
 use motet_units::{Bytes, Duration, Seed};
@@ -66,7 +66,7 @@ impl Planned {
             effort: Effort { method: Method::Surrogate, trials: TRIALS },
             sketch: None,
             most_blocks: None,
-            ranks_per_gpu: 1,
+            mscclpp: MscclppUse::default(),
             runtime: None,
             margin_percent: 0,
         };
@@ -98,8 +98,14 @@ impl Planned {
         let seed = self.seed.named(kind.name());
         let (network, most_blocks) = (&self.network, self.plan.most_blocks);
         let kernels = Nccl::new(network, Setup::default()).kernels;
-        let ground =
-            Ground { network, kernels, most_blocks, ranks_per_gpu: 1, runtime: None, seed };
+        let ground = Ground {
+            network,
+            kernels,
+            most_blocks,
+            mscclpp: MscclppUse::default(),
+            runtime: None,
+            seed,
+        };
         let made = candidates(&ground, kind, &found, &|_| {});
         Ok(made.map_err(|it| Failure::wrong(it.to_string()).in_file(self.name))?.candidates)
     }
