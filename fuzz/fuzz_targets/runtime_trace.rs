@@ -25,7 +25,7 @@ fuzz_target!(|bytes: &[u8]| {
     for bytes in [bytes, &sealed(bytes)] {
         let Ok(trace) = Trace::read(bytes) else { continue };
         let mut writer = TraceWriter::default();
-        trace.communicators.iter().for_each(|it| drop(writer.communicator(it)));
+        trace.communicators.iter().for_each(|it| _ = writer.communicator(it));
         trace.calls.iter().for_each(|it| writer.call(it));
         let mut file = TraceWriter::head().to_vec();
         file.extend(writer.take().unwrap_or_default());

@@ -23,9 +23,12 @@ use crate::log::Log;
 use crate::plan::{self, Plan, Shape};
 use crate::{registry, shared};
 
-use choose::{chosen, is_in_network, prefers_network};
+use choose::{PROTOCOLS, chosen, is_in_network, prefers_network};
 use notice::{Notice, Notices};
 use seen::Guarded;
+
+/// NCCL rounds chunks down to whole grains (1920 bytes of LL128 are the largest) and divides by what it gets.
+const LEAST_CHUNK: u64 = 4096;
 
 /// See the [module](self).
 pub(crate) struct Tuner {
@@ -119,7 +122,9 @@ impl Tuner {
         };
         let same = is(wanted.algorithm.map(Algorithm::index), algorithm)
             && is(wanted.protocol.map(Protocol::index), protocol);
-        wanted.chunk.filter(|_| same)
+        let row = usize::try_from(algorithm).ok()?;
+        let may = same && !is_in_network(row * PROTOCOLS);
+        wanted.chunk.filter(|it| may && *it >= LEAST_CHUNK)
     }
 
     fn planned(
@@ -171,6 +176,7 @@ impl From<Forced> for Wanted {
 }
 
 fn apply(wanted: &Wanted, offer: &mut Offer<'_>) -> Result<(), Notice> {
+    let mut channels = wanted.channels;
     if wanted.algorithm.is_some() || wanted.protocol.is_some() {
         let entry =
             chosen(offer.costs, wanted.algorithm, wanted.protocol).ok_or(Notice::NotOffered)?;
@@ -178,9 +184,11 @@ fn apply(wanted: &Wanted, offer: &mut Offer<'_>) -> Result<(), Notice> {
         if !may && (offer.hidden_in_network || prefers_network(offer.costs)) {
             return Err(Notice::InNetwork);
         }
+        // Within the network NCCL takes any number of channels for granted, possible or not.
+        channels = channels.filter(|_| !is_in_network(entry));
         offer.costs[entry] = LEAST_COST;
     }
-    if let Some(channels) = wanted.channels.and_then(|it| c_int::try_from(it).ok()) {
+    if let Some(channels) = channels.and_then(|it| c_int::try_from(it).ok()) {
         *offer.channels = channels;
     }
     Ok(())

@@ -64,7 +64,7 @@ pub(crate) fn send(it: Finished) -> bool {
 }
 
 /// Starts the thread; says whether there is anything to write to.
-pub(crate) fn begin(rank: u32, log: Log) -> bool {
+pub(crate) fn begin(rank: Option<u32>, log: Log) -> bool {
     let mut state = state();
     if SENDER.get().is_none() {
         let Some(outputs) = Outputs::from_environment(rank, log) else { return false };

@@ -80,7 +80,13 @@ fn older_nccls_have_the_hosts_clock_or_none() {
     for (version, source) in [(1, Source::Unknown), (2, Source::Unknown), (3, Source::Host)] {
         let files = Files::new();
         files.run(&["profiler", &version.to_string(), "100", "4"], "1");
-        let trace = files.trace(0);
+        let entries = fs::read_dir(files.folder.path()).unwrap().map(|it| it.unwrap().path());
+        let traces: Vec<_> =
+            entries.filter(|it| it.extension() == Some("trace".as_ref())).collect();
+        assert!(
+            traces.len() == 1 && traces[0].file_name().unwrap().to_str().unwrap().starts_with('p')
+        );
+        let trace = Trace::read(&fs::read(&traces[0]).unwrap()).unwrap();
         assert_eq!(trace.calls.len(), 100, "v{version}");
         assert!(trace.calls.iter().all(|it| it.source == source && it.bytes.get() == 1 << 20));
         assert!(trace.calls.iter().all(|it| it.algorithm == Some(Algorithm::Ring)));

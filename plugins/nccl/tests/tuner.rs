@@ -87,6 +87,26 @@ fn what_was_measured_goes_before_a_reduction_in_the_network() {
     assert!(answers(&text)[1].contains("entry -1"), "not measured at 512 KiB: {text}");
 }
 
+/// NCCL would divide by a chunk that it rounds down to 0, and takes channels within the network for granted.
+#[test]
+fn what_would_break_nccl_is_not_asked_for() {
+    let folder = TempDir::new().unwrap();
+    let small = table().entries().to_vec().into_iter().map(|mut entry| {
+        entry.candidates[0].setting.knobs.chunk = Some(motet_units::Bytes::new(4095));
+        entry
+    });
+    let small = motet_runtime::Table::new(small.collect()).unwrap();
+    write_plan(folder.path(), &manifest("kernels"), &small.write());
+    let text = ask(6, folder.path().to_str().unwrap(), &[MIB]);
+    assert!(text.contains("entry 5, channels 2, chunk 1000"), "{text}");
+    let network = table().write().replace("algorithm=ring", "algorithm=nvls");
+    let body = &network[..network.rfind("checksum ").unwrap()];
+    let checksum = motet_runtime::Checksum::of(body.as_bytes());
+    write_plan(folder.path(), &manifest("kernels"), &format!("{body}checksum {checksum}\n"));
+    let text = ask(6, folder.path().to_str().unwrap(), &["4 1048576 nvls"]);
+    assert!(text.contains("entry 14, channels 0, chunk 1000"), "{text}");
+}
+
 #[test]
 fn what_the_plan_leaves_as_nccl_has_it_is_not_forced() {
     let folder = TempDir::new().unwrap();

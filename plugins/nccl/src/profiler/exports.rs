@@ -190,7 +190,8 @@ unsafe fn begin(
             log.info("MOTET_PROFILE_EVERY is 0; nothing is profiled");
             return;
         }
-        if !worker::begin(about.rank, log) {
+        // Before v4 NCCL does not say which rank it is.
+        if !worker::begin((about.ranks > 0).then_some(about.rank), log) {
             log.info(
                 "nothing is profiled; set MOTET_TRACE, MOTET_METRICS or MOTET_CONTROL to a file",
             );

@@ -32,14 +32,14 @@ pub(crate) fn chosen(
 
 /// Whether NCCL by itself would have switches reduce. It takes the first of the cheapest, row by row.
 pub(crate) fn prefers_network(costs: &[f32]) -> bool {
-    let first = (Algorithm::CollNetDirect.index() * PROTOCOLS).min(costs.len());
-    let behind = (Algorithm::Pat.index() * PROTOCOLS).min(costs.len());
-    let cheapest = |costs: &[f32]| {
-        let possible = |it: &f32| if *it >= 0.0 { *it } else { f32::INFINITY };
-        costs.iter().map(possible).fold(f32::INFINITY, f32::min)
-    };
-    let within = cheapest(&costs[first..behind]);
-    within < cheapest(&costs[..first]) && within <= cheapest(&costs[behind..])
+    const FIRST: usize = Algorithm::CollNetDirect.index() * PROTOCOLS;
+    const BEHIND: usize = Algorithm::Pat.index() * PROTOCOLS;
+    // As whole numbers, floats from 0 on stand in their order; what NCCL cannot choose comes after all of them.
+    let cheapest = |costs: &[f32]| costs.iter().map(|it| it.to_bits()).min().unwrap_or(u32::MAX);
+    let Some((known, patterns)) = costs.split_first_chunk::<BEHIND>() else { return false };
+    let within = cheapest(&known[FIRST..]);
+    let possible = within <= f32::INFINITY.to_bits();
+    possible && within < cheapest(&known[..FIRST]) && within <= cheapest(patterns)
 }
 
 /// Whether an entry's algorithm has switches reduce: CollNet (SHARP) and NVLS.

@@ -38,7 +38,7 @@ struct TraceFile {
 
 impl Outputs {
     /// None if there is nothing to write to.
-    pub(super) fn from_environment(rank: u32, log: Log) -> Option<Self> {
+    pub(super) fn from_environment(rank: Option<u32>, log: Log) -> Option<Self> {
         let path = |name: &str| {
             let path = std::env::var_os(name).filter(|it| !it.is_empty())?;
             Some(own(Path::new(&path), rank, std::process::id()))

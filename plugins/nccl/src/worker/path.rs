@@ -3,12 +3,13 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-/// The path with the rank for `%r` and the process's number for `%p`; with neither, the number is put before the
-/// extension.
-pub(super) fn own(path: &Path, rank: u32, process: u32) -> PathBuf {
+/// The path with the rank for `%r` (or `p` and the process's number, where NCCL does not tell the rank) and the
+/// process's number for `%p`; with neither, the number is put before the extension.
+pub(super) fn own(path: &Path, rank: Option<u32>, process: u32) -> PathBuf {
     let text = path.to_string_lossy();
     if text.contains("%r") || text.contains("%p") {
-        return text.replace("%r", &rank.to_string()).replace("%p", &process.to_string()).into();
+        let rank = rank.map_or_else(|| format!("p{process}"), |it| it.to_string());
+        return text.replace("%r", &rank).replace("%p", &process.to_string()).into();
     }
     let mut name = OsString::from(path.file_stem().unwrap_or_default());
     name.push(format!(".{process}"));
@@ -25,10 +26,11 @@ mod tests {
 
     #[test]
     fn every_process_has_its_own_file() {
-        let own = |path: &str| own(Path::new(path), 3, 77).to_string_lossy().into_owned();
+        let own = |path: &str| own(Path::new(path), Some(3), 77).to_string_lossy().into_owned();
         assert_eq!(own("/x/rank-%r.prom"), "/x/rank-3.prom");
         assert_eq!(own("/x/%r-%p"), "/x/3-77");
         assert_eq!(own("/x/job.trace"), "/x/job.77.trace");
         assert_eq!(own("job"), "job.77");
+        assert_eq!(super::own(Path::new("%r.prom"), None, 77), Path::new("p77.prom"));
     }
 }
