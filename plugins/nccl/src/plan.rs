@@ -88,6 +88,11 @@ struct Pick {
 }
 
 impl Pick {
+    /// On the machine, rather than modelled.
+    fn is_measured(&self) -> bool {
+        self.basis == "measured"
+    }
+
     fn is(&self, setting: &Setting) -> bool {
         let Method::Nccl { algorithm } = setting.method else { return false };
         let named = |it: &Option<String>| it.clone().unwrap_or_default();
@@ -141,7 +146,7 @@ impl Plan {
         let table = runnable(&whole, &tasks).map_err(wrong)?;
         let measured = |key: &Key| {
             let task = tasks.get(&(key.collective, key.bucket));
-            task.is_some_and(|it| it.pick.basis == "measured")
+            task.is_some_and(|it| it.pick.is_measured())
         };
         let measured = table.entries().iter().map(|it| measured(&it.key)).collect();
         let Manifest { ranks, nodes, setup, .. } = manifest;
@@ -170,12 +175,12 @@ fn placed(tasks: &[Task]) -> BTreeMap<Place, &Task> {
 }
 
 /// The table as NCCL can follow it. Programs are left out, as NCCL has no executor: what the plan leaves to NCCL stands
-/// behind them. And where that is what the plan thinks NCCL does by itself, nothing is asked for: NCCL knows better
-/// than a model of it.
+/// behind them. And where that is what the plan's model thinks NCCL does by itself, nothing is asked for: NCCL knows
+/// better than a model of it. What was measured to be best is asked for, whatever NCCL does by itself.
 fn runnable(table: &Table, tasks: &BTreeMap<Place, &Task>) -> Result<Table, TableError> {
     let entries = table.entries().iter().filter_map(|entry| {
-        let own = tasks.get(&(entry.key.collective, entry.key.bucket));
-        let own = own.and_then(|it| it.nccl.as_ref());
+        let task = tasks.get(&(entry.key.collective, entry.key.bucket));
+        let own = task.filter(|it| !it.pick.is_measured()).and_then(|it| it.nccl.as_ref());
         let runs = |it: &&Candidate| matches!(it.setting.method, Method::Nccl { .. });
         let mut candidates: Vec<_> = entry.candidates.iter().filter(runs).cloned().collect();
         let first = candidates.first_mut()?;

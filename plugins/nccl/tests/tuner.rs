@@ -110,21 +110,22 @@ fn what_would_break_nccl_is_not_asked_for() {
 #[test]
 fn what_the_plan_leaves_as_nccl_has_it_is_not_forced() {
     let folder = TempDir::new().unwrap();
-    let own = |protocol: &str| {
+    let own = |protocol: &str, basis: &str| {
         let own = format!(
             r#""nccl": {{"basis": "kernels", "algorithm": "pat", "protocol": "{protocol}", "channels": 3}}"#
         );
         let task = format!(
-            r#"{{"collective": "allgather", "size_bytes": 1048577, "pick": {{"basis": "kernels"}}, {own}}}"#
+            r#"{{"collective": "allgather", "size_bytes": 1048577, "pick": {{"basis": "{basis}"}}, {own}}}"#
         );
         let text = manifest("kernels").replace("\"tasks\": [", &format!("\"tasks\": [{task},"));
         write_plan(folder.path(), &text, &table().write());
         ask(6, folder.path().to_str().unwrap(), &["2 1048576 plain", MIB])
     };
-    let text = own("simple");
+    let text = own("simple", "kernels");
     assert!(text.contains("16 entries (1 as NCCL has it)"), "{text}");
     assert!(text.contains("2 1048576: entry -1, channels 0") && text.contains("entry 5"), "{text}");
-    assert!(own("ll").contains("2 1048576: entry 20"), "NCCL would do something else");
+    assert!(own("ll", "kernels").contains("2 1048576: entry 20"), "NCCL would do something else");
+    assert!(own("simple", "measured").contains("2 1048576: entry 20"), "no model is asked");
 }
 
 /// Every way in which a plan can be wrong leaves the call to NCCL, with a line that says which file and why.
