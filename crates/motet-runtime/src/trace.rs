@@ -25,6 +25,7 @@
 //! block is cut off, or nothing; what comes before is whole, and reading says where it ends.
 
 mod read;
+mod summary;
 mod write;
 
 use motet_units::Bytes;
@@ -32,6 +33,7 @@ use motet_units::Bytes;
 use crate::key::{Algorithm, Collective, Protocol};
 
 pub use read::{Trace, TraceError};
+pub use summary::{TraceRow, summary};
 pub use write::TraceWriter;
 
 const MAGIC: &[u8; 8] = b"MOTETTRC";
