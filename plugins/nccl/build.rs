@@ -5,5 +5,7 @@
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
-    println!("cargo::rustc-cdylib-link-arg=-Wl,-z,nodelete");
+    if std::env::var("CARGO_CFG_TARGET_OS").is_ok_and(|it| it == "linux") {
+        println!("cargo::rustc-cdylib-link-arg=-Wl,-z,nodelete");
+    }
 }

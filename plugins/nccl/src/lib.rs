@@ -18,6 +18,9 @@
 //! the call, the plan and the control file, never on what this rank measured. **No waiting**: on the call path no
 //! lock, no allocation, no IO. docs/nccl-plugin.md is for users.
 
+// NCCL is for 64-bit Linux; elsewhere the library is empty.
+#![cfg(all(target_os = "linux", target_pointer_width = "64"))]
+
 mod abi;
 mod border;
 mod log;

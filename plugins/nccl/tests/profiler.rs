@@ -1,6 +1,7 @@
 //! The profiler as NCCL sees it, through the C host in `tests/host`; valgrind where it is installed; and the names
 //! that a real NCCL looks for.
 
+#![cfg(all(target_os = "linux", target_pointer_width = "64"))]
 #![allow(clippy::unwrap_used, clippy::panic, clippy::expect_used, reason = "tests")]
 
 mod common;
@@ -103,7 +104,7 @@ fn a_part_of_the_groups_is_profiled() {
         let text = passes(&mut command);
         let profiled = text.lines().find_map(|it| it.strip_prefix("profiled ")).unwrap();
         let profiled: i64 = profiled.parse().unwrap();
-        assert!((profiled - expected).abs() <= 1, "every {every}: {profiled}");
+        assert!((profiled - expected).abs() <= 3, "every {every}: {profiled}");
         assert_eq!(
             text.contains("log 2 4000 Motet: MOTET_PROFILE_EVERY=what is not"),
             every == "what"
@@ -139,6 +140,15 @@ fn metrics_and_the_shared_file_say_what_was_measured_and_expected() {
     assert_eq!(times.len(), 1);
     assert_eq!((times[0].count, times[0].median.as_ps()), (300, 5_030_000));
     assert_eq!((times[0].key.rank.0, times[0].key.channels), (3, 4));
+}
+
+#[test]
+fn collectives_and_their_kernels_come_on_different_threads() {
+    let files = Files::new();
+    files.run(&["profiler-threads"], "1");
+    let trace = files.trace(0);
+    assert_eq!(trace.calls.len(), 6000);
+    assert!(trace.calls.iter().all(|it| it.duration_ns == 500 + it.sequence && it.finished == 3));
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! The tuner as NCCL sees it, through the C host in `tests/host`.
 
+#![cfg(all(target_os = "linux", target_pointer_width = "64"))]
 #![allow(clippy::unwrap_used, clippy::panic, clippy::expect_used, reason = "tests")]
 
 mod common;

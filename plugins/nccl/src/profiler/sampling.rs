@@ -1,5 +1,8 @@
 //! Which groups of calls are profiled: one in `MOTET_PROFILE_EVERY`.
 //!
+//! Not every n-th: a training step repeats itself, and the same few layers would be seen for ever. The multiples of the
+//! golden ratio, modulo 1, are spread evenly over every residue; a group is profiled if its multiple is below 1/n.
+//!
 //! NCCL's mask of events is one number for the process. Between samples only groups are reported, which costs one
 //! call of ours per group; that call counts, and switches the mask for the next group.
 
@@ -52,8 +55,13 @@ pub(super) fn group() {
     }
     let next = GROUPS.fetch_add(1, Relaxed) + 1;
     let idle = IDLE.load(Relaxed);
-    let wanted = if next.is_multiple_of(every) { full(idle) } else { idle };
+    let wanted = if is_sampled(next, every) { full(idle) } else { idle };
     set(idle, wanted);
+}
+
+const fn is_sampled(group: u64, every: u64) -> bool {
+    // 2⁶⁴ over the golden ratio, made odd.
+    group.wrapping_mul(0x9e37_79b9_7f4a_7c15) < u64::MAX / every
 }
 
 /// Sets the mask, unless someone else has: since 2.31 an operator can, for the whole job.
@@ -76,6 +84,21 @@ mod tests {
     use super::*;
 
     #[test]
+    fn every_place_of_a_loop_is_profiled_as_often() {
+        for (every, period) in [(16, 16), (16, 48), (10, 7), (64, 12)] {
+            let mut seen = vec![0u64; period];
+            let turns = 2000 * every as usize;
+            (0..turns)
+                .filter(|it| is_sampled(*it as u64, every))
+                .for_each(|it| seen[it % period] += 1);
+            let expected = turns as u64 / every / period as u64;
+            let near = |it: &u64| it.abs_diff(expected) * 5 <= expected;
+            assert!(seen.iter().all(near), "1 in {every}, {period} calls a step: {seen:?}");
+        }
+        assert!(is_sampled(0, 16), "the first");
+    }
+
+    #[test]
     fn one_group_in_so_many_is_profiled() {
         let mut mask = 0;
         begin(&mut mask, 4, GROUP_API);
@@ -95,7 +118,7 @@ mod tests {
             assert!(now() & GROUP_API != 0, "groups are always counted");
             group();
         }
-        assert!((10..=11).contains(&profiled), "{profiled}");
+        assert!((9..=12).contains(&profiled), "{profiled}");
         set(GROUP_API, GROUP_API);
         #[allow(unsafe_code, reason = "as above")]
         // SAFETY: as above.

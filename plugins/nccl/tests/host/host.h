@@ -111,6 +111,7 @@ int test_reopen(void);
 int test_bench(void);
 int test_profiler(int argc, char **argv);
 int test_profiler_odd(void);
+int test_profiler_threads(void);
 int test_profiler_bench(void);
 
 #endif

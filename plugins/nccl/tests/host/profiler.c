@@ -5,6 +5,7 @@
 
 #include <dlfcn.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -183,6 +184,45 @@ int test_profiler_odd(void) {
   CHECK(again.plugin->stop(zero) == 0);
   CHECK(again.plugin->finalize(again.context) == 0 && other.plugin->finalize(other.context) == 0);
   CHECK(other.plugin->finalize(NULL) == 0);
+  dlclose(library);
+  return 0;
+}
+
+enum { THREADED = 6000, AHEAD = 100 }; /* fewer than the worker's queue holds, however late it comes */
+static prof_t threaded;
+static _Atomic(void *) handed[THREADED];
+static _Atomic int finished;
+
+/* NCCL's thread, behind the calling one by up to AHEAD collectives; the channels of call k take 500 + k ns. */
+static void *run_threaded(void *nothing) {
+  for (uint64_t call = 0; call < THREADED; call++) {
+    void *handle;
+    while ((handle = handed[call]) == NULL) sched_yield();
+    void *channels[3];
+    for (uint8_t it = 0; it < 3; it++) channels[it] = channel_start(&threaded, handle, it, 1000 + it);
+    for (uint8_t it = 0; it < 3; it++) channel_stop(&threaded, channels[it], 1498 + call + it);
+    finished++;
+  }
+  return nothing;
+}
+
+int test_profiler_threads(void) {
+  void *library = open_library();
+  begin(&threaded, library, 7, 77, 0);
+  CHECK(threaded.context != NULL);
+  pthread_t thread;
+  CHECK(pthread_create(&thread, NULL, run_threaded, NULL) == 0);
+  for (int call = 0; call < THREADED; call++) {
+    while (call - finished > AHEAD) sched_yield();
+    group(&threaded);
+    void *handle = collective(&threaded, (uint64_t)call, 3);
+    /* NCCL may see the kernel before it says that the collective is enqueued. */
+    if (call % 2) CHECK(threaded.plugin->stop(handle) == 0);
+    handed[call] = handle;
+    if (!(call % 2)) CHECK(threaded.plugin->stop(handle) == 0);
+  }
+  CHECK(pthread_join(thread, NULL) == 0);
+  CHECK(threaded.plugin->finalize(threaded.context) == 0);
   dlclose(library);
   return 0;
 }
