@@ -273,7 +273,7 @@ fn a_driver_forces_settings_through_the_control_file() {
 fn odd_inputs_many_communicators_threads_fork_and_reopen() {
     let folder = TempDir::new().unwrap();
     let plans = plan(folder.path());
-    for test in ["odd", "many", "fork", "reopen"] {
+    for test in ["odd", "allocations", "many", "fork", "reopen"] {
         passes(command(&[test]).env("MOTET_PLAN", &plans));
     }
     passes(&mut command(&["odd"]));

@@ -47,8 +47,11 @@ pub(crate) fn host() -> &'static Path {
             Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("host-{}", std::process::id()));
         let mut compiler = Command::new(std::env::var("CC").unwrap_or_else(|_| "cc".to_owned()));
         compiler.args(["-std=c11", "-O2", "-g", "-Wall", "-Wextra", "-o"]).arg(&host);
-        compiler.args(["main.c", "tuner.c", "profiler.c"].map(|it| sources.join(it)));
-        let status = compiler.args(["-ldl", "-lpthread", "-lm"]).status().expect("a C compiler");
+        compiler.args(["main.c", "alloc.c", "tuner.c", "profiler.c"].map(|it| sources.join(it)));
+        let status = compiler
+            .args(["-rdynamic", "-ldl", "-lpthread", "-lm"])
+            .status()
+            .expect("a C compiler");
         assert!(status.success(), "the host does not compile");
         host
     })

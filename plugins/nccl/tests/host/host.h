@@ -103,7 +103,11 @@ void tuner_end(tuner_t *tuner);
 int tuner_ask(tuner_t *tuner, int function, size_t bytes, float *costs, int algorithms, int *channels);
 void default_costs(float *costs, int function);
 
+/* How many this thread has made so far; always 0 where libc is not glibc. */
+unsigned long allocations(void);
+
 int test_tuner_odd(void);
+int test_allocations(void);
 int test_tuner_print(int argc, char **argv);
 int test_many(void);
 int test_fork(void);

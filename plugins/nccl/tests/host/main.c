@@ -134,6 +134,7 @@ int main(int argc, char **argv) {
   if (strcmp(test, "symbols") == 0) return test_symbols();
   if (strcmp(test, "print") == 0) return test_tuner_print(argc - 3, argv + 3);
   if (strcmp(test, "odd") == 0) return test_tuner_odd();
+  if (strcmp(test, "allocations") == 0) return test_allocations();
   if (strcmp(test, "many") == 0) return test_many();
   if (strcmp(test, "fork") == 0) return test_fork();
   if (strcmp(test, "reopen") == 0) return test_reopen();

@@ -157,6 +157,35 @@ int test_tuner_odd(void) {
   return 0;
 }
 
+/* No call that is decided allocates, not even the first of its kind, which is said in the log. */
+int test_allocations(void) {
+  void *library = open_library();
+  unsigned long before = allocations();
+  for (int version = 2; version <= 6; version++) {
+    tuner_t tuner;
+    tuner_begin(&tuner, library, version, 5, 4, 2);
+#ifdef __GLIBC__
+    CHECK(allocations() > before); /* the counter counts the plugin's */
+#endif
+    printf("log\n");
+    before = allocations();
+    odd_calls(&tuner);
+    for (int round = 0; round < 1000; round++) {
+      float costs[21];
+      int channels = 0;
+      default_costs(costs, 4);
+      costs[14] = round % 2 ? 5.0f : -1.0f;
+      tuner_ask(&tuner, 4, (size_t)1 << round % 40, costs, 7, &channels);
+      size_t chunk = 0;
+      if (version == 6) ((tuner6_t *)tuner.plugin)->chunk(tuner.context, 4, 1 << 20, 1, 2, 2, &chunk);
+    }
+    CHECK(allocations() == before);
+    tuner_end(&tuner);
+  }
+  dlclose(library);
+  return 0;
+}
+
 enum { COMMUNICATORS = 64, CALLS = 2000 };
 static tuner_t tuners[COMMUNICATORS];
 static tuner_t shared_tuner;
