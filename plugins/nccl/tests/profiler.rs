@@ -7,6 +7,7 @@
 mod common;
 
 use std::fs;
+use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::AtomicU64;
@@ -182,8 +183,13 @@ fn files_that_cannot_be_written_cost_the_files_only() {
         );
     }
     // A device that is always full.
-    files.with(&mut command, "1").env("MOTET_TRACE", "/dev/full%r").env("MOTET_METRICS", "");
-    passes(&mut command);
+    symlink("/dev/full", files.path("full-3")).unwrap();
+    files
+        .with(&mut command, "1")
+        .env("MOTET_TRACE", files.path("full-%r"))
+        .env("MOTET_METRICS", "");
+    let text = passes(&mut command);
+    assert_eq!(text.matches("no more of the trace is written").count(), 1, "{text}");
 }
 
 #[test]

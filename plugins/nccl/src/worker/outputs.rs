@@ -31,7 +31,8 @@ pub(super) struct Outputs {
 }
 
 struct TraceFile {
-    file: File,
+    /// Made when it is first written to, as all writing is, on the worker's thread.
+    file: Option<File>,
     path: PathBuf,
     writer: TraceWriter,
 }
@@ -43,15 +44,12 @@ impl Outputs {
             let path = std::env::var_os(name).filter(|it| !it.is_empty())?;
             Some(own(Path::new(&path), rank, std::process::id()))
         };
-        let trace = path("MOTET_TRACE").and_then(|path| match TraceFile::new(&path) {
-            Ok(it) => Some(it),
-            Err(error) => {
-                log.warn(&format!("MOTET_TRACE: {}: {error}; no trace is written", path.display()));
-                None
-            }
+        let trace = path("MOTET_TRACE").map(|path| TraceFile {
+            file: None,
+            path,
+            writer: TraceWriter::default(),
         });
         let metrics = path("MOTET_METRICS").map(|it| (it, Metrics::default()));
-        // What is wrong with it the tuner has said.
         let segment = shared::segment().unwrap_or_else(|problem| {
             log.warn(problem);
             None
@@ -106,10 +104,10 @@ impl Outputs {
 
     fn write_trace(&mut self) {
         let Some(trace) = &mut self.trace else { return };
-        let Some(block) = trace.writer.take() else { return };
-        if let Err(error) = trace.file.write_all(&block) {
+        if let Err(error) = trace.write() {
             let path = trace.path.display();
-            self.log.warn(&format!("MOTET_TRACE: {path}: {error}; the trace ends here"));
+            self.log
+                .warn(&format!("MOTET_TRACE: {path}: {error}; no more of the trace is written"));
             self.trace = None;
         }
     }
@@ -148,10 +146,16 @@ impl Outputs {
 }
 
 impl TraceFile {
-    fn new(path: &Path) -> std::io::Result<Self> {
-        let mut file = File::create(path)?;
-        file.write_all(&TraceWriter::head())?;
-        Ok(Self { file, path: path.to_owned(), writer: TraceWriter::default() })
+    fn write(&mut self) -> std::io::Result<()> {
+        let file = match &mut self.file {
+            Some(file) => file,
+            none => {
+                let mut file = File::create(&self.path)?;
+                file.write_all(&TraceWriter::head())?;
+                none.insert(file)
+            }
+        };
+        self.writer.take().map_or(Ok(()), |block| file.write_all(&block))
     }
 }
 
