@@ -63,7 +63,7 @@ struct Manifest {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 pub(crate) struct Setup {
     pub(crate) threads: Option<u32>,
-    pub(crate) buffer: Option<u64>,
+    pub(crate) buffer: Option<Bytes>,
 }
 
 #[derive(Deserialize)]
@@ -245,4 +245,34 @@ pub(crate) fn find(
         }
     }
     (None, others, errors)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_plan_is_for_as_many_ranks_and_nodes_spread_as_evenly() {
+        let plan = |ranks, nodes| Plan {
+            folder: PathBuf::new(),
+            checksum: Checksum(0),
+            ranks,
+            nodes,
+            setup: Setup::default(),
+            table: Table::new(Vec::new()).unwrap(),
+            signature: Signature(1),
+            measured: Box::default(),
+        };
+        let shape = |ranks, nodes, spread| Shape { ranks, nodes, spread };
+        for spread in [None, Some((8, 8))] {
+            assert!(shape(16, 2, spread).is_of(&plan(16, 2)));
+            assert!(
+                !shape(16, 4, spread).is_of(&plan(16, 2))
+                    && !shape(8, 2, spread).is_of(&plan(16, 2))
+            );
+        }
+        assert!(!shape(16, 2, Some((4, 12))).is_of(&plan(16, 2)), "uneven");
+        assert!(shape(7, 2, Some((3, 4))).is_of(&plan(7, 2)), "cannot be even");
+        assert!(!shape(16, 0, None).is_of(&plan(16, 2)));
+    }
 }

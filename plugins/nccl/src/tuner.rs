@@ -230,7 +230,7 @@ fn find_plan(shape: &Shape, log: &Log) -> Option<Plan> {
 /// A plan that wants other threads or buffers is right without them, and slower than it says.
 fn say_setup(plan: &Plan, log: &Log) {
     let threads = ("NCCL_NTHREADS", plan.setup.threads.map(u64::from));
-    for (name, wanted) in [threads, ("NCCL_BUFFSIZE", plan.setup.buffer)] {
+    for (name, wanted) in [threads, ("NCCL_BUFFSIZE", plan.setup.buffer.map(Bytes::get))] {
         let Some(wanted) = wanted else { continue };
         if std::env::var(name).ok().and_then(|it| it.parse().ok()) != Some(wanted) {
             let folder = plan.folder.display();

@@ -182,6 +182,25 @@ fn a_wrong_plan_is_as_good_as_none() {
 }
 
 #[test]
+fn a_plan_for_other_threads_and_buffers_is_used_and_says_so() {
+    let folder = TempDir::new().unwrap();
+    let text =
+        manifest("x").replace("\"setup\": {}", r#""setup": {"threads": 512, "buffer": "8 MiB"}"#);
+    write_plan(folder.path(), &text, &table().write());
+    let mut command = command(&["print", "6", "4", "2", "4", "1048576", "plain"]);
+    command
+        .env("MOTET_PLAN", folder.path())
+        .env("NCCL_NTHREADS", "512")
+        .env_remove("NCCL_BUFFSIZE");
+    let text = passes(&mut command);
+    assert!(
+        text.contains("entry 5") && text.contains("was made for NCCL_BUFFSIZE=8388608"),
+        "{text}"
+    );
+    assert!(!text.contains("NCCL_NTHREADS"), "{text}");
+}
+
+#[test]
 fn a_pipe_in_place_of_a_table_does_not_hang_the_job() {
     let folder = TempDir::new().unwrap();
     let plans = plan(folder.path());
