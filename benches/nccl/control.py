@@ -19,7 +19,7 @@ class Control:
         file = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
         try:
             if os.fstat(file).st_size == 0:
-                os.ftruncate(file, BYTES)
+                os.posix_fallocate(file, 0, BYTES)
             self.memory = mmap.mmap(file, BYTES)
         finally:
             os.close(file)

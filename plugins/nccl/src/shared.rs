@@ -14,7 +14,7 @@ use std::sync::atomic::AtomicU64;
 
 use motet_runtime::Segment;
 use motet_runtime::segment::WORDS;
-use rustix::fs::OFlags;
+use rustix::fs::{FallocateFlags, OFlags, fallocate};
 use rustix::mm::{MapFlags, ProtFlags, mmap};
 
 const BYTES: usize = WORDS * size_of::<u64>();
@@ -48,11 +48,14 @@ fn open(path: &std::path::Path) -> Result<File, String> {
     if !about.is_file() {
         return Err("it is not an ordinary file; give another".to_owned());
     }
-    match about.len() {
-        0 => file.set_len(BYTES as u64).map_err(|it| it.to_string())?,
-        it if it == BYTES as u64 => {}
-        it => return Err(format!("it has {it} bytes, not {BYTES}; remove it, or give another")),
+    if about.len() != 0 && about.len() != BYTES as u64 {
+        let length = about.len();
+        return Err(format!("it has {length} bytes, not {BYTES}; remove it, or give another"));
     }
+    // All of it now, and holes that others left: a disk that is full when a page is first touched ends the job.
+    fallocate(&file, FallocateFlags::empty(), 0, BYTES as u64).map_err(|it| {
+        format!("{BYTES} bytes cannot be had there: {it}; give a file in /dev/shm")
+    })?;
     Ok(file)
 }
 
