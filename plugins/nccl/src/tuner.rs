@@ -90,11 +90,10 @@ impl Tuner {
         let Some(collective) = abi::collective(function) else { return };
         let operation = self.runtime.begin();
         let forced = self.segment.and_then(|it| it.forced(collective));
-        let wanted = match forced {
-            Some(forced) => Ok(Wanted::from(forced)),
-            None => self.planned(operation, collective, bytes),
+        let applied = match forced {
+            Some(forced) => apply(&Wanted::from(forced), offer),
+            None => self.planned(operation, collective, bytes, |wanted| apply(wanted, offer)),
         };
-        let applied = wanted.and_then(|it| apply(&it, offer));
         match (forced, self.segment) {
             (Some(_), Some(segment)) => segment.note(collective, applied.is_ok()),
             _ => applied.unwrap_or_else(|notice| self.notices.say(notice, &self.log)),
@@ -110,41 +109,52 @@ impl Tuner {
         protocol: c_int,
     ) -> Option<u64> {
         let collective = abi::collective(function)?;
-        let wanted = match self.segment.and_then(|it| it.forced(collective)) {
-            Some(forced) => Wanted::from(forced),
-            None => {
-                let last = self.runtime.position().saturating_sub(1);
-                self.planned(last, collective, bytes).ok()?
-            }
+        let wanted = |wanted: &Wanted| {
+            let is = |wanted: Option<usize>, given: c_int| {
+                wanted.is_none_or(|it| usize::try_from(given) == Ok(it))
+            };
+            let same = is(wanted.algorithm.map(Algorithm::index), algorithm)
+                && is(wanted.protocol.map(Protocol::index), protocol);
+            let row = usize::try_from(algorithm).ok()?;
+            let may = same && !is_in_network(row * PROTOCOLS);
+            wanted.chunk.filter(|it| may && *it >= LEAST_CHUNK)
         };
-        let is = |wanted: Option<usize>, given: c_int| {
-            wanted.is_none_or(|it| usize::try_from(given) == Ok(it))
-        };
-        let same = is(wanted.algorithm.map(Algorithm::index), algorithm)
-            && is(wanted.protocol.map(Protocol::index), protocol);
-        let row = usize::try_from(algorithm).ok()?;
-        let may = same && !is_in_network(row * PROTOCOLS);
-        wanted.chunk.filter(|it| may && *it >= LEAST_CHUNK)
+        if let Some(forced) = self.segment.and_then(|it| it.forced(collective)) {
+            return wanted(&Wanted::from(forced));
+        }
+        let last = self.runtime.position().saturating_sub(1);
+        self.planned(last, collective, bytes, |it| Ok(wanted(it))).ok()?
     }
 
-    fn planned(
+    /// Hands what the plan wants for a call to `then`. A closure rather than a value: what is written and read again
+    /// at once, in other pieces, costs more than the lookup.
+    #[inline]
+    fn planned<T>(
         &self,
         operation: u64,
         collective: Collective,
         bytes: u64,
-    ) -> Result<Wanted, Notice> {
+        mut then: impl FnMut(&Wanted) -> Result<T, Notice>,
+    ) -> Result<T, Notice> {
         let call = Call { collective, bytes: Bytes::new(bytes), ranks: self.ranks };
-        let read = |decision: Decision<'_>| self.read(&decision);
-        let decided = self.seen.with(|seen| {
-            self.runtime.decide_with(seen, operation, &call).map_or(Err(Notice::InDoubt), read)
-        });
+        let decided =
+            self.seen.with(|seen| match self.runtime.decide_with(seen, operation, &call) {
+                Ok(decision) => self.read(&decision, &mut then),
+                Err(_) => Err(Notice::InDoubt),
+            });
         // Two threads on one communicator at the same time, which NCCL forbids; still, nothing breaks.
-        decided.unwrap_or_else(|| {
-            self.runtime.decide(operation, &call).map_or(Err(Notice::InDoubt), read)
+        decided.unwrap_or_else(|| match self.runtime.decide(operation, &call) {
+            Ok(decision) => self.read(&decision, &mut then),
+            Err(_) => Err(Notice::InDoubt),
         })
     }
 
-    fn read(&self, decision: &Decision<'_>) -> Result<Wanted, Notice> {
+    #[inline]
+    fn read<T>(
+        &self,
+        decision: &Decision<'_>,
+        then: &mut impl FnMut(&Wanted) -> Result<T, Notice>,
+    ) -> Result<T, Notice> {
         let setting = match decision.choice() {
             Choice::Setting(it) => it,
             Choice::LibraryDefault(reason) => return Err(Notice::of(reason)),
@@ -152,7 +162,7 @@ impl Tuner {
         let Method::Nccl { algorithm } = setting.method else { return Err(Notice::Program) };
         let entry = decision.ticket().map(|it| it.entry as usize);
         let measured = entry.and_then(|it| self.measured.get(it)).copied();
-        Ok(Wanted {
+        then(&Wanted {
             algorithm,
             protocol: setting.knobs.protocol,
             channels: setting.knobs.channels,
@@ -175,6 +185,7 @@ impl From<Forced> for Wanted {
     }
 }
 
+#[inline]
 fn apply(wanted: &Wanted, offer: &mut Offer<'_>) -> Result<(), Notice> {
     let mut channels = wanted.channels;
     if wanted.algorithm.is_some() || wanted.protocol.is_some() {
