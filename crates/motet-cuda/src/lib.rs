@@ -11,7 +11,7 @@
 //!
 //! `cargo run -p motet-cuda --example measure` prints what it finds.
 //!
-//! This is the only crate with `unsafe` code; it stays small for that reason.
+//! Of the libraries this is the only one with `unsafe` code; it stays small for that reason.
 
 mod driver;
 pub mod measure;

@@ -43,6 +43,7 @@ fn view(version: u32) -> Arc<View> {
             channels: Some(1 << (number / 21 % 6)),
             threads: Some(version * 32),
             buffer: Some(Bytes::kib(256 << (number / 126 % 5))),
+            chunk: None,
         };
         let method = Method::Nccl { algorithm: Some(Algorithm::ALL[number / 3 % 7]) };
         Candidate { setting: Setting { method, knobs }, expected: Duration::from_us(80) }

@@ -11,6 +11,9 @@
 //! | [`runtime`] | what one communicator asks: decide, record, report, changed networks |
 //! | [`report`] | from the ranks' measurements to an amended table |
 //! | [`agreement`] | how all ranks switch tables at the same operation |
+//! | [`segment`] | a mapped file: what a tuning driver forces, and what ranks have measured |
+//! | [`trace`] | the file of all calls that were profiled |
+//! | [`folder`] | which files of a plan's folder are read, and their checksums |
 //!
 //! # The one rule
 //!
@@ -107,12 +110,15 @@
 
 pub mod agreement;
 pub mod checksum;
+pub mod folder;
 pub mod key;
 pub mod reason;
 pub mod report;
 pub mod runtime;
+pub mod segment;
 pub mod table;
 mod times;
+pub mod trace;
 pub mod view;
 
 pub use agreement::{Leader, Member, Message, Refusal, RoundOpen, Target, To};
@@ -121,5 +127,7 @@ pub use key::{Algorithm, Bucket, Collective, Key, Protocol, Signature};
 pub use reason::Reason;
 pub use report::{Amendment, AmendmentError, Change, DEFAULT_MARGIN, Measured, Report, agree};
 pub use runtime::{Choice, Decision, InDoubt, Operation, Retuning, Runtime, Seen, Ticket};
+pub use segment::{Forced, RecentTimes, Segment, SegmentError, TimeKey};
 pub use table::{Candidate, Entry, Method, Setting, Table, TableError, TableErrorKind, TableKnobs};
+pub use trace::{Communicator, Source, Trace, TraceError, TraceWriter, TracedCall};
 pub use view::{Call, View};

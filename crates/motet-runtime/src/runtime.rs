@@ -244,6 +244,15 @@ impl Runtime {
         report
     }
 
+    /// The table in use, if one is.
+    #[must_use]
+    pub fn table(&self) -> Option<Arc<View>> {
+        match self.plan.0.load().at(self.position()) {
+            Active::Table(view) => Some(Arc::clone(view)),
+            Active::Library(..) => None,
+        }
+    }
+
     /// Tells the runtime what the network is now, as this rank sees it.
     ///
     /// Decisions stay as they are: ranks see a change at different moments, and those that acted on

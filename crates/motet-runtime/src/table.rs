@@ -19,8 +19,10 @@ pub use error::{TableError, TableErrorKind};
 pub const MOST_ENTRIES: usize = 1 << 20;
 pub const MOST_CANDIDATES: usize = 16;
 pub const MOST_RANKS: u32 = 1 << 17;
-const MOST_CHANNELS: u32 = 1024;
+pub(crate) const MOST_CHANNELS: u32 = 1024;
 const MOST_THREADS: u32 = 1024;
+/// NCCL keeps chunks in 32 bits.
+const MOST_CHUNK: u64 = u32::MAX as u64;
 const MOST_NAME: usize = 100;
 
 /// The knobs of a call; what is `None` is left to the library.
@@ -30,6 +32,8 @@ pub struct TableKnobs {
     pub channels: Option<u32>,
     pub threads: Option<u32>,
     pub buffer: Option<Bytes>,
+    /// How much of the data a channel takes at a time; NCCL asks for it since 2.30.
+    pub chunk: Option<Bytes>,
 }
 
 /// How a collective is done.
@@ -118,7 +122,7 @@ impl Setting {
         if let Method::Program { name, .. } = &self.method {
             check_name(name)?;
         }
-        let TableKnobs { channels, threads, buffer, .. } = self.knobs;
+        let TableKnobs { channels, threads, buffer, chunk, .. } = self.knobs;
         if let Some(channels) = channels.filter(|it| !(1..=MOST_CHANNELS).contains(it)) {
             return Err(format!("{channels} channels are not between 1 and {MOST_CHANNELS}"));
         }
@@ -130,6 +134,12 @@ impl Setting {
         }
         if buffer.is_some_and(Bytes::is_zero) {
             return Err("a buffer of 0 bytes holds nothing".to_owned());
+        }
+        if let Some(chunk) = chunk.filter(|it| !(1..=MOST_CHUNK).contains(&it.get())) {
+            return Err(format!(
+                "a chunk of {} bytes is not between 1 and {MOST_CHUNK}",
+                chunk.get()
+            ));
         }
         Ok(())
     }

@@ -39,6 +39,7 @@ fn view(version: u32) -> Arc<View> {
                 channels: Some(version),
                 threads: Some(threads(version)),
                 buffer: Some(buffer(version, key.bucket.log2(), key.ranks)),
+                chunk: None,
             },
         },
         expected: Duration::from_ps(u64::from(version)),

@@ -14,6 +14,7 @@ pub(crate) mod reproduce;
 pub(crate) mod sim;
 pub(crate) mod sketch;
 pub(crate) mod synth;
+pub(crate) mod trace;
 pub(crate) mod wan;
 pub(crate) mod what_if;
 
@@ -79,6 +80,8 @@ pub(crate) enum Command {
     Bench(bench::BenchArgs),
     /// Cost models held against measurements: MSCCL++'s is fitted, NCCL's compared
     Calibrate(calibrate::CalibrateArgs),
+    /// What the NCCL plugin saw in a job: how long its collectives took
+    Trace(trace::TraceArgs),
     /// Routes and programs over a WAN: the reconfiguration modes over many collectives
     Wan(wan::WanArgs),
     /// Tables and figures of the papers that Motet builds on, ours beside what was published

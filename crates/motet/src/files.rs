@@ -23,6 +23,16 @@ const MAX_BYTES: u64 = 1 << 30;
 
 /// The text of a file; `-` is stdin.
 pub(crate) fn read(name: &str) -> Result<String, Failure> {
+    String::from_utf8(read_bytes(name)?).map_err(|error| {
+        let at = error.utf8_error().valid_up_to();
+        Failure::unreadable(format!("is not UTF-8 text (byte {at})"))
+            .in_file(name)
+            .with_remedy("Motet reads text files; is this the right one?")
+    })
+}
+
+/// What is in a file; `-` is stdin.
+pub(crate) fn read_bytes(name: &str) -> Result<Vec<u8>, Failure> {
     let failure = |problem: String| Failure::unreadable(problem).in_file(name);
     let mut bytes = Vec::new();
     let result = if name == "-" {
@@ -35,11 +45,7 @@ pub(crate) fn read(name: &str) -> Result<String, Failure> {
     if bytes.len() as u64 > MAX_BYTES {
         return Err(failure(format!("is larger than {MAX_BYTES} bytes")));
     }
-    String::from_utf8(bytes).map_err(|error| {
-        let at = error.utf8_error().valid_up_to();
-        failure(format!("is not UTF-8 text (byte {at})"))
-            .with_remedy("Motet reads text files; is this the right one?")
-    })
+    Ok(bytes)
 }
 
 /// Writes a file whole or not at all; `-` is stdout.

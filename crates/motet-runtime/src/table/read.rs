@@ -3,14 +3,14 @@
 //! ```text
 //! motet-table 1
 //! entry 000000000000000000000000000000a1 allreduce 16 20
-//! nccl time=81234567 algorithm=ring protocol=simple channels=8 threads=512 buffer=4194304
+//! nccl time=81234567 algorithm=ring protocol=simple channels=8 threads=512 buffer=4194304 chunk=131072
 //! program time=85000000 name=allreduce-1m checksum=0123456789abcdef protocol=simple
 //! checksum fedcba9876543210
 //! ```
 //!
 //! The first line names the format and its version. `entry` gives the network's signature, the
 //! collective, the ranks and the size bucket (floor of log₂ of the bytes); its candidates follow,
-//! best first. Times are picoseconds, buffers bytes; knobs that are left to the library are not
+//! best first. Times are picoseconds, buffers and chunks bytes; knobs that are left to the library are not
 //! there. The last line is the CRC-64/XZ of all bytes before it.
 //!
 //! Only what [`Table::write`] writes is read: entries by key, one space between words, knobs in
@@ -221,14 +221,15 @@ impl<'a> Words<'a> {
         let channels = self.optional("channels");
         let threads = self.optional("threads");
         let buffer = self.optional("buffer");
+        let chunk = self.optional("chunk");
+        let bytes = |it| self.number("a number of bytes", it).map(Bytes::new);
         let read = |it| self.known(Protocol::from_name(it), "a protocol", it);
         let knobs = TableKnobs {
             protocol: protocol.map(read).transpose()?,
             channels: channels.map(|it| self.number("a number of channels", it)).transpose()?,
             threads: threads.map(|it| self.number("a number of threads", it)).transpose()?,
-            buffer: buffer
-                .map(|it| self.number("a number of bytes", it).map(Bytes::new))
-                .transpose()?,
+            buffer: buffer.map(bytes).transpose()?,
+            chunk: chunk.map(bytes).transpose()?,
         };
         let setting = Setting { method, knobs };
         setting.check().map_err(|it| malformed(self.line, it))?;

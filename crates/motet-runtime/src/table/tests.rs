@@ -38,12 +38,14 @@ fn any_candidate() -> impl Strategy<Value = Candidate> {
         prop::option::of(1u32..=MOST_CHANNELS),
         prop::option::of((1u32..=MOST_THREADS / 32).prop_map(|it| it * 32)),
         prop::option::of((1u64..).prop_map(Bytes::new)),
+        prop::option::of((1..=MOST_CHUNK).prop_map(Bytes::new)),
     );
-    let knobs = knobs.prop_map(|(protocol, channels, threads, buffer)| TableKnobs {
+    let knobs = knobs.prop_map(|(protocol, channels, threads, buffer, chunk)| TableKnobs {
         protocol,
         channels,
         threads,
         buffer,
+        chunk,
     });
     (method, knobs, any::<u64>()).prop_map(|(method, knobs, time)| Candidate {
         setting: Setting { method, knobs },
@@ -156,6 +158,10 @@ fn says_what_is_wrong_and_where() {
         ),
         (format!("{ENTRY}nccl time=5 channels=0\n"), "3: 0 channels are not between 1 and 1024"),
         (format!("{ENTRY}nccl time=5 buffer=0\n"), "3: a buffer of 0 bytes holds nothing"),
+        (
+            format!("{ENTRY}nccl time=5 chunk=4294967296\n"),
+            "3: a chunk of 4294967296 bytes is not between 1 and 4294967295",
+        ),
         (
             format!("{ENTRY}program time=5 name=../x checksum=0123456789abcdef\n"),
             "3: `../x` is not a program name: up to 100 letters, digits, `.`, `_`, `-`, \

@@ -52,6 +52,9 @@ pub(super) fn body(entries: &[Entry]) -> String {
             if let Some(buffer) = knobs.buffer {
                 let _ = write!(text, " buffer={}", buffer.get());
             }
+            if let Some(chunk) = knobs.chunk {
+                let _ = write!(text, " chunk={}", chunk.get());
+            }
             text.push('\n');
         }
     }

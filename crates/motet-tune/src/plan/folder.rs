@@ -12,11 +12,11 @@
 //! Nothing is read or written here: [`files()`] gives texts by name, [`Stored::read`] asks for them.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 
 use motet_nccl::Priced;
 use motet_nccl::mscclpp::PlanTerms;
 use motet_net::Signature;
+use motet_runtime::folder::{ListError, read_list};
 use motet_runtime::{Checksum, Table, TableError};
 use serde::{Deserialize, Serialize};
 
@@ -24,15 +24,8 @@ use super::files::{self, ProgramFile};
 use super::{MscclppUse, Plan, Runtime, Setup, TunedTask, env, table};
 use crate::calibrate::terms_file::{self, TermsFile};
 
-/// Of the format.
-pub const VERSION: u64 = 2;
+pub use motet_runtime::folder::{CHECKSUMS, MANIFEST, TABLE, VERSION, list as checksums};
 
-/// What was found and compared.
-pub const MANIFEST: &str = "plan.json";
-/// What the run-time half reads.
-pub const TABLE: &str = "table";
-/// The file that names all others.
-pub const CHECKSUMS: &str = "checksums";
 /// The network that the plan is for.
 pub const NETWORK: &str = "network.toml";
 /// What NVIDIA's example tuner reads.
@@ -61,6 +54,17 @@ pub enum FolderError {
     Table(#[from] TableError),
     #[error("the plan is for network {plan}, this one is {here}; make a plan for this network")]
     OtherNetwork { plan: String, here: Signature },
+}
+
+impl From<ListError> for FolderError {
+    fn from(error: ListError) -> Self {
+        match error {
+            ListError::Corrupt => Self::Corrupt(CHECKSUMS.to_owned()),
+            ListError::Outside(name) => {
+                Self::Malformed(format!("`{name}` is not a file of the plan's folder"))
+            }
+        }
+    }
 }
 
 /// A program of a plan.
@@ -207,43 +211,6 @@ fn row(plan: &Plan, run: &ProgramFile) -> FileRow {
     }
 }
 
-/// A line for every file, and one for the lines: the text of [`CHECKSUMS`].
-#[must_use]
-pub fn checksums(files: &BTreeMap<String, String>) -> String {
-    let mut text = String::new();
-    for (name, content) in files {
-        // Writing to a string cannot fail.
-        let _ = writeln!(text, "{} {name}", Checksum::of(content.as_bytes()));
-    }
-    let own = Checksum::of(text.as_bytes());
-    let _ = writeln!(text, "{own} {CHECKSUMS}");
-    text
-}
-
-/// The files that a `checksums` text names, with their checksums.
-fn named(text: &str) -> Result<BTreeMap<String, String>, FolderError> {
-    let corrupt = || FolderError::Corrupt(CHECKSUMS.to_owned());
-    let body = text.strip_suffix('\n').ok_or_else(corrupt)?;
-    let (lines, last) = body.rsplit_once('\n').ok_or_else(corrupt)?;
-    let lines = format!("{lines}\n");
-    if last != format!("{} {CHECKSUMS}", Checksum::of(lines.as_bytes())) {
-        return Err(corrupt());
-    }
-    let mut files = BTreeMap::new();
-    for line in lines.lines() {
-        let (sum, name) = line.split_once(' ').ok_or_else(corrupt)?;
-        // Backslashes and colons lead out of it on Windows.
-        let outside =
-            name.contains(['\\', ':']) || name.split('/').any(|it| matches!(it, "" | "." | ".."));
-        if outside {
-            let problem = format!("`{name}` is not a file of the plan's folder");
-            return Err(FolderError::Malformed(problem));
-        }
-        files.insert(name.to_owned(), sum.to_owned());
-    }
-    Ok(files)
-}
-
 /// A plan as it was read, every file of it checked.
 #[derive(Clone, Debug)]
 pub struct Stored {
@@ -272,7 +239,7 @@ impl Stored {
         // Of another version nothing else can be said.
         version(&text)?;
         let sums = get(CHECKSUMS).ok_or_else(|| FolderError::Missing(CHECKSUMS.to_owned()))?;
-        let sums = named(&sums)?;
+        let sums = read_list(&sums)?;
         for needed in [MANIFEST, TABLE, NETWORK, TUNER] {
             if !sums.contains_key(needed) {
                 return Err(FolderError::Malformed(format!("it names no {needed}")));
@@ -281,7 +248,7 @@ impl Stored {
         let mut files = BTreeMap::new();
         for (name, sum) in sums {
             let text = get(&name).ok_or_else(|| FolderError::Missing(name.clone()))?;
-            if Checksum::of(text.as_bytes()).to_string() != sum {
+            if Checksum::of(text.as_bytes()) != sum {
                 return Err(FolderError::Corrupt(name));
             }
             files.insert(name, text);

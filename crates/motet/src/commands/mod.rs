@@ -15,6 +15,7 @@ mod reroute;
 mod sim;
 mod sourced;
 mod synth;
+mod trace;
 mod verify;
 mod wan;
 
@@ -41,6 +42,7 @@ pub(crate) fn run(command: &Command, printer: &mut Printer) -> Result<Status, Fa
         Command::Export(args) => export::run(args, printer),
         Command::Sim(args) => sim::run(args, printer),
         Command::Synth(args) => synth::run(args, printer),
+        Command::Trace(args) => trace::run(args, printer),
         Command::Wan(args) => wan::run(args, printer),
         Command::Reproduce(args) => reproduce::run(args, printer),
         Command::Bench(args) => bench::run(args, printer),

@@ -1,0 +1,63 @@
+#!/usr/bin/env python3
+"""Tests of the harness that need no GPU: python3 test_harness.py"""
+
+import csv
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import control
+import rank
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+class Expected(unittest.TestCase):
+    def test_what_ranks_send_adds_up_to_what_is_expected(self):
+        ranks, elements = 3, 3 * 700
+        parts = [memoryview(rank.pattern(elements, it)).cast("i") for it in range(ranks)]
+        total = [sum(values) for values in zip(*parts)]
+        whole = memoryview(rank.expected("allreduce", 1, ranks, 4 * elements)).cast("i")
+        self.assertEqual(list(whole), total)
+        self.assertEqual(bytes(whole), rank.expected("reduce", 0, ranks, 4 * elements))
+        self.assertIsNone(rank.expected("reduce", 1, ranks, 4 * elements))
+        for it in range(ranks):
+            part = memoryview(rank.expected("reducescatter", it, ranks, 4 * elements)).cast("i")
+            self.assertEqual(list(part), total[700 * it : 700 * (it + 1)])
+        gathered = memoryview(rank.expected("allgather", 0, ranks, 4 * elements)).cast("i")
+        self.assertEqual(list(gathered[700:1400]), list(parts[1][:700]))
+        self.assertEqual(rank.expected("broadcast", 2, ranks, 4 * elements), bytes(parts[0]))
+
+
+class ControlFile(unittest.TestCase):
+    def test_settings_are_packed_as_the_plugin_reads_them(self):
+        with tempfile.TemporaryDirectory() as folder:
+            shared = control.Control(os.path.join(folder, "control"))
+            shared.force("allreduce", "ring/simple/2")
+            self.assertEqual(shared.word("allreduce") & (1 << 51) - 1, 1 | 2 << 1 | 3 << 5 | 2 << 8)
+            shared.force("allreduce", "default")
+            self.assertEqual(shared.word("allreduce") & (1 << 51) - 1, 1)
+            shared.force("allreduce", "plan")
+            self.assertEqual(shared.word("allreduce") & 1, 0)
+            self.assertEqual(shared.words[1], 3)
+
+
+class DryRun(unittest.TestCase):
+    def test_modes_take_turns_and_the_slowest_rank_counts(self):
+        with tempfile.TemporaryDirectory() as folder:
+            out = os.path.join(folder, "out")
+            command = [sys.executable, os.path.join(HERE, "run.py"), "--nccl", "dry", "--plugin", "none", "--plan", "x"]
+            command += ["--ranks", "3", "--rounds", "2", "--collectives", "allreduce", "--sizes", "1K,4M", "--out", out]
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            with open(os.path.join(out, "times.csv"), newline="") as file:
+                rows = list(csv.DictReader(file))
+            self.assertEqual([it["mode"] for it in rows[:3]], ["default", "plan", "default again"])
+            self.assertEqual({(it["mode"], it["us"]) for it in rows}, {("default", "2.002"), ("plan", "1.002"), ("default again", "2.002")})
+            self.assertIn("geometric mean 1.998", done.stdout)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,257 @@
+/* The profiler, with events in NCCL's order: group, collective start and stop on the calling thread; the channels of
+ * its kernel later, on another. */
+#define _GNU_SOURCE
+#include "host.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { COLLECTIVE = 2, CHANNEL = 64, STOP = 22 };
+
+typedef struct { int version; profiler_t *plugin; void *context; int mask; } prof_t;
+
+static void begin(prof_t *it, void *library, int version, uint64_t id, int rank) {
+  it->version = version;
+  it->plugin = symbol(library, "ncclProfiler_v%d", version);
+  it->context = NULL;
+  it->mask = 0;
+  int status;
+  if (version <= 3) status = ((profiler_init1)it->plugin->init)(&it->context, &it->mask);
+  else if (version == 4) status = ((profiler_init4)it->plugin->init)(&it->context, &it->mask, "world", id, 2, 4, rank, log_line);
+  else status = ((profiler_init5)it->plugin->init)(&it->context, id, &it->mask, "world", 2, 4, rank, log_line);
+  CHECK(status == 0);
+}
+
+static void *start(prof_t *it, event_t *event) {
+  void *handle = (void *)0x1234; /* must be overwritten */
+  if (it->version <= 4) {
+    uint8_t type = (uint8_t)event->head.type;
+    memset(&event->head.type, 0xee, sizeof event->head.type); /* padding may be anything */
+    memcpy(&event->head, &type, sizeof type);
+  }
+  CHECK(it->plugin->start(it->context, &handle, event) == 0 && handle != (void *)0x1234);
+  return handle;
+}
+
+static void group(prof_t *it) {
+  event_t event;
+  memset(&event, 0, sizeof event);
+  event.head.type = it->version <= 4 ? 1 : 256;
+  CHECK(start(it, &event) == NULL);
+}
+
+static void *collective(prof_t *it, uint64_t sequence, uint8_t channels) {
+  event_t event;
+  memset(&event, 0, sizeof event);
+  event.head.type = COLLECTIVE;
+  const size_t count = 262144;
+  if (it->version == 1) {
+    event.u.coll1 = (coll1_t){.sequence = sequence, .function = 4, .count = count, .datatype = 7, .channels = channels, .algorithm = 1, .protocol = 2};
+  } else if (it->version == 2) {
+    event.u.coll2 = (coll2_t){.sequence = sequence, .function = "AllReduce", .count = count, .datatype = "ncclFloat32", .traffic = 9, .channels = channels, .algorithm = "RING", .protocol = "SIMPLE"};
+  } else if (it->version == 3) {
+    event.u.coll3 = (coll3_t){.sequence = sequence, .function = "AllReduce", .count = count, .datatype = "ncclFloat32", .channels = channels, .algorithm = "RING", .protocol = "SIMPLE"};
+  } else {
+    event.u.coll4 = (coll4_t){.sequence = sequence, .function = "AllReduce", .count = count, .datatype = "ncclFloat32", .channels = channels, .algorithm = "RING", .protocol = "SIMPLE", .variant = "x", .tag = 9};
+  }
+  return start(it, &event);
+}
+
+static void *channel_start(prof_t *it, void *parent, uint8_t channel, uint64_t timer) {
+  event_t event;
+  memset(&event, 0, sizeof event);
+  event.head.type = CHANNEL;
+  event.head.parent = parent;
+  event.u.channel = (channel_t){channel, timer};
+  return start(it, &event);
+}
+
+static void channel_stop(prof_t *it, void *handle, uint64_t timer) {
+  if (it->version >= 4) CHECK(it->plugin->record(handle, STOP, &timer) == 0);
+  CHECK(it->plugin->stop(handle) == 0);
+}
+
+typedef struct { prof_t *prof; void **handles; int count; uint8_t channels; } kernels_t;
+
+/* NCCL's proxy thread: the events of all kernels, after their collectives were enqueued. */
+static void *run_kernels(void *argument) {
+  kernels_t *work = argument;
+  for (int call = 0; call < work->count; call++) {
+    if (work->handles[call] == NULL) continue;
+    uint64_t base = 1000000 + 100000 * (uint64_t)call;
+    void *channels[64];
+    for (uint8_t it = 0; it < work->channels; it++)
+      channels[it] = channel_start(work->prof, work->handles[call], it, base + it);
+    for (uint8_t it = 0; it < work->channels; it++)
+      if (channels[it] != NULL) channel_stop(work->prof, channels[it], base + 5000 + 10 * it);
+  }
+  return NULL;
+}
+
+/* profiler VERSION CALLS CHANNELS: that many AllReduces of 1 MiB; kernel k takes 5000 + 10 * (channels - 1) ns. */
+int test_profiler(int argc, char **argv) {
+  CHECK(argc == 3);
+  int version = atoi(argv[0]), calls = atoi(argv[1]);
+  uint8_t channels = (uint8_t)atoi(argv[2]);
+  void *library = open_library();
+  tuner_t tuner;
+  tuner_begin(&tuner, library, 6, 77, 4, 2);
+  prof_t prof;
+  begin(&prof, library, version, 77, 3);
+  if (prof.context == NULL) CHECK(prof.mask == 0); /* told not to profile: the host goes on as NCCL does */
+  void **handles = calloc((size_t)calls, sizeof *handles);
+  int profiled = 0;
+  for (int call = 0; call < calls; call++) {
+    int mask = prof.mask; /* NCCL reads it before the group, and goes by it to the end of the kernel */
+    group(&prof);
+    float costs[21];
+    int ignored = 0;
+    default_costs(costs, 4);
+    tuner_ask(&tuner, 4, 1 << 20, costs, 7, &ignored);
+    if (!(mask & COLLECTIVE)) continue;
+    handles[call] = collective(&prof, (uint64_t)call, channels);
+    CHECK(handles[call] != NULL && prof.plugin->stop(handles[call]) == 0);
+    profiled++;
+    if (call % 64 == 63 || call == calls - 1) {
+      kernels_t work = {&prof, handles, call + 1, channels};
+      pthread_t thread;
+      CHECK(pthread_create(&thread, NULL, run_kernels, &work) == 0 && pthread_join(thread, NULL) == 0);
+      memset(handles, 0, sizeof *handles * (size_t)(call + 1));
+    }
+  }
+  kernels_t work = {&prof, handles, calls, channels};
+  if (version >= 3) run_kernels(&work);
+  printf("profiled %d\n", profiled);
+  free(handles);
+  if (prof.context != NULL) CHECK(prof.plugin->finalize(prof.context) == 0);
+  tuner_end(&tuner);
+  dlclose(library);
+  return 0;
+}
+
+/* Events that end twice, late, never, or are none of ours; more collectives than there is room for. */
+int test_profiler_odd(void) {
+  void *library = open_library();
+  prof_t prof, other;
+  begin(&prof, library, 7, 77, 0);
+  begin(&other, library, 7, 78, 1);
+  CHECK(prof.context != NULL && other.context != NULL && prof.context != other.context);
+  void *first = collective(&prof, 0, 2);
+  for (int it = 0; it < 1000; it++) CHECK(collective(&prof, 1, 2) != NULL); /* none of them ends */
+  CHECK(prof.plugin->stop(first) == 0 && channel_start(&prof, first, 0, 5) == NULL);
+  void *late = collective(&prof, 2, 1);
+  void *channel = channel_start(&prof, late, 0, 100);
+  CHECK(channel != NULL && prof.plugin->stop(late) == 0);
+  for (int it = 0; it < 3; it++) channel_stop(&prof, channel, 300);
+  for (int it = 0; it < 3; it++) CHECK(prof.plugin->stop(late) == 0);
+  void *zero = collective(&prof, 3, 1);
+  channel = channel_start(&prof, zero, 0, 0); /* a timer that was not written */
+  CHECK(prof.plugin->stop(zero) == 0);
+  channel_stop(&prof, channel, 0);
+  event_t event;
+  memset(&event, 0, sizeof event);
+  for (int type = 0; type < 70; type++) {
+    event.head.type = type < 64 ? (uint64_t)1 << type : (uint64_t)type;
+    event.head.parent = &event;
+    if (event.head.type == COLLECTIVE) continue; /* its texts would be null: below */
+    CHECK(start(&prof, &event) == NULL);
+  }
+  event.head.type = COLLECTIVE;
+  CHECK(start(&prof, &event) == NULL);
+  event.u.coll4 = (coll4_t){.function = "SendRecvOrOther", .datatype = "ncclFloat32"};
+  CHECK(start(&prof, &event) == NULL);
+  void *odd[] = {NULL, (void *)1, (void *)3, &event, (void *)~(uintptr_t)0, (void *)0x3fffffffffffff};
+  uint64_t timer = 5;
+  for (size_t it = 0; it < sizeof odd / sizeof *odd; it++) {
+    CHECK(prof.plugin->stop(odd[it]) == 0 && prof.plugin->record(odd[it], STOP, &timer) == 0);
+    CHECK(prof.plugin->record(odd[it], STOP, NULL) == 0 && prof.plugin->record(odd[it], 9, NULL) == 0);
+  }
+  void *handle = NULL;
+  event.head.type = 256;
+  CHECK(prof.plugin->start(NULL, &handle, &event) == 0 && prof.plugin->start(prof.context, NULL, &event) == 0);
+  CHECK(prof.plugin->start(prof.context, &handle, NULL) == 0 && prof.plugin->start(&event, &handle, &event) == 0);
+  CHECK(((profiler_init5)prof.plugin->init)(NULL, 1, NULL, NULL, 1, 1, 0, NULL) == 0);
+  CHECK(prof.plugin->finalize(prof.context) == 0);
+  CHECK(prof.plugin->stop(late) == 0); /* after its communicator */
+  prof_t again;
+  begin(&again, library, 5, 79, 0);
+  CHECK(again.plugin->stop(zero) == 0);
+  CHECK(again.plugin->finalize(again.context) == 0 && other.plugin->finalize(other.context) == 0);
+  CHECK(other.plugin->finalize(NULL) == 0);
+  dlclose(library);
+  return 0;
+}
+
+enum { THREADED = 6000, AHEAD = 100 }; /* fewer than the worker's queue holds, however late it comes */
+static prof_t threaded;
+static _Atomic(void *) handed[THREADED];
+static _Atomic int finished;
+
+/* NCCL's thread, behind the calling one by up to AHEAD collectives; the channels of call k take 500 + k ns. */
+static void *run_threaded(void *nothing) {
+  for (uint64_t call = 0; call < THREADED; call++) {
+    void *handle;
+    while ((handle = handed[call]) == NULL) sched_yield();
+    void *channels[3];
+    for (uint8_t it = 0; it < 3; it++) channels[it] = channel_start(&threaded, handle, it, 1000 + it);
+    for (uint8_t it = 0; it < 3; it++) channel_stop(&threaded, channels[it], 1498 + call + it);
+    finished++;
+  }
+  return nothing;
+}
+
+int test_profiler_threads(void) {
+  void *library = open_library();
+  begin(&threaded, library, 7, 77, 0);
+  CHECK(threaded.context != NULL);
+  pthread_t thread;
+  CHECK(pthread_create(&thread, NULL, run_threaded, NULL) == 0);
+  for (int call = 0; call < THREADED; call++) {
+    while (call - finished > AHEAD) sched_yield();
+    group(&threaded);
+    void *handle = collective(&threaded, (uint64_t)call, 3);
+    /* NCCL may see the kernel before it says that the collective is enqueued. */
+    if (call % 2) CHECK(threaded.plugin->stop(handle) == 0);
+    handed[call] = handle;
+    if (!(call % 2)) CHECK(threaded.plugin->stop(handle) == 0);
+  }
+  CHECK(pthread_join(thread, NULL) == 0);
+  CHECK(threaded.plugin->finalize(threaded.context) == 0);
+  dlclose(library);
+  return 0;
+}
+
+/* What a profiled call costs on NCCL's threads: group, collective, and eight channels. */
+int test_profiler_bench(void) {
+  enum { CALLS = 200000, CHANNELS = 8 };
+  void *library = open_library();
+  prof_t prof;
+  begin(&prof, library, 6, 77, 0);
+  CHECK(prof.context != NULL);
+  struct timespec from, to;
+  double spent[2] = {0, 0};
+  for (int call = 0; call < CALLS; call++) {
+    clock_gettime(CLOCK_MONOTONIC, &from);
+    group(&prof);
+    void *handle = collective(&prof, (uint64_t)call, CHANNELS);
+    prof.plugin->stop(handle);
+    clock_gettime(CLOCK_MONOTONIC, &to);
+    spent[0] += (double)(to.tv_sec - from.tv_sec) * 1e9 + (double)(to.tv_nsec - from.tv_nsec);
+    void *channels[CHANNELS];
+    for (uint8_t it = 0; it < CHANNELS; it++) channels[it] = channel_start(&prof, handle, it, 1000);
+    for (uint8_t it = 0; it < CHANNELS; it++) channel_stop(&prof, channels[it], 2000);
+    clock_gettime(CLOCK_MONOTONIC, &from);
+    spent[1] += (double)(from.tv_sec - to.tv_sec) * 1e9 + (double)(from.tv_nsec - to.tv_nsec);
+    if (call % 1000 == 0) usleep(2000); /* the queue is not what is measured */
+  }
+  printf("profiled: %.0f ns per call on the calling thread, %.0f ns on NCCL's own\n", spent[0] / CALLS, spent[1] / CALLS);
+  CHECK(prof.plugin->finalize(prof.context) == 0);
+  dlclose(library);
+  return 0;
+}
