@@ -227,11 +227,15 @@ impl<'a> Search<'a> {
             chunk: self.part.div_ceil(u64::from(chunks)),
             watch: self.watch,
         };
-        let no_groups = Groups::default();
+        let (no_groups, largest) = (Groups::default(), self.groups.largest());
         // Whether groups help, and staying with partners, is found by trying.
         let few = self.groups.count() <= FEW_GROUPS;
         let plan = |number: u64| {
-            let groups = if number.is_multiple_of(2) { &self.groups } else { &no_groups };
+            let groups = match number % 2 {
+                0 if self.groups.are_nested() && number % 8 >= 4 => &self.groups,
+                0 => &largest,
+                _ => &no_groups,
+            };
             let faithful = few == number.is_multiple_of(4);
             spread(groups, faithful).plan(&mut self.seed.numbered(number).stream("matching"))
         };
