@@ -52,6 +52,9 @@ pub(super) struct Spread<'a> {
     /// Into a group a link stays with its partner, so that no two want the same entry. Without
     /// this ways take turns, which brings data to far groups sooner.
     pub(super) faithful: bool,
+    /// A link into a group that has nothing new to bring takes what is there already: idle it would help
+    /// nobody, and late in a short exchange a second copy from outside may come before one from inside.
+    pub(super) repeats: bool,
     /// Per chunk.
     pub(super) origins: &'a [u32],
     pub(super) chunk: Bytes,
@@ -234,13 +237,22 @@ impl<'a> Matching<'a> {
         wanted.max().unwrap_or(0).max(now)
     }
 
-    /// The chunk that the fewest ranks have, of some that can go this way.
+    /// The chunk to go this way next: one that is new to all groups it enters, or where that is allowed
+    /// any.
     fn choose(&self, way: usize, random: &mut Stream) -> Option<u32> {
+        let new = self.rarest(way, self.spread.groups, random);
+        if new.is_some() || !self.spread.repeats {
+            return new;
+        }
+        self.rarest(way, &Groups::default(), random)
+    }
+
+    /// The chunk that the fewest ranks have, of some that can go this way and enter no group twice.
+    fn rarest(&self, way: usize, groups: &Groups, random: &mut Stream) -> Option<u32> {
         let way = &self.spread.overlay.ways[way];
         let words = self.words;
         let have = &self.have[way.from as usize * words..][..words];
         let will = &self.will[way.to as usize * words..][..words];
-        let groups = self.spread.groups;
         let crosses = groups.crosses(way.from, way.to);
         let enough = if crosses { LOOKED_AT_FOR_GROUP } else { LOOKED_AT };
         let start: u32 = random.random();
