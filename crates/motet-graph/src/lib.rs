@@ -10,6 +10,7 @@
 //! Where to start:
 //! - [`MaxFlow`]: maximum flow with its least cut, reused for one sink after another (Dinic);
 //! - [`Dijkstra`]: shortest paths for any kind of [`Length`];
+//! - [`FewLengths`]: distances alone, faster, where arcs have few different lengths;
 //! - [`DisjointSets`]: what hangs together (union–find);
 //! - [`Followers`]: who waits for whom, and an order in which all can happen;
 //! - [`Rows`]: a list of lists in two vectors (compressed rows), which the others are made of;
@@ -24,6 +25,7 @@
 //! `motet-synth` (Prim's method with conditions of its own).
 
 mod arcs;
+mod few_lengths;
 mod flow;
 mod followers;
 mod number;
@@ -32,6 +34,7 @@ mod sets;
 mod shortest;
 
 pub use arcs::{Arcs, PairedArcs};
+pub use few_lengths::FewLengths;
 pub use flow::{Capacity, MaxFlow};
 pub use followers::Followers;
 pub use number::{gcd, lcm};

@@ -4,19 +4,15 @@
 //! ring it is the border of the nearest so many ranks. What lies beyond has less to send than all
 //! ranks together, but farther to go.
 
-use super::distance::{FAR, distances};
+use super::distance::FAR;
 use super::graph::BoundGraph;
 
 /// Most distances at which cuts are made.
 const MOST_STEPS: usize = 8;
 
-/// The sending sides of the cuts around the node `centre`, at different latencies from it.
-pub(super) fn cuts_around(
-    graph: &BoundGraph,
-    turned: &BoundGraph,
-    centre: usize,
-) -> Vec<Vec<bool>> {
-    let far = distances(turned, turned.latencies(), [(centre, 0)]);
+/// The sending sides of the cuts around a node, at different latencies from it. `far` has the latency
+/// from every node to that one.
+pub(super) fn cuts_around(graph: &BoundGraph, far: &[u64]) -> Vec<Vec<bool>> {
     let mut steps: Vec<u64> = graph.ranks.iter().map(|it| far[*it as usize]).collect();
     steps.retain(|it| *it != FAR);
     steps.sort_unstable();

@@ -24,7 +24,7 @@
 use motet_units::{Bytes, Duration};
 
 use super::distance::{FAR, distances};
-use super::graph::BoundGraph;
+use super::graph::{BothWays, BoundGraph};
 use super::ratio::Ratio;
 
 /// Picoseconds in a second.
@@ -39,47 +39,53 @@ pub(super) struct Delays {
     links: Vec<(u64, u128)>,
 }
 
-/// Where the data of a cut must arrive.
+/// Where the data of a cut must arrive, by nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Receiver {
-    /// All of it at each receiver outside: the farthest counts.
-    Each,
-    /// Some of it here, some there: the nearest counts.
-    Nearest,
+pub(super) enum Receivers<'r> {
+    /// All of it at each of these that is outside: the farthest counts.
+    Each(&'r [usize]),
+    /// Some of it here, some there: the nearest outside counts.
+    Nearest(&'r [usize]),
+    /// All of it at one node outside, to which every node has this latency.
+    At(&'r [u64]),
 }
 
 impl Delays {
     /// Of the cut between `sending` and the rest, over which `share` bytes per byte of size must go
-    /// from `senders` to `receivers`; both are nodes.
+    /// from `senders`, which are nodes, to `receivers`.
     pub(super) fn of_cut(
-        graph: &BoundGraph,
-        turned: &BoundGraph,
+        (graph, turned): BothWays<'_>,
         (sending, share): (&[bool], Ratio),
         senders: impl Iterator<Item = usize>,
-        (receivers, receiver): (&[usize], Receiver),
+        receivers: Receivers<'_>,
     ) -> Option<Self> {
         let senders = senders.filter(|it| sending[*it]).map(|it| (it, 0));
         let ready = distances(graph, graph.latencies(), senders);
         let crossing: Vec<(usize, usize, usize)> =
             graph.links().filter(|(from, to, _)| sending[*from] && !sending[*to]).collect();
-        let outside = receivers.iter().copied().filter(|it| !sending[*it]);
-        let ends: Vec<usize> = match receiver {
-            Receiver::Each if receivers.len() > 1 => {
+        let outside = |of: &[usize]| -> Vec<usize> {
+            of.iter().copied().filter(|it| !sending[*it]).collect()
+        };
+        let ends: Vec<usize> = match receivers {
+            Receivers::Each(nodes) => {
                 let through = crossing.iter().filter(|(from, ..)| ready[*from] != FAR);
                 let heads = through.map(|(from, to, arc)| {
-                    (*to, ready[*from].saturating_add(graph.latencies()[*arc]).min(FAR - 1))
+                    (*to, ready[*from].saturating_add(graph.latency(*arc)).min(FAR - 1))
                 });
                 let arrival = distances(graph, graph.latencies(), heads);
-                outside
-                    .max_by_key(|it| (arrival[*it], std::cmp::Reverse(*it)))
-                    .into_iter()
-                    .collect()
+                let farthest = |it: &usize| (arrival[*it], std::cmp::Reverse(*it));
+                outside(nodes).into_iter().max_by_key(farthest).into_iter().collect()
             }
-            _ => outside.collect(),
+            Receivers::Nearest(nodes) => outside(nodes),
+            Receivers::At(_) => Vec::new(),
         };
-        let rest = distances(turned, turned.latencies(), ends.into_iter().map(|it| (it, 0)));
         let bandwidths = crossing.into_iter().map(|link| (link, graph.capacity(link.2)));
-        Self::new(graph, share.times(8)?, &ready, &rest, bandwidths)
+        let bits = share.times(8)?;
+        if let Receivers::At(rest) = receivers {
+            return Self::new(graph, bits, &ready, rest, bandwidths);
+        }
+        let rest = distances(turned, turned.latencies(), ends.into_iter().map(|it| (it, 0)));
+        Self::new(graph, bits, &ready, &rest, bandwidths)
     }
 
     /// Of links (from, to, arc), each with its bandwidth in units of the graph times whatever weight
@@ -97,7 +103,7 @@ impl Delays {
             // A link that no sender reaches, or that leads to no receiver, serves for nothing.
             .filter(|((from, to, _), _)| ready[*from] != FAR && rest[*to] != FAR)
             .map(|((from, to, arc), bandwidth)| {
-                let lost = ready[from].saturating_add(graph.latencies()[arc]);
+                let lost = ready[from].saturating_add(graph.latency(arc));
                 Some((lost.saturating_add(rest[to]), bandwidth.checked_mul(graph.unit)?))
             })
             .collect::<Option<Vec<(u64, u128)>>>()?;
@@ -136,8 +142,7 @@ impl Delays {
 }
 
 /// The least latency from the nearest rank to every node, and from every node to the nearest rank.
-pub(super) fn nearest_ranks(graph: &BoundGraph) -> (Vec<u64>, Vec<u64>) {
+pub(super) fn nearest_ranks((graph, turned): BothWays<'_>) -> (Vec<u64>, Vec<u64>) {
     let ranks = || graph.ranks.iter().map(|it| (*it as usize, 0));
-    let turned = graph.transposed();
-    (distances(graph, graph.latencies(), ranks()), distances(&turned, turned.latencies(), ranks()))
+    (distances(graph, graph.latencies(), ranks()), distances(turned, turned.latencies(), ranks()))
 }

@@ -6,10 +6,10 @@
 //! the best of all cuts is not found for certain, nor would it be the whole truth:
 //! [`lengths`](super::lengths) goes on from here.
 
-use super::delay::{Delays, Receiver};
+use super::delay::{Delays, Receivers};
 use super::demand::Demands;
-use super::distance::distances;
-use super::graph::BoundGraph;
+use super::distance::{ArcLengths, Search};
+use super::graph::{BothWays, BoundGraph};
 use super::partition::Partition;
 use super::ratio::Ratio;
 use super::tightest::capacity_out_of;
@@ -50,11 +50,11 @@ impl DemandCut {
     /// up the size.
     pub(super) fn delays(
         &self,
-        graph: &BoundGraph,
-        turned: &BoundGraph,
+        both: BothWays<'_>,
         demands: &Demands<'_>,
         chunks: u128,
     ) -> Option<Delays> {
+        let graph = both.0;
         let node = |rank: usize| graph.ranks[rank] as usize;
         let inside = |rank: &usize| self.sending[node(*rank)];
         let mut senders = Vec::new();
@@ -76,8 +76,7 @@ impl DemandCut {
             (0..gets.len()).filter(|it| if is_uniform { !inside(it) } else { gets[*it] });
         let receivers: Vec<usize> = receivers.map(node).collect();
         let cut = (&self.sending[..], Ratio::new(self.chunks, chunks)?);
-        let receivers = (&receivers[..], Receiver::Nearest);
-        Delays::of_cut(graph, turned, cut, senders.into_iter(), receivers)
+        Delays::of_cut(both, cut, senders.into_iter(), Receivers::Nearest(&receivers))
     }
 }
 
@@ -181,13 +180,15 @@ fn traffic(
 pub(super) fn best_of_balls(
     graph: &BoundGraph,
     demands: &Demands<'_>,
-    lengths: &[u64],
+    lengths: Vec<u64>,
 ) -> Option<DemandCut> {
     let step = demands.ranks().div_ceil(MAX_CENTRES).max(1);
     let as_written: Vec<u32> =
         (0..graph.nodes() as u32).filter(|it| graph.usable[*it as usize]).collect();
+    let lengths = ArcLengths::new(lengths);
+    let mut search = Search::new(graph, &lengths);
     let around = |centre: usize| {
-        let far = distances(graph, lengths, [(graph.ranks[centre] as usize, 0)]);
+        let far = search.from([(graph.ranks[centre] as usize, 0)]);
         let mut order = as_written.clone();
         order.sort_by_key(|it| (far[*it as usize], *it));
         order

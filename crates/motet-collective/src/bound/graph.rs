@@ -13,8 +13,10 @@ use motet_graph::{Arcs, gcd};
 use motet_net::{Network, NodeKind};
 use motet_units::NodeId;
 
-/// Latency of an arc that stands for no link.
-pub(super) const NO_LINK: u64 = u64::MAX;
+use super::distance::{ArcLengths, NO_LINK};
+
+/// The graph of a bound, and the same with every arc turned round.
+pub(super) type BothWays<'g> = (&'g BoundGraph, &'g BoundGraph);
 
 /// A directed graph in compressed rows: the arcs out of node `v` are `start[v]..start[v + 1]`.
 #[derive(Clone, Debug)]
@@ -24,7 +26,7 @@ pub(super) struct BoundGraph {
     opposite: Vec<u32>,
     /// In units of `unit` bits per second.
     capacity: Vec<u128>,
-    latency: Vec<u64>,
+    latency: ArcLengths,
     /// The node of each rank of the group.
     pub(super) ranks: Vec<u32>,
     /// Whether the node takes part: everything but GPUs outside the group.
@@ -78,7 +80,7 @@ impl BoundGraph {
             head: entries.iter().map(|it| it.1).collect(),
             opposite,
             capacity: entries.iter().map(|it| it.2 / unit).collect(),
-            latency: entries.iter().map(|it| it.3).collect(),
+            latency: ArcLengths::new(entries.iter().map(|it| it.3).collect()),
             ranks: group.iter().map(|it| it.0).collect(),
             usable,
             unit,
@@ -89,7 +91,7 @@ impl BoundGraph {
     pub(super) fn transposed(&self) -> Self {
         Self {
             capacity: self.opposite.iter().map(|it| self.capacity[*it as usize]).collect(),
-            latency: self.opposite.iter().map(|it| self.latency[*it as usize]).collect(),
+            latency: self.latency.permuted(&self.opposite),
             ..self.clone()
         }
     }
@@ -110,6 +112,11 @@ impl BoundGraph {
         self.head[arc] as usize
     }
 
+    /// Where these arcs lead.
+    pub(super) fn heads(&self, arcs: std::ops::Range<usize>) -> &[u32] {
+        &self.head[arcs]
+    }
+
     pub(super) fn opposite(&self, arc: usize) -> usize {
         self.opposite[arc] as usize
     }
@@ -118,8 +125,12 @@ impl BoundGraph {
         self.capacity[arc]
     }
 
-    pub(super) fn latencies(&self) -> &[u64] {
+    pub(super) const fn latencies(&self) -> &ArcLengths {
         &self.latency
+    }
+
+    pub(super) fn latency(&self, arc: usize) -> u64 {
+        self.latency.of_arc[arc]
     }
 
     /// All arcs that stand for links, as (from, to, arc).

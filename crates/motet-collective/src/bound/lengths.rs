@@ -15,8 +15,8 @@ use rayon::prelude::*;
 
 use super::delay::{Delays, nearest_ranks};
 use super::demand::Demands;
-use super::distance::{FAR, distances};
-use super::graph::{BoundGraph, NO_LINK};
+use super::distance::{ArcLengths, FAR, NO_LINK, Search};
+use super::graph::{BothWays, BoundGraph};
 use super::ratio::Ratio;
 
 /// The largest lengths tried: coarse ones find round answers exactly, fine ones come close.
@@ -26,8 +26,8 @@ const GRIDS: [u64; 14] = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 16, 256, 65_536];
 #[derive(Clone, Debug)]
 pub(super) struct Lengths {
     pub(super) time: Ratio,
-    /// Per arc; [`NO_LINK`] where there is no link.
-    pub(super) of_arc: Vec<u64>,
+    /// [`NO_LINK`] where there is no link.
+    pub(super) lengths: ArcLengths,
 }
 
 impl Lengths {
@@ -36,8 +36,9 @@ impl Lengths {
         let total = graph.links().try_fold(0u128, |sum, (.., arc)| {
             sum.checked_add(graph.capacity(arc).checked_mul(u128::from(of_arc[arc]))?)
         })?;
-        let from = |from: usize| -> Option<u128> {
-            let least = distances(graph, &of_arc, [(graph.ranks[from] as usize, 0)]);
+        let lengths = ArcLengths::new(of_arc);
+        let from = |search: &mut Search<'_>, from: usize| -> Option<u128> {
+            let least = search.from([(graph.ranks[from] as usize, 0)]);
             demands.from(from).try_fold(0u128, |sum, (to, chunks)| {
                 let far = least[graph.ranks[to] as usize];
                 // Not reached, or so far that the distance was cut off: proves nothing.
@@ -45,22 +46,27 @@ impl Lengths {
                 sum.checked_add(u128::from(chunks) * u128::from(far))
             })
         };
-        let travelled =
-            (0..demands.ranks()).into_par_iter().map(from).try_reduce(|| 0, u128::checked_add)?;
-        Some(Self { time: Ratio::new(travelled, total)?, of_arc })
+        let travelled = (0..demands.ranks())
+            .into_par_iter()
+            .map_init(|| Search::new(graph, &lengths), from)
+            .try_reduce(|| 0, u128::checked_add)?;
+        Some(Self { time: Ratio::new(travelled, total)?, lengths })
     }
 
     /// What latency adds: of `chunks` that make up the size, all those due must travel their distance over
     /// links that each serve only between the first sending and the last receiving that may use them.
-    pub(super) fn delays(&self, graph: &BoundGraph, chunks: u128) -> Option<Delays> {
+    pub(super) fn delays(&self, both: BothWays<'_>, chunks: u128) -> Option<Delays> {
+        let graph = both.0;
         let weighted: Vec<((usize, usize, usize), u128)> = graph
             .links()
-            .map(|it| Some((it, graph.capacity(it.2).checked_mul(u128::from(self.of_arc[it.2]))?)))
+            .map(|it| {
+                Some((it, graph.capacity(it.2).checked_mul(u128::from(self.lengths.of_arc[it.2]))?))
+            })
             .collect::<Option<_>>()?;
         let total = weighted.iter().try_fold(0u128, |sum, it| sum.checked_add(it.1))?;
         let travelled = self.time.times(total)?;
         let bits = travelled.checked_mul(Ratio::new(8, chunks)?)?;
-        let (ready, rest) = nearest_ranks(graph);
+        let (ready, rest) = nearest_ranks(both);
         Delays::new(graph, bits, &ready, &rest, weighted.into_iter())
     }
 

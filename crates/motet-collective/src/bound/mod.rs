@@ -62,7 +62,8 @@ use motet_units::{Bytes, Duration, LinkId, NodeId, Rank};
 use crate::collective::{Collective, CollectiveKind};
 use delay::Delays;
 use demand::Demands;
-use graph::{BoundGraph, NO_LINK};
+use distance::NO_LINK;
+use graph::{BothWays, BoundGraph};
 use pairs::Slowest;
 use partition::Partition;
 
@@ -151,13 +152,15 @@ pub fn bound_of_group(
 ) -> Result<Bound, BoundError> {
     check_group(network, group, collective)?;
     let graph = BoundGraph::new(network, group);
+    let turned = graph.transposed();
+    let both = (&graph, &turned);
     let demands = Demands::of(collective);
-    if let Some(gap) = reach::gap(&graph, &demands) {
+    if let Some(gap) = reach::gap(both, &demands) {
         let cut = Cut::new(network, &graph, group, &gap.reached, Ratio::ZERO);
         let unreachable = Unreachable { from: gap.from, to: gap.to, cut };
         return Err(BoundError::Unreachable(Box::new(unreachable)));
     }
-    let farthest = latency::farthest(&graph, &demands);
+    let farthest = latency::farthest(both, &demands);
     let mut bound = Bound {
         collective: collective.kind(),
         ranks: collective.ranks(),
@@ -179,10 +182,10 @@ pub fn bound_of_group(
     let partitions = Partition::all(network, &graph);
     match collective.kind() {
         CollectiveKind::AllToAll | CollectiveKind::AllToAllV | CollectiveKind::SendRecv => {
-            bound.set_by_pairs(network, &graph, group, collective, &partitions, farthest);
+            bound.set_by_pairs(network, both, group, collective, &partitions, farthest);
         }
         _ => {
-            if let Some(found) = spread::slowest(&graph, collective, &partitions, farthest) {
+            if let Some(found) = spread::slowest(both, collective, &partitions, farthest) {
                 let cut = Cut::new(network, &graph, group, &found.sending, found.share);
                 bound.set_by_cut(cut, found.capacity * graph.unit);
                 bound.delays = found.delays;
@@ -190,7 +193,7 @@ pub fn bound_of_group(
         }
     }
     if collective.kind() == CollectiveKind::AllReduce
-        && let Some((work, delays)) = work::work(network, &graph, &partitions)
+        && let Some((work, delays)) = work::work(network, both, &partitions)
     {
         bound.work = Some(work);
         bound.work_delays = delays;
@@ -295,7 +298,7 @@ impl Bound {
     fn set_by_pairs(
         &mut self,
         network: &Network,
-        graph: &BoundGraph,
+        both: BothWays<'_>,
         group: &[NodeId],
         collective: &Collective,
         partitions: &[Partition],
@@ -304,7 +307,8 @@ impl Bound {
         let demands = Demands::of(collective);
         let chunks = u128::from(collective.size_chunks());
         let far = (farthest.0.index(), farthest.1.index());
-        let Some(found) = pairs::pairs(graph, &demands, chunks, partitions, far) else { return };
+        let Some(found) = pairs::pairs(both, &demands, chunks, partitions, far) else { return };
+        let graph = both.0;
         self.delays = found.delays;
         self.reached = found.reached;
         match found.set_by {
@@ -317,7 +321,8 @@ impl Bound {
                 let per_chunk = Ratio::new(8, chunks * graph.unit);
                 let time = per_chunk.and_then(|it| it.checked_mul(lengths.time));
                 self.time_per_byte = time.unwrap_or(Ratio::ZERO);
-                self.set_by = SetBy::Lengths(lengths_of_links(network, graph, &lengths.of_arc));
+                self.set_by =
+                    SetBy::Lengths(lengths_of_links(network, graph, &lengths.lengths.of_arc));
             }
         }
     }

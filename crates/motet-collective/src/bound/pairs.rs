@@ -10,7 +10,8 @@ use super::concurrent;
 use super::delay::Delays;
 use super::demand::Demands;
 use super::demand_cuts::{DemandCut, best_of_balls, best_of_each_partition, best_of_partitions};
-use super::graph::{BoundGraph, NO_LINK};
+use super::distance::NO_LINK;
+use super::graph::{BothWays, BoundGraph};
 use super::lengths::{Lengths, whole};
 use super::partition::Partition;
 use super::tightest::{Spread, tightest};
@@ -46,19 +47,20 @@ pub(super) enum Slowest {
 /// The best bound found; `None` if nothing moves. `chunks` make up the size, and `farthest` are the two ranks
 /// with the most latency between them of those that exchange data.
 pub(super) fn pairs(
-    graph: &BoundGraph,
+    both: BothWays<'_>,
     demands: &Demands<'_>,
     chunks: u128,
     partitions: &[Partition],
     farthest: (usize, usize),
 ) -> Option<Pairs> {
+    let graph = both.0;
     let mut cut = best_of_partitions(graph, demands, partitions)?;
-    for sending in other_cuts(graph, demands, partitions) {
+    for sending in other_cuts(both, demands, partitions) {
         cut = slower(cut, DemandCut::new(graph, demands, sending));
     }
     let visits = (graph.arcs() * demands.ranks()).max(1);
     if visits > SEARCH_BUDGET {
-        let delays = delays(graph, demands, chunks, (&cut, None), partitions, farthest);
+        let delays = delays(both, demands, chunks, (&cut, None), partitions, farthest);
         return Some(Pairs { set_by: Slowest::Cut(cut), reached: None, delays });
     }
     let mut best = Lengths::new(graph, demands, equal_lengths(graph));
@@ -71,11 +73,11 @@ pub(super) fn pairs(
             let rounded = Lengths::rounded(graph, demands, real, tries);
             best =
                 best.into_iter().chain(rounded).reduce(|a, b| if b.time > a.time { b } else { a });
-            let balls = best_of_balls(graph, demands, &whole(graph, real, FINE));
+            let balls = best_of_balls(graph, demands, whole(graph, real, FINE));
             cut = balls.into_iter().fold(cut, slower);
         }
     }
-    let delays = delays(graph, demands, chunks, (&cut, best.as_ref()), partitions, farthest);
+    let delays = delays(both, demands, chunks, (&cut, best.as_ref()), partitions, farthest);
     let set_by = match best {
         Some(lengths) if lengths.time > cut.time() => Slowest::Lengths(lengths),
         _ => Slowest::Cut(cut),
@@ -90,14 +92,14 @@ pub(super) fn pairs(
 /// What latency adds to the best cut and the best lengths, and to cuts that take less without it but may
 /// take more with it: along the seams of each partition, and around the two ranks that are farthest apart.
 fn delays(
-    graph: &BoundGraph,
+    both: BothWays<'_>,
     demands: &Demands<'_>,
     chunks: u128,
     (cut, lengths): (&DemandCut, Option<&Lengths>),
     partitions: &[Partition],
     farthest: (usize, usize),
 ) -> Vec<Delays> {
-    let turned = graph.transposed();
+    let graph = both.0;
     let mut cuts = best_of_each_partition(graph, demands, partitions);
     let alone = |rank: usize, sends: bool| -> Vec<bool> {
         let is_it = |node: usize| node == graph.ranks[rank] as usize;
@@ -107,8 +109,8 @@ fn delays(
         cuts.push(DemandCut::new(graph, demands, sending));
     }
     cuts.push(cut.clone());
-    let of_cut = |it: &DemandCut| it.delays(graph, &turned, demands, chunks);
-    let of_lengths = lengths.and_then(|it| it.delays(graph, chunks));
+    let of_cut = |it: &DemandCut| it.delays(both, demands, chunks);
+    let of_lengths = lengths.and_then(|it| it.delays(both, chunks));
     cuts.par_iter().filter_map(of_cut).chain(of_lengths).collect()
 }
 
@@ -123,7 +125,7 @@ fn equal_lengths(graph: &BoundGraph) -> Vec<u64> {
 /// The tightest cuts of other collectives: of AllGather and ReduceScatter, and between each two
 /// ranks of a SendRecv (which for one pair alone is the exact bound).
 fn other_cuts(
-    graph: &BoundGraph,
+    (graph, turned): BothWays<'_>,
     demands: &Demands<'_>,
     partitions: &[Partition],
 ) -> Vec<Vec<bool>> {
@@ -143,7 +145,7 @@ fn other_cuts(
         .filter_map(|it| tightest(graph, it, partitions))
         .map(|it| it.sending)
         .collect();
-    if let Some(cut) = tightest(&graph.transposed(), &spreads[0], partitions) {
+    if let Some(cut) = tightest(turned, &spreads[0], partitions) {
         let outside = |(node, inside): (usize, &bool)| graph.usable[node] && !inside;
         cuts.push(cut.sending.iter().enumerate().map(outside).collect());
     }

@@ -6,7 +6,7 @@ use motet_units::Rank;
 use rayon::prelude::*;
 
 use super::demand::Demands;
-use super::graph::BoundGraph;
+use super::graph::{BothWays, BoundGraph};
 
 /// A rank that cannot send to another, and the nodes it does reach.
 #[derive(Clone, Debug)]
@@ -17,14 +17,15 @@ pub(super) struct Gap {
 }
 
 /// The first pair that is due data and has no path, if there is one.
-pub(super) fn gap(graph: &BoundGraph, demands: &Demands<'_>) -> Option<Gap> {
+pub(super) fn gap(both: BothWays<'_>, demands: &Demands<'_>) -> Option<Gap> {
+    let graph = both.0;
     match *demands {
         // If the first rank reaches all, and all reach it, every rank reaches every other.
         Demands::Uniform { ranks, .. } => {
-            from_one(graph, demands, 0).or_else(|| into_one(graph, ranks, 0))
+            from_one(graph, demands, 0).or_else(|| into_one(both, ranks, 0))
         }
         Demands::FromRoot { root, .. } => from_one(graph, demands, root),
-        Demands::ToRoot { ranks, root } => into_one(graph, ranks, root),
+        Demands::ToRoot { ranks, root } => into_one(both, ranks, root),
         Demands::Matrix { .. } | Demands::Pairs { .. } => (0..demands.ranks())
             .into_par_iter()
             .find_map_first(|from| from_one(graph, demands, from)),
@@ -38,8 +39,8 @@ fn from_one(graph: &BoundGraph, demands: &Demands<'_>, from: usize) -> Option<Ga
     Some(Gap { from: Rank::from_index(from), to: Rank::from_index(to), reached })
 }
 
-fn into_one(graph: &BoundGraph, ranks: usize, to: usize) -> Option<Gap> {
-    let reaching = graph.transposed().reached(graph.ranks[to] as usize);
+fn into_one((graph, turned): BothWays<'_>, ranks: usize, to: usize) -> Option<Gap> {
+    let reaching = turned.reached(graph.ranks[to] as usize);
     let from = (0..ranks).find(|from| !reaching[graph.ranks[*from] as usize])?;
     let reached = graph.reached(graph.ranks[from] as usize);
     Some(Gap { from: Rank::from_index(from), to: Rank::from_index(to), reached })

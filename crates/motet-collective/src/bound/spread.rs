@@ -23,9 +23,9 @@ use motet_units::Rank;
 use rayon::prelude::*;
 
 use super::around::cuts_around;
-use super::delay::{Delays, Receiver};
+use super::delay::{Delays, Receivers};
 use super::distance::{FAR, distances};
-use super::graph::BoundGraph;
+use super::graph::{BothWays, BoundGraph};
 use super::partition::Partition;
 use super::ratio::Ratio;
 use super::tightest::{Spread, Tightest, best_of_each_partition, measure, tightest};
@@ -44,7 +44,7 @@ pub(super) struct Slowest {
 /// The slowest cut of any collective but those between pairs. `farthest` are the two ranks with the
 /// most latency between them.
 pub(super) fn slowest(
-    graph: &BoundGraph,
+    both: BothWays<'_>,
     collective: &Collective,
     partitions: &[Partition],
     farthest: (Rank, Rank),
@@ -62,9 +62,9 @@ pub(super) fn slowest(
         let far = if mirrored { farthest.0 } else { farthest.1 }.index();
         let problem = Problem { spread, parts: parts as u128, from_any, far };
         if mirrored {
-            problem.solve_mirrored(graph, partitions)
+            problem.solve_mirrored(both, partitions)
         } else {
-            problem.solve(graph, partitions)
+            problem.solve(both, partitions)
         }
     };
     match collective.kind() {
@@ -100,8 +100,12 @@ struct Problem {
 
 impl Problem {
     /// On the transposed graph.
-    fn solve_mirrored(&self, graph: &BoundGraph, partitions: &[Partition]) -> Option<Slowest> {
-        let mut found = self.solve(&graph.transposed(), partitions)?;
+    fn solve_mirrored(
+        &self,
+        (graph, turned): BothWays<'_>,
+        partitions: &[Partition],
+    ) -> Option<Slowest> {
+        let mut found = self.solve((turned, graph), partitions)?;
         // What sends in the mirror receives in the network.
         for (node, sends) in found.sending.iter_mut().enumerate() {
             *sends = graph.usable[node] && !*sends;
@@ -109,22 +113,28 @@ impl Problem {
         Some(found)
     }
 
-    fn solve(&self, graph: &BoundGraph, partitions: &[Partition]) -> Option<Slowest> {
+    fn solve(&self, both: BothWays<'_>, partitions: &[Partition]) -> Option<Slowest> {
+        let (graph, turned) = both;
         let found = tightest(graph, &self.spread, partitions)?;
-        let turned = graph.transposed();
-        let mut cuts = best_of_each_partition(graph, &self.spread, partitions);
-        cuts.push(found.clone());
+        let mut cuts = vec![found.clone()];
+        for cut in best_of_each_partition(graph, &self.spread, partitions) {
+            // A server may be a rack, and the tightest cut is mostly one of these.
+            if cuts.iter().all(|it| it.sending != cut.sending) {
+                cuts.push(cut);
+            }
+        }
         let receivers: Vec<usize> =
             self.spread.sinks.iter().map(|it| graph.ranks[*it] as usize).collect();
         let mut delays: Vec<Option<Delays>> =
-            cuts.par_iter().map(|it| self.delays(graph, &turned, it, &receivers)).collect();
+            cuts.par_iter().map(|it| self.delays(both, it, Receivers::Each(&receivers))).collect();
         if self.from_any || self.spread.sinks.contains(&self.far) {
             let far = graph.ranks[self.far] as usize;
-            let around = cuts_around(graph, &turned, far);
+            let rest = distances(turned, turned.latencies(), [(far, 0)]);
             let of = |sending: Vec<bool>| {
-                self.delays(graph, &turned, &measure(graph, &self.spread, sending), &[far])
+                let cut = measure(graph, &self.spread, sending);
+                self.delays(both, &cut, Receivers::At(&rest))
             };
-            delays.par_extend(around.into_par_iter().map(of));
+            delays.par_extend(cuts_around(graph, &rest).into_par_iter().map(of));
         }
         Some(Slowest {
             share: Ratio::new(found.weight, self.parts)?,
@@ -137,11 +147,11 @@ impl Problem {
     /// What latency adds to a cut.
     fn delays(
         &self,
-        graph: &BoundGraph,
-        turned: &BoundGraph,
+        both: BothWays<'_>,
         cut: &Tightest,
-        receivers: &[usize],
+        receivers: Receivers<'_>,
     ) -> Option<Delays> {
+        let (graph, turned) = both;
         let inside = |node: &usize| cut.sending[*node];
         let nodes = || graph.ranks.iter().map(|it| *it as usize);
         let (senders, weight): (Vec<usize>, u128) = if self.from_any {
@@ -150,12 +160,16 @@ impl Problem {
             let has_data = nodes().zip(&self.spread.weight).filter(|(_, weight)| **weight > 0);
             (has_data.map(|it| it.0).filter(inside).collect(), cut.weight)
         };
-        if senders.is_empty() || receivers.iter().all(inside) {
+        // The node around which a cut is made is never inside.
+        let nobody = match receivers {
+            Receivers::Each(nodes) | Receivers::Nearest(nodes) => nodes.iter().all(inside),
+            Receivers::At(_) => false,
+        };
+        if senders.is_empty() || nobody {
             return None;
         }
         let share = Ratio::new(weight, self.parts)?;
-        let receivers = (receivers, Receiver::Each);
-        Delays::of_cut(graph, turned, (&cut.sending, share), senders.into_iter(), receivers)
+        Delays::of_cut(both, (&cut.sending, share), senders.into_iter(), receivers)
     }
 }
 

@@ -35,7 +35,7 @@ use motet_net::Network;
 use motet_units::{Bandwidth, Rank};
 
 use super::delay::{Delays, nearest_ranks};
-use super::graph::BoundGraph;
+use super::graph::{BothWays, BoundGraph};
 use super::partition::{Level, Partition};
 use super::ratio::Ratio;
 use super::strength::strength;
@@ -68,10 +68,10 @@ impl Work {
 /// The best such bound of an AllReduce, and what latency adds to this and to others.
 pub(super) fn work(
     network: &Network,
-    graph: &BoundGraph,
+    (graph, turned): BothWays<'_>,
     partitions: &[Partition],
 ) -> Option<(Work, Vec<Delays>)> {
-    let nearest = nearest_ranks(graph);
+    let nearest = nearest_ranks((graph, turned));
     let mut delays = Vec::new();
     let judge = |it| {
         let (work, late) = of_partition(network, graph, it, &nearest)?;

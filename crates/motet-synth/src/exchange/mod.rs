@@ -291,9 +291,12 @@ impl Planner<'_> {
                 break;
             }
             tried.sort_by_key(|(_, it)| it.makespan);
-            // The rule that does worst is not tried again.
-            if rules.len() > 1 && best.is_some() {
-                rules.retain(|it| Some(it) != tried.last().map(|(rule, _)| rule));
+            // The rule that does worst is not tried again, unless it does as well as the others, or
+            // trying costs next to nothing.
+            let fastest = tried.first().map(|(_, it)| it.makespan);
+            let worst = tried.last().filter(|(_, it)| Some(it.makespan) > fastest);
+            if let Some((worst, _)) = worst.filter(|_| best.is_some() && cutting.jobs() >= FEW) {
+                rules.retain(|it| it != worst);
             }
             if let Some((_, timing)) = tried.into_iter().next() {
                 let saved = before.map_or(f64::INFINITY, |it| {

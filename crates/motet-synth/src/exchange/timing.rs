@@ -11,7 +11,7 @@
 //! Legs are cut into jobs of at most `grain` chunks that follow each other.
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, VecDeque};
 
 use motet_graph::{Rows, gcd};
 use motet_sim::link_rule::{Arrival, Passage};
@@ -21,8 +21,9 @@ use super::plan::{ExchangePlan, NONE};
 use crate::fabric::Fabric;
 use crate::watch::Watch;
 
-/// How many of the jobs that wait for a link are looked at: nearly all, which equal amounts need
-/// to fall into rounds; or some, which is enough where a few links have most to do.
+/// How many of the legs that wait for a link are looked at: nearly all, which equal amounts need
+/// to fall into rounds; or some, which is enough where a few links have most to do. Of each leg the
+/// job that has waited longest stands for all of them, so that a leg of many jobs hides no other.
 pub(super) const MANY: usize = 128;
 pub(super) const SOME: usize = 24;
 
@@ -133,8 +134,6 @@ enum Happening {
 struct Ready {
     leg: u32,
     nth: u32,
-    /// The less the sooner, among equals.
-    turn: u64,
 }
 
 /// The greater the sooner: by how much its queue is too long, how much the busiest link on its
@@ -162,7 +161,10 @@ struct Run<'a> {
     free_at: Vec<u64>,
     /// Per link: how much it still has to carry, in picoseconds.
     left: Vec<u64>,
-    ready: Vec<Vec<Ready>>,
+    /// Per link: the legs with jobs that wait for it.
+    ready: Vec<Vec<u32>>,
+    /// Per leg: its jobs that wait, as they came.
+    waiting: Vec<VecDeque<u32>>,
     /// Per link: when it was last told to look again.
     asked: Vec<u64>,
     happenings: BinaryHeap<Reverse<(u64, Happening)>>,
@@ -183,10 +185,14 @@ pub(super) enum Rule {
     Urgent,
     /// Who would not find a long queue; then who is behind if all go on evenly.
     Even,
+    /// Whose way has the link with most left to do, whatever the queues. Where data is handed on to slow
+    /// links by ranks that are busy with data of their own, avoiding queues would feed one slow link after
+    /// the other and leave the rest idle.
+    Crux,
 }
 
 impl Rule {
-    pub(super) const ALL: [Self; 3] = [Self::Rounds, Self::Urgent, Self::Even];
+    pub(super) const ALL: [Self; 4] = [Self::Rounds, Self::Urgent, Self::Even, Self::Crux];
 }
 
 /// The order for chunks of so many bytes; `None` if time is up.
@@ -241,6 +247,7 @@ impl<'a> Run<'a> {
             free_at: vec![0; links],
             left: vec![0; links],
             ready: vec![Vec::new(); links],
+            waiting: vec![VecDeque::new(); plan.legs.len()],
             asked: vec![u64::MAX; links],
             happenings: BinaryHeap::new(),
             order: Vec::with_capacity(cutting.jobs()),
@@ -376,12 +383,20 @@ impl<'a> Run<'a> {
     }
 
     fn make_ready(&mut self, leg: u32, nth: u32, now: u64) {
-        let it = &self.plan.legs[leg as usize];
         let link = self.hops[self.path_hops(leg).0].link as usize;
-        let ranks = self.fabric.rank_count() as u32;
-        let turn = u64::from(nth) << 32 | u64::from((it.to + ranks - it.from) % ranks);
-        self.ready[link].push(Ready { leg, nth, turn });
+        let waiting = &mut self.waiting[leg as usize];
+        if waiting.is_empty() {
+            self.ready[link].push(leg);
+        }
+        waiting.push_back(nth);
         self.ask(link, now.max(self.free_at[link]));
+    }
+
+    /// Whose turn it is among equals: the less the sooner.
+    fn turn(&self, ready: Ready) -> u64 {
+        let it = &self.plan.legs[ready.leg as usize];
+        let ranks = self.fabric.rank_count() as u32;
+        u64::from(ready.nth) << 32 | u64::from((it.to + ranks - it.from) % ranks)
     }
 
     /// Lets a link look for work at a time, once.
@@ -402,28 +417,39 @@ impl<'a> Run<'a> {
         if self.free_at[link] > now {
             return;
         }
-        let mut best: Option<(Rank, usize)> = None;
+        let mut best: Option<(Rank, usize, Ready)> = None;
         let mut soonest = u64::MAX;
         for at in 0..self.ready[link].len().min(self.looked_at) {
-            let ready = self.ready[link][at];
-            let (queue, most) = self.ahead(ready.leg, now);
+            let leg = self.ready[link][at];
+            let Some(nth) = self.waiting[leg as usize].front().copied() else { continue };
+            let ready = Ready { leg, nth };
+            let (queue, most) = self.ahead(leg, now);
             if queue > 0 && self.rule == Rule::Rounds {
                 soonest = soonest.min(now + queue);
                 continue;
             }
-            let excess = queue.saturating_sub(self.patience[ready.leg as usize]);
+            let excess = match self.rule {
+                Rule::Crux => 0,
+                _ => queue.saturating_sub(self.patience[leg as usize]),
+            };
             let urgency = match self.rule {
                 Rule::Even => u64::MAX - self.due(ready),
                 _ => most.saturating_add(self.tail[ready.leg as usize]),
             };
-            let rank = (Reverse(excess), urgency, Reverse(ready.turn));
-            if best.is_none_or(|(it, _)| rank > it) {
-                best = Some((rank, at));
+            let rank = (Reverse(excess), urgency, Reverse(self.turn(ready)));
+            if best.is_none_or(|(it, ..)| rank > it) {
+                best = Some((rank, at, ready));
             }
         }
         match best {
-            Some((_, at)) => {
-                let ready = self.ready[link].swap_remove(at);
+            Some((_, at, ready)) => {
+                // Behind the others, so that those that were not looked at have their chance.
+                self.ready[link].swap_remove(at);
+                let waiting = &mut self.waiting[ready.leg as usize];
+                waiting.pop_front();
+                if !waiting.is_empty() {
+                    self.ready[link].push(ready.leg);
+                }
                 self.start(ready, now);
             }
             None if soonest < u64::MAX => self.ask(link, soonest),
@@ -450,12 +476,12 @@ impl<'a> Run<'a> {
     /// When a job is due if each leg goes on evenly from start to end, as a share of 2³².
     fn due(&self, ready: Ready) -> u64 {
         let (ranks, cuts) = (self.fabric.rank_count() as u64, self.cutting.cuts(ready.leg));
-        let phase = ready.turn & u64::from(u32::MAX);
+        let phase = self.turn(ready) & u64::from(u32::MAX);
         ((u64::from(ready.nth) << 32) + (phase << 32) / ranks) / u64::from(cuts)
     }
 
     fn start(&mut self, ready: Ready, now: u64) {
-        let Ready { leg, nth, .. } = ready;
+        let Ready { leg, nth } = ready;
         self.order.push((leg, nth));
         let (from, to) = self.cutting.range(self.plan, leg, nth);
         let bytes = self.bytes(to - from);

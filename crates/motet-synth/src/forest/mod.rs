@@ -7,7 +7,8 @@
 //!
 //! 1. [`rate`]: the exact rate, as a fraction, at which every root can spread its part.
 //! 2. [`scale`]: bandwidths become whole numbers: how many units of weight each root has, and how many
-//!    each link can carry. With [`Room::Needed`], [`slack`] first decides what share of each link is enough.
+//!    each link can carry. With [`Room::Needed`], [`slack`] first decides what share of each link is enough
+//!    (with [`Room::Near`], of far links only).
 //! 3. [`split`]: replaces switches by direct arcs between ranks, starting from the guess of [`exchange`];
 //!    [`ways`] remembers which links each arc stands for.
 //! 4. [`pack`]: finds the trees, with [`cuts`] to avoid trees after which the rest cannot be packed.
@@ -33,7 +34,7 @@ mod ways;
 
 use motet_collective::CollectiveKind;
 use motet_graph::lcm;
-use motet_units::Rank;
+use motet_units::{Duration, LinkId, Rank};
 
 use self::scale::Nodes;
 use crate::fabric::Fabric;
@@ -65,6 +66,10 @@ pub enum Room {
     /// Little more than the throughput needs: links that are not part of the tightest cut keep some slack, so
     /// that they can catch up after a delay.
     Needed,
+    /// All of links up to this latency, and of those beyond it only what the throughput needs. What crosses a
+    /// far link is of no use to its receiver for that long, during which the receiver has to live on data
+    /// from nearby: the less comes from afar, the less time is lost.
+    Near(Duration),
 }
 
 /// The program by the best forest, with the number of slices that suits the task's size.
@@ -84,11 +89,20 @@ pub fn synthesize(task: &Task<'_>, options: ForestOptions) -> Result<Lowered, Sy
     if by_latency || all.makespan.as_ps() <= least.saturating_add(least / CLOSE) {
         return Ok(all);
     }
-    let needed = match by(Room::Needed) {
-        Err(SynthError::OutOfTime { .. }) => return Ok(all),
-        other => other?,
-    };
-    Ok(if needed.makespan < all.makespan { needed } else { all })
+    let mut best = all;
+    // A latency that costs less than what counts as close is not worth other trees.
+    let near = Duration::from_ps(least / CLOSE);
+    let far = |it: &LinkId| fabric.latency(*it) > near;
+    let some_far = fabric.links().iter().any(far) && !fabric.links().iter().all(far);
+    for room in [Room::Needed].into_iter().chain(some_far.then_some(Room::Near(near))) {
+        match by(room) {
+            Ok(found) if found.makespan < best.makespan => best = found,
+            Ok(_) => {}
+            Err(SynthError::OutOfTime { .. }) => break,
+            Err(other) => return Err(other),
+        }
+    }
+    Ok(best)
 }
 
 /// The trees for an AllGather or Broadcast on the fabric, or for a ReduceScatter or Reduce on the
@@ -110,6 +124,7 @@ pub fn forest(task: &Task<'_>, fabric: &Fabric, room: Room) -> Result<Forest, Sy
     let shares = match room {
         Room::All => vec![scale::FULL; fabric.links().len()],
         Room::Needed => slack::shares(&nodes, fabric, rate),
+        Room::Near(near) => slack::shares_of_far(&nodes, fabric, rate, near),
     };
     let Some(scaled) = scale::scale(&nodes, fabric, rate, &shares, task.even, task.watch) else {
         if task.watch.out_of_time() {

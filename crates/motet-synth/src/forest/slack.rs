@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 
 use motet_collective::bound::Ratio;
-use motet_units::{LinkId, NodeId};
+use motet_units::{Duration, LinkId, NodeId};
 
 use super::scale::{FULL, Nodes};
 use crate::fabric::Fabric;
@@ -74,6 +74,29 @@ pub(super) fn shares(nodes: &Nodes, fabric: &Fabric, rate: Ratio) -> Vec<u64> {
         *share = kept.next_multiple_of(STEP).min(FULL);
     }
     both_ways(fabric, &shares)
+}
+
+/// The same where only links beyond a latency are narrowed, all alike and down to what the rate needs.
+pub(super) fn shares_of_far(
+    nodes: &Nodes,
+    fabric: &Fabric,
+    rate: Ratio,
+    near: Duration,
+) -> Vec<u64> {
+    let with = |share: u64| -> Vec<u64> {
+        let of = |it: &LinkId| if fabric.latency(*it) > near { share } else { FULL };
+        fabric.links().iter().map(of).collect()
+    };
+    let (mut low, mut high) = (0, FULL);
+    while high - low > 1 {
+        let middle = low.midpoint(high);
+        if nodes.narrow(fabric, rate, UNITS, &with(middle)).is_empty() {
+            high = middle;
+        } else {
+            low = middle;
+        }
+    }
+    both_ways(fabric, &with(high.next_multiple_of(STEP).min(FULL)))
 }
 
 /// The greater share of each link and its opposite: what a switch takes in it must be able to give

@@ -3,7 +3,8 @@
 //! Servers with fast links inside and a few network cards, datacenters on a WAN. If what must
 //! come into a group from outside takes longer than what any one rank must receive, nothing may
 //! come in twice. Groups are the parts that remain together when the ways of the least bandwidth
-//! are left out.
+//! are left out. There may be groups within groups: the two dies of a GPU in a server, say, where
+//! what goes to both over the links between GPUs wastes them.
 
 use motet_graph::DisjointSets;
 use motet_units::{LinkId, Rank};
@@ -11,16 +12,26 @@ use motet_units::{LinkId, Rank};
 use super::overlay::Overlay;
 use crate::fabric::Fabric;
 
-pub(super) const NO_GROUP: u32 = u32::MAX;
+/// Most levels of groups within groups.
+const MOST_LEVELS: usize = 3;
 
+/// Groups at several levels, the largest first; those of a level are parts of those before. All have
+/// numbers of their own.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Groups {
-    /// Per rank; empty if there are none.
+    levels: Vec<Level>,
+}
+
+/// A partition of all ranks.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Level {
+    /// Per rank.
     of: Vec<u32>,
     count: usize,
 }
 
 impl Groups {
+    /// Groups at all levels at which they count; none where that is nowhere.
     pub(super) fn new(fabric: &Fabric, overlay: &Overlay) -> Self {
         let bits: Vec<u64> = (0..overlay.ways.len())
             .map(|way| {
@@ -31,26 +42,79 @@ impl Groups {
         let mut levels = bits.clone();
         levels.sort_unstable();
         levels.dedup();
-        // Leaving out one more kind of ways at a time: the first parts that are tight are kept.
+        // Leaving out one more kind of ways at a time: parts that are tight are kept.
         // A slow way holds the port it enters by for as long as it takes: then parts count even
         // where they are not tight.
         let holds = |way: usize| {
             let last = overlay.hops(way).last();
             last.is_some_and(|it| fabric.bits_per_s(LinkId(it.link)) > bits[way])
         };
-        let mut otherwise = Self::default();
+        let (mut tight, mut otherwise): (Vec<Level>, Option<Level>) = (Vec::new(), None);
         for least in levels.into_iter().skip(1) {
-            let found = Self::joined_by(fabric, overlay, |way| bits[way] >= least);
-            if found.count > 1 && found.is_tight(fabric, overlay) {
-                return found;
+            let found = Level::joined_by(fabric, overlay, |way| bits[way] >= least);
+            let known = tight.last().map_or(1, |it| it.count);
+            if found.count == known || tight.len() == MOST_LEVELS {
+                continue;
             }
-            if found.count > 1 && otherwise.count == 0 {
-                otherwise = found;
+            // Ranks by themselves are no groups, but where nothing else is tight.
+            let alone = found.count == fabric.rank_count() && !tight.is_empty();
+            if !alone && found.is_tight(fabric, overlay) {
+                tight.push(found);
+            } else if otherwise.is_none() {
+                otherwise = Some(found);
             }
         }
-        if (0..bits.len()).any(holds) { otherwise } else { Self::default() }
+        if tight.is_empty() && (0..bits.len()).any(holds) {
+            tight.extend(otherwise);
+        }
+        let mut first = 0;
+        for level in &mut tight {
+            for group in &mut level.of {
+                *group += first;
+            }
+            first += level.count as u32;
+        }
+        Self { levels: tight }
     }
 
+    /// Those of the first level alone.
+    pub(super) fn largest(&self) -> Self {
+        Self { levels: self.levels.first().cloned().into_iter().collect() }
+    }
+
+    /// Whether there are groups within groups.
+    pub(super) fn are_nested(&self) -> bool {
+        self.levels.len() > 1
+    }
+
+    /// How many groups the first level has.
+    pub(super) fn count(&self) -> usize {
+        self.levels.first().map_or(0, |it| it.count)
+    }
+
+    /// How many groups all levels have together.
+    pub(super) fn total(&self) -> usize {
+        self.levels.iter().map(|it| it.count).sum()
+    }
+
+    /// The groups that a rank is in.
+    pub(super) fn of(&self, rank: u32) -> impl Iterator<Item = u32> + '_ {
+        self.levels.iter().map(move |it| it.of[rank as usize])
+    }
+
+    /// The groups that a way from one rank to another enters, the largest first.
+    pub(super) fn entered(&self, from: u32, to: u32) -> impl Iterator<Item = u32> + '_ {
+        let enters = move |it: &&Level| it.of[from as usize] != it.of[to as usize];
+        self.levels.iter().filter(enters).map(move |it| it.of[to as usize])
+    }
+
+    /// Whether a way leads into another group of the first level.
+    pub(super) fn crosses(&self, from: u32, to: u32) -> bool {
+        self.levels.first().is_some_and(|it| it.of[from as usize] != it.of[to as usize])
+    }
+}
+
+impl Level {
     fn joined_by(fabric: &Fabric, overlay: &Overlay, counts: impl Fn(usize) -> bool) -> Self {
         let mut sets = DisjointSets::new(fabric.rank_count());
         for (number, way) in overlay.ways.iter().enumerate() {
@@ -67,7 +131,8 @@ impl Groups {
         let ranks = fabric.rank_count();
         let mut entries: Vec<(u32, u32)> = Vec::new();
         for (number, way) in overlay.ways.iter().enumerate() {
-            if let Some(group) = self.entered(way.from, way.to) {
+            let group = self.of[way.to as usize];
+            if group != self.of[way.from as usize] {
                 // The slowest link stands for the way in.
                 let links = overlay.hops(number).iter().rev();
                 let slowest = links.min_by_key(|it| fabric.bits_per_s(LinkId(it.link)));
@@ -91,19 +156,5 @@ impl Groups {
         };
         let one = fabric.ranks().map(receives).fold(0.0, f64::max);
         (0..self.count).any(|it| (ranks - size[it]) as f64 / into[it] as f64 > 0.8 * one)
-    }
-
-    pub(super) fn count(&self) -> usize {
-        self.count
-    }
-
-    pub(super) fn of(&self, rank: u32) -> u32 {
-        self.of.get(rank as usize).copied().unwrap_or(NO_GROUP)
-    }
-
-    /// The group that a way from one rank to another enters, if it enters one.
-    pub(super) fn entered(&self, from: u32, to: u32) -> Option<u32> {
-        let group = self.of(to);
-        (group != NO_GROUP && group != self.of(from)).then_some(group)
     }
 }

@@ -17,7 +17,7 @@ use motet_units::{Bytes, LinkId, Rank};
 use rand::RngExt;
 use rand::seq::SliceRandom;
 
-use super::groups::{Groups, NO_GROUP};
+use super::groups::Groups;
 use super::overlay::{Overlay, OverlayEdge};
 use crate::fabric::Fabric;
 use crate::watch::Watch;
@@ -52,6 +52,9 @@ pub(super) struct Spread<'a> {
     /// Into a group a link stays with its partner, so that no two want the same entry. Without
     /// this ways take turns, which brings data to far groups sooner.
     pub(super) faithful: bool,
+    /// A link into a group that has nothing new to bring takes what is there already: idle it would help
+    /// nobody, and late in a short exchange a second copy from outside may come before one from inside.
+    pub(super) repeats: bool,
     /// Per chunk.
     pub(super) origins: &'a [u32],
     pub(super) chunk: Bytes,
@@ -118,7 +121,7 @@ impl<'a> Matching<'a> {
             words,
             have: vec![0; ranks * words],
             will: vec![0; ranks * words],
-            inside: vec![0; spread.groups.count() * words],
+            inside: vec![0; spread.groups.total() * words],
             copies: vec![1; chunks],
             busy: (0..links).map(busy).collect(),
             free_at: vec![0; links],
@@ -163,8 +166,7 @@ impl<'a> Matching<'a> {
             let (word, bit) = (*origin as usize * self.words + chunk / 64, 1 << (chunk % 64));
             self.have[word] |= bit;
             self.will[word] |= bit;
-            let group = self.spread.groups.of(*origin);
-            if group != NO_GROUP {
+            for group in self.spread.groups.of(*origin) {
                 self.inside[group as usize * self.words + chunk / 64] |= bit;
             }
         }
@@ -213,7 +215,7 @@ impl<'a> Matching<'a> {
                 soonest = soonest.min(start);
             } else if let Some(chunk) = self.choose(way as usize, random) {
                 let OverlayEdge { from, to, .. } = overlay.ways[way as usize];
-                let stays = self.spread.faithful && self.spread.groups.entered(from, to).is_some();
+                let stays = self.spread.faithful && self.spread.groups.crosses(from, to);
                 if !stays {
                     self.next_way[link] = at as u32 + 1;
                 }
@@ -235,15 +237,24 @@ impl<'a> Matching<'a> {
         wanted.max().unwrap_or(0).max(now)
     }
 
-    /// The chunk that the fewest ranks have, of some that can go this way.
+    /// The chunk to go this way next: one that is new to all groups it enters, or where that is allowed
+    /// any.
     fn choose(&self, way: usize, random: &mut Stream) -> Option<u32> {
+        let new = self.rarest(way, self.spread.groups, random);
+        if new.is_some() || !self.spread.repeats {
+            return new;
+        }
+        self.rarest(way, &Groups::default(), random)
+    }
+
+    /// The chunk that the fewest ranks have, of some that can go this way and enter no group twice.
+    fn rarest(&self, way: usize, groups: &Groups, random: &mut Stream) -> Option<u32> {
         let way = &self.spread.overlay.ways[way];
         let words = self.words;
         let have = &self.have[way.from as usize * words..][..words];
         let will = &self.will[way.to as usize * words..][..words];
-        let group = self.spread.groups.entered(way.from, way.to);
-        let inside = group.map(|it| &self.inside[it as usize * words..][..words]);
-        let enough = if inside.is_some() { LOOKED_AT_FOR_GROUP } else { LOOKED_AT };
+        let crosses = groups.crosses(way.from, way.to);
+        let enough = if crosses { LOOKED_AT_FOR_GROUP } else { LOOKED_AT };
         let start: u32 = random.random();
         let first = (start as usize >> 6) % words;
         let turn = start & 63;
@@ -251,8 +262,8 @@ impl<'a> Matching<'a> {
         let mut looked = 0;
         for word in (first..words).chain(0..first) {
             let mut open = have[word] & !will[word];
-            if let Some(inside) = inside {
-                open &= !inside[word];
+            for group in groups.entered(way.from, way.to) {
+                open &= !self.inside[group as usize * words + word];
             }
             // Start at a random bit.
             let mut open = open.rotate_right(turn);
@@ -277,7 +288,7 @@ impl<'a> Matching<'a> {
         let way = &overlay.ways[send.way as usize];
         let (word, bit) = (send.chunk as usize / 64, 1 << (send.chunk % 64));
         self.will[way.to as usize * self.words + word] |= bit;
-        if let Some(group) = self.spread.groups.entered(way.from, way.to) {
+        for group in self.spread.groups.entered(way.from, way.to) {
             self.inside[group as usize * self.words + word] |= bit;
         }
         self.copies[send.chunk as usize] += 1;

@@ -218,22 +218,28 @@ impl<'a> Search<'a> {
     /// The best matching with this many chunks per part.
     fn with(&self, chunks: u32) -> Result<MatchingPlan, SynthError> {
         let origins = self.origins(chunks);
-        let spread = |groups, faithful| Spread {
+        let spread = |groups, faithful, repeats| Spread {
             fabric: self.fabric,
             overlay: &self.overlay,
             groups,
             faithful,
+            repeats,
             origins: &origins,
             chunk: self.part.div_ceil(u64::from(chunks)),
             watch: self.watch,
         };
-        let no_groups = Groups::default();
-        // Whether groups help, and staying with partners, is found by trying.
+        let (no_groups, largest) = (Groups::default(), self.groups.largest());
+        // Whether groups help, which, and staying with partners, is found by trying.
         let few = self.groups.count() <= FEW_GROUPS;
         let plan = |number: u64| {
-            let groups = if number.is_multiple_of(2) { &self.groups } else { &no_groups };
+            let groups = match number % 2 {
+                0 if self.groups.are_nested() && number % 8 >= 4 => &self.groups,
+                0 => &largest,
+                _ => &no_groups,
+            };
             let faithful = few == number.is_multiple_of(4);
-            spread(groups, faithful).plan(&mut self.seed.numbered(number).stream("matching"))
+            spread(groups, faithful, number % 8 == 6)
+                .plan(&mut self.seed.numbered(number).stream("matching"))
         };
         let unreachable = || match self.watch.out_of_time() {
             true => SynthError::OutOfTime { method: METHOD },

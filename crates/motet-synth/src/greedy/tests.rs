@@ -131,3 +131,11 @@ proptest! {
         prop_assert!(time >= 0.999 * bound, "{time} µs, bound {bound}");
     }
 }
+
+/// Dies in pairs, pairs in fours: what enters a pair twice wastes the links between pairs.
+#[test]
+fn groups_within_groups_are_entered_with_care() {
+    let network = build("mi250");
+    let (time, bound) = times(&network, CollectiveKind::AllGather, Bytes::new(1_000_000), 1 << 18);
+    assert!(time <= 1.08 * bound, "{time} µs, bound {bound}");
+}

@@ -10,7 +10,7 @@ use crate::collective::CollectiveKind;
 
 /// Up to eight nodes, two or more of them GPUs, with directed links of odd bandwidths, some of
 /// them parallel, some duplex; often not all connected.
-pub(super) fn small_network() -> impl Strategy<Value = Network> {
+pub(in crate::bound) fn small_network() -> impl Strategy<Value = Network> {
     (2usize..7, 0usize..3).prop_flat_map(|(gpus, switches)| {
         let count = gpus + switches;
         let link = (0..count, 1..count, 1u64..6, 0u64..4, prop::bool::weighted(0.7));

@@ -1,6 +1,6 @@
 //! Tests of the bounds, and the small networks they share.
 
-mod brute_force;
+pub(super) mod brute_force;
 mod closed_forms;
 mod messages;
 mod reference;

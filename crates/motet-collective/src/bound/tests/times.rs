@@ -5,6 +5,11 @@ use motet_units::{Bandwidth, Bytes, Duration, Rank};
 use proptest::prelude::*;
 
 use super::{gpus, of, ring, star, two_dcs};
+use crate::bound::Ratio;
+use crate::bound::around::cuts_around;
+use crate::bound::delay::{Delays, Receivers};
+use crate::bound::distance::distances;
+use crate::bound::graph::BoundGraph;
 use crate::bound::tests::brute_force::small_network;
 use crate::collective::CollectiveKind;
 
@@ -127,6 +132,23 @@ fn extreme_links_do_no_harm() {
 }
 
 proptest! {
+    /// Cuts around one rank share one search for the latency to it: the same as a search for each cut.
+    #[test]
+    fn a_shared_search_gives_the_same_delays(network in small_network(), pick in 0usize..64) {
+        let graph = BoundGraph::new(&network, network.ranks());
+        let turned = graph.transposed();
+        let at = graph.ranks[pick % graph.ranks.len()] as usize;
+        let rest = distances(&turned, turned.latencies(), [(at, 0)]);
+        for sending in cuts_around(&graph, &rest) {
+            let senders = || graph.ranks.iter().map(|it| *it as usize);
+            let of = |receivers| {
+                let cut = (&sending[..], Ratio::ONE);
+                Delays::of_cut((&graph, &turned), cut, senders(), receivers)
+            };
+            prop_assert_eq!(of(Receivers::At(&rest)), of(Receivers::Each(&[at])));
+        }
+    }
+
     #[test]
     fn time_grows_with_size_and_never_falls_below_its_parts(
         network in small_network(), sizes in prop::array::uniform2(0u64..1 << 40),

@@ -15,11 +15,8 @@ use super::style::Style;
 use super::switch::SwitchGroup;
 use super::switch_write::SwitchOp;
 use super::{Options, limits};
-use crate::diagnostic::{Diagnostic, Finding, Report};
+use crate::diagnostic::Report;
 use crate::program::{Program, Slot, Transfer, TransferId};
-
-/// Transfers that a threadblock's operations can hold, however they are put together.
-const MAX_TRANSFERS: usize = limits::MAX_OPS * 2 * limits::MAX_BUFFERS_PER_OP;
 
 /// The plan of a one-sided program, if the executor can load it.
 pub(super) fn plan(
@@ -28,16 +25,7 @@ pub(super) fn plan(
     style: Style,
 ) -> Result<ExecutionPlan, Report> {
     let mut report = Report::default();
-    for (index, lane) in
-        program.lanes().iter().enumerate().filter(|(_, it)| it.events.len() / 2 > MAX_TRANSFERS)
-    {
-        let message = format!(
-            "lane {index} of rank {} has {} transfers; a threadblock does at most {MAX_TRANSFERS}",
-            lane.rank,
-            lane.events.len() / 2,
-        );
-        report.push(Diagnostic::error(Finding::Limit, message));
-    }
+    limits::check_lanes(program, &mut report);
     if !report.is_right() {
         return Err(report);
     }

@@ -15,6 +15,8 @@ pub(super) const MAX_BUFFERS_PER_OP: usize = 10;
 pub(super) const MAX_BARRIERS: u32 = 16;
 pub(super) const MAX_SEMAPHORES_PER_OP: usize = 16;
 pub(super) const MAX_THREADS: u32 = 1024;
+/// Transfers that a threadblock's operations can hold, however they are put together.
+const MAX_TRANSFERS: usize = MAX_OPS * 2 * MAX_BUFFERS_PER_OP;
 /// The largest GPU of today, for plans of which it is not known where they run: a B200.
 const LARGEST: Gpu = Gpu { multiprocessors: 148, ranks: 1 };
 /// The executor's offsets and sizes have 32 bits.
@@ -57,6 +59,21 @@ fn misaligned(plan: &ExecutionPlan, gpu: &PlanGpu) -> Option<u64> {
     let bytes = chunk * u64::from(gpu.scratch_chunks) * packets * 2;
     let bytes = bytes.next_multiple_of(ALIGNMENT);
     (bytes / 2 % ALIGNMENT != 0).then_some(bytes)
+}
+
+/// Whether each threadblock has place for its transfers. Seen from the lanes alone, before any work.
+pub(super) fn check_lanes(program: &Program, report: &mut Report) {
+    for (index, lane) in program.lanes().iter().enumerate() {
+        let transfers = lane.events.len() / 2;
+        if transfers > MAX_TRANSFERS {
+            let rank = lane.rank;
+            let message = format!(
+                "lane {index} of rank {rank} has {transfers} transfers; a threadblock does at most \
+                 {MAX_TRANSFERS}"
+            );
+            push(report, message, None);
+        }
+    }
 }
 
 /// Whether all threadblocks of each GPU can run at once. Seen from the lanes alone, before any work.

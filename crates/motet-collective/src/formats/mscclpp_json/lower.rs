@@ -91,11 +91,15 @@ pub(super) fn proved(
     program: &Program,
     options: &Options,
 ) -> Result<(Verified<Program>, String), Report> {
+    let mut report = Report::default();
+    limits::check_lanes(program, &mut report);
+    if !report.is_right() {
+        return Err(report);
+    }
     let copies = in_instances(program, options.instances).map_err(|error| {
         let message = format!("in {} instances {error}", options.instances);
         only(Diagnostic::error(Finding::Limit, message))
     })?;
-    let mut report = Report::default();
     limits::check_resident(&copies, options, &mut report);
     if !report.is_right() {
         return Err(report);
@@ -151,7 +155,8 @@ fn spread_out(program: &Program, staged: &Staged, spread: Spread) -> Program {
 
 /// The waits of one block's pieces: what the data asks for, and what comes of the block itself
 /// waiting before it posts. That holds back all it does later, and a post follows what the block
-/// has done before.
+/// has done before. What an earlier post to the same peer has waited for needs no second wait, for a
+/// port carries out its posts in order.
 fn block_waits(part: &[u32], pieces: &[Piece], deps: &[Vec<u32>]) -> Vec<(u32, u32)> {
     let posted = |it: &u32| pieces[*it as usize].posted;
     let here: BTreeSet<u32> = part.iter().copied().filter(posted).collect();
@@ -160,16 +165,22 @@ fn block_waits(part: &[u32], pieces: &[Piece], deps: &[Vec<u32>]) -> Vec<(u32, u
     let mut waits = Vec::new();
     let mut last_own = None;
     let mut held: Vec<u32> = Vec::new();
+    // How much of what is held each port has waited for already.
+    let mut waited: BTreeMap<Rank, usize> = BTreeMap::new();
     for piece in part {
         let own = &deps[*piece as usize];
+        let peer = pieces[*piece as usize].transfer.dst.rank;
+        let from = waited.get(&peer).copied().filter(|_| posted(piece)).unwrap_or(0);
         let behind = last_own.filter(|_| posted(piece));
-        waits.extend(own.iter().chain(&held).copied().chain(behind).map(|it| (*piece, it)));
+        waits.extend(own.iter().chain(&held[from..]).copied().chain(behind).map(|it| (*piece, it)));
         if posted(piece) {
+            waited.insert(peer, held.len());
             held.extend(own);
             held.extend(Some(*piece).filter(|it| flushed.contains(it)));
         } else {
             last_own = Some(*piece);
             held.clear();
+            waited.clear();
         }
     }
     waits
@@ -211,4 +222,41 @@ fn keys(pieces: &[Piece], deps: &[Vec<u32>], spread: Spread) -> Vec<Rank> {
         keys.push(key);
     }
     keys
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::program::{Slot, Transfer};
+
+    /// A block that only posts: each post waits for its own data and for the post before, not for all
+    /// that any post before it has waited for. A ring over ports of thousands of transfers had millions of
+    /// waits, and was refused only after they had been looked at.
+    #[test]
+    fn posts_do_not_wait_again_for_what_their_port_has_waited_for() {
+        let piece = |from: u32, to: u32| Piece {
+            transfer: Transfer::copy(Slot::input(Rank(from), 0), Slot::output(Rank(to), 0), 1),
+            posted: true,
+        };
+        // What arrives at rank 1, and what rank 1 posts to ranks 2 and 3 in turn, each after one of these.
+        let count = 100u32;
+        let pieces: Vec<Piece> = (0..count)
+            .map(|_| piece(0, 1))
+            .chain((0..count).map(|it| piece(1, 2 + it % 2)))
+            .collect();
+        let mut deps = vec![Vec::new(); count as usize];
+        deps.extend((0..count).map(|it| vec![it]));
+        let part: Vec<u32> = (count..2 * count).collect();
+        let waits = block_waits(&part, &pieces, &deps);
+        assert!(waits.len() < 4 * count as usize, "{} waits", waits.len());
+        // Yet a post follows all that the block waited for before it, by itself or through its port.
+        for post in 0..count {
+            let port = |it: u32| (it - count) % 2;
+            let known = waits.iter().filter(|(waiter, _)| {
+                *waiter <= count + post && port(*waiter) == port(count + post)
+            });
+            let known: BTreeSet<u32> = known.map(|it| it.1).collect();
+            assert!((0..=post).all(|it| known.contains(&it)), "post {post} knows {known:?}");
+        }
+    }
 }

@@ -118,3 +118,17 @@ fn other_collectives_are_not_exchanges() {
     let error = synthesize(&Task::new(&ring, goal, Bytes::mib(1)), &Options::default());
     assert!(matches!(error, Err(SynthError::NotForMethod { .. })));
 }
+
+/// Every rank sends to the next: what leaves a server for the next must go over all its network cards, by
+/// way of the other GPUs, whose own links then have little time to spare.
+#[test]
+fn a_ring_of_messages_uses_all_network_cards() {
+    for (name, words, least) in [("dgx-h100", "count=4", 0.95), ("dgx-a100", "count=2", 0.95)] {
+        let network = template(name, &[words]);
+        let ranks = network.ranks().len() as u32;
+        let pairs: Vec<(u32, u32)> = (0..ranks).map(|it| (it, (it + 1) % ranks)).collect();
+        let task = Task::new(&network, peers(&pairs, ranks as usize), Bytes::gib(1));
+        let ratio = ratio(&task, &Options::default());
+        assert!(ratio >= least, "{name}: {ratio}");
+    }
+}
