@@ -38,7 +38,7 @@ fn make_table(tasks: Vec<TunedTask>) {
             seed: 0,
             margin_percent: 5,
             most_blocks: 16,
-            ranks_per_gpu: 1,
+            mscclpp: motet_tune::plan::MscclppUse::default(),
             setup: Setup::default(),
             tasks,
             candidates: Vec::new(),

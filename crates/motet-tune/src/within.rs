@@ -20,6 +20,7 @@ use motet_units::Duration;
 use crate::layouts::ELEMENT;
 use crate::plan::candidates::{Ground, MscclppLayout};
 use crate::plan::make::Nccl;
+use crate::plan::tune::UNFITTED_PERCENT;
 use crate::plan::{MscclppUse, Runtime, Setup, one_sided};
 
 /// Transfers of each rank that are tried, from what fits an executor's parser down to no cutting.
@@ -154,7 +155,9 @@ fn on_kernels(
     let (time, fastest) = priced.min_by(|a, b| a.0.cmp(&b.0).then(a.1.name.cmp(&b.1.name)))?;
     let other =
         best.and_then(|it| price(&MscclppLayout::new(&it.program, network, &options, terms).ok()?));
-    if let Some(other) = other.filter(|it| *it <= time) {
+    // The model was fitted to one-sided programs, so that others must be faster by a margin.
+    let least = Duration::from_ps(time.as_ps() / 100 * (100 - u64::from(UNFITTED_PERCENT)));
+    if let Some(other) = other.filter(|it| *it <= least) {
         return Some((OnKernels { one_sided: None, time: other, other: Some(other) }, None));
     }
     let (file_time, blocks) = loaded(task, Runtime::Mscclpp, &fastest.program).ok()?;

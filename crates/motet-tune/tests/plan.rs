@@ -18,7 +18,9 @@ use motet_tune::plan::folder::{
     self, CHECKSUMS, FolderError, MANIFEST, Maker, NETWORK, Stored, TABLE,
 };
 use motet_tune::plan::make::Nccl;
-use motet_tune::plan::{Journal, NoJournal, Plan, PlanEvent, Request, Runtime, TunedTask, make};
+use motet_tune::plan::{
+    Journal, MscclppUse, NoJournal, Plan, PlanEvent, Request, Runtime, TunedTask, make,
+};
 use motet_tune::search::Method;
 use motet_units::Bytes;
 
@@ -37,7 +39,7 @@ fn request(seed: u64) -> Request {
         sketch: None,
         most_blocks: None,
         margin_percent: 5,
-        ranks_per_gpu: 1,
+        mscclpp: MscclppUse::default(),
         runtime: None,
     }
 }

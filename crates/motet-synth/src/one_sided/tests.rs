@@ -40,3 +40,23 @@ fn all_are_right_and_can_be_written() {
         }
     }
 }
+
+/// Over ports a plan has threadblocks that the program has no lanes for: they count, too.
+#[test]
+fn what_does_not_fit_the_gpu_is_refused() {
+    let shape = Shape { pattern: Pattern::Packets, slices: 4, peers_per_block: 7, apart: false };
+    let made = program(CollectiveKind::AllReduce, 8, Forms::OUT_OF_PLACE, shape).unwrap();
+    let right = Verified::new(made, None).unwrap();
+    let per_rank = |options: &mscclpp_json::Options| {
+        let text = mscclpp_json::write(&right, options).ok()?;
+        Some(mscclpp_json::outline(&text).ok()??.most_blocks())
+    };
+    let ports = mscclpp_json::Channel::Auto { gpus_per_server: 4 };
+    let gpu = mscclpp_json::Gpu { ranks: 1, ..Default::default() };
+    let wide = mscclpp_json::Options { channel: ports, gpu, ..Default::default() };
+    let blocks = per_rank(&wide).unwrap();
+    assert!(blocks > shape.blocks(CollectiveKind::AllReduce, 8), "{blocks}");
+    // So few multiprocessors that the lanes fit, and the blocks do not.
+    let gpu = mscclpp_json::Gpu { multiprocessors: blocks - 1, ranks: 1 };
+    assert_eq!(per_rank(&mscclpp_json::Options { gpu, ..wide }), None);
+}

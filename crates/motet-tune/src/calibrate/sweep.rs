@@ -16,7 +16,8 @@ const KINDS: [CollectiveKind; 4] = [
     CollectiveKind::AllToAll,
 ];
 
-/// Powers of two: a slice of a large call is then whole cache lines, which makes 10% at 64 MiB.
+/// Powers of two. Above 4 MiB, 15, 30 or 60 slices, which fill an H200 better, were slower by up to 18% in most
+/// cases and faster by up to 15% in some; the model cannot tell which.
 const SLICES: [u32; 7] = [1, 2, 4, 8, 16, 32, 64];
 /// Fewer than 512 threads were never best.
 const THREADS: [u32; 2] = [512, 1024];
@@ -165,10 +166,10 @@ mod tests {
     #[test]
     fn plans_are_what_their_names_say() {
         let plans = plans(&[2], None);
-        assert!((200..500).contains(&plans.len()), "{}", plans.len());
+        assert!((150..500).contains(&plans.len()), "{}", plans.len());
         let first = plans[0].manifest_line();
-        let line = "{\"file\":\"allgather-2-direct-s1-p8-t256.json\",\
-                    \"id\":\"allgather-2-direct-s1-p8-t256\",\"collective\":\"allgather\",\"ranks\":2,\
+        let line = "{\"file\":\"allgather-2-direct-s1-p8-t512.json\",\
+                    \"id\":\"allgather-2-direct-s1-p8-t512\",\"collective\":\"allgather\",\"ranks\":2,\
                     \"bytes\":[1024,4096,16384,65536,262144,1048576],\"source\":\"motet\",\"do\":\"time\",\
                     \"forms\":[\"out\"]}";
         assert_eq!(first, line);

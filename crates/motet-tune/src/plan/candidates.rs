@@ -66,6 +66,8 @@ pub enum Origin {
     FullMesh,
     /// One of our programs.
     Made,
+    /// A one-sided program for MSCCL++: what the model of its kernels was fitted to.
+    OneSided,
 }
 
 /// A program for a collective, with all layouts in which a runtime could run it.

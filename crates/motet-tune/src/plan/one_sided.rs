@@ -51,7 +51,7 @@ fn shapes(kind: CollectiveKind, ranks: u32, most: u32) -> Vec<Shape> {
         {
             let shape = |slices| Shape { pattern, slices, peers_per_block, apart };
             let all = most / shape(1).blocks(kind, ranks).max(1);
-            // Powers of two, so that the slices of a large call are whole cache lines.
+            // Powers of two, as the model was fitted to them (`calibrate::sweep`).
             shapes.extend((0..32).map(|it| 1u32 << it).take_while(|it| *it <= all).map(shape));
         }
     }
@@ -71,7 +71,7 @@ fn candidate(ground: &Ground<'_>, entry: &Entry) -> Option<CandidateProgram> {
     let about = entry.shape.pattern.about();
     Some(CandidateProgram {
         name: entry.to_string(),
-        origin: Origin::Made,
+        origin: Origin::OneSided,
         about: format!("one-sided: {about}, {} thread blocks", plan.blocks()),
         program,
         family: Family { layouts: Vec::new(), stopped_by: Some("is for MSCCL++".to_owned()) },

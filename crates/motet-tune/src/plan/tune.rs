@@ -14,6 +14,10 @@ use super::communicator::Setup;
 use super::{Pick, PlanError, Runtime, TunedTask};
 use crate::layouts::Layout;
 
+/// By how much a plan of MSCCL++ that is not one-sided must be faster, in percent, by a model that was fitted to
+/// one-sided plans only: it has been a tenth off others.
+pub(crate) const UNFITTED_PERCENT: u32 = 10;
+
 /// One collective to be tuned: its candidates, NCCL beside them, and the rules of the comparison.
 #[derive(Debug)]
 pub struct Tuning<'a> {
@@ -123,10 +127,28 @@ impl<'a> Tuning<'a> {
         best.map(|(time, it)| it.pick(time))
     }
 
-    /// The fastest plan of MSCCL++; of equals the one with fewer thread blocks, then the first.
+    /// The fastest plan of MSCCL++, of equals the one with fewer thread blocks, then the first. One that is
+    /// not one-sided must be faster by a [margin](UNFITTED_PERCENT).
     fn fastest_plan(&self, size: Bytes, trials: &mut u32) -> Option<Pick> {
+        let one_sided = |it: &CandidateProgram| it.origin == Origin::OneSided;
+        let fitted = self.fastest_plan_of(size, &one_sided, trials);
+        let other = self.fastest_plan_of(size, &|it| !one_sided(it), trials);
+        match (fitted, other) {
+            (Some(fitted), Some(other)) if !beats(&other, &fitted, UNFITTED_PERCENT) => {
+                Some(fitted)
+            }
+            (fitted, other) => other.or(fitted),
+        }
+    }
+
+    fn fastest_plan_of(
+        &self,
+        size: Bytes,
+        of: &dyn Fn(&CandidateProgram) -> bool,
+        trials: &mut u32,
+    ) -> Option<Pick> {
         let mut best: Option<Pick> = None;
-        for way in self.candidates {
+        for way in self.candidates.iter().filter(|it| of(it)) {
             for plan in way.plans.iter().filter(|it| it.takes(size)) {
                 *trials += 1;
                 let Some(pick) = plan.time(size).map(|it| plan.pick(way, it)) else { continue };

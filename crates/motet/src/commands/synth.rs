@@ -255,7 +255,7 @@ impl Limits {
                 .kernels
                 .as_ref()
                 .and_then(|it| it.other)
-                .map(|it| it.as_us_f64()),
+                .map(motet_units::Duration::as_us_f64),
         }
     }
 }

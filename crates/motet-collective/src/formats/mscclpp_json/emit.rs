@@ -56,6 +56,8 @@ pub(super) fn plan(
             .collect(),
     };
     limits::check(&plan, &mut report);
+    // Ports may need threadblocks that the program has no lanes for.
+    limits::check_fits(&plan, options.gpu, &mut report);
     if report.is_right() { Ok(plan) } else { Err(report) }
 }
 

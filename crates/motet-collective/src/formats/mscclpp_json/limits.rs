@@ -29,8 +29,7 @@ pub(super) fn check(plan: &ExecutionPlan, report: &mut Report) {
         let threads = plan.num_threads_per_block;
         push(report, format!("{threads} threads per block; a block has 1 to {MAX_THREADS}"), None);
     } else {
-        let blocks: Vec<u32> = plan.gpus.iter().map(|it| it.threadblocks.len() as u32).collect();
-        resident(&blocks, plan.num_threads_per_block, LARGEST, report);
+        check_fits(plan, LARGEST, report);
     }
     if let Some(bytes) = plan.gpus.iter().find_map(|it| misaligned(plan, it)) {
         let message = format!(
@@ -45,6 +44,12 @@ pub(super) fn check(plan: &ExecutionPlan, report: &mut Report) {
             Check { gpu: gpu.id, block, report }.block();
         }
     }
+}
+
+/// Whether all threadblocks of each rank can run at once on such a GPU.
+pub(super) fn check_fits(plan: &ExecutionPlan, gpu: Gpu, report: &mut Report) {
+    let blocks: Vec<u32> = plan.gpus.iter().map(|it| it.threadblocks.len() as u32).collect();
+    resident(&blocks, plan.num_threads_per_block, gpu, report);
 }
 
 /// The bytes of a GPU's doubled scratch, if its halves are misaligned.
