@@ -20,7 +20,7 @@ use motet_units::Duration;
 use crate::layouts::ELEMENT;
 use crate::plan::candidates::{Ground, MscclppLayout};
 use crate::plan::make::Nccl;
-use crate::plan::tune::UNFITTED_PERCENT;
+use crate::plan::tune::{UNFITTED_PERCENT, faster_by};
 use crate::plan::{MscclppUse, Runtime, Setup, one_sided};
 
 /// Transfers of each rank that are tried, from what fits an executor's parser down to no cutting.
@@ -53,8 +53,11 @@ pub struct Within {
 pub struct OnKernels {
     /// The name of the one-sided program, if that is what was kept.
     pub one_sided: Option<String>,
+    /// In plans whose blocks have so many threads,
+    pub threads: u32,
+    /// it takes this long.
     pub time: Duration,
-    /// What the best program takes that is not one-sided, if the executor takes one.
+    /// What the best program takes that is not one-sided, in one instance, if the executor takes one.
     pub other: Option<Duration>,
 }
 
@@ -151,16 +154,22 @@ fn on_kernels(
     let price =
         |plan: &MscclppLayout| plan.takes(task.size).then(|| plan.time(task.size)).flatten();
     let candidates = one_sided::candidates(&ground, kind);
-    let priced = candidates.iter().filter_map(|it| Some((price(it.plans.first()?)?, it)));
-    let (time, fastest) = priced.min_by(|a, b| a.0.cmp(&b.0).then(a.1.name.cmp(&b.1.name)))?;
+    let priced = candidates.iter().filter_map(|it| {
+        let plan = it.plans.first()?;
+        Some((price(plan)?, it, plan))
+    });
+    let (time, fastest, plan) =
+        priced.min_by(|a, b| a.0.cmp(&b.0).then(a.1.name.cmp(&b.1.name)))?;
     let other =
         best.and_then(|it| price(&MscclppLayout::new(&it.program, network, &options, terms).ok()?));
     // The model was fitted to one-sided programs, so that others must be faster by a margin.
-    let least = Duration::from_ps(time.as_ps() / 100 * (100 - u64::from(UNFITTED_PERCENT)));
-    if let Some(other) = other.filter(|it| *it <= least) {
-        return Some((OnKernels { one_sided: None, time: other, other: Some(other) }, None));
+    let wins = |it: &Duration| faster_by(it.as_ps(), time.as_ps(), UNFITTED_PERCENT);
+    if let Some(other) = other.filter(wins) {
+        let threads = options.threads_per_block;
+        let kernels = OnKernels { one_sided: None, threads, time: other, other: Some(other) };
+        return Some((kernels, None));
     }
-    let (file_time, blocks) = loaded(task, Runtime::Mscclpp, &fastest.program).ok()?;
+    let file_time = on_links(task, &plan.program).ok()?;
     let synthesis = Synthesis {
         method: Method::Auto,
         program: fastest.program.clone(),
@@ -168,8 +177,9 @@ fn on_kernels(
         explanation: fastest.about.clone(),
         tried: best.map(|it| it.tried.clone()).unwrap_or_default(),
     };
-    let kernels = OnKernels { one_sided: Some(fastest.name.clone()), time, other };
-    Some((kernels, Some((synthesis, file_time, blocks))))
+    let threads = plan.cost.outline.threads;
+    let kernels = OnKernels { one_sided: Some(fastest.name.clone()), threads, time, other };
+    Some((kernels, Some((synthesis, file_time, plan.blocks()))))
 }
 
 /// Every method but `auto` itself and those that take too long.
@@ -238,17 +248,21 @@ fn loaded(
     };
     let read = read.map_err(|it| it.to_string())?;
     let file = read.verify(Some(task.network)).map_err(|it| first(it.report.to_string()))?;
-    let routed = Routed::new(&file, task.network, SwitchForwarding::CutThrough)
-        .map_err(|it| it.to_string())?;
-    // Thread blocks share links; a file's numbers are no order of theirs.
-    let options = SimOptions { discipline: Discipline::FairShare, ..SimOptions::default() };
-    let prepared = Prepared::new(&routed);
-    let run = Simulation::new(&prepared, task.size).state(&task.state).options(options);
-    let outcome = run.run();
-    let time = outcome.map_err(|it| it.to_string())?.time;
+    let time = on_links(task, &file)?;
     let mut blocks = vec![0u32; file.collective().ranks() as usize];
     for lane in file.lanes() {
         blocks[lane.rank.index()] += 1;
     }
     Ok((time, blocks.into_iter().max().unwrap_or(0)))
+}
+
+/// What a program that was read from a file takes on ideal links.
+fn on_links(task: &Task<'_>, file: &Verified<Program>) -> Result<Duration, String> {
+    let routed = Routed::new(file, task.network, SwitchForwarding::CutThrough)
+        .map_err(|it| it.to_string())?;
+    // Thread blocks share links; a file's numbers are no order of theirs.
+    let options = SimOptions { discipline: Discipline::FairShare, ..SimOptions::default() };
+    let prepared = Prepared::new(&routed);
+    let run = Simulation::new(&prepared, task.size).state(&task.state).options(options);
+    Ok(run.run().map_err(|it| it.to_string())?.time)
 }

@@ -125,3 +125,25 @@ fn a_program_made_for_a_runtime_is_exported() {
         assert_eq!(json["file_time_us"], limits["file_time_us"], "{collective}: {json}");
     }
 }
+
+/// What `synth --for mscclpp` says of MSCCL++'s kernels is the time of the file that is then exported.
+#[test]
+fn a_one_sided_program_takes_what_was_said_of_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let (program, file) = (path("program.json"), path("plan.json"));
+    let json = |words: &[&str]| -> Value {
+        let output = motet(words);
+        assert!(output.status.success(), "{}", errors(&output));
+        serde_json::from_slice(&output.stdout).unwrap()
+    };
+    let words = ["synth", "v100-x4", "-c", "allreduce", "-s", "16 KiB", "--for", "mscclpp"];
+    let made = json(&[&words[..], &["-o", &program, "--json"]].concat());
+    assert_eq!(made["method"], "one-sided", "{made}");
+    let threads = made["for"]["threads"].to_string();
+    let words = ["export", &program, "--to", "mscclpp", "--mscclpp-threads", &threads];
+    json(&[&words[..], &["-o", &file, "--json"]].concat());
+    let run = json(&["sim", "v100-x4", &file, "-s", "16 KiB", "--kernels", "--json"]);
+    assert_eq!(run["time_us"], made["for"]["kernel_time_us"], "{run}");
+    assert!(made["for"]["other_kernel_time_us"].as_f64() > made["for"]["kernel_time_us"].as_f64());
+}

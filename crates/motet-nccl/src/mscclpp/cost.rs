@@ -9,7 +9,7 @@ use motet_units::{Bytes, Duration, Rank};
 
 use super::chain::Chain;
 use super::rounds::{Conditions, legs};
-use super::terms::{CACHE, MULTIPROCESSORS, PlanTerms};
+use super::terms::{CACHE, PlanTerms};
 
 /// How ranks share GPUs: so many consecutive ones each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -155,7 +155,9 @@ impl PlanCost {
     pub fn parts(&self, size: Bytes, terms: &PlanTerms) -> Option<PlanParts> {
         let chunk = size.get() as f64 / f64::from(self.outline.collective.size_chunks().max(1));
         let cold = cold(self.footprint(size));
-        let crowd = f64::from(self.blocks.div_ceil(MULTIPROCESSORS).max(1));
+        // A multiprocessor runs a block of 1024 threads or two of 512.
+        let multiprocessors = mscclpp_json::Gpu::default().multiprocessors;
+        let crowd = f64::from(self.blocks.div_ceil(multiprocessors).max(1));
         let under = Conditions { threads: self.outline.threads, cold, crowd };
         let chain = self.chain.as_ref()?;
         let whole = chain.micros(chunk, &under, terms);

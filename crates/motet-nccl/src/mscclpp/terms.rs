@@ -59,9 +59,6 @@ pub const TERMS: usize = 21;
 /// The cache of an H100 or H200, in bytes.
 pub(super) const CACHE: f64 = 50e6;
 
-/// Multiprocessors of a GPU, each of which runs a block of 1024 threads or two of 512.
-pub(super) const MULTIPROCESSORS: u32 = 132;
-
 impl PlanTerms {
     /// Fitted to one H200 whose ranks share its memory, with MSCCL++ 0.10 (`benches/mscclpp/results`).
     pub const H200: Self = Self {

@@ -164,8 +164,12 @@ impl<'a> Tuning<'a> {
 
 /// Whether a pick is faster than another by more than a margin.
 pub(super) fn beats(pick: &Pick, other: &Pick, margin_percent: u32) -> bool {
-    let (mine, theirs) = (u128::from(pick.time_ps), u128::from(other.time_ps));
-    mine * u128::from(100 + margin_percent) < theirs * 100
+    faster_by(pick.time_ps, other.time_ps, margin_percent)
+}
+
+/// The same of two times.
+pub(crate) fn faster_by(mine_ps: u64, other_ps: u64, margin_percent: u32) -> bool {
+    u128::from(mine_ps) * u128::from(100 + margin_percent) < u128::from(other_ps) * 100
 }
 
 /// What NCCL is left with: its own choice, unless its best gains the margin.

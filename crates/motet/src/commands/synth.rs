@@ -236,6 +236,9 @@ struct Limits {
     /// By the model of MSCCL++'s kernels: the file, and the best program that is not one-sided.
     #[serde(skip_serializing_if = "Option::is_none")]
     kernel_time_us: Option<f64>,
+    /// In plans whose blocks have so many threads.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    threads: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     other_kernel_time_us: Option<f64>,
 }
@@ -251,6 +254,7 @@ impl Limits {
             limit_cost: if unlimited > 0.0 { file / unlimited - 1.0 } else { 0.0 },
             one_sided: found.kernels.as_ref().and_then(|it| it.one_sided.clone()),
             kernel_time_us: found.kernels.as_ref().map(|it| it.time.as_us_f64()),
+            threads: found.kernels.as_ref().map(|it| it.threads),
             other_kernel_time_us: found
                 .kernels
                 .as_ref()
@@ -378,6 +382,8 @@ impl Made<'_> {
                     format!("; the best that is not one-sided takes {it:.2} µs")
                 });
                 line("kernels", format!("{time:.2} µs by the model of {name}'s: {made}{other}"));
+                let threads = it.threads.unwrap_or_default();
+                line("export", format!("`motet export --to mscclpp --mscclpp-threads {threads}`"));
             }
         }
         line("took", format!("{synth_seconds:.3} s, and {verify_seconds:.3} s to prove it"));

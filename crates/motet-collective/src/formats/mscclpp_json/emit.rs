@@ -55,9 +55,8 @@ pub(super) fn plan(
             .map(|(rank, blocks)| lists.gpu(program, Rank::from_index(rank), blocks))
             .collect(),
     };
-    limits::check(&plan, &mut report);
-    // Ports may need threadblocks that the program has no lanes for.
-    limits::check_fits(&plan, options.gpu, &mut report);
+    // Ports may have needed threadblocks that the program has no lanes for.
+    limits::check(&plan, options.gpu, &mut report);
     if report.is_right() { Ok(plan) } else { Err(report) }
 }
 

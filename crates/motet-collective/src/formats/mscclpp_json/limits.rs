@@ -18,18 +18,20 @@ pub(super) const MAX_THREADS: u32 = 1024;
 /// Transfers that a threadblock's operations can hold, however they are put together.
 const MAX_TRANSFERS: usize = MAX_OPS * 2 * MAX_BUFFERS_PER_OP;
 /// The largest GPU of today, for plans of which it is not known where they run: a B200.
-const LARGEST: Gpu = Gpu { multiprocessors: 148, ranks: 1 };
+pub(super) const LARGEST: Gpu = Gpu { multiprocessors: 148, ranks: 1 };
 /// The executor's offsets and sizes have 32 bits.
 const MAX_OFFSET: u64 = u32::MAX as u64;
 /// Sizes of calls are multiples of so many bytes for every chunk.
 pub(super) const ALIGNMENT: u64 = 16;
 
-pub(super) fn check(plan: &ExecutionPlan, report: &mut Report) {
+/// Whether the executor can run a plan on such a GPU.
+pub(super) fn check(plan: &ExecutionPlan, gpu: Gpu, report: &mut Report) {
     if plan.num_threads_per_block == 0 || plan.num_threads_per_block > MAX_THREADS {
         let threads = plan.num_threads_per_block;
         push(report, format!("{threads} threads per block; a block has 1 to {MAX_THREADS}"), None);
     } else {
-        check_fits(plan, LARGEST, report);
+        let blocks: Vec<u32> = plan.gpus.iter().map(|it| it.threadblocks.len() as u32).collect();
+        resident(&blocks, plan.num_threads_per_block, gpu, report);
     }
     if let Some(bytes) = plan.gpus.iter().find_map(|it| misaligned(plan, it)) {
         let message = format!(
@@ -44,12 +46,6 @@ pub(super) fn check(plan: &ExecutionPlan, report: &mut Report) {
             Check { gpu: gpu.id, block, report }.block();
         }
     }
-}
-
-/// Whether all threadblocks of each rank can run at once on such a GPU.
-pub(super) fn check_fits(plan: &ExecutionPlan, gpu: Gpu, report: &mut Report) {
-    let blocks: Vec<u32> = plan.gpus.iter().map(|it| it.threadblocks.len() as u32).collect();
-    resident(&blocks, plan.num_threads_per_block, gpu, report);
 }
 
 /// The bytes of a GPU's doubled scratch, if its halves are misaligned.

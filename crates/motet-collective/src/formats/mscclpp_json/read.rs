@@ -36,7 +36,7 @@ pub fn read(text: &str) -> Result<Imported, ReadError> {
         )));
     }
     let mut report = Report::default();
-    limits::check(&plan, &mut report);
+    limits::check(&plan, limits::LARGEST, &mut report);
     let Some(parts) = collective::refinement(&plan, &mut report) else {
         return nothing(&plan, report);
     };
