@@ -40,6 +40,10 @@ class Control:
         place = self.place(collective)
         return self.words[place + 1], self.words[place + 2]
 
+    def pause_profiling(self, paused):
+        """From the next forced call on."""
+        self.words[4] = int(paused)
+
     def force(self, collective, mode):
         """`plan`: nothing is forced. `default`: NCCL's own. Else `algorithm/protocol[/channels]`."""
         place = self.place(collective)

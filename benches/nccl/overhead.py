@@ -1,11 +1,15 @@
 #!/usr/bin/env python3
-"""What the plugins cost: sessions of `run.py` without them, with the tuner, and with tuner and profiler, in turns, on
-NCCL's own settings. A plugin is loaded when a communicator is made, so sides cannot take turns within a session.
+"""What the plugins cost, on NCCL's own settings.
 
-    overhead.py --nccl … --plugin … --rig sockets --ranks 4 --out results [--sessions 5] [other options of run.py]
+    overhead.py --nccl … --plugin … --rig sockets --ranks 4 --out results [--sessions 0] [other options of run.py]
 
-Prints the median of each side and its ratio to the median without plugins, and writes OUT/overhead.csv.
-"""
+The profiler can be paused (through the control file), so both sides take turns on one communicator: paused, profiling,
+paused again. The ratio of the last two to the first is what profiling costs, and what is noise.
+
+With --sessions N, N sessions each without plugins, with the tuner, and with both, in turns: a plugin is loaded when a
+communicator is made. Communicators of one machine differ by some percent among themselves, so this sees only what is large.
+
+Writes OUT/times.csv, and OUT/overhead.csv for sessions."""
 
 import argparse
 import csv
@@ -14,15 +18,44 @@ import statistics
 import subprocess
 import sys
 
+import run
+
 HERE = os.path.dirname(os.path.abspath(__file__))
 SIDES = ["none", "tuner", "both"]
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", required=True)
-    parser.add_argument("--sessions", type=int, default=5)
-    args, rest = parser.parse_known_args()
+def measure(args, ranks, shared, writers):
+    """Rounds of (paused, profiling, paused again), by point."""
+    found = {}
+    for collective in args.collectives:
+        for size in args.sizes:
+            step = {"collective": collective, "bytes": size, "calls": run.calls_of(size), "mode": "default"}
+            shared.force(collective, "default")
+            for round_ in range(args.rounds):
+                times = []
+                # The order changes: the first after a pause of the driver's is often slower.
+                turns = [True, False, True] if round_ % 2 else [True, True, False]
+                for paused in turns:
+                    shared.pause_profiling(paused)
+                    times.append(max(it["us"] for it in ranks.ask({"do": "time", **step})))
+                paused, again = [time for time, it in zip(times, turns) if it]
+                profiling = times[turns.index(False)]
+                found.setdefault((collective, size), []).append((paused, profiling, again))
+                for name, time in zip(("paused", "profiling", "paused again"), found[collective, size][-1]):
+                    writers[0].writerow([args.rig, args.ranks, collective, size, name, round_, f"{time:.3f}"])
+            shared.pause_profiling(False)
+    return found
+
+
+def report(found):
+    for (collective, size), rounds in found.items():
+        base = [(first + again) / 2 for first, _, again in rounds]
+        cost = statistics.median(it[1] / own for it, own in zip(rounds, base))
+        noise = statistics.median(again / first for first, _, again in rounds)
+        print(f"{collective:14}{size:11} {statistics.median(base):12.1f} us  profiling {cost:7.4f}  paused again {noise:7.4f}")
+
+
+def sessions(args, rest):
     times = {}
     for session in range(args.sessions):
         for side in SIDES:
@@ -44,6 +77,17 @@ def main():
             ratios = "".join(f"  {side} {it:.1f} ({it / medians[0]:.4f})" for side, it in zip(SIDES, medians))
             print(f"{collective:14}{size:11}{ratios}")
     return 0
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", required=True)
+    parser.add_argument("--sessions", type=int, default=0)
+    args, rest = parser.parse_known_args()
+    if args.sessions > 0:
+        return sessions(args, rest)
+    sys.argv[1:] = ["--out", args.out, "--load", "both", "--modes", "default", *rest]
+    return run.session(run.options(), measure, report, ["times.csv"])
 
 
 if __name__ == "__main__":

@@ -232,10 +232,8 @@ def options():
     return args
 
 
-def main():
-    args = options()
-    os.makedirs(args.out, exist_ok=True)
-    path = os.path.join("/dev/shm" if os.path.isdir("/dev/shm") else args.out, f"motet-control-{os.getpid()}")
+def environment_of(args, path):
+    """What ranks are started with; `path` is the control file."""
     plugin = os.path.abspath(args.plugin)
     tuner = plugin if args.load in ("tuner", "both") else "none"
     profiler = plugin if args.load in ("profiler", "both") else "none"
@@ -246,33 +244,53 @@ def main():
         environment["MOTET_PLAN"] = os.path.abspath(args.plan)
     if profiler == plugin:
         environment["MOTET_TRACE"] = os.path.join(os.path.abspath(args.out), "rank-%r.trace")
+    return environment
+
+
+def session(args, work, tell, names):
+    """Ranks with a communicator and buffers for `work`, which writes into the tables `names`; `tell` prints what it returns."""
+    os.makedirs(args.out, exist_ok=True)
+    path = os.path.join("/dev/shm" if os.path.isdir("/dev/shm") else args.out, f"motet-control-{os.getpid()}")
     mps = Mps(args.nccl != "dry" and args.ranks > args.gpus and not args.no_mps)
+    files = [open(os.path.join(args.out, name), "w", newline="") for name in names]
     try:
         shared = control.Control(path)
-        ranks = Ranks(args, {**environment, **mps.environment()})
+        ranks = Ranks(args, {**environment_of(args, path), **mps.environment()})
         about = ranks.ask({"do": "about"})[0]
         identity = ranks.ask({"do": "identity"}, only=0)[0]["id"]
         ranks.ask({"do": "begin", "id": identity})
         ranks.ask({"do": "room", "bytes": max(args.sizes)})
-        with open(os.path.join(args.out, "times.csv"), "w", newline="") as file:
-            writer = csv.writer(file)
+        writers = [csv.writer(file) for file in files]
+        for writer in writers:
             writer.writerow(["rig", "ranks", "collective", "bytes", "mode", "round", "us"])
-            times, wrong = measure(args, ranks, shared, writer)
+        found = work(args, ranks, shared, writers)
         ranks.end()
-        about.update(vars(args), date=time.strftime("%Y-%m-%d"), wrong=wrong)
+        about.update(vars(args), date=time.strftime("%Y-%m-%d"))
         with open(os.path.join(args.out, "about.json"), "w") as file:
             json.dump(about, file, indent=1)
+        return tell(found) or 0
+    except Fault as fault:
+        print(f"{os.path.basename(sys.argv[0])}: {fault}", file=sys.stderr)
+        return 2
+    finally:
+        for file in files:
+            file.close()
+        mps.stop()
+        if os.path.exists(path):
+            os.unlink(path)
+
+
+def main():
+    args = options()
+
+    def tell(found):
+        times, wrong = found
         report(args, times)
         for collective, size, mode in wrong:
             print(f"WRONG: {collective} of {size} bytes, {mode}")
         return 1 if wrong else 0
-    except Fault as fault:
-        print(f"run.py: {fault}", file=sys.stderr)
-        return 2
-    finally:
-        mps.stop()
-        if os.path.exists(path):
-            os.unlink(path)
+
+    return session(args, lambda *it: measure(*it[:3], it[3][0]), tell, ["times.csv"])
 
 
 if __name__ == "__main__":

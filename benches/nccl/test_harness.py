@@ -58,6 +58,20 @@ class DryRun(unittest.TestCase):
             self.assertEqual({(it["mode"], it["us"]) for it in rows}, {("default", "2.002"), ("plan", "1.002"), ("default again", "2.002")})
             self.assertIn("geometric mean 1.998", done.stdout)
 
+    def test_the_best_of_all_settings_is_looked_at_again(self):
+        with tempfile.TemporaryDirectory() as folder:
+            out = os.path.join(folder, "out")
+            command = [sys.executable, os.path.join(HERE, "exhaustive.py"), "--nccl", "dry", "--plugin", "none", "--plan", "x"]
+            command += ["--ranks", "2", "--rounds", "2", "--collectives", "allgather", "--sizes", "1K", "--out", out]
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            with open(os.path.join(out, "search.csv"), newline="") as file:
+                self.assertEqual(len(list(csv.DictReader(file))), 3 * (1 + 7 * 3 * 6))
+            with open(os.path.join(out, "times.csv"), newline="") as file:
+                self.assertEqual(len(list(csv.DictReader(file))), 2 * 4)
+            self.assertIn("allgather, up to 1 MiB: best 1.000", done.stdout)
+            self.assertIn("plan 1.999", done.stdout)
+
 
 if __name__ == "__main__":
     unittest.main()

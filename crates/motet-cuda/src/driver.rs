@@ -22,6 +22,8 @@ pub(super) type Device = c_int;
 pub(super) type Context = *mut c_void;
 pub(super) type Stream = *mut c_void;
 pub(super) type Event = *mut c_void;
+/// A graph, or one that is ready to be launched.
+pub(super) type Graph = *mut c_void;
 /// An address in GPU memory.
 pub(super) type Address = u64;
 pub(super) type Status = c_int;
@@ -89,6 +91,13 @@ functions! {
     event_destroy = "cuEventDestroy_v2": fn(Event);
     event_record = "cuEventRecord": fn(Event, Stream);
     event_elapsed = "cuEventElapsedTime": fn(*mut f32, Event, Event);
+    fill = "cuMemsetD8Async": fn(Address, u8, usize, Stream);
+    capture_begin = "cuStreamBeginCapture_v2": fn(Stream, c_uint);
+    capture_end = "cuStreamEndCapture": fn(Stream, *mut Graph);
+    graph_instantiate = "cuGraphInstantiateWithFlags": fn(*mut Graph, Graph, u64);
+    graph_destroy = "cuGraphDestroy": fn(Graph);
+    graph_launch = "cuGraphLaunch": fn(Graph, Stream);
+    executable_destroy = "cuGraphExecDestroy": fn(Graph);
 }
 
 #[derive(Clone, Copy)]
@@ -221,7 +230,8 @@ impl Driver {
 }
 
 /// What the loader says: the last of a chain of errors, the others being about us.
-fn reason(error: &dyn std::error::Error) -> String {
+#[must_use]
+pub fn reason(error: &dyn std::error::Error) -> String {
     let mut last = error;
     while let Some(source) = last.source() {
         last = source;

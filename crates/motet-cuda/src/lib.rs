@@ -7,18 +7,22 @@
 //!
 //! - `driver.rs` is the foreign interface: the functions we call, as NVIDIA documents them.
 //! - `owned.rs` holds what must be given back: contexts, memory, streams, events.
+//! - [`work`] lends a stream and memory to a library that has work of its own (NCCL).
 //! - [`measure`] times copies with the GPU's own events; no clock of this machine is read.
 //!
 //! `cargo run -p motet-cuda --example measure` prints what it finds.
 //!
-//! Of the libraries this is the only one with `unsafe` code; it stays small for that reason.
+//! `unsafe` code is here and in `motet-live` (NCCL) only; both stay small for that reason.
 
 mod driver;
 pub mod measure;
 mod owned;
+pub mod work;
 
+pub use driver::reason as loader_reason;
 use driver::{Attribute, Driver};
 pub use measure::{Figure, Options, Place};
+pub use work::{Graph, Memory, Queue};
 
 /// Why the driver could not be asked.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -17,7 +17,7 @@ const NON_BLOCKING: u32 = 1;
 /// A GPU's primary context, which this process shares with every other user of the GPU in it.
 #[derive(Debug)]
 pub(super) struct Context {
-    driver: Driver,
+    pub(super) driver: Driver,
     device: Device,
     raw: driver::Context,
 }
@@ -74,6 +74,14 @@ impl DeviceMemory {
         let status = unsafe { (context.driver.functions.alloc)(&raw mut address, bytes) };
         context.driver.check("cuMemAlloc", status)?;
         Ok(Self { context: Rc::clone(context), address, bytes })
+    }
+
+    pub(super) const fn address(&self) -> Address {
+        self.address
+    }
+
+    pub(super) const fn bytes(&self) -> usize {
+        self.bytes
     }
 }
 
@@ -174,15 +182,36 @@ impl Stream {
         bytes: usize,
         times: u32,
     ) -> Result<Duration, CudaError> {
+        self.timed(|| (0..times).try_for_each(|_| self.copy(copy, bytes)))
+    }
+
+    /// How long the GPU takes for what `work` puts into this stream. It is waited for also where `work` fails: what it
+    /// works on must outlive it.
+    pub(super) fn timed<E: From<CudaError>>(
+        &self,
+        work: impl FnOnce() -> Result<(), E>,
+    ) -> Result<Duration, E> {
         self.context.make_current()?;
-        let outcome = self.queue(copy, bytes, times);
-        // SAFETY: the stream lives as long as `self`. It is waited for also where queueing failed:
-        // the memory must outlive the copies that were queued.
+        let queued = self.record(&self.begin).map_err(E::from).and_then(|()| work());
+        let queued = queued.and_then(|()| Ok(self.record(&self.end)?));
+        let waited = self.wait();
+        queued?;
+        waited?;
+        Ok(self.elapsed()?)
+    }
+
+    /// Until everything in it is done.
+    pub(super) fn wait(&self) -> Result<(), CudaError> {
+        // SAFETY: the stream lives as long as `self`.
         let status = unsafe { (self.context.driver.functions.stream_wait)(self.raw) };
-        outcome.and_then(|()| self.context.driver.check("cuStreamSynchronize", status))?;
+        self.context.driver.check("cuStreamSynchronize", status)
+    }
+
+    /// Between the two events, which were recorded and have happened.
+    fn elapsed(&self) -> Result<Duration, CudaError> {
         let mut milliseconds = 0f32;
         let elapsed = self.context.driver.functions.event_elapsed;
-        // SAFETY: both events were recorded and have happened; `milliseconds` is a valid place.
+        // SAFETY: both events live as long as `self`; `milliseconds` is a valid place.
         let status = unsafe { elapsed(&raw mut milliseconds, self.begin.raw, self.end.raw) };
         self.context.driver.check("cuEventElapsedTime", status)?;
         // The driver counts in floating-point milliseconds, to about half a microsecond.
@@ -196,17 +225,18 @@ impl Stream {
         Ok(Duration::from_ps(picoseconds as u64))
     }
 
-    fn queue(&self, copy: Copy<'_>, bytes: usize, times: u32) -> Result<(), CudaError> {
-        let functions = &self.context.driver.functions;
+    fn record(&self, event: &Event) -> Result<(), CudaError> {
         // SAFETY: event and stream are of this context and live as long as `self`.
-        let status = unsafe { (functions.event_record)(self.begin.raw, self.raw) };
-        self.context.driver.check("cuEventRecord", status)?;
-        for _ in 0..times {
-            self.copy(copy, bytes)?;
-        }
-        // SAFETY: as for the first event.
-        let status = unsafe { (functions.event_record)(self.end.raw, self.raw) };
+        let status = unsafe { (self.context.driver.functions.event_record)(event.raw, self.raw) };
         self.context.driver.check("cuEventRecord", status)
+    }
+
+    pub(super) const fn raw(&self) -> driver::Stream {
+        self.raw
+    }
+
+    pub(super) const fn context(&self) -> &Rc<Context> {
+        &self.context
     }
 
     fn copy(&self, copy: Copy<'_>, bytes: usize) -> Result<(), CudaError> {
@@ -242,7 +272,7 @@ impl Stream {
 impl Drop for Stream {
     fn drop(&mut self) {
         let _ = self.context.make_current();
-        // SAFETY: created in `new` and destroyed once; `time` leaves nothing queued.
+        // SAFETY: created in `new` and destroyed once; whoever put work into it has waited for it.
         let _ = unsafe { (self.context.driver.functions.stream_destroy)(self.raw) };
     }
 }

@@ -43,6 +43,8 @@ pub enum Basis {
     /// The model of MSCCL++'s executor, whose terms are fitted to measured calls
     /// ([`mscclpp`](crate::mscclpp)).
     Fitted,
+    /// On the machine itself.
+    Measured,
 }
 
 /// A choice of NCCL's and how long it takes.

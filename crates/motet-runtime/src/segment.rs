@@ -8,8 +8,10 @@
 //! | 0 | `MOTETSG1` as ASCII, first letter lowest: what it is, and the version of the layout |
 //! | 1 | how often a setting was forced or released |
 //! | 2 | times that found no free slot |
-//! | 3–15 | 0 |
-//! | 16–79 | four words for each [`Collective`], in the order of its `index`: the forced setting, how often a tuner applied it, how often it could not, 0 |
+//! | 3 | of the last communicator that a tuner was made for: ranks below, NCCL's nodes from bit 32 on |
+//! | 4 | not 0: nothing is profiled meanwhile; heeded by the next call whose setting is forced |
+//! | 5–15 | 0 |
+//! | 16–79 | four words for each [`Collective`], in the order of its `index`: the forced setting, how often a tuner applied it, how often it could not, and what NCCL would have done by itself (algorithm and protocol as in a forced setting) |
 //! | 80– | [`SLOTS`] slots of eight words: key, number of times, the last six times in ns |
 //!
 //! A new file is all zeros, which is an empty segment; the first to map it writes word 0. So it does not
@@ -26,7 +28,8 @@
 //! settings must do it only while every rank of every communicator that maps the file stands in a
 //! barrier *after* its last collective was enqueued and *before* its next, and the barrier must not be a
 //! collective of that same NCCL. A communicator that spans hosts has one file on each, and all are
-//! changed within the same barrier. A rank reads the word once per call. Nobody shortens the file while
+//! changed within the same barrier. Where every process has a file of its own, it is enough that each changes its own between the same two
+//! collectives. A rank reads the word once per call. Nobody shortens the file while
 //! it is mapped.
 //!
 //! **A slot of times** is claimed by writing its key, once and for good: [`TimeKey`] packed with bit 63 set.
@@ -42,10 +45,13 @@ use crate::table::MOST_CHANNELS;
 const MAGIC: u64 = u64::from_le_bytes(*b"MOTETSG1");
 const CHANGES: usize = 1;
 const DROPPED: usize = 2;
+const SHAPE: usize = 3;
+const PAUSED: usize = 4;
 const CONTROL: usize = 16;
 const PER_COLLECTIVE: usize = 4;
 const APPLIED: usize = 1;
 const REFUSED: usize = 2;
+const OWN: usize = 3;
 const TIMES: usize = 80;
 const PER_SLOT: usize = 8;
 const KEPT: usize = PER_SLOT - 2;
@@ -54,6 +60,8 @@ const KEPT: usize = PER_SLOT - 2;
 pub const SLOTS: usize = 4096;
 /// The least that a segment has.
 pub const WORDS: usize = TIMES + SLOTS * PER_SLOT;
+/// The first words, with all that is forced and noted: who does not care for times needs no others.
+pub const CONTROL_WORDS: usize = TIMES;
 /// Slots that are looked at before a time is dropped.
 const PROBES: usize = 64;
 
@@ -149,6 +157,7 @@ impl<'a> Segment<'a> {
         let words = self.of(collective);
         words[APPLIED].store(0, Relaxed);
         words[REFUSED].store(0, Relaxed);
+        words[OWN].store(0, Relaxed);
         let change = self.words[CHANGES].fetch_add(1, Relaxed) + 1;
         words[0].store(forced.map_or(0, pack) | (change << 51), Release);
         Ok(())
@@ -164,6 +173,45 @@ impl<'a> Segment<'a> {
     pub fn noted(&self, collective: Collective) -> (u64, u64) {
         let words = self.of(collective);
         (words[APPLIED].load(Relaxed), words[REFUSED].load(Relaxed))
+    }
+
+    /// Notes what NCCL would do by itself for a call whose setting is forced.
+    pub fn note_own(&self, collective: Collective, algorithm: Algorithm, protocol: Protocol) {
+        let own =
+            Forced { algorithm: Some(algorithm), protocol: Some(protocol), ..Forced::default() };
+        self.of(collective)[OWN].store(pack(own), Relaxed);
+    }
+
+    /// What NCCL would have done by itself for the last call whose setting was forced.
+    #[must_use]
+    pub fn own(&self, collective: Collective) -> Option<(Algorithm, Protocol)> {
+        let own = unpack(self.of(collective)[OWN].load(Relaxed))?;
+        own.algorithm.zip(own.protocol)
+    }
+
+    /// Notes the ranks and nodes of a communicator, as NCCL has told a tuner.
+    pub fn note_shape(&self, ranks: u32, nodes: u32) {
+        self.words[SHAPE].store(u64::from(ranks) | u64::from(nodes) << 32, Relaxed);
+    }
+
+    /// Ranks and nodes of the last communicator; none if no tuner was made.
+    #[must_use]
+    pub fn shape(&self) -> Option<(u32, u32)> {
+        let word = self.words[SHAPE].load(Relaxed);
+        // Each half has 32 bits.
+        (word != 0).then_some((word as u32, (word >> 32) as u32))
+    }
+
+    /// Stops profiling from the next forced call on, or lets it go on: so that what it costs can be measured on one
+    /// communicator.
+    pub fn pause_profiling(&self, paused: bool) {
+        self.words[PAUSED].store(u64::from(paused), Relaxed);
+    }
+
+    /// Whether nothing should be profiled.
+    #[must_use]
+    pub fn is_profiling_paused(&self) -> bool {
+        self.words[PAUSED].load(Relaxed) != 0
     }
 
     /// Adds a time. Says whether there was room for it.
@@ -328,6 +376,16 @@ mod tests {
         assert_eq!(segment.noted(Collective::AllReduce), (1, 1));
         segment.force(Collective::AllReduce, Some(forced)).unwrap();
         assert_eq!(segment.noted(Collective::AllReduce), (0, 0));
+        assert_eq!(segment.own(Collective::AllReduce), None);
+        segment.note_own(Collective::AllReduce, Algorithm::Ring, Protocol::Ll);
+        let own = Some((Algorithm::Ring, Protocol::Ll));
+        assert_eq!(segment.own(Collective::AllReduce), own);
+        assert_eq!(segment.shape(), None);
+        segment.note_shape(8, 2);
+        assert_eq!(segment.shape(), Some((8, 2)));
+        assert!(!segment.is_profiling_paused());
+        segment.pause_profiling(true);
+        assert!(segment.is_profiling_paused());
         let again = words[CONTROL + PER_COLLECTIVE * Collective::AllReduce.index()].load(Relaxed);
         assert_ne!(word, again, "forced twice is two versions");
         segment.force(Collective::AllReduce, Some(Forced::default())).unwrap();

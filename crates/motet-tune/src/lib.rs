@@ -7,6 +7,7 @@
 //! the communicator that suit all tasks together ([`plan::communicator`]).
 //!
 //! - [`plan`]: plans: how they are made, what they hold, how they look on disk.
+//! - [`measure`]: plans from measurements instead: NCCL's settings tried out on the machine.
 //! - [`layouts`]: programs laid out on thread blocks as MSCCL's executor would run them; what is timed is
 //!   the file read back.
 //! - [`space`], [`profile`], [`search`]: a finite set of settings, whatever says how long each of them
@@ -19,6 +20,7 @@
 pub mod calibrate;
 pub mod clusters;
 pub mod layouts;
+pub mod measure;
 pub mod plan;
 pub mod profile;
 pub mod search;

@@ -6,6 +6,7 @@ pub(crate) mod bound;
 pub(crate) mod calibrate;
 pub(crate) mod discovery;
 pub(crate) mod help;
+pub(crate) mod live;
 pub(crate) mod net;
 pub(crate) mod plan;
 pub(crate) mod program;
@@ -86,6 +87,9 @@ pub(crate) enum Command {
     Wan(wan::WanArgs),
     /// Tables and figures of the papers that Motet builds on, ours beside what was published
     Reproduce(reproduce::ReproduceArgs),
+    /// One rank of `--backend nccl`
+    #[command(hide = true)]
+    NcclRank(live::RankArgs),
     /// Print the completion script of a shell
     Completions {
         /// The shell to write it for

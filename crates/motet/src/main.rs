@@ -20,6 +20,7 @@ mod plot;
 mod printer;
 mod progress;
 mod table;
+mod token;
 
 use std::process::ExitCode;
 

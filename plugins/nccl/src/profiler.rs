@@ -18,7 +18,7 @@ mod context;
 mod event;
 mod exports;
 mod handle;
-mod sampling;
+pub(crate) mod sampling;
 mod slot;
 
 pub(crate) use context::{Context, all_in_use, by_index, lost};

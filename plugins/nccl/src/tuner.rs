@@ -21,9 +21,10 @@ use motet_units::Bytes;
 use crate::abi::{self, LEAST_COST, Logger};
 use crate::log::Log;
 use crate::plan::{self, Plan, Shape};
+use crate::profiler::sampling;
 use crate::{registry, shared};
 
-use choose::{PROTOCOLS, chosen, is_in_network, prefers_network};
+use choose::{PROTOCOLS, chosen, is_in_network, own, prefers_network};
 use notice::{Notice, Notices};
 use seen::Guarded;
 
@@ -59,6 +60,8 @@ pub(crate) struct Offer<'a> {
     pub(crate) channels: &'a mut c_int,
     /// The library may choose a reduction in the network, though the costs do not show it (tuner v2).
     pub(crate) hidden_in_network: bool,
+    /// Whether the costs are NCCL's own, so that the least is what it would choose (not of tuner v2).
+    pub(crate) are_nccls: bool,
 }
 
 impl Tuner {
@@ -82,6 +85,9 @@ impl Tuner {
         let seen = Guarded::new(&runtime);
         // A table has fewer, so more ranks than that are in no plan.
         let ranks = u32::try_from(shape.ranks).unwrap_or(u32::MAX);
+        if let Some(segment) = segment {
+            segment.note_shape(ranks, u32::try_from(shape.nodes).unwrap_or(u32::MAX));
+        }
         Self { log, ranks, runtime, seen, measured, segment, notices: Notices::default() }
     }
 
@@ -90,6 +96,12 @@ impl Tuner {
         let Some(collective) = abi::collective(function) else { return };
         let operation = self.runtime.begin();
         let forced = self.segment.and_then(|it| it.forced(collective));
+        if let (Some(_), Some(segment)) = (forced, self.segment) {
+            if let Some((algorithm, protocol)) = own(offer.costs).filter(|_| offer.are_nccls) {
+                segment.note_own(collective, algorithm, protocol);
+            }
+            sampling::pause(segment.is_profiling_paused());
+        }
         let applied = match forced {
             Some(forced) => apply(&Wanted::from(forced), offer),
             None => self.planned(operation, collective, bytes, |wanted| apply(wanted, offer)),

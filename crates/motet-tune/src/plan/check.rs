@@ -4,7 +4,8 @@
 //! Nothing of the plan's making is trusted. The network is read from the folder; every program file is
 //! read, verified and held to its runtime's limits, and priced with the settings in its own header at
 //! every size that it is for; NCCL's times are worked out anew; nothing may be below the bound. What
-//! the run-time table and the tuner's table say must be what the tasks say.
+//! the run-time table and the tuner's table say must be what the tasks say. What was measured cannot be
+//! worked out again; it must be in the table of measurements.
 
 use std::sync::Arc;
 
@@ -24,6 +25,7 @@ use super::folder::{FileRow, MANIFEST, NETWORK, Stored, TABLE, TUNER};
 use super::make::{Nccl, bounds};
 use super::{Pick, Plan, Runtime, TunedTask, baseline, files};
 use crate::layouts::Layout;
+use crate::measure::plan::{MEASURED, is_measured};
 
 /// What was looked at.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -64,6 +66,7 @@ pub fn check(stored: &Stored) -> Result<Checked, Vec<Problem>> {
     };
     checker.bounds(&nccl);
     checker.nccl();
+    checker.measured();
     checker.margins();
     checker.programs();
     checker.table();
@@ -128,7 +131,7 @@ impl Checker<'_> {
         let Some(priced) = self.priced.filter(|_| self.stored.manifest.ranks_per_gpu <= 1) else {
             return;
         };
-        for task in &self.stored.manifest.tasks {
+        for task in self.stored.manifest.tasks.iter().filter(|it| !it.is_measured()) {
             let (kind, size) = (task.collective, task.size());
             let found = [
                 ("NCCL", baseline::nccl(priced, kind, size), &task.nccl),
@@ -151,6 +154,25 @@ impl Checker<'_> {
                 }
             }
         }
+    }
+
+    /// What was measured is in the table of measurements.
+    fn measured(&mut self) {
+        let all = self.stored.manifest.tasks.iter().filter(|it| it.is_measured());
+        let none = String::new();
+        let table = self.stored.files.get(MEASURED).unwrap_or(&none);
+        let mut problems = Vec::new();
+        for task in all {
+            for pick in [&task.nccl, &task.nccl_best].into_iter().flatten() {
+                self.checked.times += 1;
+                let own = task.leaves_to_nccl(pick);
+                if !is_measured(table, task, pick, own) {
+                    let (kind, size, time) = (task.collective, task.size(), pick.time());
+                    problems.push(format!("has no {} for {kind} of {size} in {time}", pick.way));
+                }
+            }
+        }
+        problems.into_iter().for_each(|it| self.say(MEASURED, it));
     }
 
     /// A program is picked only where it beats NCCL's best by the margin.
@@ -305,6 +327,7 @@ impl Checker<'_> {
             let first = entry.and_then(|it| it.candidates.first());
             let same = first.is_some_and(|it| {
                 let method = match &it.setting.method {
+                    Method::Nccl { algorithm: None } => task.leaves_to_nccl(&task.pick),
                     Method::Nccl { algorithm } => {
                         task.pick
                             .algorithm

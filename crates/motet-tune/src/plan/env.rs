@@ -13,15 +13,17 @@ fn communicator(setup: &Setup) -> String {
     threads.into_iter().chain(buffer).collect()
 }
 
-/// For NCCL 2.27.5 and later with NVIDIA's example tuner.
+/// For NCCL with Motet's plugin; with NVIDIA's example tuner in comments.
 #[must_use]
 pub fn nccl(plan: &Plan) -> String {
     format!(
-        "# NCCL with NVIDIA's example tuner (plugins/tuner/example of the same NCCL release, 2.27.5 or later).\n\
-         # To go back: export NCCL_TUNER_PLUGIN=none\n\
+        "# NCCL 2.21 or later with Motet's plugin (docs/nccl-plugin.md). If NCCL does not find libmotet_nccl.so, put its\n\
+         # whole path into NCCL_TUNER_PLUGIN. To go back: export NCCL_TUNER_PLUGIN=none\n\
+         # Or, without it, NVIDIA's example tuner of the same NCCL release (2.27.5 or later):\n\
+         #   export NCCL_TUNER_PLUGIN=libnccl-tuner-example.so NCCL_TUNER_CONFIG_FILE=\"$here/tuner.csv\"\n\
          {HERE}\
-         export NCCL_TUNER_PLUGIN=libnccl-tuner-example.so\n\
-         export NCCL_TUNER_CONFIG_FILE=\"$here/tuner.csv\"\n\
+         export NCCL_TUNER_PLUGIN=\"${{NCCL_TUNER_PLUGIN:-libmotet_nccl.so}}\"\n\
+         export MOTET_PLAN=\"$(dirname \"$here\")\"\n\
          {}",
         communicator(&plan.setup)
     )

@@ -1,4 +1,4 @@
-//! The journal of a plan in the making, as text: a line for every task that has been tuned.
+//! The journal of a plan in the making, as text: a line for every task that has been tuned, or measured.
 //!
 //! ```text
 //! CHECKSUM {"motet_journal":4,"fingerprint":"…"}
@@ -17,7 +17,7 @@ use motet_runtime::Checksum;
 use motet_units::Bytes;
 use serde::{Deserialize, Serialize};
 
-use super::{Request, Runtime, TunedTask};
+use super::{Request, Runtime};
 
 /// Counted up when lines or fingerprints of older journals no longer mean the same.
 const VERSION: u32 = 4;
@@ -80,9 +80,9 @@ pub fn fingerprint(motet: &str, network: &Network, request: &Request) -> String 
 
 /// What a file that should be a journal turned out to be.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Found {
+pub enum Found<T> {
     /// The journal of this plan.
-    Ours(Known),
+    Ours(Known<T>),
     /// The journal of a plan of another network or with other options.
     OtherPlan,
     /// A journal that another Motet wrote in another version of the format.
@@ -92,9 +92,9 @@ pub enum Found {
 }
 
 /// What is left of a journal.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Known {
-    pub tuned: Vec<TunedTask>,
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Known<T> {
+    pub tasks: Vec<T>,
     /// How many bytes of it are whole lines.
     pub whole: u64,
 }
@@ -107,8 +107,8 @@ pub fn header(fingerprint: &str) -> String {
 
 /// The line of a task.
 #[must_use]
-pub fn line(tuned: &TunedTask) -> String {
-    sealed(tuned)
+pub fn line<T: Serialize>(task: &T) -> String {
+    sealed(task)
 }
 
 fn sealed(value: &impl Serialize) -> String {
@@ -119,7 +119,7 @@ fn sealed(value: &impl Serialize) -> String {
 
 /// Reads a journal of the plan with this fingerprint.
 #[must_use]
-pub fn read(journal: &[u8], fingerprint: &str) -> Found {
+pub fn read<T: for<'a> Deserialize<'a>>(journal: &[u8], fingerprint: &str) -> Found<T> {
     let mut lines = journal.split_inclusive(|it| *it == b'\n');
     let Some(first) = lines.next() else { return Found::Nothing };
     let Some(Versioned { motet_journal }) = opened(first) else { return Found::Nothing };
@@ -130,10 +130,10 @@ pub fn read(journal: &[u8], fingerprint: &str) -> Found {
         Some(header) if header.fingerprint == fingerprint => {}
         _ => return Found::OtherPlan,
     }
-    let mut known = Known { tuned: Vec::new(), whole: first.len() as u64 };
+    let mut known = Known { tasks: Vec::new(), whole: first.len() as u64 };
     for line in lines {
-        let Some(tuned) = opened(line) else { break };
-        known.tuned.push(tuned);
+        let Some(task) = opened(line) else { break };
+        known.tasks.push(task);
         known.whole += line.len() as u64;
     }
     Found::Ours(known)
@@ -151,7 +151,7 @@ mod tests {
     use motet_nccl::{Basis, Protocol};
 
     use super::*;
-    use crate::plan::{Pick, Runtime};
+    use crate::plan::{Pick, Runtime, TunedTask};
 
     fn tuned(size_bytes: u64) -> TunedTask {
         let pick = Pick {
@@ -188,13 +188,13 @@ mod tests {
         let all = [tuned(1024), tuned(2048)];
         let lines = [header("mine"), line(&all[0]), line(&all[1])];
         let text = lines.concat().into_bytes();
-        assert_eq!(read(&text, "other"), Found::OtherPlan);
+        assert_eq!(read::<TunedTask>(&text, "other"), Found::OtherPlan);
         let ends = [1, 2, 3].map(|it| lines[..it].concat().len());
         for cut in 0..=text.len() {
             let known = read(&text[..cut], "mine");
             let whole = ends.iter().rposition(|it| *it <= cut);
             let expected =
-                whole.map(|it| Known { tuned: all[..it].to_vec(), whole: ends[it] as u64 });
+                whole.map(|it| Known { tasks: all[..it].to_vec(), whole: ends[it] as u64 });
             assert_eq!(known, expected.map_or(Found::Nothing, Found::Ours), "{cut}");
         }
     }
@@ -206,15 +206,15 @@ mod tests {
         for at in lines[0].len()..text.len() {
             let mut changed = text.clone();
             changed[at] ^= 1;
-            let Found::Ours(known) = read(&changed, "mine") else { panic!("{at}") };
+            let Found::Ours(known) = read::<TunedTask>(&changed, "mine") else { panic!("{at}") };
             let line = usize::from(at >= lines[0].len() + lines[1].len());
-            assert_eq!(known.tuned.len(), line, "{at}");
+            assert_eq!(known.tasks.len(), line, "{at}");
         }
     }
     #[test]
     fn older_journals_are_known_as_such() {
         let old = sealed(&Header { motet_journal: 3, fingerprint: "mine".to_owned() });
-        assert_eq!(read(old.as_bytes(), "mine"), Found::OtherVersion(3));
-        assert_eq!(read(b"", "mine"), Found::Nothing);
+        assert_eq!(read::<TunedTask>(old.as_bytes(), "mine"), Found::OtherVersion(3));
+        assert_eq!(read::<TunedTask>(b"", "mine"), Found::Nothing);
     }
 }

@@ -147,7 +147,7 @@ impl Nccl {
 }
 
 /// The least time of a collective at every size, whatever does it.
-pub(super) fn bounds(
+pub(crate) fn bounds(
     network: &Network,
     nccl: &Nccl,
     kind: CollectiveKind,

@@ -10,7 +10,7 @@
 //! NCCL keeps a task unless a program beats NCCL's best by the margin. What needs another communicator
 //! (threads, buffers) is settled once for the whole plan ([`communicator`]).
 //!
-//! [`make()`] does all of it; a [`Journal`] lets it go on where it was stopped ([`journal`] is its text).
+//! [`make()`] does all of it, by models ([`measure`](crate::measure) makes plans of what was measured); a [`Journal`] lets it go on where it was stopped ([`journal`] is its text).
 //! [`folder`] is what a plan looks like on disk ([`files`] and [`env`](mod@env) what runtimes load of it); [`check`] reads all of it again and proves it.
 
 pub mod baseline;
@@ -167,6 +167,19 @@ impl TunedTask {
         self.pick.runtime != Runtime::Mscclpp
     }
 
+    /// Whether a pick is what NCCL was measured to do by itself, so that nothing is asked of it. What a model says that NCCL
+    /// does is asked for by name: it may do something else.
+    #[must_use]
+    pub fn leaves_to_nccl(&self, pick: &Pick) -> bool {
+        pick.basis == Basis::Measured && self.nccl.as_ref() == Some(pick)
+    }
+
+    /// Whether its pick was measured, rather than modelled.
+    #[must_use]
+    pub fn is_measured(&self) -> bool {
+        self.pick.basis == Basis::Measured
+    }
+
     /// How many times as fast the plan is as `other`.
     #[must_use]
     pub fn gain(&self, other: Option<&Pick>) -> Option<f64> {
@@ -232,9 +245,12 @@ impl Plan {
     }
 
     /// What NCCL does in a task where it is left to a tuner: its own choice, unless its best setting
-    /// gains the margin.
+    /// gains the margin. Where that was measured, it is settled.
     #[must_use]
     pub fn kept<'a>(&self, task: &'a TunedTask) -> Option<&'a Pick> {
+        if task.is_measured() {
+            return Some(&task.pick);
+        }
         tune::kept(task.nccl.as_ref(), task.nccl_best.as_ref(), self.margin_percent)
     }
 

@@ -29,7 +29,9 @@ pub fn table(plan: &Plan, runs: &[(ProgramFile, Checksum)]) -> Result<Table, Fol
         let picks = [Some(&task.pick), plan.kept(task), task.nccl.as_ref()];
         let mut candidates: Vec<Candidate> = Vec::new();
         for pick in picks.into_iter().flatten() {
-            let candidate = candidate(pick, file).ok_or_else(|| {
+            let candidate =
+                if task.leaves_to_nccl(pick) { Some(own(pick)) } else { candidate(pick, file) };
+            let candidate = candidate.ok_or_else(|| {
                 let (way, kind, size) = (&pick.way, task.collective, task.size());
                 FolderError::Malformed(format!("{way}, for {kind} of {size}, has no file"))
             })?;
@@ -42,6 +44,13 @@ pub fn table(plan: &Plan, runs: &[(ProgramFile, Checksum)]) -> Result<Table, Fol
         entries.push(Entry { key, candidates });
     }
     Ok(Table::new(entries)?)
+}
+
+/// NCCL by itself, asked for nothing.
+fn own(pick: &Pick) -> Candidate {
+    let setting =
+        Setting { method: Method::Nccl { algorithm: None }, knobs: TableKnobs::default() };
+    Candidate { setting, expected: pick.time() }
 }
 
 /// A pick as a candidate; `None` if it is a program without a file.
@@ -60,6 +69,12 @@ fn candidate(pick: &Pick, file: Option<&(ProgramFile, Checksum)>) -> Option<Cand
     let protocol = Some(protocol(pick.protocol));
     let knobs = TableKnobs { protocol, channels, ..TableKnobs::default() };
     Some(Candidate { setting: Setting { method, knobs }, expected: pick.time() })
+}
+
+/// An algorithm and a protocol of the run-time half.
+#[must_use]
+pub const fn runtime(of: Algorithm, with: Protocol) -> (runtime::Algorithm, runtime::Protocol) {
+    (algorithm(of), protocol(with))
 }
 
 const fn collective(kind: CollectiveKind) -> Collective {

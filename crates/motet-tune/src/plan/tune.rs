@@ -173,7 +173,7 @@ pub(crate) fn faster_by(mine_ps: u64, other_ps: u64, margin_percent: u32) -> boo
 }
 
 /// What NCCL is left with: its own choice, unless its best gains the margin.
-pub(super) fn kept<'a>(
+pub(crate) fn kept<'a>(
     own: Option<&'a Pick>,
     best: Option<&'a Pick>,
     margin_percent: u32,
@@ -218,9 +218,11 @@ impl TunedTask {
         [("the pick", &self.pick)].into_iter().chain(optional)
     }
 
-    /// Nothing is faster than its bound.
+    /// Nothing that is modelled is faster than its bound. What was measured is: then the cluster file says less than
+    /// there is.
     pub(crate) fn possible(&self) -> Result<(), PlanError> {
-        match self.picks().find(|it| it.1.time_ps < self.bound_ps) {
+        let modelled = |it: &(&str, &Pick)| it.1.basis != Basis::Measured;
+        match self.picks().filter(modelled).find(|it| it.1.time_ps < self.bound_ps) {
             None => Ok(()),
             Some((what, pick)) => Err(PlanError::Impossible {
                 kind: self.collective,

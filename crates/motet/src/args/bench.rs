@@ -5,13 +5,16 @@ use motet_collective::CollectiveKind;
 use motet_units::Bytes;
 
 use super::CLUSTER;
+use super::live::LiveArgs;
 use super::read::ReadArgs;
 
 /// Where a benchmark runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Backend {
-    /// NCCL's own cost model
+    /// By NCCL's own cost model
     Sim,
+    /// NCCL itself, on the GPUs of this machine or of a job
+    Nccl,
 }
 
 /// The versions of NCCL that are modelled.
@@ -28,8 +31,8 @@ pub(crate) enum Nccl {
 
 #[derive(Debug, Args)]
 pub(crate) struct BenchArgs {
-    #[arg(value_name = "CLUSTER", help = CLUSTER)]
-    pub(crate) cluster: String,
+    #[arg(value_name = "CLUSTER", help = CLUSTER, required_unless_present = "ranks")]
+    pub(crate) cluster: Option<String>,
     /// allreduce, allgather, reducescatter, broadcast, reduce or alltoall
     #[arg(short, long, default_value = "allreduce")]
     pub(crate) collective: CollectiveKind,
@@ -42,6 +45,7 @@ pub(crate) struct BenchArgs {
     /// From one size to the next
     #[arg(short = 'f', long, default_value_t = 2, value_parser = clap::value_parser!(u64).range(2..))]
     pub(crate) factor: u64,
+    /// What runs it
     #[arg(long, default_value = "sim")]
     pub(crate) backend: Backend,
     /// The version of NCCL
@@ -53,4 +57,12 @@ pub(crate) struct BenchArgs {
     pub(crate) tuning: bool,
     #[command(flatten)]
     pub(crate) read: ReadArgs,
+    /// How many ranks to start on this machine, in place of CLUSTER
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(2..), help_heading = "With --backend nccl")]
+    pub(crate) ranks: Option<u32>,
+    /// Let the plan in this folder decide, rather than NCCL
+    #[arg(long, value_name = "FOLDER", help_heading = "With --backend nccl")]
+    pub(crate) plan: Option<String>,
+    #[command(flatten)]
+    pub(crate) live: LiveArgs,
 }

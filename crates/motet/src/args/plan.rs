@@ -3,9 +3,11 @@
 use clap::{Args, Subcommand};
 use motet_collective::CollectiveKind;
 use motet_tune::search::Method;
-use motet_units::Bytes;
+use motet_units::{Bytes, Duration};
 
 use super::CLUSTER;
+use super::bench::Backend;
+use super::live::LiveArgs;
 use super::read::ReadArgs;
 
 #[derive(Debug, Args)]
@@ -85,6 +87,27 @@ pub(crate) struct MakeArgs {
     pub(crate) seed: u64,
     #[command(flatten)]
     pub(crate) read: ReadArgs,
+    /// What times are from: models (sim), or NCCL itself on the GPUs of this machine or of a job (nccl)
+    #[arg(long, default_value = "sim")]
+    pub(crate) backend: Backend,
+    /// How long to measure, as 90s, 10m or 1h
+    #[arg(long, value_name = "TIME", default_value = "10m", value_parser = time, help_heading = "With --backend nccl")]
+    pub(crate) budget: Duration,
+    #[command(flatten)]
+    pub(crate) live: LiveArgs,
+}
+
+fn time(text: &str) -> Result<Duration, String> {
+    let (number, seconds) = match text.strip_suffix(['s', 'm', 'h']) {
+        Some(number) if text.ends_with('m') => (number, 60),
+        Some(number) if text.ends_with('h') => (number, 3600),
+        Some(number) => (number, 1),
+        None => (text, 1),
+    };
+    let count: u64 =
+        number.trim().parse().map_err(|_| "give a time such as 90s, 10m or 1h".to_owned())?;
+    let seconds = count.checked_mul(seconds).filter(|it| (1..=1_000_000).contains(it));
+    seconds.map(|it| Duration::from_ms(it * 1000)).ok_or("give between 1 s and 11 days".to_owned())
 }
 
 #[derive(Debug, Args)]

@@ -6,11 +6,13 @@
 //!
 //! Columns and footer are those of nccl-tests, so that what reads its output reads this. In and
 //! out of place are the same to the model; nothing is computed, so nothing is checked (`N/A`).
-//! With `--tuning` it is NCCL's own table of latencies and bandwidths instead (`tuning`).
+//! With `--tuning` it is NCCL's own table of latencies and bandwidths instead (`tuning`), with
+//! `--backend nccl` NCCL itself is run (`live`).
 
+mod live;
+pub(crate) mod nccl_tests;
 mod tuning;
 
-use std::fmt::Write as _;
 use std::sync::Arc;
 
 use motet_collective::{Collective, CollectiveKind};
@@ -21,19 +23,15 @@ use motet_units::{Bytes, Rank};
 use serde::Serialize;
 
 use crate::args::bench::{Backend, BenchArgs};
-use crate::c_format::{fixed, general};
+use crate::c_format::fixed;
 use crate::commands::nccl;
 use crate::failure::{Failure, Status};
 use crate::printer::Printer;
 use crate::progress::Progress;
+use nccl_tests::{Group, NOTHING_RUN, Row, Table};
 
 /// What takes time.
 const SEARCHING: &str = "searching rings and trees as NCCL does";
-/// Elements are floats.
-const ELEMENT: u64 = 4;
-/// What a rank has of an AllGather or ReduceScatter is a multiple of this many bytes.
-const ALIGNMENT: u64 = 16;
-
 #[derive(Serialize)]
 struct BenchJson {
     backend: &'static str,
@@ -114,7 +112,9 @@ impl From<SendRecvChoice> for Run {
 }
 
 pub(crate) fn run(args: &BenchArgs, printer: &mut Printer) -> Result<Status, Failure> {
-    let Backend::Sim = args.backend;
+    if args.backend == Backend::Nccl {
+        return live::run(args, printer);
+    }
     if args.tuning {
         return run_tuning(args, printer);
     }
@@ -167,7 +167,14 @@ fn run_tuning(args: &BenchArgs, printer: &mut Printer) -> Result<Status, Failure
 
 /// NCCL on the network of the command line.
 fn model(args: &BenchArgs, printer: &Printer) -> Result<(Network, NcclModel), Failure> {
-    nccl::model(&args.cluster, &args.read, args.nccl, printer)
+    nccl::model(cluster(args)?, &args.read, args.nccl, printer)
+}
+
+fn cluster(args: &BenchArgs) -> Result<&str, Failure> {
+    args.cluster.as_deref().ok_or_else(|| {
+        Failure::unreadable("`--ranks` starts ranks on this machine, for `--backend nccl`")
+            .with_remedy("name the CLUSTER to model, or give `--backend nccl`")
+    })
 }
 
 fn name(model: &NcclModel) -> String {
@@ -190,8 +197,9 @@ impl Bench {
         } else {
             Collective::new(args.collective, ranks, 1)
         };
+        let cluster = cluster(args)?;
         let collective =
-            collective.map_err(|it| Failure::wrong(it.to_string()).in_file(&args.cluster))?;
+            collective.map_err(|it| Failure::wrong(it.to_string()).in_file(cluster))?;
         Ok(Self { collective, network, model })
     }
 
@@ -199,11 +207,11 @@ impl Bench {
         let (comm, options) = (self.model.communicator(), self.model.options());
         let kernels = Arc::new(Kernels::new(&self.network, comm, options));
         let priced = Priced::new(&self.network, &self.model, kernels);
-        let kind = self.collective.kind();
+        let (kind, cluster) = (self.collective.kind(), cluster(args)?);
         let unreachable = || {
             let problem =
                 format!("NCCL has no algorithm for {kind} here that the network can carry");
-            Failure::wrong(problem).in_file(&args.cluster)
+            Failure::wrong(problem).in_file(cluster)
         };
         let all_to_all = match kind {
             CollectiveKind::AllToAll => {
@@ -212,52 +220,32 @@ impl Bench {
             _ => None,
         };
         let mut lines = Vec::new();
-        let mut size = Some(args.min).filter(|it| *it <= args.max);
-        while let Some(asked) = size {
-            let (size_bytes, count) = self.size(asked);
+        for asked in nccl_tests::sizes(args) {
+            let (size_bytes, count) = nccl_tests::size(kind, self.collective.ranks(), asked);
             let bytes = Bytes::new(size_bytes);
             let run = match &all_to_all {
                 Some(it) => Run::from(it.choose(bytes)),
                 None => Run::from(priced.default(kind, bytes).ok_or_else(unreachable)?),
             };
             lines.push(self.line(size_bytes, count, &run));
-            // Zero times anything is zero: nccl-tests would go on for ever.
-            size = asked.checked_mul(args.factor).filter(|it| *it <= args.max && *it > asked);
         }
         Ok(lines)
     }
 
-    /// The bytes that are moved, in nccl-tests' sense, and the count of elements in the call.
-    fn size(&self, asked: Bytes) -> (u64, u64) {
-        let by_rank = matches!(
-            self.collective.kind(),
-            CollectiveKind::AllGather | CollectiveKind::ReduceScatter | CollectiveKind::AllToAll
-        );
-        if !by_rank {
-            let count = asked.get() / ELEMENT;
-            return (count * ELEMENT, count);
-        }
-        let ranks = u64::from(self.collective.ranks());
-        let share = asked.get() / ranks / ALIGNMENT * ALIGNMENT;
-        (share * ranks, share / ELEMENT)
-    }
-
     fn line(&self, size_bytes: u64, count: u64, run: &Run) -> Line {
         let kind = self.collective.kind();
-        let time = run.time_us;
-        let algbw = if time > 0.0 { size_bytes as f64 / time / 1e3 } else { 0.0 };
-        let (numerator, denominator) = self.collective.busbw_factor();
+        let group = Group::new(&self.collective, size_bytes, run.time_us, None);
         Line {
             size_bytes,
             count,
-            r#type: "float",
-            redop: if kind.reduces() { "sum" } else { "none" },
-            root: if kind.has_root() { 0 } else { -1 },
-            time_us: time,
+            r#type: nccl_tests::TYPE,
+            redop: nccl_tests::redop(kind),
+            root: nccl_tests::root(kind),
+            time_us: run.time_us,
             nccl_expects_us: run.nccl_expects_us,
             basis: run.basis,
-            algbw_gbps: algbw,
-            busbw_gbps: algbw * f64::from(numerator) / f64::from(denominator),
+            algbw_gbps: group.algbw,
+            busbw_gbps: group.busbw,
             algorithm: run.algorithm,
             protocol: run.protocol,
             channels: run.channels,
@@ -286,38 +274,14 @@ impl Bench {
     }
 
     fn text(&self, args: &BenchArgs, lines: &[Line], verbose: bool) -> String {
-        let (ranks, test) = (self.collective.ranks(), test_name(self.collective.kind()));
-        let (min, max) = (args.min.get(), args.max.get());
-        let mut out = format!("# Collective test starting: {test}\n");
-        // Writing to a string cannot fail.
-        let _ = writeln!(
-            out,
-            "# nThread 1 nGpus {ranks} minBytes {min} maxBytes {max} step: {}(factor) \
-             warmup iters: 0 iters: 1 agg iters: 1 validation: 0 graph: 0 unalign: 0",
-            args.factor
-        );
-        let (nccl, cluster) = (name(&self.model), &args.cluster);
-        let _ = writeln!(
-            out,
-            "#\n# {nccl}'s choices by its constants on {cluster}, {ranks} GPUs; nothing was run\n\
-             # time: {}\n#",
+        let (nccl, ranks) = (name(&self.model), self.collective.ranks());
+        let about = format!(
+            "{nccl}'s choices by its constants on {}, {ranks} GPUs; nothing was run\n# time: {}",
+            args.cluster.as_deref().unwrap_or_default(),
             self.time_scale(verbose)
         );
-        let more = |text: &str| if verbose { text.to_owned() } else { String::new() };
-        let groups = "           out-of-place                       in-place";
-        let _ = writeln!(out, "# {:10}  {:12}  {:8}  {:6}  {:6}{groups}", "", "", "", "", "");
-        header(
-            &mut out,
-            ["size", "count", "type", "redop", "root"],
-            ["time", "algbw", "busbw", "#wrong"],
-            &more("           algo   proto  channels  threads  NCCL expects"),
-        );
-        header(&mut out, ["(B)", "(elements)", "", "", ""], ["(us)", "(GB/s)", "(GB/s)", ""], "");
-        for it in lines {
-            let Line { size_bytes, count, r#type, redop, root, .. } = it;
-            let time = fixed(it.time_us, 7);
-            let (algbw, busbw) = (fixed(it.algbw_gbps, 6), fixed(it.busbw_gbps, 6));
-            let group = format!("  {time:>7}  {algbw:>6}  {busbw:>6}    N/A");
+        let row = |it: &Line| {
+            let group = Group::new(&self.collective, it.size_bytes, it.time_us, None);
             let choice = format!(
                 "  {:>13}  {:>6}  {:>8}  {:>7}  {:>12}",
                 it.algorithm,
@@ -326,43 +290,32 @@ impl Bench {
                 it.threads,
                 it.nccl_expects_us.map_or_else(|| "N/A".to_owned(), |it| fixed(it, 7))
             );
-            let _ = writeln!(
-                out,
-                "{size_bytes:12}  {count:12}  {:>8}  {redop:>6}  {root:>6}{group}{group}{}",
-                r#type,
-                more(&choice)
-            );
-        }
-        let _ = writeln!(out, "# {:20} : 0 OK", "Out of bounds values");
-        let _ = writeln!(out, "# {:20} : {}", "Avg bus bandwidth", general(average(lines)));
-        let _ = writeln!(out, "#\n# Collective test concluded: {test}");
-        out
+            let more = if verbose { choice } else { String::new() };
+            // In and out of place are the same to the model.
+            Row {
+                size_bytes: it.size_bytes,
+                count: it.count,
+                groups: [Some(group), Some(group)],
+                more,
+            }
+        };
+        let table = Table {
+            collective: &self.collective,
+            run: NOTHING_RUN,
+            about,
+            more: if verbose {
+                "           algo   proto  channels  threads  NCCL expects"
+            } else {
+                ""
+            },
+            rows: lines.iter().map(row).collect(),
+        };
+        table.text(args)
     }
-}
-
-fn header(out: &mut String, call: [&str; 5], group: [&str; 4], more: &str) {
-    let [size, count, kind, redop, root] = call;
-    let [time, algbw, busbw, wrong] = group;
-    let group = format!("  {time:>7}  {algbw:>6}  {busbw:>6}  {wrong:>6}");
-    let line =
-        format!("# {size:>10}  {count:>12}  {kind:>8}  {redop:>6}  {root:>6}{group}{group}{more}");
-    let _ = writeln!(out, "{}", line.trim_end());
 }
 
 /// The mean over all lines, in and out of place.
 fn average(lines: &[Line]) -> f64 {
     let sum: f64 = lines.iter().map(|it| it.busbw_gbps).sum();
     sum / lines.len().max(1) as f64
-}
-
-/// The nccl-tests program of a collective.
-const fn test_name(kind: CollectiveKind) -> &'static str {
-    match kind {
-        CollectiveKind::AllGather => "all_gather_perf",
-        CollectiveKind::ReduceScatter => "reduce_scatter_perf",
-        CollectiveKind::Broadcast => "broadcast_perf",
-        CollectiveKind::Reduce => "reduce_perf",
-        CollectiveKind::AllToAll => "alltoall_perf",
-        _ => "all_reduce_perf",
-    }
 }

@@ -5,6 +5,7 @@ mod bound;
 mod calibrate;
 mod completions;
 mod export;
+mod live;
 mod man;
 mod nccl;
 mod net;
@@ -47,6 +48,7 @@ pub(crate) fn run(command: &Command, printer: &mut Printer) -> Result<Status, Fa
         Command::Reproduce(args) => reproduce::run(args, printer),
         Command::Bench(args) => bench::run(args, printer),
         Command::Man(args) => man::run(args, printer),
+        Command::NcclRank(args) => live::rank::run(args),
         Command::Completions { shell } => completions::run(*shell, printer),
     }
 }

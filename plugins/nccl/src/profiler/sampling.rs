@@ -7,7 +7,7 @@
 //! call of ours per group; that call counts, and switches the mask for the next group.
 
 use std::ffi::c_int;
-use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU64, Ordering::Relaxed};
 
 /// `ncclProfile…` bits.
 pub(super) const GROUP: c_int = 1;
@@ -23,6 +23,7 @@ static MASK: AtomicPtr<c_int> = AtomicPtr::new(std::ptr::null_mut());
 static IDLE: AtomicI32 = AtomicI32::new(0);
 static EVERY: AtomicU64 = AtomicU64::new(DEFAULT_EVERY);
 static GROUPS: AtomicU64 = AtomicU64::new(0);
+static PAUSED: AtomicBool = AtomicBool::new(false);
 
 /// `MOTET_PROFILE_EVERY`: 1 for every group, 0 for none.
 pub(super) fn every() -> Result<u64, String> {
@@ -59,24 +60,46 @@ pub(super) fn group() {
     set(idle, wanted);
 }
 
+/// Reports nothing at all meanwhile, or goes on.
+pub(crate) fn pause(paused: bool) {
+    if PAUSED.swap(paused, Relaxed) == paused {
+        return;
+    }
+    let (idle, every) = (IDLE.load(Relaxed), EVERY.load(Relaxed));
+    let usual = if every <= 1 { full(idle) } else { idle };
+    let wanted = if paused { 0 } else { usual };
+    if let Some(mask) = mask().filter(|it| !paused || is_ours(it.load(Relaxed), idle)) {
+        mask.store(wanted, Relaxed);
+    }
+}
+
 const fn is_sampled(group: u64, every: u64) -> bool {
     // 2⁶⁴ over the golden ratio, made odd.
     group.wrapping_mul(0x9e37_79b9_7f4a_7c15) < u64::MAX / every
 }
 
 /// Sets the mask, unless someone else has: since 2.31 an operator can, for the whole job.
-#[allow(unsafe_code, reason = "the mask is NCCL's")]
 fn set(idle: c_int, wanted: c_int) {
-    let mask = MASK.load(Relaxed);
-    if mask.is_null() {
-        return;
-    }
-    // SAFETY: a static of NCCL, which reads it atomically and is loaded, as it is calling us.
-    let mask = unsafe { AtomicI32::from_ptr(mask) };
+    let Some(mask) = mask() else { return };
     let now = mask.load(Relaxed);
-    if now != wanted && (now == idle || now == full(idle)) {
+    if now != wanted && is_ours(now, idle) {
         mask.store(wanted, Relaxed);
     }
+}
+
+/// Whether a mask is one that we have set while nothing was paused.
+const fn is_ours(mask: c_int, idle: c_int) -> bool {
+    mask == idle || mask == full(idle)
+}
+
+#[allow(unsafe_code, reason = "the mask is NCCL's")]
+fn mask() -> Option<&'static AtomicI32> {
+    let mask = MASK.load(Relaxed);
+    if mask.is_null() {
+        return None;
+    }
+    // SAFETY: a static of NCCL, which reads it atomically and is loaded, as it is calling us.
+    Some(unsafe { AtomicI32::from_ptr(mask) })
 }
 
 #[cfg(test)]
@@ -119,7 +142,11 @@ mod tests {
             group();
         }
         assert!((9..=12).contains(&profiled), "{profiled}");
-        set(GROUP_API, GROUP_API);
+        pause(true);
+        assert_eq!(now(), 0, "paused");
+        pause(true);
+        pause(false);
+        assert_eq!(now(), GROUP_API, "groups are reported again");
         #[allow(unsafe_code, reason = "as above")]
         // SAFETY: as above.
         unsafe {

@@ -30,6 +30,12 @@ pub(crate) fn chosen(
     entries.reduce(|best, it| if costs[it] < costs[best] { it } else { best })
 }
 
+/// What NCCL would choose by itself: the cheapest, as far as its table says.
+pub(crate) fn own(costs: &[f32]) -> Option<(Algorithm, Protocol)> {
+    let entry = chosen(costs, None, None)?;
+    Some((*Algorithm::ALL.get(entry / PROTOCOLS)?, *Protocol::ALL.get(entry % PROTOCOLS)?))
+}
+
 /// Whether NCCL by itself would have switches reduce. It takes the first of the cheapest, row by row.
 pub(crate) fn prefers_network(costs: &[f32]) -> bool {
     const FIRST: usize = Algorithm::CollNetDirect.index() * PROTOCOLS;

@@ -206,7 +206,7 @@ unsafe extern "C" fn decide_v4(
         let length = algorithms as usize * PROTOCOLS;
         // SAFETY: not null, and NCCL's table has that many floats in one block.
         let costs = unsafe { std::slice::from_raw_parts_mut(costs, length) };
-        let mut offer = Offer { costs, channels, hidden_in_network: false };
+        let mut offer = Offer { costs, channels, hidden_in_network: false, are_nccls: true };
         tuner.decide(function, bytes as u64, &mut offer);
     })
 }
@@ -262,7 +262,7 @@ unsafe extern "C" fn decide_v2(
             }
         }
         let hidden_in_network = collnet != 0 || nvls != 0;
-        let mut offer = Offer { costs: &mut costs, channels, hidden_in_network };
+        let mut offer = Offer { costs: &mut costs, channels, hidden_in_network, are_nccls: false };
         tuner.decide(function, bytes as u64, &mut offer);
         if let Some(entry) = costs.iter().position(|it| *it == 0.0) {
             // Below 21.

@@ -14,9 +14,12 @@ use motet_tune::plan::{
 use motet_tune::sketch;
 use motet_units::Bytes;
 use serde::Serialize;
+use serde::de::DeserializeOwned;
 
+use super::measured;
 use super::report::Report;
 use super::store::Store;
+use crate::args::bench::Backend;
 use crate::args::plan::MakeArgs;
 use crate::failure::{Failure, Status};
 use crate::files;
@@ -65,17 +68,20 @@ pub(crate) fn run(args: &MakeArgs, printer: &mut Printer) -> Result<Status, Fail
         let gpus = network.ranks().len();
         return Err(Failure::wrong(format!("has {gpus} GPUs: nothing to plan")).in_file(name));
     }
+    if args.backend == Backend::Nccl {
+        return measured::run(args, network, output, printer);
+    }
     let request = request(args, network)?;
     let tasks = request.collectives.len() * request.sizes.len();
     let bar = Bar::start(printer, tasks as u64, "tasks tuned");
     // The first thing that takes time, before any program is made.
     bar.say("searching rings and trees as NCCL does");
     let fingerprint = journal::fingerprint(env!("CARGO_PKG_VERSION"), network, &request);
-    let store = Store::open(output, &fingerprint, &bar)?;
+    let store = Store::<TunedTask>::open(output, &fingerprint, &bar)?;
     if let Some(note) = store.passed_over() {
         printer.note(note);
     }
-    let resumed = store.resumed();
+    let resumed = store.known().len();
     if resumed > 0 {
         printer.note(&format!("{resumed} tasks are known from a plan that was stopped"));
     }
@@ -83,20 +89,11 @@ pub(crate) fn run(args: &MakeArgs, printer: &mut Printer) -> Result<Status, Fail
         PlanError::Synth { .. } => Failure::wrong(it.to_string()).in_file(name),
         _ => Failure::wrong(it.to_string()),
     })?;
-    let maker =
-        folder::Maker { motet: env!("CARGO_PKG_VERSION").to_owned(), command: command(args) };
-    let report = Report { plan: &plan, network, maker: &maker };
-    let mut extra = BTreeMap::from([
-        (folder::NETWORK.to_owned(), cluster_toml::write(network)),
-        ("report.html".to_owned(), report.html()),
-    ]);
+    let mut extra = BTreeMap::new();
     for it in request.sketches(network) {
         extra.insert(format!("sketches/{}.toml", it.name), it.sketch.write(network));
     }
-    let nccl = Nccl::new(network, plan.setup);
-    let files = folder::files(&plan, &maker, nccl.priced(network).as_ref(), extra)
-        .map_err(|it| Failure::wrong(it.to_string()))?;
-    store.finish(&files)?;
+    write(args, network, &plan, extra, store)?;
     drop(bar);
     if printer.is_json() {
         printer.json(&json(output, &plan, resumed))?;
@@ -106,7 +103,26 @@ pub(crate) fn run(args: &MakeArgs, printer: &mut Printer) -> Result<Status, Fail
     Ok(Status::Done)
 }
 
-fn request(args: &MakeArgs, network: &Network) -> Result<Request, Failure> {
+/// Writes a plan into its folder, with its network, a report, and `extra` files.
+pub(super) fn write<T: Serialize + DeserializeOwned>(
+    args: &MakeArgs,
+    network: &Network,
+    plan: &Plan,
+    mut extra: BTreeMap<String, String>,
+    store: Store<'_, T>,
+) -> Result<(), Failure> {
+    let maker =
+        folder::Maker { motet: env!("CARGO_PKG_VERSION").to_owned(), command: command(args) };
+    let report = Report { plan, network, maker: &maker };
+    extra.insert(folder::NETWORK.to_owned(), cluster_toml::write(network));
+    extra.insert("report.html".to_owned(), report.html());
+    let nccl = Nccl::new(network, plan.setup);
+    let files = folder::files(plan, &maker, nccl.priced(network).as_ref(), extra)
+        .map_err(|it| Failure::wrong(it.to_string()))?;
+    store.finish(&files)
+}
+
+pub(super) fn request(args: &MakeArgs, network: &Network) -> Result<Request, Failure> {
     if args.max < args.min || args.min == Bytes::ZERO {
         return Err(Failure::unreadable(format!("{} to {} are no sizes", args.min, args.max))
             .with_remedy("give `--max` at least what `--min` is, and more than nothing"));
@@ -178,6 +194,12 @@ fn command(args: &MakeArgs) -> String {
         words.push("--in-place".to_owned());
     }
     words.extend(args.terms.iter().map(|it| format!("--terms {it}")));
+    if args.backend == Backend::Nccl {
+        words.push("--backend nccl".to_owned());
+        words.extend(args.live.env.iter().map(|(name, value)| format!("--env {name}={value}")));
+        words.extend(args.live.graphs.then(|| "--graphs".to_owned()));
+        return words.join(" ");
+    }
     words.push(format!("--search {} --trials {} --seed {}", args.search, args.trials, args.seed));
     words.join(" ")
 }

@@ -6,6 +6,7 @@
 mod check;
 mod diff;
 mod make;
+mod measured;
 mod report;
 mod show;
 mod store;

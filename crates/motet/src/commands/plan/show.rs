@@ -46,9 +46,10 @@ fn text(manifest: &Manifest) -> String {
     let Manifest { network, signature, ranks, seed, margin_percent, most_blocks, .. } = manifest;
     let mut out = format!(
         "plan for {network} ({signature}), {ranks} ranks, seed {seed}, margin {margin_percent}%, at \
-         most {most_blocks} blocks\ntimes are of kernels as modelled, not measured; the bound is on ideal \
-         links\n"
+         most {most_blocks} blocks\n{}; the bound is on ideal links\n",
+        times(&manifest.tasks)
     );
+    let mixed = manifest.tasks.iter().any(TunedTask::is_measured);
     let mut last = None;
     for task in &manifest.tasks {
         if last != Some(task.collective) {
@@ -67,12 +68,23 @@ fn text(manifest: &Manifest) -> String {
             );
             last = Some(task.collective);
         }
-        row(task, &mut out);
+        row(task, mixed, &mut out);
     }
     out
 }
 
-fn row(task: &TunedTask, out: &mut String) {
+/// Which time scale times are on.
+fn times(tasks: &[TunedTask]) -> String {
+    match (tasks.iter().filter(|it| it.is_measured()).count(), tasks.len()) {
+        (0, _) => "times are of kernels as modelled, not measured".to_owned(),
+        (some, all) if some == all => "times were measured, of the slowest rank".to_owned(),
+        (some, all) => {
+            format!("times of {some} of {all} tasks were measured, the others (*) modelled")
+        }
+    }
+}
+
+fn row(task: &TunedTask, mixed: bool, out: &mut String) {
     let gain = |it: Option<f64>| it.map_or_else(|| "–".to_owned(), |it| format!("{it:.2}"));
     let _ = write!(
         out,
@@ -90,5 +102,5 @@ fn row(task: &TunedTask, out: &mut String) {
         let times = gain(task.mscclpp_gain(task.nccl_best.as_ref()));
         let _ = write!(out, "; {times} by {}", setting(plus));
     }
-    out.push('\n');
+    out.push_str(if mixed && !task.is_measured() { " *\n" } else { "\n" });
 }

@@ -1,6 +1,5 @@
 //! `motet probe serve`: the agent of a host.
 
-use std::hash::{BuildHasher as _, RandomState};
 use std::net::TcpListener;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration as Wall;
@@ -10,6 +9,7 @@ use motet_net::probe::{AgentOptions, serve};
 use crate::args::discovery::ServeArgs;
 use crate::failure::{Failure, Status};
 use crate::printer::Printer;
+use crate::token;
 
 pub(crate) fn run(args: &ServeArgs, printer: &mut Printer) -> Result<Status, Failure> {
     if args.no_token && !args.listen.ip().to_canonical().is_loopback() {
@@ -24,12 +24,12 @@ pub(crate) fn run(args: &ServeArgs, printer: &mut Printer) -> Result<Status, Fai
     };
     let listener = TcpListener::bind(args.listen).map_err(failure)?;
     let address = listener.local_addr().map_err(failure)?;
-    let (token, made_up) = match args.shared.given_token() {
+    let (secret, made_up) = match args.shared.given_token() {
         _ if args.no_token => (String::new(), false),
-        Some(token) => (token, false),
-        None => (random_token(), true),
+        Some(given) => (given, false),
+        None => (token::random(), true),
     };
-    let shown = made_up.then_some(token.as_str());
+    let shown = made_up.then_some(secret.as_str());
     if printer.is_json() {
         let mut said = serde_json::json!({ "listening": address.to_string() });
         if let Some(token) = shown {
@@ -45,7 +45,7 @@ pub(crate) fn run(args: &ServeArgs, printer: &mut Printer) -> Result<Status, Fai
         }
     }
     let options = AgentOptions {
-        token,
+        token: secret,
         timeout: Wall::from_secs(args.shared.timeout),
         max_connections: args.max_connections as usize,
     };
@@ -54,11 +54,4 @@ pub(crate) fn run(args: &ServeArgs, printer: &mut Printer) -> Result<Status, Fai
     let printer = &*printer;
     serve(&listener, &super::clock(), &options, &stop, &|note| printer.note(note));
     Ok(Status::Done)
-}
-
-/// 128 bits that nobody can guess. The standard library keys its hash maps from the system's source
-/// of randomness; the hashes of two numbers under such a key serve as well, without a dependency.
-fn random_token() -> String {
-    let key = RandomState::new();
-    format!("{:016x}{:016x}", key.hash_one(0u64), key.hash_one(1u64))
 }

@@ -173,10 +173,19 @@ impl Report<'_> {
         };
         let (picked, best) = (of(|it| Some(&it.pick)), of(|it| it.nccl_best.as_ref()));
         let plus = tasks.iter().filter(|it| it.mscclpp.is_some()).count();
+        out.push_str("<h3 id=\"how-sure\">How sure the times are</h3>\n<dl>\n");
+        let measured = tasks.iter().filter(|it| it.is_measured()).count();
+        if measured > 0 {
+            let _ = writeln!(
+                out,
+                "<dt><span class=\"tag\">measured</span> {measured} of {} picks</dt>\n<dd>NCCL itself on the \
+                 GPUs of this cluster; all measurements are in nccl/measured.csv.</dd>",
+                tasks.len()
+            );
+        }
         let _ = writeln!(
             out,
-            "<h3 id=\"how-sure\">How sure the times are</h3>\n<dl>\n\
-             <dt><span class=\"tag\">run</span> {run} of {} picks</dt>\n\
+            "<dt><span class=\"tag\">run</span> {run} of {} picks</dt>\n\
              <dd>The program as it is laid out on thread blocks, or NCCL's ring or tree, run on the \
              network by NCCL's constants. An estimate: NCCL's own rings and trees come out within 15% \
              of NCCL's own model.</dd>\n\

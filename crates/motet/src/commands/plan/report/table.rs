@@ -142,5 +142,6 @@ const fn tag(pick: &Pick) -> &'static str {
         Basis::Kernels => "<span class=\"tag\">run</span>",
         Basis::Fitted => "<span class=\"tag\">fitted</span>",
         Basis::Belief | Basis::Links => "<span class=\"tag\">belief</span>",
+        Basis::Measured => "<span class=\"tag\">measured</span>",
     }
 }

@@ -22,6 +22,8 @@ use motet_collective::CollectiveKind;
 use motet_tune::plan::journal::{self, Found};
 use motet_tune::plan::{Journal, PlanEvent, TunedTask};
 use motet_units::Bytes;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 use crate::failure::Failure;
 use crate::progress::Bar;
@@ -34,10 +36,10 @@ const NEW: &str = "new";
 /// The old plan, where folders cannot change places in one step.
 const OLD: &str = "old";
 
-/// A plan in the making.
-pub(crate) struct Store<'a> {
+/// A plan in the making; `T` is what is known of a task that is finished.
+pub(crate) struct Store<'a, T> {
     target: Target,
-    known: Vec<TunedTask>,
+    known: Vec<T>,
     /// Why a journal that was there is not used.
     passed_over: Option<String>,
     log: Mutex<Log>,
@@ -55,7 +57,7 @@ fn failure(path: &Path, what: &str, error: &std::io::Error) -> Failure {
     Failure::unreadable(format!("{what}: {error}")).in_file(&path.display().to_string())
 }
 
-impl<'a> Store<'a> {
+impl<'a, T: Serialize + DeserializeOwned> Store<'a, T> {
     /// Opens the place for a plan in `folder`, with what is left of one that was stopped.
     pub(crate) fn open(folder: &str, fingerprint: &str, bar: &'a Bar) -> Result<Self, Failure> {
         let target = Target::find(folder)?;
@@ -119,7 +121,7 @@ impl<'a> Store<'a> {
         if known.is_none() {
             log.add(&journal::header(fingerprint)).map_err(wrong)?;
         }
-        let known = known.unwrap_or_default().tuned;
+        let known = known.map(|it| it.tasks).unwrap_or_default();
         Ok(Self { target, known, passed_over, log: Mutex::new(log), bar, done: Mutex::new(0) })
     }
 
@@ -128,9 +130,25 @@ impl<'a> Store<'a> {
         self.passed_over.as_deref()
     }
 
-    /// How many tasks are known from before.
-    pub(crate) const fn resumed(&self) -> usize {
-        self.known.len()
+    /// What is known from before.
+    pub(crate) fn known(&self) -> &[T] {
+        &self.known
+    }
+
+    /// Writes down a task that is finished.
+    pub(crate) fn keep(&self, task: &T) {
+        if let Ok(mut log) = self.log.lock() {
+            // Without it, a plan that is stopped is begun anew: no reason to stop this one.
+            let _ = log.add(&journal::line(task));
+        }
+    }
+
+    /// Moves the bar by one task.
+    pub(crate) fn count(&self) {
+        if let Ok(mut done) = self.done.lock() {
+            *done += 1;
+            self.bar.set(*done);
+        }
     }
 
     /// Puts the files of the plan in its place, or leaves everything as it was.
@@ -176,7 +194,7 @@ impl Log {
     }
 }
 
-impl Journal for Store<'_> {
+impl Journal for Store<'_, TunedTask> {
     fn known(&self, kind: CollectiveKind, size: Bytes) -> Option<TunedTask> {
         let same = |it: &&TunedTask| it.collective == kind && it.size() == size;
         self.known.iter().find(same).cloned()
@@ -193,16 +211,10 @@ impl Journal for Store<'_> {
             }
             PlanEvent::Tuned(tuned) => tuned,
         };
-        if self.known(tuned.collective, tuned.size()).is_none()
-            && let Ok(mut log) = self.log.lock()
-        {
-            // Without it, a plan that is stopped is begun anew: no reason to stop this one.
-            let _ = log.add(&journal::line(tuned));
+        if Journal::known(self, tuned.collective, tuned.size()).is_none() {
+            self.keep(tuned);
         }
-        if let Ok(mut done) = self.done.lock() {
-            *done += 1;
-            self.bar.set(*done);
-        }
+        self.count();
     }
 }
 

@@ -1,0 +1,78 @@
+//! [`Point`]: everything that was measured of one call.
+
+use motet_collective::CollectiveKind;
+use motet_units::{Bytes, Duration};
+use serde::{Deserialize, Serialize};
+
+use super::{Setting, Task};
+
+/// All times of one setting.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Times {
+    pub setting: Setting,
+    /// Of a call, the slowest rank's, one for each round; from both looks together.
+    pub ps: Vec<u64>,
+}
+
+/// See the [module](self).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Point {
+    pub collective: CollectiveKind,
+    pub size_bytes: u64,
+    /// What NCCL does by itself: algorithm and protocol, as far as its table tells.
+    pub own_is: Option<Setting>,
+    /// NCCL's own first, then all that were timed.
+    pub times: Vec<Times>,
+    /// What gains over NCCL's own, if anything does.
+    pub winner: Option<Setting>,
+    /// Whether the winner has gained on a second communicator too.
+    pub confirmed: bool,
+    /// Settings that gave wrong results.
+    pub wrong: Vec<Setting>,
+}
+
+impl Point {
+    #[must_use]
+    pub const fn task(&self) -> Task {
+        Task { kind: self.collective, size: Bytes::new(self.size_bytes) }
+    }
+
+    /// Adds times of a setting.
+    pub(super) fn add(&mut self, setting: Setting, times: &[Duration]) {
+        let ps = times.iter().map(|it| it.as_ps());
+        match self.times.iter_mut().find(|it| it.setting == setting) {
+            Some(known) => known.ps.extend(ps),
+            None => self.times.push(Times { setting, ps: ps.collect() }),
+        }
+    }
+
+    #[must_use]
+    pub fn of(&self, setting: Setting) -> Option<&Times> {
+        self.times.iter().find(|it| it.setting == setting)
+    }
+
+    /// What the plan should do.
+    #[must_use]
+    pub fn choice(&self) -> Setting {
+        self.winner.filter(|_| self.confirmed).unwrap_or(Setting::Own)
+    }
+}
+
+impl Times {
+    /// The middle one.
+    #[must_use]
+    pub fn median(&self) -> Duration {
+        let mut sorted = self.ps.clone();
+        sorted.sort_unstable();
+        let middle = sorted.get(sorted.len() / 2).copied().unwrap_or_default();
+        let before = sorted.get(sorted.len().saturating_sub(1) / 2).copied().unwrap_or_default();
+        Duration::from_ps(before.midpoint(middle))
+    }
+
+    /// The least and the greatest.
+    #[must_use]
+    pub fn spread(&self) -> (Duration, Duration) {
+        let end = |it: Option<&u64>| Duration::from_ps(it.copied().unwrap_or_default());
+        (end(self.ps.iter().min()), end(self.ps.iter().max()))
+    }
+}
