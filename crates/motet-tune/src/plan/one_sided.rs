@@ -26,16 +26,19 @@ pub(crate) fn candidates(ground: &Ground<'_>, kind: CollectiveKind) -> Vec<Candi
     let entries: Vec<Entry> = THREADS
         .into_iter()
         .flat_map(|threads| {
-            let shapes = shapes(kind, ranks, ground.most_plan_blocks(threads), threads);
-            shapes.into_iter().map(move |shape| Entry { kind, ranks, shape, in_place, threads })
+            let most = ground.most_plan_blocks(threads);
+            let shapes = shapes(kind, ranks, most);
+            let entry = move |shape| Entry { kind, ranks, shape, in_place, threads };
+            let full = filling(kind, ranks, most).map(entry).filter(fills);
+            shapes.into_iter().map(entry).chain(full)
         })
         .filter(Entry::is_possible)
         .collect();
     entries.par_iter().filter_map(|it| candidate(ground, it)).collect()
 }
 
-/// The shapes of at most so many thread blocks of so many threads.
-fn shapes(kind: CollectiveKind, ranks: u32, most: u32, threads: u32) -> Vec<Shape> {
+/// The shapes of at most so many thread blocks.
+fn shapes(kind: CollectiveKind, ranks: u32, most: u32) -> Vec<Shape> {
     let copies = matches!(kind, CollectiveKind::AllGather | CollectiveKind::AllToAll);
     let mut shapes = Vec::new();
     for pattern in Pattern::ALL.into_iter().filter(|it| it.does(kind)) {
@@ -51,28 +54,33 @@ fn shapes(kind: CollectiveKind, ranks: u32, most: u32, threads: u32) -> Vec<Shap
         {
             let shape = |slices| Shape { pattern, slices, peers_per_block, apart };
             let all = most / shape(1).blocks(kind, ranks).max(1);
-            // Powers of two, as the model was fitted to them (`calibrate::sweep`),
+            // Powers of two, as the model was fitted to them (`calibrate::sweep`).
             shapes.extend((0..32).map(|it| 1u32 << it).take_while(|it| *it <= all).map(shape));
-            if fills(&shape(all), ranks, threads) {
-                shapes.push(shape(all));
-            }
         }
     }
     shapes
 }
 
-/// Whether a shape with as many slices as the GPU holds is worth a look beside powers of two. Large blocks
+/// Straight plans with as many slices as the GPU holds, of one block for all peers each.
+fn filling(kind: CollectiveKind, ranks: u32, most: u32) -> Option<Shape> {
+    let one =
+        Shape { pattern: Pattern::Direct, slices: 1, peers_per_block: ranks - 1, apart: false };
+    let slices = most / one.blocks(kind, ranks).max(1);
+    (Pattern::Direct.does(kind) && slices > 0).then_some(Shape { slices, ..one })
+}
+
+/// Whether an entry with as many slices as the GPU holds is worth a look beside powers of two. Large blocks
 /// that fill the GPU keep more data under way: with 15 slices instead of 8 on each of 8 ranks, or 30 instead
 /// of 16 on 4, copies and sums of 16 MiB and more took about a tenth less. But slices that are no power of
-/// two begin in the middle of cache lines. Where sums are sent on as well (`DirectTwice`) and on 2 ranks,
-/// calls took up to a quarter more; no other pattern was measured so.
-fn fills(shape: &Shape, ranks: u32, threads: u32) -> bool {
-    let power = 1 << shape.slices.checked_ilog2().unwrap_or(0);
-    shape.pattern == Pattern::Direct
-        && ranks > 2
-        && shape.peers_per_block == ranks - 1
-        && threads == THREADS[1]
-        && shape.slices > power + power / 8
+/// two begin in the middle of cache lines: on 2 ranks, and where sums are sent on as well (`DirectTwice`),
+/// calls took up to a quarter more. AllGather in place is faster with a block for each peer.
+fn fills(entry: &Entry) -> bool {
+    let slices = entry.shape.slices;
+    let power = 1 << slices.checked_ilog2().unwrap_or(0);
+    entry.ranks > 2
+        && entry.threads == THREADS[1]
+        && slices > power + power / 8
+        && !(entry.kind == CollectiveKind::AllGather && entry.in_place)
 }
 
 /// An entry as a plan; `None` if the executor cannot run it as it is.
