@@ -282,7 +282,7 @@ impl<'a> Lowering<'a> {
             }
             wave_of.resize(jobs.len(), slice);
         }
-        jobs.schedule_near_and_far(&wave_of)
+        jobs.schedule_in_waves(&wave_of, 1)
     }
 
     fn both_ways(&self, forest: &PairForest, chunk: Bytes, slices: u32, order: Order) -> Schedule {

@@ -40,10 +40,6 @@ const PATIENCE: u64 = 1;
 /// no other order can be much shorter.
 const FULL: u64 = 125;
 
-/// A rank is far if the latency of the way to it is more than one part in so many of what the busiest link
-/// takes.
-const FAR: u64 = 10;
-
 /// With more jobs than this, queueing inside the network is not tried: it takes twice as long to schedule.
 const MOST_QUEUEING: usize = 1 << 19;
 
@@ -261,43 +257,13 @@ impl<'a> Jobs<'a> {
     /// tails run ahead. A job that is not listed belongs to the first wave.
     #[must_use]
     pub fn schedule_in_waves(&self, wave_of: &[u32], pace: u64) -> Schedule {
-        self.in_waves(wave_of, pace, |tail, _, _| tail)
-    }
-
-    /// The same at the pace of the busiest link for jobs that no wave holds back, also tried with far ranks
-    /// in mind. If the first waves to a far rank go ahead of all others by their whole tail, ranks nearby have
-    /// nothing to receive meanwhile, and at the other end all comes at once. Instead jobs may go ahead by as
-    /// much of their tail as waves have gone by: at an even pace from the start until one latency before
-    /// the end.
-    #[must_use]
-    pub fn schedule_near_and_far(&self, wave_of: &[u32]) -> Schedule {
-        let best = self.schedule_in_waves(wave_of, 1);
-        let far = self.latency() > self.busiest() / FAR;
-        if best.is_full() || !far || !self.watch.affords((1 + QUEUEING) * self.crossings()) {
-            return best;
-        }
-        // Far below 2^64, as a wave is one of all.
-        let share = |tail, wave, waves| (u128::from(tail) * wave / waves) as u64;
-        let even = self.in_waves(wave_of, 1, share);
-        let better = even.makespan < best.makespan && even.order.len() == best.order.len();
-        if better { even } else { best }
-    }
-
-    /// The order in waves, where `ahead` says by how much of its tail a job of one of so many waves goes ahead.
-    fn in_waves(
-        &self,
-        wave_of: &[u32],
-        pace: u64,
-        ahead: impl Fn(u64, u128, u128) -> u64,
-    ) -> Schedule {
         let last = wave_of.iter().copied().max().unwrap_or(0);
         let busiest = self.busiest();
         let period = busiest / (u64::from(last) + 1) / pace.max(1);
         self.best(busiest, |tails| {
             let waves = wave_of.iter().copied().chain(std::iter::repeat(0));
             for (urgency, wave) in tails.iter_mut().zip(waves) {
-                let before_due = ahead(*urgency, u128::from(wave) + 1, u128::from(last) + 1);
-                *urgency = before_due.saturating_add(period.saturating_mul(u64::from(last - wave)));
+                *urgency = urgency.saturating_add(period.saturating_mul(u64::from(last - wave)));
             }
         })
     }
@@ -352,15 +318,6 @@ impl<'a> Jobs<'a> {
     pub(crate) fn longest(&self) -> u64 {
         let tails = self.tails(&Followers::of(self.way.len(), self.waits.iter().copied()));
         tails.into_iter().max().unwrap_or(0)
-    }
-
-    /// The longest latency of a way.
-    fn latency(&self) -> u64 {
-        let of_way = |(start, end): &(u32, u32)| {
-            let hops = &self.hops[*start as usize..*end as usize];
-            hops.iter().map(|it| it.latency).fold(0, u64::saturating_add)
-        };
-        self.ways.iter().map(of_way).max().unwrap_or(0)
     }
 
     /// How many links all jobs cross together: what scheduling them costs, in units of work.

@@ -105,19 +105,6 @@ fn latency_between_datacenters_costs_no_bandwidth() {
     }
 }
 
-/// What goes far is sent at an even pace: sent ahead of all else, it would leave ranks nearby without data.
-#[test]
-fn far_datacenters_are_fed_evenly() {
-    let network = network("two-dc", &[("wan-latency", "5 ms")]);
-    let goal = Goal::new(CollectiveKind::AllGather, 8).unwrap();
-    let task = Task::new(&network, goal, Bytes::gib(1));
-    let lowered = forest::synthesize(&task, ForestOptions { most_transfers: 40_000 }).unwrap();
-    let program = Verified::new(lowered.program, Some(&network)).unwrap();
-    let time = simulated(&program, &task);
-    let ratio = time.as_ps() as f64 / task.bound().unwrap().time(task.size).as_ps() as f64;
-    assert!(ratio <= 1.08, "{ratio}");
-}
-
 /// Over switches, with links of all rates and far apart, where jobs overtake each other and what
 /// is collected is not simply what is spread, read backwards.
 #[test]
