@@ -119,7 +119,7 @@ impl Chain {
                 }
                 Moment::Handed { from } => at(from) + terms.operation,
                 Moment::Raised { from, counters, after_all } => {
-                    let fence = if *after_all { terms.fence } else { 0.0 };
+                    let fence = if *after_all { under.fence(terms) } else { 0.0 };
                     at(from) + fence + terms.counter * f64::from(*counters)
                 }
                 Moment::Taken { from, counters, near, told } => {

@@ -158,14 +158,14 @@ impl PlanCost {
         // A multiprocessor runs a block of 1024 threads or two of 512.
         let multiprocessors = mscclpp_json::Gpu::default().multiprocessors;
         let crowd = f64::from(self.blocks.div_ceil(multiprocessors).max(1));
-        let under = Conditions { threads: self.outline.threads, cold, crowd };
+        let ranks = f64::from(self.sharing.ranks_per_gpu.max(1));
+        let under = Conditions { threads: self.outline.threads, cold, crowd, ranks };
         let chain = self.chain.as_ref()?;
         let whole = chain.micros(chunk, &under, terms);
         // Signals and operations as such leave memory and links alone.
         let data = whole - chain.micros(0.0, &under, terms);
-        let sharers = f64::from(self.sharing.ranks_per_gpu.saturating_sub(1));
         let launch = terms.launch
-            + terms.sharer * sharers
+            + terms.sharer * (ranks - 1.0)
             + terms.threads * f64::from(self.outline.threads) / 1024.0
             + terms.block * f64::from(self.blocks);
         let bytes = self.accesses * chunk;
@@ -197,23 +197,14 @@ fn cold(footprint: f64) -> f64 {
     steep / (1.0 + steep)
 }
 
-/// Adds what one operation reads and writes to the GPUs whose memory that is, in chunks. A packet is twice
-/// its data.
+/// Adds what one operation reads and writes to the GPUs whose memory that is, in chunks. The flags of
+/// packets are left out: with them calls are explained no better, and choices get worse.
 fn count(work: &Work, rank: Rank, sharing: Sharing, accesses: &mut [f64]) {
     let chunks = f64::from(work.chunks);
-    let (read, written) =
-        (if work.reads_packets { 2.0 } else { 1.0 }, if work.writes_packets { 2.0 } else { 1.0 });
-    for from in &work.read_from {
-        accesses[sharing.gpu(*from)] += read * chunks;
+    for peer in work.read_from.iter().chain(&work.write_to) {
+        accesses[sharing.gpu(*peer)] += chunks;
     }
-    for to in &work.write_to {
-        accesses[sharing.gpu(*to)] += written * chunks;
-    }
-    let passes = f64::from(work.passes);
-    let reads = (f64::from(work.reads) * passes - work.read_from.len() as f64).max(0.0);
-    let writes = (f64::from(work.writes) * passes - work.write_to.len() as f64).max(0.0);
-    // Of a sum of packets, one summand and one copy of the result are plain.
-    let own_plain = if work.reads_packets && work.reads > 1 { 1.0 } else { 0.0 };
-    accesses[sharing.gpu(rank)] +=
-        chunks * (read * (reads - own_plain).max(0.0) + own_plain.min(reads) + writes);
+    let all = f64::from(work.reads + work.writes) * f64::from(work.passes);
+    let far = (work.read_from.len() + work.write_to.len()) as f64;
+    accesses[sharing.gpu(rank)] += chunks * (all - far).max(0.0);
 }

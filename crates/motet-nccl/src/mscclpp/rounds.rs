@@ -29,6 +29,8 @@ pub struct Conditions {
     pub cold: f64,
     /// Blocks that share a multiprocessor.
     pub crowd: f64,
+    /// Ranks that share the GPU.
+    pub ranks: f64,
 }
 
 impl From<&Work> for Task {
@@ -87,15 +89,23 @@ impl Task {
             (false, true) => terms.packet_write,
             // In a sum packets are read one after the other, and sent on.
             (true, _) => {
-                terms.packet_read
-                    + terms.packet_more * more_reads
-                    + terms.packet_write * more_writes
+                terms.packet_read + terms.packet_more * more_reads + terms.packet_on * more_writes
             }
             (false, false) if self.reads == 1 && self.writes == 1 => terms.copy_round,
             (false, false) => {
                 terms.sum_round + terms.sum_read * more_reads + terms.sum_write * more_writes
             }
         }
+    }
+}
+
+impl Conditions {
+    /// How long a block waits until all GPUs see what it has written, in µs.
+    #[must_use]
+    pub fn fence(&self, terms: &PlanTerms) -> f64 {
+        terms.fence
+            + terms.fence_others * (1.0 - 1.0 / self.ranks)
+            + terms.fence_block * (self.crowd - 1.0)
     }
 }
 
@@ -108,7 +118,7 @@ pub(super) fn legs(a: f64, b: f64) -> f64 {
 mod tests {
     use super::*;
 
-    const ALONE: Conditions = Conditions { threads: 512, cold: 0.0, crowd: 1.0 };
+    const ALONE: Conditions = Conditions { threads: 512, cold: 0.0, crowd: 1.0, ranks: 1.0 };
 
     fn copy() -> Task {
         Task {
@@ -134,6 +144,17 @@ mod tests {
         assert!(time(1e6, Conditions { threads: 1024, ..ALONE }) < plain);
         let twice = Task { passes: 2, ..copy() };
         assert!((twice.micros(1e6, &ALONE, &terms) / plain - 2.0).abs() < 1e-12);
+    }
+
+    #[test]
+    fn a_fence_takes_longer_where_others_write_too() {
+        let terms = PlanTerms::H200;
+        let alone = ALONE.fence(&terms);
+        assert!((alone - terms.fence).abs() < 1e-12);
+        let shared = Conditions { ranks: 8.0, ..ALONE };
+        assert!((shared.fence(&terms) - alone - 0.875 * terms.fence_others).abs() < 1e-12);
+        let crowded = Conditions { crowd: 2.0, ..ALONE };
+        assert!((crowded.fence(&terms) - alone - terms.fence_block).abs() < 1e-12);
     }
 
     #[test]

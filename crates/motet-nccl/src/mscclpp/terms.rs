@@ -21,6 +21,11 @@ pub struct PlanTerms {
     /// What a signal waits for before it is sent: until all GPUs see what the block has written. Relaxed
     /// signals, which say nothing about data, do not.
     pub fence: f64,
+    /// What that takes longer on a GPU that ranks share: so much times the share of its ranks that are
+    /// others, whose writes are under way as well,
+    pub fence_others: f64,
+    /// and so much for each further block on the multiprocessor.
+    pub fence_block: f64,
     /// From a signal to the end of the wait for it.
     pub signal: f64,
     /// For each counter that an operation raises or waits for.
@@ -41,6 +46,9 @@ pub struct PlanTerms {
     pub packet_read: f64,
     /// and from each further one, in a sum.
     pub packet_more: f64,
+    /// A round of sending a sum on in packets to one place. A thread waits for all summands before it
+    /// sends, and sends before it turns to the next sum, so that less overlaps than in plain writing.
+    pub packet_on: f64,
     /// What a round takes longer if its data comes from memory and not from the cache.
     pub cold_round: f64,
     /// What a multiprocessor loads and stores, in bytes per microsecond.
@@ -54,7 +62,7 @@ pub struct PlanTerms {
 }
 
 /// How many terms there are.
-pub const TERMS: usize = 21;
+pub const TERMS: usize = 24;
 
 /// The cache of an H100 or H200, in bytes.
 pub(super) const CACHE: f64 = 50e6;
@@ -62,26 +70,29 @@ pub(super) const CACHE: f64 = 50e6;
 impl PlanTerms {
     /// Fitted to one H200 whose ranks share its memory, with MSCCL++ 0.10 (`benches/mscclpp/results`).
     pub const H200: Self = Self {
-        launch: 1.468,
-        sharer: 0.2987,
-        threads: 0.2154,
-        block: 0.003792,
-        operation: 0.3731,
-        fence: 2.963,
-        signal: 0.05806,
-        counter: 0.05806,
+        launch: 1.456,
+        sharer: 0.2843,
+        threads: 0.287,
+        block: 0.00395,
+        operation: 0.3824,
+        fence: 1.145,
+        fence_others: 2.931,
+        fence_block: 1.228,
+        signal: 0.02964,
+        counter: 0.03014,
         semaphore: 1.57,
-        copy_round: 0.1984,
-        sum_round: 0.2017,
-        sum_read: 0.09403,
-        sum_write: 0.1192,
-        packet_write: 0.1388,
-        packet_read: 0.1941,
-        packet_more: 0.2605,
-        cold_round: 0.2465,
-        block_rate: 1.257e5,
-        cached: 7.251e6,
-        memory: 3.730e6,
+        copy_round: 0.1726,
+        sum_round: 0.2154,
+        sum_read: 0.08735,
+        sum_write: 0.1107,
+        packet_write: 0.09837,
+        packet_read: 0.2006,
+        packet_more: 0.2626,
+        packet_on: 0.2289,
+        cold_round: 0.272,
+        block_rate: 1.177e5,
+        cached: 6.735e6,
+        memory: 3.854e6,
         post: 8.0,
     };
 
@@ -103,6 +114,8 @@ impl PlanTerms {
             ("block", us, self.block),
             ("operation", us, self.operation),
             ("fence", us, self.fence),
+            ("fence_others", us, self.fence_others),
+            ("fence_block", us, self.fence_block),
             ("signal", us, self.signal),
             ("counter", us, self.counter),
             ("semaphore", us, self.semaphore),
@@ -113,6 +126,7 @@ impl PlanTerms {
             ("packet_write", us, self.packet_write),
             ("packet_read", us, self.packet_read),
             ("packet_more", us, self.packet_more),
+            ("packet_on", us, self.packet_on),
             ("cold_round", us, self.cold_round),
             ("block_rate", "B/µs", self.block_rate),
             ("cached", "B/µs", self.cached),
@@ -124,10 +138,18 @@ impl PlanTerms {
     /// From values in the order of [`list`](Self::list).
     #[must_use]
     pub const fn from_values(it: &[f64; TERMS]) -> Self {
-        let [launch, sharer, threads, block, operation, fence, signal, counter, semaphore, ..] =
-            *it;
         let [
-            ..,
+            launch,
+            sharer,
+            threads,
+            block,
+            operation,
+            fence,
+            fence_others,
+            fence_block,
+            signal,
+            counter,
+            semaphore,
             copy_round,
             sum_round,
             sum_read,
@@ -135,6 +157,7 @@ impl PlanTerms {
             packet_write,
             packet_read,
             packet_more,
+            packet_on,
             cold_round,
             block_rate,
             cached,
@@ -148,6 +171,8 @@ impl PlanTerms {
             block,
             operation,
             fence,
+            fence_others,
+            fence_block,
             signal,
             counter,
             semaphore,
@@ -158,6 +183,7 @@ impl PlanTerms {
             packet_write,
             packet_read,
             packet_more,
+            packet_on,
             cold_round,
             block_rate,
             cached,

@@ -20,6 +20,8 @@ const MOST_LEVELS: usize = 3;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Groups {
     levels: Vec<Level>,
+    /// Per way: whether it is too slow to hold a group of the first level together.
+    slow: Vec<bool>,
 }
 
 /// A partition of all ranks.
@@ -50,6 +52,8 @@ impl Groups {
             last.is_some_and(|it| fabric.bits_per_s(LinkId(it.link)) > bits[way])
         };
         let (mut tight, mut otherwise): (Vec<Level>, Option<Level>) = (Vec::new(), None);
+        // What the ways of a kept level have at least, of the first one and of the one that is left over.
+        let (mut first_least, mut other_least) = (0, 0);
         for least in levels.into_iter().skip(1) {
             let found = Level::joined_by(fabric, overlay, |way| bits[way] >= least);
             let known = tight.last().map_or(1, |it| it.count);
@@ -59,14 +63,20 @@ impl Groups {
             // Ranks by themselves are no groups, but where nothing else is tight.
             let alone = found.count == fabric.rank_count() && !tight.is_empty();
             if !alone && found.is_tight(fabric, overlay) {
+                if tight.is_empty() {
+                    first_least = least;
+                }
                 tight.push(found);
             } else if otherwise.is_none() {
                 otherwise = Some(found);
+                other_least = least;
             }
         }
         if tight.is_empty() && (0..bits.len()).any(holds) {
             tight.extend(otherwise);
+            first_least = other_least;
         }
+        let slow = bits.iter().map(|it| *it < first_least).collect();
         let mut first = 0;
         for level in &mut tight {
             for group in &mut level.of {
@@ -74,12 +84,13 @@ impl Groups {
             }
             first += level.count as u32;
         }
-        Self { levels: tight }
+        Self { levels: tight, slow }
     }
 
     /// Those of the first level alone.
     pub(super) fn largest(&self) -> Self {
-        Self { levels: self.levels.first().cloned().into_iter().collect() }
+        let levels = self.levels.first().cloned().into_iter().collect();
+        Self { levels, slow: self.slow.clone() }
     }
 
     /// Whether there are groups within groups.
@@ -90,6 +101,12 @@ impl Groups {
     /// How many groups the first level has.
     pub(super) fn count(&self) -> usize {
         self.levels.first().map_or(0, |it| it.count)
+    }
+
+    /// Whether a way stays within a group of the first level, but goes over links that are scarce because they
+    /// lead out of it.
+    pub(super) fn is_detour(&self, way: usize, from: u32, to: u32) -> bool {
+        self.slow.get(way).is_some_and(|it| *it) && !self.crosses(from, to)
     }
 
     /// How many groups all levels have together.

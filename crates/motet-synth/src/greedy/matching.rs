@@ -55,6 +55,10 @@ pub(super) struct Spread<'a> {
     /// A link into a group that has nothing new to bring takes what is there already: idle it would help
     /// nobody, and late in a short exchange a second copy from outside may come before one from inside.
     pub(super) repeats: bool,
+    /// Whether what stays within a group may go over links that lead out of it. They are needed for what
+    /// must leave, and are often the ones with the longest latency: a chunk that a link inside would bring
+    /// a little later is then the last to arrive.
+    pub(super) detours: bool,
     /// Per chunk.
     pub(super) origins: &'a [u32],
     pub(super) chunk: Bytes,
@@ -238,8 +242,12 @@ impl<'a> Matching<'a> {
     }
 
     /// The chunk to go this way next: one that is new to all groups it enters, or where that is allowed
-    /// any.
+    /// any. None over a detour, unless those are allowed.
     fn choose(&self, way: usize, random: &mut Stream) -> Option<u32> {
+        let OverlayEdge { from, to, .. } = self.spread.overlay.ways[way];
+        if !self.spread.detours && self.spread.groups.is_detour(way, from, to) {
+            return None;
+        }
         let new = self.rarest(way, self.spread.groups, random);
         if new.is_some() || !self.spread.repeats {
             return new;

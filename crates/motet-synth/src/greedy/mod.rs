@@ -218,12 +218,13 @@ impl<'a> Search<'a> {
     /// The best matching with this many chunks per part.
     fn with(&self, chunks: u32) -> Result<MatchingPlan, SynthError> {
         let origins = self.origins(chunks);
-        let spread = |groups, faithful, repeats| Spread {
+        let spread = |groups, faithful, repeats, detours| Spread {
             fabric: self.fabric,
             overlay: &self.overlay,
             groups,
             faithful,
             repeats,
+            detours,
             origins: &origins,
             chunk: self.part.div_ceil(u64::from(chunks)),
             watch: self.watch,
@@ -238,7 +239,7 @@ impl<'a> Search<'a> {
                 _ => &no_groups,
             };
             let faithful = few == number.is_multiple_of(4);
-            spread(groups, faithful, number % 8 == 6)
+            spread(groups, faithful, number % 8 == 6, number % 4 == 2)
                 .plan(&mut self.seed.numbered(number).stream("matching"))
         };
         let unreachable = || match self.watch.out_of_time() {

@@ -22,7 +22,7 @@ pub mod sweep;
 pub mod terms_file;
 
 pub use entry::Entry;
-pub use report::{Calibration, Group, calibrate};
+pub use report::{Calibration, Group, calibrate, picks};
 pub use results::{Measured, Results};
 pub use samples::{CalibrateError, LeftOut, Machine, Samples};
 

@@ -25,8 +25,7 @@ pub struct Calibration {
     pub before: Judged,
     /// Errors of the fitted terms by collective and pattern, over all samples.
     pub groups: Vec<Group>,
-    /// Cases (collective, ranks, size and form) with several plans, and in how many of them the plan that
-    /// is said to be the fastest takes at most a tenth more than the one that is.
+    /// Cases with several plans, and in how many of them the pick is good ([`picks`]).
     pub picks: u64,
     pub picks_good: u64,
 }
@@ -56,7 +55,7 @@ pub fn calibrate(samples: &Samples, start: &PlanTerms) -> Result<Calibration, Ca
     }
     let before = judge(&plain, start);
     let fitted = fit(&plain, start);
-    let (picks, picks_good) = picks(&list, &fitted.terms);
+    let (picks, picks_good) = picks(samples, &fitted.terms);
     let groups = groups(&list, &fitted.terms);
     let weights = weights(&plain, &fitted.terms);
     let (samples, plans) = (plain.len(), samples.plans());
@@ -89,11 +88,13 @@ pub(super) fn median(values: impl Iterator<Item = f64>) -> f64 {
 
 type Case = (CollectiveKind, u32, Bytes, Option<bool>);
 
-/// How many cases there are, and how many picks are good.
-fn picks(list: &[(&str, Sample<'_>)], terms: &PlanTerms) -> (u64, u64) {
+/// How many cases (collective, ranks, size and form) have several plans, and in how many of them the plan
+/// that the terms say is fastest takes at most a tenth more than the one that is.
+#[must_use]
+pub fn picks(samples: &Samples, terms: &PlanTerms) -> (u64, u64) {
     // Of each case: plans, the least time said and what that plan took, and the least time taken.
     let mut cases: BTreeMap<Case, (u64, f64, f64, f64)> = BTreeMap::new();
-    for (name, sample) in list {
+    for (name, sample) in samples.list() {
         let Some(said) = sample.plan.micros(sample.size, terms) else { continue };
         let collective = &sample.plan.outline.collective;
         let form = Entry::of_name(name).map(|it| it.in_place);

@@ -16,8 +16,8 @@ const KINDS: [CollectiveKind; 4] = [
     CollectiveKind::AllToAll,
 ];
 
-/// Powers of two. Above 4 MiB, 15, 30 or 60 slices, which fill an H200 better, were slower by up to 18% in most
-/// cases and faster by up to 15% in some; the model cannot tell which.
+/// Powers of two. What other numbers take besides, where slices begin in the middle of cache lines, has no
+/// term in the model.
 const SLICES: [u32; 7] = [1, 2, 4, 8, 16, 32, 64];
 /// Fewer than 512 threads were never best.
 const THREADS: [u32; 2] = [512, 1024];

@@ -104,7 +104,7 @@ impl Run<'_> {
                 if *flush { there } else { now + self.terms.operation }
             }
             OutlineStep::Raise { counters, near, relaxed } => {
-                let fence = if *near || *relaxed { 0.0 } else { self.terms.fence };
+                let fence = if *near || *relaxed { 0.0 } else { self.under.fence(self.terms) };
                 let told = now + fence + self.terms.counter * counters.len() as f64;
                 for counter in counters {
                     self.raised[*counter as usize].push((rank, told));

@@ -28,7 +28,8 @@ fn moments_and_steps_agree() {
             let chain = Chain::of(&outline, latency).unwrap();
             for terms in [PlanTerms::H200, PlanTerms::from_values(&other)] {
                 for bytes in [16.0, 4096.0, 1e6] {
-                    let under = Conditions { threads: outline.threads, cold: 0.25, crowd: 2.0 };
+                    let (threads, cold) = (outline.threads, 0.25);
+                    let under = Conditions { threads, cold, crowd: 2.0, ranks: 3.0 };
                     let steps =
                         by_steps::longest(&outline, bytes, &under, &terms, latency).unwrap();
                     let moments = chain.micros(bytes, &under, &terms);
