@@ -24,6 +24,7 @@ use crate::args::bench::{Backend, BenchArgs};
 use crate::c_format::{fixed, general};
 use crate::commands::nccl;
 use crate::failure::{Failure, Status};
+use crate::files;
 use crate::printer::Printer;
 use crate::progress::Progress;
 
@@ -167,7 +168,11 @@ fn run_tuning(args: &BenchArgs, printer: &mut Printer) -> Result<Status, Failure
 
 /// NCCL on the network of the command line.
 fn model(args: &BenchArgs, printer: &Printer) -> Result<(Network, NcclModel), Failure> {
-    nccl::model(&args.cluster, &args.read, args.nccl, printer)
+    let (network, model) = nccl::model(&args.cluster, &args.read, args.nccl, printer)?;
+    Ok(match &args.terms {
+        Some(name) => (network, model.with_terms(files::nccl_terms(name)?)),
+        None => (network, model),
+    })
 }
 
 fn name(model: &NcclModel) -> String {
@@ -175,10 +180,12 @@ fn name(model: &NcclModel) -> String {
 }
 
 fn note(printer: &Printer, model: &NcclModel) {
-    printer.note(&format!(
-        "times are by the constants of {} on this network, not measurements",
-        name(model)
-    ));
+    let by = match model.terms() {
+        Some(_) => "terms that are fitted to calls measured elsewhere or before",
+        None => "the constants",
+    };
+    printer
+        .note(&format!("times are by {by} of {} on this network, not measurements", name(model)));
 }
 
 impl Bench {
@@ -268,6 +275,9 @@ impl Bench {
     /// Which of the three time scales the columns are on (docs/nccl-model.md).
     fn time_scale(&self, verbose: bool) -> &'static str {
         match (self.collective.kind(), verbose) {
+            (kind, _) if kind != CollectiveKind::AllToAll && self.model.terms().is_some() => {
+                "by terms fitted to measured calls; NVLS and CollNet as NCCL believes"
+            }
             (CollectiveKind::AllToAll, _) => "an estimate on this network; NCCL has no model of it",
             (_, false) => "its kernels as modelled on this network",
             (_, true) => "its kernels as modelled on this network; NCCL expects: its own model",

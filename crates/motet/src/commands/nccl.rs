@@ -16,12 +16,26 @@ pub(super) fn model(
     version: Nccl,
     printer: &Printer,
 ) -> Result<(Network, NcclModel), Failure> {
-    let found = files::network(cluster, &read.options(), printer)?;
-    let version = match version {
+    model_of(cluster, read, self::version(version), printer)
+}
+
+/// The version of the command line.
+pub(super) const fn version(version: Nccl) -> NcclVersion {
+    match version {
         Nccl::V2_28 => NcclVersion::V2_28,
         Nccl::V2_30 => NcclVersion::V2_30,
         Nccl::V2_32 => NcclVersion::V2_32,
-    };
+    }
+}
+
+/// NCCL of this version.
+pub(super) fn model_of(
+    cluster: &str,
+    read: &ReadArgs,
+    version: NcclVersion,
+    printer: &Printer,
+) -> Result<(Network, NcclModel), Failure> {
+    let found = files::network(cluster, &read.options(), printer)?;
     let options = NcclOptions { version, ..NcclOptions::default() };
     let model = match &found.graphs {
         Some(graphs) => NcclModel::with_graphs(&found.network, graphs, options),
