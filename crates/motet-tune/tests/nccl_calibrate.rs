@@ -1,15 +1,12 @@
 //! The model of NCCL beside what was measured on an H200 over loopback sockets
-//! (`benches/nccl/results/h200-2026-11-16/sockets-4.csv`), and its terms fitted to that and to made-up calls whose terms are
-//! known. Run with `--nocapture` to see the errors by collective, algorithm, protocol and size.
+//! (`benches/nccl/results/h200-2026-11-16/sockets-4.csv`), and its terms fitted to that. That known terms come back from made-up
+//! calls is tested in motet-nccl. Run with `--nocapture` to see the errors by collective, algorithm, protocol and size.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
-use motet_collective::CollectiveKind;
-use motet_nccl::fitted::terms::TERMS;
-use motet_nccl::{Algorithm, Loopback, NcclModel, NcclOptions, NcclTerms, NcclVersion, Protocol};
-use motet_tune::calibrate::nccl::{NcclCall, NcclSamples, calibrate, run_table};
+use motet_nccl::{Loopback, NcclModel, NcclOptions, NcclVersion};
+use motet_tune::calibrate::nccl::{NcclCall, NcclSamples, Unfit, calibrate, run_table, store};
 use motet_tune::calibrate::{self as any, CalibrateError, Format};
-use motet_units::Bytes;
 
 fn model(ranks: u32) -> NcclModel {
     let machine = Loopback { ranks, ..Loopback::default() };
@@ -60,4 +57,36 @@ fn sockets_of_an_h200() {
     );
     assert!(it.fitted.held_back <= 0.15, "{}", it.fitted.held_back);
     assert!(it.believed > 0.3, "{}", it.believed);
+}
+
+#[test]
+fn files_in_any_order_give_the_same() {
+    let mut calls = measured();
+    let one = calibrate(&samples(&calls, &[model(4)])).unwrap();
+    calls.reverse();
+    let other =
+        calibrate(&samples(&store::read(&store::write(&calls)).unwrap(), &[model(4)])).unwrap();
+    assert_eq!(one, other);
+}
+
+/// With nothing but NCCL's own choices, what the model says it chooses stands in for them.
+#[test]
+fn own_choices() {
+    let mut calls = measured();
+    calls.retain(|it| it.algorithm.is_none());
+    let found = samples(&calls, &[model(4)]);
+    assert_eq!((found.assumed, found.list.len(), found.unfit), (24, 24, Unfit::default()));
+    assert!(calibrate(&found).unwrap().fitted.held_back < 0.25);
+}
+
+#[test]
+fn calls_of_other_communicators_are_left_out() {
+    let calls = measured();
+    let found = samples(&calls, &[model(2)]);
+    assert_eq!((found.list.len(), found.unfit.no_network), (0, 128));
+    let error = calibrate(&found).unwrap_err();
+    assert!(matches!(error, CalibrateError::TooFew { found: 0, .. }), "{error}");
+    let found = samples(&calls[..6], &[model(4)]);
+    assert!(calibrate(&found).is_err());
+    assert!(NcclSamples::new(&calls, &[], NcclVersion::V2_28).is_none());
 }

@@ -6,7 +6,7 @@
 
 use super::counts::Counts;
 use super::terms::{NcclTerms, TERMS};
-use crate::descent;
+use crate::descent::{self, Moves};
 
 /// A measured call.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -26,6 +26,12 @@ pub struct Fitted {
     pub held_back: f64,
 }
 
+/// Terms are not sought farther than this factor from where the fit begins: one that hardly matters must not run away while
+/// others are still off.
+const FARTHEST: f64 = 30.0;
+/// So often the descent begins with large steps again.
+const PASSES: u32 = 3;
+
 /// Whether the sample of this place is held back.
 #[must_use]
 pub const fn is_held_back(place: usize) -> bool {
@@ -41,7 +47,11 @@ pub fn fit(samples: &[Sample], start: &NcclTerms) -> Fitted {
     };
     let (known, held_back) = (half(false), half(true));
     let mut values = start.values();
-    descent::descend(&mut values, |values| score(&known, values));
+    for _ in 0..PASSES {
+        descent::descend(&mut values, Moves::Pairs, |values| {
+            if is_far(values, start) { f64::INFINITY } else { score(&known, values) }
+        });
+    }
     let terms = NcclTerms::from_values(&values);
     Fitted { terms, known: error(&known, &terms), held_back: error(&held_back, &terms) }
 }
@@ -53,12 +63,15 @@ pub fn weights(samples: &[Sample], terms: &NcclTerms) -> [f64; TERMS] {
     descent::weights(&terms.values(), |values| score(samples, values))
 }
 
+/// Whether a term is out of reach; and no proxy takes longer than the hop that it is a part of.
+fn is_far(values: &[f64; TERMS], start: &NcclTerms) -> bool {
+    let far = |(value, start): (&f64, f64)| *value > start * FARTHEST || *value < start / FARTHEST;
+    NcclTerms::from_values(values).proxy > 1.0 || values.iter().zip(start.values()).any(far)
+}
+
 fn score(samples: &[Sample], values: &[f64; TERMS]) -> f64 {
     let terms = NcclTerms::from_values(values);
-    // No proxy takes longer than the hop that it is a part of.
-    let beyond = (terms.proxy - 1.0).max(0.0);
-    let errors = samples.iter().map(|it| libm::log(terms.micros(&it.counts) / it.micros).abs());
-    errors.sum::<f64>() * (1.0 + beyond)
+    samples.iter().map(|it| libm::log(terms.micros(&it.counts) / it.micros).abs()).sum()
 }
 
 /// The median of relative errors.

@@ -68,7 +68,8 @@ impl NcclTerms {
                 [Algorithm::Tree.index()],
             proxy: 0.1,
             block: [plain, constants.ring_ll128_max[generation][scale], plain],
-            inside: (channels * comm.ring.intra).max(1.0),
+            // One GPU in a node sends nothing inside it, and its speed says nothing.
+            inside: (channels * comm.ring.intra).max(20.0),
             between: (channels * comm.ring.inter).max(0.1),
         }
     }

@@ -7,7 +7,7 @@ use motet_units::Bytes;
 
 use super::cost::PlanCost;
 use super::terms::{PlanTerms, TERMS};
-use crate::descent;
+use crate::descent::{self, Moves};
 
 /// A measured call.
 #[derive(Clone, Debug)]
@@ -69,7 +69,7 @@ pub fn fit(samples: &[Sample<'_>], start: &PlanTerms) -> Fitted {
     let known: Vec<&Sample<'_>> = samples.iter().step_by(2).collect();
     let held_back: Vec<&Sample<'_>> = samples.iter().skip(1).step_by(2).collect();
     let mut values = start.values();
-    descent::descend(&mut values, |values| score(&known, values));
+    descent::descend(&mut values, Moves::Single, |values| score(&known, values));
     let terms = PlanTerms::from_values(&values);
     let Judged { error: held_back, pairs_right, pairs } = judged(&held_back, &terms);
     Fitted { terms, known: median_error(&known, &terms), held_back, pairs_right, pairs }

@@ -180,12 +180,15 @@ fn name(model: &NcclModel) -> String {
 }
 
 fn note(printer: &Printer, model: &NcclModel) {
-    let by = match model.terms() {
-        Some(_) => "terms that are fitted to calls measured elsewhere or before",
-        None => "the constants",
-    };
-    printer
-        .note(&format!("times are by {by} of {} on this network, not measurements", name(model)));
+    printer.note(&match model.terms() {
+        Some(_) => {
+            "times are by terms fitted to measured calls of NCCL; nothing was run now".to_owned()
+        }
+        None => {
+            let name = name(model);
+            format!("times are by the constants of {name} on this network, not measurements")
+        }
+    });
 }
 
 impl Bench {

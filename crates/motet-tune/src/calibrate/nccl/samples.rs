@@ -11,7 +11,7 @@ use motet_nccl::{
 };
 use motet_units::Bytes;
 
-use super::call::NcclCall;
+use super::call::{NcclCall, Version};
 
 /// Calls that are not fitted to, by why.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -114,7 +114,7 @@ impl NcclSamples {
 
 fn is_of(model: &NcclModel, call: &NcclCall, usual: NcclVersion) -> bool {
     let comm = model.communicator();
-    let version = call.nccl.map_or(usual, |it| it.model());
+    let version = call.nccl.map_or(usual, Version::model);
     let same = |said: Option<u32>, has: usize| said.is_none_or(|it| it as usize == has);
     model.options().version == version
         && same(call.ranks, comm.ranks)

@@ -15,7 +15,7 @@ use std::collections::BTreeSet;
 use motet_nccl::{NcclModel, NcclVersion};
 use motet_net::Network;
 use motet_tune::calibrate::Format;
-use motet_tune::calibrate::nccl::store;
+use motet_tune::calibrate::nccl::{Version, store};
 use serde::Serialize;
 
 use self::gather::Gathered;
@@ -102,7 +102,7 @@ fn places<'a>(
     let calls = all.calls.iter().map(|it| it.nccl);
     let logs = all.logs.iter().map(|it| it.1.version);
     let versions: BTreeSet<NcclVersion> =
-        calls.chain(logs).map(|it| it.map_or(usual, |it| it.model())).collect();
+        calls.chain(logs).map(|it| it.map_or(usual, Version::model)).collect();
     let mut places = Vec::new();
     for cluster in &args.cluster {
         for version in &versions {

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use motet_tune::calibrate::nccl::belief::{CellDifference, ChoiceDifference};
-use motet_tune::calibrate::nccl::{Belief, believe};
+use motet_tune::calibrate::nccl::{Belief, Version, believe};
 use serde::Serialize;
 
 use super::gather::Gathered;
@@ -62,7 +62,7 @@ pub(super) fn add(
     text: &mut String,
 ) {
     for (name, log) in &all.logs {
-        let version = log.version.map(|it| it.model());
+        let version = log.version.map(Version::model);
         let version = version.or_else(|| Some(places.first()?.model.options().version));
         let Some(place) = version.and_then(|it| place(places, log.ranks, it)) else {
             let ranks = log.ranks.unwrap_or(0);
@@ -156,6 +156,7 @@ fn more(text: &mut String, count: usize) {
 
 fn ways(it: &ChoiceDifference) -> (String, Option<String>) {
     let way = |name: String, channels: Option<u32>| match channels {
+        Some(1) => format!("{name} on 1 channel"),
         Some(it) => format!("{name} on {it} channels"),
         None => name,
     };

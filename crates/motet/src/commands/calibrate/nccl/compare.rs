@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use motet_collective::CollectiveKind;
 use motet_nccl::NcclVersion;
-use motet_tune::calibrate::nccl::{Compared, Comparison, compare};
+use motet_tune::calibrate::nccl::{Compared, Comparison, Version, compare};
 use serde::Serialize;
 
 use super::gather::Gathered;
@@ -46,7 +46,7 @@ pub(super) fn add(
     }
     let Some((name, rows)) = all.rows.first() else { return Ok(()) };
     let logged = all.logs.iter().find(|it| it.0 == *name).and_then(|it| it.1.version);
-    let version = logged.map_or(usual, |it| it.model());
+    let version = logged.map_or(usual, Version::model);
     // Where no network has so many ranks, the first one is named in what is wrong.
     let place = place(places, rows.ranks, version).or_else(|| places.first());
     let Some(place) = place else { return Ok(()) };

@@ -87,6 +87,11 @@ pub(super) fn add(
     let mut samples = NcclSamples::new(&all.calls, &models, usual).ok_or_else(none)?;
     samples.start = before.nccl.unwrap_or(samples.start);
     notes(&samples, printer);
+    if samples.list.is_empty() {
+        return Err(Failure::wrong("no call was measured on a network that is named").with_remedy(
+            "name the network of every number of ranks with a `--cluster` of its own, and the version with `--nccl`",
+        ));
+    }
     let found = calibrate(&samples).map_err(|it| {
         Failure::wrong(it.to_string())
             .with_remedy("give more calls, with several sizes of each algorithm and protocol")

@@ -65,7 +65,9 @@ impl Gathered<'_> {
         for (name, log) in &self.logs {
             if let Some(first) = log.torn.first {
                 let count = log.torn.lines;
-                printer.note(&format!("{name}:{first}: {count} lines of NCCL's log are torn and left out, this one first"));
+                printer.note(&format!(
+                    "{name}:{first}: a line of NCCL's log is torn; torn lines are left out ({count} in all)"
+                ));
             }
         }
     }
