@@ -32,8 +32,8 @@ pub(crate) struct CalibrateArgs {
     /// Write the terms, as TOML
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<String>,
-    /// The network that it was measured on, as other commands take it; MSCCL++ without one: all ranks on one GPU. NCCL: give
-    /// one for each number of ranks
+    /// The network that it was measured on, as other commands take it; MSCCL++ without one: all ranks on one GPU. NCCL: may
+    /// be given several times; calls of fewer ranks are taken to be on its first GPUs
     #[arg(long, value_name = "CLUSTER")]
     pub(crate) cluster: Vec<String>,
     /// NCCL: write all calls as one table

@@ -2,6 +2,7 @@
 
 use motet_nccl::{NcclModel, NcclOptions, NcclVersion};
 use motet_net::Network;
+use motet_net::formats::nccl_xml::GraphDump;
 
 use crate::args::bench::Nccl;
 use crate::args::read::ReadArgs;
@@ -36,13 +37,23 @@ pub(super) fn model_of(
     printer: &Printer,
 ) -> Result<(Network, NcclModel), Failure> {
     let found = files::network(cluster, &read.options(), printer)?;
-    let options = NcclOptions { version, ..NcclOptions::default() };
-    let model = match &found.graphs {
-        Some(graphs) => NcclModel::with_graphs(&found.network, graphs, options),
-        None => NcclModel::new(&found.network, options),
-    };
-    let model = model.map_err(|it| {
-        Failure::wrong(format!("NCCL cannot be modelled on this network: {it}")).in_file(cluster)
-    })?;
+    let model = model_on(cluster, &found.network, found.graphs.as_ref(), version)?;
     Ok((found.network, model))
+}
+
+/// NCCL on a network, with graphs of its own or as the search finds them.
+pub(super) fn model_on(
+    cluster: &str,
+    network: &Network,
+    graphs: Option<&GraphDump>,
+    version: NcclVersion,
+) -> Result<NcclModel, Failure> {
+    let options = NcclOptions { version, ..NcclOptions::default() };
+    let model = match graphs {
+        Some(graphs) => NcclModel::with_graphs(network, graphs, options),
+        None => NcclModel::new(network, options),
+    };
+    model.map_err(|it| {
+        Failure::wrong(format!("NCCL cannot be modelled on this network: {it}")).in_file(cluster)
+    })
 }

@@ -15,7 +15,7 @@ use std::collections::BTreeSet;
 use motet_nccl::{NcclModel, NcclVersion};
 use motet_net::Network;
 use motet_tune::calibrate::Format;
-use motet_tune::calibrate::nccl::{Version, store};
+use motet_tune::calibrate::nccl::{Version, first_ranks, store};
 use serde::Serialize;
 
 use self::gather::Gathered;
@@ -92,7 +92,8 @@ pub(super) fn run(
     Ok(Status::Done)
 }
 
-/// Every cluster with every version of NCCL that was measured or logged.
+/// Every cluster with every version of NCCL that was measured or logged; and its first ranks, where calls are of fewer than any
+/// cluster has.
 fn places<'a>(
     all: &Gathered<'_>,
     usual: NcclVersion,
@@ -107,6 +108,24 @@ fn places<'a>(
     for cluster in &args.cluster {
         for version in &versions {
             let (network, model) = nccl::model_of(cluster, &args.read, *version, printer)?;
+            places.push(Place { cluster, network, model });
+        }
+    }
+    // Rows of nccl-tests alone are held against the network that is named.
+    let measured = all.calls.iter().filter(|_| all.has_tables || args.output.is_some());
+    let ranks: BTreeSet<u32> = measured.filter_map(|it| it.ranks).collect();
+    for ranks in ranks {
+        for version in &versions {
+            if place(&places, Some(ranks), *version).is_some() {
+                continue;
+            }
+            let of_version = |it: &&Place<'_>| it.model.options().version == *version;
+            let cut =
+                |it: &Place<'a>| Some((it.cluster, first_ranks(&it.network, ranks as usize)?));
+            let Some((cluster, network)) = places.iter().filter(of_version).find_map(cut) else {
+                continue;
+            };
+            let model = nccl::model_on(cluster, &network, None, *version)?;
             places.push(Place { cluster, network, model });
         }
     }

@@ -89,7 +89,7 @@ pub(super) fn add(
     notes(&samples, printer);
     if samples.list.is_empty() {
         return Err(Failure::wrong("no call was measured on a network that is named").with_remedy(
-            "name the network of every number of ranks with a `--cluster` of its own, and the version with `--nccl`",
+            "name the network with `--cluster`; it must have as many ranks and nodes as NCCL counted",
         ));
     }
     let found = calibrate(&samples).map_err(|it| {
