@@ -4,6 +4,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
+use motet_collective::CollectiveKind;
+use motet_nccl::fitted::Sample;
 use motet_nccl::{Loopback, NcclModel, NcclOptions, NcclVersion};
 use motet_tune::calibrate::nccl::{NcclCall, NcclSamples, Unfit, calibrate, run_table, store};
 use motet_tune::calibrate::{self as any, CalibrateError, Format};
@@ -89,4 +91,17 @@ fn calls_of_other_communicators_are_left_out() {
     let found = samples(&calls[..6], &[model(4)]);
     assert!(calibrate(&found).is_err());
     assert!(NcclSamples::new(&calls, &[], NcclVersion::V2_28).is_none());
+}
+
+/// Terms have no collective in them: those of AllReduce say what other collectives take.
+#[test]
+fn terms_of_one_collective_hold_for_others() {
+    let (known, others): (Vec<NcclCall>, Vec<NcclCall>) =
+        measured().into_iter().partition(|it| it.collective == CollectiveKind::AllReduce);
+    let terms = calibrate(&samples(&known, &[model(4)])).unwrap().fitted.terms;
+    let off = |it: &Sample| (terms.micros(&it.counts) / it.micros - 1.0).abs();
+    let mut errors: Vec<f64> = samples(&others, &[model(4)]).samples().iter().map(off).collect();
+    errors.sort_by(f64::total_cmp);
+    println!("{} calls of other collectives: {:.3}", errors.len(), errors[errors.len() / 2]);
+    assert!(errors.len() == 64 && errors[32] < 0.15, "{}", errors[32]);
 }
