@@ -17,6 +17,7 @@ use crate::args::calibrate::CalibrateArgs;
 use crate::failure::Failure;
 use crate::files;
 use crate::printer::Printer;
+use crate::progress::Progress;
 
 /// Digits of a term that are worth writing down.
 const DIGITS: usize = 4;
@@ -92,10 +93,13 @@ pub(super) fn add(
             "name the network with `--cluster`; it must have as many ranks and nodes as NCCL counted",
         ));
     }
-    let found = calibrate(&samples).map_err(|it| {
-        Failure::wrong(it.to_string())
-            .with_remedy("give more calls, with several sizes of each algorithm and protocol")
-    })?;
+    let found = {
+        let _progress = Progress::start(printer, "fitting the terms");
+        calibrate(&samples).map_err(|it| {
+            Failure::wrong(it.to_string())
+                .with_remedy("give more calls, with several sizes of each algorithm and protocol")
+        })?
+    };
     if let Some(name) = &args.output {
         files::write(name, &terms_file::write(&file(&found, &before)), printer)?;
     }
