@@ -40,6 +40,11 @@ class Control:
         place = self.place(collective)
         return self.words[place + 1], self.words[place + 2]
 
+    def offered(self, collective):
+        """Whether NCCL offered the setting in the last call. It may ask more than once for a call; once is enough."""
+        applied, refused = self.noted(collective)
+        return applied > 0 or refused == 0
+
     def pause_profiling(self, paused):
         """From the next forced call on."""
         self.words[4] = int(paused)

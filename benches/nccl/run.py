@@ -157,8 +157,8 @@ def measure(args, ranks, shared, writer):
                 right = all(it["right"] for it in ranks.ask({"do": "check", **step}))
                 if not right:
                     wrong.append((collective, size, mode))
-                if shared.noted(collective)[1]:
-                    continue  # NCCL does not offer this setting here
+                if not shared.offered(collective):
+                    continue
                 modes.append(mode)
                 if args.graphs:
                     ranks.ask({"do": "capture", "mode": mode, **step})

@@ -186,7 +186,8 @@ impl Rank {
             (it.noted(call.collective), own, it.shape())
         })?;
         let ((applied, refused), own, shape) = noted;
-        let (asked, refused) = (applied + refused > 0, refused > 0);
+        // NCCL may ask more than once for a call; one answer that it takes is enough.
+        let (asked, refused) = (applied + refused > 0, applied == 0 && refused > 0);
         Ok(Answer::Checked { wrong, asked, refused, own, shape })
     }
 

@@ -12,8 +12,6 @@ use super::tuning::{Communicator, Tuning};
 
 /// The FIFO between two ranks has so many steps.
 pub const STEPS: u64 = 8;
-/// A channel is not started for less traffic than this.
-const LEAST_TRAFFIC: u64 = 32 << 10;
 const WARP: u32 = 32;
 const MAX_THREADS: u32 = 640;
 
@@ -69,7 +67,8 @@ impl Choice {
         let (own, threads) = workers(comm, tuning, demand);
         let most = if algorithm.is_nvls() { comm.nvls_channels } else { comm.channels };
         let channels = demand.channels.map_or(own, |it| it.min(most.max(1)));
-        let used_channels = used(comm, demand, channels);
+        let least = options.version.constants().least_traffic;
+        let used_channels = used(comm, demand, channels, least);
         let chunk = chunk(comm, options, demand, used_channels);
         // Chunks of four steps go in slices of two.
         let slice = if chunk_steps(demand) == 4 { chunk / 2 } else { chunk };
@@ -157,8 +156,8 @@ fn collnet_channels(comm: &Communicator, bytes: u64, threads: u32, each: u64) ->
     channels
 }
 
-/// How many channels get data when each gets at least [`LEAST_TRAFFIC`].
-fn used(comm: &Communicator, demand: Demand, channels: usize) -> usize {
+/// How many channels get data when each gets at least so much traffic.
+fn used(comm: &Communicator, demand: Demand, channels: usize, least: u64) -> usize {
     let Demand { collective, bytes, algorithm, protocol, .. } = demand;
     if algorithm.is_collnet() || bytes == 0 || channels <= 1 {
         return channels;
@@ -172,9 +171,9 @@ fn used(comm: &Communicator, demand: Demand, channels: usize) -> usize {
         TunedCollective::Broadcast | TunedCollective::Reduce => (bytes, 1),
     };
     let times = if protocol == Protocol::Ll { 4 * times } else { times };
-    let cell = LEAST_TRAFFIC.div_ceil(times).div_ceil(16) * 16;
+    let cell = least.div_ceil(times).div_ceil(16) * 16;
     let cells = count.div_ceil(cell);
-    let traffic = count.saturating_mul(times).max(LEAST_TRAFFIC);
+    let traffic = count.saturating_mul(times).max(least);
     let per_channel = (traffic / channels as u64).div_ceil(16) * 16;
     let cells_each = per_channel.div_ceil(cell * times).clamp(1, cells);
     usize::try_from(cells.div_ceil(cells_each)).unwrap_or(channels).min(channels)

@@ -106,6 +106,9 @@ pub struct Constants {
     pub nvls_tree_max: PerScale,
     /// The share of NVLink bandwidth that NVLS reaches, per generation.
     pub nvls_efficiency: [f64; 4],
+    /// A channel is not started for less traffic than this (`MinTrafficPerChannel` of enqueue.cc; 16 KiB from
+    /// 2.24 to 2.28).
+    pub least_traffic: u64,
     /// How many collectives fit into one batch of a kernel's work: trees pay the latency of an
     /// aggregated call once per batch. (1024 bytes over the size of the work description.)
     pub colls_per_batch: u32,
@@ -174,6 +177,7 @@ const V2_30: Constants = Constants {
     tree_max: [[26.5, 18.5, 10.0], [24.0, 23.6, 17.8], [38.7, 41.4, 36.0], [70.0, 42.8, 24.0]],
     nvls_tree_max: [[26.5, 18.5, 10.0], [24.0, 23.6, 17.8], [0.0, 57.7, 45.5], [0.0, 96.0, 80.0]],
     nvls_efficiency: [0.0, 0.0, 0.85, 0.74],
+    least_traffic: 32 << 10,
     colls_per_batch: 8,
     speeds: Speeds {
         older: [OLDER_INSIDE, OLDER_BETWEEN],
@@ -194,6 +198,7 @@ const V2_30: Constants = Constants {
 const V2_28: Constants = Constants {
     ring_ll128_max: [[20.0; 3], [20.0; 3], [36.7; 3], [73.4, 34.6, 73.4]],
     nvls_tree_max: [[26.5, 18.5, 10.0], [24.0, 23.6, 17.8], [0.0, 57.7, 45.5], [0.0, 96.0, 43.8]],
+    least_traffic: 16 << 10,
     colls_per_batch: 10,
     speeds: Speeds {
         older: [OLDER_INSIDE, OLDER_BETWEEN],

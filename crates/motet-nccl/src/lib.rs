@@ -21,15 +21,18 @@
 //! - [`tuning`], [`model`], [`choice`], `table`: costs and decisions;
 //! - [`own`], [`nvls`]: what it runs, as programs; `fluid`: the rest, counted;
 //! - [`kernel`], [`knobs`], [`priced`]: what programs cost, and NCCL's choices among them;
-//! - [`mscclpp`]: what plans of MSCCL++ cost, by terms fitted to measurements;
+//! - [`fitted`]: what NCCL's calls take on a machine that was measured;
+//! - [`mscclpp`]: what plans of MSCCL++ cost, by terms fitted to measurements; `descent`: how both are fitted;
 //! - [`loopback`]: the machine to check all this on.
 
 pub mod choice;
 mod compute;
 pub mod connect;
 pub mod constants;
+mod descent;
 mod double_tree;
 mod drawing;
+pub mod fitted;
 mod fluid;
 pub mod graph;
 pub mod kernel;
@@ -58,6 +61,7 @@ pub mod tuning;
 pub use choice::Choice;
 pub use connect::{Channels, Tree};
 pub use constants::{Hardware, NcclVersion};
+pub use fitted::NcclTerms;
 pub use graph::{Graph, Graphs};
 pub use kinds::{Algorithm, Cpu, PathKind, Pattern, Protocol, TunedCollective};
 pub use knobs::{KnobError, Knobs};

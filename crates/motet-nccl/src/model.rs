@@ -13,6 +13,7 @@ use super::compute;
 use super::connect::{Channels, Member, connect};
 use super::constants::{COLLNET_ARITY, MAX_CHANNELS, NVLS_ARITY, NcclVersion, TREE_CORRECTION};
 use super::drawing::sm;
+use super::fitted::NcclTerms;
 use super::graph::{Graph, Graphs};
 use super::kinds::{Algorithm, Cpu, CpuArch, CpuVendor, Protocol, TunedCollective};
 use super::options::NcclOptions;
@@ -86,6 +87,8 @@ pub struct NcclModel {
     tuning: Tuning,
     nodes: Vec<NodeOf>,
     graphs: Vec<Graphs>,
+    /// What its calls take, where they were measured.
+    terms: Option<NcclTerms>,
 }
 
 impl NcclModel {
@@ -113,7 +116,21 @@ impl NcclModel {
     fn of(found: Survey, options: NcclOptions) -> Self {
         let comm = found.communicator(&options);
         let tuning = Tuning::new(&comm, &options);
-        Self { tuning, comm, nodes: found.nodes, graphs: found.graphs, options }
+        Self { tuning, comm, nodes: found.nodes, graphs: found.graphs, options, terms: None }
+    }
+
+    /// With terms that were fitted to measured calls ([`fitted`](crate::fitted)). What NCCL chooses and believes stays as
+    /// it is; [`Priced`](crate::Priced) then says what its rings, trees and PAT take by these terms.
+    #[must_use]
+    pub const fn with_terms(mut self, terms: NcclTerms) -> Self {
+        self.terms = Some(terms);
+        self
+    }
+
+    /// The fitted terms, if it has any.
+    #[must_use]
+    pub const fn terms(&self) -> Option<&NcclTerms> {
+        self.terms.as_ref()
     }
 
     #[must_use]
@@ -206,6 +223,21 @@ impl NcclModel {
     ) -> Option<Choice> {
         let time = self.time(collective, bytes, algorithm, protocol)?;
         Some(self.plan(collective, bytes, algorithm, protocol, time))
+    }
+
+    /// How NCCL runs a call that it is made to run so, with so many channels or its own count, even where it
+    /// would refuse; the time is 0 where it has no belief.
+    #[must_use]
+    pub fn made_to(
+        &self,
+        collective: TunedCollective,
+        bytes: Bytes,
+        algorithm: Algorithm,
+        protocol: Protocol,
+        channels: Option<usize>,
+    ) -> Choice {
+        let time = self.time(collective, bytes, algorithm, protocol).unwrap_or(0.0);
+        self.plan_on(collective, bytes, (algorithm, protocol), time, channels)
     }
 
     /// Everything that a tuner plugin can make of an algorithm and a protocol: with NCCL's own

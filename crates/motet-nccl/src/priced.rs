@@ -5,7 +5,7 @@
 //! choice takes is another question, answered as for every other program: rings and trees are laid out
 //! as NCCL lays them out ([`own`]) and run by [`kernel`](crate::kernel); NVLS and PAT, which
 //! have no such program, take what NCCL's model says, and never less than their traffic takes on the
-//! links ([`Basis`] says which). So an oversubscribed fabric or a WAN slows NCCL as it slows us.
+//! links ([`Basis`] says which). A model with fitted terms ([`NcclModel::with_terms`]) takes those instead. So an oversubscribed fabric or a WAN slows NCCL as it slows us.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -18,6 +18,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::choice::Choice;
 use crate::connect::Channels;
+use crate::fitted::Counts;
+use crate::fitted::counts::Places;
 use crate::fluid;
 use crate::kernel::{FifoShape, Kernels, Laid};
 use crate::kinds::{Algorithm, Protocol, TunedCollective};
@@ -40,8 +42,8 @@ pub enum Basis {
     /// Launch, steps and the busiest link, added up: for grouped sends and receives, which NCCL has
     /// no model of ([`p2p`](crate::p2p)).
     Links,
-    /// The model of MSCCL++'s executor, whose terms are fitted to measured calls
-    /// ([`mscclpp`](crate::mscclpp)).
+    /// Terms that are fitted to measured calls: of NCCL on this machine ([`fitted`](crate::fitted)), or of
+    /// MSCCL++'s executor ([`mscclpp`](crate::mscclpp)).
     Fitted,
     /// On the machine itself.
     Measured,
@@ -62,6 +64,7 @@ pub struct Priced<'a> {
     model: &'a NcclModel,
     kernels: Arc<Kernels>,
     channels: Channels,
+    places: Places,
     laid: Mutex<BTreeMap<Key, Option<Arc<Laid>>>>,
     switched: Mutex<BTreeMap<TunedCollective, Option<Arc<Switched>>>>,
 }
@@ -72,7 +75,8 @@ impl<'a> Priced<'a> {
     #[must_use]
     pub fn new(network: &'a Network, model: &'a NcclModel, kernels: Arc<Kernels>) -> Self {
         let (laid, switched) = (Mutex::default(), Mutex::default());
-        Self { network, model, kernels, channels: model.channels(), laid, switched }
+        let (channels, places) = (model.channels(), Places::new(&model.nodes()));
+        Self { network, model, kernels, channels, places, laid, switched }
     }
 
     #[must_use]
@@ -128,6 +132,9 @@ impl<'a> Priced<'a> {
             // Nothing moves.
             return Some(Timed { choice, time: choice.duration(), basis: Basis::Belief });
         }
+        if let Some(time) = self.fitted(tuned, &choice, size) {
+            return Some(Timed { choice, time, basis: Basis::Fitted });
+        }
         if let Some(laid) = self.laid(tuned, kind, &choice) {
             let price = laid.price_with(size, FifoShape::nccl(&choice)).ok()?;
             return Some(Timed { choice, time: price.time, basis: Basis::Kernels });
@@ -141,6 +148,13 @@ impl<'a> Priced<'a> {
             _ => fluid::time(self.network, self.model, &self.channels, tuned, &choice, size)?,
         };
         Some(Timed { choice, time: believed.max(links), basis: Basis::Belief })
+    }
+
+    /// By the model's fitted terms, if it has any and the algorithm is one that they are for.
+    fn fitted(&self, tuned: TunedCollective, choice: &Choice, size: Bytes) -> Option<Duration> {
+        let terms = self.model.terms()?;
+        let counts = Counts::of(&self.channels, &self.places, tuned, choice, size)?;
+        Some(Duration::from_ps((terms.micros(&counts) * 1e6).round() as u64))
     }
 
     /// A ring or a tree, laid out; `None` for everything else, and where it has too many steps.
@@ -193,6 +207,10 @@ impl<'a> Priced<'a> {
     /// A time that a choice cannot beat, without running it: launch, and NCCL's own time of the data
     /// less what a finer count of links may differ by.
     fn least(&self, tuned: TunedCollective, choice: &Choice, size: Bytes) -> Duration {
+        if self.model.terms().is_some() {
+            // A measured network may be faster than NCCL believes, and its terms are quick to apply.
+            return Duration::ZERO;
+        }
         let tuning = self.model.tuning();
         let bandwidth = tuning.bandwidth(tuned, choice.algorithm, choice.protocol);
         if bandwidth <= 0.0 {

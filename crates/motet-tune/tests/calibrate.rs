@@ -84,6 +84,7 @@ fn a_calibration_can_be_written_down() {
     assert!(found.fitted.known <= found.before.error + 0.02, "{found:?}");
     assert!(found.picks_good * 2 > found.picks, "{found:?}");
     assert_eq!(found.groups.iter().map(|it| it.samples).sum::<usize>(), found.samples);
-    let file = terms_file::TermsFile { terms: found.fitted.terms.rounded(4), fit: None };
+    let mscclpp = Some(found.fitted.terms.rounded(4));
+    let file = terms_file::TermsFile { mscclpp, ..Default::default() };
     assert_eq!(terms_file::read(&terms_file::write(&file)), Ok(file));
 }

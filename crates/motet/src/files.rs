@@ -5,12 +5,13 @@ use std::fs::File;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
+use motet_nccl::NcclTerms;
 use motet_nccl::mscclpp::PlanTerms;
 use motet_net::Network;
 use motet_net::builders::{self, Assembly, Params, Template, TemplateError};
 use motet_net::formats::nccl_xml::GraphDump;
 use motet_net::formats::{ReadOptions, read_any};
-use motet_tune::calibrate::terms_file;
+use motet_tune::calibrate::terms_file::{self, TermsFile};
 use motet_tune::sketch::Sketch;
 use motet_tune::sketch::taccl;
 
@@ -150,10 +151,23 @@ pub(crate) fn network(
     })
 }
 
-/// Terms of MSCCL++'s cost model, as `motet calibrate` writes them.
+/// Terms of MSCCL++'s cost model, as `motet calibrate` writes them; those of an H200 if the file has only NCCL's.
 pub(crate) fn terms(name: &str) -> Result<PlanTerms, Failure> {
-    let file = terms_file::read(&read(name)?);
-    Ok(file.map_err(|it| Failure::from(it).in_file(name))?.terms)
+    Ok(terms_file(name)?.mscclpp.unwrap_or(PlanTerms::H200))
+}
+
+/// Terms of NCCL on a machine, as `motet calibrate` writes them.
+pub(crate) fn nccl_terms(name: &str) -> Result<NcclTerms, Failure> {
+    terms_file(name)?.nccl.ok_or_else(|| {
+        Failure::unreadable("has no terms of NCCL")
+            .in_file(name)
+            .with_remedy("`motet calibrate` of NCCL's calls writes them as `[nccl]`")
+    })
+}
+
+/// All terms of a file.
+pub(crate) fn terms_file(name: &str) -> Result<TermsFile, Failure> {
+    terms_file::read(&read(name)?).map_err(|it| Failure::from(it).in_file(name))
 }
 
 /// A sketch for a network: one of ours, or TACCL's, which is JSON.

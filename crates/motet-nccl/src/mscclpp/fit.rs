@@ -1,15 +1,13 @@
 //! [`fit`]: the terms that explain measured calls best.
 //!
-//! Relative errors are what counts, so that the sum of the absolute logarithms of time said over time
-//! measured is made as small as can be, by moving one term after the other up or down while that
-//! helps, in ever smaller steps. With a score that is piecewise smooth and has so few positive unknowns,
-//! that is as good as methods with derivatives and gives the same result everywhere. Of the samples,
-//! every second one is held back, and the terms are judged by those alone.
+//! How is in [`descent`](crate::descent). Of the samples, every second one is held back, and the terms are
+//! judged by those alone.
 
 use motet_units::Bytes;
 
 use super::cost::PlanCost;
 use super::terms::{PlanTerms, TERMS};
+use crate::descent::{self, Moves};
 
 /// A measured call.
 #[derive(Clone, Debug)]
@@ -62,25 +60,8 @@ fn judged(samples: &[&Sample<'_>], terms: &PlanTerms) -> Judged {
 #[must_use]
 pub fn weights(samples: &[Sample<'_>], terms: &PlanTerms) -> [f64; TERMS] {
     let samples: Vec<&Sample<'_>> = samples.iter().collect();
-    let values = terms.values();
-    let best = score(&samples, &values);
-    std::array::from_fn(|term| {
-        let with = |factor: f64| {
-            let mut other = values;
-            other[term] *= factor;
-            score(&samples, &other)
-        };
-        let least = with(1.2).min(with(1.0 / 1.2));
-        if best > 0.0 { least / best - 1.0 } else { 0.0 }
-    })
+    descent::weights(&terms.values(), |values| score(&samples, values))
 }
-
-/// The first step of a term is a factor of this.
-const FIRST_STEP: f64 = 1.3;
-/// So often the steps are made smaller, each time by the square root.
-const ROUNDS: u32 = 6;
-/// So often in one round all terms are tried at most.
-const TRIES: u32 = 8;
 
 /// The terms for samples, from `start`. Terms that no sample depends on stay as they are.
 #[must_use]
@@ -88,46 +69,10 @@ pub fn fit(samples: &[Sample<'_>], start: &PlanTerms) -> Fitted {
     let known: Vec<&Sample<'_>> = samples.iter().step_by(2).collect();
     let held_back: Vec<&Sample<'_>> = samples.iter().skip(1).step_by(2).collect();
     let mut values = start.values();
-    let mut best = score(&known, &values);
-    let mut step = FIRST_STEP;
-    for _ in 0..ROUNDS {
-        for _ in 0..TRIES {
-            let before = best;
-            for term in 0..TERMS {
-                best = improve(&known, &mut values, term, step, best);
-            }
-            if before - best < before * 1e-3 {
-                break;
-            }
-        }
-        step = step.sqrt();
-    }
+    descent::descend(&mut values, Moves::Single, |values| score(&known, values));
     let terms = PlanTerms::from_values(&values);
     let Judged { error: held_back, pairs_right, pairs } = judged(&held_back, &terms);
     Fitted { terms, known: median_error(&known, &terms), held_back, pairs_right, pairs }
-}
-
-/// Moves one term by factors of `step` while that makes the score smaller.
-fn improve(
-    samples: &[&Sample<'_>],
-    values: &mut [f64; TERMS],
-    term: usize,
-    step: f64,
-    mut best: f64,
-) -> f64 {
-    for factor in [step, 1.0 / step] {
-        loop {
-            let old = values[term];
-            values[term] = old * factor;
-            let now = score(samples, values);
-            if now >= best * (1.0 - 1e-9) {
-                values[term] = old;
-                break;
-            }
-            best = now;
-        }
-    }
-    best
 }
 
 fn score(samples: &[&Sample<'_>], values: &[f64; TERMS]) -> f64 {
@@ -146,9 +91,7 @@ fn median_error(samples: &[&Sample<'_>], terms: &PlanTerms) -> f64 {
         let said = it.plan.micros(it.size, terms)?;
         Some((said / it.micros - 1.0).abs())
     };
-    let mut errors: Vec<f64> = samples.iter().filter_map(relative).collect();
-    errors.sort_by(f64::total_cmp);
-    errors.get(errors.len() / 2).copied().unwrap_or(0.0)
+    descent::median(samples.iter().filter_map(relative))
 }
 
 /// How many pairs differ by more than a tenth, and how many of them the terms put in the right order.

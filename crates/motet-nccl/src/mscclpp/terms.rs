@@ -1,6 +1,7 @@
 //! [`PlanTerms`]: what the parts of a plan are worth.
 
 use super::rounds::legs;
+use crate::descent;
 
 /// The terms of the model, by which a plan's operations are priced. Times are in microseconds.
 ///
@@ -195,11 +196,7 @@ impl PlanTerms {
     /// The same terms to so many digits: more than three or four say nothing.
     #[must_use]
     pub fn rounded(&self, digits: usize) -> Self {
-        let round = |it: f64| {
-            let text = format!("{it:.*e}", digits.saturating_sub(1));
-            text.parse().unwrap_or(it)
-        };
-        Self::from_values(&self.values().map(round))
+        Self::from_values(&self.values().map(|it| descent::rounded(it, digits)))
     }
 
     /// The values in that order.

@@ -149,3 +149,17 @@ fn tables_of_dgx_h100() {
     AllGather Ring       42.7/21.1  79.2/303.1 145.6/396.4
     ");
 }
+
+/// `MinTrafficPerChannel` was doubled after 2.28; calls over sockets that were measured with 2.28.9 show two channels here.
+#[test]
+fn small_calls_have_fewer_channels_since_2_29() {
+    let network = crate::Loopback { ranks: 4, ..crate::Loopback::default() }.network().unwrap();
+    let channels = |version| {
+        let options = NcclOptions { version, ..NcclOptions::default() };
+        let model = NcclModel::new(&network, options).unwrap();
+        let way = (TunedCollective::AllGather, Algorithm::Ring, Protocol::Simple);
+        model.force(way.0, Bytes::kib(32), way.1, way.2).unwrap().used_channels
+    };
+    assert_eq!(channels(crate::NcclVersion::V2_28), 2);
+    assert_eq!(channels(crate::NcclVersion::V2_30), 1);
+}

@@ -1,5 +1,4 @@
-//! Cost models held against measurements, and the terms of MSCCL++'s fitted to them: what `motet calibrate`
-//! runs.
+//! Cost models held against measurements, and their terms fitted to them: what `motet calibrate` runs.
 //!
 //! - [`entry`]: an [`Entry`] is one plan of a sweep, a one-sided program in one shape; its name says all
 //!   that is needed to make the plan again.
@@ -8,9 +7,11 @@
 //! - [`samples`]: results beside their plans, ready to be fitted.
 //! - [`report`]: the fitted terms and how good they are ([`calibrate`]).
 //! - [`terms_file`]: terms as a file.
-//! - [`nccl_tests`]: nccl-tests' logs, and [`nccl`]: the model of NCCL beside them.
+//! - [`nccl_tests`]: nccl-tests' logs, and [`nccl`]: everything that is measured of NCCL, the model beside it and its
+//!   terms fitted to it.
 //!
-//! The model itself is [`motet_nccl::mscclpp`]; docs/mscclpp-model.md says what its terms mean.
+//! The models themselves are [`motet_nccl::mscclpp`] and [`motet_nccl::fitted`]; docs/mscclpp-model.md and
+//! docs/nccl-model.md say what their terms mean.
 
 pub mod entry;
 pub mod nccl;
@@ -35,8 +36,22 @@ pub enum Format {
     Harness,
     /// A table as in `benches/mscclpp/results`.
     Table,
-    /// What nccl-tests print.
+    /// What nccl-tests print, with NCCL's own log between its lines or without.
     NcclTests,
+    /// NCCL's own log, without nccl-tests.
+    NcclLog,
+    /// A table of NCCL's calls, as Motet writes it.
+    NcclStore,
+    /// The table of `benches/nccl/run.py`.
+    NcclRuns,
+}
+
+impl Format {
+    /// Whether it is of NCCL, and not of MSCCL++.
+    #[must_use]
+    pub const fn is_of_nccl(self) -> bool {
+        !matches!(self, Self::Harness | Self::Table)
+    }
 }
 
 /// Which of them a text is, by how it begins.
@@ -45,15 +60,25 @@ pub enum Format {
 /// If it is none.
 pub fn detect(text: &str) -> Result<Format, ReadError> {
     let first = text.lines().map(str::trim).find(|it| !it.is_empty()).unwrap_or_default();
+    // Tables may begin with comments; nccl-tests' lines begin as comments do.
+    let heading = text.lines().map(str::trim).find(|it| !it.is_empty() && !it.starts_with('#'));
+    let heading = heading.unwrap_or_default();
     if first.starts_with('{') {
         Ok(Format::Harness)
-    } else if results::is_heading(first) {
+    } else if results::is_heading(heading) {
         Ok(Format::Table)
+    } else if nccl::store::is_heading(heading) {
+        Ok(Format::NcclStore)
+    } else if nccl::run_table::is_heading(heading) {
+        Ok(Format::NcclRuns)
     } else if nccl_tests::is_log(text) {
         Ok(Format::NcclTests)
+    } else if nccl::log::is_log(text) {
+        Ok(Format::NcclLog)
     } else {
         Err(ReadError::new("no measurements that Motet knows").with_remedy(
-            "give results.jsonl of benches/mscclpp, a table with its columns, or what nccl-tests printed",
+            "give results.jsonl of benches/mscclpp, a table of it, what nccl-tests or NCCL printed, or a table of \
+             NCCL's calls",
         ))
     }
 }

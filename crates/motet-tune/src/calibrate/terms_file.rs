@@ -1,4 +1,4 @@
-//! The terms of MSCCL++'s cost model as a file: TOML, with every term by its name.
+//! Fitted terms as a file: TOML, with every term by its name, of MSCCL++'s cost model, of NCCL's, or of both.
 //!
 //! ```toml
 //! version = 1
@@ -7,29 +7,40 @@
 //! …
 //! [fit]
 //! samples = 5342
+//! …
+//! [nccl]
+//! call_ll = 12.4 # µs
+//! …
+//! [nccl_fit]
+//! samples = 104
+//! …
 //! ```
 //!
-//! `[fit]` says how good they are and may be left out.
+//! `[fit]` and `[nccl_fit]` say how good they are and may be left out.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use motet_nccl::NcclTerms;
 use motet_nccl::mscclpp::PlanTerms;
-use motet_nccl::mscclpp::terms::TERMS;
 use motet_net::formats::{ReadError, read_toml};
 use serde::{Deserialize, Serialize};
 use toml::Spanned;
 
 const VERSION: u32 = 1;
 
-/// Terms as they stand in a file.
-#[derive(Clone, Copy, Debug, PartialEq)]
+/// Terms as they stand in a file: at least one of the two.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct TermsFile {
-    pub terms: PlanTerms,
+    /// Of MSCCL++'s executor.
+    pub mscclpp: Option<PlanTerms>,
     pub fit: Option<FitNotes>,
+    /// Of NCCL on a machine.
+    pub nccl: Option<NcclTerms>,
+    pub nccl_fit: Option<NcclNotes>,
 }
 
-/// How good terms are, as the fit found it.
+/// How good the terms of MSCCL++ are, as the fit found it.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FitNotes {
@@ -40,19 +51,34 @@ pub struct FitNotes {
     pub pairs_right: f64,
 }
 
+/// How good the terms of NCCL are, beside what NCCL believes itself.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NcclNotes {
+    pub samples: u64,
+    pub error: f64,
+    pub held_back_error: f64,
+    pub believed_error: f64,
+}
+
+/// The terms of one table, each with its place in the file.
+type Table = Spanned<BTreeMap<Spanned<String>, Spanned<f64>>>;
+
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
     version: Spanned<u32>,
-    mscclpp: Spanned<BTreeMap<Spanned<String>, Spanned<f64>>>,
+    mscclpp: Option<Table>,
     fit: Option<Spanned<FitNotes>>,
+    nccl: Option<Table>,
+    nccl_fit: Option<Spanned<NcclNotes>>,
 }
 
 /// Reads terms.
 ///
 /// # Errors
-/// Where the file is not what [`write()`] would write: every term must be there, once, and be a number
-/// above zero.
+/// Where the file is not what [`write()`] would write: there must be a table of terms, and every term of it
+/// once, as a number above zero.
 pub fn read(text: &str) -> Result<TermsFile, ReadError> {
     let file: File = read_toml(text)?;
     let version = *file.version.get_ref();
@@ -62,9 +88,35 @@ pub fn read(text: &str) -> Result<TermsFile, ReadError> {
             .at(text, file.version.span().start)
             .with_remedy(format!("this Motet reads version {VERSION}")));
     }
-    let names = PlanTerms::H200.list().map(|it| it.0);
-    let mut values = [None; TERMS];
-    for (name, value) in file.mscclpp.get_ref() {
+    let mscclpp = match &file.mscclpp {
+        Some(it) => {
+            let names = PlanTerms::H200.list().map(|it| it.0);
+            Some(PlanTerms::from_values(&values(text, it, names)?))
+        }
+        None => None,
+    };
+    let nccl = match &file.nccl {
+        Some(it) => Some(NcclTerms::from_values(&values(text, it, NcclTerms::names())?)),
+        None => None,
+    };
+    if mscclpp.is_none() && nccl.is_none() {
+        return Err(ReadError::new("there is no table `[mscclpp]` or `[nccl]`")
+            .with_remedy("`motet calibrate -o` writes terms"));
+    }
+    let fit = notes(text, file.fit, |it| [it.error, it.held_back_error, it.pairs_right])?;
+    let of_nccl = |it: &NcclNotes| [it.error, it.held_back_error, it.believed_error];
+    let nccl_fit = notes(text, file.nccl_fit, of_nccl)?;
+    Ok(TermsFile { mscclpp, fit, nccl, nccl_fit })
+}
+
+/// The values of a table, in the order of `names`.
+fn values<const N: usize>(
+    text: &str,
+    table: &Table,
+    names: [&'static str; N],
+) -> Result<[f64; N], ReadError> {
+    let mut found = [None; N];
+    for (name, value) in table.get_ref() {
         let Some(place) = names.iter().position(|it| it == name.get_ref()) else {
             let problem = format!("there is no term `{}`", name.get_ref());
             return Err(ReadError::new(problem)
@@ -76,39 +128,49 @@ pub fn read(text: &str) -> Result<TermsFile, ReadError> {
             let problem = format!("`{}` must be a number above zero", name.get_ref());
             return Err(ReadError::new(problem).at(text, value.span().start));
         }
-        values[place] = Some(number);
+        found[place] = Some(number);
     }
-    let mut terms = [0.0; TERMS];
-    for ((term, value), name) in terms.iter_mut().zip(values).zip(names) {
+    let mut values = [0.0; N];
+    for ((term, value), name) in values.iter_mut().zip(found).zip(names) {
         let missing = || {
             ReadError::new(format!("the term `{name}` is missing"))
-                .at(text, file.mscclpp.span().start)
+                .at(text, table.span().start)
                 .with_remedy("`motet calibrate -o` writes all of them")
         };
         *term = value.ok_or_else(missing)?;
     }
-    let fit = file.fit.map(|it| notes(text, &it)).transpose()?;
-    Ok(TermsFile { terms: PlanTerms::from_values(&terms), fit })
+    Ok(values)
 }
 
-fn notes(text: &str, notes: &Spanned<FitNotes>) -> Result<FitNotes, ReadError> {
+fn notes<T: Copy>(
+    text: &str,
+    notes: Option<Spanned<T>>,
+    numbers: impl Fn(&T) -> [f64; 3],
+) -> Result<Option<T>, ReadError> {
+    let Some(notes) = notes else { return Ok(None) };
     let it = *notes.get_ref();
-    if [it.error, it.held_back_error, it.pairs_right].iter().all(|it| it.is_finite()) {
-        return Ok(it);
+    if numbers(&it).iter().all(|it| it.is_finite()) {
+        return Ok(Some(it));
     }
-    Err(ReadError::new("`[fit]` must have finite numbers").at(text, notes.span().start))
+    Err(ReadError::new("what says how good terms are must have finite numbers")
+        .at(text, notes.span().start))
 }
 
 /// Terms as text, which [`read()`] gives back as they are.
 #[must_use]
 pub fn write(file: &TermsFile) -> String {
-    let mut out = String::from(
-        "# Terms of the cost model of MSCCL++ plans (docs/mscclpp-model.md), by `motet calibrate`.\n",
-    );
+    let of = match (&file.mscclpp, &file.nccl) {
+        (Some(_), None) => "MSCCL++ plans (docs/mscclpp-model.md)",
+        (None, _) => "NCCL (docs/nccl-model.md)",
+        (Some(_), Some(_)) => {
+            "MSCCL++ plans and of NCCL (docs/mscclpp-model.md, docs/nccl-model.md)"
+        }
+    };
+    let mut out = format!("# Terms of the cost model of {of}, by `motet calibrate`.\n");
     // Writing to a string cannot fail.
-    let _ = writeln!(out, "version = {VERSION}\n\n[mscclpp]");
-    for (name, unit, value) in file.terms.list() {
-        let _ = writeln!(out, "{name} = {value:?} # {unit}");
+    let _ = writeln!(out, "version = {VERSION}");
+    if let Some(terms) = &file.mscclpp {
+        table(&mut out, "mscclpp", &terms.list());
     }
     if let Some(it) = &file.fit {
         let _ = writeln!(
@@ -117,7 +179,24 @@ pub fn write(file: &TermsFile) -> String {
             it.samples, it.error, it.held_back_error, it.pairs, it.pairs_right
         );
     }
+    if let Some(terms) = &file.nccl {
+        table(&mut out, "nccl", &terms.list());
+    }
+    if let Some(it) = &file.nccl_fit {
+        let _ = writeln!(
+            out,
+            "\n[nccl_fit]\nsamples = {}\nerror = {:?}\nheld_back_error = {:?}\nbelieved_error = {:?}",
+            it.samples, it.error, it.held_back_error, it.believed_error
+        );
+    }
     out
+}
+
+fn table(out: &mut String, name: &str, terms: &[(&'static str, &'static str, f64)]) {
+    let _ = writeln!(out, "\n[{name}]");
+    for (name, unit, value) in terms {
+        let _ = writeln!(out, "{name} = {value:?} # {unit}");
+    }
 }
 
 #[cfg(test)]
@@ -127,17 +206,35 @@ mod tests {
     const NOTES: FitNotes =
         FitNotes { samples: 12, error: 0.1, held_back_error: 0.125, pairs: 3, pairs_right: 1.0 };
 
+    const NCCL_NOTES: NcclNotes =
+        NcclNotes { samples: 12, error: 0.1, held_back_error: 0.125, believed_error: 0.5 };
+
+    fn nccl() -> NcclTerms {
+        NcclTerms::from_values(&std::array::from_fn(|it| 1.5 + it as f64))
+    }
+
+    fn both() -> TermsFile {
+        TermsFile {
+            mscclpp: Some(PlanTerms::H200),
+            fit: Some(NOTES),
+            nccl: Some(nccl()),
+            nccl_fit: Some(NCCL_NOTES),
+        }
+    }
+
     #[test]
     fn what_is_written_comes_back() {
-        for fit in [None, Some(NOTES)] {
-            let file = TermsFile { terms: PlanTerms::H200, fit };
+        let plain = TermsFile { fit: None, nccl_fit: None, ..both() };
+        for file in
+            [both(), plain, TermsFile { nccl: None, ..plain }, TermsFile { mscclpp: None, ..plain }]
+        {
             assert_eq!(read(&write(&file)), Ok(file));
         }
     }
 
     #[test]
     fn what_is_wrong_has_its_place() {
-        let text = write(&TermsFile { terms: PlanTerms::H200, fit: Some(NOTES) });
+        let text = write(&both());
         let problem = |from: &str, to: &str| {
             assert!(text.contains(from), "{from}");
             let error = read(&text.replacen(from, to, 1)).unwrap_err();
@@ -146,9 +243,15 @@ mod tests {
         assert_eq!(problem("sharer", "sharers").1, "there is no term `sharers`");
         assert_eq!(problem("sharer", "sharers").0, Some(6));
         assert_eq!(problem("post = ", "#").1, "the term `post` is missing");
+        assert_eq!(problem("proxy = ", "#").1, "the term `proxy` is missing");
+        assert_eq!(problem("between = ", "beyond = ").1, "there is no term `beyond`");
         assert_eq!(problem("post = ", "post = -").1, "`post` must be a number above zero");
         assert_eq!(problem("version = 1", "version = 2").1, "version 2 of terms is not known");
-        assert_eq!(problem("error = 0.1", "error = nan").1, "`[fit]` must have finite numbers");
+        let finite = "what says how good terms are must have finite numbers";
+        assert_eq!(problem("error = 0.1", "error = nan").1, finite);
+        assert_eq!(problem("believed_error = 0.5", "believed_error = inf").1, finite);
         assert!(problem("samples", "sample").1.contains("unknown field `sample`"));
+        let error = read("version = 1\n").unwrap_err();
+        assert_eq!(error.problem, "there is no table `[mscclpp]` or `[nccl]`");
     }
 }

@@ -1,19 +1,17 @@
 //! A plan of measured points: what was measured overrules what was modelled, and every pick says which it is.
 //!
-//! NCCL alone is measured, so such a plan has no programs for other runtimes. Where the budget did not reach, a task is as NCCL's model has it, and
-//! left to NCCL unless the model's best gains the margin, as in any other plan.
+//! NCCL alone is measured, so such a plan has no programs for other runtimes. Where the budget did not reach, a task has
+//! the model's times and is left to NCCL.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 
-use motet_nccl::{Basis, Protocol};
+use motet_nccl::{Algorithm, Basis, Protocol};
 use motet_net::{Network, Signature};
 
 use super::point::Times;
 use super::{Point, Setting, Task};
+use crate::calibrate::nccl::NcclCall;
 use crate::plan::make::{Nccl, bounds};
-use crate::plan::table;
-use crate::plan::tune::kept;
 use crate::plan::{
     MscclppUse, Pick, Plan, PlanError, Request, Runtime, Setup, TunedTask, baseline,
 };
@@ -56,8 +54,8 @@ pub fn plan(
             };
             let pick = match point {
                 Some(point) if point.choice() != Setting::Own => best.clone(),
-                Some(_) => own.clone(),
-                None => kept(own.as_ref(), best.as_ref(), request.margin_percent).cloned(),
+                // Also where nothing was measured: beside what was, a model's word is not enough to ask for anything.
+                _ => own.clone().or_else(|| best.clone()),
             };
             tasks.push(TunedTask {
                 collective: *kind,
@@ -129,58 +127,54 @@ fn pick(setting: Setting, times: &Times) -> Pick {
     }
 }
 
-/// The measurements as a table: what `motet calibrate` reads, and where a plan's times come from.
+/// The measurements as calls: what `motet calibrate` reads, and where a plan's times come from. What NCCL does by itself has neither algorithm nor
+/// protocol.
 #[must_use]
-pub fn csv(measured: &Measurements, ranks: u32) -> String {
-    let mut out = String::from(
-        "nccl,ranks,nodes,collective,bytes,algorithm,protocol,channels,chunk,rounds,us,least_us,most_us\n",
-    );
-    let nodes = measured.nodes.map_or_else(String::new, |it| it.to_string());
-    for point in &measured.points {
-        for times in point.times.iter().filter(|it| !it.ps.is_empty()) {
-            let (algorithm, protocol, channels) = match times.setting {
-                Setting::Own => (String::new(), String::new(), String::new()),
-                Setting::Asked { algorithm, protocol, channels } => {
-                    let (algorithm, protocol) = table::runtime(algorithm, protocol);
-                    let channels = channels.map_or_else(String::new, |it| it.to_string());
-                    (algorithm.name().to_owned(), protocol.name().to_owned(), channels)
-                }
-            };
-            let us = |it: motet_units::Duration| format!("{:.6}", it.as_us_f64());
-            let (least, most) = times.spread();
-            // Writing to a string cannot fail.
-            let _ = writeln!(
-                out,
-                "{},{ranks},{nodes},{},{},{algorithm},{protocol},{channels},,{},{},{},{}",
-                measured.nccl,
-                point.collective,
-                point.size_bytes,
-                times.ps.len(),
-                us(times.median()),
-                us(least),
-                us(most)
-            );
-        }
-    }
-    out
-}
-
-/// Whether the table has a pick's time for a task; `own` is NCCL asked for nothing.
-pub(crate) fn is_measured(csv: &str, task: &TunedTask, pick: &Pick, own: bool) -> bool {
-    let (algorithm, protocol, channels) = match pick.algorithm.filter(|_| !own) {
-        None => ("", "", String::new()),
-        Some(algorithm) => {
-            let (algorithm, protocol) = table::runtime(algorithm, pick.protocol);
-            let channels = if pick.asked { pick.channels.to_string() } else { String::new() };
-            (algorithm.name(), protocol.name(), channels)
+pub fn calls(measured: &Measurements, ranks: u32) -> Vec<NcclCall> {
+    let of = |point: &Point, times: &Times| {
+        let (algorithm, protocol, channels) = parts(times.setting);
+        let (least, most) = times.spread();
+        NcclCall {
+            nccl: measured.nccl.parse().ok(),
+            ranks: Some(ranks),
+            nodes: measured.nodes,
+            collective: point.collective,
+            size: point.task().size,
+            algorithm,
+            protocol,
+            channels,
+            chunk: None,
+            rounds: u32::try_from(times.ps.len()).ok(),
+            micros: times.median().as_us_f64(),
+            least: Some(least.as_us_f64()),
+            most: Some(most.as_us_f64()),
         }
     };
-    let (kind, size) = (task.collective.name(), task.size_bytes.to_string());
-    let time = format!("{:.6}", pick.time().as_us_f64());
-    let wanted = [kind, &size, algorithm, protocol, &channels, "", &time];
-    csv.lines().any(|line| {
-        let cells: Vec<&str> = line.split(',').collect();
-        // All but the version, ranks, nodes, rounds and the spread.
-        cells.len() == 13 && cells[3..9].iter().chain(&cells[10..11]).eq(&wanted)
-    })
+    let all = measured.points.iter().flat_map(|point| {
+        let timed = point.times.iter().filter(|it| !it.ps.is_empty());
+        timed.map(move |it| of(point, it))
+    });
+    all.collect()
+}
+
+const fn parts(setting: Setting) -> (Option<Algorithm>, Option<Protocol>, Option<u32>) {
+    match setting {
+        Setting::Own => (None, None, None),
+        Setting::Asked { algorithm, protocol, channels } => {
+            (Some(algorithm), Some(protocol), channels)
+        }
+    }
+}
+
+/// Whether a pick's time for a task is among calls; `own` is NCCL asked for nothing.
+pub(crate) fn is_measured(calls: &[NcclCall], task: &TunedTask, pick: &Pick, own: bool) -> bool {
+    let asked = pick.algorithm.filter(|_| !own);
+    let protocol = asked.map(|_| pick.protocol);
+    let channels = Some(pick.channels).filter(|_| pick.asked && !own);
+    let same = |it: &&NcclCall| {
+        (it.collective, it.size) == (task.collective, task.size())
+            && (it.algorithm, it.protocol, it.channels) == (asked, protocol, channels)
+    };
+    // Written with all its digits, so read as the same number.
+    calls.iter().filter(same).any(|it| it.micros.to_bits() == pick.time().as_us_f64().to_bits())
 }

@@ -24,6 +24,7 @@ use super::files::{ProgramFile, runs};
 use super::folder::{FileRow, MANIFEST, NETWORK, Stored, TABLE, TUNER};
 use super::make::{Nccl, bounds};
 use super::{Pick, Plan, Runtime, TunedTask, baseline, files};
+use crate::calibrate::nccl::store;
 use crate::layouts::Layout;
 use crate::measure::plan::{MEASURED, is_measured};
 
@@ -159,14 +160,20 @@ impl Checker<'_> {
     /// What was measured is in the table of measurements.
     fn measured(&mut self) {
         let all = self.stored.manifest.tasks.iter().filter(|it| it.is_measured());
-        let none = String::new();
-        let table = self.stored.files.get(MEASURED).unwrap_or(&none);
+        let table = self.stored.files.get(MEASURED).map(|it| store::read(it));
         let mut problems = Vec::new();
+        let calls = match table.transpose() {
+            Ok(calls) => calls.unwrap_or_default(),
+            Err(error) => {
+                problems.push(error.to_string());
+                Vec::new()
+            }
+        };
         for task in all {
             for pick in [&task.nccl, &task.nccl_best].into_iter().flatten() {
                 self.checked.times += 1;
                 let own = task.leaves_to_nccl(pick);
-                if !is_measured(table, task, pick, own) {
+                if !is_measured(&calls, task, pick, own) {
                     let (kind, size, time) = (task.collective, task.size(), pick.time());
                     problems.push(format!("has no {} for {kind} of {size} in {time}", pick.way));
                 }

@@ -165,7 +165,7 @@ pub fn files(
     }
     let terms = plan.mscclpp.terms;
     if terms != PlanTerms::H200 {
-        let file = TermsFile { terms, fit: None };
+        let file = TermsFile { mscclpp: Some(terms), ..TermsFile::default() };
         all.insert(TERMS_FILE.to_owned(), terms_file::write(&file));
     }
     let rows = of(Runtime::Msccl).into_iter().chain(of(Runtime::Mscclpp));
@@ -227,7 +227,10 @@ impl Stored {
     pub fn mscclpp(&self) -> Result<MscclppUse, String> {
         let Manifest { ranks_per_gpu, in_place, .. } = self.manifest;
         let terms = match self.files.get(TERMS_FILE) {
-            Some(text) => terms_file::read(text).map_err(|it| format!("{TERMS_FILE}: {it}"))?.terms,
+            Some(text) => {
+                let file = terms_file::read(text).map_err(|it| format!("{TERMS_FILE}: {it}"))?;
+                file.mscclpp.unwrap_or(PlanTerms::H200)
+            }
             None => PlanTerms::H200,
         };
         Ok(MscclppUse { ranks_per_gpu, in_place, terms })

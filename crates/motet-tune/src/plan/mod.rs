@@ -245,10 +245,10 @@ impl Plan {
     }
 
     /// What NCCL does in a task where it is left to a tuner: its own choice, unless its best setting
-    /// gains the margin. Where that was measured, it is settled.
+    /// gains the margin. In a plan of measurements it is the pick.
     #[must_use]
     pub fn kept<'a>(&self, task: &'a TunedTask) -> Option<&'a Pick> {
-        if task.is_measured() {
+        if self.tasks.iter().any(TunedTask::is_measured) {
             return Some(&task.pick);
         }
         tune::kept(task.nccl.as_ref(), task.nccl_best.as_ref(), self.margin_percent)

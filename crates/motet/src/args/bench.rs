@@ -45,6 +45,9 @@ pub(crate) struct BenchArgs {
     /// From one size to the next
     #[arg(short = 'f', long, default_value_t = 2, value_parser = clap::value_parser!(u64).range(2..))]
     pub(crate) factor: u64,
+    /// Terms of NCCL that `motet calibrate -o` fitted to measured calls: times are by them, choices stay NCCL's
+    #[arg(long, value_name = "FILE", conflicts_with = "tuning")]
+    pub(crate) terms: Option<String>,
     /// What runs it
     #[arg(long, default_value = "sim")]
     pub(crate) backend: Backend,

@@ -8,12 +8,12 @@ use super::read::ReadArgs;
 
 #[derive(Debug, Args)]
 pub(crate) struct CalibrateArgs {
-    /// Measurements: results.jsonl of benches/mscclpp or a table of it, whose terms are fitted; or what
-    /// nccl-tests printed, which is held against the model of NCCL
+    /// Measurements. Of MSCCL++: results.jsonl of benches/mscclpp or a table of it. Of NCCL: what nccl-tests printed, NCCL's
+    /// own log (NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,GRAPH,TUNING), a table of benches/nccl, or one that `--store` wrote
     #[arg(value_name = "FILE", required_unless_present = "write_plans")]
     pub(crate) files: Vec<String>,
     /// Write plans to measure, and their manifest.jsonl, into this folder
-    #[arg(long, value_name = "FOLDER", conflicts_with_all = ["files", "plans", "from", "output", "collective", "cluster"])]
+    #[arg(long, value_name = "FOLDER", conflicts_with_all = ["files", "plans", "from", "output", "collective", "cluster", "store"])]
     pub(crate) write_plans: Option<String>,
     /// Ranks of the plans to write
     #[arg(long, value_name = "COUNTS", value_delimiter = ',', default_value = "2,4,8",
@@ -25,19 +25,24 @@ pub(crate) struct CalibrateArgs {
     /// Where the measured plans are, as ID.json; those of `--write-plans` are made again where there is none
     #[arg(long, value_name = "FOLDER")]
     pub(crate) plans: Option<String>,
-    /// Terms to begin with, as `-o` writes them [default: those of an H200]
+    /// Terms to begin with, as `-o` writes them; the other runtime's are kept in what `-o` writes [default: MSCCL++: those
+    /// of an H200; NCCL: its own constants]
     #[arg(long, value_name = "FILE")]
     pub(crate) from: Option<String>,
     /// Write the terms, as TOML
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<String>,
-    /// The network that it was measured on, as other commands take it; MSCCL++ without one: all ranks on one GPU
+    /// The network that it was measured on, as other commands take it; MSCCL++ without one: all ranks on one GPU. NCCL: may
+    /// be given several times; calls of fewer ranks are taken to be on its first GPUs
     #[arg(long, value_name = "CLUSTER")]
-    pub(crate) cluster: Option<String>,
+    pub(crate) cluster: Vec<String>,
+    /// NCCL: write all calls as one table
+    #[arg(long, value_name = "FILE")]
+    pub(crate) store: Option<String>,
     /// nccl-tests: what was run, where the log does not say
     #[arg(short, long)]
     pub(crate) collective: Option<CollectiveKind>,
-    /// nccl-tests: the version of NCCL
+    /// The version of NCCL, where measurements do not say
     #[arg(long, value_name = "VERSION", default_value = "2.30")]
     pub(crate) nccl: Nccl,
     #[command(flatten)]

@@ -26,6 +26,7 @@ use crate::args::bench::{Backend, BenchArgs};
 use crate::c_format::fixed;
 use crate::commands::nccl;
 use crate::failure::{Failure, Status};
+use crate::files;
 use crate::printer::Printer;
 use crate::progress::Progress;
 use nccl_tests::{Group, NOTHING_RUN, Row, Table};
@@ -167,7 +168,11 @@ fn run_tuning(args: &BenchArgs, printer: &mut Printer) -> Result<Status, Failure
 
 /// NCCL on the network of the command line.
 fn model(args: &BenchArgs, printer: &Printer) -> Result<(Network, NcclModel), Failure> {
-    nccl::model(cluster(args)?, &args.read, args.nccl, printer)
+    let (network, model) = nccl::model(cluster(args)?, &args.read, args.nccl, printer)?;
+    Ok(match &args.terms {
+        Some(name) => (network, model.with_terms(files::nccl_terms(name)?)),
+        None => (network, model),
+    })
 }
 
 fn cluster(args: &BenchArgs) -> Result<&str, Failure> {
@@ -182,10 +187,15 @@ fn name(model: &NcclModel) -> String {
 }
 
 fn note(printer: &Printer, model: &NcclModel) {
-    printer.note(&format!(
-        "times are by the constants of {} on this network, not measurements",
-        name(model)
-    ));
+    printer.note(&match model.terms() {
+        Some(_) => {
+            "times are by terms fitted to measured calls of NCCL; nothing was run now".to_owned()
+        }
+        None => {
+            let name = name(model);
+            format!("times are by the constants of {name} on this network, not measurements")
+        }
+    });
 }
 
 impl Bench {
@@ -256,6 +266,9 @@ impl Bench {
     /// Which of the three time scales the columns are on (docs/nccl-model.md).
     fn time_scale(&self, verbose: bool) -> &'static str {
         match (self.collective.kind(), verbose) {
+            (kind, _) if kind != CollectiveKind::AllToAll && self.model.terms().is_some() => {
+                "by terms fitted to measured calls; NVLS and CollNet as NCCL believes"
+            }
             (CollectiveKind::AllToAll, _) => "an estimate on this network; NCCL has no model of it",
             (_, false) => "its kernels as modelled on this network",
             (_, true) => "its kernels as modelled on this network; NCCL expects: its own model",

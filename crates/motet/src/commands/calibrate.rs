@@ -1,13 +1,13 @@
 //! `motet calibrate`: cost models held against measurements.
 //!
-//! Measured calls of MSCCL++ plans give the terms of its cost model (`terms`); a log of nccl-tests is
-//! compared with the model of NCCL (`nccl`). `--write-plans` makes the plans to measure (`plans`).
+//! Measured calls of MSCCL++ plans give the terms of its cost model (`terms`). What was measured of NCCL, and what its log says, is
+//! held against its model, and gives terms, too (`nccl`). `--write-plans` makes the plans to measure (`plans`).
 
 mod nccl;
 mod plans;
 mod terms;
 
-use motet_tune::calibrate::{self, Format};
+use motet_tune::calibrate;
 
 use crate::args::calibrate::CalibrateArgs;
 use crate::failure::{Failure, Status};
@@ -24,15 +24,15 @@ pub(crate) fn run(args: &CalibrateArgs, printer: &mut Printer) -> Result<Status,
         let format = calibrate::detect(&text).map_err(|it| Failure::from(it).in_file(name))?;
         texts.push((name.as_str(), format, text));
     }
-    let logs = texts.iter().filter(|it| it.1 == Format::NcclTests).count();
-    match logs {
-        0 => terms::run(&texts, args, printer),
-        1 if texts.len() == 1 => nccl::run(texts[0].0, &texts[0].2, args, printer),
-        _ => {
-            let log = texts.iter().find(|it| it.1 == Format::NcclTests).map_or("", |it| it.0);
-            Err(Failure::unreadable("is a log of nccl-tests")
-                .in_file(log)
-                .with_remedy("give one log by itself; several may stand in one file"))
-        }
+    let of_nccl = texts.iter().filter(|it| it.1.is_of_nccl()).count();
+    if of_nccl == 0 {
+        terms::run(&texts, args, printer)
+    } else if of_nccl == texts.len() {
+        nccl::run(&texts, args, printer)
+    } else {
+        let other = texts.iter().find(|it| !it.1.is_of_nccl()).map_or("", |it| it.0);
+        Err(Failure::unreadable("is of MSCCL++, and other files are of NCCL")
+            .in_file(other)
+            .with_remedy("give them one after the other; `--from` keeps the terms of the first in `-o` of the second"))
     }
 }

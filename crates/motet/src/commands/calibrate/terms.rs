@@ -68,13 +68,16 @@ pub(super) fn run(
     args: &CalibrateArgs,
     printer: &mut Printer,
 ) -> Result<Status, Failure> {
-    if args.collective.is_some() {
-        return Err(Failure::unreadable("`--collective` is for logs of nccl-tests"));
+    if args.collective.is_some() || args.store.is_some() {
+        return Err(Failure::unreadable(
+            "`--collective` and `--store` are for measurements of NCCL",
+        ));
     }
-    let start = match &args.from {
-        Some(name) => files::terms(name)?,
-        None => PlanTerms::H200,
+    let before = match &args.from {
+        Some(name) => files::terms_file(name)?,
+        None => TermsFile::default(),
     };
+    let start = before.mscclpp.unwrap_or(PlanTerms::H200);
     let results = read(texts)?;
     let samples = {
         let _progress = Progress::start(printer, "pricing plans");
@@ -86,7 +89,7 @@ pub(super) fn run(
         calibrate(&samples, &start).map_err(|it| Failure::wrong(it.to_string()))?
     };
     if let Some(name) = &args.output {
-        let text = terms_file::write(&file(&found));
+        let text = terms_file::write(&file(&found, &before));
         files::write(name, &text, printer)?;
     }
     if printer.is_json() {
@@ -127,7 +130,10 @@ fn samples(
         let file = file(name).filter(|it| plain(name) && Path::new(it).exists())?;
         files::read(&file).ok()
     };
-    let found = match &args.cluster {
+    if args.cluster.len() > 1 {
+        return Err(Failure::unreadable("several networks are for measurements of NCCL"));
+    }
+    let found = match args.cluster.first() {
         None if args.ranks_per_gpu.is_some() => {
             return Err(Failure::unreadable(
                 "`--ranks-per-gpu` needs the network between the GPUs",
@@ -164,7 +170,8 @@ fn note(left_out: &LeftOut, others: u64, printer: &Printer) {
     }
 }
 
-fn file(found: &Calibration) -> TermsFile {
+/// The terms found, beside those of NCCL that there were before.
+fn file(found: &Calibration, before: &TermsFile) -> TermsFile {
     let it = &found.fitted;
     // A share to four digits.
     let share = |it: f64| (it * 1e4).round() / 1e4;
@@ -175,7 +182,7 @@ fn file(found: &Calibration) -> TermsFile {
         pairs: it.pairs,
         pairs_right: share(it.pairs_right),
     };
-    TermsFile { terms: it.terms.rounded(DIGITS), fit: Some(notes) }
+    TermsFile { mscclpp: Some(it.terms.rounded(DIGITS)), fit: Some(notes), ..*before }
 }
 
 fn json(found: &Calibration, start: &PlanTerms, left_out: &LeftOut, others: u64) -> TermsJson {

@@ -11,7 +11,8 @@ use motet_live::{Call, LiveError, Mode};
 use motet_nccl::{Basis, TunedCollective};
 use motet_net::Network;
 use motet_runtime::Checksum;
-use motet_tune::measure::plan::{MEASURED, Measurements, csv, plan};
+use motet_tune::calibrate::nccl::store;
+use motet_tune::measure::plan::{MEASURED, Measurements, calls, plan};
 use motet_tune::measure::{Bench, Point, Setting, Task, Tried, Walk, WalkEvent, walk};
 use motet_tune::plan::{Plan, Request, TunedTask, journal, table};
 use motet_units::Duration;
@@ -93,7 +94,7 @@ pub(super) fn run(
     bench.session.end()?;
     let made = plan(network, &request, &measured).map_err(|it| Failure::wrong(it.to_string()))?;
     let extra = BTreeMap::from([
-        (MEASURED.to_owned(), csv(&measured, ranks)),
+        (MEASURED.to_owned(), store::write(&calls(&measured, ranks))),
         (POINTS.to_owned(), lines(&fingerprint, &measured.points)),
     ]);
     make::write(args, network, &made, extra, store)?;

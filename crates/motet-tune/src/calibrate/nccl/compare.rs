@@ -11,8 +11,8 @@ use motet_net::Network;
 use motet_net::formats::ReadError;
 use motet_units::{Bytes, Duration};
 
-use super::nccl_tests::{Log, LogCall};
-use super::report::median;
+use super::super::nccl_tests::{Log, LogCall};
+use super::super::report::median;
 
 /// A measured call beside what the model says.
 #[derive(Clone, Debug, PartialEq)]
