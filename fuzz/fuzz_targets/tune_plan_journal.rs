@@ -54,15 +54,15 @@ fn make_table(tasks: Vec<TunedTask>) {
 }
 
 fuzz_target!(|bytes: &[u8]| {
-    let _ = journal::read(bytes, "fuzz");
+    let _ = journal::read::<TunedTask>(bytes, "fuzz");
     let sealed = sealed(bytes);
-    let Found::Ours(known) = journal::read(&sealed, "fuzz") else { panic!("the header is ours") };
+    let Found::Ours(known) = journal::read::<TunedTask>(&sealed, "fuzz") else { panic!("the header is ours") };
     // What is whole reads the same alone, and written again.
     let whole = &sealed[..known.whole as usize];
     assert_eq!(journal::read(whole, "fuzz"), Found::Ours(known.clone()));
-    let written: String = known.tuned.iter().map(journal::line).collect();
-    let again = journal::read((journal::header("fuzz") + &written).as_bytes(), "fuzz");
+    let written: String = known.tasks.iter().map(journal::line).collect();
+    let again = journal::read::<TunedTask>((journal::header("fuzz") + &written).as_bytes(), "fuzz");
     let Found::Ours(again) = again else { panic!("the header is ours") };
-    assert_eq!(again.tuned, known.tuned);
-    make_table(known.tuned);
+    assert_eq!(again.tasks, known.tasks);
+    make_table(known.tasks);
 });

@@ -2,6 +2,11 @@
 //!
 //! Rings and trees are those that NCCL connects ([`Channels`]); PAT is counted in closed form. NVLS and CollNet,
 //! which need switches that compute, are not counted.
+//!
+//! A call is one of many in a row, as nccl-tests and `motet bench` time them. In an AllReduce, an AllGather or a
+//! ReduceScatter every rank hears from every other, so a call ends before the next can. In a Broadcast or a Reduce data only goes on: the first
+//! rank of the chain sends the next call while the last still waits for this one. So a call takes what one rank
+//! has to do in it, a hop, however long the chain is.
 
 use motet_units::{Bytes, Rank};
 
@@ -129,8 +134,7 @@ impl Counts {
             }
             _ => return None,
         };
-        let pipelined = choice.algorithm == Algorithm::Tree
-            || matches!(collective, TunedCollective::Broadcast | TunedCollective::Reduce);
+        let pipelined = choice.algorithm == Algorithm::Tree;
         let fill = if pipelined { fill(&loads, chain, share, piece) } else { 0.0 };
         Some(Self::new(&loads, choice, chain, fill))
     }
@@ -181,9 +185,11 @@ fn ring(loads: &mut Loads<'_>, ring: &[Rank], collective: TunedCollective, share
     }
 }
 
-/// Hops inside nodes and between them, as NCCL counts them.
+/// Hops inside nodes and between them that a call takes before the next can begin.
 const fn ring_chain(collective: TunedCollective, ranks: usize, nodes: usize) -> (usize, usize) {
     let rounds = match collective {
+        TunedCollective::Broadcast | TunedCollective::Reduce if nodes > 1 => return (0, 1),
+        TunedCollective::Broadcast | TunedCollective::Reduce => return (1, 0),
         TunedCollective::AllReduce => 2,
         _ => 1,
     };

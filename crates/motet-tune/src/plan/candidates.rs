@@ -98,6 +98,8 @@ pub struct MscclppLayout {
     pub cost: PlanCost,
     terms: PlanTerms,
     options: mscclpp_json::Options,
+    /// The smallest call that it is considered for.
+    least: Bytes,
 }
 
 impl MscclppLayout {
@@ -130,13 +132,19 @@ impl MscclppLayout {
         }
         let threads_per_block = cost.outline.threads;
         let options = mscclpp_json::Options { threads_per_block, ..options.clone() };
-        Ok(Self { instances: options.instances, program, cost, terms: *terms, options })
+        let (instances, terms) = (options.instances, *terms);
+        Ok(Self { instances, program, cost, terms, options, least: Bytes::ZERO })
     }
 
-    /// Whether the executor takes the plan for a call of this size.
+    /// The same for calls of at least this size alone.
+    pub(crate) fn for_calls_of(self, least: Bytes) -> Self {
+        Self { least, ..self }
+    }
+
+    /// Whether the plan is for calls of this size, and the executor takes it.
     #[must_use]
-    pub const fn takes(&self, size: Bytes) -> bool {
-        self.cost.outline.takes(size)
+    pub fn takes(&self, size: Bytes) -> bool {
+        size >= self.least && self.cost.outline.takes(size)
     }
 
     /// How long a call takes.

@@ -4,6 +4,7 @@
 use motet_collective::CollectiveKind;
 use motet_collective::formats::mscclpp_json::Options;
 use motet_synth::one_sided::{Pattern, Shape};
+use motet_units::Bytes;
 use rayon::prelude::*;
 
 use super::candidates::{CandidateProgram, Ground, MscclppLayout, Origin};
@@ -23,18 +24,19 @@ pub(crate) fn candidates(ground: &Ground<'_>, kind: CollectiveKind) -> Vec<Candi
         return Vec::new();
     }
     let in_place = ground.mscclpp.in_place;
-    let entries: Vec<Entry> = THREADS
+    let entries: Vec<(Entry, Bytes)> = THREADS
         .into_iter()
         .flat_map(|threads| {
             let most = ground.most_plan_blocks(threads);
             let shapes = shapes(kind, ranks, most);
             let entry = move |shape| Entry { kind, ranks, shape, in_place, threads };
             let full = filling(kind, ranks, most).map(entry).filter(fills);
-            shapes.into_iter().map(entry).chain(full)
+            let full = full.map(|it| (it, LEAST_FILLING));
+            shapes.into_iter().map(move |it| (entry(it), Bytes::ZERO)).chain(full)
         })
-        .filter(Entry::is_possible)
+        .filter(|it| it.0.is_possible())
         .collect();
-    entries.par_iter().filter_map(|it| candidate(ground, it)).collect()
+    entries.par_iter().filter_map(|(it, least)| candidate(ground, it, *least)).collect()
 }
 
 /// The shapes of at most so many thread blocks.
@@ -69,6 +71,9 @@ fn filling(kind: CollectiveKind, ranks: u32, most: u32) -> Option<Shape> {
     (Pattern::Direct.does(kind) && slices > 0).then_some(Shape { slices, ..one })
 }
 
+/// Below this, plans with as many slices as the GPU holds were not measured.
+const LEAST_FILLING: Bytes = Bytes::mib(16);
+
 /// Whether an entry with as many slices as the GPU holds is worth a look beside powers of two. Large blocks
 /// that fill the GPU keep more data under way: with 15 slices instead of 8 on each of 8 ranks, or 30 instead
 /// of 16 on 4, copies and sums of 16 MiB and more took about a tenth less. But slices that are no power of
@@ -84,7 +89,7 @@ fn fills(entry: &Entry) -> bool {
 }
 
 /// An entry as a plan; `None` if the executor cannot run it as it is.
-fn candidate(ground: &Ground<'_>, entry: &Entry) -> Option<CandidateProgram> {
+fn candidate(ground: &Ground<'_>, entry: &Entry, least: Bytes) -> Option<CandidateProgram> {
     let program = entry.program()?;
     let options = Options { threads_per_block: entry.threads, ..ground.plan_options() };
     let terms = &ground.mscclpp.terms;
@@ -100,7 +105,7 @@ fn candidate(ground: &Ground<'_>, entry: &Entry) -> Option<CandidateProgram> {
         about: format!("one-sided: {about}, {} thread blocks", plan.blocks()),
         program,
         family: Family { layouts: Vec::new(), stopped_by: Some("is for MSCCL++".to_owned()) },
-        plans: vec![plan],
+        plans: vec![plan.for_calls_of(least)],
         plain: None,
     })
 }
