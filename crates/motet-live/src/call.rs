@@ -3,6 +3,8 @@
 //! Elements are 32-bit floats. `count` is NCCL's argument: what every rank has of an AllGather, a ReduceScatter or an
 //! AllToAll, and everything of the others. Root is rank 0.
 
+use std::fmt;
+
 use motet_runtime::Collective;
 use serde::{Deserialize, Serialize};
 
@@ -24,6 +26,13 @@ pub struct CallText {
     collective: String,
     count: usize,
     in_place: bool,
+}
+
+impl fmt::Display for CallText {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let place = if self.in_place { ", in place" } else { "" };
+        write!(f, "{} of {} elements{place}", self.collective, self.count)
+    }
 }
 
 impl From<Call> for CallText {

@@ -27,6 +27,15 @@ pub enum Step {
 }
 
 impl Step {
+    /// How many times the usual limit it may take: as many as there are settings.
+    #[must_use]
+    pub fn limits(&self) -> u32 {
+        match self {
+            Self::Time { modes, .. } => u32::try_from(modes.len()).unwrap_or(u32::MAX).max(1),
+            _ => 1,
+        }
+    }
+
     /// What is being done, for people.
     #[must_use]
     pub fn text(&self) -> String {
@@ -34,10 +43,10 @@ impl Step {
             Self::About => "loading CUDA and NCCL".to_owned(),
             Self::Identity | Self::Begin { .. } => "making the communicator".to_owned(),
             Self::Room { bytes } => format!("getting buffers of {bytes} bytes"),
-            Self::Check { call, mode } => format!("checking {call:?} under {mode}"),
+            Self::Check { call, mode } => format!("checking {call} under {mode}"),
             Self::Time { call, modes, .. } => match modes.as_slice() {
-                [mode] => format!("timing {call:?} under {mode}"),
-                _ => format!("timing {call:?} under {} settings", modes.len()),
+                [mode] => format!("timing {call} under {mode}"),
+                _ => format!("timing {call} under {} settings", modes.len()),
             },
             Self::End => "ending the communicator".to_owned(),
         }

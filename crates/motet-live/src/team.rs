@@ -33,7 +33,7 @@ pub struct Launch {
     pub environment: Vec<(String, String)>,
     /// What ranks print goes to `rank-N.log` there.
     pub logs: PathBuf,
-    /// How long nothing may be heard.
+    /// How long nothing may be heard while a rank does one thing.
     pub limit: Wall,
     /// What ranks must know to be let in.
     pub token: String,
@@ -168,15 +168,15 @@ impl Team {
             let wrote = self.writers[rank as usize].write_all(line.as_bytes());
             wrote.map_err(|it| self.failed(rank, format!("cannot be told what to do: {it}")))?;
         }
+        let limit = self.launch.limit.saturating_mul(step.limits());
         let mut answers: Vec<Option<Answer>> = vec![None; asked.len()];
         while let Some(missing) = answers.iter().position(Option::is_none) {
             // No more than were asked.
             let missing = asked.start + missing as u32;
-            let (rank, heard) =
-                self.heard.recv_timeout(self.launch.limit).map_err(|it| match it {
-                    RecvTimeoutError::Timeout => self.silent(missing, step),
-                    RecvTimeoutError::Disconnected => self.failed(missing, "is gone".to_owned()),
-                })?;
+            let (rank, heard) = self.heard.recv_timeout(limit).map_err(|it| match it {
+                RecvTimeoutError::Timeout => self.silent(missing, step, limit),
+                RecvTimeoutError::Disconnected => self.failed(missing, "is gone".to_owned()),
+            })?;
             match heard {
                 Heard::Answer(Answer::Failed { problem }) => {
                     return Err(self.failed(rank, problem));
@@ -198,8 +198,8 @@ impl Team {
         LiveError::Rank { rank, problem, log: tail(&self.launch.logs, rank) }
     }
 
-    fn silent(&self, rank: u32, step: &Step) -> LiveError {
-        let (seconds, during) = (self.launch.limit.as_secs(), step.text());
+    fn silent(&self, rank: u32, step: &Step, limit: Wall) -> LiveError {
+        let (seconds, during) = (limit.as_secs(), step.text());
         LiveError::Silent { rank, seconds, during, log: tail(&self.launch.logs, rank) }
     }
 }

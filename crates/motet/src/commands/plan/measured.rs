@@ -59,9 +59,12 @@ pub(super) fn run(
     output: &str,
     printer: &mut Printer,
 ) -> Result<Status, Failure> {
+    only_nccl(args)?;
     let request = make::request(args, network)?;
-    let tasks = tasks(&request)?;
     let ranks = u32::try_from(network.ranks().len()).unwrap_or(u32::MAX);
+    let mut tasks = tasks(&request)?;
+    // Of the smallest calls there is nothing for every one of very many ranks.
+    tasks.retain(|it| call(*it, ranks).is_some());
     let largest = tasks.iter().filter_map(|it| call(*it, ranks)).map(|it| it.bytes(ranks)).max();
     let bar = Bar::start(printer, tasks.len() as u64, "points measured");
     bar.say("starting ranks");
@@ -115,6 +118,24 @@ struct About<'a> {
     gpu: &'a str,
     wrong: usize,
     resumed: usize,
+}
+
+/// Options for programs have no place in a plan of NCCL's settings.
+fn only_nccl(args: &MakeArgs) -> Result<(), Failure> {
+    let given = [
+        ("--runtime", args.runtime.is_some()),
+        ("--sketch", args.sketch.is_some()),
+        ("--in-place", args.in_place),
+        ("--terms", args.terms.is_some()),
+        ("--max-blocks", args.max_blocks.is_some()),
+    ];
+    match given.into_iter().find(|it| it.1) {
+        None => Ok(()),
+        Some((name, _)) => Err(Failure::unreadable(format!(
+            "`{name}` is for programs, and `--backend nccl` measures NCCL's own algorithms"
+        ))
+        .with_remedy(format!("leave `{name}` away, or make a second plan by models for programs"))),
+    }
 }
 
 fn tasks(request: &Request) -> Result<Vec<Task>, Failure> {
