@@ -8,7 +8,7 @@ use motet_units::Bytes;
 
 use crate::gpu::Gpu;
 use crate::layout::{Group, Layout};
-use crate::model::{Model, Part, Shape};
+use crate::model::{Model, OnRank, Part, Shape};
 use crate::sync::{Compression, SyncMode};
 
 /// What one step trains on, in sequences and tokens.
@@ -151,12 +151,23 @@ impl Job {
         Bytes::new(self.activations().get() * active)
     }
 
-    /// Parameters of a part on one rank: those that the data-parallel group shares and those that only
-    /// ranks with the same experts share, each with the group.
+    /// Parameters of a part on one rank. A head that shares the embedding's matrix has one of its own
+    /// only where it is on another stage.
+    #[must_use]
+    pub fn on_rank(&self, part: Part) -> OnRank {
+        let (tp, ep) = (u64::from(self.layout().tp), u64::from(self.layout().ep));
+        let mut here = self.model().on_rank(part, tp, ep);
+        if part == Part::Head && self.layout().pp == 1 {
+            here.split -= self.model().tied(tp);
+        }
+        here
+    }
+
+    /// Parameters of a part on one rank by who else has them: the data-parallel group, and for experts
+    /// the ranks with the same ones.
     #[must_use]
     pub fn shared(&self, part: Part) -> [(Group, u64); 2] {
-        let Layout { tp, ep, .. } = *self.layout();
-        let here = self.model().on_rank(part, tp.into(), ep.into());
+        let here = self.on_rank(part);
         [(Group::Data, here.dense()), (Group::ExpertData, here.experts)]
     }
 

@@ -145,8 +145,11 @@ impl OnRank {
 /// Floating-point operations of the forward pass of a part, per token.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Flops {
-    pub attention: u64,
-    /// The feed-forward part, or all of an embedding or head.
+    /// Attention's matrices.
+    pub projections: u64,
+    /// Attention itself, which has no weights.
+    pub scores: u64,
+    /// The feed-forward part, or all of a head.
     pub rest: u64,
 }
 
@@ -162,14 +165,14 @@ impl Model {
     /// How many parameters there are; a tied head counts once.
     #[must_use]
     pub fn parameters(&self) -> u64 {
-        self.parts().map(|it| self.on_rank(it, 1, 1).all()).sum::<u64>() - self.tied()
+        self.parts().map(|it| self.on_rank(it, 1, 1).all()).sum::<u64>() - self.tied(1)
     }
 
-    /// Parameters that embedding and head share.
+    /// Parameters that embedding and head share, on one of `tp` ranks.
     #[must_use]
-    pub fn tied(&self) -> u64 {
+    pub fn tied(&self, tp: u64) -> u64 {
         match &self.shape {
-            Shape::Transformer(it) if it.tied => it.table(1),
+            Shape::Transformer(it) if it.tied => it.table(tp),
             _ => 0,
         }
     }
@@ -214,18 +217,19 @@ impl Model {
         match (&self.shape, part) {
             (Shape::Transformer(_), Part::Embedding) => Flops::default(),
             (Shape::Transformer(it), Part::Head) => {
-                Flops { attention: 0, rest: 2 * it.hidden * it.vocab }
+                Flops { rest: 2 * it.hidden * it.vocab, ..Flops::default() }
             }
             (Shape::Transformer(it), Part::Layer(_)) => {
                 let experts = self.experts(part);
-                let scores = 2 * it.attention.score_width() * sequence;
+                let (split, copied) = it.attention_on_rank(1);
                 Flops {
-                    attention: 2 * it.attention_on_rank(1).0 + scores,
+                    projections: 2 * (split + copied),
+                    scores: 2 * it.attention.score_width() * sequence,
                     rest: 2 * it.active_feed_forward(experts),
                 }
             }
             (Shape::Opaque { .. }, _) => {
-                Flops { attention: 0, rest: 2 * self.on_rank(part, 1, 1).all() }
+                Flops { rest: 2 * self.on_rank(part, 1, 1).all(), ..Flops::default() }
             }
         }
     }

@@ -16,6 +16,17 @@ pub enum SyncMode {
     Local { period: u32 },
 }
 
+impl SyncMode {
+    /// Are parameters averaged at the end of step number `step`, from 0?
+    #[must_use]
+    pub fn averages(self, step: u32) -> bool {
+        match self {
+            Self::EveryStep => false,
+            Self::Local { period } => (u64::from(step) + 1).is_multiple_of(period.into()),
+        }
+    }
+}
+
 /// How gradients (or averaged parameters) are packed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Compression {
