@@ -11,10 +11,12 @@ use crate::sync::{Compression, SyncMode};
 const MOST: u64 = 1 << 20;
 /// Widths, vocabularies, tokens of a sequence, sequences of a batch.
 const WIDEST: u64 = 1 << 28;
-/// Parameters, and bytes of one layer's activations.
+/// Bytes per number.
+const MOST_BYTES: u128 = 16;
+/// Parameters, bytes of one layer's activations, operations per token.
 const LARGEST: u128 = 1 << 50;
-/// Passes of a micro-batch through a layer in one step, over all stages: what a DAG may hold.
-const MOST_PASSES: u128 = 1 << 22;
+/// Micro-batches through layers in one step: a DAG has some twenty operations for each.
+const MOST_PASSES: u128 = 1 << 19;
 
 /// Collects what does not fit.
 struct Findings(Vec<Refusal>);
@@ -83,6 +85,11 @@ impl Draft {
             Shape::Transformer(it) => numbers.extend(widths(it)),
             Shape::Opaque { parameters } => numbers.push(("parameters", *parameters, 1 << 50)),
         }
+        for (name, number, most) in may_be_zero(model) {
+            if number > most {
+                findings.refuse(format!("{name} of {number}"), format!("choose {name} {most}"));
+            }
+        }
         for (name, number, most) in numbers {
             if number == 0 || number > most {
                 let unit = if name == "MFU" { " thousandths" } else { "" };
@@ -98,23 +105,20 @@ impl Draft {
     fn check_sizes(&self, findings: &mut Findings) {
         let Self { layout, batch, model, .. } = self;
         if let Shape::Transformer(it) = &model.shape {
-            let wide = |a: u64, b: u64| u128::from(a) * u128::from(b);
-            let heads = it.attention.heads() as u128 * u128::from(WIDEST.min(head_width(it)));
-            let per_layer = 8 * u128::from(it.hidden) * (u128::from(it.ffn) + heads);
-            let experts =
-                it.experts.map_or(0, |e| 4 * wide(it.hidden, e.ffn) * u128::from(e.count));
-            let all =
-                (per_layer + experts) * u128::from(model.layers) + 4 * wide(it.hidden, it.vocab);
-            let active = it.experts.map_or(1, |e| e.active).max(1);
+            let layers = u128::from(model.layers);
+            let [hidden, vocab, positions] = [it.hidden, it.vocab, it.positions].map(u128::from);
+            let table = it.embedding.map_or(vocab * hidden, u128::from);
+            let parameters = most_in_layer(it) * layers + 2 * table + (positions + 2) * hidden;
+            let tokens = u128::from(batch.sequence) * u128::from(batch.micro);
             let widest = it.hidden.max(it.attention.context_width(1)).max(4);
-            let tokens = wide(batch.sequence, batch.micro);
-            let activations = tokens * u128::from(widest) * u128::from(active) * 16;
-            if all > LARGEST
-                || activations > LARGEST
-                || it.embedding.is_some_and(|e| u128::from(e) > LARGEST)
-            {
-                let problem = "parameters, or one layer's activations, of more than 2^50 bytes";
-                findings.refuse(problem, "choose a smaller model or a shorter micro-batch");
+            let active = it.experts.map_or(1, |it| it.active);
+            let activations = tokens * u128::from(widest) * u128::from(active) * MOST_BYTES;
+            let scores = 4 * most_in_scores(it.attention) * u128::from(batch.sequence);
+            if [parameters, activations, scores].into_iter().any(|it| it > LARGEST) {
+                findings.refuse(
+                    "parameters, or what a layer makes of a micro-batch, of more than 2^50",
+                    "choose a smaller model, sequence or micro-batch",
+                );
             }
         }
         let ranks = u128::from(layout.dp) * u128::from(layout.tp) * u128::from(layout.cp);
@@ -172,7 +176,7 @@ impl Draft {
         if !layers.is_multiple_of(chunks) {
             let mut nearest = format!("choose pp × chunks {}", nearest_divisors(layers, chunks));
             if ends == 0 && (layers + 2).is_multiple_of(chunks) {
-                nearest.push_str(", or count embedding and head as layers (`ends-count`)");
+                nearest.push_str(", or count embedding and head as layers (`ends_count`)");
             }
             findings.refuse(
                 format!("{layers} layers cannot be split over {chunks} chunks of the pipeline"),
@@ -181,7 +185,7 @@ impl Draft {
         } else if ends > 0 && chunks == 1 {
             findings.refuse(
                 "embedding and head count as layers, but there is one stage",
-                "choose `ends-count` false",
+                "choose `ends_count` false",
             );
         }
         if let Schedule::Interleaved { chunks } = layout.schedule
@@ -328,14 +332,46 @@ fn has_experts(model: &Model) -> bool {
     matches!(&model.shape, Shape::Transformer(it) if it.experts.is_some())
 }
 
-/// The widest that one head is.
-fn head_width(it: &Transformer) -> u64 {
-    match it.attention {
-        Attention::Grouped { head_dim, .. } => head_dim,
-        Attention::Latent { q_rank, kv_rank, plain_dim, rotary_dim, value_dim, .. } => {
-            [q_rank, kv_rank, plain_dim, rotary_dim, value_dim].into_iter().sum()
+/// At least as many parameters as any layer has, without overflow.
+fn most_in_layer(it: &Transformer) -> u128 {
+    let [h, ffn] = [it.hidden, it.ffn].map(u128::from);
+    let attention = match it.attention {
+        Attention::Grouped { heads, kv_heads, head_dim } => {
+            2 * (h + 1) * (u128::from(heads) + u128::from(kv_heads)) * u128::from(head_dim) + h
+        }
+        Attention::Latent { heads, q_rank, kv_rank, plain_dim, rotary_dim, value_dim } => {
+            let [heads, q, kv] = [heads, q_rank, kv_rank].map(u128::from);
+            let dims = [plain_dim, rotary_dim, value_dim].map(u128::from).iter().sum::<u128>();
+            (h + 1) * (q + kv + dims) + heads * dims * (q + kv + h)
+        }
+    };
+    let feed_forward = |ffn: u128| (3 * h + 1) * ffn + h;
+    let experts = it.experts.map_or(0, |it| {
+        let count = u128::from(it.count) + u128::from(it.shared) + u128::from(it.active);
+        count * (feed_forward(u128::from(it.ffn)) + h)
+    });
+    attention + feed_forward(ffn) + experts + 4 * h
+}
+
+/// At least as many multiply-adds as attention has per token and position.
+fn most_in_scores(attention: Attention) -> u128 {
+    match attention {
+        Attention::Grouped { heads, head_dim, .. } => 2 * u128::from(heads) * u128::from(head_dim),
+        Attention::Latent { heads, plain_dim, rotary_dim, value_dim, .. } => {
+            let dims = [plain_dim, rotary_dim, value_dim].map(u128::from).iter().sum::<u128>();
+            u128::from(heads) * dims
         }
     }
+}
+
+/// The numbers of a model that may be zero.
+fn may_be_zero(model: &Model) -> Vec<(&'static str, u64, u64)> {
+    let Shape::Transformer(it) = &model.shape else { return Vec::new() };
+    vec![
+        ("positions", it.positions, WIDEST),
+        ("shared experts", it.experts.map_or(0, |it| it.shared), MOST),
+        ("embedding", it.embedding.unwrap_or(0), 1 << 50),
+    ]
 }
 
 /// The numbers of a transformer that may not be zero.
@@ -348,12 +384,12 @@ fn widths(it: &Transformer) -> Vec<(&'static str, u64, u64)> {
     ];
     match it.attention {
         Attention::Grouped { kv_heads, head_dim, .. } => {
-            all.extend([("kv-heads", kv_heads, MOST), ("head-dim", head_dim, MOST)]);
+            all.extend([("kv_heads", kv_heads, MOST), ("head_dim", head_dim, MOST)]);
         }
         Attention::Latent { q_rank, kv_rank, plain_dim, rotary_dim, value_dim, .. } => {
-            all.extend([("q-rank", q_rank, MOST), ("kv-rank", kv_rank, MOST)]);
-            all.extend([("plain-dim", plain_dim, MOST), ("rotary-dim", rotary_dim, MOST)]);
-            all.push(("value-dim", value_dim, MOST));
+            all.extend([("q_rank", q_rank, MOST), ("kv_rank", kv_rank, MOST)]);
+            all.extend([("plain_dim", plain_dim, MOST), ("rotary_dim", rotary_dim, MOST)]);
+            all.push(("value_dim", value_dim, MOST));
         }
     }
     if let Some(experts) = it.experts {

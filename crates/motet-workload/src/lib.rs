@@ -14,13 +14,15 @@
 //! - [`iteration`]: one step as a DAG; [`build`] makes it.
 //! - [`volume`]: calls and bytes of a step, counted; [`closed_form`]: the same by formula.
 //! - [`schedule`]: in which order pipeline stages take micro-batches.
+//! - [`formats`]: jobs as files.
 //! - [`refusal`]: why a job cannot be, and what comes nearest.
 //!
-//! Nothing here reads a file, a clock or chance.
+//! Nothing here reads a clock or chance, and files come as text.
 
 pub mod build;
 pub mod check;
 pub mod closed_form;
+pub mod formats;
 pub mod gpu;
 pub mod iteration;
 pub mod job;

@@ -101,6 +101,17 @@ fn traffic_comes_in_the_papers_order() {
         matches!(operations[*it].work, Work::Compute { .. }) && operations[*it].part == Some(first)
     };
     assert!(!reach[second].iter().any(computes), "parameters are not gathered ahead");
+    // No part computes before its parameters are there.
+    let mut checked = 0;
+    for (index, it) in operations.iter().enumerate() {
+        let forward = it.phase == Phase::Forward && it.micro_batch == Some(0);
+        if forward && matches!(it.work, Work::Compute { .. }) {
+            assert!(reach[index].contains(&find(it.stage, AllGather, it.part)), "{it:?}");
+            checked += 1;
+        }
+    }
+    // Attention and feed-forward of 32 layers, and the head.
+    assert_eq!(checked, 2 * 32 + 1);
     // Gradients leave after the last micro-batch's backward pass of their layer, the last layer first.
     let (early, late) = (
         find(0, ReduceScatter, Some(Part::Layer(15))),

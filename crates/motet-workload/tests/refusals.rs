@@ -29,7 +29,7 @@ fn layers_that_do_not_divide_name_both_ways_out() {
     assert_eq!(
         refused(draft("llama3-405b", layout.clone())),
         "126 layers cannot be split over 16 chunks of the pipeline: choose pp × chunks 14 or 18, or count \
-         embedding and head as layers (`ends-count`)"
+         embedding and head as layers (`ends_count`)"
     );
     assert!(draft("llama3-405b", Layout { ends_count: true, ..layout }).check().is_ok());
 }
