@@ -14,7 +14,7 @@ const BESIDE: [(&str, &str); 3] = [
 
 /// Each crate with its floor; a crate may use what stands on a floor below it, and on its own
 /// floor only what [`BESIDE`] says.
-const FLOORS: [(&str, u32); 16] = [
+const FLOORS: [(&str, u32); 17] = [
     ("motet-units", 0),
     ("motet-testdata", 0),
     ("motet-graph", 0),
@@ -27,6 +27,7 @@ const FLOORS: [(&str, u32); 16] = [
     ("motet-sim", 2),
     ("motet-nccl", 3),
     ("motet-synth", 3),
+    ("motet-workload", 3),
     ("motet-exact", 4),
     ("motet-tune", 4),
     ("motet-wan", 5),

@@ -1,0 +1,206 @@
+//! [`Job::iteration`]: a job made into the DAG of one step.
+//!
+//! Stages take their passes in the order of [`crate::schedule`]; whichever stage has the input of its
+//! next pass goes on, so that operations are listed after what they wait for. What a pass consists of is
+//! in `layers` (tensor, context and expert parallelism) and `data` (gathering, reducing, the
+//! optimizer).
+
+mod data;
+mod layers;
+
+pub(crate) use data::SCALAR;
+pub(crate) use layers::{LOSS_BYTES, LOSS_SUMS};
+
+use std::collections::BTreeMap;
+
+use motet_collective::CollectiveKind;
+use motet_graph::Rows;
+use motet_units::Bytes;
+
+use crate::iteration::{Communication, Iteration, Operation, Phase, Work};
+use crate::job::Job;
+use crate::layout::{Group, Parallelism};
+use crate::model::Part;
+use crate::schedule::{Direction, Pass, order};
+
+/// A fault in Motet: no schedule lets stages wait for each other.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "the stages of the pipeline wait for each other with {left} passes left; this is a fault in Motet"
+)]
+pub struct Stuck {
+    left: usize,
+}
+
+impl Job {
+    /// Step number `step` of the job, from 0. Steps differ only under local SGD.
+    pub fn iteration(&self, step: u32) -> Result<Iteration, Stuck> {
+        let micro_batches = self.micro_batches();
+        let stages = 0..self.layout().pp;
+        let orders: Vec<_> = stages.map(|it| order(self.layout(), it, micro_batches)).collect();
+        let mut left: usize = orders.iter().map(Vec::len).sum();
+        let mut orders: Vec<_> = orders.into_iter().map(|it| it.into_iter().peekable()).collect();
+        let mut builder = Builder::new(self);
+        while left > 0 {
+            let before = left;
+            for (stage, passes) in orders.iter_mut().enumerate() {
+                while let Some(pass) = passes.next_if(|it| builder.is_ready(stage as u32, *it)) {
+                    builder.pass(stage as u32, pass);
+                    left -= 1;
+                }
+            }
+            if left == before {
+                return Err(Stuck { left });
+            }
+        }
+        builder.optimizer(step);
+        Ok(Iteration { operations: builder.operations, waits: builder.waits })
+    }
+}
+
+/// What an operation is for.
+#[derive(Clone, Copy)]
+struct Context {
+    stage: u32,
+    phase: Phase,
+    part: Option<Part>,
+    micro_batch: Option<u32>,
+}
+
+/// Where the DAG ends so far, on one stage.
+#[derive(Clone, Default)]
+struct Ends {
+    /// The last operation of the line of compute and of what compute waits for.
+    line: Option<u32>,
+    /// The last data-parallel communication.
+    data: Option<u32>,
+    /// What the next operation of the line waits for besides.
+    pending: Vec<u32>,
+    /// The last communication that gathered each part, where parameters are sharded.
+    gathered: BTreeMap<Part, u32>,
+}
+
+struct Builder<'a> {
+    job: &'a Job,
+    operations: Vec<Operation>,
+    waits: Rows,
+    ends: Vec<Ends>,
+    /// What has been sent to chunks of the pipeline: direction, chunk (over all stages), micro-batch.
+    hops: BTreeMap<(Direction, u32, u32), u32>,
+}
+
+impl<'a> Builder<'a> {
+    fn new(job: &'a Job) -> Self {
+        let ends = vec![Ends::default(); job.layout().pp as usize];
+        let waits = Rows::default();
+        Self { job, operations: Vec::new(), waits, ends, hops: BTreeMap::new() }
+    }
+
+    fn ends(&mut self, stage: u32) -> &mut Ends {
+        &mut self.ends[stage as usize]
+    }
+
+    /// Adds an operation behind others.
+    fn push(&mut self, context: Context, work: Work, waits: impl IntoIterator<Item = u32>) -> u32 {
+        let Context { stage, phase, part, micro_batch } = context;
+        let id = self.operations.len() as u32;
+        self.operations.push(Operation { stage, phase, part, micro_batch, work });
+        self.waits.push_row(waits);
+        id
+    }
+
+    /// Adds an operation at the end of a stage's line.
+    fn push_line(&mut self, context: Context, work: Work) {
+        let ends = self.ends(context.stage);
+        let mut waits = std::mem::take(&mut ends.pending);
+        waits.extend(ends.line);
+        let id = self.push(context, work, waits);
+        self.ends(context.stage).line = Some(id);
+    }
+
+    /// Adds a communication to a stage's line, unless the group is one rank.
+    fn talk(
+        &mut self,
+        context: Context,
+        parallelism: Parallelism,
+        kind: CollectiveKind,
+        group: Group,
+        bytes: Bytes,
+    ) {
+        if self.job.layout().size(group) > 1 {
+            let it = Communication { parallelism, kind, group, bytes };
+            self.push_line(context, Work::Communicate(it));
+        }
+    }
+
+    /// The chunk's number along the whole pipeline.
+    fn place(&self, stage: u32, chunk: u32) -> u32 {
+        chunk * self.job.layout().pp + stage
+    }
+
+    /// Which hop a pass begins with: none at either end of the pipeline.
+    fn input(&self, stage: u32, pass: Pass) -> Option<(Direction, u32, u32)> {
+        let here = self.place(stage, pass.chunk);
+        let comes = match pass.direction {
+            Direction::Forward => here > 0,
+            Direction::Backward => here + 1 < self.job.chunks(),
+            Direction::Weights => false,
+        };
+        comes.then_some((pass.direction, here, pass.micro_batch))
+    }
+
+    fn is_ready(&self, stage: u32, pass: Pass) -> bool {
+        self.input(stage, pass).is_none_or(|it| self.hops.contains_key(&it))
+    }
+
+    /// One micro-batch through one chunk.
+    fn pass(&mut self, stage: u32, pass: Pass) {
+        let hop = self.input(stage, pass).and_then(|it| self.hops.get(&it).copied());
+        self.ends(stage).pending.extend(hop);
+        let mut parts = self.job.parts(stage, pass.chunk);
+        let phase = match pass.direction {
+            Direction::Forward => Phase::Forward,
+            Direction::Backward => Phase::Backward,
+            Direction::Weights => Phase::Weights,
+        };
+        if pass.direction != Direction::Forward {
+            parts.reverse();
+        }
+        let context = Context { stage, phase, part: None, micro_batch: Some(pass.micro_batch) };
+        let at = |part: &Part| Context { part: Some(*part), ..context };
+        // Parameters are asked for one part ahead; those of the first part when the input is there.
+        if let Some(first) = parts.first() {
+            self.gather(at(first), *first);
+        }
+        for (index, part) in parts.iter().enumerate() {
+            if let Some(next) = parts.get(index + 1) {
+                self.gather(at(next), *next);
+            }
+            let gathered = self.ends(stage).gathered.get(part).copied();
+            self.ends(stage).pending.extend(gathered);
+            self.part(at(part), *part);
+            self.reduce(at(part), *part, pass);
+        }
+        self.send(context, pass);
+    }
+
+    /// Sends activations to the next chunk, or their gradients to the one before.
+    fn send(&mut self, context: Context, pass: Pass) {
+        let here = self.place(context.stage, pass.chunk);
+        let to = match pass.direction {
+            Direction::Forward => Some(here + 1).filter(|it| *it < self.job.chunks()),
+            Direction::Backward => here.checked_sub(1),
+            Direction::Weights => None,
+        };
+        let Some(to) = to else { return };
+        let communication = Communication {
+            parallelism: Parallelism::Pp,
+            kind: CollectiveKind::SendRecv,
+            group: Group::Hop { to: to % self.job.layout().pp },
+            bytes: self.job.hop(),
+        };
+        let line = self.ends(context.stage).line;
+        let id = self.push(context, Work::Communicate(communication), line);
+        self.hops.insert((pass.direction, to, pass.micro_batch), id);
+    }
+}

@@ -1,0 +1,183 @@
+//! Data parallelism: parameters that are gathered before they are used, gradients that are reduced when
+//! they are there, and the end of the step.
+
+use motet_collective::CollectiveKind::{self, AllGather, AllReduce, ReduceScatter};
+use motet_units::Bytes;
+
+use super::{Builder, Context};
+use crate::iteration::{Communication, Phase, Work};
+use crate::layout::{Group, Parallelism, Schedule, Sharding};
+use crate::model::Part;
+use crate::schedule::{Direction, Pass};
+use crate::sync::SyncMode;
+
+/// Bytes of a sum over one number: gradient norms and losses are FP32.
+pub(crate) const SCALAR: Bytes = Bytes::new(4);
+/// Adam reads and writes an FP32 parameter and two moments.
+const ADAM_BYTES: u64 = 2 * 3 * 4;
+
+impl Builder<'_> {
+    /// Adds a communication to a stage's data-parallel line; it waits for what compute has done so far.
+    fn push_data(
+        &mut self,
+        context: Context,
+        kind: CollectiveKind,
+        group: Group,
+        bytes: Bytes,
+    ) -> u32 {
+        let ends = self.ends(context.stage);
+        let mut waits = ends.pending.clone();
+        waits.extend(ends.line);
+        waits.extend(ends.data);
+        let it = Communication { parallelism: Parallelism::Dp, kind, group, bytes };
+        let id = self.push(context, Work::Communicate(it), waits);
+        self.ends(context.stage).data = Some(id);
+        id
+    }
+
+    /// Gathers a part's parameters if they are sharded and not there.
+    pub(super) fn gather(&mut self, context: Context, part: Part) {
+        let Sharding::Parameters { free, .. } = self.job.layout().sharding else {
+            return;
+        };
+        let is_there = self.ends(context.stage).gathered.contains_key(&part);
+        if context.phase == Phase::Weights || (is_there && !free) {
+            return;
+        }
+        for (group, numbers) in self.job.shared(part) {
+            if self.job.is_sent(group, numbers) {
+                let bytes = Bytes::new(numbers * self.job.draft().precision.compute);
+                let id = self.push_data(context, AllGather, group, bytes);
+                self.ends(context.stage).gathered.insert(part, id);
+            }
+        }
+    }
+
+    /// Reduces a part's gradients if the pass has made the last of what is to be summed.
+    pub(super) fn reduce(&mut self, context: Context, part: Part, pass: Pass) {
+        let apart = self.job.layout().schedule == Schedule::ZeroBubble;
+        let made = if apart { Direction::Weights } else { Direction::Backward };
+        let last = pass.micro_batch + 1 == self.job.micro_batches();
+        let (kind, due) = match self.job.layout().sharding {
+            Sharding::None => (AllReduce, last),
+            Sharding::Optimizer => (ReduceScatter, last),
+            Sharding::Gradients => (ReduceScatter, true),
+            Sharding::Parameters { each, .. } => (ReduceScatter, last || each),
+        };
+        if pass.direction == made && due && self.job.draft().sync == SyncMode::EveryStep {
+            self.combine(context, part, kind);
+        }
+    }
+
+    /// Sums a part's gradients, or parameters, over replicas, packed as the job says.
+    fn combine(&mut self, context: Context, part: Part, kind: CollectiveKind) {
+        for (group, numbers) in self.job.shared(part) {
+            if self.job.is_sent(group, numbers) {
+                let (width, ranks) =
+                    (self.job.draft().precision.gradients, self.job.layout().size(group));
+                let (kind, bytes) = self.job.draft().compression.apply(kind, numbers, width, ranks);
+                self.push_data(context, kind, group, bytes);
+            }
+        }
+    }
+
+    /// The end of the step, on all stages.
+    pub(super) fn optimizer(&mut self, step: u32) {
+        let stages = self.job.layout().pp;
+        let at = |stage| Context { stage, phase: Phase::Optimizer, part: None, micro_batch: None };
+        for stage in 0..stages {
+            // All gradients must be there.
+            let ends = self.ends(stage);
+            ends.pending.extend(ends.data);
+            self.sum_copied(at(stage));
+        }
+        let tied = self.job.model().tied(self.job.layout().tp.into());
+        if tied > 0 && stages > 1 {
+            let bytes = Bytes::new(tied * self.job.draft().precision.gradients);
+            self.over_stages(at(0), Group::Ends, bytes, &[0, stages - 1]);
+        }
+        (0..stages).for_each(|stage| self.norm(at(stage)));
+        if stages > 1 {
+            let all: Vec<u32> = (0..stages).collect();
+            self.over_stages(at(0), Group::Pipeline, SCALAR, &all);
+        }
+        for stage in 0..stages {
+            self.update(at(stage), step);
+        }
+        // Only the last stage knows the loss; its ranks average it for the log.
+        self.talk(at(stages - 1), Parallelism::Dp, AllReduce, Group::Data, SCALAR);
+    }
+
+    /// With sequence parallelism each tensor-parallel rank has seen a piece of the sequence, so that
+    /// gradients of what they all hold (norms, routers) must be summed.
+    fn sum_copied(&mut self, context: Context) {
+        if self.job.layout().sequence_parallel {
+            let parts = self.job.stage_parts(context.stage);
+            let copied: u64 = parts.into_iter().map(|it| self.job.on_rank(it).copied).sum();
+            let bytes = Bytes::new(copied * self.job.draft().precision.gradients);
+            self.talk(context, Parallelism::Tp, AllReduce, Group::Tensor, bytes);
+        }
+    }
+
+    /// A sum over stages: all of them wait for it.
+    fn over_stages(&mut self, context: Context, group: Group, bytes: Bytes, stages: &[u32]) {
+        let mut waits = Vec::new();
+        for stage in stages {
+            let ends = self.ends(*stage);
+            waits.append(&mut ends.pending);
+            waits.extend(ends.line);
+        }
+        let parallelism = Parallelism::Pp;
+        let it = Communication { parallelism, kind: AllReduce, group, bytes };
+        let id = self.push(context, Work::Communicate(it), waits);
+        for stage in stages {
+            self.ends(*stage).line = Some(id);
+        }
+    }
+
+    /// The norm of all gradients, summed over every dimension in which ranks hold different ones; the
+    /// sum over stages follows.
+    fn norm(&mut self, context: Context) {
+        if self.job.layout().sharding == Sharding::None {
+            self.talk(context, Parallelism::Ep, AllReduce, Group::Expert, SCALAR);
+        } else {
+            self.talk(context, Parallelism::Dp, AllReduce, Group::Data, SCALAR);
+        }
+        self.talk(context, Parallelism::Tp, AllReduce, Group::Tensor, SCALAR);
+    }
+
+    /// The new parameters, and what makes them the same everywhere.
+    fn update(&mut self, context: Context, step: u32) {
+        let sharding = self.job.layout().sharding;
+        let precision = self.job.draft().precision;
+        let parts = self.job.stage_parts(context.stage);
+        let owned = |(group, numbers): (Group, u64)| match sharding {
+            Sharding::None => numbers,
+            _ => numbers.div_ceil(u64::from(self.job.layout().size(group))),
+        };
+        let numbers: u64 = parts.iter().flat_map(|it| self.job.shared(*it)).map(owned).sum();
+        let each = ADAM_BYTES + precision.gradients + precision.compute;
+        let memory = Bytes::new(numbers * each);
+        self.push_line(context, Work::Compute { flops: 0, memory });
+        let averages = self.job.draft().sync.averages(step);
+        for part in parts {
+            let context = Context { part: Some(part), ..context };
+            if averages {
+                self.combine(context, part, AllReduce);
+            }
+            if matches!(sharding, Sharding::Optimizer | Sharding::Gradients) {
+                self.spread(context, part);
+            }
+        }
+    }
+
+    /// Gives all ranks the parameters that each has updated a shard of.
+    fn spread(&mut self, context: Context, part: Part) {
+        for (group, numbers) in self.job.shared(part) {
+            if self.job.is_sent(group, numbers) {
+                let bytes = Bytes::new(numbers * self.job.draft().precision.compute);
+                self.push_data(context, AllGather, group, bytes);
+            }
+        }
+    }
+}

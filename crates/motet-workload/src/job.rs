@@ -1,0 +1,186 @@
+//! [`Job`]: a model, a layout, a GPU and a batch that go together, and the quantities that follow.
+//!
+//! A [`Job`] is made only by [`Draft::check`] (in [`crate::check`]), which refuses what cannot be, so
+//! that everything behind it may divide without asking. [`crate::iteration`] makes a job into a DAG,
+//! [`crate::closed_form`] says what must come out.
+
+use motet_units::Bytes;
+
+use crate::gpu::Gpu;
+use crate::layout::{Group, Layout};
+use crate::model::{Model, OnRank, Part, Shape};
+use crate::sync::{Compression, SyncMode};
+
+/// What one step trains on, in sequences and tokens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Batch {
+    /// Tokens per sequence.
+    pub sequence: u64,
+    /// Sequences per micro-batch.
+    pub micro: u64,
+    /// Sequences per step, over all data-parallel ranks.
+    pub global: u64,
+}
+
+/// Bytes per number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Precision {
+    /// Of activations and of parameters as they are computed with and gathered.
+    pub compute: u64,
+    /// Of gradients as they are summed.
+    pub gradients: u64,
+}
+
+impl Default for Precision {
+    /// BF16, with gradients summed in FP32: what TorchTitan and Megatron-LM do by default.
+    fn default() -> Self {
+        Self { compute: 2, gradients: 4 }
+    }
+}
+
+/// A training job as asked for; [`Draft::check`] makes it a [`Job`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Draft {
+    pub model: Model,
+    pub gpu: Gpu,
+    pub layout: Layout,
+    pub batch: Batch,
+    pub precision: Precision,
+    pub sync: SyncMode,
+    pub compression: Compression,
+    /// GPUs there are, where that is known; the layout must use them all.
+    pub gpus: Option<u64>,
+}
+
+/// A job that can be run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Job {
+    draft: Draft,
+}
+
+impl Job {
+    /// Only for [`Draft::check`], after all its questions.
+    pub(crate) const fn checked(draft: Draft) -> Self {
+        Self { draft }
+    }
+
+    #[must_use]
+    pub const fn draft(&self) -> &Draft {
+        &self.draft
+    }
+
+    #[must_use]
+    pub const fn model(&self) -> &Model {
+        &self.draft.model
+    }
+
+    #[must_use]
+    pub const fn layout(&self) -> &Layout {
+        &self.draft.layout
+    }
+
+    /// Micro-batches per step and data-parallel rank.
+    #[must_use]
+    pub fn micro_batches(&self) -> u32 {
+        let Batch { micro, global, .. } = self.draft.batch;
+        u32::try_from(global / (micro * u64::from(self.layout().dp))).unwrap_or(u32::MAX)
+    }
+
+    /// Tokens of a micro-batch on one rank: its piece of each sequence.
+    #[must_use]
+    pub fn tokens(&self) -> u64 {
+        self.draft.batch.sequence / u64::from(self.layout().cp) * self.draft.batch.micro
+    }
+
+    /// Chunks of layers along the pipeline, over all stages.
+    #[must_use]
+    pub const fn chunks(&self) -> u32 {
+        self.draft.layout.pp * self.draft.layout.schedule.chunks()
+    }
+
+    /// The parts of chunk `chunk` of a stage, in the order of the forward pass.
+    #[must_use]
+    pub fn parts(&self, stage: u32, chunk: u32) -> Vec<Part> {
+        let all = self.chunks();
+        let here = chunk * self.layout().pp + stage;
+        let (first, last) = (here == 0, here + 1 == all);
+        let ends = u32::from(self.layout().ends_count);
+        let layers = self.model().layers;
+        let each = (layers + 2 * ends) / all;
+        let from = (here * each).saturating_sub(ends);
+        let to = ((here + 1) * each - ends).min(layers);
+        let transformer = matches!(self.model().shape, Shape::Transformer(_));
+        let embedding = (first && transformer).then_some(Part::Embedding);
+        let head = (last && transformer).then_some(Part::Head);
+        embedding.into_iter().chain((from..to).map(Part::Layer)).chain(head).collect()
+    }
+
+    /// A micro-batch's activations between layers, whole along the sequence of this rank.
+    #[must_use]
+    pub fn activations(&self) -> Bytes {
+        match &self.model().shape {
+            Shape::Transformer(it) => {
+                Bytes::new(self.tokens() * it.hidden * self.draft.precision.compute)
+            }
+            Shape::Opaque { .. } => Bytes::ZERO,
+        }
+    }
+
+    /// What one rank sends to the next stage: with sequence parallelism, its piece of the activations.
+    #[must_use]
+    pub fn hop(&self) -> Bytes {
+        let pieces = if self.layout().sequence_parallel { self.layout().tp } else { 1 };
+        Bytes::new(self.activations().get() / u64::from(pieces))
+    }
+
+    /// Keys and values of all context-parallel ranks together, for one layer and micro-batch.
+    #[must_use]
+    pub fn keys_and_values(&self) -> Bytes {
+        let Shape::Transformer(it) = &self.model().shape else {
+            return Bytes::ZERO;
+        };
+        let tokens = self.tokens() * u64::from(self.layout().cp);
+        let width = it.attention.context_width(u64::from(self.layout().tp));
+        Bytes::new(tokens * width * self.draft.precision.compute)
+    }
+
+    /// What one rank sends to experts in one layer, itself included: each token to each of its experts.
+    #[must_use]
+    pub fn dispatched(&self, part: Part) -> Bytes {
+        let active = self.model().experts(part).map_or(0, |it| it.active);
+        Bytes::new(self.activations().get() * active)
+    }
+
+    /// Parameters of a part on one rank. A head that shares the embedding's matrix has one of its own
+    /// only where it is on another stage.
+    #[must_use]
+    pub fn on_rank(&self, part: Part) -> OnRank {
+        let (tp, ep) = (u64::from(self.layout().tp), u64::from(self.layout().ep));
+        let mut here = self.model().on_rank(part, tp, ep);
+        if part == Part::Head && self.layout().pp == 1 {
+            here.split -= self.model().tied(tp);
+        }
+        here
+    }
+
+    /// Parameters of a part on one rank by who else has them: the data-parallel group, and for experts
+    /// the ranks with the same ones.
+    #[must_use]
+    pub fn shared(&self, part: Part) -> [(Group, u64); 2] {
+        let here = self.on_rank(part);
+        [(Group::Data, here.dense()), (Group::ExpertData, here.experts)]
+    }
+
+    /// Is there anybody to share this with, and anything to share?
+    #[must_use]
+    pub const fn is_sent(&self, group: Group, numbers: u64) -> bool {
+        self.draft.layout.size(group) > 1 && numbers > 0
+    }
+
+    /// All parts of a stage, over its chunks.
+    #[must_use]
+    pub fn stage_parts(&self, stage: u32) -> Vec<Part> {
+        let chunks = 0..self.layout().schedule.chunks();
+        chunks.flat_map(|chunk| self.parts(stage, chunk)).collect()
+    }
+}

@@ -1,0 +1,44 @@
+//! Training jobs: who computes and who communicates what, when.
+//!
+//! A job is a model, a layout over ranks, a GPU and a batch. One training step of it is a DAG of
+//! compute and communication, in which every communication says which parallelism it serves, which
+//! collective it is, over which group and of how many bytes. Simulation, tuning and the planning of
+//! optical rails all ask that of a job.
+//!
+//! **Where to start reading.** [`job`] is what is asked and what follows from it; [`check`] what is
+//! refused; [`iteration`] what comes out.
+//!
+//! - [`model`] and [`models`]: what is trained; [`gpu`]: how fast ranks compute.
+//! - [`layout`]: how a model is spread over ranks, and the groups that follow.
+//! - [`sync`]: how often replicas are made equal, and how gradients are packed.
+//! - [`iteration`]: one step as a DAG; [`build`] makes it.
+//! - [`volume`]: calls and bytes of a step, counted; [`closed_form`]: the same by formula.
+//! - [`schedule`]: in which order pipeline stages take micro-batches.
+//! - [`formats`]: jobs as files.
+//! - [`refusal`]: why a job cannot be, and what comes nearest.
+//!
+//! Nothing here reads a clock or chance, and files come as text.
+
+pub mod build;
+pub mod check;
+pub mod closed_form;
+pub mod formats;
+pub mod gpu;
+pub mod iteration;
+pub mod job;
+pub mod layout;
+pub mod model;
+pub mod models;
+pub mod refusal;
+pub mod schedule;
+pub mod sync;
+pub mod volume;
+
+pub use gpu::Gpu;
+pub use iteration::{Communication, Iteration, Operation, Phase, Work};
+pub use job::{Batch, Draft, Job, Precision};
+pub use layout::{Group, Layout, Parallelism, Recompute, Schedule, Sharding};
+pub use model::{Model, Part};
+pub use refusal::{Refusal, Refusals};
+pub use sync::{Compression, SyncMode};
+pub use volume::{Tally, Volumes};
