@@ -1,6 +1,6 @@
 //! [`fit`]: the terms that explain measured calls best.
 //!
-//! How is in [`descent`](crate::descent). Of the samples, every second one is held back, and the terms are
+//! How is in [`descent`]. Of the samples, every second one is held back, and the terms are
 //! judged by those alone.
 
 use motet_units::Bytes;

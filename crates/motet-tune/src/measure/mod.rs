@@ -2,7 +2,7 @@
 //!
 //! A *point* is a collective and a size. NCCL's own choice and everything that a tuner can ask of it ([`Setting`]: algorithm,
 //! protocol, channels) are timed in turns on one communicator, and what is clearly slower is left out round by round ([`race`]).
-//! [`walk`] goes through all points of a plan within a budget, and then through those where something gained once more on a
+//! [`walk()`] goes through all points of a plan within a budget, and then through those where something gained once more on a
 //! fresh communicator: what does not gain again is left to NCCL.
 //!
 //! Whoever runs the calls is behind [`Bench`]: real GPUs in the binary, made-up times in tests. [`plan`](mod@plan) makes a plan of the points.

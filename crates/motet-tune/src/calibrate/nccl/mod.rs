@@ -3,7 +3,7 @@
 //! - [`call`]: an [`NcclCall`] is one measured call with what is known of how NCCL ran it; [`Version`];
 //! - [`store`]: the table of calls that Motet writes and reads; [`run_table`]: that of `benches/nccl`;
 //! - [`log`]: NCCL's own debug log: what it believes, what it built, and what each call ran;
-//! - [`join`]: rows of nccl-tests with the algorithm that a log says they took;
+//! - [`mod@join`]: rows of nccl-tests with the algorithm that a log says they took;
 //! - [`mod@compare`]: nccl-tests' rows beside the model; [`belief`]: a log's tables and graphs beside it;
 //! - [`part`]: the network of a job on a part of a cluster;
 //! - [`samples`]: calls counted, ready to be fitted; [`report`]: the fitted terms, and how far off they are.
