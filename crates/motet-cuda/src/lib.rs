@@ -12,7 +12,7 @@
 //!
 //! `cargo run -p motet-cuda --example measure` prints what it finds.
 //!
-//! `unsafe` code is here and in `motet-live` (NCCL) only; both stay small for that reason.
+//! Of the libraries only this one and `motet-live` (NCCL) have `unsafe` code; both keep it small for that reason.
 
 mod driver;
 pub mod measure;

@@ -79,7 +79,7 @@ pub(crate) enum Command {
     Sim(sim::SimArgs),
     /// nccl-tests' table: what NCCL would do on a network
     Bench(bench::BenchArgs),
-    /// Cost models held against measurements: MSCCL++'s is fitted, NCCL's compared
+    /// Cost models held against measurements of MSCCL++ and NCCL, and fitted to them
     Calibrate(calibrate::CalibrateArgs),
     /// What the NCCL plugin saw in a job: how long its collectives took
     Trace(trace::TraceArgs),

@@ -83,7 +83,7 @@ impl FromStr for Setting {
         let algorithm = Algorithm::ALL.into_iter().find(|it| Some(it.name()) == algorithm);
         let protocol = Protocol::ALL.into_iter().find(|it| Some(it.name()) == protocol);
         let channels = channels.map(|it| it.parse().map_err(|_| wrong())).transpose()?;
-        if parts.next().is_some() {
+        if parts.next().is_some() || channels == Some(0) {
             return Err(wrong());
         }
         let (algorithm, protocol) = algorithm.zip(protocol).ok_or_else(wrong)?;
@@ -159,7 +159,7 @@ mod tests {
         for setting in all.flat_map(|it| [it, it.with_channels(16)]).chain([Setting::Own]) {
             assert_eq!(setting.to_string().parse(), Ok(setting));
         }
-        for text in ["", "Ring", "Ring/LL/x", "ring/LL", "Ring/LL/1/2"] {
+        for text in ["", "Ring", "Ring/LL/x", "Ring/LL/0", "ring/LL", "Ring/LL/1/2"] {
             assert!(text.parse::<Setting>().is_err(), "{text}");
         }
     }

@@ -98,7 +98,7 @@ fn own(point: &Point) -> Option<Pick> {
     Some(pick(point.own_is.unwrap_or(Setting::Own), times))
 }
 
-/// The best that was measured: the winner, or else the fastest in the middle.
+/// The best that was measured: what gains over NCCL's own, or else that.
 fn best(point: &Point) -> Option<Pick> {
     if let Some(times) = point.winner.and_then(|it| point.of(it)) {
         return Some(pick(times.setting, times));

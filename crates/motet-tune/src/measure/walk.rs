@@ -120,11 +120,8 @@ fn confirm<B: Bench>(
         let right = matches!(bench.try_once(point.task(), winner)?, Tried::Right(_));
         let mut race = Race::new(settings.len());
         let calls = calls(point.of(Setting::Own).map(super::point::Times::median));
-        while right && race.rounds() < CONFIRMING_ROUNDS && !race.round().is_empty() {
+        while right && race.rounds() < CONFIRMING_ROUNDS && !race.standing().is_empty() {
             let round: Vec<Setting> = race.round().iter().map(|it| settings[*it]).collect();
-            if round.len() < 3 {
-                break;
-            }
             race.add(&bench.time(point.task(), &round, calls)?);
         }
         for (number, setting) in settings.into_iter().enumerate() {

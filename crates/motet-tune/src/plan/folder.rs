@@ -5,7 +5,7 @@
 //! | `plan.json` | the tasks with everything that was found and compared |
 //! | `checksums` | the checksum of every other file, and of itself |
 //! | `table` | what the run-time half looks up |
-//! | `nccl/` | a table for NVIDIA's example tuner, and what to set (`env`) |
+//! | `nccl/` | what to set (`env`), a table for NVIDIA's example tuner, and what was measured, if anything was |
 //! | `msccl/`, `mscclpp/` | the programs of that runtime, and what to set |
 //! | `network.toml`, `sketches/`, `report.html` | where it comes from, and a report for people |
 //!

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 use motet_collective::CollectiveKind;
 use motet_nccl::{Algorithm, Protocol};
-use motet_net::formats::{ReadError, csv_records};
+use motet_net::formats::ReadError;
 use motet_units::Bytes;
 
 use super::call::{self, NcclCall};
-use super::store::is_time;
+use super::store::{Fields, each_row, is_time};
 
 /// The columns, in order.
 pub const COLUMNS: [&str; 7] = ["rig", "ranks", "collective", "bytes", "mode", "round", "us"];
@@ -41,34 +41,20 @@ type Key = (u32, bool, CollectiveKind, u64, Mode);
 /// # Errors
 /// At the first line that is wrong.
 pub fn read(text: &str) -> Result<RunTable, ReadError> {
-    let mut records = csv_records(text);
-    let remedy = || format!("the columns are {}", COLUMNS.join(","));
-    let empty = || ReadError::new("the table is empty").with_remedy(remedy());
-    let (line, heading) = records.next().ok_or_else(empty)??;
-    if !heading.iter().eq(COLUMNS) {
-        let problem = "this is no heading of a table of run.py";
-        return Err(ReadError::new(problem).at_line(line).with_remedy(remedy()));
-    }
     let mut rounds: BTreeMap<Key, Vec<f64>> = BTreeMap::new();
     let mut of_plans = 0;
-    for record in records {
-        let (line, record) = record?;
-        if record.len() != COLUMNS.len() {
-            let problem =
-                format!("the row has {} fields, and the heading {}", record.len(), COLUMNS.len());
-            return Err(ReadError::new(problem).at_line(line).with_remedy(remedy()));
-        }
-        let field = |column: usize| record.get(column).unwrap_or_default();
-        match row(&field).map_err(|it| it.at_line(line))? {
+    each_row(text, &COLUMNS, "this is no heading of a table of run.py", &mut |field| {
+        match row(field)? {
             Some((key, micros)) => rounds.entry(key).or_default().push(micros),
             None => of_plans += 1,
         }
-    }
+        Ok(())
+    })?;
     Ok(RunTable { calls: rounds.into_iter().map(|(key, all)| call(key, all)).collect(), of_plans })
 }
 
 /// `None` for a round under a plan.
-fn row<'a>(field: &dyn Fn(usize) -> &'a str) -> Result<Option<(Key, f64)>, ReadError> {
+fn row(field: &Fields<'_>) -> Result<Option<(Key, f64)>, ReadError> {
     let wrong = |column: usize| {
         let (name, value) = (COLUMNS[column], field(column));
         ReadError::new(format!("`{value}` is no {name}"))

@@ -38,29 +38,48 @@ pub(in crate::calibrate) fn is_heading(line: &str) -> bool {
 /// # Errors
 /// At the first line that is wrong.
 pub fn read(text: &str) -> Result<Vec<NcclCall>, ReadError> {
-    let mut records = csv_records(text);
-    let remedy = || format!("the columns are {}", COLUMNS.join(","));
-    let empty = || ReadError::new("the table is empty").with_remedy(remedy());
-    let (line, heading) = records.next().ok_or_else(empty)??;
-    if !heading.iter().eq(COLUMNS) {
-        let problem = "this is no heading of a table of NCCL's calls";
-        return Err(ReadError::new(problem).at_line(line).with_remedy(remedy()));
-    }
     let mut calls = Vec::new();
-    for record in records {
-        let (line, record) = record?;
-        if record.len() != COLUMNS.len() {
-            let problem =
-                format!("the row has {} fields, and the heading {}", record.len(), COLUMNS.len());
-            return Err(ReadError::new(problem).at_line(line).with_remedy(remedy()));
-        }
-        let field = |column: usize| record.get(column).unwrap_or_default();
-        calls.push(row(&field).map_err(|it| it.at_line(line))?);
-    }
+    let what = "this is no heading of a table of NCCL's calls";
+    each_row(text, &COLUMNS, what, &mut |field| {
+        calls.push(row(field)?);
+        Ok(())
+    })?;
     Ok(calls)
 }
 
-fn row<'a>(field: &dyn Fn(usize) -> &'a str) -> Result<NcclCall, ReadError> {
+/// The fields of a row, by column.
+pub(super) type Fields<'a> = dyn Fn(usize) -> &'a str + 'a;
+
+/// Hands the rows of a table with these columns to `each`; `other` is what is wrong with another heading.
+///
+/// # Errors
+/// At the first line that is wrong.
+pub(super) fn each_row(
+    text: &str,
+    columns: &[&str],
+    other: &str,
+    each: &mut dyn FnMut(&Fields<'_>) -> Result<(), ReadError>,
+) -> Result<(), ReadError> {
+    let mut records = csv_records(text);
+    let remedy = || format!("the columns are {}", columns.join(","));
+    let empty = || ReadError::new("the table is empty").with_remedy(remedy());
+    let (line, heading) = records.next().ok_or_else(empty)??;
+    if !heading.iter().eq(columns.iter().copied()) {
+        return Err(ReadError::new(other).at_line(line).with_remedy(remedy()));
+    }
+    for record in records {
+        let (line, record) = record?;
+        if record.len() != columns.len() {
+            let problem =
+                format!("the row has {} fields, and the heading {}", record.len(), columns.len());
+            return Err(ReadError::new(problem).at_line(line).with_remedy(remedy()));
+        }
+        each(&|column| record.get(column).unwrap_or_default()).map_err(|it| it.at_line(line))?;
+    }
+    Ok(())
+}
+
+fn row(field: &Fields<'_>) -> Result<NcclCall, ReadError> {
     let wrong = |column: usize| {
         let (name, value) = (COLUMNS[column], field(column));
         ReadError::new(format!("`{value}` is no {name}")).with_remedy(remedy(column))

@@ -25,7 +25,7 @@ impl Report<'_> {
             // Writing to a string cannot fail.
             let _ = writeln!(out, "<li>{}: {about}</li>", link(path, path));
         };
-        file("nccl/env", "what to set for NCCL with NVIDIA's example tuner");
+        file("nccl/env", "what to set for NCCL with Motet's plugin, or NVIDIA's example tuner");
         file(TUNER, "the table that it reads");
         if any(Runtime::Msccl) {
             file("msccl/env", "what to set for MSCCL's executor");
