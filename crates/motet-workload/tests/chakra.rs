@@ -24,7 +24,7 @@ fn reads_astra_sims_example() {
         assert_eq!(trace.version, "0.0.4");
         let [node] = trace.nodes.as_slice() else { panic!("{} nodes", trace.nodes.len()) };
         assert_eq!((node.name.as_str(), node.is_cpu), ("all_gather_8npus_1MB", Some(false)));
-        let what = Collective::Data(CollectiveKind::AllGather);
+        let what = Some(Collective::Data(CollectiveKind::AllGather));
         let bytes = Some(Bytes::mib(1));
         assert_eq!(node.kind, NodeKind::Collective { what, bytes, group: None });
         assert_eq!(read(&write(&trace)).unwrap(), trace);
@@ -93,6 +93,7 @@ fn a_job_reads_back_equal_and_ranks_fit_together() {
     for rank in 0..16 {
         let trace = export::trace(&job, &iteration, Rank(rank)).unwrap();
         assert_eq!(read(&write(&trace)).unwrap(), trace);
+        assert_eq!(trace.missing(), []);
         for node in &trace.nodes {
             match &node.kind {
                 NodeKind::Send(it) => {
@@ -143,7 +144,9 @@ fn what_cannot_be_is_refused() {
     };
     let trace = |nodes| Trace { version: String::new(), nodes };
     assert_eq!(refused(&trace(vec![node(1, &[]), node(1, &[])])), "two nodes have the number 1");
-    assert_eq!(refused(&trace(vec![node(1, &[7])])), "node 1 waits for node 7, which is not there");
+    // A node that is not there is no reason to refuse, but it is told.
+    let lost = read(&write(&trace(vec![node(1, &[7]), node(2, &[1])]))).unwrap();
+    assert_eq!(lost.missing(), [(1, 7)]);
     let cycle = trace(vec![node(0, &[]), node(1, &[2]), node(2, &[1])]);
     assert_eq!(refused(&cycle), "node 1 waits for itself by way of others");
     // A node of type 0, and a file that is cut off.
@@ -153,6 +156,19 @@ fn what_cannot_be_is_refused() {
     let cut = read(&whole[..whole.len() - 1]).unwrap_err();
     assert!(cut.problem.starts_with("not a Chakra trace at byte 1"), "{}", cut.problem);
     assert!(read(b"").is_err());
+    // A collective that does not say which it is: fine where the CPU launches it, else not.
+    let silent = b"\x00\x02\x18\x07";
+    assert_eq!(
+        read(silent).unwrap_err().problem,
+        "node 0 (``) is a collective without `comm_type`"
+    );
+    let launch = b"\x00\x12\x18\x07\x52\x0e\x0a\x09is_cpu_op\xd8\x01\x01";
+    let launch = read(launch).unwrap();
+    assert!(matches!(launch.nodes[0].kind, NodeKind::Collective { what: None, .. }));
+    assert_eq!(read(&write(&launch)).unwrap(), launch);
+    // The version of a trace converted from PyTorch's is an attribute.
+    let converted = read(b"\x11\x12\x0f\x0a\x06schema\xea\x01\x041.02").unwrap();
+    assert_eq!(converted.version, "1.02");
     // A collective of a kind that Chakra has not: type 7, comm_type 99.
     let unknown = b"\x00\x11\x18\x07\x52\x0d\x0a\x09comm_type\x48\x63";
     assert_eq!(read(unknown).unwrap_err().problem, "node 0 (``) has the unknown comm_type 99");

@@ -6,14 +6,14 @@
 //! beside them ([`export::groups`]).
 //!
 //! [`read`] takes what it understands and refuses what would change the meaning: unknown kinds of nodes,
-//! numbers that occur twice, waits for nodes that are not there or for each other. [`write()`] is its
-//! reverse; [`export`] makes a job into traces. Chakra counts time in whole microseconds, and the size
+//! numbers that occur twice, nodes that wait for each other. Waits for nodes that are not there are kept
+//! and told ([`Trace::missing`]). [`write()`] is its reverse; [`export`] makes a job into traces. Chakra counts time in whole microseconds, and the size
 //! of a collective is what one rank gives to it (its shard, for an AllGather).
 
 pub mod export;
 mod wire;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use motet_collective::CollectiveKind;
 use motet_graph::Followers;
@@ -67,7 +67,9 @@ pub enum NodeKind {
     Send(Message),
     Receive(Message),
     Collective {
-        what: Collective,
+        /// None for a call on the CPU that launches one: PyTorch's traces have it beside the kernel, which
+        /// alone says what it does.
+        what: Option<Collective>,
         /// What the rank gives to the call.
         bytes: Option<Bytes>,
         /// Name of the group; none for all ranks.
@@ -105,27 +107,37 @@ pub fn write(trace: &Trace) -> Vec<u8> {
     wire::encode(trace)
 }
 
-/// Nodes have numbers of their own and wait for nodes that can come before them.
-fn check(trace: &Trace) -> Result<(), ReadError> {
-    let mut places: BTreeMap<u64, u32> = BTreeMap::new();
-    for (place, node) in trace.nodes.iter().enumerate() {
-        if places.insert(node.id, place as u32).is_some() {
-            return Err(ReadError::new(format!("two nodes have the number {}", node.id))
-                .with_remedy("write every rank's nodes into a file of its own"));
-        }
+impl Trace {
+    /// Where each node stands, by its number.
+    fn places(&self) -> BTreeMap<u64, u32> {
+        self.nodes.iter().enumerate().map(|(place, it)| (it.id, place as u32)).collect()
     }
+
+    /// Waits for nodes that are not in the trace: (who waits, for which number). Traces converted from
+    /// PyTorch's have them, for nodes that the converter left out; whoever runs a trace must know that such
+    /// an order is lost.
+    #[must_use]
+    pub fn missing(&self) -> Vec<(u64, u64)> {
+        let places = self.places();
+        let waits =
+            |it: &Node| it.after.iter().chain(&it.uses).map(|to| (it.id, *to)).collect::<Vec<_>>();
+        let all = self.nodes.iter().flat_map(waits);
+        all.filter(|(_, to)| !places.contains_key(to)).collect()
+    }
+}
+
+/// Nodes have numbers of their own, and none waits for itself.
+fn check(trace: &Trace) -> Result<(), ReadError> {
+    let mut seen = BTreeSet::new();
+    if let Some(twice) = trace.nodes.iter().find(|it| !seen.insert(it.id)) {
+        return Err(ReadError::new(format!("two nodes have the number {}", twice.id))
+            .with_remedy("write every rank's nodes into a file of its own"));
+    }
+    let places = trace.places();
     let mut waits: Vec<(u32, u32)> = Vec::new();
     for (place, node) in trace.nodes.iter().enumerate() {
-        for before in node.after.iter().chain(&node.uses) {
-            let Some(before_place) = places.get(before) else {
-                let problem =
-                    format!("node {} waits for node {before}, which is not there", node.id);
-                return Err(ReadError::new(problem).with_remedy(
-                    "the trace is cut off, or nodes were left out of it: make it again",
-                ));
-            };
-            waits.push((place as u32, *before_place));
-        }
+        let before = node.after.iter().chain(&node.uses);
+        waits.extend(before.filter_map(|it| places.get(it)).map(|it| (place as u32, *it)));
     }
     let order = Followers::of(trace.nodes.len(), waits).topological();
     if order.len() < trace.nodes.len() {

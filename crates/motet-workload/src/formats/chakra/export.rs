@@ -119,7 +119,7 @@ fn communicate(
         Role::Sends { to } => NodeKind::Send(message(rank, to)),
         Role::Receives { from } => NodeKind::Receive(message(from, rank)),
         Role::Does => NodeKind::Collective {
-            what: Collective::Data(it.kind),
+            what: Some(Collective::Data(it.kind)),
             bytes: Some(it.input(layout)),
             group: number(layout, it.group, rank).map(|it| it.to_string()),
         },

@@ -13,6 +13,19 @@ use super::{Collective, Message, Node, NodeKind, Trace};
 struct MetadataMessage {
     #[prost(string, tag = "1")]
     version: String,
+    #[prost(message, repeated, tag = "2")]
+    attributes: Vec<AttributeMessage>,
+}
+
+impl MetadataMessage {
+    /// The schema's version: a field of its own, or an attribute in traces converted from PyTorch's.
+    fn version(self) -> String {
+        let schema = self.attributes.into_iter().find(|it| it.name == "schema");
+        match schema.and_then(|it| it.value) {
+            Some(Value::Text(it)) if self.version.is_empty() => it,
+            _ => self.version,
+        }
+    }
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
@@ -125,11 +138,11 @@ pub(super) fn decode(bytes: &[u8]) -> Result<Trace, ReadError> {
             .map_err(|error| broken(start, &error))?;
         nodes.push(message.node()?);
     }
-    Ok(Trace { version: metadata.version, nodes })
+    Ok(Trace { version: metadata.version(), nodes })
 }
 
 pub(super) fn encode(trace: &Trace) -> Vec<u8> {
-    let metadata = MetadataMessage { version: trace.version.clone() };
+    let metadata = MetadataMessage { version: trace.version.clone(), attributes: Vec::new() };
     let mut bytes = metadata.encode_length_delimited_to_vec();
     for node in &trace.nodes {
         bytes.extend(NodeMessage::of(node).encode_length_delimited_to_vec());
@@ -183,12 +196,16 @@ impl NodeMessage {
         })
     }
 
-    fn collective(&self) -> Result<NodeKind, ReadError> {
-        let Some(number) = self.number::<usize>("comm_type")? else {
-            return Err(self.wrong("is a collective without `comm_type`"));
+    fn collective(&self, is_cpu: bool) -> Result<NodeKind, ReadError> {
+        let what = match self.number::<usize>("comm_type")? {
+            None if is_cpu => None,
+            None => return Err(self.wrong("is a collective without `comm_type`")),
+            Some(number) => {
+                let what = COLLECTIVES.get(number).copied();
+                let problem = format!("has the unknown comm_type {number}");
+                Some(what.ok_or_else(|| self.wrong(problem))?)
+            }
         };
-        let what = COLLECTIVES.get(number).copied();
-        let what = what.ok_or_else(|| self.wrong(format!("has the unknown comm_type {number}")))?;
         let group = match self.attribute("pg_name") {
             None => None,
             Some(Value::Text(it)) => Some(it.clone()).filter(|it| !it.is_empty()),
@@ -198,6 +215,12 @@ impl NodeMessage {
     }
 
     fn node(self) -> Result<Node, ReadError> {
+        let is_cpu = match self.attribute("is_cpu_op") {
+            None => None,
+            Some(Value::Bool(it)) => Some(*it),
+            // Some writers say it by a number.
+            Some(_) => self.number::<u8>("is_cpu_op")?.map(|it| it != 0),
+        };
         let kind = match self.kind {
             METADATA => NodeKind::Metadata,
             LOAD => NodeKind::Load { bytes: self.bytes("tensor_size")? },
@@ -208,14 +231,8 @@ impl NodeMessage {
             },
             SEND => NodeKind::Send(self.message()?),
             RECEIVE => NodeKind::Receive(self.message()?),
-            COLLECTIVE => self.collective()?,
+            COLLECTIVE => self.collective(is_cpu == Some(true))?,
             other => return Err(self.wrong(format!("is of the unknown type {other}"))),
-        };
-        let is_cpu = match self.attribute("is_cpu_op") {
-            None => None,
-            Some(Value::Bool(it)) => Some(*it),
-            // Some writers say it by a number.
-            Some(_) => self.number::<u8>("is_cpu_op")?.map(|it| it != 0),
         };
         let Self { id, name, after, uses, start, duration, .. } = self;
         Ok(Node { id, name, after, uses, start, duration, is_cpu, kind })
@@ -250,7 +267,7 @@ impl NodeMessage {
                 if matches!(node.kind, NodeKind::Send(_)) { SEND } else { RECEIVE }
             }
             NodeKind::Collective { what, bytes, group } => {
-                let number = COLLECTIVES.iter().position(|it| it == what);
+                let number = COLLECTIVES.iter().position(|it| Some(*it) == *what);
                 put("comm_type", number.map(|it| Value::Int64(it as i64)));
                 put("comm_size", size(*bytes));
                 put("pg_name", group.clone().map(Value::Text));
