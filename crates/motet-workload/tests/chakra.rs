@@ -38,15 +38,15 @@ fn writes_by_the_schema() {
     let node = Node {
         id: 1,
         name: "x".to_owned(),
-        after: vec![],
-        uses: vec![0],
+        waits: vec![0],
+        control: vec![],
         start: 0,
         duration: 5,
         is_cpu: Some(false),
         kind: NodeKind::Compute { operations: Some(3), bytes: None },
     };
     let metadata =
-        Node { id: 0, uses: vec![], kind: NodeKind::Metadata, is_cpu: None, ..node.clone() };
+        Node { id: 0, waits: vec![], kind: NodeKind::Metadata, is_cpu: None, ..node.clone() };
     let bytes = write(&Trace { version: "0.0.4".to_owned(), nodes: vec![metadata, node] });
     let attribute = |name: &str, value: &[u8]| {
         let mut all = vec![0x52, (2 + name.len() + value.len()) as u8, 0x0a, name.len() as u8];
@@ -132,11 +132,11 @@ fn refused(trace: &Trace) -> String {
 
 #[test]
 fn what_cannot_be_is_refused() {
-    let node = |id, uses: &[u64]| Node {
+    let node = |id, waits: &[u64]| Node {
         id,
         name: "n".to_owned(),
-        after: vec![],
-        uses: uses.to_vec(),
+        waits: waits.to_vec(),
+        control: vec![],
         start: 0,
         duration: 0,
         is_cpu: None,
@@ -149,6 +149,10 @@ fn what_cannot_be_is_refused() {
     assert_eq!(lost.missing(), [(1, 7)]);
     let cycle = trace(vec![node(0, &[]), node(1, &[2]), node(2, &[1])]);
     assert_eq!(refused(&cycle), "node 1 waits for itself by way of others");
+    // Control dependencies order nothing, and are kept.
+    let called = Node { control: vec![1, 9], ..node(1, &[]) };
+    let called = trace(vec![called]);
+    assert_eq!(read(&write(&called)).unwrap(), called);
     // A node of type 0, and a file that is cut off.
     let error = read(b"\x00\x02\x08\x05").unwrap_err();
     assert_eq!(error.problem, "node 5 (``) is of the unknown type 0");

@@ -33,10 +33,12 @@ pub struct Trace {
 pub struct Node {
     pub id: u64,
     pub name: String,
-    /// Nodes that come before it because of order.
-    pub after: Vec<u64>,
-    /// Nodes whose result it uses.
-    pub uses: Vec<u64>,
+    /// Nodes that must be done before it: Chakra's data dependencies, by which alone its own feeder orders
+    /// nodes.
+    pub waits: Vec<u64>,
+    /// Chakra's control dependencies. In traces converted from PyTorch's they are the calls around a node,
+    /// run in circles and name nodes that were left out; so they are kept and order nothing.
+    pub control: Vec<u64>,
     /// Microseconds; 0 in traces that were not recorded.
     pub start: u64,
     /// Microseconds.
@@ -113,15 +115,12 @@ impl Trace {
         self.nodes.iter().enumerate().map(|(place, it)| (it.id, place as u32)).collect()
     }
 
-    /// Waits for nodes that are not in the trace: (who waits, for which number). Traces converted from
-    /// PyTorch's have them, for nodes that the converter left out; whoever runs a trace must know that such
-    /// an order is lost.
+    /// Waits for nodes that are not in the trace: (who waits, for which number). Whoever runs a trace must
+    /// know that such an order is lost.
     #[must_use]
     pub fn missing(&self) -> Vec<(u64, u64)> {
         let places = self.places();
-        let waits =
-            |it: &Node| it.after.iter().chain(&it.uses).map(|to| (it.id, *to)).collect::<Vec<_>>();
-        let all = self.nodes.iter().flat_map(waits);
+        let all = self.nodes.iter().flat_map(|it| it.waits.iter().map(|to| (it.id, *to)));
         all.filter(|(_, to)| !places.contains_key(to)).collect()
     }
 }
@@ -136,8 +135,9 @@ fn check(trace: &Trace) -> Result<(), ReadError> {
     let places = trace.places();
     let mut waits: Vec<(u32, u32)> = Vec::new();
     for (place, node) in trace.nodes.iter().enumerate() {
-        let before = node.after.iter().chain(&node.uses);
-        waits.extend(before.filter_map(|it| places.get(it)).map(|it| (place as u32, *it)));
+        waits.extend(
+            node.waits.iter().filter_map(|it| places.get(it)).map(|it| (place as u32, *it)),
+        );
     }
     let order = Followers::of(trace.nodes.len(), waits).topological();
     if order.len() < trace.nodes.len() {

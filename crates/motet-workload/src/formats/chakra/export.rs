@@ -50,12 +50,12 @@ pub fn trace(job: &Job, iteration: &Iteration, rank: Rank) -> Option<Trace> {
     let mut nodes = Vec::new();
     for (index, operation) in iteration.operations().iter().enumerate() {
         let Some(role) = role(layout, operation, rank) else { continue };
-        let waits = iteration.waits(index).iter().filter(|it| mine.contains(*it));
-        let mut uses: Vec<u64> = waits.map(|it| u64::from(*it)).collect();
-        uses.sort_unstable();
-        uses.dedup();
+        let before = iteration.waits(index).iter().filter(|it| mine.contains(*it));
+        let mut waits: Vec<u64> = before.map(|it| u64::from(*it)).collect();
+        waits.sort_unstable();
+        waits.dedup();
         mine.insert(index as u32);
-        nodes.push(node(job, operation, index, rank, &role, uses));
+        nodes.push(node(job, operation, index, rank, &role, waits));
     }
     Some(Trace { version: VERSION.to_owned(), nodes })
 }
@@ -82,7 +82,7 @@ fn node(
     index: usize,
     rank: Rank,
     role: &Role,
-    uses: Vec<u64>,
+    waits: Vec<u64>,
 ) -> Node {
     let time = operation.compute_time(&job.draft().gpu).as_ps();
     let micros = div(time.into(), 1_000_000, Rounding::Up).unwrap_or(0);
@@ -93,12 +93,12 @@ fn node(
         Work::Communicate(it) => communicate(job.layout(), &it, index, rank, role),
     };
     // A receiver waits for its message, not for what its sender has done before.
-    let uses = if matches!(role, Role::Receives { .. }) { Vec::new() } else { uses };
+    let waits = if matches!(role, Role::Receives { .. }) { Vec::new() } else { waits };
     Node {
         id: index as u64,
         name: name(operation),
-        after: Vec::new(),
-        uses,
+        waits,
+        control: Vec::new(),
         start: 0,
         duration: u64::try_from(micros).unwrap_or(u64::MAX),
         is_cpu: Some(false),

@@ -37,9 +37,9 @@ struct NodeMessage {
     #[prost(int32, tag = "3")]
     kind: i32,
     #[prost(uint64, repeated, tag = "4")]
-    after: Vec<u64>,
+    control: Vec<u64>,
     #[prost(uint64, repeated, tag = "5")]
-    uses: Vec<u64>,
+    waits: Vec<u64>,
     #[prost(uint64, tag = "6")]
     start: u64,
     #[prost(uint64, tag = "7")]
@@ -234,8 +234,8 @@ impl NodeMessage {
             COLLECTIVE => self.collective(is_cpu == Some(true))?,
             other => return Err(self.wrong(format!("is of the unknown type {other}"))),
         };
-        let Self { id, name, after, uses, start, duration, .. } = self;
-        Ok(Node { id, name, after, uses, start, duration, is_cpu, kind })
+        let Self { id, name, control, waits, start, duration, .. } = self;
+        Ok(Node { id, name, waits, control, start, duration, is_cpu, kind })
     }
 
     fn of(node: &Node) -> Self {
@@ -278,8 +278,8 @@ impl NodeMessage {
             id: node.id,
             name: node.name.clone(),
             kind,
-            after: node.after.clone(),
-            uses: node.uses.clone(),
+            control: node.control.clone(),
+            waits: node.waits.clone(),
             start: node.start,
             duration: node.duration,
             attributes,
