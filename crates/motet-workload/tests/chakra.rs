@@ -126,6 +126,16 @@ fn a_job_reads_back_equal_and_ranks_fit_together() {
     assert_eq!(export::trace(&job, &iteration, Rank(16)), None);
 }
 
+/// The corpus of the fuzz target begins with a file that means something.
+#[test]
+fn reads_the_corpus() {
+    let trace =
+        read(include_bytes!("../../../fuzz/corpus/workload_chakra/three-nodes.et")).unwrap();
+    assert_eq!(trace.nodes.len(), 3);
+    let NodeKind::Send(it) = &trace.nodes[2].kind else { panic!("{:?}", trace.nodes[2]) };
+    assert_eq!((it.bytes, it.to, it.tag), (Some(Bytes::new(8)), Some(Rank(1)), Some(7)));
+}
+
 fn refused(trace: &Trace) -> String {
     read(&write(trace)).unwrap_err().problem
 }
