@@ -207,3 +207,41 @@ fn deepseek_with_all_dimensions() {
     // 58 layers with experts, two micro-batches, six exchanges each with recomputing, eight experts.
     assert_eq!(volumes.of(Ep, AllToAll), tally(2 * 58 * 6, 4096 * 7168 * 2 * 8));
 }
+
+/// Local SGD with a period of four: nothing but the loss in three steps, all parameters in the fourth.
+#[test]
+fn local_sgd_averages_once_a_period() {
+    let layout = Layout { dp: 8, ..Layout::default() };
+    let sync = SyncMode::Local { period: 4 };
+    let job = Draft { sync, ..draft("llama3-8b", layout, 8) }.check().unwrap();
+    let sums = |step| job.iteration(step).unwrap().volumes(job.layout(), 0).of(Dp, AllReduce);
+    for step in [0, 1, 2, 4] {
+        assert_eq!(sums(step), tally(1, 4));
+    }
+    assert_eq!(sums(3), Tally { calls: 35, bytes: 4 * 8_030_261_248 + 4 });
+}
+
+/// What packing makes of the same gradients: a half, a quarter with a scale per 256 numbers, and top-k's
+/// AllGather, which grows with the ranks.
+#[test]
+fn compression_changes_sizes_and_collectives() {
+    let layout = Layout { dp: 8, ..Layout::default() };
+    let packed = |compression| {
+        let job = Draft { compression, ..draft("llama3-8b", layout.clone(), 8) }.check().unwrap();
+        holds(&job, 0);
+        job.iteration(0).unwrap().volumes(job.layout(), 0)
+    };
+    let numbers: u128 = 8_030_261_248;
+    let sums = |bytes| Tally { calls: 35, bytes: bytes + 4 };
+    assert_eq!(packed(Compression::Fp16).of(Dp, AllReduce), sums(2 * numbers));
+    let int8 = packed(Compression::Int8 { block: 256 });
+    // Every part is a multiple of 256.
+    assert_eq!(int8.of(Dp, AllReduce), sums(numbers + 4 * numbers / 256));
+    let sparse = packed(Compression::TopK { per_million: 1000 });
+    assert_eq!(sparse.of(Dp, AllReduce), tally(1, 4));
+    // A thousandth of each of 34 parts, rounded up, six bytes a number, from eight ranks.
+    let kept: u128 =
+        [525_336_576, 525_336_576 + 4096].iter().map(|it: &u128| it.div_ceil(1000)).sum();
+    let kept = kept + 32 * 218_112_000_u128.div_ceil(1000);
+    assert_eq!(sparse.of(Dp, AllGather), Tally { calls: 34, bytes: 8 * 6 * kept });
+}

@@ -1,4 +1,5 @@
-//! Files: [`job_toml`] reads a training job as people write it. Readers take text; only the binary opens
-//! files.
+//! Files: [`job_toml`] reads a training job as people write it; [`chakra`] reads and writes execution
+//! traces of MLCommons' Chakra. Readers take text or bytes; only the binary opens files.
 
+pub mod chakra;
 pub mod job_toml;
