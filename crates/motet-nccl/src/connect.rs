@@ -62,6 +62,13 @@ pub struct Channels {
 }
 
 impl Channels {
+    /// Channels that are these rings, for whoever knows its rings already; there are no trees.
+    #[must_use]
+    pub fn of_rings(rings: Vec<Vec<Rank>>) -> Self {
+        let count = rings.len();
+        Self { rings, trees: Vec::new(), count, distinct: count.max(1) }
+    }
+
     /// How many channels the communicator has.
     #[must_use]
     pub const fn count(&self) -> usize {

@@ -14,6 +14,8 @@
 //! - [`iteration`]: one step as a DAG; [`build`] makes it.
 //! - [`volume`]: calls and bytes of a step, counted; [`closed_form`]: the same by formula.
 //! - [`schedule`]: in which order pipeline stages take micro-batches.
+//! - [`simulate`]: a step run in time over a fabric.
+//! - [`windows`]: the time between phases of traffic on a rail.
 //! - [`formats`]: jobs as files.
 //! - [`refusal`]: why a job cannot be, and what comes nearest.
 //!
@@ -31,8 +33,10 @@ pub mod model;
 pub mod models;
 pub mod refusal;
 pub mod schedule;
+pub mod simulate;
 pub mod sync;
 pub mod volume;
+pub mod windows;
 
 pub use gpu::Gpu;
 pub use iteration::{Communication, Iteration, Operation, Phase, Work};
@@ -40,5 +44,7 @@ pub use job::{Batch, Draft, Job, Precision};
 pub use layout::{Group, Layout, Parallelism, Recompute, Schedule, Sharding};
 pub use model::{Model, Part};
 pub use refusal::{Refusal, Refusals};
+pub use simulate::{Fabric, Placement, Run};
 pub use sync::{Compression, SyncMode};
 pub use volume::{Tally, Volumes};
+pub use windows::Windows;

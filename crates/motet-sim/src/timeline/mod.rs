@@ -2,11 +2,14 @@
 //! sent and received.
 //!
 //! [`Timeline::to_perfetto`] (in `perfetto`) turns it into a trace that ui.perfetto.dev opens;
-//! `rows` keeps overlapping spans apart. For figures rather than pictures see
+//! `rows` keeps overlapping spans apart, and [`Trace`] is the writer, which others use too. For figures rather than pictures see
 //! [`crate::utilization`].
 
 mod perfetto;
 mod rows;
+mod trace;
+
+pub use trace::{Slice, Trace};
 
 use motet_collective::TransferId;
 use motet_units::{Bandwidth, Bytes, Instant, LinkId};

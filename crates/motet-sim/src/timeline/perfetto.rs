@@ -6,54 +6,32 @@
 //! head until the transfer counts as arrived). Overlapping spans (links under fair sharing, ranks
 //! with several links) get further tracks, marked `+1`, `+2` and so on. Copies within a rank and
 //! changes of a link's bandwidth are instants.
-//!
-//! Times are microseconds with nanosecond digits, which is the viewer's resolution. The viewer
-//! rounds start and duration separately, and drops spans that overlap as a result. Here start and
-//! end are rounded instead, so spans that do not overlap never will; the exact picoseconds are
-//! among the arguments.
 
 use std::fmt::Write as _;
 
 use motet_collective::{Action, TransferId};
 use motet_units::{Instant, Rank};
 
-use super::rows::rows;
+use super::trace::{Slice, Trace};
 use super::{Span, Timeline};
 
 const LINKS: u32 = 1;
 const RANKS: u32 = 2;
-
-/// A span on a track: when, and what it says.
-struct Slice {
-    start: Instant,
-    end: Instant,
-    name: String,
-    /// A JSON object.
-    args: String,
-}
 
 impl Timeline<'_> {
     /// The trace as JSON text. Equal runs give equal text.
     #[must_use]
     pub fn to_perfetto(&self) -> String {
         let (program, network) = (self.routed.program(), self.routed.network());
-        let mut out = Writer::default();
-        let _ = writeln!(
-            out.text,
-            "{{\"displayTimeUnit\":\"ns\",\"otherData\":{{\"program\":{},\"network\":{}}},\
-             \"traceEvents\":[",
-            quoted(program.name()),
-            quoted(network.name())
-        );
+        let mut out = Trace::new(&[("program", program.name()), ("network", network.name())]);
         out.process(LINKS, "links");
         out.process(RANKS, "ranks");
         self.write_links(&mut out);
         self.write_ranks(&mut out);
-        out.text.push_str("\n]}\n");
-        out.text
+        out.finish()
     }
 
-    fn write_links(&self, out: &mut Writer) {
+    fn write_links(&self, out: &mut Trace) {
         let network = self.routed.network();
         let mut by_link = vec![(Vec::new(), Vec::new()); network.links().len()];
         for span in &self.spans {
@@ -79,7 +57,7 @@ impl Timeline<'_> {
         }
     }
 
-    fn write_ranks(&self, out: &mut Writer) {
+    fn write_ranks(&self, out: &mut Trace) {
         let (program, network) = (self.routed.program(), self.routed.network());
         let ranks = program.collective().ranks() as usize;
         let mut sends: Vec<Vec<Slice>> = (0..ranks).map(|_| Vec::new()).collect();
@@ -148,85 +126,4 @@ impl Timeline<'_> {
         args.push('}');
         args
     }
-}
-
-/// The text so far. Tracks are numbered throughout, since a viewer may take equal numbers in two
-/// processes for one thread, and from 1, since 0 is the idle thread to it.
-#[derive(Default)]
-struct Writer {
-    text: String,
-    events: usize,
-    tracks: u32,
-}
-
-impl Writer {
-    fn event(&mut self, json: std::fmt::Arguments<'_>) {
-        self.text.push_str(if self.events == 0 { "" } else { ",\n" });
-        self.events += 1;
-        // Writing to a string cannot fail.
-        let _ = self.text.write_fmt(json);
-    }
-
-    fn process(&mut self, pid: u32, name: &str) {
-        self.event(format_args!(
-            "{{\"ph\":\"M\",\"pid\":{pid},\"name\":\"process_name\",\"args\":{{\"name\":\"{name}\"}}}}"
-        ));
-    }
-
-    /// Writes spans on as many tracks as they need, at least one; gives the first.
-    fn tracks(&mut self, pid: u32, title: &str, mut slices: Vec<Slice>) -> u32 {
-        slices.sort_by_key(|it| (it.start, it.end));
-        let rows = rows(slices.iter().map(|it| (it.start, it.end)));
-        let first = self.tracks + 1;
-        for row in 0..rows.iter().max().map_or(1, |it| it + 1) {
-            self.tracks += 1;
-            let tid = self.tracks;
-            let name = if row == 0 { title.to_owned() } else { format!("{title} +{row}") };
-            self.event(format_args!(
-                "{{\"ph\":\"M\",\"pid\":{pid},\"tid\":{tid},\"name\":\"thread_name\",\
-                 \"args\":{{\"name\":{}}}}}",
-                quoted(&name)
-            ));
-            self.event(format_args!(
-                "{{\"ph\":\"M\",\"pid\":{pid},\"tid\":{tid},\"name\":\"thread_sort_index\",\
-                 \"args\":{{\"sort_index\":{tid}}}}}"
-            ));
-        }
-        for (slice, row) in slices.iter().zip(rows) {
-            let Slice { start, end, name, args } = slice;
-            self.event(format_args!(
-                "{{\"ph\":\"X\",\"pid\":{pid},\"tid\":{},\"ts\":{},\"dur\":{},\"name\":\"{name}\",\
-                 \"args\":{{\"start_ps\":{},\"dur_ps\":{},{}}}",
-                first + row as u32,
-                microseconds(nanoseconds(*start)),
-                microseconds(nanoseconds(*end) - nanoseconds(*start)),
-                start.as_ps(),
-                end.since(*start).as_ps(),
-                args.trim_start_matches('{'),
-            ));
-        }
-        first
-    }
-
-    fn instant(&mut self, pid: u32, tid: u32, at: Instant, name: &str, args: &str) {
-        self.event(format_args!(
-            "{{\"ph\":\"i\",\"s\":\"t\",\"pid\":{pid},\"tid\":{tid},\"ts\":{},\"name\":\"{name}\",\
-             \"args\":{args}}}",
-            microseconds(nanoseconds(at))
-        ));
-    }
-}
-
-/// To the nearest.
-fn nanoseconds(at: Instant) -> u64 {
-    (at.as_ps() / 1000) + u64::from(at.as_ps() % 1000 >= 500)
-}
-
-fn microseconds(ns: u64) -> String {
-    format!("{}.{:03}", ns / 1000, ns % 1000)
-}
-
-/// A text as JSON.
-fn quoted(text: &str) -> String {
-    serde_json::Value::from(text).to_string()
 }

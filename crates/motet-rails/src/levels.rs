@@ -1,0 +1,236 @@
+//! [`Levels`]: what a communication of a job takes, from what collectives take alone.
+//!
+//! A group inside a scale-up domain is one collective there; one on a rail is one collective there. A group that does
+//! both goes in two levels, each a collective of its own, one after the other: an AllGather first over
+//! the rails, then inside; a ReduceScatter the other way; an AllReduce scatters inside, reduces over rails, gathers inside. Members that
+//! are not on the same rails forward through scale-up to a neighbour that is (PXN): that costs its latency and its part of the scale-up
+//! links.
+
+use std::collections::BTreeMap;
+
+use motet_collective::CollectiveKind::{self, AllGather, AllReduce, AllToAll, ReduceScatter};
+use motet_units::Bytes;
+use motet_workload::simulate::fluid::ONE;
+use motet_workload::simulate::{Cost, Reach, Resource, Side, Use};
+use motet_workload::windows::stages;
+use motet_workload::{Communication, Group, Layout};
+
+use crate::alone::{Alone, AloneError, Timing, Topology};
+use crate::machine::Machine;
+
+/// What a job's communications take on a machine.
+#[derive(Debug)]
+pub(crate) struct Levels<'a> {
+    pub(crate) layout: &'a Layout,
+    pub(crate) machine: &'a Machine,
+    alone: Alone,
+    reaches: BTreeMap<(u32, Group), Vec<Reach>>,
+}
+
+/// How a level's resources are called.
+#[derive(Clone, Copy)]
+enum Tier {
+    ScaleUp,
+    Nic(u32),
+    Host,
+}
+
+impl<'a> Levels<'a> {
+    pub(crate) fn new(layout: &'a Layout, machine: &'a Machine) -> Self {
+        Self { layout, machine, alone: Alone::default(), reaches: BTreeMap::new() }
+    }
+
+    /// How far the groups of a communication at a stage reach.
+    pub(crate) fn reaches(&mut self, stage: u32, group: Group) -> &[Reach] {
+        let (layout, placement) = (self.layout, self.machine.placement());
+        let found = || placement.reaches(layout, group, stage);
+        self.reaches.entry((stage, group)).or_insert_with(found)
+    }
+
+    /// Domains that the widest of these groups spans; 1 if it stays inside.
+    pub(crate) fn domains(&mut self, stage: u32, group: Group) -> u32 {
+        self.reaches(stage, group).iter().map(|it| it.domains).max().unwrap_or(1)
+    }
+
+    /// What a communication takes if rails connect so many domains like that, by the ports of a NIC that are
+    /// called `part`. Where groups lie differently, the slowest counts: ranks of a stage go in step.
+    pub(crate) fn cost(
+        &mut self,
+        stage: u32,
+        what: &Communication,
+        rail: &dyn Fn(u32) -> Topology,
+        part: u32,
+    ) -> Result<Cost, AloneError> {
+        let mut worst = Cost::default();
+        for reach in self.reaches(stage, what.group).to_vec() {
+            let cost = self.one(stage, what, reach, rail, part)?;
+            if cost.alone() >= worst.alone() {
+                worst = cost;
+            }
+        }
+        Ok(worst)
+    }
+
+    /// The same over the host's network.
+    pub(crate) fn host_cost(
+        &mut self,
+        stage: u32,
+        what: &Communication,
+    ) -> Result<Cost, AloneError> {
+        let ranks = self.layout.size(what.group);
+        let topology = Topology::Star(self.machine.host);
+        let timing = self.alone.time(what.kind, ranks, topology, what.bytes)?;
+        Ok(self.occupying(stage, what.group, timing, Tier::Host))
+    }
+
+    fn one(
+        &mut self,
+        stage: u32,
+        what: &Communication,
+        reach: Reach,
+        rail: &dyn Fn(u32) -> Topology,
+        part: u32,
+    ) -> Result<Cost, AloneError> {
+        let Reach { domains, inside, aligned } = reach;
+        let (kind, bytes) = (what.kind, what.bytes);
+        let place = (stage, what.group);
+        if domains <= 1 {
+            return self.inside(place, kind, inside, bytes);
+        }
+        let share = Bytes::new(bytes.get().div_ceil(u64::from(inside)));
+        let own = if kind == AllToAll { bytes } else { share };
+        let timing = self.alone.time(kind, domains, rail(domains), own)?;
+        let mut over = self.occupying(stage, what.group, timing, Tier::Nic(part));
+        if !aligned {
+            self.forward(&mut over, stage, what.group);
+        }
+        if inside <= 1 {
+            return Ok(over);
+        }
+        Ok(match kind {
+            AllReduce => {
+                let before = self.inside(place, ReduceScatter, inside, bytes)?;
+                before.then(&over).then(&self.inside(place, AllGather, inside, bytes)?)
+            }
+            ReduceScatter => self.inside(place, kind, inside, bytes)?.then(&over),
+            _ => over.then(&self.inside(place, kind, inside, bytes)?),
+        })
+    }
+
+    fn inside(
+        &mut self,
+        (stage, group): (u32, Group),
+        kind: CollectiveKind,
+        ranks: u32,
+        bytes: Bytes,
+    ) -> Result<Cost, AloneError> {
+        let topology = Topology::Star(self.machine.scale_up);
+        let timing = self.alone.time(kind, ranks, topology, bytes)?;
+        Ok(self.occupying(stage, group, timing, Tier::ScaleUp))
+    }
+
+    fn occupying(&self, stage: u32, group: Group, timing: Timing, tier: Tier) -> Cost {
+        let full = |(stage, side)| Use { resource: resource(tier, stage, side), share: ONE };
+        let uses = self.sides(stage, group).into_iter().map(full).collect();
+        Cost { work: timing.work, latency: timing.latency, uses }
+    }
+
+    /// Who sends and who receives: both ends of a message only one of them each.
+    fn sides(&self, stage: u32, group: Group) -> Vec<(u32, Side)> {
+        if let Group::Hop { to } = group {
+            return vec![(stage, Side::Out), (to, Side::In)];
+        }
+        let all = stages(self.layout, group, stage);
+        all.into_iter().flat_map(|it| [(it, Side::Out), (it, Side::In)]).collect()
+    }
+
+    /// Through scale-up to the right rail: what the NIC sends crosses scale-up before.
+    fn forward(&self, cost: &mut Cost, stage: u32, group: Group) {
+        let (nic, up) = (self.machine.rail.bandwidth, self.machine.scale_up.bandwidth);
+        let share = u128::from(nic.bits_per_s()) * u128::from(ONE);
+        let share = share / u128::from(up.bits_per_s().max(1));
+        let share = u64::try_from(share).unwrap_or(ONE).min(ONE);
+        cost.latency += self.machine.scale_up.latency;
+        for (stage, side) in self.sides(stage, group) {
+            if side == Side::Out {
+                for side in [Side::Out, Side::In] {
+                    let resource = Resource::ScaleUp { stage, side };
+                    cost.uses.push(Use { resource, share });
+                }
+            }
+        }
+    }
+}
+
+const fn resource(tier: Tier, stage: u32, side: Side) -> Resource {
+    match tier {
+        Tier::ScaleUp => Resource::ScaleUp { stage, side },
+        Tier::Nic(part) => Resource::Nic { stage, part, side },
+        Tier::Host => Resource::Host { stage, side },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use motet_collective::CollectiveKind::SendRecv;
+    use motet_units::Duration;
+    use motet_workload::Parallelism;
+
+    use super::*;
+
+    fn star(machine: &Machine) -> impl Fn(u32) -> Topology {
+        let wire = machine.rail;
+        move |_| Topology::Star(wire)
+    }
+
+    /// Two replicas in each of two DGX: the NICs carry half of the buffer each, NVLink all of it.
+    #[test]
+    fn groups_across_go_in_two_levels() {
+        let machine = Machine::named("dgx-h100").unwrap();
+        let layout = Layout { tp: 4, dp: 4, ..Layout::default() };
+        let mut levels = Levels::new(&layout, &machine);
+        let of = |kind| Communication {
+            parallelism: Parallelism::Dp,
+            kind,
+            group: Group::Data,
+            bytes: Bytes::new(400_000_000),
+        };
+        let rail = star(&machine);
+        let gather = levels.cost(0, &of(AllGather), &rail, 0).unwrap();
+        // 100 MB at 50 GB/s, then 200 MB at 450 GB/s.
+        let (nic, nvlink) = (Duration::from_ms(2), Duration::from_ps(444_444_445));
+        assert_eq!(gather.work, nic + nvlink);
+        let whole: u64 = gather
+            .uses
+            .iter()
+            .filter(|it| matches!(it.resource, Resource::Nic { .. }))
+            .map(|it| it.share)
+            .sum();
+        let part = nic.as_ps() as f64 / gather.work.as_ps() as f64;
+        assert!((whole as f64 / ONE as f64 / 2.0 - part).abs() < 1e-6);
+        let reduce = levels.cost(0, &of(AllReduce), &rail, 0).unwrap();
+        assert_eq!(reduce.alone(), gather.alone() + gather.alone());
+    }
+
+    /// A message to another rail takes scale-up's latency too, and its part of the NVLinks.
+    #[test]
+    fn other_rails_are_reached_through_a_neighbour() {
+        let machine = Machine::named("dgx-h100").unwrap();
+        let layout = Layout { tp: 2, dp: 2, pp: 4, ..Layout::default() };
+        let mut levels = Levels::new(&layout, &machine);
+        let hop = |to| Communication {
+            parallelism: Parallelism::Pp,
+            kind: SendRecv,
+            group: Group::Hop { to },
+            bytes: Bytes::new(50_000_000),
+        };
+        let rail = star(&machine);
+        let inside = levels.cost(0, &hop(1), &rail, 0).unwrap();
+        assert_eq!(inside.uses[0].resource, Resource::ScaleUp { stage: 0, side: Side::Out });
+        let across = levels.cost(1, &hop(2), &rail, 0).unwrap();
+        assert_eq!(across.work, Duration::from_ms(1));
+        assert_eq!(across.latency, machine.rail.latency + machine.scale_up.latency);
+        let forwarded = across.uses.iter().filter(|it| it.share == ONE / 9);
+        assert_eq!(forwarded.count(), 2);
+    }
+}

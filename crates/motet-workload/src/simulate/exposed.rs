@@ -1,0 +1,136 @@
+//! [`Exposed`]: why a stage did not compute when it did not.
+//!
+//! Before every compute operation, and at the end of the step, a stage may stand idle. What it waited for
+//! is found by going back from there: the operation that ended last before it, what that one had waited for, and
+//! so on, until the idle time is used up. Each piece of the chain is counted by what it was: a
+//! communication under way, one that the fabric or its stream kept waiting, or compute of another stage, which is the
+//! pipeline's bubble. So the parts of a stage, with its compute, add up to the whole step.
+
+use std::collections::BTreeMap;
+
+use motet_units::{Duration, Instant};
+
+use super::run::Run;
+use crate::iteration::Iteration;
+use crate::layout::Parallelism;
+
+/// What a stage waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Reason {
+    /// A communication under way.
+    Transfer(Parallelism),
+    /// A communication that was ready and not let go.
+    Held(Parallelism),
+    /// Compute of another stage.
+    Bubble,
+    /// It had done its part, and others had not.
+    Done,
+}
+
+/// Idle time of a stage by reason.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Exposed(pub BTreeMap<Reason, Duration>);
+
+impl Exposed {
+    /// All communication: under way or held.
+    #[must_use]
+    pub fn communication(&self) -> Duration {
+        let of = |it: &Reason| matches!(it, Reason::Transfer(_) | Reason::Held(_));
+        self.0.iter().filter(|it| of(it.0)).map(|it| *it.1).sum()
+    }
+
+    #[must_use]
+    pub fn of(&self, reason: Reason) -> Duration {
+        self.0.get(&reason).copied().unwrap_or(Duration::ZERO)
+    }
+
+    fn add(&mut self, reason: Reason, from: Instant, to: Instant) {
+        if to > from {
+            *self.0.entry(reason).or_insert(Duration::ZERO) += to.since(from);
+        }
+    }
+}
+
+impl Run {
+    /// Why a stage did not compute.
+    #[must_use]
+    pub fn exposed(&self, iteration: &Iteration, stage: u32) -> Exposed {
+        let mut all = Exposed::default();
+        let mut idle = Instant::START;
+        let mut last = None;
+        for (index, operation) in iteration.operations().iter().enumerate() {
+            if operation.stage != stage {
+                continue;
+            }
+            if operation.communication().is_none() {
+                let span = self.spans()[index];
+                self.explain(iteration, index, (idle, span.start), stage, &mut all);
+                idle = span.end;
+            }
+            let end = self.spans()[index].end;
+            if last.is_none_or(|it: usize| self.spans()[it].end <= end) {
+                last = Some(index);
+            }
+        }
+        // Behind the last compute: communication of its own, then nothing.
+        if let Some(last) = last {
+            let end = self.spans()[last].end.max(idle);
+            if end > idle {
+                self.chain(iteration, Some(last), (idle, end), stage, &mut all);
+            }
+            all.add(Reason::Done, end, Instant::START + self.time());
+        }
+        all
+    }
+
+    /// The idle time before an operation.
+    fn explain(
+        &self,
+        iteration: &Iteration,
+        index: usize,
+        idle: (Instant, Instant),
+        stage: u32,
+        all: &mut Exposed,
+    ) {
+        self.chain(iteration, self.latest(iteration, index), idle, stage, all);
+    }
+
+    /// What an operation waited for longest.
+    fn latest(&self, iteration: &Iteration, index: usize) -> Option<usize> {
+        let waits = iteration.waits(index).iter().map(|it| *it as usize);
+        waits.max_by_key(|it| (self.spans()[*it].end, *it))
+    }
+
+    /// From `idle.1` back to `idle.0`, along what was waited for.
+    fn chain(
+        &self,
+        iteration: &Iteration,
+        mut cause: Option<usize>,
+        idle: (Instant, Instant),
+        stage: u32,
+        all: &mut Exposed,
+    ) {
+        let (from, mut to) = idle;
+        while to > from {
+            let Some(index) = cause else {
+                all.add(Reason::Bubble, from, to);
+                return;
+            };
+            let (operation, span) = (&iteration.operations()[index], self.spans()[index]);
+            let (start, ready) = (span.start.max(from), span.ready.max(from));
+            match operation.communication() {
+                Some(what) => {
+                    all.add(Reason::Transfer(what.parallelism), start, to);
+                    all.add(Reason::Held(what.parallelism), ready, start.min(to));
+                    to = ready.min(to);
+                }
+                None if operation.stage == stage => return,
+                None => {
+                    all.add(Reason::Bubble, start, to);
+                    to = start.min(to);
+                }
+            }
+            cause = self.latest(iteration, index);
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! [`Run`]: when everything of a step happened, and the figures that people compare.
+
+use motet_units::{Duration, Instant};
+
+use crate::iteration::Iteration;
+use crate::job::Job;
+
+/// When one operation happened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Span {
+    /// All that it waits for had ended.
+    pub ready: Instant,
+    /// It began: later than ready if its stream was taken or the fabric was not.
+    pub start: Instant,
+    pub end: Instant,
+    /// How long a communication would have taken with the network to itself.
+    pub alone: Duration,
+}
+
+/// One step, run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Run {
+    spans: Vec<Span>,
+    time: Duration,
+}
+
+impl Run {
+    pub(super) fn new(spans: Vec<Span>) -> Self {
+        let end = spans.iter().map(|it| it.end).max().unwrap_or(Instant::START);
+        Self { spans, time: end.since(Instant::START) }
+    }
+
+    /// By operation.
+    #[must_use]
+    pub fn spans(&self) -> &[Span] {
+        &self.spans
+    }
+
+    /// How long the step took.
+    #[must_use]
+    pub const fn time(&self) -> Duration {
+        self.time
+    }
+
+    /// Tokens trained on per second, over all ranks. For printing only.
+    #[must_use]
+    pub fn tokens_per_s(&self, job: &Job) -> f64 {
+        let batch = job.draft().batch;
+        batch.global as f64 * batch.sequence as f64 / self.seconds()
+    }
+
+    /// Model FLOP/s utilization: the operations that the model needs (three times those of the forward
+    /// pass, whatever is computed twice) over what all GPUs could do in the time. For printing only.
+    #[must_use]
+    pub fn mfu(&self, job: &Job) -> f64 {
+        let sequence = job.draft().batch.sequence;
+        let flops = |it| job.model().flops(it, sequence);
+        let forward = job.model().parts().map(flops);
+        let forward: f64 = forward.map(|it| (it.projections + it.scores + it.rest) as f64).sum();
+        let tokens = job.draft().batch.global as f64 * sequence as f64;
+        let possible = self.seconds() * job.draft().gpu.peak as f64 * job.layout().ranks() as f64;
+        3.0 * forward * tokens / possible
+    }
+
+    fn seconds(&self) -> f64 {
+        (self.time.as_ps() as f64 / 1e12).max(f64::MIN_POSITIVE)
+    }
+
+    /// How long a stage computed.
+    #[must_use]
+    pub fn computed(&self, iteration: &Iteration, stage: u32) -> Duration {
+        let all = iteration.operations().iter().zip(&self.spans);
+        let own = all.filter(|(it, _)| it.stage == stage && it.communication().is_none());
+        own.map(|(_, span)| span.end.since(span.start)).sum()
+    }
+}

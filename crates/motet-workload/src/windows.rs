@@ -1,0 +1,291 @@
+//! Windows: the time on a rail between traffic of one parallelism and that of the next, as Opus defines it
+//! in §3.1.
+//!
+//! Calls on a rail are taken in the order of their starts. A *phase* is a longest run of calls of
+//! one class, which is the parallelism they serve (or, in a recording, the groups that belong together). The
+//! window between two phases is the first start of the second less the last end of the first, where a call
+//! starts when the slowest of its ranks does. Optical circuits can be changed in it without anyone waiting. Where
+//! traffic of the two overlaps, there is no such time: the window is zero, and the overlap is kept, because
+//! circuits would have to space that traffic.
+//!
+//! A simulated step gives its calls by [`Run::calls`](crate::simulate::Run::calls); whatever else knows calls (a recording) can make them
+//! too. Traffic inside a scale-up domain is not on a rail and must be left out.
+
+use std::collections::BTreeMap;
+
+use motet_collective::CollectiveKind;
+use motet_units::{Bytes, Duration, Instant};
+
+use crate::iteration::Iteration;
+use crate::layout::{Group, Layout};
+use crate::simulate::{Placement, Reach, Run};
+
+/// A call on a rail.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Call {
+    /// What belongs together: the parallelism that it serves.
+    pub class: String,
+    pub kind: CollectiveKind,
+    /// What one rank gives to it, as traces record it.
+    pub bytes: Bytes,
+    /// When the slowest of its ranks started it.
+    pub start: Instant,
+    pub end: Instant,
+}
+
+/// The time between two phases.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Window {
+    /// The last end of the phase before, and the first start of the phase after.
+    pub opens: Instant,
+    pub closes: Instant,
+    pub before: String,
+    pub after: String,
+    /// The kind with the most bytes in the phase after.
+    pub kind: CollectiveKind,
+    /// Bytes and calls of the phase after.
+    pub bytes: Bytes,
+    pub calls: u64,
+}
+
+impl Window {
+    /// How long nobody uses the rail; zero if the phases overlap.
+    #[must_use]
+    pub const fn length(&self) -> Duration {
+        self.closes.since(self.opens)
+    }
+
+    /// For how long the phase after runs beside the one before.
+    #[must_use]
+    pub const fn overlap(&self) -> Duration {
+        self.opens.since(self.closes)
+    }
+
+    /// What follows, in words: "DP allgather".
+    #[must_use]
+    pub fn traffic(&self) -> String {
+        format!("{} {}", self.after, self.kind)
+    }
+}
+
+/// All windows of a step on one rail.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Windows {
+    pub all: Vec<Window>,
+    pub phases: u64,
+}
+
+/// Windows before one kind of traffic.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Before {
+    pub count: u64,
+    pub total: Duration,
+    pub longest: Duration,
+    /// The most that follows one of them.
+    pub bytes: Bytes,
+}
+
+impl Before {
+    #[must_use]
+    pub const fn mean(&self) -> Duration {
+        let count = if self.count == 0 { 1 } else { self.count };
+        Duration::from_ps(self.total.as_ps() / count)
+    }
+}
+
+struct Open<'a> {
+    class: &'a str,
+    start: Instant,
+    end: Instant,
+    kinds: BTreeMap<CollectiveKind, u64>,
+    calls: u64,
+}
+
+impl Windows {
+    /// The windows between these calls, in whatever order they come.
+    #[must_use]
+    pub fn of(calls: &[Call]) -> Self {
+        let mut order: Vec<&Call> = calls.iter().collect();
+        order.sort_by(|a, b| (a.start, a.end, &a.class).cmp(&(b.start, b.end, &b.class)));
+        let mut phases: Vec<Open<'_>> = Vec::new();
+        for call in order {
+            match phases.last_mut().filter(|it| it.class == call.class) {
+                Some(same) => same.add(call),
+                None => {
+                    let mut fresh = Open {
+                        class: &call.class,
+                        start: call.start,
+                        end: call.end,
+                        kinds: BTreeMap::new(),
+                        calls: 0,
+                    };
+                    fresh.add(call);
+                    phases.push(fresh);
+                }
+            }
+        }
+        let all = phases.windows(2).map(|pair| pair[1].window(&pair[0])).collect();
+        Self { all, phases: phases.len() as u64 }
+    }
+
+    /// Lengths, the shortest first: what a CDF is drawn of.
+    #[must_use]
+    pub fn sorted(&self) -> Vec<Duration> {
+        let mut all: Vec<Duration> = self.all.iter().map(Window::length).collect();
+        all.sort_unstable();
+        all
+    }
+
+    /// How many are longer than this.
+    #[must_use]
+    pub fn over(&self, least: Duration) -> usize {
+        self.all.iter().filter(|it| it.length() > least).count()
+    }
+
+    /// By what follows.
+    #[must_use]
+    pub fn by_traffic(&self) -> BTreeMap<String, Before> {
+        let mut all: BTreeMap<String, Before> = BTreeMap::new();
+        for it in &self.all {
+            let before = all.entry(it.traffic()).or_default();
+            before.count += 1;
+            before.total += it.length();
+            before.longest = before.longest.max(it.length());
+            before.bytes = before.bytes.max(it.bytes);
+        }
+        all
+    }
+}
+
+impl Open<'_> {
+    fn add(&mut self, call: &Call) {
+        self.end = self.end.max(call.end);
+        self.calls += 1;
+        *self.kinds.entry(call.kind).or_default() += call.bytes.get();
+    }
+
+    fn window(&self, before: &Self) -> Window {
+        let most = self.kinds.iter().max_by_key(|it| it.1);
+        Window {
+            opens: before.end,
+            closes: self.start,
+            before: before.class.to_owned(),
+            after: self.class.to_owned(),
+            kind: most.map_or(CollectiveKind::SendRecv, |it| *it.0),
+            bytes: Bytes::new(self.kinds.values().sum()),
+            calls: self.calls,
+        }
+    }
+}
+
+/// Whose traffic is looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum View {
+    /// All of a rail, as the paper plots it.
+    Rail,
+    /// That of the ranks of one stage: what decides when *their* ports may change.
+    Stage(u32),
+}
+
+impl Run {
+    /// The calls of the step that are on a rail.
+    #[must_use]
+    pub fn calls(
+        &self,
+        iteration: &Iteration,
+        layout: &Layout,
+        placement: Placement,
+        view: View,
+    ) -> Vec<Call> {
+        let mut on_rail: BTreeMap<(u32, Group), bool> = BTreeMap::new();
+        let mut calls = Vec::new();
+        for (index, operation, what) in iteration.communications() {
+            let leaves = *on_rail.entry((operation.stage, what.group)).or_insert_with(|| {
+                let reaches = placement.reaches(layout, what.group, operation.stage);
+                reaches.into_iter().any(Reach::on_rail)
+            });
+            let seen = match view {
+                View::Rail => true,
+                View::Stage(stage) => stages(layout, what.group, operation.stage).contains(&stage),
+            };
+            if leaves && seen {
+                let span = self.spans()[index];
+                calls.push(Call {
+                    class: what.parallelism.name().to_owned(),
+                    kind: what.kind,
+                    bytes: what.input(layout),
+                    start: span.start,
+                    end: span.end,
+                });
+            }
+        }
+        calls
+    }
+}
+
+/// The stages whose ranks take part in a communication that is listed at `stage`.
+#[must_use]
+pub fn stages(layout: &Layout, group: Group, stage: u32) -> Vec<u32> {
+    match group {
+        Group::Pipeline => (0..layout.pp).collect(),
+        Group::Ends => vec![0, layout.pp - 1],
+        Group::Hop { to } => vec![stage, to],
+        _ => vec![stage],
+    }
+}
+
+/// An estimate of the windows that a rank sees in one step, not a count: 4 per micro-batch, less one.
+///
+/// It assumes that parameters are gathered anew for every micro-batch both forward and backward, so that
+/// each gives four phases (DP and PP, twice), without context or expert parallelism on rails, without
+/// bubbles that merge phases and without the optimizer's syncs. Opus' own equation is not printed in
+/// the version that we have; for the 405B job with 32 micro-batches this one gives the paper's 127.
+#[must_use]
+pub fn estimate(micro_batches: u32) -> u64 {
+    (4 * u64::from(micro_batches)).saturating_sub(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use CollectiveKind::{AllGather, ReduceScatter, SendRecv};
+
+    fn call(class: &str, kind: CollectiveKind, bytes: u64, start: u64, end: u64) -> Call {
+        let at = |ms: u64| Instant::START + Duration::from_ms(ms);
+        let bytes = Bytes::new(bytes);
+        Call { class: class.to_owned(), kind, bytes, start: at(start), end: at(end) }
+    }
+
+    /// Worked out by hand from the definition: last end of one phase, first start of the next.
+    #[test]
+    fn windows_are_the_papers() {
+        let calls = [
+            call("PP", SendRecv, 64, 30, 31),
+            call("DP", AllGather, 10, 0, 5),
+            // Ends before the call that started before it.
+            call("DP", AllGather, 20, 4, 20),
+            call("DP", AllGather, 30, 6, 10),
+            call("DP", ReduceScatter, 40, 31, 60),
+            // Begins while the gradients are reduced.
+            call("PP", SendRecv, 64, 50, 55),
+        ];
+        let windows = Windows::of(&calls);
+        assert_eq!(windows.phases, 4);
+        let lengths: Vec<_> = windows.all.iter().map(Window::length).collect();
+        assert_eq!(lengths, [Duration::from_ms(10), Duration::ZERO, Duration::ZERO]);
+        assert_eq!(windows.all[0].traffic(), "PP sendrecv");
+        assert_eq!((windows.all[0].bytes.get(), windows.all[0].calls), (64, 1));
+        assert_eq!(windows.all[1].traffic(), "DP reducescatter");
+        assert_eq!(windows.all[2].overlap(), Duration::from_ms(10));
+        assert_eq!(windows.over(Duration::from_ms(1)), 1);
+        let before = windows.by_traffic()["PP sendrecv"];
+        assert_eq!((before.count, before.longest), (2, Duration::from_ms(10)));
+        assert_eq!(before.mean(), Duration::from_ms(5));
+        assert_eq!(Windows::of(&[]), Windows::default());
+    }
+
+    #[test]
+    fn the_estimate_gives_the_papers_count() {
+        assert_eq!((estimate(32), estimate(2), estimate(0)), (127, 7, 0));
+    }
+}
