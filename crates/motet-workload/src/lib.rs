@@ -14,7 +14,8 @@
 //! - [`iteration`]: one step as a DAG; [`build`] makes it.
 //! - [`volume`]: calls and bytes of a step, counted; [`closed_form`]: the same by formula.
 //! - [`schedule`]: in which order pipeline stages take micro-batches.
-//! - [`formats`]: jobs as files.
+//! - [`recording`]: what profilers saw of a job's communication, put together over its ranks.
+//! - [`formats`]: jobs and traces as files.
 //! - [`refusal`]: why a job cannot be, and what comes nearest.
 //!
 //! Nothing here reads a clock or chance, and files come as text.
@@ -29,6 +30,7 @@ pub mod job;
 pub mod layout;
 pub mod model;
 pub mod models;
+pub mod recording;
 pub mod refusal;
 pub mod schedule;
 pub mod sync;
@@ -39,6 +41,7 @@ pub use iteration::{Communication, Iteration, Operation, Phase, Work};
 pub use job::{Batch, Draft, Job, Precision};
 pub use layout::{Group, Layout, Parallelism, Recompute, Schedule, Sharding};
 pub use model::{Model, Part};
+pub use recording::{Call, Recording};
 pub use refusal::{Refusal, Refusals};
 pub use sync::{Compression, SyncMode};
 pub use volume::{Tally, Volumes};
