@@ -45,7 +45,10 @@ fn two_ranks_make_a_recording() {
 fn long_lists_of_ranks_are_completed_or_left_open() {
     // Cut short, as PyTorch does beyond 30, and not in the job's table: first rank and stride have them.
     let text = RANK_0
-        .replace(r#""Process Group Ranks": "[0, 1]", "Global"#, r#""Process Group Ranks": "[0, ..., 31]", "Global"#)
+        .replace(
+            r#""Process Group Ranks": "[0, 1]", "Global"#,
+            r#""Process Group Ranks": "[0, ..., 31]", "Global"#,
+        )
         .replace(r#""Group size": 2"#, r#""Group size": 32"#);
     let log = read(&text).unwrap();
     let of = |kind| log.calls.iter().find(|it| it.kind == kind).map(|it| &log.groups[it.group]);
@@ -80,7 +83,11 @@ fn what_cannot_be_used_is_refused() {
     assert!(cut.at.is_some());
     let other = error("[1, 2]");
     assert!(other.problem.starts_with("not a Kineto trace"), "{}", other.problem);
-    let strange = error(&RANK_0.replace("ncclDevKernel_AllGather", "ncclDevKernel_X").replace("_allgather_base", "y"));
+    let strange = error(
+        &RANK_0
+            .replace("ncclDevKernel_AllGather", "ncclDevKernel_X")
+            .replace("_allgather_base", "y"),
+    );
     assert!(strange.problem.contains("is no known collective"), "{}", strange.problem);
     // A type that is not known costs the size, not the call.
     let log = read(&RANK_0.replace("BFloat16", "Nibble")).unwrap();

@@ -32,8 +32,10 @@ pub fn read(text: &str) -> Result<RankLog, ReadError> {
     let file = json::parse(text)?;
     let rank = file.distributed.as_ref().and_then(|it| json::number(it.rank?));
     let rank = rank.ok_or_else(|| {
-        ReadError::new("the trace does not say of which rank it is (`distributedInfo` has no `rank`)")
-            .with_remedy("start the profiler after torch.distributed is initialized")
+        ReadError::new(
+            "the trace does not say of which rank it is (`distributedInfo` has no `rank`)",
+        )
+        .with_remedy("start the profiler after torch.distributed is initialized")
     })?;
     let world = file.distributed.as_ref().and_then(|it| json::number(it.world_size?));
     let reader = Reader::new(&file, rank, world);
@@ -137,13 +139,17 @@ impl<'a> Reader<'a> {
     fn call(&mut self, event: &Event<'a>, span: LoggedSpan) -> Result<(), ReadError> {
         let none = Args::default();
         let own = event.args.as_ref().unwrap_or(&none);
-        let launch = own.number(Key::ExternalId).and_then(|it: i64| self.launches.get(&it).copied());
+        let launch =
+            own.number(Key::ExternalId).and_then(|it: i64| self.launches.get(&it).copied());
         let both = Both { own, launch };
         let name = both.text(Key::Collective);
         let what = name.as_deref().and_then(told).or_else(|| told(event.name()));
         let Some(what) = what else {
-            return Err(ReadError::new(format!("kernel `{}` is no known collective", brief(event.name())))
-                .with_remedy("read it with a newer Motet, or leave its events out"));
+            return Err(ReadError::new(format!(
+                "kernel `{}` is no known collective",
+                brief(event.name())
+            ))
+            .with_remedy("read it with a newer Motet, or leave its events out"));
         };
         let group = self.group(&both);
         let (kind, ends) = match what {
@@ -221,10 +227,8 @@ impl<'a> Reader<'a> {
 
     /// The call's size in nccl-tests' sense.
     fn bytes(&mut self, args: &Both<'a, '_>, kind: CollectiveKind, members: u32) -> Bytes {
-        let (input, output): (u64, u64) = (
-            args.number(Key::InElements).unwrap_or(0),
-            args.number(Key::OutElements).unwrap_or(0),
-        );
+        let (input, output): (u64, u64) =
+            (args.number(Key::InElements).unwrap_or(0), args.number(Key::OutElements).unwrap_or(0));
         let all = |one: u64| one.saturating_mul(u64::from(members));
         let elements = match kind {
             CollectiveKind::AllGather => output.max(all(input)),

@@ -191,9 +191,10 @@ pub(super) fn nanoseconds(raw: &RawValue) -> Option<Nanoseconds> {
     let whole: Nanoseconds = whole.parse().ok()?;
     let mut part = 0;
     for place in 0..3 {
-        let digit = fraction.as_bytes().get(place).map_or(Some(0), |it| {
-            it.is_ascii_digit().then_some(Nanoseconds::from(*it - b'0'))
-        })?;
+        let digit = fraction
+            .as_bytes()
+            .get(place)
+            .map_or(Some(0), |it| it.is_ascii_digit().then_some(Nanoseconds::from(*it - b'0')))?;
         part = part * 10 + digit;
     }
     whole.checked_mul(1000)?.checked_add(part).map(|it| it * sign)
@@ -211,8 +212,11 @@ pub(super) fn parse(text: &str) -> Result<File<'_>, ReadError> {
     serde_json::from_str(text).map_err(|error| {
         let at = Position { line: error.line(), column: error.column() };
         let cut = error.is_eof();
-        let problem =
-            if cut { "the trace breaks off".to_owned() } else { format!("not a Kineto trace: {error}") };
+        let problem = if cut {
+            "the trace breaks off".to_owned()
+        } else {
+            format!("not a Kineto trace: {error}")
+        };
         let remedy = if cut {
             "let the profiler finish before the job ends, or copy the file again"
         } else {
