@@ -10,6 +10,7 @@ pub(crate) mod live;
 pub(crate) mod net;
 pub(crate) mod plan;
 pub(crate) mod program;
+pub(crate) mod rails;
 pub(crate) mod read;
 pub(crate) mod reproduce;
 pub(crate) mod sim;
@@ -85,6 +86,9 @@ pub(crate) enum Command {
     Trace(trace::TraceArgs),
     /// Routes and programs over a WAN: the reconfiguration modes over many collectives
     Wan(wan::WanArgs),
+    /// Photonic rails: optical circuits for training jobs, their reach, cost and power
+    #[command(subcommand)]
+    Rails(rails::RailsCommand),
     /// Tables and figures of the papers that Motet builds on, ours beside what was published
     Reproduce(reproduce::ReproduceArgs),
     /// One rank of `--backend nccl`

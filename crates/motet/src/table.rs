@@ -1,6 +1,8 @@
-//! [`Table`]: columns of numbers and words, written as CSV or as Parquet by the file's ending.
+//! [`Table`]: columns of numbers and words, printed, or written as CSV or as Parquet by the file's ending.
 //!
 //! The Parquet part is [`crate::parquet`].
+
+use std::fmt::Write as _;
 
 use crate::failure::Failure;
 use crate::printer::Printer;
@@ -62,6 +64,41 @@ impl Table {
         String::from_utf8(out.into_inner().unwrap_or_default()).unwrap_or_default()
     }
 
+    /// The table in columns that are as wide as what they hold; a number that is missing is a dash.
+    pub(crate) fn text(&self) -> String {
+        let columns: Vec<(bool, Vec<String>)> = self
+            .columns
+            .iter()
+            .map(|(name, values)| {
+                let number = |it: &f64, digits: usize| {
+                    if it.is_nan() { "-".to_owned() } else { format!("{it:.digits$}") }
+                };
+                let cells: Vec<String> = match values {
+                    Values::Whole(it) => it.iter().map(ToString::to_string).collect(),
+                    Values::Number(it, digits) => it.iter().map(|it| number(it, *digits)).collect(),
+                    Values::Words(it) => it.clone(),
+                };
+                let words = matches!(values, Values::Words(_));
+                (words, std::iter::once(name.clone()).chain(cells).collect())
+            })
+            .collect();
+        let mut out = String::new();
+        for row in 0..=self.rows() {
+            let mut line = String::from(" ");
+            for (words, cells) in &columns {
+                let width = cells.iter().map(|it| it.chars().count()).max().unwrap_or(0);
+                let _ = if *words {
+                    write!(line, " {:width$}", cells[row])
+                } else {
+                    write!(line, " {:>width$}", cells[row])
+                };
+            }
+            out.push_str(line.trim_end());
+            out.push('\n');
+        }
+        out
+    }
+
     /// Writes the table as Parquet if the file's name ends so, and as CSV otherwise.
     pub(crate) fn write(&self, name: &str, printer: &mut Printer) -> Result<(), Failure> {
         if name.to_ascii_lowercase().ends_with(".parquet") {
@@ -75,6 +112,14 @@ impl Table {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn columns_are_as_wide_as_what_they_hold() {
+        let table = Table::new()
+            .with("what", Values::Words(vec!["a".to_owned(), "longer".to_owned()]))
+            .with("µs", Values::Number(vec![1.0, f64::NAN], 1));
+        assert_eq!(table.text(), "  what    µs\n  a      1.0\n  longer   -\n");
+    }
 
     #[test]
     fn csv_has_a_heading_and_quotes_what_must_be() {

@@ -11,6 +11,7 @@ mod nccl;
 mod net;
 mod plan;
 mod probe;
+mod rails;
 mod reproduce;
 mod reroute;
 mod sim;
@@ -23,6 +24,7 @@ mod wan;
 use crate::args::Command;
 use crate::args::discovery::ProbeCommand;
 use crate::args::net::NetCommand;
+use crate::args::rails::RailsCommand;
 use crate::failure::{Failure, Status};
 use crate::printer::Printer;
 
@@ -45,6 +47,8 @@ pub(crate) fn run(command: &Command, printer: &mut Printer) -> Result<Status, Fa
         Command::Synth(args) => synth::run(args, printer),
         Command::Trace(args) => trace::run(args, printer),
         Command::Wan(args) => wan::run(args, printer),
+        Command::Rails(RailsCommand::Scale(args)) => rails::scale::run(args, printer),
+        Command::Rails(RailsCommand::Cost(args)) => rails::cost::run(args, printer),
         Command::Reproduce(args) => reproduce::run(args, printer),
         Command::Bench(args) => bench::run(args, printer),
         Command::Man(args) => man::run(args, printer),

@@ -4,6 +4,8 @@
 //! An experiment is a row of [`EXPERIMENTS`]; each has a file of its own.
 
 mod claims;
+mod opus;
+mod report;
 mod tuccl;
 mod wan;
 
@@ -18,7 +20,7 @@ struct Experiment {
     run: fn(&ReproduceArgs, &mut Printer) -> Result<Status, Failure>,
 }
 
-const EXPERIMENTS: [Experiment; 13] = [
+const EXPERIMENTS: [Experiment; 15] = [
     Experiment {
         name: "wan-fig4a",
         about: "Xiong et al., figure 4a: AllGather on 8 GPUs over two regions, by chunk size",
@@ -83,6 +85,16 @@ const EXPERIMENTS: [Experiment; 13] = [
         name: "tuccl-fig8",
         about: "TuCCL, figures 8 and 9: training throughput of three models",
         run: tuccl::training,
+    },
+    Experiment {
+        name: "opus-fig7",
+        about: "Opus, figure 7: dollars and watts of DGX H200 clusters, by network",
+        run: opus::fig7,
+    },
+    Experiment {
+        name: "opus-table3",
+        about: "Opus, table 3: how many GPUs optical switches of each technology reach",
+        run: opus::table3,
     },
 ];
 

@@ -6,8 +6,8 @@ use motet_tune::clusters::{A100, Cluster, V100};
 use motet_tune::plan::{Pick, TunedTask};
 
 use super::super::claims::{Claim, Span};
-use super::report::Report;
-use super::setting::{KINDS, Planned, tasks, times, written};
+use super::super::report::Report;
+use super::setting::{ASSUMED, KINDS, Planned, tasks, times, written};
 use crate::args::reproduce::ReproduceArgs;
 use crate::failure::{Failure, Status};
 use crate::plot::{Line, Plot};
@@ -70,6 +70,7 @@ pub(in crate::commands::reproduce) fn ablation(
         title: figure.title,
         table: table(&planned),
         claims,
+        usual: &ASSUMED,
         assumed: vec![
             "sketch only is the best program under the uniform default, knobs only the program that \
              sends straight to everyone under its best knobs"

@@ -13,8 +13,8 @@ use motet_tune::space::{KnobLimits, KnobSpace};
 use motet_units::{Bytes, Duration};
 
 use super::super::claims::{Claim, Span};
-use super::report::Report;
-use super::setting::{KINDS, Planned};
+use super::super::report::Report;
+use super::setting::{ASSUMED, KINDS, Planned};
 use crate::args::reproduce::ReproduceArgs;
 use crate::failure::{Failure, Status};
 use crate::plot::{Line, Plot};
@@ -79,6 +79,7 @@ pub(in crate::commands::reproduce) fn cost(
         title: "figure 5b: what a search costs against the grid, 1 to 3 servers of 4 V100",
         table: table(&rows),
         claims: claims(&rows),
+        usual: &ASSUMED,
         assumed: vec![
             format!(
                 "the space is protocol x channels x threads x buffer size for the program of the \

@@ -6,8 +6,8 @@ use motet_tune::clusters::{A100, Cluster, V100};
 use motet_tune::plan::{Pick, TunedTask};
 
 use super::super::claims::{Claim, Span};
-use super::report::Report;
-use super::setting::{Planned, SIZES, tasks, times, written};
+use super::super::report::Report;
+use super::setting::{ASSUMED, Planned, SIZES, tasks, times, written};
 use crate::args::reproduce::ReproduceArgs;
 use crate::failure::{Failure, Status};
 use crate::plot::{Line, Plot};
@@ -99,6 +99,7 @@ pub(in crate::commands::reproduce) fn gains(
         title: figure.title,
         table: table(&planned, &kinds),
         claims,
+        usual: &ASSUMED,
         assumed: figure.assumed.iter().map(|it| (*it).to_owned()).collect(),
         plots: plots.collect(),
     }

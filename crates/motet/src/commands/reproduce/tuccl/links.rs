@@ -9,8 +9,8 @@ use motet_tune::plan::{Pick, TunedTask};
 use motet_units::{Bytes, Duration};
 
 use super::super::claims::{Claim, Span};
-use super::report::Report;
-use super::setting::{KINDS, Planned, times, written};
+use super::super::report::Report;
+use super::setting::{ASSUMED, KINDS, Planned, times, written};
 use crate::args::reproduce::ReproduceArgs;
 use crate::failure::{Failure, Status};
 use crate::plot::{Line, Plot};
@@ -94,6 +94,7 @@ pub(in crate::commands::reproduce) fn links(
         title: "Table II and figure 5a: how busy links are, by default and under the plan, percent",
         table: table(&rows),
         claims: claims(&rows),
+        usual: &ASSUMED,
         assumed: vec![
             "utilization is the mean, over the directed links that carry anything (NVLink, PCIe, NIC \
              and fabric alike), of the time that a link is busy ÷ the time that the collective takes; \

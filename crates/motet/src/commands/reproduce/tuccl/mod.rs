@@ -1,7 +1,7 @@
 //! The evaluation of TuCCL (Li et al.) §IV, ours beside what the paper says.
 //!
 //! Every experiment makes plans for the clusters of §IV-A ([`setting`]), measures them, and prints a
-//! [`report`]: rows, the paper's figures beside ours ([`claims`](super::claims)), and what was assumed where the paper is silent. The files follow the figures:
+//! [`Report`](super::report::Report): rows, the paper's figures beside ours ([`claims`](super::claims)), and what was assumed where the paper is silent. The files follow the figures:
 //! `gains` 3 and 4 and what they leave out, `links` Table II and 5a, `cost` 5b, `ablation` 6 and 7, `training` 8 and 9.
 
 mod ablation;
@@ -9,7 +9,6 @@ mod cost;
 mod gains;
 mod iteration;
 mod links;
-mod report;
 mod setting;
 mod training;
 

@@ -8,9 +8,9 @@ use motet_tune::plan::{Pick, TunedTask};
 use motet_units::Bytes;
 
 use super::super::claims::{Claim, Span};
+use super::super::report::Report;
 use super::iteration::{Iteration, Model};
-use super::report::Report;
-use super::setting::Planned;
+use super::setting::{ASSUMED, Planned};
 use crate::args::reproduce::ReproduceArgs;
 use crate::failure::{Failure, Status};
 use crate::plot::{Line, Plot};
@@ -79,6 +79,7 @@ pub(in crate::commands::reproduce) fn training(
         title: "figures 8 and 9: training throughput over MSCCL's, by a simple model of a step",
         table: table(&rows),
         claims: claims(&rows),
+        usual: &ASSUMED,
         assumed: assumed(),
         plots: WAYS.map(|way| (way.0.to_owned(), plot(&rows, way))).to_vec(),
     }

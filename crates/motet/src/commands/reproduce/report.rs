@@ -6,8 +6,7 @@ use std::fmt::Write as _;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use super::super::claims::Claim;
-use super::setting::ASSUMED;
+use super::claims::Claim;
 use crate::args::reproduce::ReproduceArgs;
 use crate::failure::{Failure, Status};
 use crate::files;
@@ -21,7 +20,8 @@ pub(super) struct Report {
     pub(super) title: &'static str,
     pub(super) table: Table,
     pub(super) claims: Vec<Claim>,
-    /// What is assumed beside what all of them assume.
+    /// What all experiments of the paper assume, and what this one does beside it.
+    pub(super) usual: &'static [&'static str],
     pub(super) assumed: Vec<String>,
     /// With the ending of each file's name.
     pub(super) plots: Vec<(String, Plot)>,
@@ -64,7 +64,7 @@ impl Report {
     }
 
     fn assumed(&self) -> impl Iterator<Item = &str> {
-        ASSUMED.into_iter().chain(self.assumed.iter().map(String::as_str))
+        self.usual.iter().copied().chain(self.assumed.iter().map(String::as_str))
     }
 
     fn json(&self, seed: u64) -> ReportJson<'_> {
@@ -87,7 +87,7 @@ impl Report {
 
     fn text(&self, seed: u64) -> String {
         let mut out = format!("{} (seed {seed})\n\n", Printer::strong(self.title));
-        out.push_str(&grid(&self.table));
+        out.push_str(&self.table.text());
         out.push_str("\n  ours beside the paper's:\n");
         for it in &self.claims {
             let Claim { statement, ours, .. } = it;
@@ -105,41 +105,6 @@ impl Report {
         }
         out
     }
-}
-
-/// The table in columns that are as wide as what they hold; a number that is missing is a dash.
-fn grid(table: &Table) -> String {
-    let columns: Vec<(bool, Vec<String>)> = table
-        .columns
-        .iter()
-        .map(|(name, values)| {
-            let number = |it: &f64, digits: usize| {
-                if it.is_nan() { "-".to_owned() } else { format!("{it:.digits$}") }
-            };
-            let cells: Vec<String> = match values {
-                Values::Whole(it) => it.iter().map(ToString::to_string).collect(),
-                Values::Number(it, digits) => it.iter().map(|it| number(it, *digits)).collect(),
-                Values::Words(it) => it.clone(),
-            };
-            let words = matches!(values, Values::Words(_));
-            (words, std::iter::once(name.clone()).chain(cells).collect())
-        })
-        .collect();
-    let mut out = String::new();
-    for row in 0..=table.rows() {
-        let mut line = String::from(" ");
-        for (words, cells) in &columns {
-            let width = cells.iter().map(|it| it.chars().count()).max().unwrap_or(0);
-            let _ = if *words {
-                write!(line, " {:width$}", cells[row])
-            } else {
-                write!(line, " {:>width$}", cells[row])
-            };
-        }
-        out.push_str(line.trim_end());
-        out.push('\n');
-    }
-    out
 }
 
 /// Lines of at most 100 characters, each after `indent` spaces.
@@ -164,14 +129,6 @@ fn wrapped(text: &str, indent: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn columns_are_as_wide_as_what_they_hold() {
-        let table = Table::new()
-            .with("what", Values::Words(vec!["a".to_owned(), "longer".to_owned()]))
-            .with("µs", Values::Number(vec![1.0, f64::NAN], 1));
-        assert_eq!(grid(&table), "  what    µs\n  a      1.0\n  longer   -\n");
-    }
 
     #[test]
     fn long_lines_are_wrapped_between_words() {

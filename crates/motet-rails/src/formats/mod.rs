@@ -1,0 +1,3 @@
+//! What is read from files: prices and powers of parts ([`prices_toml`]).
+
+pub mod prices_toml;
