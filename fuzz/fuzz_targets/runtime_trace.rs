@@ -1,10 +1,13 @@
 //! Traces of the NCCL plugin: any bytes are a trace or refused, never a panic; what was read can be written and is
-//! then read as the same. Checksums of blocks are put right first, or hardly any input would get past them.
+//! then read as the same; two of them can be joined to a recording or are refused. Checksums of blocks are put
+//! right first, or hardly any input would get past them.
 
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 use motet_runtime::{Checksum, Trace, TraceWriter};
+use motet_workload::formats::nccl_trace::logs;
+use motet_workload::recording::{Clocks, Recording};
 
 const HEAD: usize = 16;
 
@@ -24,6 +27,9 @@ fn sealed(bytes: &[u8]) -> Vec<u8> {
 fuzz_target!(|bytes: &[u8]| {
     for bytes in [bytes, &sealed(bytes)] {
         let Ok(trace) = Trace::read(bytes) else { continue };
+        let mut other = trace.clone();
+        other.communicators.iter_mut().for_each(|it| it.rank ^= 1);
+        let _ = Recording::join(logs(&[trace.clone(), other]), Clocks::Own);
         let mut writer = TraceWriter::default();
         trace.communicators.iter().for_each(|it| _ = writer.communicator(it));
         trace.calls.iter().for_each(|it| writer.call(it));

@@ -16,7 +16,8 @@
 //! - [`schedule`]: in which order pipeline stages take micro-batches.
 //! - [`simulate`]: a step run in time over a fabric.
 //! - [`windows`]: the time between phases of traffic on a rail.
-//! - [`formats`]: jobs as files.
+//! - [`recording`]: what profilers saw of a job's communication, put together over its ranks.
+//! - [`formats`]: jobs and traces as files.
 //! - [`refusal`]: why a job cannot be, and what comes nearest.
 //!
 //! Nothing here reads a clock or chance, and files come as text.
@@ -31,6 +32,7 @@ pub mod job;
 pub mod layout;
 pub mod model;
 pub mod models;
+pub mod recording;
 pub mod refusal;
 pub mod schedule;
 pub mod simulate;
@@ -43,6 +45,7 @@ pub use iteration::{Communication, Iteration, Operation, Phase, Work};
 pub use job::{Batch, Draft, Job, Precision};
 pub use layout::{Group, Layout, Parallelism, Recompute, Schedule, Sharding};
 pub use model::{Model, Part};
+pub use recording::{Call, Recording};
 pub use refusal::{Refusal, Refusals};
 pub use simulate::{Fabric, Placement, Run};
 pub use sync::{Compression, SyncMode};

@@ -117,6 +117,47 @@ fn a_part_of_the_groups_is_profiled() {
     }
 }
 
+/// NCCL's own counters, in the host: a mask that changes between captured calls leaves events that never come.
+#[test]
+fn captured_calls_leave_nothing_to_wait_for() {
+    for version in ["5", "6", "7"] {
+        for (every, before, expected) in [
+            // The first group of all is one that is profiled, and here the first that is captured: all are, then.
+            ("16", "0", "profiled 0 before, 800 captured, 500 after, 0 waited for\n"),
+            ("16", "100", "profiled 7 before, 0 captured, 0 after, 0 waited for\n"),
+            ("1", "100", "profiled 100 before, 800 captured, 500 after, 0 waited for\n"),
+        ] {
+            let files = Files::new();
+            let text = files.run(&["profiler-graphs", version, before], every);
+            assert!(text.contains(expected), "{text}");
+            for (level, said, when) in
+                [(3, "none are", " 0 captured"), (2, "the first was profiled", "profiled 0 before")]
+            {
+                let line = format!("log {level} 4000 Motet: calls are captured in CUDA graphs");
+                let lines = text.lines().filter(|it| it.starts_with(&line) && it.contains(said));
+                assert_eq!(lines.count(), usize::from(expected.contains(when)), "{text}");
+            }
+        }
+    }
+}
+
+/// Before version 5 of the profiler NCCL does not tell of captures: all calls are profiled then.
+#[test]
+fn calls_are_not_left_out_unasked_where_captures_are_not_told() {
+    for (version, expected) in [("3", 100), ("4", 100), ("2", 6), ("6", 6)] {
+        let files = Files::new();
+        let mut command = command(&["profiler", version, "100", "2"]);
+        files.with(&mut command, "1").env_remove("MOTET_PROFILE_EVERY");
+        let text = passes(&mut command);
+        let profiled = text.lines().find_map(|it| it.strip_prefix("profiled ")).unwrap();
+        let profiled: i64 = profiled.parse().unwrap();
+        assert!((profiled - expected).abs() <= 2, "v{version}: {profiled}");
+    }
+    let files = Files::new();
+    let text = files.run(&["profiler", "4", "100", "2"], "16");
+    assert!(text.contains("may hang when it ends; set it to 1 or 0"), "{text}");
+}
+
 #[test]
 fn metrics_and_the_shared_file_say_what_was_measured_and_expected() {
     let files = Files::new();

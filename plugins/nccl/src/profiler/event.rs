@@ -107,7 +107,17 @@ pub(super) struct Channel4 {
     pub(super) start_ns: u64,
 }
 
+/// A group of calls as the application makes it, since v5.
+#[repr(C)]
+pub(super) struct Group5 {
+    head: Head,
+    /// C's `bool`: whether the calls are captured in a CUDA graph.
+    pub(super) captured: u8,
+    depth: c_int,
+}
+
 const _: () = {
+    assert!(std::mem::offset_of!(Group5, captured) == 24);
     assert!(std::mem::offset_of!(Collective4, sequence) == 24);
     assert!(std::mem::offset_of!(Collective4, datatype) == 72);
     assert!(std::mem::offset_of!(Collective4, channels) == 80);

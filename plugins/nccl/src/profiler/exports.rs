@@ -18,9 +18,9 @@ use std::time::Instant;
 use motet_runtime::Communicator;
 
 use super::context::{self, Context};
-use super::event::{self, Channel4, Head};
+use super::event::{self, Channel4, Group5, Head};
 use super::handle::{Handle, Kind};
-use super::sampling;
+use super::sampling::{self, Wish};
 use super::slot::{Enqueued, When};
 use crate::abi::{self, Logger, Status};
 use crate::border::border;
@@ -108,7 +108,7 @@ unsafe extern "C" fn init1<const VERSION: u8>(
     // NCCL tells nothing about the communicator.
     let about = Communicator { id: 0, rank: 0, ranks: 0, nodes: 0, name: String::new() };
     // SAFETY: NCCL gives places for both, or nothing.
-    border(|| unsafe { begin(context, mask, about, None, sampling::GROUP) })
+    border(|| unsafe { begin::<VERSION>(context, mask, about, None) })
 }
 
 unsafe extern "C" fn init4(
@@ -125,7 +125,7 @@ unsafe extern "C" fn init4(
         // SAFETY: NCCL gives a text that ends with a zero, or nothing.
         let about = unsafe { communicator(name, id, [nodes, ranks, rank]) };
         // SAFETY: NCCL gives places for both, or nothing.
-        unsafe { begin(context, mask, about, logger, sampling::GROUP) }
+        unsafe { begin::<4>(context, mask, about, logger) }
     })
 }
 
@@ -143,7 +143,7 @@ unsafe extern "C" fn init5(
         // SAFETY: NCCL gives a text that ends with a zero, or nothing.
         let about = unsafe { communicator(name, id, [nodes, ranks, rank]) };
         // SAFETY: NCCL gives places for both, or nothing.
-        unsafe { begin(context, mask, about, logger, sampling::GROUP_API) }
+        unsafe { begin::<5>(context, mask, about, logger) }
     })
 }
 
@@ -162,12 +162,11 @@ unsafe fn communicator(name: *const c_char, id: u64, numbers: [c_int; 3]) -> Com
 
 /// # Safety
 /// Both pointers must be null or places for what they point to.
-unsafe fn begin(
+unsafe fn begin<const VERSION: u8>(
     context: *mut *mut c_void,
     mask: *mut c_int,
     about: Communicator,
     logger: Logger,
-    group: c_int,
 ) {
     let log = Log::new(logger, abi::PROFILE);
     // SAFETY: as the caller promises.
@@ -178,10 +177,13 @@ unsafe fn begin(
     if !registry::is_owner() {
         return;
     }
-    let every = sampling::every().unwrap_or_else(|problem| {
-        log.warn(&problem);
-        16
-    });
+    // Without kernels' events there is nothing that captures could bring out of step.
+    let tells = !(3..=4).contains(&VERSION);
+    let said = std::env::var("MOTET_PROFILE_EVERY").ok();
+    let Wish { every, warning } = sampling::every(said.as_deref(), tells);
+    if let Some(warning) = warning {
+        log.warn(&warning);
+    }
     let mut profiled = PROFILED.lock().unwrap_or_else(PoisonError::into_inner);
     if *profiled == 0 {
         // NCCL's mask is one for all communicators: the first sets it.
@@ -202,8 +204,13 @@ unsafe fn begin(
     *context = new.pack();
     *profiled += 1;
     if *profiled == 1 {
-        sampling::begin(mask, every, group);
+        sampling::begin(mask, every, group_event(VERSION));
     }
+}
+
+/// The event that this version has for groups of calls.
+const fn group_event(version: u8) -> c_int {
+    if version <= 4 { sampling::GROUP } else { sampling::GROUP_API }
 }
 
 unsafe extern "C" fn end(context: *mut c_void) -> Status {
@@ -237,9 +244,10 @@ unsafe extern "C" fn start<const VERSION: u8>(
         let Some(head) = (unsafe { descriptor.cast::<Head>().as_ref() }) else { return };
         let Some(context) = Context::unpack(context) else { return };
         let kind = event::kind(head, VERSION <= 4) as c_int;
-        let group = if VERSION <= 4 { sampling::GROUP } else { sampling::GROUP_API };
-        if kind == group {
-            sampling::group();
+        if kind == group_event(VERSION) {
+            // SAFETY: the descriptor is of a group of calls, which is told about captures since v5.
+            let captured = VERSION >= 5 && unsafe { (*descriptor.cast::<Group5>()).captured } != 0;
+            sampling::group(captured);
         } else if kind == sampling::COLLECTIVE {
             // SAFETY: the descriptor is of a collective, in this version.
             let enqueued = unsafe { collective::<VERSION>(descriptor, context.ranks()) };

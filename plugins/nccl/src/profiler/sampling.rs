@@ -5,6 +5,13 @@
 //!
 //! NCCL's mask of events is one number for the process. Between samples only groups are reported, which costs one
 //! call of ours per group; that call counts, and switches the mask for the next group.
+//!
+//! **CUDA graphs end the switching.** NCCL counts kernels on both sides, host and GPU, to find a kernel's times again. A
+//! call that is captured unprofiled counts once on the host and at every replay on the GPU (`incWorkCounter` in
+//! NCCL's `proxy.cc`, 2.26 to 2.30): from then on a profiled call looks for its times in the wrong place, may never find
+//! them, and the end of the communicator waits for it for ever. Captured calls that are all profiled, or never
+//! a profiled call after them, are safe. So the mask stays as it is from the first captured group on ([`group`]). NCCL tells of
+//! captures since the profiler's version 5; before that, nothing is sampled unless the user asks for it ([`every`]).
 
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU64, Ordering::Relaxed};
@@ -24,15 +31,34 @@ static IDLE: AtomicI32 = AtomicI32::new(0);
 static EVERY: AtomicU64 = AtomicU64::new(DEFAULT_EVERY);
 static GROUPS: AtomicU64 = AtomicU64::new(0);
 static PAUSED: AtomicBool = AtomicBool::new(false);
+/// The mask stays: something was captured.
+static FIXED: AtomicBool = AtomicBool::new(false);
 
-/// `MOTET_PROFILE_EVERY`: 1 for every group, 0 for none.
-pub(super) fn every() -> Result<u64, String> {
-    match std::env::var("MOTET_PROFILE_EVERY") {
-        Err(_) => Ok(DEFAULT_EVERY),
-        Ok(text) => text.trim().parse().map_err(|_| {
-            format!("MOTET_PROFILE_EVERY={text} is not a number; every {DEFAULT_EVERY}th group is profiled")
-        }),
-    }
+/// How often to profile, and what to tell the user about it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Wish {
+    /// 1 for every group, 0 for none.
+    pub(super) every: u64,
+    pub(super) warning: Option<String>,
+}
+
+/// `MOTET_PROFILE_EVERY`, where it is set. `tells` whether this NCCL reports captures: only then are calls left out
+/// without being asked.
+pub(super) fn every(said: Option<&str>, tells: bool) -> Wish {
+    let usual = if tells { DEFAULT_EVERY } else { 1 };
+    let parsed = said.map(|text| text.trim().parse::<u64>());
+    let warning = match (&parsed, said) {
+        (Some(Err(_)), Some(text)) => Some(format!(
+            "MOTET_PROFILE_EVERY={text} is not a number; it is taken as {usual}, as if it were not set"
+        )),
+        (Some(Ok(2..)), _) if !tells => Some(
+            "MOTET_PROFILE_EVERY leaves out calls: with this NCCL, a job that captures them in CUDA graphs may hang \
+             when it ends; set it to 1 or 0 then, or use NCCL 2.28 or later"
+                .to_owned(),
+        ),
+        _ => None,
+    };
+    Wish { every: parsed.and_then(Result::ok).unwrap_or(usual), warning }
 }
 
 /// Begins to sample: the first group is profiled. `group` is the event that this NCCL has for groups.
@@ -40,6 +66,8 @@ pub(super) fn begin(mask: &mut c_int, every: u64, group: c_int) {
     let idle = if every == 0 { 0 } else { group };
     EVERY.store(every.max(1), Relaxed);
     IDLE.store(idle, Relaxed);
+    // Kernels are counted by communicator, and those before have all ended.
+    FIXED.store(false, Relaxed);
     *mask = if every == 0 { 0 } else { full(idle) };
     MASK.store(mask, Relaxed);
 }
@@ -48,10 +76,14 @@ const fn full(idle: c_int) -> c_int {
     idle | COLLECTIVE | CHANNEL
 }
 
-/// A group of calls begins; its mask was read before. The next one's is set here.
-pub(super) fn group() {
+/// A group of calls begins, of which NCCL has read the mask before. The next one's is set here; but none any more once
+/// a group was `captured` in a CUDA graph: all that are captured must have the mask of the first.
+pub(super) fn group(captured: bool) {
+    if captured {
+        FIXED.store(true, Relaxed);
+    }
     let every = EVERY.load(Relaxed);
-    if every <= 1 {
+    if every <= 1 || FIXED.load(Relaxed) || PAUSED.load(Relaxed) {
         return;
     }
     let next = GROUPS.fetch_add(1, Relaxed) + 1;
@@ -60,17 +92,32 @@ pub(super) fn group() {
     set(idle, wanted);
 }
 
-/// Reports nothing at all meanwhile, or goes on.
+/// Profiles nothing meanwhile, or goes on. Groups are still reported, so that captures are noticed.
 pub(crate) fn pause(paused: bool) {
-    if PAUSED.swap(paused, Relaxed) == paused {
+    if PAUSED.swap(paused, Relaxed) == paused || FIXED.load(Relaxed) {
         return;
     }
     let (idle, every) = (IDLE.load(Relaxed), EVERY.load(Relaxed));
-    let usual = if every <= 1 { full(idle) } else { idle };
-    let wanted = if paused { 0 } else { usual };
-    if let Some(mask) = mask().filter(|it| !paused || is_ours(it.load(Relaxed), idle)) {
-        mask.store(wanted, Relaxed);
+    set(idle, if every <= 1 && !paused { full(idle) } else { idle });
+}
+
+/// What captures have put an end to: choosing which calls to profile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Captured {
+    /// Every call is profiled from then on.
+    Profiled,
+    /// None is.
+    Unprofiled,
+}
+
+/// How it goes on since calls were captured; `None` if none were, or if all are profiled because the user wants it.
+pub(crate) fn captured() -> Option<Captured> {
+    if !FIXED.load(Relaxed) || EVERY.load(Relaxed) <= 1 {
+        return None;
     }
+    let idle = IDLE.load(Relaxed);
+    let mask = mask()?.load(Relaxed);
+    Some(if mask == full(idle) { Captured::Profiled } else { Captured::Unprofiled })
 }
 
 const fn is_sampled(group: u64, every: u64) -> bool {
@@ -87,7 +134,7 @@ fn set(idle: c_int, wanted: c_int) {
     }
 }
 
-/// Whether a mask is one that we have set while nothing was paused.
+/// Whether a mask is one that we have set.
 const fn is_ours(mask: c_int, idle: c_int) -> bool {
     mask == idle || mask == full(idle)
 }
@@ -139,21 +186,45 @@ mod tests {
         for _ in 0..40 {
             profiled += i32::from(now() == GROUP_API | COLLECTIVE | CHANNEL);
             assert!(now() & GROUP_API != 0, "groups are always counted");
-            group();
+            group(false);
         }
         assert!((9..=12).contains(&profiled), "{profiled}");
         pause(true);
-        assert_eq!(now(), 0, "paused");
+        (0..40).for_each(|_| {
+            assert_eq!(now(), GROUP_API, "paused");
+            group(false);
+        });
         pause(true);
         pause(false);
-        assert_eq!(now(), GROUP_API, "groups are reported again");
+        while now() == GROUP_API {
+            group(false);
+        }
+        assert_eq!(captured(), None);
+        group(true);
+        pause(true);
+        (0..40).for_each(|_| group(false));
+        pause(false);
+        assert_eq!(now(), full(GROUP_API), "as when the first group was captured");
+        assert_eq!(captured(), Some(Captured::Profiled));
         #[allow(unsafe_code, reason = "as above")]
         // SAFETY: as above.
         unsafe {
             mask.write(8);
         }
-        group();
+        FIXED.store(false, Relaxed);
+        group(false);
         assert_eq!(now(), 8, "an operator's mask stays");
         MASK.store(std::ptr::null_mut(), Relaxed);
+    }
+
+    #[test]
+    fn calls_are_left_out_unasked_only_where_captures_are_told() {
+        let of = |said, tells| every(said, tells).every;
+        assert_eq!((of(None, true), of(None, false)), (16, 1));
+        assert_eq!((of(Some("4"), true), of(Some(" 4"), false), of(Some("0"), false)), (4, 4, 0));
+        assert_eq!((of(Some("x"), true), of(Some("x"), false)), (16, 1));
+        let warns = |said, tells| every(said, tells).warning.is_some();
+        assert!(warns(Some("x"), true) && warns(Some("4"), false));
+        assert!(!warns(Some("4"), true) && !warns(Some("1"), false) && !warns(None, false));
     }
 }

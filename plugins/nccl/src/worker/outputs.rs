@@ -14,6 +14,7 @@ use motet_units::{Bytes, Duration, Rank};
 use super::metrics::{self, Metrics, Planned};
 use super::path::own;
 use crate::log::Log;
+use crate::profiler::sampling::{self, Captured};
 use crate::profiler::{Finished, by_index, lost};
 use crate::{registry, shared};
 
@@ -28,6 +29,8 @@ pub(super) struct Outputs {
     /// By context and incarnation, with their number in the trace.
     communicators: BTreeMap<(u16, u32), (Communicator, u32)>,
     turns: u32,
+    /// Whether it was said that captured calls have ended the sampling.
+    told_of_capture: bool,
 }
 
 struct TraceFile {
@@ -56,7 +59,8 @@ impl Outputs {
         });
         let communicators = BTreeMap::new();
         let any = trace.is_some() || metrics.is_some() || segment.is_some();
-        any.then_some(Self { log, trace, metrics, segment, communicators, turns: 0 })
+        let (turns, told_of_capture) = (0, false);
+        any.then_some(Self { log, trace, metrics, segment, communicators, turns, told_of_capture })
     }
 
     pub(super) fn add(&mut self, it: &Finished) {
@@ -95,10 +99,27 @@ impl Outputs {
     /// Writes what there is; metrics now and then, or when it is wished.
     pub(super) fn write(&mut self, wished: bool) {
         self.write_trace();
+        self.tell_of_captures();
         self.turns += 1;
         if wished || self.turns >= METRICS_EVERY {
             self.turns = 0;
             self.write_metrics();
+        }
+    }
+
+    /// Says once that calls in CUDA graphs have ended the sampling, and how it goes on.
+    fn tell_of_captures(&mut self) {
+        let Some(captured) = sampling::captured().filter(|_| !self.told_of_capture) else { return };
+        self.told_of_capture = true;
+        match captured {
+            Captured::Unprofiled => self.log.info(
+                "calls are captured in CUDA graphs, of which NCCL cannot profile some and others not; none are \
+                 profiled from now on. MOTET_PROFILE_EVERY=1 profiles all",
+            ),
+            Captured::Profiled => self.log.warn(
+                "calls are captured in CUDA graphs, of which NCCL cannot profile some and others not; the first was \
+                 profiled, so all are from now on, which makes them slower. MOTET_PROFILE_EVERY=0 profiles none",
+            ),
         }
     }
 

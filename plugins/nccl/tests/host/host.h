@@ -116,6 +116,7 @@ int test_bench(void);
 int test_profiler(int argc, char **argv);
 int test_profiler_odd(void);
 int test_profiler_threads(void);
+int test_profiler_graphs(int argc, char **argv);
 int test_profiler_bench(void);
 
 #endif

@@ -39,12 +39,15 @@ static void *start(prof_t *it, event_t *event) {
   return handle;
 }
 
-static void group(prof_t *it) {
+static void group_of(prof_t *it, int captured) {
   event_t event;
   memset(&event, 0, sizeof event);
   event.head.type = it->version <= 4 ? 1 : 256;
+  if (it->version >= 5) event.u.room[0] = (uint8_t)captured;
   CHECK(start(it, &event) == NULL);
 }
+
+static void group(prof_t *it) { group_of(it, 0); }
 
 static void *collective(prof_t *it, uint64_t sequence, uint8_t channels) {
   event_t event;
@@ -223,6 +226,68 @@ int test_profiler_threads(void) {
   }
   CHECK(pthread_join(thread, NULL) == 0);
   CHECK(threaded.plugin->finalize(threaded.context) == 0);
+  dlclose(library);
+  return 0;
+}
+
+/* How NCCL 2.26 to 2.30 finds a kernel's times: the host counts kernels of a channel, the GPU counts them too and leaves
+ * its count in one of 64 places if the kernel is profiled. A captured call counts on the host at every replay if it
+ * is profiled, else once when it is captured. What is still waited for at the end would wait for ever. */
+typedef struct { uint64_t host, gpu, place[64], waiting[4096]; int count; } counters_t;
+
+static void look(counters_t *it) {
+  int left = 0;
+  for (int i = 0; i < it->count; i++)
+    if (it->waiting[i] > it->place[it->waiting[i] % 64]) it->waiting[left++] = it->waiting[i];
+  it->count = left;
+}
+
+static void kernel(counters_t *it, int profiled) {
+  it->gpu++;
+  if (profiled) it->place[it->gpu % 64] = it->gpu;
+  look(it);
+}
+
+static void wait_for(counters_t *it) {
+  CHECK(it->count < 4096);
+  it->waiting[it->count++] = ++it->host;
+}
+
+static int plain_call(prof_t *prof, counters_t *all) {
+  int mask = prof->mask & CHANNEL;
+  group(prof);
+  if (mask) wait_for(all);
+  else all->host++;
+  kernel(all, mask);
+  return mask != 0;
+}
+
+/* profiler-graphs VERSION BEFORE: so many plain calls, then graphs of forty calls, replayed, with plain calls between. */
+int test_profiler_graphs(int argc, char **argv) {
+  CHECK(argc == 2);
+  void *library = open_library();
+  prof_t prof;
+  begin(&prof, library, atoi(argv[0]), 77, 3);
+  CHECK(prof.context != NULL);
+  static counters_t all;
+  int before = 0, after = 0, captured = 0;
+  for (int call = atoi(argv[1]); call > 0; call--) before += plain_call(&prof, &all);
+  for (int turn = 0; turn < 20; turn++) {
+    int masks[40];
+    for (int call = 0; call < 40; call++) {
+      masks[call] = prof.mask & CHANNEL;
+      group_of(&prof, 1);
+      if (masks[call]) captured++;
+      else all.host++;
+    }
+    for (int replay = 0; replay < 3; replay++) {
+      for (int call = 0; call < 40; call++) if (masks[call]) wait_for(&all);
+      for (int call = 0; call < 40; call++) kernel(&all, masks[call]);
+    }
+    for (int call = 0; call < 25; call++) after += plain_call(&prof, &all);
+  }
+  printf("profiled %d before, %d captured, %d after, %d waited for\n", before, captured, after, all.count);
+  CHECK(prof.plugin->finalize(prof.context) == 0);
   dlclose(library);
   return 0;
 }

@@ -10,16 +10,16 @@ use prost::Message as _;
 use super::{Collective, Message, Node, NodeKind, Trace};
 
 #[derive(Clone, PartialEq, prost::Message)]
-struct MetadataMessage {
+pub(super) struct MetadataMessage {
     #[prost(string, tag = "1")]
-    version: String,
+    pub(super) version: String,
     #[prost(message, repeated, tag = "2")]
-    attributes: Vec<AttributeMessage>,
+    pub(super) attributes: Vec<AttributeMessage>,
 }
 
 impl MetadataMessage {
     /// The schema's version: a field of its own, or an attribute in traces converted from PyTorch's.
-    fn version(self) -> String {
+    pub(super) fn version(self) -> String {
         let schema = self.attributes.into_iter().find(|it| it.name == "schema");
         match schema.and_then(|it| it.value) {
             Some(Value::Text(it)) if self.version.is_empty() => it,
@@ -29,36 +29,36 @@ impl MetadataMessage {
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
-struct NodeMessage {
+pub(super) struct NodeMessage {
     #[prost(uint64, tag = "1")]
-    id: u64,
+    pub(super) id: u64,
     #[prost(string, tag = "2")]
-    name: String,
+    pub(super) name: String,
     #[prost(int32, tag = "3")]
-    kind: i32,
+    pub(super) kind: i32,
     #[prost(uint64, repeated, tag = "4")]
-    control: Vec<u64>,
+    pub(super) control: Vec<u64>,
     #[prost(uint64, repeated, tag = "5")]
-    waits: Vec<u64>,
+    pub(super) waits: Vec<u64>,
     #[prost(uint64, tag = "6")]
-    start: u64,
+    pub(super) start: u64,
     #[prost(uint64, tag = "7")]
-    duration: u64,
+    pub(super) duration: u64,
     #[prost(message, repeated, tag = "10")]
-    attributes: Vec<AttributeMessage>,
+    pub(super) attributes: Vec<AttributeMessage>,
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
-struct AttributeMessage {
+pub(super) struct AttributeMessage {
     #[prost(string, tag = "1")]
-    name: String,
+    pub(super) name: String,
     #[prost(oneof = "Value", tags = "7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29")]
-    value: Option<Value>,
+    pub(super) value: Option<Value>,
 }
 
 /// A single value of an attribute; lists and fractions are for nothing that is read here.
 #[derive(Clone, PartialEq, prost::Oneof)]
-enum Value {
+pub(super) enum Value {
     #[prost(int32, tag = "7")]
     Int32(i32),
     #[prost(int64, tag = "9")]
@@ -105,7 +105,7 @@ const STORE: i32 = 3;
 const COMPUTE: i32 = 4;
 const SEND: i32 = 5;
 const RECEIVE: i32 = 6;
-const COLLECTIVE: i32 = 7;
+pub(super) const COLLECTIVE: i32 = 7;
 
 /// Chakra's collectives by number; the ninth is a ReduceScatter with blocks of equal size.
 const COLLECTIVES: [Collective; 10] = [
@@ -120,6 +120,11 @@ const COLLECTIVES: [Collective; 10] = [
     Collective::Data(Kind::ReduceScatter),
     Collective::Barrier,
 ];
+
+/// Chakra's number of a collective, if it has one.
+pub(super) fn collective_number(what: Collective) -> Option<i64> {
+    COLLECTIVES.iter().position(|it| *it == what).map(|it| it as i64)
+}
 
 pub(super) fn decode(bytes: &[u8]) -> Result<Trace, ReadError> {
     let mut rest = bytes;
@@ -214,7 +219,7 @@ impl NodeMessage {
         Ok(NodeKind::Collective { what, bytes: self.bytes("comm_size")?, group })
     }
 
-    fn node(self) -> Result<Node, ReadError> {
+    pub(super) fn node(self) -> Result<Node, ReadError> {
         let is_cpu = match self.attribute("is_cpu_op") {
             None => None,
             Some(Value::Bool(it)) => Some(*it),
@@ -238,7 +243,7 @@ impl NodeMessage {
         Ok(Node { id, name, waits, control, start, duration, is_cpu, kind })
     }
 
-    fn of(node: &Node) -> Self {
+    pub(super) fn of(node: &Node) -> Self {
         let mut attributes = Vec::new();
         let mut put = |name: &str, value: Option<Value>| {
             if value.is_some() {
@@ -267,8 +272,7 @@ impl NodeMessage {
                 if matches!(node.kind, NodeKind::Send(_)) { SEND } else { RECEIVE }
             }
             NodeKind::Collective { what, bytes, group } => {
-                let number = COLLECTIVES.iter().position(|it| Some(*it) == *what);
-                put("comm_type", number.map(|it| Value::Int64(it as i64)));
+                put("comm_type", what.and_then(collective_number).map(Value::Int64));
                 put("comm_size", size(*bytes));
                 put("pg_name", group.clone().map(Value::Text));
                 COLLECTIVE
