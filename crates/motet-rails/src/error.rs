@@ -1,6 +1,7 @@
 //! [`RailsError`]: why a step cannot be run on rails.
 
 use motet_workload::Refusals;
+use motet_workload::build::Stuck;
 use motet_workload::simulate::Halted;
 
 use crate::alone::AloneError;
@@ -15,4 +16,6 @@ pub enum RailsError {
     Alone(#[from] AloneError),
     #[error(transparent)]
     Halted(#[from] Halted),
+    #[error(transparent)]
+    Stuck(#[from] Stuck),
 }
