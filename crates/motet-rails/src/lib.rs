@@ -10,7 +10,7 @@
 //! - [`alone`]: how long collectives take on a rail or a ring of circuits, by programs in the simulator; `levels`: what a job's
 //!   communications take, from that; `table`: for a whole step.
 //! - [`electrical`]: packet switches. [`optical`]: circuits that change, and circuits that stay.
-//! - [`opus`]: the paper's job and experiments.
+//! - [`step`]: a job, its step and a machine together; [`opus`]: the paper's job and experiments.
 //!
 //! Windows, in which circuits can change for free, are `motet_workload::windows`.
 
@@ -21,9 +21,11 @@ mod levels;
 pub mod machine;
 pub mod optical;
 pub mod opus;
+pub mod step;
 mod table;
 
 pub use alone::AloneError;
 pub use electrical::Electrical;
 pub use error::RailsError;
 pub use machine::{Machine, Wire};
+pub use step::Step;

@@ -5,16 +5,15 @@
 //! [`sensitivity`] varies them.
 
 use motet_units::{Bytes, Duration};
-use motet_workload::windows::{View, Windows};
 use motet_workload::{
-    Batch, Compression, Draft, Gpu, Iteration, Job, Layout, Precision, Refusal, Refusals, Run,
-    Schedule, Sharding, SyncMode, models,
+    Batch, Compression, Draft, Gpu, Layout, Precision, Refusal, Refusals, Schedule, Sharding,
+    SyncMode, models,
 };
 
-use crate::electrical::Electrical;
 use crate::error::RailsError;
 use crate::machine::Machine;
-use crate::optical::{Delay, Switching, switched};
+use crate::optical::{Delay, Switching};
+use crate::step::Step;
 
 /// What the paper leaves open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,35 +32,6 @@ impl Default for Setting {
     /// Eight micro-batches: a global batch of 32 sequences, a step of nine seconds.
     fn default() -> Self {
         Self { sequence: 8192, micro_batches: 8, mfu: 400, stages: 2 }
-    }
-}
-
-/// A job, its step and what it runs on.
-#[derive(Clone, Debug)]
-pub struct Step {
-    pub job: Job,
-    pub iteration: Iteration,
-    pub machine: Machine,
-}
-
-impl Step {
-    /// The first step of a job.
-    pub fn new(job: Job, machine: Machine) -> Result<Self, RailsError> {
-        let iteration = job.iteration(0)?;
-        Ok(Self { job, iteration, machine })
-    }
-
-    /// On packet-switched rails.
-    pub fn electrical(&self) -> Result<Run, RailsError> {
-        let mut fabric = Electrical::new(&self.job, &self.iteration, &self.machine)?;
-        Ok(self.iteration.simulate(&self.job.draft().gpu, &mut fabric)?)
-    }
-
-    /// Its windows in a run.
-    #[must_use]
-    pub fn windows(&self, run: &Run, view: View) -> Windows {
-        let placement = self.machine.placement();
-        Windows::of(&run.calls(&self.iteration, self.job.layout(), placement, view))
     }
 }
 
@@ -164,7 +134,7 @@ impl Point {
 pub fn point(step: &Step, delay: Duration, offload: Option<Bytes>) -> Result<Point, RailsError> {
     let run = |provisioned| {
         let switching = Switching { offload, ..Switching::new(Delay::optics(delay), provisioned) };
-        switched(&step.job, &step.iteration, &step.machine, &switching)
+        step.switched(&switching)
     };
     let (late, early) = (run(false)?, run(true)?);
     let changes = (late.changes, early.changes);

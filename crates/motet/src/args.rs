@@ -10,6 +10,7 @@ pub(crate) mod live;
 pub(crate) mod net;
 pub(crate) mod plan;
 pub(crate) mod program;
+pub(crate) mod rails;
 pub(crate) mod read;
 pub(crate) mod reproduce;
 pub(crate) mod sim;
@@ -87,6 +88,9 @@ pub(crate) enum Command {
     /// Training jobs and traces of them: who communicates what, how often and with whom
     #[command(subcommand)]
     Workload(workload::WorkloadCommand),
+    /// Optical rails: circuits that change between the phases of a training step
+    #[command(subcommand)]
+    Rails(rails::RailsCommand),
     /// Routes and programs over a WAN: the reconfiguration modes over many collectives
     Wan(wan::WanArgs),
     /// Tables and figures of the papers that Motet builds on, ours beside what was published

@@ -11,6 +11,7 @@ mod nccl;
 mod net;
 mod plan;
 mod probe;
+mod rails;
 mod reproduce;
 mod reroute;
 mod sim;
@@ -24,6 +25,7 @@ mod workload;
 use crate::args::Command;
 use crate::args::discovery::ProbeCommand;
 use crate::args::net::NetCommand;
+use crate::args::rails::RailsCommand;
 use crate::args::workload::WorkloadCommand;
 use crate::failure::{Failure, Status};
 use crate::printer::Printer;
@@ -48,6 +50,8 @@ pub(crate) fn run(command: &Command, printer: &mut Printer) -> Result<Status, Fa
         Command::Trace(args) => trace::run(args, printer),
         Command::Workload(WorkloadCommand::Show(args)) => workload::show::run(args, printer),
         Command::Workload(WorkloadCommand::Convert(args)) => workload::convert::run(args, printer),
+        Command::Rails(RailsCommand::Windows(args)) => rails::windows::run(args, printer),
+        Command::Rails(RailsCommand::Sim(args)) => rails::sim::run(args, printer),
         Command::Wan(args) => wan::run(args, printer),
         Command::Reproduce(args) => reproduce::run(args, printer),
         Command::Bench(args) => bench::run(args, printer),
