@@ -180,6 +180,17 @@ impl Layout {
         }
     }
 
+    /// Whether ranks of `stage` take part in a communication of a group whose operation is listed under the
+    /// stage `listed`. A message counts at its sender.
+    #[must_use]
+    pub const fn takes_part(&self, group: Group, listed: u32, stage: u32) -> bool {
+        match group {
+            Group::Pipeline => true,
+            Group::Ends => stage == 0 || stage + 1 == self.pp,
+            _ => listed == stage,
+        }
+    }
+
     /// The stage of a rank.
     #[must_use]
     pub const fn stage(&self, rank: Rank) -> u32 {

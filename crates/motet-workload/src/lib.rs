@@ -13,6 +13,7 @@
 //! - [`sync`]: how often replicas are made equal, and how gradients are packed.
 //! - [`iteration`]: one step as a DAG; [`build`] makes it.
 //! - [`volume`]: calls and bytes of a step, counted; [`closed_form`]: the same by formula.
+//! - [`demand`]: the same call by call, for tuning; [`memory`]: what a rank must hold.
 //! - [`schedule`]: in which order pipeline stages take micro-batches.
 //! - [`simulate`]: a step run in time over a fabric.
 //! - [`windows`]: the time between phases of traffic on a rail.
@@ -25,11 +26,13 @@
 pub mod build;
 pub mod check;
 pub mod closed_form;
+pub mod demand;
 pub mod formats;
 pub mod gpu;
 pub mod iteration;
 pub mod job;
 pub mod layout;
+pub mod memory;
 pub mod model;
 pub mod models;
 pub mod recording;
@@ -40,6 +43,7 @@ pub mod sync;
 pub mod volume;
 pub mod windows;
 
+pub use demand::Demand;
 pub use gpu::Gpu;
 pub use iteration::{Communication, Iteration, Operation, Phase, Work};
 pub use job::{Batch, Draft, Job, Precision};

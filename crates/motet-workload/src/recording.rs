@@ -82,6 +82,8 @@ pub struct Call {
     pub kind: CollectiveKind,
     /// Size in nccl-tests' sense, as everywhere; zero for messages of which only the time was seen.
     pub bytes: Bytes,
+    /// Who sent it, if it is a message of which that is known.
+    pub sender: Option<Rank>,
     /// What its ranks saw of it, in the order of ranks: all members of the group for a collective, the two
     /// ends (or the one that was seen, if its profiler did not say who the other is) for a message.
     pub seen: Vec<Sighting>,

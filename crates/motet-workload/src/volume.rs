@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use motet_collective::CollectiveKind;
 
 use crate::iteration::Iteration;
-use crate::layout::{Group, Layout, Parallelism};
+use crate::layout::{Layout, Parallelism};
 
 /// Calls, and the sum of their sizes in nccl-tests' sense.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -44,12 +44,7 @@ impl Iteration {
     pub fn volumes(&self, layout: &Layout, stage: u32) -> Volumes {
         let mut all = Volumes::default();
         for (_, operation, it) in self.communications() {
-            let takes_part = match it.group {
-                Group::Pipeline => true,
-                Group::Ends => stage == 0 || stage + 1 == layout.pp,
-                _ => operation.stage == stage,
-            };
-            if takes_part {
+            if layout.takes_part(it.group, operation.stage, stage) {
                 all.add((it.parallelism, it.kind), 1, it.bytes.get().into());
             }
         }

@@ -8,8 +8,10 @@
 //! traffic of the two overlaps, there is no such time: the window is zero, and the overlap is kept, because
 //! circuits would have to space that traffic.
 //!
-//! A simulated step gives its calls by [`Run::calls`](crate::simulate::Run::calls); whatever else knows calls (a recording) can make them
-//! too. Traffic inside a scale-up domain is not on a rail and must be left out.
+//! A simulated step gives its calls by [`Run::calls`](crate::simulate::Run::calls), a recording by
+//! [`Recording::rail_calls`](crate::Recording::rail_calls) (`windows/recorded`). Traffic inside a scale-up domain is not on a rail and must be left out.
+
+mod recorded;
 
 use std::collections::BTreeMap;
 
@@ -33,46 +35,79 @@ pub struct Call {
     pub end: Instant,
 }
 
-/// The time between two phases.
+/// A longest run of calls of one class.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Window {
-    /// The last end of the phase before, and the first start of the phase after.
-    pub opens: Instant,
-    pub closes: Instant,
-    pub before: String,
-    pub after: String,
-    /// The kind with the most bytes in the phase after.
-    pub kind: CollectiveKind,
-    /// Bytes and calls of the phase after.
-    pub bytes: Bytes,
+pub struct Phase {
+    pub class: String,
+    /// The first start and the last end.
+    pub start: Instant,
+    pub end: Instant,
+    /// Bytes by kind.
+    pub kinds: BTreeMap<CollectiveKind, u64>,
     pub calls: u64,
 }
 
-impl Window {
+impl Phase {
+    /// The kind with the most bytes.
+    #[must_use]
+    pub fn kind(&self) -> CollectiveKind {
+        let most = self.kinds.iter().max_by_key(|it| it.1);
+        most.map_or(CollectiveKind::SendRecv, |it| *it.0)
+    }
+
+    #[must_use]
+    pub fn bytes(&self) -> Bytes {
+        Bytes::new(self.kinds.values().sum())
+    }
+
+    /// What it is, in words: "DP allgather".
+    #[must_use]
+    pub fn traffic(&self) -> String {
+        format!("{} {}", self.class, self.kind())
+    }
+
+    fn begun(call: &Call) -> Self {
+        Self {
+            class: call.class.clone(),
+            start: call.start,
+            end: call.end,
+            kinds: BTreeMap::from([(call.kind, call.bytes.get())]),
+            calls: 1,
+        }
+    }
+
+    fn add(&mut self, call: &Call) {
+        self.end = self.end.max(call.end);
+        self.calls += 1;
+        *self.kinds.entry(call.kind).or_default() += call.bytes.get();
+    }
+}
+
+/// The time between two phases.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Window<'a> {
+    pub before: &'a Phase,
+    pub after: &'a Phase,
+}
+
+impl Window<'_> {
     /// How long nobody uses the rail; zero if the phases overlap.
     #[must_use]
     pub const fn length(&self) -> Duration {
-        self.closes.since(self.opens)
+        self.after.start.since(self.before.end)
     }
 
     /// For how long the phase after runs beside the one before.
     #[must_use]
-    pub const fn overlap(&self) -> Duration {
-        self.opens.since(self.closes)
-    }
-
-    /// What follows, in words: "DP allgather".
-    #[must_use]
-    pub fn traffic(&self) -> String {
-        format!("{} {}", self.after, self.kind)
+    pub fn overlap(&self) -> Duration {
+        self.before.end.min(self.after.end).since(self.after.start)
     }
 }
 
-/// All windows of a step on one rail.
+/// The phases of a step on one rail, and so its windows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Windows {
-    pub all: Vec<Window>,
-    pub phases: u64,
+    pub phases: Vec<Phase>,
 }
 
 /// Windows before one kind of traffic.
@@ -93,45 +128,31 @@ impl Before {
     }
 }
 
-struct Open<'a> {
-    class: &'a str,
-    start: Instant,
-    end: Instant,
-    kinds: BTreeMap<CollectiveKind, u64>,
-    calls: u64,
-}
-
 impl Windows {
     /// The windows between these calls, in whatever order they come.
     #[must_use]
     pub fn of(calls: &[Call]) -> Self {
         let mut order: Vec<&Call> = calls.iter().collect();
         order.sort_by(|a, b| (a.start, a.end, &a.class).cmp(&(b.start, b.end, &b.class)));
-        let mut phases: Vec<Open<'_>> = Vec::new();
+        let mut phases: Vec<Phase> = Vec::new();
         for call in order {
             match phases.last_mut().filter(|it| it.class == call.class) {
                 Some(same) => same.add(call),
-                None => {
-                    let mut fresh = Open {
-                        class: &call.class,
-                        start: call.start,
-                        end: call.end,
-                        kinds: BTreeMap::new(),
-                        calls: 0,
-                    };
-                    fresh.add(call);
-                    phases.push(fresh);
-                }
+                None => phases.push(Phase::begun(call)),
             }
         }
-        let all = phases.windows(2).map(|pair| pair[1].window(&pair[0])).collect();
-        Self { all, phases: phases.len() as u64 }
+        Self { phases }
+    }
+
+    /// In the order of time.
+    pub fn all(&self) -> impl ExactSizeIterator<Item = Window<'_>> {
+        self.phases.windows(2).map(|it| Window { before: &it[0], after: &it[1] })
     }
 
     /// Lengths, the shortest first: what a CDF is drawn of.
     #[must_use]
     pub fn sorted(&self) -> Vec<Duration> {
-        let mut all: Vec<Duration> = self.all.iter().map(Window::length).collect();
+        let mut all: Vec<Duration> = self.all().map(|it| it.length()).collect();
         all.sort_unstable();
         all
     }
@@ -139,42 +160,21 @@ impl Windows {
     /// How many are longer than this.
     #[must_use]
     pub fn over(&self, least: Duration) -> usize {
-        self.all.iter().filter(|it| it.length() > least).count()
+        self.all().filter(|it| it.length() > least).count()
     }
 
     /// By what follows.
     #[must_use]
     pub fn by_traffic(&self) -> BTreeMap<String, Before> {
         let mut all: BTreeMap<String, Before> = BTreeMap::new();
-        for it in &self.all {
-            let before = all.entry(it.traffic()).or_default();
+        for it in self.all() {
+            let before = all.entry(it.after.traffic()).or_default();
             before.count += 1;
             before.total += it.length();
             before.longest = before.longest.max(it.length());
-            before.bytes = before.bytes.max(it.bytes);
+            before.bytes = before.bytes.max(it.after.bytes());
         }
         all
-    }
-}
-
-impl Open<'_> {
-    fn add(&mut self, call: &Call) {
-        self.end = self.end.max(call.end);
-        self.calls += 1;
-        *self.kinds.entry(call.kind).or_default() += call.bytes.get();
-    }
-
-    fn window(&self, before: &Self) -> Window {
-        let most = self.kinds.iter().max_by_key(|it| it.1);
-        Window {
-            opens: before.end,
-            closes: self.start,
-            before: before.class.to_owned(),
-            after: self.class.to_owned(),
-            kind: most.map_or(CollectiveKind::SendRecv, |it| *it.0),
-            bytes: Bytes::new(self.kinds.values().sum()),
-            calls: self.calls,
-        }
     }
 }
 
@@ -270,13 +270,13 @@ mod tests {
             call("PP", SendRecv, 64, 50, 55),
         ];
         let windows = Windows::of(&calls);
-        assert_eq!(windows.phases, 4);
-        let lengths: Vec<_> = windows.all.iter().map(Window::length).collect();
+        let lengths: Vec<_> = windows.all().map(|it| it.length()).collect();
         assert_eq!(lengths, [Duration::from_ms(10), Duration::ZERO, Duration::ZERO]);
-        assert_eq!(windows.all[0].traffic(), "PP sendrecv");
-        assert_eq!((windows.all[0].bytes.get(), windows.all[0].calls), (64, 1));
-        assert_eq!(windows.all[1].traffic(), "DP reducescatter");
-        assert_eq!(windows.all[2].overlap(), Duration::from_ms(10));
+        let traffic: Vec<String> = windows.phases.iter().map(Phase::traffic).collect();
+        assert_eq!(traffic, ["DP allgather", "PP sendrecv", "DP reducescatter", "PP sendrecv"]);
+        assert_eq!((windows.phases[0].bytes().get(), windows.phases[0].calls), (60, 3));
+        let overlaps: Vec<_> = windows.all().map(|it| it.overlap()).collect();
+        assert_eq!(overlaps, [Duration::ZERO, Duration::ZERO, Duration::from_ms(5)]);
         assert_eq!(windows.over(Duration::from_ms(1)), 1);
         let before = windows.by_traffic()["PP sendrecv"];
         assert_eq!((before.count, before.longest), (2, Duration::from_ms(10)));

@@ -89,6 +89,8 @@ fn what_cannot_be_used_is_refused() {
             .replace("_allgather_base", "y"),
     );
     assert!(strange.problem.contains("is no known collective"), "{}", strange.problem);
+    let timeless = error(&RANK_0.replace("\"ts\": 20.125", "\"ts\": \"20.!\""));
+    assert!(timeless.problem.ends_with("has no time"), "{}", timeless.problem);
     // A type that is not known costs the size, not the call.
     let log = read(&RANK_0.replace("BFloat16", "Nibble")).unwrap();
     assert_eq!(log.calls[0].bytes, Bytes::ZERO);

@@ -19,6 +19,7 @@ pub(crate) mod synth;
 pub(crate) mod trace;
 pub(crate) mod wan;
 pub(crate) mod what_if;
+pub(crate) mod workload;
 
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
@@ -84,11 +85,14 @@ pub(crate) enum Command {
     Calibrate(calibrate::CalibrateArgs),
     /// What the NCCL plugin saw in a job: how long its collectives took
     Trace(trace::TraceArgs),
-    /// Routes and programs over a WAN: the reconfiguration modes over many collectives
-    Wan(wan::WanArgs),
-    /// Photonic rails: optical circuits for training jobs, their reach, cost and power
+    /// Training jobs and traces of them: who communicates what, how often and with whom
+    #[command(subcommand)]
+    Workload(workload::WorkloadCommand),
+    /// Optical rails: circuits that change between the phases of a training step
     #[command(subcommand)]
     Rails(rails::RailsCommand),
+    /// Routes and programs over a WAN: the reconfiguration modes over many collectives
+    Wan(wan::WanArgs),
     /// Tables and figures of the papers that Motet builds on, ours beside what was published
     Reproduce(reproduce::ReproduceArgs),
     /// One rank of `--backend nccl`

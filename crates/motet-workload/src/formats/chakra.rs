@@ -8,12 +8,13 @@
 //! [`read`] takes what it understands and refuses what would change the meaning: unknown kinds of nodes,
 //! numbers that occur twice, nodes that wait for each other. Waits for nodes that are not there are kept
 //! and told ([`Trace::missing`]). [`write()`] is its reverse; [`json`] reads and writes the same as text; [`export`]
-//! makes a job into traces; [`recorded`] makes traces with times into logs of ranks. Chakra counts time in whole
+//! makes a job into traces; [`recorded`] makes traces with times into logs of ranks, [`replay`] the reverse. Chakra counts time in whole
 //! microseconds, and the size of a collective is what one rank gives to it (its shard, for an AllGather).
 
 pub mod export;
 pub mod json;
 pub mod recorded;
+pub mod replay;
 mod wire;
 
 use std::collections::{BTreeMap, BTreeSet};

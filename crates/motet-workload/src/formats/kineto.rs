@@ -108,11 +108,18 @@ impl<'a> Reader<'a> {
             if !is_kernel && !is_step {
                 continue;
             }
-            let Some(span) = event.span(self.base) else { continue };
+            let is_call = is_kernel && event.name().starts_with("nccl");
+            let Some(span) = event.span(self.base) else {
+                if is_call {
+                    let problem = format!("kernel `{}` has no time", brief(event.name()));
+                    return Err(ReadError::new(problem).with_remedy("record the trace again"));
+                }
+                continue;
+            };
             if is_step {
                 let gpu = event.is("gpu_user_annotation");
                 if gpu { &mut gpu_steps } else { &mut steps }.push(span);
-            } else if event.name().starts_with("nccl") {
+            } else if is_call {
                 self.call(event, span)?;
             } else {
                 self.log.compute.push(span);

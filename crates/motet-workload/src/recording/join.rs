@@ -20,6 +20,7 @@ pub(super) struct Matched {
     pub(super) group: usize,
     pub(super) kind: CollectiveKind,
     pub(super) bytes: Bytes,
+    pub(super) sender: Option<Rank>,
     pub(super) seen: Vec<Seen>,
 }
 
@@ -52,7 +53,10 @@ pub(super) fn join(mut logs: Vec<RankLog>, how: Clocks) -> Result<Recording, Joi
     }
     let mut kinds = vec![BTreeSet::new(); groups.len()];
     for call in &matched {
-        kinds[call.group].insert(call.kind);
+        // A kernel of messages that says nothing else may be an AllToAll as well.
+        if call.kind != CollectiveKind::SendRecv || call.sender.is_some() {
+            kinds[call.group].insert(call.kind);
+        }
     }
     parallelism::guess(&mut groups, &kinds, logs.len());
     let offsets = match how {
@@ -218,7 +222,8 @@ impl<'a> Joiner<'a> {
             span: it.span,
             stream: it.stream,
         });
-        self.calls.push(Matched { group, kind: first.kind, bytes, seen: seen.collect() });
+        let (kind, sender) = (first.kind, first.ends.map(|it| it.0));
+        self.calls.push(Matched { group, kind, bytes, sender, seen: seen.collect() });
     }
 
     fn name(&self, group: usize) -> String {

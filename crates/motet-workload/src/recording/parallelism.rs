@@ -38,11 +38,14 @@ pub(super) fn described(text: &str) -> Option<Parallelism> {
 }
 
 /// Guesses those that are not described; `kinds` has what each group calls. A group of all ranks beside other
-/// groups (for the loss, for barriers) stays open: it serves the job and no parallelism of it.
+/// groups (for the loss, for barriers) stays open: it serves the job and no parallelism of it. Only one that reduces
+/// and scatters is data parallel, unless another group is.
 pub(super) fn guess(groups: &mut [RecordedGroup], kinds: &[BTreeSet<CollectiveKind>], all: usize) {
     let used = kinds.iter().filter(|it| !it.is_empty()).count();
+    let data = groups.iter().any(|it| it.parallelism == Some(Parallelism::Dp));
     let is_open = |group: &RecordedGroup, of: &BTreeSet<_>| {
-        let everyone = group.members.len() == all && used > 1;
+        let scatters = of.contains(&CollectiveKind::ReduceScatter);
+        let everyone = group.members.len() == all && used > 1 && (data || !scatters);
         group.parallelism.is_none() && !of.is_empty() && !everyone
     };
     let mut strides = BTreeSet::new();
@@ -61,14 +64,13 @@ pub(super) fn guess(groups: &mut [RecordedGroup], kinds: &[BTreeSet<CollectiveKi
         }
         group.is_guessed = true;
     }
-    let known_data = groups.iter().any(|it| it.parallelism == Some(Parallelism::Dp));
     let near = strides.first().copied();
     for (group, of) in groups.iter_mut().zip(kinds) {
         if !is_open(group, of) {
             continue;
         }
         let is_near = Some(stride(&group.members)) == near;
-        let tensor = is_near && (strides.len() > 1 || known_data);
+        let tensor = is_near && (strides.len() > 1 || data);
         group.parallelism = Some(if tensor { Parallelism::Tp } else { Parallelism::Dp });
         group.is_guessed = true;
     }

@@ -37,7 +37,8 @@ pub(super) fn timed(
             Ok(Sighting { rank, span: span(seen.span, seen.place)?, stream: seen.stream })
         });
         let seen = seen.collect::<Result<Vec<_>, JoinError>>()?;
-        calls.push(Call { group: it.group, kind: it.kind, bytes: it.bytes, seen });
+        let Matched { group, kind, bytes, sender, .. } = it;
+        calls.push(Call { group, kind, bytes, sender, seen });
     }
     calls.sort_by_key(|it| (it.span(), it.group));
     let (mut compute, mut steps): (Vec<Vec<Span>>, Vec<Vec<Span>>) = Default::default();

@@ -141,16 +141,22 @@ impl<'a, F: Fabric> Engine<'a, F> {
         }
     }
 
+    /// Starts what the fabric lets go. What has started may let go of others, so it is asked until it says no
+    /// to all.
     fn start_what_may(&mut self) {
-        let asking = std::mem::take(&mut self.asking);
-        let mut still = Vec::new();
-        for index in asking {
-            match call(self.iteration, index) {
-                Some(it) if self.fabric.may_start(it, self.now) => self.start(it),
-                _ => still.push(index),
+        loop {
+            let asking = std::mem::take(&mut self.asking);
+            let before = asking.len();
+            for index in asking {
+                match call(self.iteration, index) {
+                    Some(it) if self.fabric.may_start(it, self.now) => self.start(it),
+                    _ => self.asking.push(index),
+                }
+            }
+            if self.asking.len() == before {
+                return;
             }
         }
-        self.asking = still;
     }
 
     fn start(&mut self, call: Call<'_>) {

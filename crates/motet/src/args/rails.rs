@@ -1,13 +1,121 @@
 //! The arguments of `motet rails`.
 
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
+use motet_rails::optical::Granularity;
+use motet_units::{Bandwidth, Bytes, Duration};
+
+use super::workload::{JOB, LayoutArgs};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum RailsCommand {
+    /// The time between phases of traffic on a rail, in which circuits can change for free
+    Windows(WindowsArgs),
+    /// A training step on optical rails, beside packet switches and circuits that stay
+    Sim(RailsSimArgs),
     /// How many GPUs optical switches of each technology reach
     Scale(ScaleArgs),
     /// What optical rails cost in dollars and watts, beside packet-switched networks
     Cost(CostArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct WindowsArgs {
+    /// A training job (docs/workloads.md), a model's name with the options below, or the traces of all
+    /// ranks; a folder stands for its files
+    #[arg(value_name = "JOB|TRACE", required = true)]
+    pub(crate) inputs: Vec<String>,
+    /// Which rail, where traces are looked at; simulated rails are all alike
+    #[arg(long, default_value_t = 0)]
+    pub(crate) rail: u32,
+    /// Only traffic of the ranks of this pipeline stage (of a job)
+    #[arg(long, value_name = "STAGE", conflicts_with = "rank")]
+    pub(crate) stage: Option<u32>,
+    /// Only traffic of this rank (of traces)
+    #[arg(long, value_name = "RANK")]
+    pub(crate) rank: Option<u32>,
+    /// Write every window; Parquet if the name ends so
+    #[arg(long, value_name = "OUT.csv")]
+    pub(crate) csv: Option<String>,
+    /// Draw how the lengths of windows are distributed
+    #[arg(long, value_name = "OUT.svg")]
+    pub(crate) svg: Option<String>,
+    #[command(flatten)]
+    pub(crate) machine: MachineArgs,
+    #[command(flatten)]
+    pub(crate) layout: LayoutArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RailsSimArgs {
+    #[arg(value_name = "JOB", help = JOB)]
+    pub(crate) job: String,
+    /// What moving mirrors takes, several after commas
+    #[arg(long, value_name = "TIME", value_delimiter = ',', default_values = ["1 ms", "10 ms", "25 ms", "100 ms", "1000 ms"])]
+    pub(crate) delay: Vec<Duration>,
+    /// What asking the controller and commanding the switch takes
+    #[arg(long, value_name = "TIME", default_value = "0 ms")]
+    pub(crate) command_delay: Duration,
+    /// What transceivers take to find each other again
+    #[arg(long, value_name = "TIME", default_value = "0 ms")]
+    pub(crate) link_up: Duration,
+    /// Ports of a NIC, which share its bandwidth
+    #[arg(long, default_value_t = 2)]
+    pub(crate) ports: u32,
+    /// Which circuits change together
+    #[arg(long, value_enum, default_value_t = Unit::Group)]
+    pub(crate) granularity: Unit,
+    /// Send AllReduces of up to this size over the host's packet network
+    #[arg(long, value_name = "SIZE")]
+    pub(crate) offload: Option<Bytes>,
+    /// Write the step on optical rails as a timeline for ui.perfetto.dev: the first delay, provisioned
+    #[arg(long, value_name = "OUT.json")]
+    pub(crate) trace: Option<String>,
+    /// Write the table; Parquet if the name ends so
+    #[arg(long, value_name = "OUT.csv")]
+    pub(crate) csv: Option<String>,
+    /// Draw the time of a step over the delay
+    #[arg(long, value_name = "OUT.svg")]
+    pub(crate) svg: Option<String>,
+    #[command(flatten)]
+    pub(crate) machine: MachineArgs,
+    #[command(flatten)]
+    pub(crate) layout: LayoutArgs,
+}
+
+/// What changes together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Unit {
+    /// The circuits of one communication group
+    Group,
+    /// All circuits of a rail
+    Rail,
+}
+
+impl From<Unit> for Granularity {
+    fn from(unit: Unit) -> Self {
+        match unit {
+            Unit::Group => Self::Group,
+            Unit::Rail => Self::Rail,
+        }
+    }
+}
+
+/// What GPUs are connected by.
+#[derive(Clone, Debug, Default, Args)]
+#[command(next_help_heading = "The machine")]
+pub(crate) struct MachineArgs {
+    /// perlmutter, dgx-a100, dgx-h100, dgx-h200 or gb200-nvl72 [default: the DGX of the job's GPU]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) machine: Option<String>,
+    /// GPUs per scale-up domain, instead
+    #[arg(long, value_name = "GPUS", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) domain: Option<u32>,
+    /// A GPU's bandwidth on its rail, instead
+    #[arg(long, value_name = "BANDWIDTH")]
+    pub(crate) nic: Option<Bandwidth>,
+    /// A GPU's bandwidth inside its domain, instead
+    #[arg(long, value_name = "BANDWIDTH")]
+    pub(crate) scale_up: Option<Bandwidth>,
 }
 
 /// How GPUs are wired to optical switches.

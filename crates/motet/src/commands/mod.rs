@@ -20,11 +20,13 @@ mod synth;
 mod trace;
 mod verify;
 mod wan;
+mod workload;
 
 use crate::args::Command;
 use crate::args::discovery::ProbeCommand;
 use crate::args::net::NetCommand;
 use crate::args::rails::RailsCommand;
+use crate::args::workload::WorkloadCommand;
 use crate::failure::{Failure, Status};
 use crate::printer::Printer;
 
@@ -46,9 +48,13 @@ pub(crate) fn run(command: &Command, printer: &mut Printer) -> Result<Status, Fa
         Command::Sim(args) => sim::run(args, printer),
         Command::Synth(args) => synth::run(args, printer),
         Command::Trace(args) => trace::run(args, printer),
-        Command::Wan(args) => wan::run(args, printer),
+        Command::Workload(WorkloadCommand::Show(args)) => workload::show::run(args, printer),
+        Command::Workload(WorkloadCommand::Convert(args)) => workload::convert::run(args, printer),
+        Command::Rails(RailsCommand::Windows(args)) => rails::windows::run(args, printer),
+        Command::Rails(RailsCommand::Sim(args)) => rails::sim::run(args, printer),
         Command::Rails(RailsCommand::Scale(args)) => rails::scale::run(args, printer),
         Command::Rails(RailsCommand::Cost(args)) => rails::cost::run(args, printer),
+        Command::Wan(args) => wan::run(args, printer),
         Command::Reproduce(args) => reproduce::run(args, printer),
         Command::Bench(args) => bench::run(args, printer),
         Command::Man(args) => man::run(args, printer),

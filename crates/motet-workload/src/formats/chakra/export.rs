@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use motet_units::rounding::div;
-use motet_units::{Rank, Rounding};
+use motet_units::{Duration, Rank, Rounding};
 
 use super::{Collective, Message, Node, NodeKind, Trace};
 use crate::iteration::{Communication, Iteration, Operation, Work};
@@ -15,7 +15,7 @@ use crate::job::Job;
 use crate::layout::{Group, Layout};
 
 /// The version of Chakra's schema that the traces are written by.
-const VERSION: &str = "0.0.4";
+pub(super) const VERSION: &str = "0.0.4";
 /// Kinds of groups that collectives have; a group's number begins with the place in this list.
 const KINDS: [Group; 7] = [
     Group::Tensor,
@@ -84,8 +84,6 @@ fn node(
     role: &Role,
     waits: Vec<u64>,
 ) -> Node {
-    let time = operation.compute_time(&job.draft().gpu).as_ps();
-    let micros = div(time.into(), 1_000_000, Rounding::Up).unwrap_or(0);
     let kind = match operation.work {
         Work::Compute { flops, memory } => {
             NodeKind::Compute { operations: Some(flops), bytes: Some(memory) }
@@ -100,10 +98,16 @@ fn node(
         waits,
         control: Vec::new(),
         start: 0,
-        duration: u64::try_from(micros).unwrap_or(u64::MAX),
+        duration: micros(operation.compute_time(&job.draft().gpu)),
         is_cpu: Some(false),
         kind,
     }
+}
+
+/// Chakra's whole microseconds, rounded up.
+pub(super) fn micros(time: Duration) -> u64 {
+    let micros = div(time.as_ps().into(), 1_000_000, Rounding::Up).unwrap_or(0);
+    u64::try_from(micros).unwrap_or(u64::MAX)
 }
 
 fn communicate(

@@ -194,7 +194,7 @@ pub(super) fn nanoseconds(raw: &RawValue) -> Option<Nanoseconds> {
         let digit = fraction
             .as_bytes()
             .get(place)
-            .map_or(Some(0), |it| it.is_ascii_digit().then_some(Nanoseconds::from(*it - b'0')))?;
+            .map_or(Some(0), |it| it.is_ascii_digit().then(|| Nanoseconds::from(*it - b'0')))?;
         part = part * 10 + digit;
     }
     whole.checked_mul(1000)?.checked_add(part).map(|it| it * sign)

@@ -1,0 +1,267 @@
+//! Optical rails: circuits that change during a step, or that stay.
+//!
+//! [`switched`] runs a step on rails that change circuits between parallelisms, as Opus proposes; [`fixed`] on
+//! circuits that are set once, as others do. Both stand beside [`Electrical`].
+//!
+//! - [`switching`]: ports, delays, and how circuits are driven.
+//! - [`circuits`]: what a group needs; [`control`]: who gets it when.
+
+pub mod circuits;
+pub mod control;
+pub mod fixed;
+pub mod switching;
+
+use motet_collective::CollectiveKind;
+use motet_units::{Duration, Instant};
+use motet_workload::{Communication, Group, Iteration, Job, Layout, Refusal, Refusals, Run};
+
+pub use circuits::{CircuitSet, SetKey};
+pub use control::Held;
+pub use fixed::{Fixed, best_fixed, even_fixed};
+pub use switching::{Delay, Granularity, Ports, Switching};
+
+use crate::alone::Topology;
+use crate::electrical::Electrical;
+use crate::error::RailsError;
+use crate::levels::Levels;
+use crate::machine::{Machine, Wire};
+use crate::table::Table;
+use circuits::{Sets, name};
+use control::{Control, Initial, Order};
+
+/// A step on optical rails.
+#[derive(Clone, Debug)]
+pub struct Switched {
+    pub run: Run,
+    /// What is set and torn down together.
+    pub sets: Vec<CircuitSet>,
+    /// The set that each operation took, if it was on the rails.
+    pub wants: Vec<Option<usize>>,
+    /// Which were there when.
+    pub held: Vec<Held>,
+    /// How often circuits were set during the step.
+    pub changes: u64,
+}
+
+/// Runs a step on rails that change circuits.
+///
+/// With no delay at all circuits can take turns packet by packet, which is what a packet switch does: the step is that of
+/// [`Electrical`], as in Opus' Fig. 8. With the least delay, traffic of two parallelisms that wants the same ports at once has to
+/// be spaced.
+///
+/// The step is one of many: it begins with the circuits that the one before left, and with provisioning, with those that could be
+/// set since the one before had sent its last.
+pub fn switched(
+    job: &Job,
+    iteration: &Iteration,
+    machine: &Machine,
+    switching: &Switching,
+) -> Result<Switched, RailsError> {
+    let plan = Plan::new(job, iteration, machine, switching)?;
+    if plan.delay.is_zero() {
+        let mut fabric = Electrical::new(job, iteration, machine)?;
+        let run = iteration.simulate(&job.draft().gpu, &mut fabric)?;
+        let done = Done { run, held: Vec::new(), changes: 0, left: Initial::new() };
+        return Ok(plan.outcome(done));
+    }
+    let cold = plan.run(job, iteration, None, &Initial::new())?;
+    let warm = plan.run(job, iteration, None, &cold.left)?;
+    if !switching.provisioned {
+        return Ok(plan.outcome(warm));
+    }
+    let order = Order::of(&warm.run, &plan.wants, &plan.sets, switching.ports);
+    let first = plan.run(job, iteration, Some(&order), &warm.left)?;
+    let ahead = plan.ahead(&first, &order);
+    let second = plan.run(job, iteration, Some(&order), &ahead)?;
+    Ok(plan.outcome(second))
+}
+
+/// A step and the circuits that it left.
+struct Done {
+    run: Run,
+    held: Vec<Held>,
+    changes: u64,
+    left: Initial,
+}
+
+/// What a job needs of optical rails.
+struct Plan {
+    costs: Table,
+    sets: Vec<CircuitSet>,
+    wants: Vec<Option<usize>>,
+    delay: Duration,
+}
+
+impl Plan {
+    fn new(
+        job: &Job,
+        iteration: &Iteration,
+        machine: &Machine,
+        switching: &Switching,
+    ) -> Result<Self, RailsError> {
+        let layout = job.layout();
+        let mut levels = Levels::new(layout, machine);
+        let ports = Ports::of(machine.rail.bandwidth, switching.ports);
+        refuse_ports(ports)?;
+        let mut sets = Sets::new(iteration, &mut levels);
+        if switching.granularity == Granularity::Rail {
+            refuse_coarse(ports, &sets)?;
+        }
+        let mut refusals = Vec::new();
+        let mut wants = vec![None; iteration.operations().len()];
+        for (index, operation, what) in iteration.communications() {
+            let domains = levels.domains(operation.stage, what.group);
+            if domains <= 1 || offloaded(switching, what) {
+                continue;
+            }
+            let found = match refused(machine, layout, what) {
+                Some(it) => Err(it),
+                None => sets.find(layout, ports, (operation.stage, what.group), domains),
+            };
+            match found {
+                Ok(set) => wants[index] = Some(set),
+                Err(it) if refusals.contains(&it) => {}
+                Err(it) => refusals.push(it),
+            }
+        }
+        if !refusals.is_empty() {
+            return Err(Refusals(refusals).into());
+        }
+        let all = &sets.all;
+        let costs = Table::new(iteration, |stage, what| {
+            if levels.domains(stage, what.group) <= 1 {
+                return levels.cost(stage, what, &|_| Topology::Star(machine.rail), 0);
+            }
+            if offloaded(switching, what) {
+                return levels.host_cost(stage, what);
+            }
+            let key = circuits::key(layout, stage, what.group);
+            let at = all.iter().position(|it| it.key == key).unwrap_or(0);
+            let bandwidth = ports.bandwidth(all[at].width);
+            let wire = Wire { bandwidth, latency: machine.rail.latency };
+            levels.cost(stage, what, &|_| Topology::Ring(wire), at as u32 + 1)
+        })?;
+        let delay = switching.delay.total();
+        let mut plan = Self { costs, sets: sets.all, wants, delay };
+        if switching.granularity == Granularity::Rail {
+            plan.coarsen(layout.pp, ports.count);
+        }
+        Ok(plan)
+    }
+
+    /// Joins the sets of one parallelism, over all stages and ports.
+    fn coarsen(&mut self, stages: u32, ports: u32) {
+        let mode = |key: SetKey| match key {
+            SetKey::Within { group, .. } => SetKey::Within { stage: 0, group },
+            SetKey::Between { .. } | SetKey::Stages => SetKey::Stages,
+        };
+        let mut modes: Vec<CircuitSet> = Vec::new();
+        let every = u64::MAX >> (64 - ports.clamp(1, 64));
+        let mut of = Vec::new();
+        for set in &self.sets {
+            let key = mode(set.key);
+            let known = modes.iter().position(|it| it.key == key);
+            of.push(known.unwrap_or_else(|| {
+                let ends = (0..stages).map(|it| (it, every)).collect();
+                modes.push(CircuitSet { key, ends, ..set.clone() });
+                modes.len() - 1
+            }));
+        }
+        for set in self.wants.iter_mut().flatten() {
+            *set = of[*set];
+        }
+        self.sets = modes;
+    }
+
+    fn run(
+        &self,
+        job: &Job,
+        iteration: &Iteration,
+        order: Option<&Order>,
+        initial: &Initial,
+    ) -> Result<Done, RailsError> {
+        let mut control =
+            Control::new(&self.costs, &self.wants, &self.sets, self.delay, order, initial);
+        let run = iteration.simulate(&job.draft().gpu, &mut control)?;
+        let (held, changes, left) = control.finish(Instant::START + run.time());
+        Ok(Done { run, held, changes, left })
+    }
+
+    /// The circuits at the start of a step, if those for its first traffic were asked for as soon as the step before,
+    /// which was like this one, had sent its last over the ports.
+    fn ahead(&self, before: &Done, order: &Order) -> Initial {
+        let mut initial = before.left.clone();
+        for set in order.first().into_iter().filter_map(|it| self.wants[it]) {
+            if initial.iter().any(|it| it.0 == set) {
+                continue;
+            }
+            let wants = self.wants.iter().zip(before.run.spans());
+            let last = wants.filter_map(|(it, span)| {
+                let other = (*it)?;
+                let meets = other == set || self.sets[other].conflicts(&self.sets[set]);
+                meets.then_some(span.end)
+            });
+            let last = last.max().unwrap_or(Instant::START);
+            let ready = (last + self.delay).since(Instant::START + before.run.time());
+            initial.retain(|it| !self.sets[it.0].conflicts(&self.sets[set]));
+            initial.push((set, Instant::START + ready));
+        }
+        initial
+    }
+
+    fn outcome(self, done: Done) -> Switched {
+        let Done { run, held, changes, .. } = done;
+        Switched { run, sets: self.sets, wants: self.wants, held, changes }
+    }
+}
+
+/// Whether a communication goes over the host's network.
+fn offloaded(switching: &Switching, what: &Communication) -> bool {
+    what.kind == CollectiveKind::AllReduce
+        && switching.offload.is_some_and(|most| what.bytes <= most)
+}
+
+/// What rails cannot carry at all.
+fn refused(machine: &Machine, layout: &Layout, what: &Communication) -> Option<Refusal> {
+    (what.group == Group::Tensor).then(|| Refusal {
+        problem: format!(
+            "{} groups of tp {} do not fit into scale-up domains of {}, and every operator would wait for circuits",
+            name(what.group),
+            layout.tp,
+            machine.domain
+        ),
+        nearest: format!("choose tp {}", largest_divisor(machine.domain, layout.tp)),
+    })
+}
+
+/// The largest number up to `most` that divides `whole`.
+fn largest_divisor(whole: u32, most: u32) -> u32 {
+    (1..=most).rev().find(|it| whole.is_multiple_of(*it)).unwrap_or(1)
+}
+
+fn refuse_ports(ports: Ports) -> Result<(), RailsError> {
+    if ports.count == 0 || ports.count > 64 || ports.each.is_zero() {
+        let nearest = if ports.count > 64 { 64 } else { 1 };
+        return Err(Refusals(vec![Refusal {
+            problem: format!("a NIC of {} ports", ports.count),
+            nearest: format!("choose {nearest}"),
+        }])
+        .into());
+    }
+    Ok(())
+}
+
+fn refuse_coarse(ports: Ports, sets: &Sets) -> Result<(), RailsError> {
+    let most = sets.most_neighbours();
+    if most > ports.count {
+        return Err(Refusals(vec![Refusal {
+            problem: format!(
+                "a rail that changes as a whole must hold circuits to {most} stages at once, and a NIC has {} ports",
+                ports.count
+            ),
+            nearest: format!("choose {most} ports, or change circuits per group"),
+        }])
+        .into());
+    }
+    Ok(())
+}

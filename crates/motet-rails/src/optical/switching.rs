@@ -1,0 +1,78 @@
+//! [`Switching`]: what optical rails are made of and how they are driven.
+
+use motet_units::{Bandwidth, Bytes, Duration};
+
+/// A NIC's ports, each a transceiver that sends and receives over one fibre.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ports {
+    pub count: u32,
+    pub each: Bandwidth,
+}
+
+impl Ports {
+    /// A NIC's bandwidth in so many equal ports: 1×400, 2×200 and 4×100 Gbit/s for a ConnectX-7.
+    #[must_use]
+    pub const fn of(nic: Bandwidth, count: u32) -> Self {
+        let parts = if count == 0 { 1 } else { count as u64 };
+        Self { count, each: Bandwidth::from_bits_per_s(nic.bits_per_s() / parts) }
+    }
+
+    /// So many of them together.
+    #[must_use]
+    pub const fn bandwidth(self, ports: u32) -> Bandwidth {
+        self.each.saturating_mul(ports as u64)
+    }
+}
+
+/// What a change of circuits takes, from asking for it to sending over it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Delay {
+    /// The request to the controller, and its command to the switch.
+    pub command: Duration,
+    /// Mirrors, or whatever moves.
+    pub optics: Duration,
+    /// Transceivers that find each other again. Papers leave it out; commodity optics take seconds.
+    pub link_up: Duration,
+}
+
+impl Delay {
+    #[must_use]
+    pub const fn optics(time: Duration) -> Self {
+        Self { command: Duration::ZERO, optics: time, link_up: Duration::ZERO }
+    }
+
+    #[must_use]
+    pub fn total(&self) -> Duration {
+        self.command + self.optics + self.link_up
+    }
+}
+
+/// Which circuits change together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Granularity {
+    /// Those of one communication group; nobody else's ports are touched.
+    Group,
+    /// All of a rail: it serves one parallelism at a time, on all stages.
+    Rail,
+}
+
+/// Optical rails that change circuits during a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Switching {
+    pub ports: u32,
+    pub delay: Delay,
+    /// Circuits for the next traffic are asked for as soon as the traffic before it has ended, which is known
+    /// from the steps before; otherwise when the next traffic wants to start.
+    pub provisioned: bool,
+    pub granularity: Granularity,
+    /// AllReduces of up to so many bytes go over the host's packet network instead.
+    pub offload: Option<Bytes>,
+}
+
+impl Switching {
+    /// Two ports, as in Opus' Table 3, changed per group, with everything on the rails.
+    #[must_use]
+    pub const fn new(delay: Delay, provisioned: bool) -> Self {
+        Self { ports: 2, delay, provisioned, granularity: Granularity::Group, offload: None }
+    }
+}

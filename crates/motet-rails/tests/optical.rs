@@ -1,0 +1,247 @@
+//! What optical rails must never do, and what they must always do.
+
+#![allow(clippy::unwrap_used, reason = "tests may fail, and say so")]
+
+use std::collections::BTreeSet;
+
+use motet_rails::optical::{
+    Delay, Granularity, Switched, Switching, best_fixed, even_fixed, switched,
+};
+use motet_rails::{Electrical, Machine, RailsError};
+use motet_units::{Bytes, Duration, Instant};
+use motet_workload::{
+    Batch, Compression, Draft, Gpu, Iteration, Job, Layout, Precision, Run, Schedule, Sharding,
+    SyncMode, models,
+};
+use proptest::prelude::*;
+
+const FSDP: Sharding = Sharding::Parameters { free: false, each: false };
+
+fn job(layout: Layout, micro_batches: u64) -> Job {
+    let draft = Draft {
+        model: models::named("llama3-8b").unwrap(),
+        gpu: Gpu::named("a100").unwrap(),
+        batch: Batch { sequence: 8192, micro: 2, global: 2 * micro_batches * u64::from(layout.dp) },
+        layout,
+        precision: Precision::default(),
+        sync: SyncMode::EveryStep,
+        compression: Compression::None,
+        gpus: None,
+    };
+    draft.check().unwrap()
+}
+
+fn opus() -> Job {
+    job(Layout { tp: 4, dp: 2, pp: 2, sharding: FSDP, ..Layout::default() }, 4)
+}
+
+fn perlmutter() -> Machine {
+    Machine::named("perlmutter").unwrap()
+}
+
+fn electrical(job: &Job, iteration: &Iteration) -> Run {
+    let mut fabric = Electrical::new(job, iteration, &perlmutter()).unwrap();
+    iteration.simulate(&job.draft().gpu, &mut fabric).unwrap()
+}
+
+fn ms(ms: u64) -> Delay {
+    Delay::optics(Duration::from_ms(ms))
+}
+
+/// No port in two circuits at once, on any rank; no traffic over circuits that are not there; and nothing is taken from
+/// traffic under way.
+fn check_circuits(job: &Job, found: &Switched, granularity: Granularity) {
+    let mut taken: Vec<(Instant, Instant, BTreeSet<(u32, u32)>)> = Vec::new();
+    for held in &found.held {
+        assert!(held.taken <= held.up && held.taken <= held.until);
+        let set = &found.sets[held.set];
+        let ports: BTreeSet<(u32, u32)> = match granularity {
+            // On one rail, by rank and port.
+            Granularity::Group => {
+                let circuits = set.expand(job.layout(), perlmutter().placement(), 1);
+                let ends: Vec<_> = circuits.iter().flatten().map(|it| (it.0.0, it.1)).collect();
+                let distinct: BTreeSet<_> = ends.iter().copied().collect();
+                assert_eq!(distinct.len(), ends.len(), "{set:?} uses a port twice");
+                assert!(!ends.is_empty());
+                distinct
+            }
+            Granularity::Rail => set.ends.iter().map(|it| (it.0, 0)).collect(),
+        };
+        for (from, to, others) in &taken {
+            let apart = held.until <= *from || *to <= held.taken;
+            assert!(apart || ports.is_disjoint(others), "{held:?} takes ports of another");
+        }
+        taken.push((held.taken, held.until, ports));
+    }
+    for (operation, set) in found.wants.iter().enumerate() {
+        let Some(set) = set else { continue };
+        let span = found.run.spans()[operation];
+        let there = |it: &&motet_rails::optical::Held| {
+            it.set == *set && it.up <= span.start && span.end <= it.until
+        };
+        assert!(found.held.iter().any(|it| there(&it)), "{operation} has no circuit: {span:?}");
+    }
+}
+
+fn layouts() -> impl Strategy<Value = Layout> {
+    let schedule = prop_oneof![
+        Just(Schedule::OneForwardOneBackward),
+        Just(Schedule::ZeroBubble),
+        Just(Schedule::Interleaved { chunks: 2 }),
+    ];
+    let sharding = prop_oneof![
+        Just(Sharding::None),
+        Just(Sharding::Optimizer),
+        Just(FSDP),
+        Just(Sharding::Parameters { free: true, each: true }),
+    ];
+    let degrees = (prop_oneof![Just(1u32), Just(2), Just(4)], prop_oneof![Just(2u32), Just(4)]);
+    (degrees, schedule, sharding).prop_map(|((dp, pp), schedule, sharding)| Layout {
+        tp: 4,
+        dp,
+        pp,
+        schedule,
+        sharding,
+        ..Layout::default()
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(32))]
+
+    #[test]
+    fn circuits_are_kept_to_and_provisioning_never_loses(
+        layout in layouts(),
+        batches in 1u64..3,
+        ports in prop_oneof![Just(1u32), Just(2), Just(4)],
+        delay in prop_oneof![Just(1u64), Just(10), Just(100), Just(700)],
+        offload in prop::bool::ANY,
+        coarse in prop::bool::ANY,
+    ) {
+        let job = job(layout.clone(), batches * u64::from(layout.pp));
+        let iteration = job.iteration(0).unwrap();
+        let granularity = if coarse { Granularity::Rail } else { Granularity::Group };
+        let offload = offload.then_some(Bytes::mib(1));
+        let switching = Switching { ports, granularity, offload, ..Switching::new(ms(delay), false) };
+        let late = match switched(&job, &iteration, &perlmutter(), &switching) {
+            Ok(it) => it,
+            Err(RailsError::Refused(_)) => {
+                prop_assert_eq!(ports, 1);
+                return Ok(());
+            }
+            Err(it) => return Err(TestCaseError::fail(it.to_string())),
+        };
+        check_circuits(&job, &late, granularity);
+        let early = Switching { provisioned: true, ..switching };
+        let early = switched(&job, &iteration, &perlmutter(), &early).unwrap();
+        check_circuits(&job, &early, granularity);
+        prop_assert!(early.run.time() <= late.run.time(), "{:?} {:?}", early.run.time(), late.run.time());
+        let again = switched(&job, &iteration, &perlmutter(), &switching).unwrap();
+        prop_assert_eq!(again.run, late.run);
+    }
+}
+
+/// Fig. 8's curves: both begin at the packet-switched step, grow with the delay, and the provisioned one stays below.
+#[test]
+fn longer_delays_take_longer() {
+    let job = opus();
+    let iteration = job.iteration(0).unwrap();
+    let base = electrical(&job, &iteration);
+    for offload in [None, Some(Bytes::mib(1))] {
+        let mut before = [base.time(); 2];
+        for delay in [0, 1, 5, 10, 15, 25, 50, 100, 200, 500, 1000] {
+            let run = |provisioned| {
+                let switching = Switching { offload, ..Switching::new(ms(delay), provisioned) };
+                switched(&job, &iteration, &perlmutter(), &switching).unwrap().run.time()
+            };
+            let now = [run(false), run(true)];
+            if delay == 0 {
+                assert_eq!(now, before);
+            }
+            assert!(now[0] >= before[0] && now[1] >= before[1] && now[1] <= now[0], "{delay} ms");
+            before = now;
+        }
+    }
+}
+
+/// With one parallelism on the rails there is nothing to change, so that no delay can hurt, and circuits carry a ring as fast as a
+/// switch does: half of the NIC each way.
+#[test]
+fn one_parallelism_is_never_switched() {
+    for (dp, pp, exact) in [(2, 1, true), (4, 1, false), (1, 2, true)] {
+        let sharding = if dp > 1 { FSDP } else { Sharding::None };
+        let job = job(Layout { tp: 4, dp, pp, sharding, ..Layout::default() }, 4);
+        let iteration = job.iteration(0).unwrap();
+        let base = electrical(&job, &iteration).time();
+        let found =
+            switched(&job, &iteration, &perlmutter(), &Switching::new(ms(5000), false)).unwrap();
+        assert_eq!(found.changes, 0);
+        let gap = found.run.time().as_ps().abs_diff(base.as_ps());
+        // Halves of chunks are rounded up to bytes.
+        assert!(if exact { gap == 0 } else { gap < 1_000_000 }, "{dp} {pp}: {gap} ps");
+    }
+}
+
+/// With hardly any delay, all that is left is that overlapping traffic is spaced.
+#[test]
+fn spacing_alone_costs_little() {
+    let job = opus();
+    let iteration = job.iteration(0).unwrap();
+    let base = electrical(&job, &iteration).time().as_ps() as f64;
+    let switching = Switching::new(Delay::optics(Duration::from_ns(1)), false);
+    let found = switched(&job, &iteration, &perlmutter(), &switching).unwrap();
+    let ratio = found.run.time().as_ps() as f64 / base;
+    assert!((1.0..1.002).contains(&ratio), "{ratio}");
+}
+
+fn refusal<T>(found: Result<T, RailsError>) -> String {
+    match found.err().unwrap() {
+        RailsError::Refused(it) => it.to_string(),
+        other => panic!("{other}"),
+    }
+}
+
+#[test]
+fn what_cannot_be_is_refused_with_what_can() {
+    let machine = perlmutter();
+    let one = Switching { ports: 1, ..Switching::new(ms(10), false) };
+    let wide = job(Layout { tp: 8, dp: 2, ..Layout::default() }, 2);
+    let iteration = wide.iteration(0).unwrap();
+    let text = refusal(switched(&wide, &iteration, &machine, &one));
+    assert!(text.contains("tp 8") && text.contains("choose tp 4"), "{text}");
+    assert!(refusal(even_fixed(&wide, &iteration, &machine, 4)).contains("choose tp 4"));
+
+    let four = job(Layout { tp: 4, dp: 4, pp: 2, ..Layout::default() }, 2);
+    let iteration = four.iteration(0).unwrap();
+    let text = refusal(switched(&four, &iteration, &machine, &one));
+    assert!(text.contains("two neighbours") && text.contains("choose 2 ports"), "{text}");
+    let none = Switching { ports: 0, ..one };
+    assert!(refusal(switched(&four, &iteration, &machine, &none)).contains("choose 1"));
+    // Two neighbours in the ring and one in the pipeline.
+    let text = refusal(best_fixed(&four, &iteration, &machine, 2));
+    assert!(text.contains("pipeline 1, data-parallel 2") && text.contains("choose 3"), "{text}");
+
+    let long = job(Layout { tp: 4, dp: 2, pp: 4, ..Layout::default() }, 4);
+    let iteration = long.iteration(0).unwrap();
+    let coarse = Switching { granularity: Granularity::Rail, ..one };
+    let text = refusal(switched(&long, &iteration, &machine, &coarse));
+    assert!(text.contains("choose 2 ports"), "{text}");
+    // Per group one port is enough, turned from one neighbour to the other, but for the sum over all stages.
+    assert!(refusal(switched(&long, &iteration, &machine, &one)).contains("pipeline"));
+    let beside = Switching { offload: Some(Bytes::mib(1)), ..one };
+    assert!(switched(&long, &iteration, &machine, &beside).is_ok());
+}
+
+/// Circuits that stay: a NIC in parts is slower than a whole one, and the best way to part it no slower than the even one.
+#[test]
+fn standing_circuits_fragment_bandwidth() {
+    let job = opus();
+    let iteration = job.iteration(0).unwrap();
+    let base = electrical(&job, &iteration).time();
+    let even = even_fixed(&job, &iteration, &perlmutter(), 4).unwrap();
+    assert_eq!(even.shares, [("data-parallel", 2), ("pipeline", 2)]);
+    let best = best_fixed(&job, &iteration, &perlmutter(), 4).unwrap();
+    assert!(best.time() <= even.time() && best.time() > base);
+    // Parameters are much more than activations here.
+    assert_eq!(best.shares, [("data-parallel", 3), ("pipeline", 1)]);
+}
