@@ -30,7 +30,7 @@ fn who(ranks: &[Rank]) -> String {
 }
 
 /// Bytes to four digits, with decimal units as bandwidths have them.
-fn short(bytes: u128) -> String {
+pub(crate) fn short(bytes: u128) -> String {
     let units = ["B", "kB", "MB", "GB", "TB", "PB"];
     let mut value = bytes as f64;
     let mut place = 0;
@@ -42,7 +42,7 @@ fn short(bytes: u128) -> String {
 }
 
 /// A time to four digits.
-fn time(it: motet_units::Duration) -> String {
+pub(crate) fn time(it: motet_units::Duration) -> String {
     let us = it.as_us_f64();
     match us {
         _ if us >= 1e6 => format!("{:.3} s", us / 1e6),
