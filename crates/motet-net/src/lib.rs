@@ -19,6 +19,7 @@
 //! Questions about it:
 //! - [`path`]: shortest, k shortest and disjoint paths, and the time data takes along them.
 //! - [`signature`]: the identity of a network, whatever its nodes are called.
+//! - [`part`]: the network as some of its ranks have it to themselves.
 //! - [`summary`] and [`diff`]: one network in a few numbers; what differs between two.
 //!
 //! Where it comes from:
@@ -39,6 +40,7 @@ mod link_class;
 mod nearest;
 pub mod network;
 pub mod node;
+pub mod part;
 pub mod path;
 pub mod probe;
 pub mod provenance;
@@ -55,6 +57,7 @@ pub use in_network::InNetwork;
 pub use link::{Link, LinkClass, LinkSpec};
 pub use network::{BuildError, Network, NetworkBuilder};
 pub use node::{Location, Node, NodeKind};
+pub use part::PartError;
 pub use path::{Forwarding, Metric, Path, Search, Transit};
 pub use provenance::{LinkSources, Provenance, Source, Sourced, Unseen};
 pub use signature::Signature;

@@ -32,8 +32,9 @@ fn network(words: &str) -> Network {
 
 fn request(seed: u64) -> Request {
     Request {
-        collectives: vec![CollectiveKind::AllGather, CollectiveKind::AllReduce],
-        sizes: [1 << 10, 1 << 20, 1 << 28].map(Bytes::new).to_vec(),
+        tasks: [CollectiveKind::AllGather, CollectiveKind::AllReduce]
+            .map(|it| (it, [1 << 10, 1 << 20, 1 << 28].map(Bytes::new).to_vec()))
+            .to_vec(),
         seed,
         effort: Effort { method: Method::Surrogate, trials: 2 },
         sketch: None,

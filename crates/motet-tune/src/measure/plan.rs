@@ -42,9 +42,9 @@ pub fn plan(
     let priced = nccl.priced(network);
     let points: BTreeMap<Task, &Point> = measured.points.iter().map(|it| (it.task(), it)).collect();
     let mut tasks = Vec::new();
-    for kind in &request.collectives {
-        let found = bounds(network, &nccl, *kind, &request.sizes)?;
-        for (size, bound) in request.sizes.iter().zip(found) {
+    for (kind, sizes) in &request.tasks {
+        let found = bounds(network, &nccl, *kind, sizes)?;
+        for (size, bound) in sizes.iter().zip(found) {
             let point = points.get(&Task { kind: *kind, size: *size });
             let modelled =
                 |of: fn(&_, _, _) -> _| priced.as_ref().and_then(|it| of(it, *kind, *size));

@@ -39,8 +39,7 @@ struct Versioned {
 struct Basis<'a> {
     motet: &'a str,
     network: String,
-    collectives: &'a [CollectiveKind],
-    sizes: &'a [Bytes],
+    tasks: &'a [(CollectiveKind, Vec<Bytes>)],
     seed: u64,
     search: String,
     trials: u32,
@@ -60,8 +59,7 @@ pub fn fingerprint(motet: &str, network: &Network, request: &Request) -> String 
     let basis = Basis {
         motet,
         network: Signature::of(network).to_string(),
-        collectives: &request.collectives,
-        sizes: &request.sizes,
+        tasks: &request.tasks,
         seed: request.seed,
         search: request.effort.method.to_string(),
         trials: request.effort.trials,

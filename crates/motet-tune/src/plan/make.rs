@@ -19,8 +19,8 @@ use crate::sketch::{self, distinct, sketches};
 /// What is asked of a plan.
 #[derive(Clone, Debug)]
 pub struct Request {
-    pub collectives: Vec<CollectiveKind>,
-    pub sizes: Vec<Bytes>,
+    /// The tasks: each collective once, with the sizes to tune it for.
+    pub tasks: Vec<(CollectiveKind, Vec<Bytes>)>,
     pub seed: u64,
     /// How hard to look for the communicator's settings.
     pub effort: Effort,
@@ -164,8 +164,9 @@ pub(crate) fn bounds(
 }
 
 /// Everything about one collective.
-struct Part {
+struct Part<'a> {
     kind: CollectiveKind,
+    sizes: &'a [Bytes],
     found: Candidates,
     bounds: Vec<Duration>,
     tuned: Vec<TunedTask>,
@@ -181,10 +182,10 @@ pub fn make(
     let most_blocks = request.most_blocks.unwrap_or_else(|| nccl.blocks());
     let sketches = request.sketches(network);
     let seed = Seed::new(request.seed);
-    let parts: Result<Vec<Part>, PlanError> = request
-        .collectives
+    let parts: Result<Vec<Part<'_>>, PlanError> = request
+        .tasks
         .par_iter()
-        .map(|kind| {
+        .map(|(kind, sizes)| {
             let seed = seed.named(kind.name());
             let ground = Ground {
                 network,
@@ -198,8 +199,8 @@ pub fn make(
             let found = candidates(&ground, *kind, &sketches, &making)
                 .map_err(|error| PlanError::Synth { kind: *kind, error })?;
             journal.done(PlanEvent::Made(*kind, found.candidates.len()));
-            let bounds = bounds(network, &nccl, *kind, &request.sizes)?;
-            Ok(Part { kind: *kind, found, bounds, tuned: Vec::new() })
+            let bounds = bounds(network, &nccl, *kind, sizes)?;
+            Ok(Part { kind: *kind, sizes, found, bounds, tuned: Vec::new() })
         })
         .collect();
     let mut parts = parts?;
@@ -224,7 +225,7 @@ impl Maker<'_> {
         nccl: &Nccl,
         priced: Option<&'b Priced<'b>>,
         setup: Setup,
-        part: &'b Part,
+        part: &'b Part<'_>,
     ) -> Tuning<'b> {
         Tuning {
             kind: part.kind,
@@ -242,12 +243,12 @@ impl Maker<'_> {
     }
 
     /// Tunes every task under some settings of the communicator.
-    fn tune(&self, nccl: &Nccl, setup: Setup, parts: &mut [Part]) -> Result<(), PlanError> {
+    fn tune(&self, nccl: &Nccl, setup: Setup, parts: &mut [Part<'_>]) -> Result<(), PlanError> {
         let priced = self.priced(nccl);
         for part in parts {
             let tuning = self.tuning(nccl, priced.as_ref(), setup, part);
             let tasks: Vec<(Bytes, Duration)> =
-                self.request.sizes.iter().copied().zip(part.bounds.iter().copied()).collect();
+                part.sizes.iter().copied().zip(part.bounds.iter().copied()).collect();
             let tuned: Result<Vec<TunedTask>, PlanError> = tasks
                 .par_iter()
                 .map(|(size, bound)| {
@@ -267,7 +268,7 @@ impl Maker<'_> {
     }
 
     /// The settings of the communicator that suit all tasks.
-    fn setup(&self, nccl: &Nccl, parts: &[Part]) -> Setup {
+    fn setup(&self, nccl: &Nccl, parts: &[Part<'_>]) -> Setup {
         let priced = self.priced(nccl);
         let tunings: Vec<Tuning<'_>> = parts
             .iter()
@@ -279,7 +280,7 @@ impl Maker<'_> {
         communicator::choose(&tasks, *effort, *seed, *margin_percent)
     }
 
-    fn assemble(&self, nccl: &Nccl, most_blocks: u32, setup: Setup, parts: Vec<Part>) -> Plan {
+    fn assemble(&self, nccl: &Nccl, most_blocks: u32, setup: Setup, parts: Vec<Part<'_>>) -> Plan {
         let nodes = nccl.model.as_ref().map_or(1, |it| it.communicator().nodes);
         let mut plan = Plan {
             network: self.network.name().to_owned(),

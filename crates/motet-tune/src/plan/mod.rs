@@ -11,6 +11,7 @@
 //! (threads, buffers) is settled once for the whole plan ([`communicator`]).
 //!
 //! [`make()`] does all of it, by models ([`measure`](crate::measure) makes plans of what was measured); a [`Journal`] lets it go on where it was stopped ([`journal`] is its text).
+//! [`workload`] says which networks and tasks a training job's groups make.
 //! [`folder`] is what a plan looks like on disk ([`files`] and [`env`](mod@env) what runtimes load of it); [`check`] reads all of it again and proves it.
 
 pub mod baseline;
@@ -25,6 +26,7 @@ pub mod make;
 pub(crate) mod one_sided;
 pub mod table;
 pub mod tune;
+pub mod workload;
 
 use motet_collective::CollectiveKind;
 use motet_nccl::{Algorithm, Basis, Knobs, Protocol};

@@ -13,11 +13,14 @@
 //! experts' ranks, `_DP_EP` among data-parallel ranks with the same experts. Layers of all micro-batches are
 //! listed. Sizes are whole arrays, as everywhere here. The format is in the sources of aliyun/aicb (23eec3c).
 
+use std::collections::BTreeMap;
+
 use motet_collective::CollectiveKind;
 use motet_net::formats::ReadError;
-use motet_units::{Bytes, Duration, brief};
+use motet_units::{Bytes, Duration, Rank, brief};
 
-use crate::layout::Parallelism;
+use crate::demand::Demand;
+use crate::layout::{Group, Layout, Parallelism};
 
 /// What one rank computes and calls in a step.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,6 +52,37 @@ pub struct Layer {
 pub struct Pass {
     pub compute: Duration,
     pub call: Option<(Parallelism, CollectiveKind, Bytes)>,
+}
+
+impl AicbWorkload {
+    /// How ranks are laid out, if the file says how many there are: tensor-parallel neighbours first.
+    #[must_use]
+    pub fn layout(&self) -> Option<Layout> {
+        let others = self.tp.checked_mul(self.pp)?;
+        let dp = self.gpus?.checked_div(others).filter(|it| *it > 0)?;
+        let ep = Some(self.ep).filter(|it| dp.is_multiple_of(*it))?;
+        Some(Layout { tp: self.tp, pp: self.pp, dp, ep, ..Layout::default() })
+    }
+
+    /// What rank 0 calls in a step, if the file says how many ranks there are.
+    #[must_use]
+    pub fn demands(&self) -> Option<Vec<Demand>> {
+        let layout = self.layout()?;
+        let mut all: BTreeMap<_, u64> = BTreeMap::new();
+        for call in self.layers.iter().flat_map(|it| &it.passes).filter_map(|it| it.call) {
+            *all.entry(call).or_default() += 1;
+        }
+        let demand = |((parallelism, kind, bytes), calls)| {
+            let group = match parallelism {
+                Parallelism::Tp => Group::Tensor,
+                Parallelism::Ep => Group::Expert,
+                _ => Group::Data,
+            };
+            let members = layout.members(group, Rank(0));
+            Demand { parallelism: Some(parallelism), kind, bytes, members, calls }
+        };
+        Some(all.into_iter().map(demand).collect())
+    }
 }
 
 /// Reads a workload.
@@ -186,6 +220,11 @@ mod tests {
         ];
         assert_eq!(calls.collect::<Vec<_>>(), expected);
         assert_eq!(it.layers[1].passes[0].compute, Duration::from_us(375));
+        // Four replicas of two stages of eight: rank 0 sums gradients with every eighth rank of its stage.
+        let demands = it.demands().unwrap();
+        let data = demands.iter().find(|it| it.kind == ReduceScatter).unwrap();
+        assert_eq!(data.members, [0, 8, 16, 24].map(Rank));
+        assert_eq!(read(&SAMPLE.replace("all_gpus: 64", "")).unwrap().demands(), None);
     }
 
     #[test]

@@ -9,6 +9,7 @@ use super::CLUSTER;
 use super::bench::Backend;
 use super::live::LiveArgs;
 use super::read::ReadArgs;
+use super::workload::LayoutArgs;
 
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
@@ -36,6 +37,10 @@ pub(crate) struct MakeArgs {
     /// The folder of the plan; a plan that is there stays until the new one is whole
     #[arg(short, long, value_name = "FOLDER", required = true)]
     pub(crate) output: Option<String>,
+    /// Plan for the calls of a workload instead: a training job, a model's name with the options below, or
+    /// a folder with its ranks' traces; one plan for each sort of group, in folders of their own
+    #[arg(long, value_name = "JOB", conflicts_with_all = ["collectives", "min", "max", "sketch"])]
+    pub(crate) workload: Option<String>,
     /// The collectives, separated by commas
     #[arg(
         short = 'c',
@@ -95,6 +100,8 @@ pub(crate) struct MakeArgs {
     pub(crate) budget: Duration,
     #[command(flatten)]
     pub(crate) live: LiveArgs,
+    #[command(flatten)]
+    pub(crate) layout: LayoutArgs,
 }
 
 fn time(text: &str) -> Result<Duration, String> {

@@ -2,10 +2,6 @@
 
 use clap::{Args, Subcommand};
 
-/// What every command says of its JOB.
-pub(crate) const JOB: &str = "A training job (docs/workloads.md has the file's keys), or a model's name with the \
-     options below";
-
 #[derive(Debug, Subcommand)]
 pub(crate) enum WorkloadCommand {
     /// A training job or traces of one: who communicates what, how often and with whom
@@ -76,4 +72,26 @@ pub(crate) struct LayoutArgs {
     /// Sequences of a step over all ranks [default: as many micro-batches per replica as stages]
     #[arg(long, value_name = "COUNT")]
     pub(crate) global_batch: Option<u64>,
+}
+
+impl LayoutArgs {
+    /// The options that were given, as they are typed.
+    pub(crate) fn words(&self) -> Vec<String> {
+        let number = |it: Option<u32>| it.map(|it| it.to_string());
+        let long = |it: Option<u64>| it.map(|it| it.to_string());
+        let all = [
+            ("gpu", self.gpu.clone()),
+            ("tp", number(self.tp)),
+            ("dp", number(self.dp)),
+            ("pp", number(self.pp)),
+            ("cp", number(self.cp)),
+            ("ep", number(self.ep)),
+            ("sharding", self.sharding.clone()),
+            ("schedule", self.schedule.clone()),
+            ("sequence", long(self.sequence)),
+            ("micro-batch", long(self.micro_batch)),
+            ("global-batch", long(self.global_batch)),
+        ];
+        all.into_iter().filter_map(|(name, it)| Some(format!("--{name} {}", it?))).collect()
+    }
 }

@@ -19,6 +19,7 @@ use serde::de::DeserializeOwned;
 use super::measured;
 use super::report::Report;
 use super::store::Store;
+use super::workload;
 use crate::args::bench::Backend;
 use crate::args::plan::MakeArgs;
 use crate::failure::{Failure, Status};
@@ -68,15 +69,37 @@ pub(crate) fn run(args: &MakeArgs, printer: &mut Printer) -> Result<Status, Fail
         let gpus = network.ranks().len();
         return Err(Failure::wrong(format!("has {gpus} GPUs: nothing to plan")).in_file(name));
     }
+    if let Some(job) = &args.workload {
+        return workload::run(args, network, job, output, printer);
+    }
     if args.backend == Backend::Nccl {
         return measured::run(args, network, output, printer);
     }
-    let request = request(args, network)?;
-    let tasks = request.collectives.len() * request.sizes.len();
+    let (plan, resumed) =
+        one(args, network, &request(args, network)?, output, printer, &Plan::clone)?;
+    if printer.is_json() {
+        printer.json(&json(output, &plan, resumed))?;
+    } else {
+        printer.out(&text(output, &plan))?;
+    }
+    Ok(Status::Done)
+}
+
+/// Makes a plan for one network and writes what `kept` leaves of it. Returns all of it, and how many tasks were
+/// known from a plan that was stopped.
+pub(super) fn one(
+    args: &MakeArgs,
+    network: &Network,
+    request: &Request,
+    output: &str,
+    printer: &Printer,
+    kept: &dyn Fn(&Plan) -> Plan,
+) -> Result<(Plan, usize), Failure> {
+    let tasks: usize = request.tasks.iter().map(|it| it.1.len()).sum();
     let bar = Bar::start(printer, tasks as u64, "tasks tuned");
     // The first thing that takes time, before any program is made.
     bar.say("searching rings and trees as NCCL does");
-    let fingerprint = journal::fingerprint(env!("CARGO_PKG_VERSION"), network, &request);
+    let fingerprint = journal::fingerprint(env!("CARGO_PKG_VERSION"), network, request);
     let store = Store::<TunedTask>::open(output, &fingerprint, &bar)?;
     if let Some(note) = store.passed_over() {
         printer.note(note);
@@ -85,22 +108,16 @@ pub(crate) fn run(args: &MakeArgs, printer: &mut Printer) -> Result<Status, Fail
     if resumed > 0 {
         printer.note(&format!("{resumed} tasks are known from a plan that was stopped"));
     }
-    let plan = make(network, &request, &store).map_err(|it| match it {
-        PlanError::Synth { .. } => Failure::wrong(it.to_string()).in_file(name),
-        _ => Failure::wrong(it.to_string()),
+    let plan = make(network, request, &store).map_err(|it| match (it, &args.cluster) {
+        (it @ PlanError::Synth { .. }, Some(name)) => Failure::wrong(it.to_string()).in_file(name),
+        (it, _) => Failure::wrong(it.to_string()),
     })?;
     let mut extra = BTreeMap::new();
     for it in request.sketches(network) {
         extra.insert(format!("sketches/{}.toml", it.name), it.sketch.write(network));
     }
-    write(args, network, &plan, extra, store)?;
-    drop(bar);
-    if printer.is_json() {
-        printer.json(&json(output, &plan, resumed))?;
-    } else {
-        printer.out(&text(output, &plan))?;
-    }
-    Ok(Status::Done)
+    write(args, network, &kept(&plan), extra, store)?;
+    Ok((plan, resumed))
 }
 
 /// Writes a plan into its folder, with its network, a report, and `extra` files.
@@ -156,9 +173,9 @@ pub(super) fn request(args: &MakeArgs, network: &Network) -> Result<Request, Fai
         return Err(Failure::unreadable("a program cannot run on 0 thread blocks")
             .with_remedy("give `--max-blocks` at least 1"));
     }
+    let tasks = collectives.into_iter().map(|it| (it, sizes.clone())).collect();
     Ok(Request {
-        collectives,
-        sizes,
+        tasks,
         seed: args.seed,
         effort: Effort { method: args.search, trials: args.trials },
         sketch,
@@ -180,9 +197,14 @@ pub(super) fn request(args: &MakeArgs, network: &Network) -> Result<Request, Fai
 fn command(args: &MakeArgs) -> String {
     let mut words = vec!["motet plan".to_owned()];
     words.extend(args.cluster.iter().cloned());
-    let names: Vec<&str> = args.collectives.iter().map(|it| it.name()).collect();
-    words.push(format!("--collectives {}", names.join(",")));
-    words.push(format!("--min {} --max {}", args.min.get(), args.max.get()));
+    if let Some(job) = &args.workload {
+        words.push(format!("--workload {job}"));
+        words.extend(args.layout.words());
+    } else {
+        let names: Vec<&str> = args.collectives.iter().map(|it| it.name()).collect();
+        words.push(format!("--collectives {}", names.join(",")));
+        words.push(format!("--min {} --max {}", args.min.get(), args.max.get()));
+    }
     words.extend(args.sketch.iter().map(|it| format!("--sketch {it}")));
     words.push(format!("--margin {}", args.margin));
     words.extend(args.max_blocks.iter().map(|it| format!("--max-blocks {it}")));

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::time::Instant;
 
+use motet_collective::CollectiveKind;
 use motet_live::{Call, LiveError, Mode};
 use motet_nccl::{Basis, TunedCollective};
 use motet_net::Network;
@@ -15,7 +16,7 @@ use motet_tune::calibrate::nccl::store;
 use motet_tune::measure::plan::{MEASURED, Measurements, calls, plan};
 use motet_tune::measure::{Bench, Point, Setting, Task, Tried, Walk, WalkEvent, walk};
 use motet_tune::plan::{Plan, Request, TunedTask, journal, table};
-use motet_units::Duration;
+use motet_units::{Bytes, Duration};
 use serde::Serialize;
 
 use super::make;
@@ -139,12 +140,16 @@ fn only_nccl(args: &MakeArgs) -> Result<(), Failure> {
 }
 
 fn tasks(request: &Request) -> Result<Vec<Task>, Failure> {
-    if let Some(kind) = request.collectives.iter().find(|it| TunedCollective::of(**it).is_none()) {
+    let unknown = |it: &&(CollectiveKind, Vec<Bytes>)| TunedCollective::of(it.0).is_none();
+    if let Some((kind, _)) = request.tasks.iter().find(unknown) {
         return Err(Failure::unreadable(format!("NCCL chooses no algorithm for {kind}"))
             .with_remedy("it does for allreduce, allgather, reducescatter, broadcast and reduce"));
     }
-    let of = |kind| request.sizes.iter().map(move |size| Task { kind, size: *size });
-    Ok(request.collectives.iter().copied().flat_map(of).collect())
+    let of = |(kind, sizes): &(CollectiveKind, Vec<Bytes>)| {
+        let kind = *kind;
+        sizes.iter().map(move |size| Task { kind, size: *size }).collect::<Vec<_>>()
+    };
+    Ok(request.tasks.iter().flat_map(of).collect())
 }
 
 /// The call that a task is.

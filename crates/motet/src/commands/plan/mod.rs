@@ -1,7 +1,7 @@
 //! `motet plan`: from a cluster to tuned programs and knobs; plans shown and compared.
 //!
 //! [`make`] makes one, in a folder that [`store`] writes whole or not at all; [`report`] is its page
-//! for people; [`show`] and [`diff`] read plans, [`check`] proves them.
+//! for people; [`workload`] makes one for each sort of group of a training job; [`show`] and [`diff`] read plans, [`check`] proves them.
 
 mod check;
 mod diff;
@@ -10,6 +10,7 @@ mod measured;
 mod report;
 mod show;
 mod store;
+mod workload;
 
 use crate::args::plan::{PlanArgs, PlanCommand};
 use crate::failure::{Failure, Status};

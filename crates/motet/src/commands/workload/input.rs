@@ -88,16 +88,6 @@ pub(crate) fn read(
     pieces.workload(printer)
 }
 
-/// A job: a file, or a model's name with its layout.
-pub(crate) fn job(name: &str, layout: &LayoutArgs, printer: &Printer) -> Result<Job, Failure> {
-    match read(&[name.to_owned()], layout, printer)? {
-        Workload::Job(job) => Ok(*job),
-        _ => Err(Failure::unreadable("is a trace, and a training job is wanted here")
-            .in_file(name)
-            .with_remedy("give a job's file (docs/workloads.md) or a model's name")),
-    }
-}
-
 /// The files that are meant: those of a folder for the folder.
 fn expanded(inputs: &[String]) -> Result<Vec<String>, Failure> {
     const ENDINGS: [&str; 6] = ["toml", "et", "json", "trace", "txt", "bin"];

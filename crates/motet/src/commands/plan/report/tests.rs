@@ -31,8 +31,9 @@ fn made() -> Made {
     let params = Params::from_words(["count=2"]).unwrap();
     let network = builders::find("dgx-a100").unwrap().build(&params).unwrap();
     let request = Request {
-        collectives: vec![CollectiveKind::AllGather, CollectiveKind::AllToAll],
-        sizes: [10, 15, 20, 25].map(|it| Bytes::new(1 << it)).to_vec(),
+        tasks: [CollectiveKind::AllGather, CollectiveKind::AllToAll]
+            .map(|it| (it, [10, 15, 20, 25].map(|it| Bytes::new(1 << it)).to_vec()))
+            .to_vec(),
         seed: 0,
         effort: Effort { method: search::Method::Surrogate, trials: 0 },
         sketch: None,

@@ -60,8 +60,7 @@ impl Planned {
         printer.note(&format!("planning for {}", cluster.name));
         let network = cluster.network()?;
         let request = Request {
-            collectives: kinds.to_vec(),
-            sizes: sizes.to_vec(),
+            tasks: kinds.iter().map(|it| (*it, sizes.to_vec())).collect(),
             seed: args.seed,
             effort: Effort { method: Method::Surrogate, trials: TRIALS },
             sketch: None,

@@ -1,0 +1,237 @@
+//! A workload's calls as tasks: which networks its groups are planned on, and what a step gains by the plans.
+//!
+//! A plan is for one network and all its ranks. A group is planned on its own part of the cluster
+//! ([`Network::part`]); groups whose parts have the same signature share a plan ([`GroupClass`]), as the
+//! tensor-parallel groups of all servers do. Tasks are just the calls that the workload makes.
+//!
+//! The run-time table has one entry for all sizes between two powers of two, so of the sizes there the one that
+//! moves most bytes is planned for ([`GroupClass::for_table`]). A call of another size counts as gaining only if
+//! the plan would do it in the same way; otherwise as NCCL by itself.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use motet_collective::CollectiveKind;
+use motet_net::{Network, PartError, Signature};
+use motet_runtime::Bucket;
+use motet_units::{Bytes, Duration, Rank};
+use motet_workload::{Demand, Parallelism};
+
+use super::{Pick, Plan, TunedTask};
+
+/// The smallest call that is planned for; what is below takes one hop's latency whatever is done.
+pub const SMALLEST: Bytes = Bytes::new(1024);
+
+/// A rank that stands for others, and what it calls in `steps` steps.
+#[derive(Clone, Debug)]
+pub struct Line {
+    /// Who it is, for people: "a rank of stage 0".
+    pub label: String,
+    pub demands: Vec<Demand>,
+}
+
+/// Groups whose parts of the cluster are alike.
+#[derive(Clone, Debug)]
+pub struct GroupClass {
+    /// `tp-8`: what the groups are for, and how many ranks they have.
+    pub name: String,
+    /// The part of one of them.
+    pub network: Network,
+    /// For each collective, each size with the bytes that its calls move in all.
+    pub sizes: BTreeMap<CollectiveKind, BTreeMap<Bytes, u128>>,
+    parallelisms: BTreeSet<Option<Parallelism>>,
+}
+
+/// Calls of a line that a class plans for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Use {
+    /// Place in [`Workload::classes`].
+    pub class: usize,
+    pub kind: CollectiveKind,
+    pub bytes: Bytes,
+    pub calls: u64,
+}
+
+/// Calls that are left to NCCL.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LeftOut {
+    pub parallelism: Option<Parallelism>,
+    pub kind: CollectiveKind,
+    pub why: &'static str,
+    /// Over all lines.
+    pub calls: u64,
+    pub bytes: u128,
+}
+
+/// A workload made ready for planning.
+#[derive(Clone, Debug)]
+pub struct Workload {
+    pub classes: Vec<GroupClass>,
+    /// For each line.
+    pub uses: Vec<Vec<Use>>,
+    pub left_out: Vec<LeftOut>,
+}
+
+/// Sorts the calls of all lines by the part of the network that they are made on.
+///
+/// # Errors
+/// When a group has ranks that the network has not.
+pub fn sorted(network: &Network, lines: &[Line]) -> Result<Workload, PartError> {
+    let mut classes: Vec<GroupClass> = Vec::new();
+    let mut by_signature: BTreeMap<Signature, usize> = BTreeMap::new();
+    let mut by_members: BTreeMap<&[Rank], usize> = BTreeMap::new();
+    let mut left_out: BTreeMap<(Option<Parallelism>, CollectiveKind, &'static str), (u64, u128)> =
+        BTreeMap::new();
+    let mut uses = Vec::new();
+    for line in lines {
+        let mut of_line = Vec::new();
+        for demand in &line.demands {
+            let moved = u128::from(demand.bytes.get()) * u128::from(demand.calls);
+            if let Some(why) = unplanned(demand) {
+                let out = left_out.entry((demand.parallelism, demand.kind, why)).or_default();
+                *out = (out.0 + demand.calls, out.1 + moved);
+                continue;
+            }
+            let class = match by_members.get(demand.members.as_slice()) {
+                Some(class) => *class,
+                None => {
+                    let part = network.part(&demand.members)?;
+                    let class = *by_signature.entry(Signature::of(&part)).or_insert_with(|| {
+                        classes.push(GroupClass {
+                            name: String::new(),
+                            network: part,
+                            sizes: BTreeMap::new(),
+                            parallelisms: BTreeSet::new(),
+                        });
+                        classes.len() - 1
+                    });
+                    by_members.insert(&demand.members, class);
+                    class
+                }
+            };
+            let of = &mut classes[class];
+            of.parallelisms.insert(demand.parallelism);
+            *of.sizes.entry(demand.kind).or_default().entry(demand.bytes).or_default() += moved;
+            let Demand { kind, bytes, calls, .. } = *demand;
+            of_line.push(Use { class, kind, bytes, calls });
+        }
+        uses.push(of_line);
+    }
+    name(&mut classes, network.name());
+    let left_out = left_out.into_iter().map(|((parallelism, kind, why), (calls, bytes))| LeftOut {
+        parallelism,
+        kind,
+        why,
+        calls,
+        bytes,
+    });
+    Ok(Workload { classes, uses, left_out: left_out.collect() })
+}
+
+/// Why a call is not planned for.
+fn unplanned(demand: &Demand) -> Option<&'static str> {
+    match demand.kind {
+        CollectiveKind::SendRecv => Some("a message has one way to go"),
+        CollectiveKind::AllToAllV => Some("who sends how much differs from call to call"),
+        _ if demand.members.len() < 2 => Some("its group is one rank"),
+        _ if demand.bytes < SMALLEST => Some("smaller than 1 KiB"),
+        _ => None,
+    }
+}
+
+/// Names that tell classes apart: parallelism and ranks, and a number where that is not enough.
+fn name(classes: &mut [GroupClass], network: &str) {
+    let mut taken = BTreeSet::new();
+    for class in classes {
+        let names: Vec<String> = class
+            .parallelisms
+            .iter()
+            .map(|it| it.map_or_else(|| "group".to_owned(), |it| it.name().to_lowercase()))
+            .collect();
+        let plain = format!("{}-{}", names.join("-"), class.network.ranks().len());
+        let numbered = (2..).map(|it| format!("{plain}-{it}"));
+        let free = std::iter::once(plain.clone()).chain(numbered).find(|it| !taken.contains(it));
+        class.name = free.unwrap_or(plain);
+        taken.insert(class.name.clone());
+        class.network = class.network.clone().renamed(format!("{network} {}", class.name));
+    }
+}
+
+impl GroupClass {
+    /// The tasks to tune.
+    #[must_use]
+    pub fn tasks(&self) -> Vec<(CollectiveKind, Vec<Bytes>)> {
+        let mut tasks: Vec<_> =
+            self.sizes.iter().map(|(kind, all)| (*kind, all.keys().copied().collect())).collect();
+        tasks.sort_by_key(|it: &(CollectiveKind, Vec<Bytes>)| it.0.name());
+        tasks
+    }
+
+    /// The size that stands for all between two powers of two: that which moves most.
+    fn representative(&self, kind: CollectiveKind, size: Bytes) -> Bytes {
+        let alike = self.sizes.get(&kind).into_iter().flatten();
+        let alike = alike.filter(|it| Bucket::of(*it.0) == Bucket::of(size));
+        alike.max_by_key(|it| (*it.1, *it.0)).map_or(size, |it| *it.0)
+    }
+
+    /// The plan with the tasks that its table has.
+    #[must_use]
+    pub fn for_table(&self, plan: &Plan) -> Plan {
+        let mut plan = plan.clone();
+        plan.tasks.retain(|it| self.representative(it.collective, it.size()) == it.size());
+        let uses =
+            |name: &str| plan.tasks.iter().flat_map(TunedTask::picks).any(|it| it.1.way == name);
+        plan.candidates = plan.candidates.iter().filter(|it| uses(&it.name)).cloned().collect();
+        plan
+    }
+}
+
+/// How long a line's calls take, one after the other, each alone on its links.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LineTime {
+    /// NCCL by itself.
+    pub nccl: Duration,
+    /// NCCL with a tuner.
+    pub tuned: Duration,
+    /// What the plans do, programs included.
+    pub planned: Duration,
+    /// Calls that NCCL cannot be modelled for; they are in none of the times.
+    pub unknown: u64,
+}
+
+/// The times of a line by the plans of all classes, tuned for every size.
+#[must_use]
+pub fn line_time(workload: &Workload, uses: &[Use], plans: &[Plan]) -> LineTime {
+    let mut all = LineTime::default();
+    for it in uses {
+        let (class, plan) = (&workload.classes[it.class], &plans[it.class]);
+        let find = |size: Bytes| {
+            plan.tasks.iter().find(|task| task.collective == it.kind && task.size() == size)
+        };
+        let task = find(it.bytes);
+        let stands_for = find(class.representative(it.kind, it.bytes));
+        let times = task.zip(stands_for).and_then(|(task, other)| times(plan, task, other));
+        let Some([nccl, tuned, planned]) = times else {
+            all.unknown += it.calls;
+            continue;
+        };
+        all.nccl += nccl.saturating_mul(it.calls);
+        all.tuned += tuned.saturating_mul(it.calls);
+        all.planned += planned.saturating_mul(it.calls);
+    }
+    all
+}
+
+/// A call's times: by NCCL itself, with a tuner, and as planned.
+fn times(plan: &Plan, task: &TunedTask, stands_for: &TunedTask) -> Option<[Duration; 3]> {
+    let nccl = task.nccl.as_ref()?.time();
+    let same = |a: &Pick, b: &Pick| {
+        (a.runtime, &a.way, a.protocol, a.channels) == (b.runtime, &b.way, b.protocol, b.channels)
+    };
+    let of = |own: Option<&Pick>, other: Option<&Pick>| match (own, other) {
+        (Some(own), Some(other)) if same(own, other) => own.time(),
+        _ => nccl,
+    };
+    let tuned = of(plan.kept(task), plan.kept(stands_for));
+    let planned = of(Some(&task.pick), Some(&stands_for.pick));
+    Some([nccl, tuned, planned])
+}
