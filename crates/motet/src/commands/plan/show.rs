@@ -70,7 +70,21 @@ fn text(manifest: &Manifest) -> String {
         }
         row(task, mixed, &mut out);
     }
+    out.push_str(&too_fast(&manifest.tasks));
     out
+}
+
+/// What was measured below the bound: then the network is described as slower than it is.
+fn too_fast(tasks: &[TunedTask]) -> String {
+    let fast = |it: &&TunedTask| it.is_measured() && it.pick.time().as_ps() < it.bound_ps;
+    let Some(first) = tasks.iter().find(fast) else { return String::new() };
+    format!(
+        "\n{} tasks were measured faster than the network allows as it is described ({} of {} is the first): its links \
+         are faster than their description says\n",
+        tasks.iter().filter(fast).count(),
+        first.collective,
+        first.size()
+    )
 }
 
 /// Which time scale times are on.
