@@ -4,7 +4,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use motet_rails::optical::Granularity;
 use motet_units::{Bandwidth, Bytes, Duration};
 
-use super::workload::{JOB, LayoutArgs};
+use super::workload::LayoutArgs;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum RailsCommand {
@@ -47,7 +47,8 @@ pub(crate) struct WindowsArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct RailsSimArgs {
-    #[arg(value_name = "JOB", help = JOB)]
+    /// A training job (docs/workloads.md has the file's keys), or a model's name with the options below
+    #[arg(value_name = "JOB")]
     pub(crate) job: String,
     /// What moving mirrors takes, several after commas
     #[arg(long, value_name = "TIME", value_delimiter = ',', default_values = ["1 ms", "10 ms", "25 ms", "100 ms", "1000 ms"])]
