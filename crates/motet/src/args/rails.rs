@@ -1,6 +1,7 @@
 //! The arguments of `motet rails`.
 
 use clap::{Args, Subcommand, ValueEnum};
+use motet_collective::CollectiveKind;
 use motet_rails::optical::Granularity;
 use motet_units::{Bandwidth, Bytes, Duration};
 
@@ -12,6 +13,8 @@ pub(crate) enum RailsCommand {
     Windows(WindowsArgs),
     /// A training step on optical rails, beside packet switches and circuits that stay
     Sim(RailsSimArgs),
+    /// Circuits and program for one phase, chosen together: what other circuits than rings add
+    Circuits(CircuitsArgs),
     /// How many GPUs optical switches of each technology reach
     Scale(ScaleArgs),
     /// What optical rails cost in dollars and watts, beside packet-switched networks
@@ -81,6 +84,26 @@ pub(crate) struct RailsSimArgs {
     pub(crate) machine: MachineArgs,
     #[command(flatten)]
     pub(crate) layout: LayoutArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CircuitsArgs {
+    /// The collective of the phase
+    #[arg(short, long)]
+    pub(crate) collective: CollectiveKind,
+    /// Its size, in nccl-tests' sense
+    #[arg(short, long)]
+    pub(crate) size: Bytes,
+    /// Servers that the group spans: members on the rail
+    #[arg(long, default_value_t = 8)]
+    pub(crate) members: u32,
+    /// Ports of a NIC, which share its bandwidth
+    #[arg(long, default_value_t = 4)]
+    pub(crate) ports: u32,
+    #[arg(long, default_value_t = 1)]
+    pub(crate) seed: u64,
+    #[command(flatten)]
+    pub(crate) machine: MachineArgs,
 }
 
 /// What changes together.

@@ -3,7 +3,7 @@
 use motet_rails::Step;
 use motet_rails::opus::{Large, Setting, large, measured};
 use motet_units::Duration;
-use motet_workload::windows::{View, Windows, estimate};
+use motet_workload::windows::{View, Window, Windows, estimate};
 
 use super::super::claims::Claim;
 use super::super::report::Report;
@@ -89,7 +89,7 @@ fn table(rows: &[Row]) -> Table {
 
 fn claims(rail: &Windows, stages: &[Windows], rows: &[Row]) -> Vec<Claim> {
     let share = |it: &Windows| 100.0 * it.over(MS) as f64 / it.all().len().max(1) as f64;
-    let longest = rail.all().max_by_key(|it| it.length());
+    let longest = rail.all().max_by_key(Window::length);
     let (after, length) =
         longest.map_or((String::new(), Duration::ZERO), |it| (it.after.traffic(), it.length()));
     let mean = rows.iter().find(|it| it.view == "rail" && it.traffic == "DP reducescatter");
@@ -107,10 +107,17 @@ fn claims(rail: &Windows, stages: &[Windows], rows: &[Row]) -> Vec<Claim> {
         )
         .beside("> 75 %")
         .detail(|| {
+            let short = rail.all().filter(|it| it.length() <= MS);
+            let short: Vec<String> = short
+                .map(|it| {
+                    let (ms, after) = (it.length().as_us_f64() / 1e3, it.after.traffic());
+                    format!("{ms:.3} ms before {after}")
+                })
+                .collect();
             Some(format!(
-                "seen by the stages {}; what is shorter comes back to back here: the first AllGather of a stage as soon as its \
-                 input has come, the optimizer's sums one after the other. On a machine the host's time lies between them",
-                each.join(" and ")
+                "seen by the stages {}; the others: {}",
+                each.join(" and "),
+                short.join(", ")
             ))
         }),
         Claim::published(
@@ -156,11 +163,15 @@ fn messages(stages: &[Windows]) -> Claim {
     )
     .beside("64 MB")
     .detail(|| {
-        Some(
-            "a message of two sequences, split over four ranks, is 32 MiB; once parameters are gathered they stay, so that all messages \
-             between the first AllGather and the last ReduceScatter are one phase"
-                .to_owned(),
-        )
+        let phases = stages.iter().flat_map(|it| &it.phases);
+        let sent = phases.filter(|it| it.class == "PP" && it.bytes().get() > 1024);
+        let each: Vec<String> = sent
+            .map(|it| {
+                let one = (it.bytes().get() / it.calls.max(1)) >> 20;
+                format!("{} of {one} MiB", it.calls)
+            })
+            .collect();
+        Some(format!("messages in the phases: {}", each.join(", ")))
     })
 }
 
