@@ -10,6 +10,7 @@
 //! [`MOST_SIMULATED`], and a test holds the two equal below.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 use motet_collective::{
     Collective, CollectiveError, CollectiveKind, Program, ProgramBuilder, Slot, Transfer, Verified,
@@ -105,11 +106,9 @@ impl Alone {
         if let Some(known) = self.times.get(&(key, size)) {
             return Ok(*known);
         }
-        if !self.programs.contains_key(&key) {
-            self.programs.insert(key, made(kind, ranks, topology)?);
-        }
-        let Some((program, network)) = self.programs.get(&key) else {
-            return Err(AloneError::NotTimed { kind, ranks });
+        let (program, network) = match self.programs.entry(key) {
+            Entry::Occupied(it) => it.into_mut(),
+            Entry::Vacant(it) => it.insert(made(kind, ranks, topology)?),
         };
         let timing = simulated(program, network, size)?;
         self.times.insert((key, size), timing);

@@ -1,5 +1,6 @@
 //! [`RailsError`]: why a step cannot be run on rails.
 
+use motet_synth::SynthError;
 use motet_workload::Refusals;
 use motet_workload::build::Stuck;
 use motet_workload::simulate::Halted;
@@ -16,6 +17,8 @@ pub enum RailsError {
     Alone(#[from] AloneError),
     #[error(transparent)]
     Halted(#[from] Halted),
+    #[error(transparent)]
+    Synth(#[from] SynthError),
     #[error(transparent)]
     Stuck(#[from] Stuck),
 }

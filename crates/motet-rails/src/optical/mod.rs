@@ -5,7 +5,9 @@
 //!
 //! - [`switching`]: ports, delays, and how circuits are driven.
 //! - [`circuits`]: what a group needs; [`control`]: who gets it when.
+//! - [`chosen`]: circuits and program for one phase, chosen together.
 
+pub mod chosen;
 pub mod circuits;
 pub mod control;
 pub mod fixed;

@@ -1,10 +1,11 @@
 //! The arguments of `motet rails`.
 
 use clap::{Args, Subcommand, ValueEnum};
+use motet_collective::CollectiveKind;
 use motet_rails::optical::Granularity;
 use motet_units::{Bandwidth, Bytes, Duration};
 
-use super::workload::{JOB, LayoutArgs};
+use super::workload::LayoutArgs;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum RailsCommand {
@@ -12,6 +13,8 @@ pub(crate) enum RailsCommand {
     Windows(WindowsArgs),
     /// A training step on optical rails, beside packet switches and circuits that stay
     Sim(RailsSimArgs),
+    /// Circuits and program for one phase, chosen together: what other circuits than rings add
+    Circuits(CircuitsArgs),
     /// How many GPUs optical switches of each technology reach
     Scale(ScaleArgs),
     /// What optical rails cost in dollars and watts, beside packet-switched networks
@@ -47,7 +50,8 @@ pub(crate) struct WindowsArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct RailsSimArgs {
-    #[arg(value_name = "JOB", help = JOB)]
+    /// A training job (docs/workloads.md has the file's keys), or a model's name with the options below
+    #[arg(value_name = "JOB")]
     pub(crate) job: String,
     /// What moving mirrors takes, several after commas
     #[arg(long, value_name = "TIME", value_delimiter = ',', default_values = ["1 ms", "10 ms", "25 ms", "100 ms", "1000 ms"])]
@@ -80,6 +84,26 @@ pub(crate) struct RailsSimArgs {
     pub(crate) machine: MachineArgs,
     #[command(flatten)]
     pub(crate) layout: LayoutArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CircuitsArgs {
+    /// The collective of the phase
+    #[arg(short, long)]
+    pub(crate) collective: CollectiveKind,
+    /// Its size, in nccl-tests' sense
+    #[arg(short, long)]
+    pub(crate) size: Bytes,
+    /// Servers that the group spans: members on the rail
+    #[arg(long, default_value_t = 8)]
+    pub(crate) members: u32,
+    /// Ports of a NIC, which share its bandwidth
+    #[arg(long, default_value_t = 4)]
+    pub(crate) ports: u32,
+    #[arg(long, default_value_t = 1)]
+    pub(crate) seed: u64,
+    #[command(flatten)]
+    pub(crate) machine: MachineArgs,
 }
 
 /// What changes together.

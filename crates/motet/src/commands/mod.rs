@@ -52,6 +52,7 @@ pub(crate) fn run(command: &Command, printer: &mut Printer) -> Result<Status, Fa
         Command::Workload(WorkloadCommand::Convert(args)) => workload::convert::run(args, printer),
         Command::Rails(RailsCommand::Windows(args)) => rails::windows::run(args, printer),
         Command::Rails(RailsCommand::Sim(args)) => rails::sim::run(args, printer),
+        Command::Rails(RailsCommand::Circuits(args)) => rails::circuits::run(args, printer),
         Command::Rails(RailsCommand::Scale(args)) => rails::scale::run(args, printer),
         Command::Rails(RailsCommand::Cost(args)) => rails::cost::run(args, printer),
         Command::Wan(args) => wan::run(args, printer),

@@ -2,6 +2,7 @@
 //!
 //! `machine` is what GPUs are connected by, as asked; each command has its file.
 
+pub(crate) mod circuits;
 pub(crate) mod cost;
 mod machine;
 pub(crate) mod scale;

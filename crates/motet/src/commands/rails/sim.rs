@@ -12,7 +12,7 @@ use serde::Serialize;
 use super::failure;
 use super::machine::machine;
 use crate::args::rails::RailsSimArgs;
-use crate::commands::workload::input::job;
+use crate::commands::workload::input::{Workload, read};
 use crate::commands::workload::time;
 use crate::failure::{Failure, Status};
 use crate::files;
@@ -37,9 +37,13 @@ struct Found {
 }
 
 pub(crate) fn run(args: &RailsSimArgs, printer: &mut Printer) -> Result<Status, Failure> {
-    let job = job(&args.job, &args.layout, printer)?;
+    let Workload::Job(job) = read(std::slice::from_ref(&args.job), &args.layout, printer)? else {
+        return Err(Failure::wrong("is a trace, and a training job is wanted here")
+            .in_file(&args.job)
+            .with_remedy("give a job's file (docs/workloads.md) or a model's name"));
+    };
     let machine = machine(&args.machine, Some(&job.draft().gpu.name))?;
-    let step = Step::new(job, machine).map_err(failure)?;
+    let step = Step::new(*job, machine).map_err(failure)?;
     let electrical = step.electrical().map_err(failure)?;
     let mut rows = Vec::new();
     for optics in &args.delay {

@@ -20,7 +20,7 @@ struct Experiment {
     run: fn(&ReproduceArgs, &mut Printer) -> Result<Status, Failure>,
 }
 
-const EXPERIMENTS: [Experiment; 15] = [
+const EXPERIMENTS: [Experiment; 18] = [
     Experiment {
         name: "wan-fig4a",
         about: "Xiong et al., figure 4a: AllGather on 8 GPUs over two regions, by chunk size",
@@ -87,9 +87,24 @@ const EXPERIMENTS: [Experiment; 15] = [
         run: tuccl::training,
     },
     Experiment {
+        name: "opus-fig3",
+        about: "Opus, figure 3: who communicates when on a rail, for two and three stages",
+        run: opus::fig3,
+    },
+    Experiment {
+        name: "opus-fig4",
+        about: "Opus, figure 4: windows between parallelisms, and how many a 405B step has",
+        run: opus::fig4,
+    },
+    Experiment {
         name: "opus-fig7",
         about: "Opus, figure 7: dollars and watts of DGX H200 clusters, by network",
         run: opus::fig7,
+    },
+    Experiment {
+        name: "opus-fig8",
+        about: "Opus, figure 8: the step over the switching delay, with and without provisioning",
+        run: opus::fig8,
     },
     Experiment {
         name: "opus-table3",

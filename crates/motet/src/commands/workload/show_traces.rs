@@ -248,7 +248,7 @@ fn calls(kind: &NodeKind) -> Option<(Option<String>, &'static str, u64)> {
                 Collective::Data(kind) => kind.name(),
                 Collective::Barrier => "barrier",
             };
-            (group.clone(), name, bytes.map_or(0, |it| it.get()))
+            (group.clone(), name, bytes.map_or(0, motet_units::Bytes::get))
         }
         _ => return None,
     })
