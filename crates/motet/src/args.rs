@@ -61,7 +61,7 @@ pub(crate) struct Global {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// From a cluster to tuned programs and knobs, with a report
-    Plan(plan::PlanArgs),
+    Plan(Box<plan::PlanArgs>),
     /// Networks: read any supported file, print or write it
     #[command(subcommand)]
     Net(net::NetCommand),
