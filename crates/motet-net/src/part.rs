@@ -149,7 +149,10 @@ impl Network {
 mod tests {
     use super::*;
     use crate::builders::{self, Params};
+    use crate::link::{LinkClass, LinkSpec};
+    use crate::node::Node;
     use crate::signature::Signature;
+    use motet_units::{Bandwidth, Duration};
 
     fn dgx(count: u32) -> Network {
         let params = Params::from_words([format!("count={count}")]).unwrap();
@@ -172,17 +175,58 @@ mod tests {
         assert_eq!(servers.len(), 1);
     }
 
+    /// Two servers of two GPUs, each behind a PCIe switch with a NIC of its own; one leaf for each rail, and a spine.
+    fn rails() -> Network {
+        let mut builder = NetworkBuilder::new("rails");
+        let spec =
+            LinkSpec::new(LinkClass::Pcie, Bandwidth::gbit_per_s(400), Duration::from_ns(500));
+        let spine = builder.add_node(Node::new("spine", NodeKind::Spine)).unwrap();
+        let leaves = [0, 1].map(|rail| {
+            let leaf = builder.add_node(Node::new(format!("leaf{rail}"), NodeKind::Leaf)).unwrap();
+            builder.add_duplex(leaf, spine, spec).unwrap();
+            leaf
+        });
+        for server in ["a", "b"] {
+            let cpu = builder
+                .add_node(Node::new(format!("{server}cpu"), NodeKind::Cpu).in_server(server));
+            let cpu = cpu.unwrap();
+            for (rail, leaf) in leaves.iter().enumerate() {
+                let [gpu, switch, nic] = [
+                    ("gpu", NodeKind::Gpu),
+                    ("pcie", NodeKind::PcieSwitch),
+                    ("nic", NodeKind::Nic),
+                ]
+                .map(|(name, kind)| {
+                    let node = Node::new(format!("{server}{name}{rail}"), kind).in_server(server);
+                    builder.add_node(node).unwrap()
+                });
+                for (from, to) in [(gpu, switch), (switch, nic), (switch, cpu), (nic, *leaf)] {
+                    builder.add_duplex(from, to, spec).unwrap();
+                }
+            }
+        }
+        builder.build().unwrap()
+    }
+
     #[test]
     fn a_rail_has_its_own_nics() {
-        let network = dgx(2);
-        let rail = part(&network, &[3, 11]);
-        assert_eq!((rail.ranks().len(), rail.count(NodeKind::Nic)), (2, 2));
-        assert_eq!(Signature::of(&rail), Signature::of(&part(&network, &[5, 13])));
-        let all: Vec<u32> = (0..16).collect();
-        assert_eq!(part(&network, &all).count(NodeKind::Nic), network.count(NodeKind::Nic));
+        let network = rails();
+        let rail = part(&network, &[1, 3]);
+        let names: Vec<&str> = rail.nodes().iter().map(|it| it.name.as_str()).collect();
+        let expected = [
+            "leaf1", "acpu", "apcie0", "agpu1", "apcie1", "anic1", "bcpu", "bpcie0", "bgpu1",
+            "bpcie1", "bnic1",
+        ];
+        assert_eq!(names, expected, "neither the other rail's NICs nor what leads only to them");
+        assert_eq!(Signature::of(&rail), Signature::of(&part(&network, &[0, 2])));
+        let all = part(&network, &[0, 1, 2, 3]);
+        assert_eq!(
+            (all.nodes().len(), all.links().len()),
+            (network.nodes().len(), network.links().len())
+        );
         // Ranks are in the order of the group.
-        let turned = part(&network, &[11, 3]);
-        assert_eq!(turned.node(turned.ranks()[0]).name, network.node(network.ranks()[11]).name);
+        let turned = part(&network, &[3, 1]);
+        assert_eq!(turned.node(turned.ranks()[0]).name, "bgpu1");
     }
 
     #[test]

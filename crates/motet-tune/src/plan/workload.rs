@@ -235,3 +235,111 @@ fn times(plan: &Plan, task: &TunedTask, stands_for: &TunedTask) -> Option<[Durat
     let planned = of(Some(&task.pick), Some(&stands_for.pick));
     Some([nccl, tuned, planned])
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::communicator::Effort;
+    use crate::plan::{MscclppUse, NoJournal, Request, make};
+    use crate::search::Method;
+    use CollectiveKind::{AllGather, AllReduce, SendRecv};
+    use motet_net::builders::{self, Params};
+
+    fn demand(
+        of: Parallelism,
+        kind: CollectiveKind,
+        bytes: u64,
+        members: &[u32],
+        calls: u64,
+    ) -> Demand {
+        Demand {
+            parallelism: Some(of),
+            kind,
+            bytes: Bytes::new(bytes),
+            members: members.iter().map(|it| Rank(*it)).collect(),
+            calls,
+        }
+    }
+
+    fn cluster() -> Network {
+        let params = Params::from_words(["count=2"]).unwrap();
+        builders::find("dgx-a100").unwrap().build(&params).unwrap()
+    }
+
+    /// Two ranks in different servers: both have a tensor-parallel group at home and share one across.
+    fn lines() -> Vec<Line> {
+        let of = |stage: u32| {
+            let home: Vec<u32> = (8 * stage..8 * stage + 8).collect();
+            let demands = vec![
+                demand(Parallelism::Tp, AllGather, 40_000_000, &home, 4),
+                demand(Parallelism::Tp, AllGather, 50_000_000, &home, 1),
+                demand(Parallelism::Dp, AllReduce, 1 << 20, &[stage, 8 + stage], 2),
+                demand(Parallelism::Pp, SendRecv, 1 << 20, &[0, 8], 3),
+                demand(Parallelism::Dp, AllReduce, 4, &[stage, 8 + stage], 1),
+            ];
+            Line { label: format!("stage {stage}"), demands }
+        };
+        vec![of(0), of(1)]
+    }
+
+    #[test]
+    fn groups_that_are_alike_share_a_plan() {
+        let it = sorted(&cluster(), &lines()).unwrap();
+        let names: Vec<&str> = it.classes.iter().map(|it| it.name.as_str()).collect();
+        assert_eq!(
+            names,
+            ["tp-8", "dp-2"],
+            "both servers' groups are one class, both rails' another"
+        );
+        assert_eq!(it.classes[0].network.name(), "dgx-a100 tp-8");
+        let moved = &it.classes[0].sizes[&AllGather];
+        assert_eq!(moved[&Bytes::new(40_000_000)], 2 * 4 * 40_000_000, "of both servers");
+        assert_eq!(it.uses[1].len(), 3);
+        let left: Vec<_> = it.left_out.iter().map(|it| (it.kind, it.calls, it.why)).collect();
+        let expected =
+            [(AllReduce, 2, "smaller than 1 KiB"), (SendRecv, 6, "a message has one way to go")];
+        assert_eq!(left, expected);
+        let strange = vec![Line {
+            label: String::new(),
+            demands: vec![demand(Parallelism::Dp, AllReduce, 1 << 20, &[0, 16], 1)],
+        }];
+        assert!(sorted(&cluster(), &strange).is_err());
+    }
+
+    #[test]
+    fn a_step_gains_what_its_table_gives() {
+        let it = sorted(&cluster(), &lines()).unwrap();
+        let plan = |class: &GroupClass| {
+            let request = Request {
+                tasks: class.tasks(),
+                seed: 0,
+                effort: Effort { method: Method::Surrogate, trials: 0 },
+                sketch: None,
+                most_blocks: None,
+                margin_percent: 5,
+                mscclpp: MscclppUse::default(),
+                runtime: None,
+            };
+            make(&class.network, &request, &NoJournal).unwrap()
+        };
+        let mut plans: Vec<Plan> = it.classes.iter().map(plan).collect();
+        assert_eq!(plans[0].tasks.len(), 2);
+        // 40 and 50 MB lie between the same powers of two; the one that moves more stands for both.
+        let table = it.classes[0].for_table(&plans[0]);
+        let kept: Vec<u64> = table.tasks.iter().map(|it| it.size_bytes).collect();
+        assert_eq!(kept, [40_000_000]);
+        let time = line_time(&it, &it.uses[0], &plans);
+        assert!(time.planned <= time.tuned && time.tuned <= time.nccl, "{time:?}");
+        assert!(time.nccl > Duration::ZERO && time.unknown == 0);
+        // What the larger size would gain in another way does not count: the table does not give it that.
+        let own: Vec<Duration> =
+            plans[0].tasks.iter().map(|it| it.nccl.as_ref().unwrap().time()).collect();
+        for task in &mut plans[0].tasks {
+            task.pick.time_ps /= 2;
+            task.pick.way = format!("way for {}", task.size_bytes);
+        }
+        let other = line_time(&it, &it.uses[0][..2], &plans);
+        let half = plans[0].tasks[0].pick.time().saturating_mul(4);
+        assert_eq!(other.planned, half + own[1]);
+    }
+}

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use motet_collective::CollectiveKind;
-use motet_units::{Duration, Rank};
+use motet_units::{Bytes, Duration, Rank};
 use motet_workload::formats::aicb::AicbWorkload;
 use motet_workload::formats::chakra::{Collective, NodeKind, Trace};
 use motet_workload::recording::Span;
@@ -248,7 +248,7 @@ fn calls(kind: &NodeKind) -> Option<(Option<String>, &'static str, u64)> {
                 Collective::Data(kind) => kind.name(),
                 Collective::Barrier => "barrier",
             };
-            (group.clone(), name, bytes.map_or(0, motet_units::Bytes::get))
+            (group.clone(), name, bytes.map_or(0, Bytes::get))
         }
         _ => return None,
     })

@@ -1,0 +1,190 @@
+#!/usr/bin/env python3
+"""A small transformer under FSDP2, recorded by PyTorch's profiler: one Kineto trace per rank.
+
+The traces are what `motet workload show FOLDER` and windows are tried on. Ranks are processes; with fewer GPUs than
+ranks they share them, and NCCL then talks over sockets. Run by torchrun:
+
+    torchrun --nproc-per-node 4 fsdp_kineto.py --out traces
+
+or without it, which starts the ranks itself:
+
+    python fsdp_kineto.py --ranks 4 --out traces
+
+Needs PyTorch 2.4 or later. `--backend gloo` runs on CPUs, to try the script: such a trace has no kernels, and Motet
+refuses it with that reason.
+"""
+
+import argparse
+import os
+import socket
+import subprocess
+import sys
+import time
+
+
+def arguments():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", required=True, help="folder of the traces, made if it is not there")
+    parser.add_argument("--ranks", type=int, default=2, help="ranks to start, without torchrun")
+    parser.add_argument("--backend", choices=["nccl", "gloo"], default="nccl")
+    parser.add_argument("--layers", type=int, default=4)
+    parser.add_argument("--hidden", type=int, default=1024)
+    parser.add_argument("--heads", type=int, default=8)
+    parser.add_argument("--vocab", type=int, default=8192)
+    parser.add_argument("--sequence", type=int, default=512)
+    parser.add_argument("--batch", type=int, default=2, help="sequences of a rank")
+    parser.add_argument("--steps", type=int, default=4, help="steps that are recorded")
+    parser.add_argument("--warmup", type=int, default=3, help="steps before them")
+    return parser.parse_args()
+
+
+def launch(args):
+    """Starts the ranks as torchrun would, and returns the worst of their exit codes."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    ranks = []
+    for rank in range(args.ranks):
+        names = {
+            "RANK": rank,
+            "LOCAL_RANK": rank,
+            "WORLD_SIZE": args.ranks,
+            "LOCAL_WORLD_SIZE": args.ranks,
+            "MASTER_ADDR": "127.0.0.1",
+            "MASTER_PORT": port,
+        }
+        env = {**os.environ, **{name: str(value) for name, value in names.items()}}
+        ranks.append(subprocess.Popen([sys.executable, os.path.abspath(__file__), *sys.argv[1:]], env=env))
+    # A rank that fails would leave the others waiting for it.
+    while any(it.poll() is None for it in ranks):
+        if any(it.poll() not in (None, 0) for it in ranks):
+            for it in ranks:
+                it.terminate()
+        time.sleep(0.1)
+    return max((it.returncode for it in ranks), key=abs)
+
+
+def share_gpus(world, gpus):
+    """NCCL refuses two ranks of one GPU unless they look like ranks of two hosts, joined by sockets."""
+    if world > gpus:
+        os.environ.setdefault("NCCL_HOSTID", f"rank-{os.environ['RANK']}")
+        os.environ.setdefault("NCCL_NET", "Socket")
+        os.environ.setdefault("NCCL_P2P_DISABLE", "1")
+        os.environ.setdefault("NCCL_SHM_DISABLE", "1")
+        os.environ.setdefault("NCCL_SOCKET_IFNAME", "lo")
+
+
+def model(args, torch):
+    nn = torch.nn
+
+    class Block(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.norms = nn.ModuleList([nn.LayerNorm(args.hidden) for _ in range(2)])
+            self.qkv = nn.Linear(args.hidden, 3 * args.hidden, bias=False)
+            self.out = nn.Linear(args.hidden, args.hidden, bias=False)
+            self.up = nn.Linear(args.hidden, 4 * args.hidden, bias=False)
+            self.down = nn.Linear(4 * args.hidden, args.hidden, bias=False)
+
+        def forward(self, x):
+            batch, length, width = x.shape
+            split = (batch, length, 3, args.heads, width // args.heads)
+            q, k, v = self.qkv(self.norms[0](x)).view(split).permute(2, 0, 3, 1, 4)
+            mixed = nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+            x = x + self.out(mixed.transpose(1, 2).reshape(batch, length, width))
+            return x + self.down(nn.functional.gelu(self.up(self.norms[1](x))))
+
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.embedding = nn.Embedding(args.vocab, args.hidden)
+            self.blocks = nn.ModuleList([Block() for _ in range(args.layers)])
+            self.head = nn.Linear(args.hidden, args.vocab, bias=False)
+
+        def forward(self, tokens):
+            x = self.embedding(tokens)
+            for block in self.blocks:
+                x = block(x)
+            return self.head(x)
+
+    return Model()
+
+
+def sharded(net, mesh, torch, mixed):
+    """FSDP2: every block is a unit of its own, and the rest is the last one."""
+    try:
+        from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+    except ImportError:  # before 2.6
+        from torch.distributed._composable.fsdp import MixedPrecisionPolicy, fully_shard
+    options = {"mesh": mesh}
+    if mixed:
+        options["mp_policy"] = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
+    for block in net.blocks:
+        fully_shard(block, **options)
+    fully_shard(net, **options)
+    return net
+
+
+def train(args):
+    rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    local = int(os.environ.get("LOCAL_RANK", rank))
+    import torch
+    import torch.distributed as dist
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.profiler import ProfilerActivity, profile, schedule
+
+    on_gpu = args.backend == "nccl"
+    if on_gpu:
+        gpus = torch.cuda.device_count()
+        if gpus == 0:
+            sys.exit("there is no GPU; `--backend gloo` runs on the CPU")
+        share_gpus(int(os.environ.get("LOCAL_WORLD_SIZE", world)), gpus)
+        torch.cuda.set_device(local % gpus)
+    device = "cuda" if on_gpu else "cpu"
+    dist.init_process_group(args.backend)
+    mesh = init_device_mesh(device, (world,), mesh_dim_names=("dp_shard",))
+    torch.manual_seed(0)
+    net = sharded(model(args, torch).to(device), mesh, torch, mixed=on_gpu)
+    optimizer = torch.optim.AdamW(net.parameters(), lr=1e-4)
+    torch.manual_seed(rank)
+    shape = (args.batch, args.sequence)
+    tokens = torch.randint(args.vocab, shape, device=device)
+    targets = torch.randint(args.vocab, shape, device=device)
+
+    os.makedirs(args.out, exist_ok=True)
+    file = os.path.join(args.out, f"rank-{rank}.json")
+    activities = [ProfilerActivity.CPU] + ([ProfilerActivity.CUDA] if on_gpu else [])
+    plan = schedule(wait=args.warmup - 1, warmup=1, active=args.steps, repeat=1)
+    # Shapes, stacks and memory would make the file large and tell nothing of communication.
+    with profile(
+        activities=activities, schedule=plan, on_trace_ready=lambda it: it.export_chrome_trace(file)
+    ) as profiler:
+        for _ in range(args.warmup + args.steps):
+            logits = net(tokens).float()
+            loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), targets.flatten())
+            loss.backward()
+            optimizer.step()
+            optimizer.zero_grad()
+            if on_gpu:
+                # So that a step's kernels lie within the step.
+                torch.cuda.synchronize()
+            profiler.step()
+    dist.barrier()
+    if rank == 0:
+        count = sum(it.numel() for it in net.parameters())
+        print(f"{world} ranks, {count / 1e6:.1f} million parameters, loss {loss.item():.3f}, traces in {args.out}")
+    dist.destroy_process_group()
+
+
+def main():
+    args = arguments()
+    if args.warmup < 1:
+        sys.exit("--warmup is at least 1: the profiler needs a step to start")
+    if "RANK" in os.environ:
+        train(args)
+    else:
+        sys.exit(launch(args))
+
+
+if __name__ == "__main__":
+    main()
