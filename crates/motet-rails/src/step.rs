@@ -1,6 +1,6 @@
 //! [`Step`]: a job, one step of it and the machine it runs on; what is asked of the three together.
 
-use motet_workload::windows::{View, Windows};
+use motet_workload::windows::{Call, View, Windows};
 use motet_workload::{Iteration, Job, Run};
 
 use crate::electrical::Electrical;
@@ -46,7 +46,12 @@ impl Step {
     /// Its windows in a run.
     #[must_use]
     pub fn windows(&self, run: &Run, view: View) -> Windows {
-        let placement = self.machine.placement();
-        Windows::of(&run.calls(&self.iteration, self.job.layout(), placement, view))
+        Windows::of(&self.calls(run, view))
+    }
+
+    /// Its calls on a rail in a run.
+    #[must_use]
+    pub fn calls(&self, run: &Run, view: View) -> Vec<Call> {
+        run.calls(&self.iteration, self.job.layout(), self.machine.placement(), view)
     }
 }

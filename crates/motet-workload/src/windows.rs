@@ -132,11 +132,23 @@ impl Windows {
     /// The windows between these calls, in whatever order they come.
     #[must_use]
     pub fn of(calls: &[Call]) -> Self {
+        Self::between(calls, |phase, call| phase.class == call.class)
+    }
+
+    /// The same, where another collective is another phase too: what a job of one parallelism has.
+    #[must_use]
+    pub fn of_collectives(calls: &[Call]) -> Self {
+        Self::between(calls, |phase, call| {
+            phase.class == call.class && phase.kinds.contains_key(&call.kind)
+        })
+    }
+
+    fn between(calls: &[Call], goes_on: impl Fn(&Phase, &Call) -> bool) -> Self {
         let mut order: Vec<&Call> = calls.iter().collect();
         order.sort_by(|a, b| (a.start, a.end, &a.class).cmp(&(b.start, b.end, &b.class)));
         let mut phases: Vec<Phase> = Vec::new();
         for call in order {
-            match phases.last_mut().filter(|it| it.class == call.class) {
+            match phases.last_mut().filter(|it| goes_on(it, call)) {
                 Some(same) => same.add(call),
                 None => phases.push(Phase::begun(call)),
             }
@@ -254,6 +266,21 @@ mod tests {
         let at = |ms: u64| Instant::START + Duration::from_ms(ms);
         let bytes = Bytes::new(bytes);
         Call { class: class.to_owned(), kind, bytes, start: at(start), end: at(end) }
+    }
+
+    /// One parallelism is one phase, however its collectives alternate; by collectives it is several.
+    #[test]
+    fn collectives_apart() {
+        let calls = [
+            call("DP", AllGather, 1, 0, 10),
+            call("DP", AllGather, 1, 12, 20),
+            call("DP", ReduceScatter, 4, 25, 40),
+            call("DP", AllGather, 1, 41, 50),
+        ];
+        assert_eq!(Windows::of(&calls).all().len(), 0);
+        let apart = Windows::of_collectives(&calls);
+        assert_eq!(apart.sorted(), [Duration::from_ms(1), Duration::from_ms(5)]);
+        assert_eq!(apart.by_traffic()["DP reducescatter"].count, 1);
     }
 
     /// Worked out by hand from the definition: last end of one phase, first start of the next.

@@ -36,6 +36,9 @@ pub(crate) struct WindowsArgs {
     /// Only traffic of this rank (of traces)
     #[arg(long, value_name = "RANK")]
     pub(crate) rank: Option<u32>,
+    /// Another collective of the same parallelism is another phase too, as in a job that has only one
+    #[arg(long)]
+    pub(crate) collectives: bool,
     /// Write every window; Parquet if the name ends so
     #[arg(long, value_name = "OUT.csv")]
     pub(crate) csv: Option<String>,

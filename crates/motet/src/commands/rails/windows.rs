@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use motet_rails::Step;
 use motet_units::{Duration, Rank};
-use motet_workload::windows::{View, Windows, estimate};
+use motet_workload::windows::{Call, View, Windows, estimate};
 use serde::Serialize;
 
 use super::failure;
@@ -79,7 +79,7 @@ fn find(args: &WindowsArgs, printer: &Printer) -> Result<Found, Failure> {
                 Some(it) => (View::Stage(it), format!("the ranks of stage {it}")),
                 None => (View::Rail, "all ranks of a rail".to_owned()),
             };
-            let windows = step.windows(&run, view);
+            let windows = windows(args, &step.calls(&run, view));
             let counted = estimate(step.job.micro_batches());
             return Ok(Found { windows, seen, step: Some((run.time(), counted)) });
         }
@@ -109,7 +109,11 @@ fn find(args: &WindowsArgs, printer: &Printer) -> Result<Found, Failure> {
         Some(rank) => format!("rank {rank}"),
         None => format!("all ranks of rail {}", args.rail),
     };
-    Ok(Found { windows: Windows::of(&calls), seen, step: None })
+    Ok(Found { windows: windows(args, &calls), seen, step: None })
+}
+
+fn windows(args: &WindowsArgs, calls: &[Call]) -> Windows {
+    if args.collectives { Windows::of_collectives(calls) } else { Windows::of(calls) }
 }
 
 impl Found {
