@@ -10,6 +10,7 @@ use motet_synth::{Effort, Goal, Method, SynthError, Task, synthesize};
 use motet_units::{Bytes, Duration, Seed};
 use motet_workload::{Refusal, Refusals};
 
+use super::MOST_PORTS;
 use super::switching::Ports;
 use crate::alone::{Alone, Topology};
 use crate::error::RailsError;
@@ -67,10 +68,12 @@ fn refuse(phase: &Phase) -> Result<(), RailsError> {
             format!("circuits chosen for a group of {members}"),
             format!("choose 2 to {MOST_MEMBERS}"),
         ),
-        (members, ports) if ports == 0 || ports > 16 || (members > 2 && ports < 2) => refuse(
-            format!("circuits for {members} members with {ports} ports each"),
-            "choose 2 to 16 ports".to_owned(),
-        ),
+        (members, ports) if ports == 0 || ports > MOST_PORTS || (members > 2 && ports < 2) => {
+            refuse(
+                format!("circuits for {members} members with {ports} ports each"),
+                format!("choose 2 to {MOST_PORTS} ports"),
+            )
+        }
         _ => Ok(()),
     }
 }

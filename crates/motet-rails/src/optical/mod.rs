@@ -31,6 +31,9 @@ use crate::table::Table;
 use circuits::{Sets, name};
 use control::{Control, Initial, Order};
 
+/// Ports of a NIC at most: twice as many as any has today, and few enough to try all ways of sharing them out.
+pub const MOST_PORTS: u32 = 16;
+
 /// A step on optical rails.
 #[derive(Clone, Debug)]
 pub struct Switched {
@@ -242,8 +245,8 @@ fn largest_divisor(whole: u32, most: u32) -> u32 {
 }
 
 fn refuse_ports(ports: Ports) -> Result<(), RailsError> {
-    if ports.count == 0 || ports.count > 64 || ports.each.is_zero() {
-        let nearest = if ports.count > 64 { 64 } else { 1 };
+    if ports.count == 0 || ports.count > MOST_PORTS || ports.each.is_zero() {
+        let nearest = if ports.count > MOST_PORTS { MOST_PORTS } else { 1 };
         return Err(Refusals(vec![Refusal {
             problem: format!("a NIC of {} ports", ports.count),
             nearest: format!("choose {nearest}"),

@@ -39,14 +39,19 @@ impl Reach {
 }
 
 impl Placement {
+    /// A domain has a GPU at least, whatever was asked.
+    const fn size(self) -> u32 {
+        if self.domain == 0 { 1 } else { self.domain }
+    }
+
     #[must_use]
     pub const fn server(self, rank: Rank) -> u32 {
-        rank.0 / self.domain
+        rank.0 / self.size()
     }
 
     #[must_use]
     pub const fn rail(self, rank: Rank) -> u32 {
-        rank.0 % self.domain
+        rank.0 % self.size()
     }
 
     /// How far one group reaches.

@@ -45,7 +45,7 @@ pub(crate) fn run(args: &CircuitsArgs, printer: &mut Printer) -> Result<Status, 
         return Ok(Status::Done);
     }
     printer.out(&format!(
-        "{} of {} over {} members, {} ports of {}; NCCL's ring takes {:.1} µs\n\n",
+        "{} of {} over {} members, {} ports of {}; a ring of circuits takes {:.1} µs\n\n",
         args.collective,
         args.size,
         args.members,
