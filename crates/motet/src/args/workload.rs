@@ -63,6 +63,9 @@ pub(crate) struct LayoutArgs {
     /// The pipeline's order: 1f1b, interleaved or zero-bubble [default: 1f1b]
     #[arg(long, value_name = "ORDER", value_parser = ["1f1b", "interleaved", "zero-bubble"])]
     pub(crate) schedule: Option<String>,
+    /// Embedding and head count as a layer each when layers are dealt out to stages
+    #[arg(long)]
+    pub(crate) ends_count: bool,
     /// Tokens of a sequence [default: 8192]
     #[arg(long, value_name = "TOKENS")]
     pub(crate) sequence: Option<u64>,
@@ -92,6 +95,7 @@ impl LayoutArgs {
             ("micro-batch", long(self.micro_batch)),
             ("global-batch", long(self.global_batch)),
         ];
-        all.into_iter().filter_map(|(name, it)| Some(format!("--{name} {}", it?))).collect()
+        let words = all.into_iter().filter_map(|(name, it)| Some(format!("--{name} {}", it?)));
+        words.chain(self.ends_count.then(|| "--ends-count".to_owned())).collect()
     }
 }

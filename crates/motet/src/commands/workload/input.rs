@@ -252,6 +252,7 @@ fn named(name: &str, it: &LayoutArgs) -> Result<Job, Failure> {
             let _ = writeln!(text, "{key} = {value:?}");
         }
     }
+    let _ = writeln!(text, "ends_count = {}", it.ends_count);
     let micro = it.micro_batch.unwrap_or(1);
     let usual =
         || micro.saturating_mul(u64::from(it.dp.unwrap_or(1)) * u64::from(it.pp.unwrap_or(1)));

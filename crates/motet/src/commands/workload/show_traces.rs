@@ -272,7 +272,9 @@ pub(super) fn chakra(it: &ChakraTraces, printer: &mut Printer) -> Result<(), Fai
         return printer.json(&ChakraJson { kind: "chakra", version, ranks, nodes, missing, rows });
     }
     let version = if version.is_empty() { "not said".to_owned() } else { version };
-    let mut out = format!("Chakra traces of {ranks} ranks: {nodes} nodes (schema {version})\n");
+    let of =
+        if ranks == 1 { "trace of 1 rank".to_owned() } else { format!("traces of {ranks} ranks") };
+    let mut out = format!("Chakra {of}: {nodes} nodes (schema {version})\n");
     if missing > 0 {
         // Writing to a string cannot fail.
         let _ = writeln!(out, "  {missing} waits are for nodes that are not there");
