@@ -1,6 +1,6 @@
 //! What optical rails must never do, and what they must always do.
 
-#![allow(clippy::unwrap_used, reason = "tests may fail, and say so")]
+#![allow(clippy::panic, clippy::unwrap_used, reason = "tests may fail, and say so")]
 
 use std::collections::BTreeSet;
 
@@ -48,14 +48,17 @@ fn ms(ms: u64) -> Delay {
     Delay::optics(Duration::from_ms(ms))
 }
 
+/// Ranks and their ports.
+type PortSet = BTreeSet<(u32, u32)>;
+
 /// No port in two circuits at once, on any rank; no traffic over circuits that are not there; and nothing is taken from
 /// traffic under way.
 fn check_circuits(job: &Job, found: &Switched, granularity: Granularity) {
-    let mut taken: Vec<(Instant, Instant, BTreeSet<(u32, u32)>)> = Vec::new();
+    let mut taken: Vec<(Instant, Instant, PortSet)> = Vec::new();
     for held in &found.held {
         assert!(held.taken <= held.up && held.taken <= held.until);
         let set = &found.sets[held.set];
-        let ports: BTreeSet<(u32, u32)> = match granularity {
+        let ports: PortSet = match granularity {
             // On one rail, by rank and port.
             Granularity::Group => {
                 let circuits = set.expand(job.layout(), perlmutter().placement(), 1);
