@@ -10,11 +10,9 @@ use clap::CommandFactory as _;
 use super::Cli;
 
 /// Headings, and the commands below each. A test checks that every command is here.
-const GROUPS: [(&str, &[&str]); 4] = [
-    (
-        "From a cluster to a plan",
-        &["net", "bound", "plan", "bench", "calibrate", "trace", "workload"],
-    ),
+const GROUPS: [(&str, &[&str]); 5] = [
+    ("From a cluster to a plan", &["net", "bound", "plan", "bench", "calibrate", "trace"]),
+    ("Training jobs and optical rails", &["workload", "rails"]),
     ("One program at a time", &["synth", "verify", "sim", "export"]),
     ("Between hosts and datacenters", &["probe", "wan"]),
     ("Everything else", &["reproduce", "completions", "man", "help"]),

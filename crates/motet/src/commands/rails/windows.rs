@@ -149,11 +149,14 @@ impl Found {
         );
         // Writing to a string cannot fail.
         if count > 0 {
-            let share = 100.0 * over as f64 / count as f64;
+            let overlapping = overlapping(windows);
+            let share = |of: usize| 100.0 * over as f64 / of.max(1) as f64;
             let _ = writeln!(
                 out,
-                "  over 1 ms    {over} ({share:.0} %)\n  overlapping  {} (no time between, or traffic of both at once)",
-                overlapping(windows)
+                "  over 1 ms    {over} ({:.0} %; {:.0} % of those in which the rail is idle)\n  \
+                 overlapping  {overlapping} (no time between, or traffic of both at once)",
+                share(count),
+                share(count - overlapping)
             );
         }
         if let Some((step, counted)) = self.step {

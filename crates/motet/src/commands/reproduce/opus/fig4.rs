@@ -121,6 +121,12 @@ fn claims(rail: &Windows, stages: &[Windows], rows: &[Row]) -> Vec<Claim> {
             ))
         }),
         Claim::published(
+            "windows over 1 ms, of those in which the rail is idle at all".to_owned(),
+            4 * rail.over(MS) > 3 * rail.over(Duration::ZERO),
+            format!("{} of {}", rail.over(MS), rail.over(Duration::ZERO)),
+        )
+        .beside("> 75 %"),
+        Claim::published(
             "the largest window is before ReduceScatter".to_owned(),
             after == "DP reducescatter",
             format!("{after}, {:.0} ms", length.as_us_f64() / 1e3),
