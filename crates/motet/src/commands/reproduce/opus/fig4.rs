@@ -120,12 +120,12 @@ fn claims(rail: &Windows, stages: &[Windows], rows: &[Row]) -> Vec<Claim> {
                 short.join(", ")
             ))
         }),
-        Claim::published(
-            "windows over 1 ms, of those in which the rail is idle at all".to_owned(),
-            4 * rail.over(MS) > 3 * rail.over(Duration::ZERO),
+        Claim::ours(
+            "most windows in which the rail is idle at all are over 1 ms (our count, not the paper's)"
+                .to_owned(),
+            2 * rail.over(MS) > rail.over(Duration::ZERO),
             format!("{} of {}", rail.over(MS), rail.over(Duration::ZERO)),
-        )
-        .beside("> 75 %"),
+        ),
         Claim::published(
             "the largest window is before ReduceScatter".to_owned(),
             after == "DP reducescatter",
