@@ -20,6 +20,10 @@ use crate::table::{Table, Values};
 /// Percent longer at [`AT`], without and with provisioning.
 const PUBLISHED: (f64, f64) = (6.5, 3.5);
 const AT: Duration = Duration::from_ms(100);
+/// How many percent of a step ours may differ from what is published and still be called the same.
+const NEAR: f64 = 0.5;
+/// Next to no delay: with none at all the packet-switched step is taken, which would show nothing.
+const LEAST: Duration = Duration::from_ns(1);
 
 pub(in crate::commands::reproduce) fn fig8(
     args: &ReproduceArgs,
@@ -36,7 +40,8 @@ pub(in crate::commands::reproduce) fn fig8(
         points.push((all, beside));
     }
     let varied = sensitivity().map_err(failure)?;
-    let claims = claims(&step, &run, &points, &varied);
+    let least = point(&step, LEAST, None).map_err(failure)?;
+    let claims = claims(&step, &run, &points, &least, &varied);
     Report {
         name: "opus-fig8",
         title: "Opus, figure 8: the step over the switching delay, and at 100 ms under other assumptions",
@@ -86,7 +91,13 @@ fn table(base: Duration, points: &[(Point, Point)], varied: &[Varied]) -> Table 
         .with("provisioned_changes", changes(&|it| it.changes.1))
 }
 
-fn claims(step: &Step, run: &Run, points: &[(Point, Point)], varied: &[Varied]) -> Vec<Claim> {
+fn claims(
+    step: &Step,
+    run: &Run,
+    points: &[(Point, Point)],
+    least: &Point,
+    varied: &[Varied],
+) -> Vec<Claim> {
     let base = run.time();
     let at = points.iter().map(|it| it.0).find(|it| it.delay == AT);
     let among = |what: &str, published: f64, of: &dyn Fn(&Point, Duration) -> f64| {
@@ -94,6 +105,8 @@ fn claims(step: &Step, run: &Run, points: &[(Point, Point)], varied: &[Varied]) 
         let span = Span::of(varied.iter().map(|it| of(&it.point, it.base)));
         let ours = of(here, base);
         let mut claim = Claim::among(what, span, published, " %");
+        // The range over all assumptions is wide; what counts is the step as it is assumed here.
+        claim.holds = (ours - published).abs() <= NEAR;
         // The same seconds on a step that long would be the published share.
         claim.ours = format!(
             "{ours:.2} % (over all assumptions {}); just that in a step of {:.1} s",
@@ -104,7 +117,7 @@ fn claims(step: &Step, run: &Run, points: &[(Point, Point)], varied: &[Varied]) 
     };
     let all = || points.iter().flat_map(|it| [it.0, it.1]);
     let never = all().all(|it| it.early <= it.late);
-    let zero = all().filter(|it| it.delay.is_zero()).all(|it| it.late == base && it.early == base);
+    let (late, early) = least.percent(base);
     let grows =
         points.windows(2).all(|it| it[0].0.late <= it[1].0.late && it[0].0.early <= it[1].0.early);
     let production: Vec<f64> = points
@@ -126,7 +139,11 @@ fn claims(step: &Step, run: &Run, points: &[(Point, Point)], varied: &[Varied]) 
         )
         .beside("< 6 %"),
         Claim::ours("provisioning never loses".to_owned(), never, word(never)),
-        Claim::ours("without delay both are the packet-switched step".to_owned(), zero, word(zero)),
+        Claim::ours(
+            format!("with a delay of 1 ns both are the packet-switched step, to {NEAR} %"),
+            late.max(early) <= NEAR,
+            format!("{late:.2} and {early:.2} % longer, since traffic that overlaps is spaced"),
+        ),
         Claim::ours("a longer delay never helps".to_owned(), grows, word(grows)),
     ]
 }
