@@ -116,8 +116,35 @@ pub(super) struct Group5 {
     depth: c_int,
 }
 
+/// A collective as the application calls it, since v5: reported if anything below it is profiled.
+#[repr(C)]
+pub(super) struct Collective5 {
+    head: Head,
+    function: *const c_char,
+    count: usize,
+    datatype: *const c_char,
+    root: c_int,
+    stream: *mut c_void,
+    /// As a group's.
+    pub(super) captured: u8,
+}
+
+/// The same of a send or receive.
+#[repr(C)]
+pub(super) struct Send5 {
+    head: Head,
+    function: *const c_char,
+    count: usize,
+    datatype: *const c_char,
+    stream: *mut c_void,
+    /// As a group's.
+    pub(super) captured: u8,
+}
+
 const _: () = {
     assert!(std::mem::offset_of!(Group5, captured) == 24);
+    assert!(std::mem::offset_of!(Collective5, captured) == 64);
+    assert!(std::mem::offset_of!(Send5, captured) == 56);
     assert!(std::mem::offset_of!(Collective4, sequence) == 24);
     assert!(std::mem::offset_of!(Collective4, datatype) == 72);
     assert!(std::mem::offset_of!(Collective4, channels) == 80);

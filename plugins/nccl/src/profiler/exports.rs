@@ -18,9 +18,9 @@ use std::time::Instant;
 use motet_runtime::Communicator;
 
 use super::context::{self, Context};
-use super::event::{self, Channel4, Group5, Head};
+use super::event::{self, Channel4, Collective5, Group5, Head, Send5};
 use super::handle::{Handle, Kind};
-use super::sampling::{self, Wish};
+use super::sampling;
 use super::slot::{Enqueued, When};
 use crate::abi::{self, Logger, Status};
 use crate::border::border;
@@ -180,16 +180,18 @@ unsafe fn begin<const VERSION: u8>(
     // Without kernels' events there is nothing that captures could bring out of step.
     let tells = !(3..=4).contains(&VERSION);
     let said = std::env::var("MOTET_PROFILE_EVERY").ok();
-    let Wish { every, warning } = sampling::every(said.as_deref(), tells);
-    if let Some(warning) = warning {
-        log.warn(&warning);
+    let wish = sampling::every(said.as_deref(), tells);
+    if let Some(warning) = &wish.warning {
+        log.warn(warning);
     }
     let mut profiled = PROFILED.lock().unwrap_or_else(PoisonError::into_inner);
     if *profiled == 0 {
         // NCCL's mask is one for all communicators: the first sets it.
         *mask = 0;
-        if every == 0 {
-            log.info("MOTET_PROFILE_EVERY is 0; nothing is profiled");
+        if wish.every == 0 {
+            if wish.warning.is_none() {
+                log.info("MOTET_PROFILE_EVERY is 0; nothing is profiled");
+            }
             return;
         }
         // Before v4 NCCL does not say which rank it is.
@@ -204,7 +206,7 @@ unsafe fn begin<const VERSION: u8>(
     *context = new.pack();
     *profiled += 1;
     if *profiled == 1 {
-        sampling::begin(mask, every, group_event(VERSION));
+        sampling::begin(mask, &wish, group_event(VERSION));
     }
 }
 
@@ -248,6 +250,16 @@ unsafe extern "C" fn start<const VERSION: u8>(
             // SAFETY: the descriptor is of a group of calls, which is told about captures since v5.
             let captured = VERSION >= 5 && unsafe { (*descriptor.cast::<Group5>()).captured } != 0;
             sampling::group(captured);
+        } else if VERSION >= 5 && kind == sampling::COLLECTIVE_API {
+            // SAFETY: the descriptor is of a collective as the application calls it.
+            if unsafe { (*descriptor.cast::<Collective5>()).captured } != 0 {
+                sampling::captured_profiled();
+            }
+        } else if VERSION >= 5 && kind == sampling::SEND_API {
+            // SAFETY: the descriptor is of a send or receive as the application calls it.
+            if unsafe { (*descriptor.cast::<Send5>()).captured } != 0 {
+                sampling::captured_profiled();
+            }
         } else if kind == sampling::COLLECTIVE {
             // SAFETY: the descriptor is of a collective, in this version.
             let enqueued = unsafe { collective::<VERSION>(descriptor, context.ranks()) };

@@ -10,95 +10,51 @@
 //! call that is captured unprofiled counts once on the host and at every replay on the GPU (`incWorkCounter` in
 //! NCCL's `proxy.cc`, 2.26 to 2.30): from then on a profiled call looks for its times in the wrong place, may never find
 //! them, and the end of the communicator waits for it for ever. Captured calls that are all profiled, or never
-//! a profiled call after them, are safe. So the mask stays as it is from the first captured group on ([`group`]). NCCL tells of
-//! captures since the profiler's version 5; before that, nothing is sampled unless the user asks for it ([`every`]).
+//! a profiled call after them, are safe. So the mask stays as it is from the first captured group on ([`group`]).
+//!
+//! Whether that group was itself profiled is not known when it begins, for another thread may have switched the mask
+//! since NCCL read it. But a call that is profiled is reported a second time, by its own event, before NCCL goes on
+//! ([`captured_profiled`]): that is the truth, and the mask follows it.
+//!
+//! Profiling every call of a graph is slow, so it should not be by chance that a first captured group is a profiled
+//! one. Jobs capture early, after a few steps. So fewer groups are profiled in the beginning ([`EARLY`]), unless the user
+//! has said how many. NCCL tells of captures since the profiler's version 5; before that, nothing is profiled unless
+//! the user says so ([`every`]).
 
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU64, Ordering::Relaxed};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// `ncclProfile…` bits.
 pub(super) const GROUP: c_int = 1;
 pub(super) const COLLECTIVE: c_int = 2;
 pub(super) const CHANNEL: c_int = 64;
 pub(super) const GROUP_API: c_int = 256;
+pub(super) const COLLECTIVE_API: c_int = 512;
+pub(super) const SEND_API: c_int = 1024;
 
 /// What is profiled when no one says otherwise: on the safe side of one percent in NCCL 2.31, where a profiled call
 /// of 128 KiB to 4 MiB took 4 to 13 percent longer (NVIDIA/nccl issue 2355).
 const DEFAULT_EVERY: u64 = 16;
+/// So many groups are the beginning of a job, in which it may capture graphs, and one in [`EARLY_EVERY`] is profiled:
+/// some forty steps of a model whose hundred layers are sharded.
+const EARLY: u64 = 4096;
+const EARLY_EVERY: u64 = 256;
 
 static MASK: AtomicPtr<c_int> = AtomicPtr::new(std::ptr::null_mut());
 static IDLE: AtomicI32 = AtomicI32::new(0);
 static EVERY: AtomicU64 = AtomicU64::new(DEFAULT_EVERY);
-static GROUPS: AtomicU64 = AtomicU64::new(0);
 static PAUSED: AtomicBool = AtomicBool::new(false);
-/// The mask stays: something was captured.
-static FIXED: AtomicBool = AtomicBool::new(false);
+/// Whoever holds it may set the mask.
+static STATE: Mutex<State> = Mutex::new(State { groups: 0, gentle: false, captured: None });
 
-/// How often to profile, and what to tell the user about it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Wish {
-    /// 1 for every group, 0 for none.
-    pub(super) every: u64,
-    pub(super) warning: Option<String>,
-}
-
-/// `MOTET_PROFILE_EVERY`, where it is set. `tells` whether this NCCL reports captures: only then are calls left out
-/// without being asked.
-pub(super) fn every(said: Option<&str>, tells: bool) -> Wish {
-    let usual = if tells { DEFAULT_EVERY } else { 1 };
-    let parsed = said.map(|text| text.trim().parse::<u64>());
-    let warning = match (&parsed, said) {
-        (Some(Err(_)), Some(text)) => Some(format!(
-            "MOTET_PROFILE_EVERY={text} is not a number; it is taken as {usual}, as if it were not set"
-        )),
-        (Some(Ok(2..)), _) if !tells => Some(
-            "MOTET_PROFILE_EVERY leaves out calls: with this NCCL, a job that captures them in CUDA graphs may hang \
-             when it ends; set it to 1 or 0 then, or use NCCL 2.28 or later"
-                .to_owned(),
-        ),
-        _ => None,
-    };
-    Wish { every: parsed.and_then(Result::ok).unwrap_or(usual), warning }
-}
-
-/// Begins to sample: the first group is profiled. `group` is the event that this NCCL has for groups.
-pub(super) fn begin(mask: &mut c_int, every: u64, group: c_int) {
-    let idle = if every == 0 { 0 } else { group };
-    EVERY.store(every.max(1), Relaxed);
-    IDLE.store(idle, Relaxed);
-    // Kernels are counted by communicator, and those before have all ended.
-    FIXED.store(false, Relaxed);
-    *mask = if every == 0 { 0 } else { full(idle) };
-    MASK.store(mask, Relaxed);
-}
-
-const fn full(idle: c_int) -> c_int {
-    idle | COLLECTIVE | CHANNEL
-}
-
-/// A group of calls begins, of which NCCL has read the mask before. The next one's is set here; but none any more once
-/// a group was `captured` in a CUDA graph: all that are captured must have the mask of the first.
-pub(super) fn group(captured: bool) {
-    if captured {
-        FIXED.store(true, Relaxed);
-    }
-    let every = EVERY.load(Relaxed);
-    if every <= 1 || FIXED.load(Relaxed) || PAUSED.load(Relaxed) {
-        return;
-    }
-    let next = GROUPS.fetch_add(1, Relaxed) + 1;
-    let idle = IDLE.load(Relaxed);
-    let wanted = if is_sampled(next, every) { full(idle) } else { idle };
-    set(idle, wanted);
-}
-
-/// Profiles nothing meanwhile, or goes on. Groups are still reported, so that captures are noticed.
-pub(crate) fn pause(paused: bool) {
-    if PAUSED.swap(paused, Relaxed) == paused || FIXED.load(Relaxed) {
-        return;
-    }
-    let (idle, every) = (IDLE.load(Relaxed), EVERY.load(Relaxed));
-    set(idle, if every <= 1 && !paused { full(idle) } else { idle });
+#[derive(Debug)]
+struct State {
+    groups: u64,
+    /// Few groups are profiled in the beginning.
+    gentle: bool,
+    /// Something was captured: the mask stays.
+    captured: Option<Captured>,
 }
 
 /// What captures have put an end to: choosing which calls to profile.
@@ -110,17 +66,114 @@ pub(crate) enum Captured {
     Unprofiled,
 }
 
-/// How it goes on since calls were captured; `None` if none were, or if all are profiled because the user wants it.
-pub(crate) fn captured() -> Option<Captured> {
-    if !FIXED.load(Relaxed) || EVERY.load(Relaxed) <= 1 {
-        return None;
-    }
-    let idle = IDLE.load(Relaxed);
-    let mask = mask()?.load(Relaxed);
-    Some(if mask == full(idle) { Captured::Profiled } else { Captured::Unprofiled })
+/// How often to profile, and what to tell the user about it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Wish {
+    /// 1 for every group, 0 for none.
+    pub(super) every: u64,
+    /// Fewer in the beginning.
+    pub(super) gentle: bool,
+    pub(super) warning: Option<String>,
 }
 
-const fn is_sampled(group: u64, every: u64) -> bool {
+/// `MOTET_PROFILE_EVERY`, where it is set. `tells` whether this NCCL reports captures: only then is anything profiled
+/// without being asked.
+pub(super) fn every(said: Option<&str>, tells: bool) -> Wish {
+    let usual = if tells { DEFAULT_EVERY } else { 0 };
+    let parsed = said.map(|text| text.trim().parse::<u64>());
+    let warning = match (&parsed, said) {
+        (Some(Err(_)), Some(text)) => Some(format!(
+            "MOTET_PROFILE_EVERY={text} is not a number; it is taken as {usual}, as if it were not set"
+        )),
+        (Some(Ok(2..)), _) if !tells => Some(
+            "MOTET_PROFILE_EVERY leaves out calls: with this NCCL, a job that captures them in CUDA graphs may hang \
+             when it ends; set it to 1 or 0 then, or use NCCL 2.28 or later"
+                .to_owned(),
+        ),
+        (None, _) if !tells => Some(
+            "nothing is profiled, because this NCCL does not tell whether calls are captured in CUDA graphs; set \
+             MOTET_PROFILE_EVERY to 16 for a job that captures none, to 1 for one that does, or use NCCL 2.28 or later"
+                .to_owned(),
+        ),
+        _ => None,
+    };
+    let said = parsed.and_then(Result::ok);
+    Wish { every: said.unwrap_or(usual), gentle: said.is_none(), warning }
+}
+
+/// Begins to sample: the first group is profiled, unless we are `gentle`. `group` is the event that this NCCL has for
+/// groups.
+pub(super) fn begin(mask: &mut c_int, wish: &Wish, group: c_int) {
+    let idle = if wish.every == 0 { 0 } else { group };
+    EVERY.store(wish.every.max(1), Relaxed);
+    IDLE.store(idle, Relaxed);
+    // Kernels are counted by communicator, and those before have all ended.
+    let mut state = state();
+    (state.gentle, state.captured) = (wish.gentle, None);
+    *mask = if wish.every == 0 || wish.gentle { idle } else { full(idle) };
+    MASK.store(mask, Relaxed);
+}
+
+const fn full(idle: c_int) -> c_int {
+    idle | COLLECTIVE | CHANNEL
+}
+
+fn state() -> MutexGuard<'static, State> {
+    STATE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A group of calls begins, of which NCCL has read the mask before. The next one's is set here; but none any more once
+/// a group was `captured` in a CUDA graph: all that are captured must have the mask of the first.
+pub(super) fn group(captured: bool) {
+    let (idle, every) = (IDLE.load(Relaxed), EVERY.load(Relaxed));
+    if every <= 1 {
+        return;
+    }
+    if captured {
+        let mut state = state();
+        if state.captured.is_none() {
+            state.captured = Some(Captured::Unprofiled);
+            set(idle, idle);
+        }
+    } else if let Ok(mut state) = STATE.try_lock()
+        && state.captured.is_none()
+        && !PAUSED.load(Relaxed)
+    {
+        state.groups += 1;
+        set(idle, if is_sampled(state.groups, every, state.gentle) { full(idle) } else { idle });
+    }
+}
+
+/// A call that is captured is profiled; so all are from now on.
+pub(super) fn captured_profiled() {
+    let idle = IDLE.load(Relaxed);
+    if EVERY.load(Relaxed) > 1 {
+        let mut state = state();
+        state.captured = Some(Captured::Profiled);
+        set(idle, full(idle));
+    }
+}
+
+/// Profiles nothing meanwhile, or goes on. Groups are still reported, so that captures are noticed.
+pub(crate) fn pause(paused: bool) {
+    if PAUSED.swap(paused, Relaxed) == paused {
+        return;
+    }
+    let state = state();
+    if state.captured.is_none() {
+        let (idle, every) = (IDLE.load(Relaxed), EVERY.load(Relaxed));
+        set(idle, if every <= 1 && !paused { full(idle) } else { idle });
+    }
+}
+
+/// How it goes on since calls were captured; `None` if none were, or if all are profiled because the user wants it.
+pub(crate) fn captured() -> Option<Captured> {
+    state().captured
+}
+
+const fn is_sampled(group: u64, every: u64, gentle: bool) -> bool {
+    let early = gentle && group < EARLY && every < EARLY_EVERY;
+    let every = if early { EARLY_EVERY } else { every };
     // 2⁶⁴ over the golden ratio, made odd.
     group.wrapping_mul(0x9e37_79b9_7f4a_7c15) < u64::MAX / every
 }
@@ -159,19 +212,32 @@ mod tests {
             let mut seen = vec![0u64; period];
             let turns = 2000 * every as usize;
             (0..turns)
-                .filter(|it| is_sampled(*it as u64, every))
+                .filter(|it| is_sampled(*it as u64, every, false))
                 .for_each(|it| seen[it % period] += 1);
             let expected = turns as u64 / every / period as u64;
             let near = |it: &u64| it.abs_diff(expected) * 5 <= expected;
             assert!(seen.iter().all(near), "1 in {every}, {period} calls a step: {seen:?}");
         }
-        assert!(is_sampled(0, 16), "the first");
+        assert!(is_sampled(0, 16, false), "the first");
     }
 
     #[test]
+    fn fewer_are_profiled_in_the_beginning_unless_a_number_is_asked_for() {
+        let of = |from, gentle| {
+            (from..from + EARLY).filter(|it| is_sampled(*it, DEFAULT_EVERY, gentle)).count() as u64
+        };
+        assert!(of(1, true).abs_diff(EARLY / EARLY_EVERY) <= 2, "{}", of(1, true));
+        assert!(of(1, false).abs_diff(EARLY / DEFAULT_EVERY) <= 2);
+        assert!(of(EARLY, true).abs_diff(EARLY / DEFAULT_EVERY) <= 2);
+        assert!((1..EARLY).filter(|it| is_sampled(*it, 1000, true)).count() <= 5, "never more");
+    }
+
+    /// The one test of what is static: they would disturb each other.
+    #[test]
     fn one_group_in_so_many_is_profiled() {
+        let wish = |every| Wish { every, gentle: false, warning: None };
         let mut mask = 0;
-        begin(&mut mask, 4, GROUP_API);
+        begin(&mut mask, &wish(4), GROUP_API);
         let mask: *mut c_int = &raw mut mask;
         let now = || {
             let mask = MASK.load(Relaxed);
@@ -196,35 +262,46 @@ mod tests {
         });
         pause(true);
         pause(false);
-        while now() == GROUP_API {
-            group(false);
-        }
+        let wait = || {
+            while now() == GROUP_API {
+                group(false);
+            }
+        };
         assert_eq!(captured(), None);
+        wait();
+        // As if another thread had switched the mask after NCCL had read it for this group.
         group(true);
+        (0..40).for_each(|_| group(false));
+        assert_eq!((now(), captured()), (GROUP_API, Some(Captured::Unprofiled)));
+
+        state().captured = None;
+        wait();
+        group(true);
+        captured_profiled();
         pause(true);
         (0..40).for_each(|_| group(false));
         pause(false);
-        assert_eq!(now(), full(GROUP_API), "as when the first group was captured");
+        assert_eq!(now(), full(GROUP_API), "as the first captured group");
         assert_eq!(captured(), Some(Captured::Profiled));
         #[allow(unsafe_code, reason = "as above")]
         // SAFETY: as above.
         unsafe {
             mask.write(8);
         }
-        FIXED.store(false, Relaxed);
+        state().captured = None;
         group(false);
         assert_eq!(now(), 8, "an operator's mask stays");
         MASK.store(std::ptr::null_mut(), Relaxed);
     }
 
     #[test]
-    fn calls_are_left_out_unasked_only_where_captures_are_told() {
+    fn nothing_is_profiled_unasked_where_captures_are_not_told() {
         let of = |said, tells| every(said, tells).every;
-        assert_eq!((of(None, true), of(None, false)), (16, 1));
+        assert_eq!((of(None, true), of(None, false)), (16, 0));
         assert_eq!((of(Some("4"), true), of(Some(" 4"), false), of(Some("0"), false)), (4, 4, 0));
-        assert_eq!((of(Some("x"), true), of(Some("x"), false)), (16, 1));
+        assert_eq!((of(Some("x"), true), of(Some("x"), false)), (16, 0));
         let warns = |said, tells| every(said, tells).warning.is_some();
-        assert!(warns(Some("x"), true) && warns(Some("4"), false));
-        assert!(!warns(Some("4"), true) && !warns(Some("1"), false) && !warns(None, false));
+        assert!(warns(Some("x"), true) && warns(Some("4"), false) && warns(None, false));
+        assert!(!warns(Some("4"), true) && !warns(Some("1"), false) && !warns(None, true));
     }
 }

@@ -117,6 +117,7 @@ int test_profiler(int argc, char **argv);
 int test_profiler_odd(void);
 int test_profiler_threads(void);
 int test_profiler_graphs(int argc, char **argv);
+int test_profiler_graph_threads(int argc, char **argv);
 int test_profiler_bench(void);
 
 #endif

@@ -143,6 +143,7 @@ int main(int argc, char **argv) {
   if (strcmp(test, "profiler-odd") == 0) return test_profiler_odd();
   if (strcmp(test, "profiler-threads") == 0) return test_profiler_threads();
   if (strcmp(test, "profiler-graphs") == 0) return test_profiler_graphs(argc - 3, argv + 3);
+  if (strcmp(test, "profiler-graph-threads") == 0) return test_profiler_graph_threads(argc - 3, argv + 3);
   if (strcmp(test, "profiler-bench") == 0) return test_profiler_bench();
   fail(test, 0, "is a test");
   return 1;

@@ -14,13 +14,15 @@
 
 enum { COLLECTIVE = 2, CHANNEL = 64, STOP = 22 };
 
-typedef struct { int version; profiler_t *plugin; void *context; int mask; } prof_t;
+typedef struct { int version; profiler_t *plugin; void *context; int mask, *shared, shared_by; } prof_t;
 
 static void begin(prof_t *it, void *library, int version, uint64_t id, int rank) {
   it->version = version;
   it->plugin = symbol(library, "ncclProfiler_v%d", version);
   it->context = NULL;
   it->mask = 0;
+  it->shared = &it->mask;
+  it->shared_by = 1;
   int status;
   if (version <= 3) status = ((profiler_init1)it->plugin->init)(&it->context, &it->mask);
   else if (version == 4) status = ((profiler_init4)it->plugin->init)(&it->context, &it->mask, "world", id, 2, 4, rank, log_line);
@@ -48,6 +50,16 @@ static void group_of(prof_t *it, int captured) {
 }
 
 static void group(prof_t *it) { group_of(it, 0); }
+
+/* What NCCL says of a call that is profiled, after its group's event; `captured` follows root and stream. */
+static void api_of(prof_t *it, int captured) {
+  if (it->version < 5) return;
+  event_t event;
+  memset(&event, 0, sizeof event);
+  event.head.type = 512;
+  event.u.room[40] = (uint8_t)captured;
+  CHECK(start(it, &event) == NULL);
+}
 
 static void *collective(prof_t *it, uint64_t sequence, uint8_t channels) {
   event_t event;
@@ -253,16 +265,42 @@ static void wait_for(counters_t *it) {
   it->waiting[it->count++] = ++it->host;
 }
 
+/* NCCL's mask is one for all communicators, and read by all threads. */
+static int read_mask(prof_t *prof) { return __atomic_load_n(prof->shared, __ATOMIC_RELAXED) & CHANNEL; }
+
 static int plain_call(prof_t *prof, counters_t *all) {
-  int mask = prof->mask & CHANNEL;
+  int mask = read_mask(prof);
   group(prof);
+  if (mask) api_of(prof, 0);
   if (mask) wait_for(all);
   else all->host++;
   kernel(all, mask);
   return mask != 0;
 }
 
-/* profiler-graphs VERSION BEFORE: so many plain calls, then graphs of forty calls, replayed, with plain calls between. */
+typedef struct { int before, captured, after; } profiled_t;
+
+/* Graphs of forty calls, replayed, with plain calls between. */
+static void graphs(prof_t *prof, counters_t *all, int turns, profiled_t *profiled) {
+  for (int turn = 0; turn < turns; turn++) {
+    int masks[40];
+    for (int call = 0; call < 40; call++) {
+      masks[call] = read_mask(prof);
+      if (turn + call == 0 && prof->shared_by > 1) usleep(20); /* the system may stop a thread anywhere */
+      group_of(prof, 1);
+      if (masks[call]) api_of(prof, 1);
+      if (masks[call]) profiled->captured++;
+      else all->host++;
+    }
+    for (int replay = 0; replay < 3; replay++) {
+      for (int call = 0; call < 40; call++) if (masks[call]) wait_for(all);
+      for (int call = 0; call < 40; call++) kernel(all, masks[call]);
+    }
+    for (int call = 0; call < 25; call++) profiled->after += plain_call(prof, all);
+  }
+}
+
+/* profiler-graphs VERSION BEFORE: so many plain calls, then graphs. */
 int test_profiler_graphs(int argc, char **argv) {
   CHECK(argc == 2);
   void *library = open_library();
@@ -270,24 +308,54 @@ int test_profiler_graphs(int argc, char **argv) {
   begin(&prof, library, atoi(argv[0]), 77, 3);
   CHECK(prof.context != NULL);
   static counters_t all;
-  int before = 0, after = 0, captured = 0;
-  for (int call = atoi(argv[1]); call > 0; call--) before += plain_call(&prof, &all);
-  for (int turn = 0; turn < 20; turn++) {
-    int masks[40];
-    for (int call = 0; call < 40; call++) {
-      masks[call] = prof.mask & CHANNEL;
-      group_of(&prof, 1);
-      if (masks[call]) captured++;
-      else all.host++;
-    }
-    for (int replay = 0; replay < 3; replay++) {
-      for (int call = 0; call < 40; call++) if (masks[call]) wait_for(&all);
-      for (int call = 0; call < 40; call++) kernel(&all, masks[call]);
-    }
-    for (int call = 0; call < 25; call++) after += plain_call(&prof, &all);
-  }
-  printf("profiled %d before, %d captured, %d after, %d waited for\n", before, captured, after, all.count);
+  profiled_t profiled = {0, 0, 0};
+  for (int call = atoi(argv[1]); call > 0; call--) profiled.before += plain_call(&prof, &all);
+  graphs(&prof, &all, 20, &profiled);
+  printf("profiled %d before, %d captured, %d after, %d waited for\n", profiled.before, profiled.captured, profiled.after, all.count);
   CHECK(prof.plugin->finalize(prof.context) == 0);
+  dlclose(library);
+  return 0;
+}
+
+typedef struct { prof_t prof; counters_t all; _Atomic int *stop; } busy_t;
+
+static void *run_plain(void *argument) {
+  busy_t *work = argument;
+  while (!*work->stop) plain_call(&work->prof, &work->all);
+  return NULL;
+}
+
+/* profiler-graph-threads VERSION ROUNDS: one thread captures while another, with its own communicator, makes plain calls,
+ * so that the mask may be switched at any moment of the first capture. */
+int test_profiler_graph_threads(int argc, char **argv) {
+  CHECK(argc == 2);
+  void *library = open_library();
+  int waited = 0, which[2] = {0, 0};
+  for (int round = 0; round < atoi(argv[1]); round++) {
+    static counters_t all;
+    static busy_t busy;
+    _Atomic int stop = 0;
+    memset(&all, 0, sizeof all);
+    memset(&busy, 0, sizeof busy);
+    prof_t prof;
+    begin(&prof, library, atoi(argv[0]), 77, 3);
+    begin(&busy.prof, library, atoi(argv[0]), 78, 3);
+    CHECK(prof.context != NULL && busy.prof.context != NULL);
+    busy.prof.shared = &prof.mask;
+    prof.shared_by = 2;
+    busy.stop = &stop;
+    pthread_t thread;
+    CHECK(pthread_create(&thread, NULL, run_plain, &busy) == 0);
+    profiled_t profiled = {0, 0, 0};
+    for (int call = 0; call < 200 + round % 16; call++) profiled.before += plain_call(&prof, &all);
+    graphs(&prof, &all, 3, &profiled);
+    stop = 1;
+    CHECK(pthread_join(thread, NULL) == 0);
+    waited += all.count + busy.all.count;
+    which[profiled.captured > 0]++;
+    CHECK(prof.plugin->finalize(prof.context) == 0 && busy.prof.plugin->finalize(busy.prof.context) == 0);
+  }
+  printf("%d unprofiled, %d profiled, %d waited for\n", which[0], which[1], waited);
   dlclose(library);
   return 0;
 }
