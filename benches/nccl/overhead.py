@@ -4,7 +4,8 @@
     overhead.py --nccl … --plugin … --rig sockets --ranks 4 --out results [--sessions 0] [other options of run.py]
 
 The profiler can be paused (through the control file), so both sides take turns on one communicator: paused, profiling,
-paused again. The ratio of the last two to the first is what profiling costs, and what is noise.
+paused again. The ratio of the last two to the first is what profiling costs, and what is noise. A measurement has enough
+calls in a row for four that are profiled (MOTET_PROFILE_EVERY, 256 if not set), or some would have one and others none.
 
 With --sessions N, N sessions each without plugins, with the tuner, and with both, in turns: a plugin is loaded when a
 communicator is made. Communicators of one machine differ by some percent among themselves, so this sees only what is large.
@@ -27,9 +28,11 @@ SIDES = ["none", "tuner", "both"]
 def measure(args, ranks, shared, writers):
     """Rounds of (paused, profiling, paused again), by point."""
     found = {}
+    least = 4 * int(os.environ["MOTET_PROFILE_EVERY"])
     for collective in args.collectives:
         for size in args.sizes:
-            step = {"collective": collective, "bytes": size, "calls": run.calls_of(size), "mode": "default"}
+            calls = max(run.calls_of(size), least)
+            step = {"collective": collective, "bytes": size, "calls": calls, "mode": "default"}
             shared.force(collective, "default")
             for round_ in range(args.rounds):
                 times = []
@@ -86,6 +89,8 @@ def main():
     args, rest = parser.parse_known_args()
     if args.sessions > 0:
         return sessions(args, rest)
+    # As the plugin has it.
+    os.environ.setdefault("MOTET_PROFILE_EVERY", "256")
     sys.argv[1:] = ["--out", args.out, "--load", "both", "--modes", "default", *rest]
     return run.session(run.options(), measure, report, ["times.csv"])
 

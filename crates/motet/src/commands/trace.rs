@@ -57,7 +57,8 @@ pub(crate) fn run(args: &TraceArgs, printer: &mut Printer) -> Result<Status, Fai
         let rows = rows.iter().map(json).collect();
         printer.json(&TraceJson { files: traces.len(), calls, cut, rows })?;
     } else {
-        printer.out(&text(&rows))?;
+        let by_host = traces.iter().any(|it| it.calls.iter().any(|it| it.source == Source::Host));
+        printer.out(&text(&rows, by_host))?;
     }
     Ok(Status::Done)
 }
@@ -82,7 +83,7 @@ fn json(row: &TraceRow) -> RowJson {
     }
 }
 
-fn text(rows: &[TraceRow]) -> String {
+fn text(rows: &[TraceRow], by_host: bool) -> String {
     let heading = format!(
         "{:14}{:>6}{:>14}  {:15}{:9}{:>9}{:>11}{:>11}{:>11}",
         "collective",
@@ -119,7 +120,11 @@ fn text(rows: &[TraceRow]) -> String {
             ),
         };
     }
-    out + "\ntimes in µs, of kernels whose channels were all seen; a size stands for all up to twice as large\n"
+    out += "\ntimes in µs, of kernels whose channels were all seen; a size stands for all up to twice as large\n";
+    if by_host {
+        out += "some are by the host's clock, because NCCL gave none (2.26): far too short for calls in CUDA graphs\n";
+    }
+    out
 }
 
 /// One row for each call.

@@ -19,7 +19,7 @@ use motet_runtime::Communicator;
 
 use super::context::{self, Context};
 use super::event::{self, Channel4, Collective5, Group5, Head, Send5};
-use super::handle::{Handle, Kind};
+use super::handle::{self, Handle, Kind};
 use super::sampling;
 use super::slot::{Enqueued, When};
 use crate::abi::{self, Logger, Status};
@@ -179,7 +179,7 @@ unsafe fn begin<const VERSION: u8>(
     }
     // Without kernels' events there is nothing that captures could bring out of step.
     let tells = !(3..=4).contains(&VERSION);
-    let said = std::env::var("MOTET_PROFILE_EVERY").ok();
+    let said = std::env::var("MOTET_PROFILE_EVERY").ok().filter(|it| !it.is_empty());
     let wish = sampling::every(said.as_deref(), tells);
     if let Some(warning) = &wish.warning {
         log.warn(warning);
@@ -206,13 +206,19 @@ unsafe fn begin<const VERSION: u8>(
     *context = new.pack();
     *profiled += 1;
     if *profiled == 1 {
-        sampling::begin(mask, &wish, group_event(VERSION));
+        sampling::begin(mask, wish.every, group_event(VERSION));
     }
 }
 
 /// The event that this version has for groups of calls.
 const fn group_event(version: u8) -> c_int {
     if version <= 4 { sampling::GROUP } else { sampling::GROUP_API }
+}
+
+/// Whether captured calls must all be profiled once one is: NCCL 2.28 to 2.30. Before, it does not tell of captures;
+/// later, it counts them right, and one that is profiled by chance may stay the only one.
+const fn miscounts(version: u8) -> bool {
+    5 <= version && version <= 6
 }
 
 unsafe extern "C" fn end(context: *mut c_void) -> Status {
@@ -239,9 +245,9 @@ unsafe extern "C" fn start<const VERSION: u8>(
 ) -> Status {
     border(|| {
         // SAFETY: NCCL gives a place for the handle.
-        let Some(handle) = (unsafe { handle.as_mut() }) else { return };
+        let Some(place) = (unsafe { handle.as_mut() }) else { return };
         // Null tells NCCL not to come back with it.
-        *handle = std::ptr::null_mut();
+        *place = std::ptr::null_mut();
         // SAFETY: every descriptor begins so.
         let Some(head) = (unsafe { descriptor.cast::<Head>().as_ref() }) else { return };
         let Some(context) = Context::unpack(context) else { return };
@@ -250,12 +256,15 @@ unsafe extern "C" fn start<const VERSION: u8>(
             // SAFETY: the descriptor is of a group of calls, which is told about captures since v5.
             let captured = VERSION >= 5 && unsafe { (*descriptor.cast::<Group5>()).captured } != 0;
             sampling::group(captured);
-        } else if VERSION >= 5 && kind == sampling::COLLECTIVE_API {
+            if VERSION <= 4 {
+                *place = handle::of_group();
+            }
+        } else if miscounts(VERSION) && kind == sampling::COLLECTIVE_API {
             // SAFETY: the descriptor is of a collective as the application calls it.
             if unsafe { (*descriptor.cast::<Collective5>()).captured } != 0 {
                 sampling::captured_profiled();
             }
-        } else if VERSION >= 5 && kind == sampling::SEND_API {
+        } else if miscounts(VERSION) && kind == sampling::SEND_API {
             // SAFETY: the descriptor is of a send or receive as the application calls it.
             if unsafe { (*descriptor.cast::<Send5>()).captured } != 0 {
                 sampling::captured_profiled();
@@ -264,7 +273,7 @@ unsafe extern "C" fn start<const VERSION: u8>(
             // SAFETY: the descriptor is of a collective, in this version.
             let enqueued = unsafe { collective::<VERSION>(descriptor, context.ranks()) };
             if let Some(enqueued) = enqueued {
-                *handle = context.enqueue(&enqueued).pack();
+                *place = context.enqueue(&enqueued).pack();
             }
         } else if kind == sampling::CHANNEL
             && let Some(parent) = Handle::unpack(head.parent)
@@ -278,7 +287,7 @@ unsafe extern "C" fn start<const VERSION: u8>(
             };
             let channel = context::by_index(parent.context)
                 .and_then(|context| context.channel_started(parent, when));
-            *handle = channel.map_or(std::ptr::null_mut(), Handle::pack);
+            *place = channel.map_or(std::ptr::null_mut(), Handle::pack);
         }
     })
 }

@@ -8,7 +8,7 @@
 //!
 //! **CUDA graphs end the switching.** NCCL counts kernels on both sides, host and GPU, to find a kernel's times again. A
 //! call that is captured unprofiled counts once on the host and at every replay on the GPU (`incWorkCounter` in
-//! NCCL's `proxy.cc`, 2.26 to 2.30): from then on a profiled call looks for its times in the wrong place, may never find
+//! NCCL's `proxy.cc`, 2.26 to 2.30; not any more in 2.31.2 and 2.32.3): from then on a profiled call looks for its times in the wrong place, may never find
 //! them, and the end of the communicator waits for it for ever. Captured calls that are all profiled, or never
 //! a profiled call after them, are safe. So the mask stays as it is from the first captured group on ([`group`]).
 //!
@@ -16,10 +16,9 @@
 //! since NCCL read it. But a call that is profiled is reported a second time, by its own event, before NCCL goes on
 //! ([`captured_profiled`]): that is the truth, and the mask follows it.
 //!
-//! Profiling every call of a graph is slow, so it should not be by chance that a first captured group is a profiled
-//! one. Jobs capture early, after a few steps. So fewer groups are profiled in the beginning ([`EARLY`]), unless the user
-//! has said how many. NCCL tells of captures since the profiler's version 5; before that, nothing is profiled unless
-//! the user says so ([`every`]).
+//! Profiling every call of a graph is slow, so it should be rare that a first captured group is a profiled one by chance:
+//! one more reason to profile few. NCCL tells of captures since the profiler's version 5; before that, nothing is
+//! profiled unless the user says so ([`every`]).
 
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU64, Ordering::Relaxed};
@@ -33,26 +32,20 @@ pub(super) const GROUP_API: c_int = 256;
 pub(super) const COLLECTIVE_API: c_int = 512;
 pub(super) const SEND_API: c_int = 1024;
 
-/// What is profiled when no one says otherwise: on the safe side of one percent in NCCL 2.31, where a profiled call
-/// of 128 KiB to 4 MiB took 4 to 13 percent longer (NVIDIA/nccl issue 2355).
-const DEFAULT_EVERY: u64 = 16;
-/// So many groups are the beginning of a job, in which it may capture graphs, and one in [`EARLY_EVERY`] is profiled:
-/// some forty steps of a model whose hundred layers are sharded.
-const EARLY: u64 = 4096;
-const EARLY_EVERY: u64 = 256;
+/// What is profiled when no one says otherwise. Where calls are short, one that is profiled takes twice as long (128 KiB
+/// on four ranks that share an H200: NCCL wakes a thread for it), and one in 64 cost a percent; this costs a third of that.
+const DEFAULT_EVERY: u64 = 256;
 
 static MASK: AtomicPtr<c_int> = AtomicPtr::new(std::ptr::null_mut());
 static IDLE: AtomicI32 = AtomicI32::new(0);
 static EVERY: AtomicU64 = AtomicU64::new(DEFAULT_EVERY);
 static PAUSED: AtomicBool = AtomicBool::new(false);
 /// Whoever holds it may set the mask.
-static STATE: Mutex<State> = Mutex::new(State { groups: 0, gentle: false, captured: None });
+static STATE: Mutex<State> = Mutex::new(State { groups: 0, captured: None });
 
 #[derive(Debug)]
 struct State {
     groups: u64,
-    /// Few groups are profiled in the beginning.
-    gentle: bool,
     /// Something was captured: the mask stays.
     captured: Option<Captured>,
 }
@@ -71,8 +64,6 @@ pub(crate) enum Captured {
 pub(super) struct Wish {
     /// 1 for every group, 0 for none.
     pub(super) every: u64,
-    /// Fewer in the beginning.
-    pub(super) gentle: bool,
     pub(super) warning: Option<String>,
 }
 
@@ -92,25 +83,22 @@ pub(super) fn every(said: Option<&str>, tells: bool) -> Wish {
         ),
         (None, _) if !tells => Some(
             "nothing is profiled, because this NCCL does not tell whether calls are captured in CUDA graphs; set \
-             MOTET_PROFILE_EVERY to 16 for a job that captures none, to 1 for one that does, or use NCCL 2.28 or later"
+             MOTET_PROFILE_EVERY to 256 for a job that captures none, to 1 for one that does, or use NCCL 2.28 or later"
                 .to_owned(),
         ),
         _ => None,
     };
-    let said = parsed.and_then(Result::ok);
-    Wish { every: said.unwrap_or(usual), gentle: said.is_none(), warning }
+    Wish { every: parsed.and_then(Result::ok).unwrap_or(usual), warning }
 }
 
-/// Begins to sample: the first group is profiled, unless we are `gentle`. `group` is the event that this NCCL has for
-/// groups.
-pub(super) fn begin(mask: &mut c_int, wish: &Wish, group: c_int) {
-    let idle = if wish.every == 0 { 0 } else { group };
-    EVERY.store(wish.every.max(1), Relaxed);
+/// Begins to sample: the first group is profiled. `group` is the event that this NCCL has for groups.
+pub(super) fn begin(mask: &mut c_int, every: u64, group: c_int) {
+    let idle = if every == 0 { 0 } else { group };
+    EVERY.store(every.max(1), Relaxed);
     IDLE.store(idle, Relaxed);
     // Kernels are counted by communicator, and those before have all ended.
-    let mut state = state();
-    (state.gentle, state.captured) = (wish.gentle, None);
-    *mask = if wish.every == 0 || wish.gentle { idle } else { full(idle) };
+    state().captured = None;
+    *mask = if every == 0 { 0 } else { full(idle) };
     MASK.store(mask, Relaxed);
 }
 
@@ -140,7 +128,7 @@ pub(super) fn group(captured: bool) {
         && !PAUSED.load(Relaxed)
     {
         state.groups += 1;
-        set(idle, if is_sampled(state.groups, every, state.gentle) { full(idle) } else { idle });
+        set(idle, if is_sampled(state.groups, every) { full(idle) } else { idle });
     }
 }
 
@@ -171,9 +159,7 @@ pub(crate) fn captured() -> Option<Captured> {
     state().captured
 }
 
-const fn is_sampled(group: u64, every: u64, gentle: bool) -> bool {
-    let early = gentle && group < EARLY && every < EARLY_EVERY;
-    let every = if early { EARLY_EVERY } else { every };
+const fn is_sampled(group: u64, every: u64) -> bool {
     // 2⁶⁴ over the golden ratio, made odd.
     group.wrapping_mul(0x9e37_79b9_7f4a_7c15) < u64::MAX / every
 }
@@ -212,32 +198,20 @@ mod tests {
             let mut seen = vec![0u64; period];
             let turns = 2000 * every as usize;
             (0..turns)
-                .filter(|it| is_sampled(*it as u64, every, false))
+                .filter(|it| is_sampled(*it as u64, every))
                 .for_each(|it| seen[it % period] += 1);
             let expected = turns as u64 / every / period as u64;
             let near = |it: &u64| it.abs_diff(expected) * 5 <= expected;
             assert!(seen.iter().all(near), "1 in {every}, {period} calls a step: {seen:?}");
         }
-        assert!(is_sampled(0, 16, false), "the first");
-    }
-
-    #[test]
-    fn fewer_are_profiled_in_the_beginning_unless_a_number_is_asked_for() {
-        let of = |from, gentle| {
-            (from..from + EARLY).filter(|it| is_sampled(*it, DEFAULT_EVERY, gentle)).count() as u64
-        };
-        assert!(of(1, true).abs_diff(EARLY / EARLY_EVERY) <= 2, "{}", of(1, true));
-        assert!(of(1, false).abs_diff(EARLY / DEFAULT_EVERY) <= 2);
-        assert!(of(EARLY, true).abs_diff(EARLY / DEFAULT_EVERY) <= 2);
-        assert!((1..EARLY).filter(|it| is_sampled(*it, 1000, true)).count() <= 5, "never more");
+        assert!(is_sampled(0, 16), "the first");
     }
 
     /// The one test of what is static: they would disturb each other.
     #[test]
     fn one_group_in_so_many_is_profiled() {
-        let wish = |every| Wish { every, gentle: false, warning: None };
         let mut mask = 0;
-        begin(&mut mask, &wish(4), GROUP_API);
+        begin(&mut mask, 4, GROUP_API);
         let mask: *mut c_int = &raw mut mask;
         let now = || {
             let mask = MASK.load(Relaxed);
@@ -297,9 +271,9 @@ mod tests {
     #[test]
     fn nothing_is_profiled_unasked_where_captures_are_not_told() {
         let of = |said, tells| every(said, tells).every;
-        assert_eq!((of(None, true), of(None, false)), (16, 0));
+        assert_eq!((of(None, true), of(None, false)), (256, 0));
         assert_eq!((of(Some("4"), true), of(Some(" 4"), false), of(Some("0"), false)), (4, 4, 0));
-        assert_eq!((of(Some("x"), true), of(Some("x"), false)), (16, 0));
+        assert_eq!((of(Some("x"), true), of(Some("x"), false)), (256, 0));
         let warns = |said, tells| every(said, tells).warning.is_some();
         assert!(warns(Some("x"), true) && warns(Some("4"), false) && warns(None, false));
         assert!(!warns(Some("4"), true) && !warns(Some("1"), false) && !warns(None, true));
