@@ -5,10 +5,7 @@
 //! [`sensitivity`] varies them.
 
 use motet_units::{Bytes, Duration};
-use motet_workload::{
-    Batch, Compression, Draft, Gpu, Layout, Precision, Refusal, Refusals, Schedule, Sharding,
-    SyncMode, models,
-};
+use motet_workload::{Batch, Draft, Gpu, Layout, Refusal, Refusals, Schedule, Sharding, models};
 
 use crate::error::RailsError;
 use crate::machine::Machine;
@@ -49,15 +46,14 @@ pub fn measured(setting: &Setting) -> Result<Step, RailsError> {
         tp: 4,
         dp: 2,
         pp: setting.stages,
-        // TorchTitan keeps parameters gathered under pipeline parallelism, and reduces once.
-        sharding: Sharding::Parameters { free: false, each: false },
+        sharding: Sharding::FSDP_IN_PIPELINE,
         ..Layout::default()
     };
     let mut model = named(models::named("llama3-8b"), "llama3-8b")?;
     model.layers = model.layers.next_multiple_of(setting.stages.max(1));
     let gpu = Gpu { mfu: setting.mfu, ..named(Gpu::named("a100"), "a100")? };
     let batch = Batch { sequence: setting.sequence, micro: 2, global: 4 * setting.micro_batches };
-    let job = plain(model, gpu, layout, batch).check()?;
+    let job = Draft::new(model, gpu, layout, batch).check()?;
     Step::new(job, named(Machine::named("perlmutter"), "perlmutter")?)
 }
 
@@ -83,28 +79,15 @@ pub fn large(of: Large) -> Result<Step, RailsError> {
         dp: of.data_parallel,
         pp: 16,
         schedule,
-        sharding: Sharding::Parameters { free: of.each, each: of.each },
+        sharding: if of.each { Sharding::FSDP } else { Sharding::FSDP_IN_PIPELINE },
         ends_count: true,
         ..Layout::default()
     };
     let model = named(models::named("llama3-405b"), "llama3-405b")?;
     let gpu = named(Gpu::named("h100"), "h100")?;
     let batch = Batch { sequence: 8192, micro: 1, global: 2048 };
-    let job = plain(model, gpu, layout, batch).check()?;
+    let job = Draft::new(model, gpu, layout, batch).check()?;
     Step::new(job, named(Machine::named("dgx-h100"), "dgx-h100")?)
-}
-
-fn plain(model: motet_workload::Model, gpu: Gpu, layout: Layout, batch: Batch) -> Draft {
-    Draft {
-        model,
-        gpu,
-        layout,
-        batch,
-        precision: Precision::default(),
-        sync: SyncMode::EveryStep,
-        compression: Compression::None,
-        gpus: None,
-    }
 }
 
 /// Milliseconds of switching that Fig. 8 is drawn over.

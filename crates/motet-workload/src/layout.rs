@@ -64,7 +64,20 @@ pub enum Sharding {
         free: bool,
         /// Gradients are reduced after every micro-batch instead of once per step.
         each: bool,
+        /// A backward pass ends before its gradients are reduced, and sends nothing to the stage before
+        /// until they are; otherwise those of a part are reduced while the next part computes.
+        late: bool,
     },
+}
+
+impl Sharding {
+    /// FSDP without a pipeline, as TorchTitan runs it.
+    pub const FSDP: Self = Self::Parameters { free: true, each: true, late: false };
+    /// FSDP in a pipeline, as TorchTitan runs it. That gradients come late is PyTorch's doing: its
+    /// pipelining (`backward_maybe_with_nosync` in `torch/distributed/pipelining/stage.py`) switches
+    /// FSDP's own reduction off for every pass, starts all of it after the last, and lets the stream that
+    /// sends wait for it.
+    pub const FSDP_IN_PIPELINE: Self = Self::Parameters { free: false, each: false, late: true };
 }
 
 /// In which order a pipeline stage takes its micro-batches.
