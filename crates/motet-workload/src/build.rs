@@ -75,6 +75,8 @@ struct Ends {
     line: Option<u32>,
     /// The last data-parallel communication.
     data: Option<u32>,
+    /// The last message sent.
+    sent: Option<u32>,
     /// What the next operation of the line waits for besides.
     pending: Vec<u32>,
     /// The last communication that gathered each part, where parameters are sharded.

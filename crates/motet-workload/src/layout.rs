@@ -23,6 +23,8 @@ pub struct Layout {
     pub sequence_parallel: bool,
     pub sharding: Sharding,
     pub schedule: Schedule,
+    /// In 1F1B, an activation goes together with the gradient that comes back, instead of when it is there.
+    pub exchange: bool,
     pub recompute: Recompute,
     /// Embedding and head count as a layer each when layers are dealt out to stages, as in the
     /// training of Llama 3 405B, whose 126 layers are 128 then.
@@ -40,6 +42,7 @@ impl Default for Layout {
             sequence_parallel: true,
             sharding: Sharding::None,
             schedule: Schedule::OneForwardOneBackward,
+            exchange: true,
             recompute: Recompute::None,
             ends_count: false,
         }
@@ -74,9 +77,9 @@ impl Sharding {
     /// FSDP without a pipeline, as TorchTitan runs it.
     pub const FSDP: Self = Self::Parameters { free: true, each: true, late: false };
     /// FSDP in a pipeline, as TorchTitan runs it. That gradients come late is PyTorch's doing: its
-    /// pipelining (`backward_maybe_with_nosync` in `torch/distributed/pipelining/stage.py`) switches
-    /// FSDP's own reduction off for every pass, starts all of it after the last, and lets the stream that
-    /// sends wait for it.
+    /// pipelining (`torch/distributed/pipelining/stage.py`: `backward_maybe_with_nosync`, in later versions
+    /// `perform_reduce_grad` too) switches FSDP's own reduction off for every pass, starts all of it after
+    /// the last, and lets the stream that sends wait for it.
     pub const FSDP_IN_PIPELINE: Self = Self::Parameters { free: false, each: false, late: true };
 }
 

@@ -72,14 +72,27 @@ fn layout() -> impl Strategy<Value = Layout> {
         small().prop_map(|chunks| Schedule::Interleaved { chunks }),
         Just(Schedule::ZeroBubble),
     ];
-    let sharding = select(vec![Sharding::None, Sharding::Gradients, Sharding::FSDP]);
+    let late = Sharding::FSDP_IN_PIPELINE;
+    let sharding = select(vec![Sharding::None, Sharding::Gradients, Sharding::FSDP, late]);
     let degrees = [small(), small(), small(), small(), small()];
     let flags = (any::<bool>(), any::<bool>());
     (degrees, flags, sharding, schedule).prop_map(|(degrees, flags, sharding, schedule)| {
         let [dp, tp, pp, cp, ep] = degrees;
         let (sequence_parallel, ends_count) = flags;
         let recompute = Recompute::Full;
-        Layout { dp, tp, pp, cp, ep, sequence_parallel, sharding, schedule, recompute, ends_count }
+        Layout {
+            dp,
+            tp,
+            pp,
+            cp,
+            ep,
+            sequence_parallel,
+            sharding,
+            schedule,
+            recompute,
+            ends_count,
+            ..Layout::default()
+        }
     })
 }
 

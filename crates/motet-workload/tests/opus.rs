@@ -154,7 +154,8 @@ fn deep_pipelines_exchange_and_end() {
         let layout = Layout { pp: 4, ..Layout::default() };
         let (model, gpu) = (models::named("llama3-8b").unwrap(), Gpu::named("a100").unwrap());
         let batch = Batch { sequence: 4096, micro: 1, global: micro_batches };
-        let job = Draft::new(model, gpu, layout, batch).check().unwrap();
+        let draft = Draft::new(model, gpu, layout, batch);
+        let job = draft.clone().check().unwrap();
         let iteration = job.iteration(0).unwrap();
         let mut waits = std::collections::BTreeMap::new();
         for (index, operation, it) in iteration.communications() {
@@ -169,6 +170,11 @@ fn deep_pipelines_exchange_and_end() {
             let before = u64::from(4 - between - 1);
             assert_eq!(pairs, micro_batches.saturating_sub(before), "{micro_batches} {between}");
         }
+        // What is exchanged is used behind what is given for it, so that compute alone takes as long.
+        let bound = iteration.compute_bound(&draft.gpu);
+        let layout = Layout { exchange: false, ..draft.layout.clone() };
+        let apart = Draft { layout, ..draft.clone() }.check().unwrap().iteration(0).unwrap();
+        assert_eq!(apart.compute_bound(&draft.gpu), bound);
     }
 }
 

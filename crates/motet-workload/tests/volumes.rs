@@ -62,7 +62,7 @@ fn layouts() -> impl Strategy<Value = Layout> {
             sharding,
             schedule,
             recompute,
-            ends_count: false,
+            ..Layout::default()
         },
     )
 }

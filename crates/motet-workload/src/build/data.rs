@@ -132,9 +132,10 @@ impl Builder<'_> {
         let stages = self.job.layout().pp;
         let at = |stage| Context { stage, phase: Phase::Optimizer, part: None, micro_batch: None };
         for stage in 0..stages {
-            // All gradients must be there.
+            // All gradients must be there, and the stage's last message must be gone.
             let ends = self.ends(stage);
             ends.pending.extend(ends.data);
+            ends.pending.extend(ends.sent);
             self.sum_copied(at(stage));
         }
         let tied = self.job.model().tied(self.job.layout().tp.into());

@@ -78,7 +78,7 @@ impl Builder<'_> {
     /// that its receiver takes before its first backward pass.
     fn partner(&self, (direction, to, micro_batch): Key) -> Option<Key> {
         let layout = self.job.layout();
-        if layout.schedule != Schedule::OneForwardOneBackward {
+        if layout.schedule != Schedule::OneForwardOneBackward || !layout.exchange {
             return None;
         }
         let micro_batches = self.job.micro_batches();
@@ -106,6 +106,7 @@ impl Builder<'_> {
         };
         let waits = message.waits.iter().chain(others).copied();
         let id = self.push(message.context, Work::Communicate(communication), waits);
+        self.ends(message.context.stage).sent = Some(id);
         self.hops.insert(key, id);
     }
 }

@@ -67,6 +67,7 @@ struct LayoutTable {
     /// Of sharded parameters only.
     reduce_late: Option<Spanned<bool>>,
     schedule: Option<ScheduleName>,
+    exchange: Option<bool>,
     /// Of the interleaved schedule only.
     chunks: Option<Spanned<u32>>,
     recompute: Option<RecomputeName>,
@@ -377,6 +378,7 @@ fn layout(text: &str, it: &LayoutTable) -> Result<Layout, ReadError> {
             }
             Some(ScheduleName::ZeroBubble) => Schedule::ZeroBubble,
         },
+        exchange: it.exchange.unwrap_or(usual.exchange),
         recompute: match it.recompute {
             None | Some(RecomputeName::None) => Recompute::None,
             Some(RecomputeName::Gathered) => Recompute::Gathered,
