@@ -10,11 +10,16 @@ or without it, which starts the ranks itself:
 
     python fsdp_kineto.py --ranks 4 --out traces
 
-Needs PyTorch 2.4 or later. `--backend gloo` runs on CPUs, to try the script: such a trace has no kernels, and Motet
+With `--stages 2` half of the layers is on half of the ranks, by PyTorch's pipelining and 1F1B, and the step ends as TorchTitan's does:
+norm of the gradients summed over replicas and then over stages, clipping, optimizer, loss. Such traces have two parallelisms, and so
+windows (`motet rails windows traces --domain 1`).
+
+Needs PyTorch 2.4 or later, and 2.6 for stages. `--backend gloo` runs on CPUs, to try the script: such a trace has no kernels, and Motet
 refuses it with that reason.
 """
 
 import argparse
+import functools
 import os
 import socket
 import subprocess
@@ -34,6 +39,8 @@ def arguments():
     parser.add_argument("--sequence", type=int, default=512)
     parser.add_argument("--batch", type=int, default=2, help="sequences of a rank")
     parser.add_argument("--steps", type=int, default=4, help="steps that are recorded")
+    parser.add_argument("--stages", type=int, default=1, help="stages of a pipeline")
+    parser.add_argument("--micro-batches", type=int, default=2, help="into which a pipeline cuts the batch")
     parser.add_argument("--warmup", type=int, default=3, help="steps before them")
     return parser.parse_args()
 
@@ -74,8 +81,10 @@ def share_gpus(world, gpus):
         os.environ.setdefault("NCCL_SOCKET_IFNAME", "lo")
 
 
-def model(args, torch):
+def model(args, torch, stage=0):
+    """The whole model, or a stage's layers, with the embedding on the first and the head on the last."""
     nn = torch.nn
+    first, last = stage == 0, stage == args.stages - 1
 
     class Block(nn.Module):
         def __init__(self):
@@ -97,12 +106,12 @@ def model(args, torch):
     class Model(nn.Module):
         def __init__(self):
             super().__init__()
-            self.embedding = nn.Embedding(args.vocab, args.hidden)
-            self.blocks = nn.ModuleList([Block() for _ in range(args.layers)])
-            self.head = nn.Linear(args.hidden, args.vocab, bias=False)
+            self.embedding = nn.Embedding(args.vocab, args.hidden) if first else nn.Identity()
+            self.blocks = nn.ModuleList([Block() for _ in range(args.layers // args.stages)])
+            self.head = nn.Linear(args.hidden, args.vocab, bias=False) if last else nn.Identity()
 
-        def forward(self, tokens):
-            x = self.embedding(tokens)
+        def forward(self, x):
+            x = self.embedding(x)
             for block in self.blocks:
                 x = block(x)
             return self.head(x)
@@ -110,19 +119,75 @@ def model(args, torch):
     return Model()
 
 
-def sharded(net, mesh, torch, mixed):
+def sharded(args, net, mesh, torch, mixed):
     """FSDP2: every block is a unit of its own, and the rest is the last one."""
     try:
         from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
     except ImportError:  # before 2.6
         from torch.distributed._composable.fsdp import MixedPrecisionPolicy, fully_shard
     options = {"mesh": mesh}
+    if args.stages > 1:
+        # Gathered once for all micro-batches, as in TorchTitan.
+        options["reshard_after_forward"] = False
     if mixed:
         options["mp_policy"] = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
     for block in net.blocks:
         fully_shard(block, **options)
     fully_shard(net, **options)
     return net
+
+
+def loss_of(logits, targets):
+    import torch
+
+    return torch.nn.functional.cross_entropy(logits.float().flatten(0, 1), targets.flatten())
+
+
+def plain_step(net, optimizer, tokens, targets):
+    """One step without a pipeline."""
+    loss = loss_of(net(tokens), targets)
+    loss.backward()
+    optimizer.step()
+    optimizer.zero_grad()
+    return loss
+
+
+def pipeline(args, net, mesh, stage, device):
+    """A function that takes one step of a stage."""
+    import torch
+    import torch.distributed as dist
+    from torch.distributed.pipelining import PipelineStage, Schedule1F1B
+
+    across, replicas = mesh["pp"].get_group(), mesh["dp_shard"].get_group()
+    part = PipelineStage(net, stage, args.stages, torch.device(device), group=across)
+    schedule = Schedule1F1B(part, n_microbatches=args.micro_batches, loss_fn=loss_of)
+    last = stage == args.stages - 1
+
+    def step(optimizer, tokens, targets):
+        losses = []
+        if stage == 0:
+            schedule.step(tokens)
+        elif last:
+            schedule.step(target=targets, losses=losses)
+        else:
+            schedule.step()
+        # As in TorchTitan: a number that comes from the host makes the first stage's host wait for the GPU here.
+        loss = torch.stack(losses).mean() if last else torch.tensor([-1.0], device=device)
+        grads = [it.grad for it in net.parameters() if it.grad is not None]
+        norm = torch.nn.utils.get_total_norm(grads)
+        norm = norm.full_tensor() if hasattr(norm, "full_tensor") else norm
+        norm = norm**2
+        dist.all_reduce(norm, group=across)
+        torch.nn.utils.clip_grads_with_norm_(net.parameters(), 1.0, norm.sqrt())
+        optimizer.step()
+        optimizer.zero_grad()
+        if last:
+            loss = loss.detach().clone()
+            dist.all_reduce(loss, group=replicas)
+            loss.item()
+        return loss
+
+    return step
 
 
 def train(args):
@@ -142,10 +207,19 @@ def train(args):
         torch.cuda.set_device(local % gpus)
     device = "cuda" if on_gpu else "cpu"
     dist.init_process_group(args.backend)
-    mesh = init_device_mesh(device, (world,), mesh_dim_names=("dp_shard",))
-    torch.manual_seed(0)
-    net = sharded(model(args, torch).to(device), mesh, torch, mixed=on_gpu)
+    if args.stages > 1:
+        shape = (args.stages, world // args.stages)
+        mesh = init_device_mesh(device, shape, mesh_dim_names=("pp", "dp_shard"))
+        stage, replicas = mesh.get_local_rank("pp"), mesh["dp_shard"]
+    else:
+        stage, replicas = 0, init_device_mesh(device, (world,), mesh_dim_names=("dp_shard",))
+    torch.manual_seed(stage)
+    net = sharded(args, model(args, torch, stage).to(device), replicas, torch, mixed=on_gpu)
     optimizer = torch.optim.AdamW(net.parameters(), lr=1e-4)
+    if args.stages > 1:
+        step = pipeline(args, net, mesh, stage, device)
+    else:
+        step = functools.partial(plain_step, net)
     torch.manual_seed(rank)
     shape = (args.batch, args.sequence)
     tokens = torch.randint(args.vocab, shape, device=device)
@@ -160,19 +234,16 @@ def train(args):
         activities=activities, schedule=plan, on_trace_ready=lambda it: it.export_chrome_trace(file)
     ) as profiler:
         for _ in range(args.warmup + args.steps):
-            logits = net(tokens).float()
-            loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), targets.flatten())
-            loss.backward()
-            optimizer.step()
-            optimizer.zero_grad()
+            loss = step(optimizer, tokens, targets)
             if on_gpu:
                 # So that a step's kernels lie within the step.
                 torch.cuda.synchronize()
             profiler.step()
     dist.barrier()
-    if rank == 0:
+    if rank == world - 1:
         count = sum(it.numel() for it in net.parameters())
-        print(f"{world} ranks, {count / 1e6:.1f} million parameters, loss {loss.item():.3f}, traces in {args.out}")
+        whose = "" if args.stages == 1 else " on the last stage"
+        print(f"{world} ranks, {count / 1e6:.1f} million parameters{whose}, loss {loss.item():.3f}, traces in {args.out}")
     dist.destroy_process_group()
 
 
@@ -180,6 +251,9 @@ def main():
     args = arguments()
     if args.warmup < 1:
         sys.exit("--warmup is at least 1: the profiler needs a step to start")
+    ranks = int(os.environ.get("WORLD_SIZE", args.ranks))
+    if ranks % args.stages or args.layers % args.stages or args.batch % args.micro_batches:
+        sys.exit("stages must divide ranks and layers, and micro-batches the batch")
     if "RANK" in os.environ:
         train(args)
     else:

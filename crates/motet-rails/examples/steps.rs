@@ -11,22 +11,11 @@
 use std::time::Instant;
 
 use motet_rails::{Electrical, Machine};
-use motet_workload::{
-    Batch, Compression, Draft, Gpu, Job, Layout, Precision, Schedule, Sharding, SyncMode, models,
-};
+use motet_workload::{Batch, Draft, Gpu, Job, Layout, Schedule, Sharding, models};
 
 fn job(model: &str, gpu: &str, layout: Layout, batch: Batch) -> Job {
-    let draft = Draft {
-        model: models::named(model).unwrap(),
-        gpu: Gpu::named(gpu).unwrap(),
-        layout,
-        batch,
-        precision: Precision::default(),
-        sync: SyncMode::EveryStep,
-        compression: Compression::None,
-        gpus: None,
-    };
-    draft.check().unwrap()
+    let (model, gpu) = (models::named(model).unwrap(), Gpu::named(gpu).unwrap());
+    Draft::new(model, gpu, layout, batch).check().unwrap()
 }
 
 fn run(name: &str, job: &Job, machine: &Machine) {
@@ -45,14 +34,14 @@ fn run(name: &str, job: &Job, machine: &Machine) {
 }
 
 fn main() {
-    let fsdp = Sharding::Parameters { free: false, each: false };
+    let fsdp = Sharding::FSDP_IN_PIPELINE;
     let layout = Layout { tp: 4, dp: 2, pp: 2, sharding: fsdp, ..Layout::default() };
     let opus = job("llama3-8b", "a100", layout, Batch { sequence: 8192, micro: 2, global: 16 });
     run("llama3-8b, 16 GPUs", &opus, &Machine::named("perlmutter").unwrap());
     for (name, sharding) in [
         ("ZeRO-1", Sharding::Optimizer),
         ("FSDP", fsdp),
-        ("FSDP, gathered for every pass", Sharding::Parameters { free: true, each: true }),
+        ("FSDP, gathered for every pass", Sharding::FSDP),
     ] {
         let layout = Layout {
             tp: 8,

@@ -6,14 +6,17 @@
 
 use motet_units::{Bytes, Duration};
 use motet_workload::{
-    Batch, Compression, Draft, Gpu, Layout, Precision, Refusal, Refusals, Schedule, Sharding,
-    SyncMode, models,
+    Batch, Draft, Gpu, Host, Layout, Refusal, Refusals, Schedule, Sharding, models,
 };
 
 use crate::error::RailsError;
 use crate::machine::Machine;
 use crate::optical::{Delay, Switching};
 use crate::step::Step;
+
+/// What the host takes for a call of communication at the end of a step: what PyTorch's own calls took, of those that
+/// were recorded on the host of an H200 (`benches/workload/results`), rounded up.
+pub const HOST: Duration = Duration::from_us(200);
 
 /// What the paper leaves open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,12 +29,16 @@ pub struct Setting {
     pub mfu: u32,
     /// Pipeline stages: 2 in the measurements, 3 in Fig. 3(b).
     pub stages: u32,
+    /// What the host takes for each call at the end of a step.
+    pub host: Duration,
+    /// The GPU's memory, in GB/s: that of an A100 of 80 GB, or of 40 GB.
+    pub memory: u64,
 }
 
 impl Default for Setting {
     /// Eight micro-batches: a global batch of 32 sequences, a step of nine seconds.
     fn default() -> Self {
-        Self { sequence: 8192, micro_batches: 8, mfu: 400, stages: 2 }
+        Self { sequence: 8192, micro_batches: 8, mfu: 400, stages: 2, host: HOST, memory: 2039 }
     }
 }
 
@@ -49,15 +56,16 @@ pub fn measured(setting: &Setting) -> Result<Step, RailsError> {
         tp: 4,
         dp: 2,
         pp: setting.stages,
-        // TorchTitan keeps parameters gathered under pipeline parallelism, and reduces once.
-        sharding: Sharding::Parameters { free: false, each: false },
+        sharding: Sharding::FSDP_IN_PIPELINE,
         ..Layout::default()
     };
     let mut model = named(models::named("llama3-8b"), "llama3-8b")?;
     model.layers = model.layers.next_multiple_of(setting.stages.max(1));
-    let gpu = Gpu { mfu: setting.mfu, ..named(Gpu::named("a100"), "a100")? };
+    let memory = setting.memory * 1_000_000_000;
+    let gpu = Gpu { mfu: setting.mfu, memory, ..named(Gpu::named("a100"), "a100")? };
     let batch = Batch { sequence: setting.sequence, micro: 2, global: 4 * setting.micro_batches };
-    let job = plain(model, gpu, layout, batch).check()?;
+    let host = Host { call: setting.host };
+    let job = Draft { host, ..Draft::new(model, gpu, layout, batch) }.check()?;
     Step::new(job, named(Machine::named("perlmutter"), "perlmutter")?)
 }
 
@@ -65,13 +73,17 @@ pub fn measured(setting: &Setting) -> Result<Step, RailsError> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Large {
     pub data_parallel: u32,
+    /// Sequences of a step over all ranks; 2048 are 16 Mi tokens, as Meta has them.
+    pub sequences: u64,
     /// Chunks of layers per stage; 1 for 1F1B.
     pub chunks: u32,
     /// Parameters are gathered, and gradients reduced, for every micro-batch instead of once.
     pub each: bool,
+    /// Activations are exchanged for gradients, where the schedule is 1F1B.
+    pub exchange: bool,
 }
 
-/// Llama 3.1 405B as Meta trained it (Llama 3 paper, Table 4): TP 8, PP 16, 16 Mi tokens a step, so that more GPUs
+/// Llama 3.1 405B as Meta trained it (Llama 3 paper, Table 4): TP 8, PP 16, with as many tokens a step on any number of GPUs, so that more of them
 /// mean fewer micro-batches; 126 layers and two ends over the stages.
 pub fn large(of: Large) -> Result<Step, RailsError> {
     let schedule = match of.chunks {
@@ -83,28 +95,22 @@ pub fn large(of: Large) -> Result<Step, RailsError> {
         dp: of.data_parallel,
         pp: 16,
         schedule,
-        sharding: Sharding::Parameters { free: of.each, each: of.each },
+        sharding: if of.each { Sharding::FSDP } else { Sharding::FSDP_IN_PIPELINE },
+        exchange: of.exchange,
         ends_count: true,
         ..Layout::default()
     };
     let model = named(models::named("llama3-405b"), "llama3-405b")?;
     let gpu = named(Gpu::named("h100"), "h100")?;
-    let batch = Batch { sequence: 8192, micro: 1, global: 2048 };
-    let job = plain(model, gpu, layout, batch).check()?;
+    let batch = Batch { sequence: 8192, micro: 1, global: of.sequences };
+    let job = Draft::new(model, gpu, layout, batch).check()?;
     Step::new(job, named(Machine::named("dgx-h100"), "dgx-h100")?)
 }
 
-fn plain(model: motet_workload::Model, gpu: Gpu, layout: Layout, batch: Batch) -> Draft {
-    Draft {
-        model,
-        gpu,
-        layout,
-        batch,
-        precision: Precision::default(),
-        sync: SyncMode::EveryStep,
-        compression: Compression::None,
-        gpus: None,
-    }
+/// As large a cluster as the follow-up simulates, 2,048 GPUs. Of its jobs we know nothing, so this is Llama 3.1 405B in Meta's layout, with as many
+/// micro-batches to a step as Meta has on 8,192 GPUs.
+pub fn follow_up() -> Result<Step, RailsError> {
+    large(Large { data_parallel: 16, sequences: 512, chunks: 1, each: false, exchange: true })
 }
 
 /// Milliseconds of switching that Fig. 8 is drawn over.
@@ -158,8 +164,9 @@ pub fn sensitivity() -> Result<Vec<Varied>, RailsError> {
         let setting = Setting { micro_batches, ..usual };
         cases.push(("micro-batches", micro_batches.to_string(), setting, None));
     }
-    for mfu in [200, 300, 400, 500] {
-        cases.push(("MFU", format!("{:.1}", f64::from(mfu) / 1e3), Setting { mfu, ..usual }, None));
+    for mfu in [200, 300, 330, 400, 500] {
+        let setting = Setting { mfu, ..usual };
+        cases.push(("MFU", format!("{:.2}", f64::from(mfu) / 1e3), setting, None));
     }
     for sequence in [2048, 4096, 8192, 16384] {
         let setting = Setting { sequence, ..usual };

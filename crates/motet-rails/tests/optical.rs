@@ -9,26 +9,15 @@ use motet_rails::optical::{
 };
 use motet_rails::{Electrical, Machine, RailsError};
 use motet_units::{Bytes, Duration, Instant};
-use motet_workload::{
-    Batch, Compression, Draft, Gpu, Iteration, Job, Layout, Precision, Run, Schedule, Sharding,
-    SyncMode, models,
-};
+use motet_workload::{Batch, Draft, Gpu, Iteration, Job, Layout, Run, Schedule, Sharding, models};
 use proptest::prelude::*;
 
-const FSDP: Sharding = Sharding::Parameters { free: false, each: false };
+const FSDP: Sharding = Sharding::FSDP_IN_PIPELINE;
 
 fn job(layout: Layout, micro_batches: u64) -> Job {
-    let draft = Draft {
-        model: models::named("llama3-8b").unwrap(),
-        gpu: Gpu::named("a100").unwrap(),
-        batch: Batch { sequence: 8192, micro: 2, global: 2 * micro_batches * u64::from(layout.dp) },
-        layout,
-        precision: Precision::default(),
-        sync: SyncMode::EveryStep,
-        compression: Compression::None,
-        gpus: None,
-    };
-    draft.check().unwrap()
+    let (model, gpu) = (models::named("llama3-8b").unwrap(), Gpu::named("a100").unwrap());
+    let global = 2 * micro_batches * u64::from(layout.dp);
+    Draft::new(model, gpu, layout, Batch { sequence: 8192, micro: 2, global }).check().unwrap()
 }
 
 fn opus() -> Job {
@@ -96,7 +85,7 @@ fn layouts() -> impl Strategy<Value = Layout> {
         Just(Sharding::None),
         Just(Sharding::Optimizer),
         Just(FSDP),
-        Just(Sharding::Parameters { free: true, each: true }),
+        Just(Sharding::FSDP),
     ];
     let degrees = (prop_oneof![Just(1u32), Just(2), Just(4)], prop_oneof![Just(2u32), Just(4)]);
     (degrees, schedule, sharding).prop_map(|((dp, pp), schedule, sharding)| Layout {

@@ -2,10 +2,11 @@
 //!
 //! Stages take their passes in the order of [`crate::schedule`]; whichever stage has the input of its
 //! next pass goes on, so that operations are listed after what they wait for. What a pass consists of is
-//! in `layers` (tensor, context and expert parallelism) and `data` (gathering, reducing, the
-//! optimizer).
+//! in `layers` (tensor, context and expert parallelism), `data` (gathering, reducing, the optimizer) and
+//! `hops` (messages between stages).
 
 mod data;
+mod hops;
 mod layers;
 
 pub(crate) use data::SCALAR;
@@ -74,6 +75,8 @@ struct Ends {
     line: Option<u32>,
     /// The last data-parallel communication.
     data: Option<u32>,
+    /// The last message sent.
+    sent: Option<u32>,
     /// What the next operation of the line waits for besides.
     pending: Vec<u32>,
     /// The last communication that gathered each part, where parameters are sharded.
@@ -86,14 +89,17 @@ struct Builder<'a> {
     waits: Rows,
     ends: Vec<Ends>,
     /// What has been sent to chunks of the pipeline: direction, chunk (over all stages), micro-batch.
-    hops: BTreeMap<(Direction, u32, u32), u32>,
+    hops: BTreeMap<hops::Key, u32>,
+    /// Messages that are ready and wait for the one that is exchanged for them.
+    unpaired: BTreeMap<hops::Key, hops::Message>,
 }
 
 impl<'a> Builder<'a> {
     fn new(job: &'a Job) -> Self {
         let ends = vec![Ends::default(); job.layout().pp as usize];
         let waits = Rows::default();
-        Self { job, operations: Vec::new(), waits, ends, hops: BTreeMap::new() }
+        let (hops, unpaired) = (BTreeMap::new(), BTreeMap::new());
+        Self { job, operations: Vec::new(), waits, ends, hops, unpaired }
     }
 
     fn ends(&mut self, stage: u32) -> &mut Ends {
@@ -133,26 +139,6 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// The chunk's number along the whole pipeline.
-    fn place(&self, stage: u32, chunk: u32) -> u32 {
-        chunk * self.job.layout().pp + stage
-    }
-
-    /// Which hop a pass begins with: none at either end of the pipeline.
-    fn input(&self, stage: u32, pass: Pass) -> Option<(Direction, u32, u32)> {
-        let here = self.place(stage, pass.chunk);
-        let comes = match pass.direction {
-            Direction::Forward => here > 0,
-            Direction::Backward => here + 1 < self.job.chunks(),
-            Direction::Weights => false,
-        };
-        comes.then_some((pass.direction, here, pass.micro_batch))
-    }
-
-    fn is_ready(&self, stage: u32, pass: Pass) -> bool {
-        self.input(stage, pass).is_none_or(|it| self.hops.contains_key(&it))
-    }
-
     /// One micro-batch through one chunk.
     fn pass(&mut self, stage: u32, pass: Pass) {
         let hop = self.input(stage, pass).and_then(|it| self.hops.get(&it).copied());
@@ -170,6 +156,7 @@ impl<'a> Builder<'a> {
         let at = |part: &Part| Context { part: Some(*part), ..context };
         // Parameters are asked for one part ahead; those of the first part when the input is there.
         if let Some(first) = parts.first() {
+            self.pack_first(at(first), *first);
             self.gather(at(first), *first);
         }
         for (index, part) in parts.iter().enumerate() {
@@ -179,28 +166,15 @@ impl<'a> Builder<'a> {
             let gathered = self.ends(stage).gathered.get(part).copied();
             self.ends(stage).pending.extend(gathered);
             self.part(at(part), *part);
-            self.reduce(at(part), *part, pass);
+            if !self.reduces_late() {
+                self.reduce(at(part), *part, pass);
+            }
+        }
+        if self.reduces_late() {
+            for part in &parts {
+                self.reduce(at(part), *part, pass);
+            }
         }
         self.send(context, pass);
-    }
-
-    /// Sends activations to the next chunk, or their gradients to the one before.
-    fn send(&mut self, context: Context, pass: Pass) {
-        let here = self.place(context.stage, pass.chunk);
-        let to = match pass.direction {
-            Direction::Forward => Some(here + 1).filter(|it| *it < self.job.chunks()),
-            Direction::Backward => here.checked_sub(1),
-            Direction::Weights => None,
-        };
-        let Some(to) = to else { return };
-        let communication = Communication {
-            parallelism: Parallelism::Pp,
-            kind: CollectiveKind::SendRecv,
-            group: Group::Hop { to: to % self.job.layout().pp },
-            bytes: self.job.hop(),
-        };
-        let line = self.ends(context.stage).line;
-        let id = self.push(context, Work::Communicate(communication), line);
-        self.hops.insert((pass.direction, to, pass.micro_batch), id);
     }
 }

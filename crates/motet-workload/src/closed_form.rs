@@ -148,7 +148,7 @@ impl Job {
             Sharding::None => (0, AllReduce, 1),
             Sharding::Optimizer => (1, ReduceScatter, 1),
             Sharding::Gradients => (1, ReduceScatter, its.m),
-            Sharding::Parameters { free, each } => {
+            Sharding::Parameters { free, each, .. } => {
                 (if free { 2 * its.m } else { 1 }, ReduceScatter, if each { its.m } else { 1 })
             }
         };

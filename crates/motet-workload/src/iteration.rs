@@ -9,8 +9,9 @@
 //! What waits for what: compute of a stage is one line, in the order of [`crate::schedule`].
 //! Communication of tensor, context and expert parallelism stands in that line, because the next
 //! operator needs its result. Data-parallel communication has a line of its own beside it: parameters
-//! are gathered while the part before computes, gradients reduced while the next part does. Hops between
-//! stages wait for their sender's compute, and the receiver's compute for them.
+//! are gathered while the part before computes, gradients reduced while the next part does, or all of them
+//! behind the pass. Hops between stages wait for their sender's compute, and the receiver's compute for
+//! them; in 1F1B an activation and the gradient that goes the other way are exchanged at once.
 //!
 //! [`crate::build`] makes it, [`crate::closed_form`] says what its sums must be.
 
@@ -63,6 +64,8 @@ pub enum Work {
         flops: u64,
         memory: Bytes,
     },
+    /// The host, for which the GPU waits.
+    Host(Duration),
     Communicate(Communication),
 }
 
@@ -84,15 +87,16 @@ impl Operation {
     pub const fn communication(&self) -> Option<&Communication> {
         match &self.work {
             Work::Communicate(it) => Some(it),
-            Work::Compute { .. } => None,
+            Work::Compute { .. } | Work::Host(_) => None,
         }
     }
 
-    /// How long it computes; communication takes no time here.
+    /// How long it computes, or the host takes; communication takes no time here.
     #[must_use]
     pub fn compute_time(&self, gpu: &Gpu) -> Duration {
         match self.work {
             Work::Compute { flops, memory } => gpu.time(flops, memory),
+            Work::Host(time) => time,
             Work::Communicate(_) => Duration::ZERO,
         }
     }

@@ -4,7 +4,7 @@
 //! that everything behind it may divide without asking. [`crate::iteration`] makes a job into a DAG,
 //! [`crate::closed_form`] says what must come out.
 
-use motet_units::Bytes;
+use motet_units::{Bytes, Duration};
 
 use crate::gpu::Gpu;
 use crate::layout::{Group, Layout};
@@ -38,6 +38,17 @@ impl Default for Precision {
     }
 }
 
+/// What the host, the CPU that launches all work, takes where the GPU waits for it.
+///
+/// In the passes it runs ahead of the GPU, by milliseconds to whole passes, and its time does not show. That
+/// ends with the step: frameworks read the loss or the norm there, and wait for the GPU to have it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Host {
+    /// Per call of communication at the end of a step. None by default; 0.15 to 0.2 ms were measured
+    /// (`benches/workload/results`).
+    pub call: Duration,
+}
+
 /// A training job as asked for; [`Draft::check`] makes it a [`Job`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Draft {
@@ -50,6 +61,25 @@ pub struct Draft {
     pub compression: Compression,
     /// GPUs there are, where that is known; the layout must use them all.
     pub gpus: Option<u64>,
+    pub host: Host,
+}
+
+impl Draft {
+    /// A job in the usual precision, that synchronizes in every step and compresses nothing.
+    #[must_use]
+    pub fn new(model: Model, gpu: Gpu, layout: Layout, batch: Batch) -> Self {
+        Self {
+            model,
+            gpu,
+            layout,
+            batch,
+            precision: Precision::default(),
+            sync: SyncMode::EveryStep,
+            compression: Compression::None,
+            gpus: None,
+            host: Host::default(),
+        }
+    }
 }
 
 /// A job that can be run.

@@ -23,6 +23,8 @@ pub struct Layout {
     pub sequence_parallel: bool,
     pub sharding: Sharding,
     pub schedule: Schedule,
+    /// In 1F1B, an activation goes together with the gradient that comes back, instead of when it is there.
+    pub exchange: bool,
     pub recompute: Recompute,
     /// Embedding and head count as a layer each when layers are dealt out to stages, as in the
     /// training of Llama 3 405B, whose 126 layers are 128 then.
@@ -40,6 +42,7 @@ impl Default for Layout {
             sequence_parallel: true,
             sharding: Sharding::None,
             schedule: Schedule::OneForwardOneBackward,
+            exchange: true,
             recompute: Recompute::None,
             ends_count: false,
         }
@@ -64,7 +67,20 @@ pub enum Sharding {
         free: bool,
         /// Gradients are reduced after every micro-batch instead of once per step.
         each: bool,
+        /// A backward pass ends before its gradients are reduced, and sends nothing to the stage before
+        /// until they are; otherwise those of a part are reduced while the next part computes.
+        late: bool,
     },
+}
+
+impl Sharding {
+    /// FSDP without a pipeline, as TorchTitan runs it.
+    pub const FSDP: Self = Self::Parameters { free: true, each: true, late: false };
+    /// FSDP in a pipeline, as TorchTitan runs it. That gradients come late is PyTorch's doing: its
+    /// pipelining (`torch/distributed/pipelining/stage.py`: `backward_maybe_with_nosync`, in later versions
+    /// `perform_reduce_grad` too) switches FSDP's own reduction off for every pass, starts all of it after
+    /// the last, and lets the stream that sends wait for it.
+    pub const FSDP_IN_PIPELINE: Self = Self::Parameters { free: false, each: false, late: true };
 }
 
 /// In which order a pipeline stage takes its micro-batches.

@@ -27,6 +27,8 @@ use crate::simulate::{Placement, Reach, Run};
 pub struct Call {
     /// What belongs together: the parallelism that it serves.
     pub class: String,
+    /// The stages whose ranks take part; none where they are not known, as in a recording.
+    pub stages: Vec<u32>,
     pub kind: CollectiveKind,
     /// What one rank gives to it, as traces record it.
     pub bytes: Bytes,
@@ -39,6 +41,8 @@ pub struct Call {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Phase {
     pub class: String,
+    /// Those of its first call.
+    pub stages: Vec<u32>,
     /// The first start and the last end.
     pub start: Instant,
     pub end: Instant,
@@ -69,6 +73,7 @@ impl Phase {
     fn begun(call: &Call) -> Self {
         Self {
             class: call.class.clone(),
+            stages: call.stages.clone(),
             start: call.start,
             end: call.end,
             kinds: BTreeMap::from([(call.kind, call.bytes.get())]),
@@ -141,6 +146,13 @@ impl Windows {
         Self::between(calls, |phase, call| {
             phase.class == call.class && phase.kinds.contains_key(&call.kind)
         })
+    }
+
+    /// The same, where other stages' groups of a parallelism are another phase too. Circuits need not change
+    /// between these, since they are on other ports; but it is a way to read the definition.
+    #[must_use]
+    pub fn of_groups(calls: &[Call]) -> Self {
+        Self::between(calls, |phase, call| phase.class == call.class && phase.stages == call.stages)
     }
 
     fn between(calls: &[Call], goes_on: impl Fn(&Phase, &Call) -> bool) -> Self {
@@ -216,14 +228,17 @@ impl Run {
                 let reaches = placement.reaches(layout, what.group, operation.stage);
                 reaches.into_iter().any(Reach::on_rail)
             });
+            let mut stages = stages(layout, what.group, operation.stage);
+            stages.sort_unstable();
             let seen = match view {
                 View::Rail => true,
-                View::Stage(stage) => stages(layout, what.group, operation.stage).contains(&stage),
+                View::Stage(stage) => stages.contains(&stage),
             };
             if leaves && seen {
                 let span = self.spans()[index];
                 calls.push(Call {
                     class: what.parallelism.name().to_owned(),
+                    stages,
                     kind: what.kind,
                     bytes: what.input(layout),
                     start: span.start,
@@ -265,7 +280,8 @@ mod tests {
     fn call(class: &str, kind: CollectiveKind, bytes: u64, start: u64, end: u64) -> Call {
         let at = |ms: u64| Instant::START + Duration::from_ms(ms);
         let bytes = Bytes::new(bytes);
-        Call { class: class.to_owned(), kind, bytes, start: at(start), end: at(end) }
+        let (class, stages) = (class.to_owned(), Vec::new());
+        Call { class, stages, kind, bytes, start: at(start), end: at(end) }
     }
 
     /// One parallelism is one phase, however its collectives alternate; by collectives it is several.
@@ -281,6 +297,18 @@ mod tests {
         let apart = Windows::of_collectives(&calls);
         assert_eq!(apart.sorted(), [Duration::from_ms(1), Duration::from_ms(5)]);
         assert_eq!(apart.by_traffic()["DP reducescatter"].count, 1);
+    }
+
+    /// Two stages that gather one after the other: one phase of one parallelism, two of groups.
+    #[test]
+    fn groups_apart() {
+        let of = |stage: u32, start, end| Call {
+            stages: vec![stage],
+            ..call("DP", AllGather, 1, start, end)
+        };
+        let calls = [of(0, 0, 10), of(0, 11, 20), of(1, 23, 40)];
+        assert_eq!(Windows::of(&calls).all().len(), 0);
+        assert_eq!(Windows::of_groups(&calls).sorted(), [Duration::from_ms(3)]);
     }
 
     /// Worked out by hand from the definition: last end of one phase, first start of the next.

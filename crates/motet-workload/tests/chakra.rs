@@ -7,11 +7,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
 use motet_collective::CollectiveKind;
-use motet_units::{Bytes, Rank};
+use motet_units::{Bytes, Duration, Rank};
 use motet_workload::formats::chakra::{Collective, Node, NodeKind, Trace, export, read, write};
-use motet_workload::{
-    Batch, Compression, Draft, Gpu, Job, Layout, Precision, Sharding, SyncMode, models,
-};
+use motet_workload::{Batch, Draft, Gpu, Host, Job, Layout, Sharding, models};
 use proptest::prelude::*;
 
 /// ASTRA-sim's example: each of eight ranks gathers, 1 MiB from each.
@@ -67,17 +65,10 @@ fn writes_by_the_schema() {
 fn job() -> Job {
     let layout =
         Layout { tp: 2, dp: 4, ep: 2, pp: 2, sharding: Sharding::Optimizer, ..Layout::default() };
-    let draft = Draft {
-        model: models::named("mixtral-8x7b").unwrap(),
-        gpu: Gpu::named("h100").unwrap(),
-        layout,
-        batch: Batch { sequence: 4096, micro: 1, global: 12 },
-        precision: Precision::default(),
-        sync: SyncMode::EveryStep,
-        compression: Compression::None,
-        gpus: Some(16),
-    };
-    draft.check().unwrap()
+    let (model, gpu) = (models::named("mixtral-8x7b").unwrap(), Gpu::named("h100").unwrap());
+    let host = Host { call: Duration::from_us(200) };
+    let batch = Batch { sequence: 4096, micro: 1, global: 12 };
+    Draft { host, ..Draft::new(model, gpu, layout, batch) }.check().unwrap()
 }
 
 #[test]

@@ -72,18 +72,27 @@ fn layout() -> impl Strategy<Value = Layout> {
         small().prop_map(|chunks| Schedule::Interleaved { chunks }),
         Just(Schedule::ZeroBubble),
     ];
-    let sharding = select(vec![
-        Sharding::None,
-        Sharding::Gradients,
-        Sharding::Parameters { free: true, each: true },
-    ]);
+    let late = Sharding::FSDP_IN_PIPELINE;
+    let sharding = select(vec![Sharding::None, Sharding::Gradients, Sharding::FSDP, late]);
     let degrees = [small(), small(), small(), small(), small()];
     let flags = (any::<bool>(), any::<bool>());
     (degrees, flags, sharding, schedule).prop_map(|(degrees, flags, sharding, schedule)| {
         let [dp, tp, pp, cp, ep] = degrees;
         let (sequence_parallel, ends_count) = flags;
         let recompute = Recompute::Full;
-        Layout { dp, tp, pp, cp, ep, sequence_parallel, sharding, schedule, recompute, ends_count }
+        Layout {
+            dp,
+            tp,
+            pp,
+            cp,
+            ep,
+            sequence_parallel,
+            sharding,
+            schedule,
+            recompute,
+            ends_count,
+            ..Layout::default()
+        }
     })
 }
 
@@ -111,14 +120,10 @@ proptest! {
         let [sequence, micro, global] = batch;
         let gpu = Gpu { name: "any".to_owned(), peak, memory: peak, mfu };
         let draft = Draft {
-            model,
-            gpu,
-            layout,
-            batch: Batch { sequence, micro, global },
             precision: Precision { compute: precision[0], gradients: precision[1] },
             sync,
             compression: packing,
-            gpus: None,
+            ..Draft::new(model, gpu, layout, Batch { sequence, micro, global })
         };
         let Ok(job) = draft.check() else { return Ok(()) };
         let passes = u64::from(job.micro_batches()) * u64::from(job.model().layers);

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "tests may fail, and say so")]
 
+use motet_units::Duration;
 use motet_workload::formats::job_toml::read;
 use motet_workload::{Compression, Gpu, Recompute, Schedule, Sharding, SyncMode, models};
 
@@ -28,10 +29,16 @@ fn reads_names_and_defaults() {
     assert_eq!(Some(draft.model.clone()), models::named("llama3-8b"));
     assert_eq!(draft.gpu, Gpu { mfu: 450, ..Gpu::named("a100").unwrap() });
     // With a pipeline parameters stay gathered and gradients are reduced once.
-    assert_eq!(draft.layout.sharding, Sharding::Parameters { free: false, each: false });
+    assert_eq!(draft.layout.sharding, Sharding::FSDP_IN_PIPELINE);
     assert_eq!(draft.check().unwrap().micro_batches(), 2);
     let flat = read(&OPUS.replace("pp = 2", "pp = 1")).unwrap();
-    assert_eq!(flat.layout.sharding, Sharding::Parameters { free: true, each: true });
+    assert_eq!(flat.layout.sharding, Sharding::FSDP);
+    let early = read(&OPUS.replace("pp = 2", "pp = 2\nreduce_late = false")).unwrap();
+    let sharding = Sharding::Parameters { free: false, each: false, late: false };
+    assert_eq!(early.layout.sharding, sharding);
+    assert_eq!(early.host.call, Duration::ZERO);
+    let host = read(&format!("{OPUS}\n[host]\ncall = \"200 us\"\n")).unwrap().host;
+    assert_eq!(host.call, Duration::from_us(200));
 }
 
 #[test]

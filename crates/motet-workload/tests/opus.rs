@@ -1,35 +1,21 @@
 //! The job that Opus measured: Llama 3 8B on 16 A100, TP 4, FSDP 2, PP 2, micro-batches of two
 //! sequences (§3.1), by TorchTitan. `--nocapture` prints our volumes beside those of the paper's Fig. 4b.
 
-#![allow(clippy::unwrap_used, reason = "tests may fail, and say so")]
+#![allow(clippy::panic, clippy::unwrap_used, reason = "tests may fail, and say so")]
 
 use motet_collective::CollectiveKind::{self, AllGather, AllReduce, ReduceScatter, SendRecv};
 use motet_units::{Bytes, Rank};
 use motet_workload::{
-    Batch, Compression, Draft, Gpu, Group, Iteration, Job, Layout, Parallelism, Part, Phase,
-    Precision, Sharding, SyncMode, Work, models,
+    Batch, Draft, Gpu, Group, Iteration, Job, Layout, Parallelism, Part, Phase, Sharding, Work,
+    models,
 };
 
 fn opus() -> Job {
-    let layout = Layout {
-        tp: 4,
-        dp: 2,
-        pp: 2,
-        // TorchTitan keeps parameters gathered under pipeline parallelism, and reduces once.
-        sharding: Sharding::Parameters { free: false, each: false },
-        ..Layout::default()
-    };
-    let draft = Draft {
-        model: models::named("llama3-8b").unwrap(),
-        gpu: Gpu::named("a100").unwrap(),
-        layout,
-        batch: Batch { sequence: 8192, micro: 2, global: 8 },
-        precision: Precision::default(),
-        sync: SyncMode::EveryStep,
-        compression: Compression::None,
-        gpus: Some(16),
-    };
-    draft.check().unwrap()
+    let layout =
+        Layout { tp: 4, dp: 2, pp: 2, sharding: Sharding::FSDP_IN_PIPELINE, ..Layout::default() };
+    let (model, gpu) = (models::named("llama3-8b").unwrap(), Gpu::named("a100").unwrap());
+    let batch = Batch { sequence: 8192, micro: 2, global: 8 };
+    Draft { gpus: Some(16), ..Draft::new(model, gpu, layout, batch) }.check().unwrap()
 }
 
 /// Bytes given to all calls of one kind on the rail by one rank of a stage, as a trace records them.
@@ -105,24 +91,91 @@ fn traffic_comes_in_the_papers_order() {
     let mut checked = 0;
     for (index, it) in operations.iter().enumerate() {
         let forward = it.phase == Phase::Forward && it.micro_batch == Some(0);
-        if forward && matches!(it.work, Work::Compute { .. }) {
+        if forward && matches!(it.work, Work::Compute { flops: 1.., .. }) {
             assert!(reach[index].contains(&find(it.stage, AllGather, it.part)), "{it:?}");
             checked += 1;
         }
     }
     // Attention and feed-forward of 32 layers, and the head.
     assert_eq!(checked, 2 * 32 + 1);
-    // Gradients leave after the last micro-batch's backward pass of their layer, the last layer first.
+    // Gradients leave when the last micro-batch's backward pass is over, the last layer first.
     let (early, late) = (
         find(0, ReduceScatter, Some(Part::Layer(15))),
         find(0, ReduceScatter, Some(Part::Layer(0))),
     );
     assert!(reach[late].contains(&early) && !reach[early].contains(&late));
+    let last = operations.iter().rposition(|it| {
+        it.stage == 0
+            && it.phase == Phase::Backward
+            && it.part == Some(Part::Layer(0))
+            && matches!(it.work, Work::Compute { flops: 1.., .. })
+    });
+    assert!(reach[early].contains(&last.unwrap()), "gradients are reduced before the pass is over");
     assert_eq!(operations[early].micro_batch, Some(1));
     // The norm waits for every gradient.
     let norm = operations.iter().position(|it| it.phase == Phase::Optimizer).unwrap();
     assert!(reach[norm].contains(&late));
     assert_eq!(job.layout().members(Group::Hop { to: 1 }, Rank(0)), [Rank(0), Rank(8)]);
+}
+
+/// What a rank of a stage does on the rail, by its kinds and in order, with n micro-batches: PyTorch's 1F1B sends the first
+/// activation alone, exchanges the others for gradients (64 MiB at a time, as in Fig. 4b), and sends the last
+/// gradient when all of the last stage's are reduced.
+#[test]
+fn messages_are_exchanged() {
+    let job = opus();
+    let iteration = job.iteration(0).unwrap();
+    let reach = reach(&iteration);
+    let hops: Vec<usize> =
+        iteration.communications().filter(|it| it.2.kind == SendRecv).map(|it| it.0).collect();
+    let [first, gradient, activation, last] = hops[..] else { panic!("{hops:?}") };
+    let of = |it: usize| {
+        let operation = &iteration.operations()[it];
+        (operation.stage, operation.micro_batch)
+    };
+    let mut pair = [of(gradient), of(activation)];
+    pair.sort_unstable();
+    assert_eq!(
+        (of(first), pair, of(last)),
+        ((0, Some(0)), [(0, Some(1)), (1, Some(0))], (1, Some(1)))
+    );
+    assert_eq!(reach[gradient], reach[activation], "neither goes before both are there");
+    for (index, operation, it) in iteration.communications() {
+        if it.kind == ReduceScatter && it.parallelism == Parallelism::Dp {
+            assert_eq!(reach[last].contains(&index), operation.stage == 1);
+        }
+    }
+}
+
+/// Four stages: every stage but the last exchanges, and a pipeline with hardly any micro-batches still ends.
+#[test]
+fn deep_pipelines_exchange_and_end() {
+    for micro_batches in 1..10 {
+        let layout = Layout { pp: 4, ..Layout::default() };
+        let (model, gpu) = (models::named("llama3-8b").unwrap(), Gpu::named("a100").unwrap());
+        let batch = Batch { sequence: 4096, micro: 1, global: micro_batches };
+        let draft = Draft::new(model, gpu, layout, batch);
+        let job = draft.clone().check().unwrap();
+        let iteration = job.iteration(0).unwrap();
+        let mut waits = std::collections::BTreeMap::new();
+        for (index, operation, it) in iteration.communications() {
+            if let Group::Hop { to } = it.group {
+                let key = (operation.stage.min(to), iteration.waits(index).iter().max().copied());
+                *waits.entry(key).or_insert(0) += 1;
+            }
+        }
+        for between in 0..3u32 {
+            let pairs = waits.iter().filter(|it| it.0.0 == between && *it.1 == 2).count() as u64;
+            // The stage behind takes that many activations before it gives the first gradient.
+            let before = u64::from(4 - between - 1);
+            assert_eq!(pairs, micro_batches.saturating_sub(before), "{micro_batches} {between}");
+        }
+        // What is exchanged is used behind what is given for it, so that compute alone takes as long.
+        let bound = iteration.compute_bound(&draft.gpu);
+        let layout = Layout { exchange: false, ..draft.layout.clone() };
+        let apart = Draft { layout, ..draft.clone() }.check().unwrap().iteration(0).unwrap();
+        assert_eq!(apart.compute_bound(&draft.gpu), bound);
+    }
 }
 
 /// All that each operation comes after.
@@ -146,17 +199,25 @@ fn compute_alone_is_the_schedules_time() {
     let job = opus();
     let gpu = &job.draft().gpu;
     let iteration = job.iteration(0).unwrap();
-    let on = |stage: u32, phase: Phase| {
+    let on = |stage: u32, phase: Phase, copies: bool| {
         let all = iteration.operations().iter();
         let all = all.filter(|it| it.stage == stage && it.phase == phase);
-        all.map(|it| it.compute_time(gpu).as_ps()).sum::<u64>()
+        let all = all.filter(|it| matches!(it.work, Work::Compute { flops: 0, .. }) == copies);
+        all.map(|it| it.compute_time(gpu).as_ps()).collect::<Vec<_>>()
     };
+    let sum = |all: Vec<u64>| all.into_iter().sum::<u64>();
     // Two micro-batches; stage 1 (with the head) is the slower one and never waits between them.
-    let micro_batch = (on(0, Phase::Forward) + on(0, Phase::Backward)) / 2;
-    let slow = on(1, Phase::Forward) + on(1, Phase::Backward);
-    let update = on(0, Phase::Optimizer).max(on(1, Phase::Optimizer));
+    let passes = |stage, copies| {
+        sum(on(stage, Phase::Forward, copies)) + sum(on(stage, Phase::Backward, copies))
+    };
+    let (micro_batch, slow) = (passes(0, false) / 2, passes(1, false));
+    // Both stages copy before their first AllGather and their ReduceScatters, and wait for each other's.
+    let copies = passes(0, true) + passes(1, true);
+    // The first stage ends later, and so takes its norm later; the updates are side by side.
+    let [norm, update] = on(0, Phase::Optimizer, true)[..] else { panic!() };
+    let update = update.max(on(1, Phase::Optimizer, true)[1]);
     let bound = iteration.compute_bound(gpu).as_ps();
-    assert_eq!(bound, micro_batch + slow + update);
+    assert_eq!(bound, micro_batch + slow + copies + norm + update);
     // 6 operations per parameter and token at 40 % of 16 A100s, and the bubble of one in three: the
     // attention's share and the embedding, which computes nothing, are why it is not exact.
     let tokens = 8.0 * 8192.0;

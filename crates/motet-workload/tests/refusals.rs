@@ -3,20 +3,12 @@
 #![allow(clippy::unwrap_used, reason = "tests may fail, and say so")]
 
 use motet_workload::{
-    Batch, Compression, Draft, Gpu, Layout, Precision, Schedule, Sharding, SyncMode, models,
+    Batch, Compression, Draft, Gpu, Layout, Schedule, Sharding, SyncMode, models,
 };
 
 fn draft(model: &str, layout: Layout) -> Draft {
-    Draft {
-        model: models::named(model).unwrap(),
-        gpu: Gpu::named("h100").unwrap(),
-        layout,
-        batch: Batch { sequence: 8192, micro: 1, global: 64 },
-        precision: Precision::default(),
-        sync: SyncMode::EveryStep,
-        compression: Compression::None,
-        gpus: None,
-    }
+    let (model, gpu) = (models::named(model).unwrap(), Gpu::named("h100").unwrap());
+    Draft::new(model, gpu, layout, Batch { sequence: 8192, micro: 1, global: 64 })
 }
 
 fn refused(draft: Draft) -> String {

@@ -10,23 +10,13 @@ use motet_units::{Bandwidth, Bytes, Duration, Instant, Rank, Rounding};
 use motet_workload::simulate::fabric::Call;
 use motet_workload::simulate::fluid::{Fluid, ONE};
 use motet_workload::simulate::{Cost, Fabric, Ideal, Reason, Resource, Side, Use};
-use motet_workload::{
-    Batch, Compression, Draft, Gpu, Job, Layout, Precision, Schedule, Sharding, SyncMode, models,
-};
+use motet_workload::{Batch, Draft, Gpu, Job, Layout, Schedule, Sharding, models};
 use proptest::prelude::*;
 
 fn job(layout: Layout, micro_batches: u64) -> Job {
-    let draft = Draft {
-        model: models::named("llama3-8b").unwrap(),
-        gpu: Gpu::named("a100").unwrap(),
-        batch: Batch { sequence: 4096, micro: 1, global: micro_batches * u64::from(layout.dp) },
-        layout,
-        precision: Precision::default(),
-        sync: SyncMode::EveryStep,
-        compression: Compression::None,
-        gpus: None,
-    };
-    draft.check().unwrap()
+    let (model, gpu) = (models::named("llama3-8b").unwrap(), Gpu::named("a100").unwrap());
+    let global = micro_batches * u64::from(layout.dp);
+    Draft::new(model, gpu, layout, Batch { sequence: 4096, micro: 1, global }).check().unwrap()
 }
 
 /// Every communication takes so long, and all of a NIC of its stage.
@@ -49,11 +39,8 @@ fn layouts() -> impl Strategy<Value = Layout> {
         Just(Schedule::ZeroBubble),
         Just(Schedule::Interleaved { chunks: 2 }),
     ];
-    let sharding = prop_oneof![
-        Just(Sharding::None),
-        Just(Sharding::Parameters { free: true, each: true }),
-        Just(Sharding::Parameters { free: false, each: false }),
-    ];
+    let sharding =
+        prop_oneof![Just(Sharding::None), Just(Sharding::FSDP), Just(Sharding::FSDP_IN_PIPELINE),];
     let degrees = (prop_oneof![Just(1u32), Just(4)], prop_oneof![Just(1u32), Just(4)], 2u32..4);
     (degrees, schedule, sharding).prop_map(|((tp, dp, pp), schedule, sharding)| {
         let pp = if pp == 3 { 4 } else { 2 };

@@ -6,23 +6,15 @@
 use motet_collective::CollectiveKind::{AllGather, AllReduce, AllToAll, ReduceScatter, SendRecv};
 use motet_workload::Parallelism::{Cp, Dp, Ep, Pp, Tp};
 use motet_workload::{
-    Batch, Compression, Draft, Gpu, Job, Layout, Precision, Recompute, Schedule, Sharding,
-    SyncMode, Tally, models,
+    Batch, Compression, Draft, Gpu, Job, Layout, Recompute, Schedule, Sharding, SyncMode, Tally,
+    models,
 };
 use proptest::prelude::*;
 use proptest::sample::select;
 
 fn draft(model: &str, layout: Layout, global: u64) -> Draft {
-    Draft {
-        model: models::named(model).unwrap(),
-        gpu: Gpu::named("h100").unwrap(),
-        layout,
-        batch: Batch { sequence: 8192, micro: 1, global },
-        precision: Precision::default(),
-        sync: SyncMode::EveryStep,
-        compression: Compression::None,
-        gpus: None,
-    }
+    let (model, gpu) = (models::named(model).unwrap(), Gpu::named("h100").unwrap());
+    Draft::new(model, gpu, layout, Batch { sequence: 8192, micro: 1, global })
 }
 
 fn tally(calls: u64, each: u128) -> Tally {
@@ -47,9 +39,10 @@ fn layouts() -> impl Strategy<Value = Layout> {
         Sharding::None,
         Sharding::Optimizer,
         Sharding::Gradients,
-        Sharding::Parameters { free: false, each: false },
-        Sharding::Parameters { free: true, each: false },
-        Sharding::Parameters { free: true, each: true },
+        Sharding::FSDP,
+        Sharding::FSDP_IN_PIPELINE,
+        Sharding::Parameters { free: false, each: false, late: false },
+        Sharding::Parameters { free: true, each: false, late: true },
     ]);
     let schedule = select(vec![
         Schedule::OneForwardOneBackward,
@@ -69,7 +62,7 @@ fn layouts() -> impl Strategy<Value = Layout> {
             sharding,
             schedule,
             recompute,
-            ends_count: false,
+            ..Layout::default()
         },
     )
 }
@@ -127,7 +120,7 @@ fn each_parallelism_alone() {
     let dp = volumes(Layout { dp: 8, ..one.clone() });
     assert_eq!(dp.of(Dp, AllReduce), Tally { calls: 35, bytes: 4 * 8_030_261_248 + 4 });
     assert_eq!(dp.0.len(), 1);
-    let fsdp = Sharding::Parameters { free: true, each: true };
+    let fsdp = Sharding::FSDP;
     let fsdp = volumes(Layout { dp: 8, sharding: fsdp, ..one.clone() });
     assert_eq!(fsdp.of(Dp, AllGather), Tally { calls: 2 * 34, bytes: 2 * 2 * 8_030_261_248 });
     assert_eq!(fsdp.of(Dp, ReduceScatter), Tally { calls: 34, bytes: 4 * 8_030_261_248 });
@@ -170,7 +163,7 @@ fn the_405b_job() {
         pp: 16,
         dp: 128,
         ends_count: true,
-        sharding: Sharding::Parameters { free: false, each: false },
+        sharding: Sharding::FSDP_IN_PIPELINE,
         schedule: Schedule::Interleaved { chunks: 8 },
         ..Layout::default()
     };

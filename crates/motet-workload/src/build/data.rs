@@ -35,13 +35,17 @@ impl Builder<'_> {
         id
     }
 
-    /// Gathers a part's parameters if they are sharded and not there.
-    pub(super) fn gather(&mut self, context: Context, part: Part) {
+    fn is_to_gather(&mut self, context: Context, part: Part) -> bool {
         let Sharding::Parameters { free, .. } = self.job.layout().sharding else {
-            return;
+            return false;
         };
         let is_there = self.ends(context.stage).gathered.contains_key(&part);
-        if context.phase == Phase::Weights || (is_there && !free) {
+        context.phase != Phase::Weights && (free || !is_there)
+    }
+
+    /// Gathers a part's parameters if they are sharded and not there.
+    pub(super) fn gather(&mut self, context: Context, part: Part) {
+        if !self.is_to_gather(context, part) {
             return;
         }
         for (group, numbers) in self.job.shared(part) {
@@ -51,6 +55,35 @@ impl Builder<'_> {
                 self.ends(context.stage).gathered.insert(part, id);
             }
         }
+    }
+
+    /// Before a pass' first gather its shard is cast and copied into one buffer, while nothing else goes on.
+    /// Those of the parts behind are copied while others compute.
+    pub(super) fn pack_first(&mut self, context: Context, part: Part) {
+        if !self.is_to_gather(context, part) {
+            return;
+        }
+        let precision = self.job.draft().precision;
+        let shard = |(group, numbers): (Group, u64)| {
+            let ranks = self.job.layout().size(group);
+            if ranks > 1 { numbers.div_ceil(u64::from(ranks)) } else { 0 }
+        };
+        let numbers: u64 = self.job.shared(part).into_iter().map(shard).sum();
+        // The optimizer's FP32 is read and cast, and that copied.
+        self.touch(context, numbers * (4 + 3 * precision.compute));
+    }
+
+    /// Memory that is read and written on a stage's line.
+    fn touch(&mut self, context: Context, bytes: u64) {
+        if bytes > 0 {
+            let memory = Bytes::new(bytes);
+            self.push_line(context, Work::Compute { flops: 0, memory });
+        }
+    }
+
+    /// Whether gradients are reduced behind the pass that makes them.
+    pub(super) const fn reduces_late(&self) -> bool {
+        matches!(self.job.layout().sharding, Sharding::Parameters { late: true, .. })
     }
 
     /// Reduces a part's gradients if the pass has made the last of what is to be summed.
@@ -65,8 +98,21 @@ impl Builder<'_> {
             Sharding::Parameters { each, .. } => (ReduceScatter, last || each),
         };
         if pass.direction == made && due && self.job.draft().sync == SyncMode::EveryStep {
+            if self.reduces_late() {
+                self.pack_gradients(context, part);
+            }
             self.combine(context, part, kind);
         }
+    }
+
+    /// Gradients are copied into one buffer when the reduction before has left it, as FSDP2 does. (In a pass
+    /// that goes on meanwhile, that is part of what keeps compute from its peak.)
+    fn pack_gradients(&mut self, context: Context, part: Part) {
+        let ends = self.ends(context.stage);
+        ends.pending.extend(ends.data);
+        let sent = |it: &(Group, u64)| self.job.is_sent(it.0, it.1);
+        let numbers: u64 = self.job.shared(part).iter().filter(|it| sent(it)).map(|it| it.1).sum();
+        self.touch(context, numbers * 2 * self.job.draft().precision.gradients);
     }
 
     /// Sums a part's gradients, or parameters, over replicas, packed as the job says.
@@ -86,9 +132,10 @@ impl Builder<'_> {
         let stages = self.job.layout().pp;
         let at = |stage| Context { stage, phase: Phase::Optimizer, part: None, micro_batch: None };
         for stage in 0..stages {
-            // All gradients must be there.
+            // All gradients must be there, and the stage's last message must be gone.
             let ends = self.ends(stage);
             ends.pending.extend(ends.data);
+            ends.pending.extend(ends.sent);
             self.sum_copied(at(stage));
         }
         let tied = self.job.model().tied(self.job.layout().tp.into());
@@ -96,7 +143,9 @@ impl Builder<'_> {
             let bytes = Bytes::new(tied * self.job.draft().precision.gradients);
             self.over_stages(at(0), Group::Ends, bytes, &[0, stages - 1]);
         }
-        (0..stages).for_each(|stage| self.norm(at(stage)));
+        for stage in 0..stages {
+            self.norm(at(stage));
+        }
         if stages > 1 {
             let all: Vec<u32> = (0..stages).collect();
             self.over_stages(at(0), Group::Pipeline, SCALAR, &all);
@@ -105,7 +154,7 @@ impl Builder<'_> {
             self.update(at(stage), step);
         }
         // Only the last stage knows the loss; its ranks average it for the log.
-        self.talk(at(stages - 1), Parallelism::Dp, AllReduce, Group::Data, SCALAR);
+        self.call(at(stages - 1), Parallelism::Dp, Group::Data, SCALAR);
     }
 
     /// With sequence parallelism each tensor-parallel rank has seen a piece of the sequence, so that
@@ -115,7 +164,22 @@ impl Builder<'_> {
             let parts = self.job.stage_parts(context.stage);
             let copied: u64 = parts.into_iter().map(|it| self.job.on_rank(it).copied).sum();
             let bytes = Bytes::new(copied * self.job.draft().precision.gradients);
-            self.talk(context, Parallelism::Tp, AllReduce, Group::Tensor, bytes);
+            self.call(context, Parallelism::Tp, Group::Tensor, bytes);
+        }
+    }
+
+    /// An AllReduce at the end of a step, where the GPU waits for the host to call it.
+    fn call(&mut self, context: Context, parallelism: Parallelism, group: Group, bytes: Bytes) {
+        if self.job.layout().size(group) > 1 {
+            self.host(context);
+        }
+        self.talk(context, parallelism, AllReduce, group, bytes);
+    }
+
+    fn host(&mut self, context: Context) {
+        let time = self.job.draft().host.call;
+        if !time.is_zero() {
+            self.push_line(context, Work::Host(time));
         }
     }
 
@@ -123,6 +187,7 @@ impl Builder<'_> {
     fn over_stages(&mut self, context: Context, group: Group, bytes: Bytes, stages: &[u32]) {
         let mut waits = Vec::new();
         for stage in stages {
+            self.host(Context { stage: *stage, ..context });
             let ends = self.ends(*stage);
             waits.append(&mut ends.pending);
             waits.extend(ends.line);
@@ -138,12 +203,25 @@ impl Builder<'_> {
     /// The norm of all gradients, summed over every dimension in which ranks hold different ones; the
     /// sum over stages follows.
     fn norm(&mut self, context: Context) {
+        let bytes = self.owned(context.stage) * self.job.draft().precision.gradients;
+        self.touch(context, bytes);
         if self.job.layout().sharding == Sharding::None {
-            self.talk(context, Parallelism::Ep, AllReduce, Group::Expert, SCALAR);
+            self.call(context, Parallelism::Ep, Group::Expert, SCALAR);
         } else {
-            self.talk(context, Parallelism::Dp, AllReduce, Group::Data, SCALAR);
+            self.call(context, Parallelism::Dp, Group::Data, SCALAR);
         }
-        self.talk(context, Parallelism::Tp, AllReduce, Group::Tensor, SCALAR);
+        self.call(context, Parallelism::Tp, Group::Tensor, SCALAR);
+    }
+
+    /// Numbers that a rank of a stage updates.
+    fn owned(&self, stage: u32) -> u64 {
+        let sharding = self.job.layout().sharding;
+        let owned = |(group, numbers): (Group, u64)| match sharding {
+            Sharding::None => numbers,
+            _ => numbers.div_ceil(u64::from(self.job.layout().size(group))),
+        };
+        let parts = self.job.stage_parts(stage);
+        parts.into_iter().flat_map(|it| self.job.shared(it)).map(owned).sum()
     }
 
     /// The new parameters, and what makes them the same everywhere.
@@ -151,14 +229,9 @@ impl Builder<'_> {
         let sharding = self.job.layout().sharding;
         let precision = self.job.draft().precision;
         let parts = self.job.stage_parts(context.stage);
-        let owned = |(group, numbers): (Group, u64)| match sharding {
-            Sharding::None => numbers,
-            _ => numbers.div_ceil(u64::from(self.job.layout().size(group))),
-        };
-        let numbers: u64 = parts.iter().flat_map(|it| self.job.shared(*it)).map(owned).sum();
-        let each = ADAM_BYTES + precision.gradients + precision.compute;
-        let memory = Bytes::new(numbers * each);
-        self.push_line(context, Work::Compute { flops: 0, memory });
+        // Gradients are read and written to be clipped, and read once more.
+        let each = ADAM_BYTES + 3 * precision.gradients + precision.compute;
+        self.touch(context, self.owned(context.stage) * each);
         let averages = self.job.draft().sync.averages(step);
         for part in parts {
             let context = Context { part: Some(part), ..context };

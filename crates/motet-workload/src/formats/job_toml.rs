@@ -21,13 +21,13 @@
 //! Whether it goes together is [`Draft::check`]'s question.
 
 use motet_net::formats::{ReadError, read_toml};
-use motet_units::Bandwidth;
+use motet_units::{Bandwidth, Duration};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use toml::Spanned;
 
 use crate::gpu::{Gpu, USUAL_MFU};
-use crate::job::{Batch, Draft, Precision};
+use crate::job::{Batch, Draft, Host, Precision};
 use crate::layout::{Layout, Recompute, Schedule, Sharding};
 use crate::model::{Attention, Experts, Model, Shape, Transformer};
 use crate::models;
@@ -46,6 +46,8 @@ struct File {
     precision: PrecisionTable,
     sync: Option<SyncTable>,
     compression: Option<CompressionTable>,
+    #[serde(default)]
+    host: HostTable,
 }
 
 #[derive(Default, Deserialize)]
@@ -62,7 +64,10 @@ struct LayoutTable {
     free_after_forward: Option<Spanned<bool>>,
     /// Of sharded parameters only.
     reduce_each: Option<Spanned<bool>>,
+    /// Of sharded parameters only.
+    reduce_late: Option<Spanned<bool>>,
     schedule: Option<ScheduleName>,
+    exchange: Option<bool>,
     /// Of the interleaved schedule only.
     chunks: Option<Spanned<u32>>,
     recompute: Option<RecomputeName>,
@@ -111,6 +116,12 @@ struct BatchTable {
 struct PrecisionTable {
     compute: Option<u64>,
     gradients: Option<u64>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct HostTable {
+    call: Option<Duration>,
 }
 
 #[derive(Deserialize)]
@@ -204,6 +215,7 @@ pub fn read(text: &str) -> Result<Draft, ReadError> {
             }
         },
         gpus: file.gpus,
+        host: Host { call: file.host.call.unwrap_or(Duration::ZERO) },
     })
 }
 
@@ -322,8 +334,11 @@ fn layout(text: &str, it: &LayoutTable) -> Result<Layout, ReadError> {
             .with_remedy("leave it out")
     };
     if it.sharding != Some(ShardingName::Parameters) {
-        let keys =
-            [(&it.free_after_forward, "free_after_forward"), (&it.reduce_each, "reduce_each")];
+        let keys = [
+            (&it.free_after_forward, "free_after_forward"),
+            (&it.reduce_each, "reduce_each"),
+            (&it.reduce_late, "reduce_late"),
+        ];
         for (value, key) in keys {
             if let Some(value) = value {
                 return Err(misplaced(value.span().start, key, "sharding = \"parameters\""));
@@ -335,8 +350,10 @@ fn layout(text: &str, it: &LayoutTable) -> Result<Layout, ReadError> {
     {
         return Err(misplaced(value.span().start, "chunks", "schedule = \"interleaved\""));
     }
-    // TorchTitan's defaults: with a pipeline, gather and reduce once per step.
-    let flag = |value: &Option<Spanned<bool>>| value.as_ref().map_or(pp == 1, |it| *it.get_ref());
+    // TorchTitan's defaults: with a pipeline, gather and reduce once per step, and reduce late.
+    let flag = |value: &Option<Spanned<bool>>, usual: bool| {
+        value.as_ref().map_or(usual, |it| *it.get_ref())
+    };
     Ok(Layout {
         dp: it.dp.unwrap_or(1),
         tp: it.tp.unwrap_or(1),
@@ -349,8 +366,9 @@ fn layout(text: &str, it: &LayoutTable) -> Result<Layout, ReadError> {
             Some(ShardingName::Optimizer) => Sharding::Optimizer,
             Some(ShardingName::Gradients) => Sharding::Gradients,
             Some(ShardingName::Parameters) => Sharding::Parameters {
-                free: flag(&it.free_after_forward),
-                each: flag(&it.reduce_each),
+                free: flag(&it.free_after_forward, pp == 1),
+                each: flag(&it.reduce_each, pp == 1),
+                late: flag(&it.reduce_late, pp > 1),
             },
         },
         schedule: match it.schedule {
@@ -360,6 +378,7 @@ fn layout(text: &str, it: &LayoutTable) -> Result<Layout, ReadError> {
             }
             Some(ScheduleName::ZeroBubble) => Schedule::ZeroBubble,
         },
+        exchange: it.exchange.unwrap_or(usual.exchange),
         recompute: match it.recompute {
             None | Some(RecomputeName::None) => Recompute::None,
             Some(RecomputeName::Gathered) => Recompute::Gathered,

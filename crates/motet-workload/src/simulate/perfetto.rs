@@ -16,6 +16,7 @@ impl Run {
         for (index, (it, span)) in iteration.operations().iter().zip(self.spans()).enumerate() {
             let (track, what, bytes) = match it.work {
                 Work::Compute { .. } => ("compute", phase(it.phase).to_owned(), 0),
+                Work::Host(_) => ("compute", "host".to_owned(), 0),
                 Work::Communicate(what) => {
                     let name = format!("{} {}", what.kind, what.bytes);
                     (what.parallelism.name(), name, what.bytes.get())

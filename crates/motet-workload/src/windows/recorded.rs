@@ -41,7 +41,8 @@ impl Recording {
                 _ => call.bytes,
             };
             let (start, end) = (call.joined(), call.span().end);
-            calls.push(Call { class, kind: call.kind, bytes, start, end });
+            let stages = Vec::new();
+            calls.push(Call { class, stages, kind: call.kind, bytes, start, end });
         }
         calls
     }

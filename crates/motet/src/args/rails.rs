@@ -39,12 +39,8 @@ pub(crate) struct WindowsArgs {
     /// Another collective of the same parallelism is another phase too, as in a job that has only one
     #[arg(long)]
     pub(crate) collectives: bool,
-    /// Write every window; Parquet if the name ends so
-    #[arg(long, value_name = "OUT.csv")]
-    pub(crate) csv: Option<String>,
-    /// Draw how the lengths of windows are distributed
-    #[arg(long, value_name = "OUT.svg")]
-    pub(crate) svg: Option<String>,
+    #[command(flatten)]
+    pub(crate) files: FilesArgs,
     #[command(flatten)]
     pub(crate) machine: MachineArgs,
     #[command(flatten)]
@@ -77,12 +73,8 @@ pub(crate) struct RailsSimArgs {
     /// Write the step on optical rails as a timeline for ui.perfetto.dev: the first delay, provisioned
     #[arg(long, value_name = "OUT.json")]
     pub(crate) trace: Option<String>,
-    /// Write the table; Parquet if the name ends so
-    #[arg(long, value_name = "OUT.csv")]
-    pub(crate) csv: Option<String>,
-    /// Draw the time of a step over the delay
-    #[arg(long, value_name = "OUT.svg")]
-    pub(crate) svg: Option<String>,
+    #[command(flatten)]
+    pub(crate) files: FilesArgs,
     #[command(flatten)]
     pub(crate) machine: MachineArgs,
     #[command(flatten)]
@@ -125,6 +117,17 @@ impl From<Unit> for Granularity {
             Unit::Rail => Self::Rail,
         }
     }
+}
+
+/// Results as files.
+#[derive(Debug, Args)]
+pub(crate) struct FilesArgs {
+    /// Write all rows (every window, every delay); Parquet if the name ends so
+    #[arg(long, value_name = "OUT.csv")]
+    pub(crate) csv: Option<String>,
+    /// Draw them: windows by length, the step over the delay
+    #[arg(long, value_name = "OUT.svg")]
+    pub(crate) svg: Option<String>,
 }
 
 /// What GPUs are connected by.

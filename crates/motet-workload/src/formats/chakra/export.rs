@@ -88,6 +88,7 @@ fn node(
         Work::Compute { flops, memory } => {
             NodeKind::Compute { operations: Some(flops), bytes: Some(memory) }
         }
+        Work::Host(_) => NodeKind::Compute { operations: None, bytes: None },
         Work::Communicate(it) => communicate(job.layout(), &it, index, rank, role),
     };
     // A receiver waits for its message, not for what its sender has done before.
@@ -99,7 +100,7 @@ fn node(
         control: Vec::new(),
         start: 0,
         duration: micros(operation.compute_time(&job.draft().gpu)),
-        is_cpu: Some(false),
+        is_cpu: Some(matches!(operation.work, Work::Host(_))),
         kind,
     }
 }

@@ -93,18 +93,17 @@ pub(crate) fn costed(
     prices: &Prices,
     nics: bool,
 ) -> Result<Vec<Costed>, Failure> {
-    let whole = Cluster { gpus: u64::from(cluster.domain), ..*cluster };
-    if cluster.gpus == 0 || !cluster.gpus.is_multiple_of(whole.gpus) {
-        let refusal = bill(Design::FatTree, cluster, prices).err();
-        let problem = refusal.as_ref().map_or_else(String::new, |it| it.problem.clone());
-        let nearest = refusal.map_or_else(String::new, |it| it.nearest);
-        return Err(Failure::wrong(problem).with_remedy(nearest));
-    }
+    let is_whole = cluster.gpus > 0 && cluster.gpus.is_multiple_of(u64::from(cluster.domain));
     let mut fat_tree = None;
     let mut all = Vec::new();
     for design in Design::ALL {
-        let bill =
-            bill(design, cluster, prices).map_err(|it| format!("{}: {}", it.problem, it.nearest));
+        let bill = match bill(design, cluster, prices) {
+            // No design can be built of a part of a server.
+            Err(it) if !is_whole => {
+                return Err(Failure::wrong(it.problem).with_remedy(it.nearest));
+            }
+            it => it.map_err(|it| format!("{}: {}", it.problem, it.nearest)),
+        };
         let total = bill.as_ref().ok().map(|it| it.total(prices, nics));
         if design == Design::FatTree {
             fat_tree = total;

@@ -119,10 +119,10 @@ impl Found {
             let trace = row.early.run.to_perfetto(&self.step.iteration, &title);
             files::write(file, &trace, printer)?;
         }
-        if let Some(file) = &args.csv {
+        if let Some(file) = &args.files.csv {
             self.table().write(file, printer)?;
         }
-        if let Some(file) = &args.svg {
+        if let Some(file) = &args.files.svg {
             files::write(file, &self.plot().svg(), printer)?;
         }
         Ok(())

@@ -50,10 +50,10 @@ struct BeforeJson {
 
 pub(crate) fn run(args: &WindowsArgs, printer: &mut Printer) -> Result<Status, Failure> {
     let found = find(args, printer)?;
-    if let Some(file) = &args.csv {
+    if let Some(file) = &args.files.csv {
         table(&found.windows).write(file, printer)?;
     }
-    if let Some(file) = &args.svg {
+    if let Some(file) = &args.files.svg {
         files::write(file, &distribution("windows", &[("all", &found.windows)]).svg(), printer)?;
     }
     if printer.is_json() {
