@@ -21,6 +21,7 @@
 
 mod build;
 mod parts;
+mod ports;
 #[cfg(test)]
 mod tests;
 
@@ -106,6 +107,10 @@ pub struct Shape {
     pub peers_per_block: u32,
     /// Whether what arrives in scratch is unpacked, copied or summed by other blocks than those that send.
     pub apart: bool,
+    /// How many consecutive ranks reach one another's memory. Between others a proxy moves packets: they
+    /// are made in the sender's own scratch and posted from there. `None`: all ranks do. Only
+    /// [packets](Pattern::has_packets) go over ports.
+    pub gpus_per_server: Option<u32>,
 }
 
 impl Shape {
