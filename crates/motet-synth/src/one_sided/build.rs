@@ -16,8 +16,8 @@ use super::{Pattern, Shape};
 pub(super) type Key = (Rank, u32, u32);
 
 pub(super) struct Build {
-    kind: CollectiveKind,
-    ranks: u32,
+    pub(super) kind: CollectiveKind,
+    pub(super) ranks: u32,
     forms: Forms,
     pub(super) shape: Shape,
     pub(super) builder: ProgramBuilder,
@@ -37,8 +37,12 @@ impl Build {
             peers_per_block: shape.peers_per_block.max(1),
             ..shape
         };
-        let twice = matches!(shape.pattern, Pattern::DirectTwice | Pattern::PacketsTwice);
-        let chunks = if twice { ranks.saturating_mul(shape.slices) } else { shape.slices };
+        let parts = match (shape.pattern, kind) {
+            (Pattern::DirectTwice | Pattern::PacketsTwice, _) => ranks,
+            (Pattern::Rails, CollectiveKind::AllReduce) => shape.gpus_per_server.unwrap_or(1),
+            _ => 1,
+        };
+        let chunks = parts.saturating_mul(shape.slices);
         let collective = Collective::new(kind, ranks, chunks)?;
         let protocol = if shape.pattern.has_packets() { Protocol::Ll } else { Protocol::Simple };
         let name = format!("{kind}-{}", shape.pattern.name());
@@ -61,6 +65,7 @@ impl Build {
                 Pattern::DirectTwice => self.direct_twice(slice),
                 Pattern::Packets | Pattern::Staged => self.by_scratch(&all, slice),
                 Pattern::PacketsTwice => self.packets_twice(slice),
+                Pattern::Rails => self.rails(slice),
             }
         }
         self.add_lanes();
@@ -119,7 +124,7 @@ impl Build {
     }
 
     /// What a rank moves within itself; nothing, if the two are one place in a call of this form.
-    fn keep(&mut self, key: Key, src: Slot, dst: Slot) -> Option<TransferId> {
+    pub(super) fn keep(&mut self, key: Key, src: Slot, dst: Slot) -> Option<TransferId> {
         let same = self.forms == Forms::IN_PLACE;
         (!same).then(|| self.add(key, Transfer::copy(src, dst, 1)))
     }
@@ -177,7 +182,7 @@ impl Build {
     }
 
     /// Unpacks what was sent from one rank to another.
-    fn unpack(&mut self, key: Key, transfer: Transfer, awaited: TransferId) {
+    pub(super) fn unpack(&mut self, key: Key, transfer: Transfer, awaited: TransferId) {
         let id = self.add(key, transfer);
         self.builder.wait(id.sent(), awaited.arrived());
     }
@@ -190,7 +195,8 @@ impl Build {
         let mut sent = BTreeMap::new();
         for far in [true, false] {
             for part in all {
-                let away = |it: &&(Rank, u32)| it.0 != part.to && self.by_port(it.0, part.to) == far;
+                let away =
+                    |it: &&(Rank, u32)| it.0 != part.to && self.by_port(it.0, part.to) == far;
                 let from: Vec<(Rank, u32)> = part.from.iter().filter(away).copied().collect();
                 for (from, at) in from {
                     let key = self.block(from, part.to, slice);

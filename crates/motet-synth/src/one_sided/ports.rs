@@ -55,7 +55,17 @@ impl Build {
         if !self.by_port(src.rank, dst.rank) {
             return self.add(key, Transfer::copy(src, dst, 1));
         }
-        let (packets, packed) = self.pack(key, src);
+        let packed = self.pack(key, src);
+        self.post(key, packed, dst)
+    }
+
+    /// Posts what a block has packed.
+    pub(super) fn post(
+        &mut self,
+        key: Key,
+        (packets, packed): (Slot, TransferId),
+        dst: Slot,
+    ) -> TransferId {
         let id = self.builder.add(Transfer::copy(packets, dst, 1));
         // A block posts when it is through with what it did before.
         let last = self.lanes.get(&key).and_then(|it| it.last().copied());
@@ -69,9 +79,14 @@ impl Build {
     /// Where a block has a chunk as packets in its own scratch, and the copy that makes them. However many
     /// peers the block posts them to, they are made once.
     pub(super) fn pack(&mut self, key: Key, src: Slot) -> (Slot, TransferId) {
-        if let Some(known) = self.ports.packs.get(&(key, src)) {
-            return *known;
+        match self.ports.packs.get(&(key, src)) {
+            Some(known) => *known,
+            None => self.pack_anew(key, src),
         }
+    }
+
+    /// The same, of what is there now.
+    pub(super) fn pack_anew(&mut self, key: Key, src: Slot) -> (Slot, TransferId) {
         let (rank, _, slice) = key;
         let place = self.ports.packed.entry((rank, slice)).or_insert(0);
         let part = self.ports.received + *place;
