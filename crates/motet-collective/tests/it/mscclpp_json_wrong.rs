@@ -347,6 +347,10 @@ fn posted_packets_need_double_scratch_and_the_right_operation() {
     finds(&packets_by_port("rppkt", false), Finding::Race, Severity::Warning, words);
     let words = "`ppkt` over a port names its source by the kind of buffer alone";
     finds(&packets_by_port("ppkt", true), Finding::Limit, Severity::Warning, words);
+    // It does not look whether packets are there, either: a block must know.
+    let mut early = packets_by_port("ppkt", true);
+    ops(&mut early, 0).remove(1);
+    finds(&early, Finding::Race, Severity::Error, "scratch");
     // Nobody waits for what is posted, so that nothing tells that it was fetched.
     let mut unread = packets_by_port("rppkt", true);
     ops(&mut unread, 0).truncate(3);

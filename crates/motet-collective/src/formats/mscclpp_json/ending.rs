@@ -14,7 +14,7 @@ use super::lanes::Numbered;
 use super::steps::PlanSteps;
 use super::waits::Sorted;
 use crate::diagnostic::{Diagnostic, Finding, Report};
-use crate::program::{LaneKind, TransferId};
+use crate::program::TransferId;
 
 /// Steps that the search may take in all; beyond any real plan.
 const MAX_WORK: u64 = 1 << 28;
@@ -29,11 +29,10 @@ pub(super) fn check(
     report: &mut Report,
 ) {
     let mut runs_at = vec![Rank(0); numbered.transfers.len()];
-    let mut posted = vec![false; numbered.transfers.len()];
+    let posted = numbered.posted();
     for lane in &numbered.lanes {
         for it in &lane.events {
             runs_at[it.transfer().index()] = lane.rank;
-            posted[it.transfer().index()] = lane.kind != LaneKind::Block;
         }
     }
     let mut touched: Vec<(Rank, TransferId)> = Vec::new();
