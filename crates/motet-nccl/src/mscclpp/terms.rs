@@ -101,10 +101,10 @@ impl PlanTerms {
         block_rate: 1.177e5,
         cached: 6.735e6,
         memory: 3.854e6,
-        post: 4.5,
-        proxy: 5.5,
-        proxy_sharer: 1.0,
-        post_rate: 3e6,
+        post: 5.345,
+        proxy: 5.151,
+        proxy_sharer: 0.5917,
+        post_rate: 5.821e5,
     };
 
     /// What a block of so many threads copies, in GB/s.
