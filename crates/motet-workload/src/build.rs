@@ -20,7 +20,7 @@ use motet_units::Bytes;
 
 use crate::iteration::{Communication, Iteration, Operation, Phase, Work};
 use crate::job::Job;
-use crate::layout::{Group, Parallelism};
+use crate::layout::{Group, Parallelism, Reduction};
 use crate::model::Part;
 use crate::schedule::{Direction, Pass, order};
 
@@ -166,15 +166,20 @@ impl<'a> Builder<'a> {
             let gathered = self.ends(stage).gathered.get(part).copied();
             self.ends(stage).pending.extend(gathered);
             self.part(at(part), *part);
-            if !self.reduces_late() {
+            if self.reduction() == Reduction::InPass {
                 self.reduce(at(part), *part, pass);
             }
         }
-        if self.reduces_late() {
+        if self.reduction() == Reduction::AfterSend {
+            self.send(context, pass);
+        }
+        if self.reduction() != Reduction::InPass {
             for part in &parts {
                 self.reduce(at(part), *part, pass);
             }
         }
-        self.send(context, pass);
+        if self.reduction() != Reduction::AfterSend {
+            self.send(context, pass);
+        }
     }
 }
