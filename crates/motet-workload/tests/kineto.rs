@@ -10,6 +10,9 @@ use proptest::prelude::*;
 const RANK_0: &str = include_str!("../../../fuzz/corpus/workload_kineto/fsdp-rank-0.json");
 const RANK_1: &str = include_str!("../../../fuzz/corpus/workload_kineto/fsdp-rank-1.json");
 
+const PIPELINE_0: &str = include_str!("../../../fuzz/corpus/workload_kineto/pipeline-rank-0.json");
+const PIPELINE_1: &str = include_str!("../../../fuzz/corpus/workload_kineto/pipeline-rank-1.json");
+
 #[test]
 fn two_ranks_make_a_recording() {
     let logs = vec![read(RANK_1).unwrap(), read(RANK_0).unwrap()];
@@ -39,6 +42,32 @@ fn two_ranks_make_a_recording() {
     assert_eq!(it.steps().len(), 1);
     assert_eq!(it.notes().len(), 2, "{:?}", it.notes());
     assert!(it.notes()[0].contains("1 kernels of messages say neither partner nor size"));
+}
+
+/// PyTorch's pipelines put messages together in one kernel; what they are is known where it was launched.
+#[test]
+fn batches_of_messages_are_told_by_their_launch() {
+    let logs = vec![read(PIPELINE_0).unwrap(), read(PIPELINE_1).unwrap()];
+    let it = Recording::join(logs, Clocks::Shared).unwrap();
+    let calls: Vec<_> =
+        it.calls().iter().map(|it| (it.kind, it.bytes, it.sender, it.seen.len())).collect();
+    let (zero, one) = (Some(Rank(0)), Some(Rank(1)));
+    let expected = [
+        (SendRecv, Bytes::new(2000), zero, 2),
+        // Two in one kernel.
+        (SendRecv, Bytes::new(2000), zero, 2),
+        (SendRecv, Bytes::new(1000), one, 2),
+        // Launched outside any batch: nobody says what these are.
+        (SendRecv, Bytes::ZERO, None, 1),
+        (SendRecv, Bytes::ZERO, None, 1),
+    ];
+    assert_eq!(calls, expected);
+    assert_eq!(it.group(&it.calls()[0]).parallelism, Some(Parallelism::Pp));
+    let [first, second, third] = [0, 1, 2].map(|at| &it.calls()[at]);
+    // From when the later of both ranks joins.
+    assert_eq!((first.joined().as_ps(), first.span().end.as_ps()), (34_000_000, 74_000_000));
+    assert_eq!((second.joined(), second.span()), (third.joined(), third.span()));
+    assert!(it.notes()[0].contains("1 kernels of messages say neither"), "{:?}", it.notes());
 }
 
 #[test]

@@ -5,7 +5,8 @@
 //! `External id`). Traps that are met here:
 //!
 //! - Kernels of AllToAll are named SendRecv; `Collective name` alone tells them from messages. A batch of
-//!   messages in one kernel says neither partner nor size: its time is kept and its bytes are zero.
+//!   messages in one kernel says neither partner nor size; the host's part of the trace does ([`batches`]). Where it is
+//!   missing, the batch's time is kept and its bytes are zero.
 //! - Lists of a group's ranks are cut short beyond 30; then the job's table of groups (`distributedInfo`) has
 //!   them, or the first rank and the stride, or they are found when ranks are joined.
 //! - Older traces count time from 1970, newer ones from `baseTimeNanoseconds`; clocks of hosts are the hosts'.
@@ -14,6 +15,7 @@
 //!
 //! All other kernels are compute. Steps are the spans `ProfilerStep#`, on the GPU where the trace has them.
 
+mod batches;
 mod json;
 
 use std::collections::BTreeMap;
@@ -23,6 +25,7 @@ use motet_net::formats::ReadError;
 use motet_units::{Bytes, Rank, brief};
 use serde_json::value::RawValue;
 
+use self::batches::Batches;
 use self::json::{Args, Event, File, Key};
 use super::pytorch::{Told, element_bytes, told};
 use crate::recording::{LoggedCall, LoggedGroup, LoggedSpan, RankLog};
@@ -54,6 +57,7 @@ struct Reader<'a> {
     base: i64,
     /// Arguments of the calls that launch communication, by `External id`.
     launches: BTreeMap<i64, &'a Args<'a>>,
+    batches: Batches<'a>,
     /// Ranks of groups by name.
     config: BTreeMap<String, Vec<u32>>,
     log: RankLog,
@@ -90,6 +94,7 @@ impl<'a> Reader<'a> {
             rank,
             base: file.base.and_then(json::number).unwrap_or(0),
             launches,
+            batches: Batches::new(file),
             config,
             log: RankLog { rank, world, ..RankLog::default() },
             groups: BTreeMap::new(),
@@ -120,7 +125,7 @@ impl<'a> Reader<'a> {
                 let gpu = event.is("gpu_user_annotation");
                 if gpu { &mut gpu_steps } else { &mut steps }.push(span);
             } else if is_call {
-                self.call(event, span)?;
+                self.calls(event, span)?;
             } else {
                 self.log.compute.push(span);
             }
@@ -143,12 +148,27 @@ impl<'a> Reader<'a> {
         Ok(self.log)
     }
 
-    fn call(&mut self, event: &Event<'a>, span: LoggedSpan) -> Result<(), ReadError> {
+    /// A kernel's call, or the messages of its batch.
+    fn calls(&mut self, event: &Event<'a>, span: LoggedSpan) -> Result<(), ReadError> {
         let none = Args::default();
         let own = event.args.as_ref().unwrap_or(&none);
         let launch =
             own.number(Key::ExternalId).and_then(|it: i64| self.launches.get(&it).copied());
-        let both = Both { own, launch };
+        let batch = if batches::is_batch(event) { self.batches.of(own) } else { None };
+        match batch.map(<[_]>::to_vec) {
+            Some(messages) => messages
+                .into_iter()
+                .try_for_each(|it| self.call(event, span, &Both { own, launch: Some(it) })),
+            None => self.call(event, span, &Both { own, launch }),
+        }
+    }
+
+    fn call(
+        &mut self,
+        event: &Event<'a>,
+        span: LoggedSpan,
+        both: &Both<'a, '_>,
+    ) -> Result<(), ReadError> {
         let name = both.text(Key::Collective);
         let what = name.as_deref().and_then(told).or_else(|| told(event.name()));
         let Some(what) = what else {
@@ -158,22 +178,23 @@ impl<'a> Reader<'a> {
             ))
             .with_remedy("read it with a newer Motet, or leave its events out"));
         };
-        let group = self.group(&both);
+        let group = self.group(both);
         let (kind, ends) = match what {
             Told::Collective(kind) => (kind, None),
-            Told::Send => (CollectiveKind::SendRecv, self.partner(&both, group, true)),
-            Told::Receive => (CollectiveKind::SendRecv, self.partner(&both, group, false)),
+            Told::Send => (CollectiveKind::SendRecv, self.partner(both, group, true)),
+            Told::Receive => (CollectiveKind::SendRecv, self.partner(both, group, false)),
         };
         let members = self.log.groups[group].size.unwrap_or(0);
-        let bytes = self.bytes(&both, kind, members);
+        let bytes = self.bytes(both, kind, members);
         let is_alone = kind == CollectiveKind::SendRecv && ends.is_none();
         self.silent += usize::from(is_alone);
+        let stream = both.own.number(Key::Stream);
         self.log.calls.push(LoggedCall {
             group,
             kind,
             bytes: if is_alone { Bytes::ZERO } else { bytes },
             span,
-            stream: own.number(Key::Stream).or(event.tid.and_then(json::number)).unwrap_or(0),
+            stream: stream.or(event.tid.and_then(json::number)).unwrap_or(0),
             sequence: both.number(Key::Sequence),
             ends,
         });

@@ -84,6 +84,7 @@ impl Event<'_> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Key {
     ExternalId,
+    Correlation,
     Stream,
     Collective,
     Dtype,
@@ -102,8 +103,9 @@ pub(super) enum Key {
     To,
 }
 
-const KEYS: [&str; 17] = [
+const KEYS: [&str; 18] = [
     "External id",
+    "correlation",
     "stream",
     "Collective name",
     "dtype",
