@@ -155,9 +155,13 @@ impl<'a> Builder<'a> {
         let context = Context { stage, phase, part: None, micro_batch: Some(pass.micro_batch) };
         let at = |part: &Part| Context { part: Some(*part), ..context };
         // Parameters are asked for one part ahead; those of the first part when the input is there.
-        if let Some(first) = parts.first() {
+        let head = parts.iter().filter(|it| **it == Part::Head && self.gathers_head_first());
+        let ahead: Vec<Part> = head.chain(parts.first()).copied().collect();
+        if let Some(first) = ahead.first() {
             self.pack_first(at(first), *first);
-            self.gather(at(first), *first);
+        }
+        for part in &ahead {
+            self.gather(at(part), *part);
         }
         for (index, part) in parts.iter().enumerate() {
             if let Some(next) = parts.get(index + 1) {

@@ -22,6 +22,9 @@ pub struct Layout {
     /// Activations between tensor-parallel blocks are split along the sequence (SP).
     pub sequence_parallel: bool,
     pub sharding: Sharding,
+    /// Of sharded parameters that are gathered once, the head's come before all others of its stage, as where the head is
+    /// left to FSDP's root; otherwise in their turn, as in TorchTitan.
+    pub head_first: bool,
     pub schedule: Schedule,
     /// In 1F1B, an activation goes together with the gradient that comes back, instead of when it is there.
     pub exchange: bool,
@@ -41,6 +44,7 @@ impl Default for Layout {
             ep: 1,
             sequence_parallel: true,
             sharding: Sharding::None,
+            head_first: false,
             schedule: Schedule::OneForwardOneBackward,
             exchange: true,
             recompute: Recompute::None,

@@ -45,6 +45,10 @@ fn reads_names_and_defaults() {
         let sharding = Sharding::Parameters { free: false, each: false, reduction };
         assert_eq!(draft.layout.sharding, sharding);
     }
+    let first = OPUS.replace("pp = 2", "pp = 2\nhead_first = true");
+    assert!(read(&first).unwrap().layout.head_first);
+    let freed = read(&first.replace("pp = 2", "pp = 1")).unwrap_err().to_string();
+    assert!(freed.contains("`head_first` is for parameters that are gathered once"), "{freed}");
     let host = read(&format!("{OPUS}\n[host]\ncall = \"200 us\"\n")).unwrap().host;
     assert_eq!(host.call, Duration::from_us(200));
 }

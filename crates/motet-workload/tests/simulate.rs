@@ -11,7 +11,7 @@ use motet_workload::simulate::fabric::Call;
 use motet_workload::simulate::fluid::{Fluid, ONE};
 use motet_workload::simulate::{Cost, Fabric, Ideal, Reason, Resource, Side, Use};
 use motet_workload::{
-    Batch, Draft, Gpu, Job, Layout, Parallelism, Reduction, Schedule, Sharding, models,
+    Batch, Draft, Gpu, Job, Layout, Parallelism, Part, Reduction, Schedule, Sharding, models,
 };
 use proptest::prelude::*;
 
@@ -115,6 +115,21 @@ fn gradients_are_reduced_when_the_layout_says() {
     assert!(end <= message.start && volumes == same);
     let (message, first, _, same) = span(Reduction::AfterSend);
     assert!(message.end <= first.start && volumes == same);
+}
+
+#[test]
+fn the_head_is_gathered_last_or_first() {
+    let gathered = |head_first| {
+        let sharding = Sharding::FSDP_IN_PIPELINE;
+        let job = job(Layout { dp: 2, pp: 2, sharding, head_first, ..Layout::default() }, 2);
+        let iteration = job.iteration(0).unwrap();
+        let all = iteration.communications();
+        let all = all.filter(|it| it.1.stage == 1 && it.2.kind == CollectiveKind::AllGather);
+        all.filter_map(|it| it.1.part).collect::<Vec<_>>()
+    };
+    let layers: Vec<Part> = (16..32).map(Part::Layer).collect();
+    assert_eq!(gathered(false), [&layers[..], &[Part::Head]].concat());
+    assert_eq!(gathered(true), [&[Part::Head], &layers[..]].concat());
 }
 
 /// What a stage waits for, worked out by hand: one pipeline of two stages, one micro-batch, hops of 10 ms

@@ -51,15 +51,17 @@ fn layouts() -> impl Strategy<Value = Layout> {
         Schedule::ZeroBubble,
     ]);
     let recompute = select(vec![Recompute::None, Recompute::Gathered, Recompute::Full]);
-    let rest = (select(vec![1u32, 2]), select(vec![1u32, 2]), any::<bool>());
+    let flags = (any::<bool>(), any::<bool>());
+    let rest = (select(vec![1u32, 2]), select(vec![1u32, 2]), flags);
     (degrees, rest, sharding, schedule, recompute).prop_map(
-        |((dp, tp, pp), (cp, ep, sequence_parallel), sharding, schedule, recompute)| Layout {
+        |((dp, tp, pp), (cp, ep, flags), sharding, schedule, recompute)| Layout {
             dp,
             tp,
             pp,
             cp,
             ep,
-            sequence_parallel,
+            sequence_parallel: flags.0,
+            head_first: flags.1,
             sharding,
             schedule,
             recompute,

@@ -43,6 +43,11 @@ impl Builder<'_> {
         context.phase != Phase::Weights && (free || !is_there)
     }
 
+    pub(super) const fn gathers_head_first(&self) -> bool {
+        let layout = self.job.layout();
+        layout.head_first && matches!(layout.sharding, Sharding::Parameters { free: false, .. })
+    }
+
     /// Gathers a part's parameters if they are sharded and not there.
     pub(super) fn gather(&mut self, context: Context, part: Part) {
         if !self.is_to_gather(context, part) {

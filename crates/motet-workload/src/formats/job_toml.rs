@@ -66,6 +66,8 @@ struct LayoutTable {
     reduce_each: Option<Spanned<bool>>,
     /// Of sharded parameters only.
     reduce: Option<Spanned<ReductionName>>,
+    /// Of sharded parameters that are gathered once only.
+    head_first: Option<Spanned<bool>>,
     schedule: Option<ScheduleName>,
     exchange: Option<bool>,
     /// Of the interleaved schedule only.
@@ -346,6 +348,7 @@ fn layout(text: &str, it: &LayoutTable) -> Result<Layout, ReadError> {
         let keys = [
             (place(&it.free_after_forward), "free_after_forward"),
             (place(&it.reduce_each), "reduce_each"),
+            (place(&it.head_first), "head_first"),
             (it.reduce.as_ref().map(|it| it.span().start), "reduce"),
         ];
         for (place, key) in keys {
@@ -363,6 +366,12 @@ fn layout(text: &str, it: &LayoutTable) -> Result<Layout, ReadError> {
     let flag = |value: &Option<Spanned<bool>>, usual: bool| {
         value.as_ref().map_or(usual, |it| *it.get_ref())
     };
+    if let Some(value) = &it.head_first
+        && flag(&it.free_after_forward, pp == 1)
+    {
+        let of = "parameters that are gathered once (free_after_forward = false)";
+        return Err(misplaced(value.span().start, "head_first", of));
+    }
     Ok(Layout {
         dp: it.dp.unwrap_or(1),
         tp: it.tp.unwrap_or(1),
@@ -386,6 +395,7 @@ fn layout(text: &str, it: &LayoutTable) -> Result<Layout, ReadError> {
                 },
             },
         },
+        head_first: flag(&it.head_first, usual.head_first),
         schedule: match it.schedule {
             None | Some(ScheduleName::OneForwardOneBackward) => Schedule::OneForwardOneBackward,
             Some(ScheduleName::Interleaved) => {
