@@ -7,7 +7,8 @@
 //! neither routes nor turns.
 //!
 //! On MSCCL++ operations, signals and thread blocks cost more than links. Where all GPUs reach one another's
-//! memory, the best program is therefore held against the [one-sided](motet_synth::one_sided) ones by the
+//! memory, or are in servers of one size, the best program is therefore held against the
+//! [one-sided](motet_synth::one_sided) ones by the
 //! [model of its kernels](motet_nccl::mscclpp), and the faster one is kept.
 
 use motet_collective::formats::{msccl_xml, mscclpp_json};
@@ -129,7 +130,7 @@ pub fn within(
 type Found = (Synthesis, Duration, u32);
 
 /// What MSCCL++'s kernels make of the best program so far, and the one-sided program that is faster there, if
-/// one is. `None` where there are no one-sided programs: not all ranks reach one another's memory, or another
+/// one is. `None` where there are no one-sided programs: servers of different sizes, too many ranks, or another
 /// collective.
 fn on_kernels(
     task: &Task<'_>,

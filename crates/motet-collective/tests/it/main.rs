@@ -10,6 +10,7 @@
 )]
 
 mod bounded_work;
+mod by_ports;
 mod instances;
 mod interpreter;
 mod msccl_xml;

@@ -321,6 +321,43 @@ fn packets_wait_for_their_writers_alone() {
     );
 }
 
+/// Each GPU packs its chunk in its own scratch, posts it to the other's and unpacks what comes.
+fn packets_by_port(post: &str, doubled: bool) -> Value {
+    let ops = |rank: u32| {
+        let own = json!({"type": "s", "index": rank, "size": 1});
+        let pack = json!({"name": "cpkt", "src_buff": [{"type": "i", "index": 0, "size": 1}], "dst_buff": [own]});
+        let post = json!({"name": post, "channel_type": "port", "channel_ids": [0], "src_buff": [own],
+            "dst_buff": [{"buffer_id": 1, "index": rank, "size": 1}]});
+        let unpack = json!({"name": "upkt", "src_buff": [{"type": "s", "index": 1 - rank, "size": 1}],
+            "dst_buff": [{"type": "o", "index": 1 - rank, "size": 1}]});
+        vec![pack, nop(), post, unpack]
+    };
+    let mut plan = plan(vec![gpu(0, vec![ops(0)]), gpu(1, vec![ops(1)])]);
+    plan["protocol"] = json!("LL");
+    plan["use_double_scratch_buffer"] = json!(doubled);
+    plan["max_message_size"] = json!(1 << 20);
+    plan
+}
+
+#[test]
+fn posted_packets_need_double_scratch_and_the_right_operation() {
+    assert_eq!(check(&packets_by_port("rppkt", true)).to_string(), "");
+    // The next call would pack anew what the proxy may still have to fetch.
+    let words = "gpu 0 may end its call before 1 of 2";
+    finds(&packets_by_port("rppkt", false), Finding::Race, Severity::Warning, words);
+    let words = "`ppkt` over a port names its source by the kind of buffer alone";
+    finds(&packets_by_port("ppkt", true), Finding::Limit, Severity::Warning, words);
+    // It does not look whether packets are there, either: a block must know.
+    let mut early = packets_by_port("ppkt", true);
+    ops(&mut early, 0).remove(1);
+    finds(&early, Finding::Race, Severity::Error, "scratch");
+    // Nobody waits for what is posted, so that nothing tells that it was fetched.
+    let mut unread = packets_by_port("rppkt", true);
+    ops(&mut unread, 0).truncate(3);
+    let report = check(&unread);
+    assert!(report.to_string().contains("gpu 0 may end its call before 1 of 1"), "{report}");
+}
+
 #[test]
 fn semaphores_and_barriers_join_blocks() {
     // Block 0 puts; block 1 may tell only when it knows.

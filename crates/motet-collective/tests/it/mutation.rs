@@ -6,8 +6,8 @@ use motet_collective::{Action, Buffer, Event, Program, ProgramBuilder, Slot, Tra
 use motet_units::{Bytes, Rank, Seed, Stream};
 use rand::RngExt;
 
-use crate::interpreter;
 use crate::programs;
+use crate::{by_ports, interpreter};
 
 /// A random index below `len`, which must not be 0.
 fn pick(stream: &mut Stream, len: usize) -> usize {
@@ -224,10 +224,18 @@ fn they_agree_on_programs_that_use_switches() {
     assert!(tally.undecided < 1000);
 }
 
+#[test]
+fn they_agree_on_programs_whose_packets_go_over_ports() {
+    let tally = compare(&by_ports::programs(3), "port mutation", 3000);
+    assert!(tally.right >= 300 && tally.wrong >= 1000, "the mutants must be of both kinds");
+    assert!(tally.undecided < 1000);
+}
+
 /// Every unchanged program is right by the interpreter too, or the tests above prove little.
 #[test]
 fn the_interpreter_knows_right_programs() {
-    for program in programs::all(3).iter().chain(&programs::in_switch(3)) {
+    let ports = by_ports::programs(3);
+    for program in programs::all(3).iter().chain(&programs::in_switch(3)).chain(&ports) {
         assert_eq!(interpreter::is_right(program, 200_000), Some(true), "{}", program.name());
     }
 }

@@ -38,9 +38,17 @@ enum Moment {
         written: Vec<(Id, u64)>,
         task: Task,
     },
-    /// A post has come to the other side,
+    /// A proxy is through with a post, but for the way to the other side. It does one after the other.
     Posted {
         from: Id,
+        behind: Option<Id>,
+        chunks: u32,
+        /// Copies and signals.
+        tasks: u32,
+    },
+    /// What was posted is known to have come to the other side,
+    Flushed {
+        posted: Id,
         latency: u64,
     },
     /// or was only handed over.
@@ -76,6 +84,7 @@ impl Chain {
             taken: vec![0; outline.counters as usize],
             packets: BTreeMap::new(),
             barriers: BTreeMap::new(),
+            proxies: BTreeMap::new(),
         };
         loop {
             let mut moved = false;
@@ -114,9 +123,13 @@ impl Chain {
                     let ready = come.fold(at(from) + terms.operation, f64::max);
                     ready + task.micros(chunk_bytes, under, terms)
                 }
-                Moment::Posted { from, latency } => {
-                    at(from) + terms.post + f64::from_bits(*latency)
+                Moment::Posted { from, behind, chunks, tasks } => {
+                    let free = behind.as_ref().map_or(0.0, at);
+                    let bytes = chunk_bytes * f64::from(*chunks);
+                    let takes = under.proxy(terms) * f64::from(*tasks) + bytes / terms.post_rate;
+                    free.max(at(from) + terms.post) + takes
                 }
+                Moment::Flushed { posted, latency } => at(posted) + f64::from_bits(*latency),
                 Moment::Handed { from } => at(from) + terms.operation,
                 Moment::Raised { from, counters, after_all } => {
                     let fence = if *after_all { under.fence(terms) } else { 0.0 };
@@ -150,6 +163,8 @@ struct Run<'a> {
     packets: BTreeMap<(Rank, u32), (Rank, Id)>,
     /// Of each barrier of a rank: when blocks came to it.
     barriers: BTreeMap<(Rank, u32), Vec<(usize, Id)>>,
+    /// Of each rank's proxy: when it is through with what was posted so far.
+    proxies: BTreeMap<Rank, Id>,
 }
 
 impl Run<'_> {
@@ -163,15 +178,33 @@ impl Run<'_> {
             OutlineStep::Meet => Some(now),
             OutlineStep::Barrier { id, blocks } => self.meet(block, (rank, *id), *blocks, now),
             OutlineStep::Move(work) => self.move_data(work, rank, now),
-            OutlineStep::Post { to, chunks: _, raises, flush } => {
-                let latency = (self.latency)(rank, *to).to_bits();
-                let there = self.moment(Moment::Posted { from: now, latency });
+            OutlineStep::Post { to, chunks, raises, flush, packets } => {
+                // A packet is twice its data.
+                let bytes = chunks * if packets.is_some() { 2 } else { 1 };
+                let posted = self.post(rank, now, bytes, 1 + u32::from(raises.is_some()));
                 if let Some(counter) = raises {
-                    self.raised[*counter as usize].push((rank, there));
+                    self.raised[*counter as usize].push((rank, posted));
                 }
-                Some(if *flush { there } else { self.moment(Moment::Handed { from: now }) })
+                for chunk in packets.iter().flat_map(|first| *first..first + chunks) {
+                    self.packets.insert((*to, chunk), (rank, posted));
+                }
+                Some(self.moment(if *flush {
+                    let latency = (self.latency)(rank, *to).to_bits();
+                    Moment::Flushed { posted, latency }
+                } else {
+                    Moment::Handed { from: now }
+                }))
             }
-            OutlineStep::Raise { counters, near, relaxed } => {
+            OutlineStep::Raise { counters, by_port: true, .. } => {
+                for counter in counters {
+                    let posted = self.post(rank, now, 0, 1);
+                    self.raised[*counter as usize].push((rank, posted));
+                }
+                let count = counters.len() as u32;
+                let handed = Moment::Raised { from: now, counters: count, after_all: false };
+                Some(self.moment(handed))
+            }
+            OutlineStep::Raise { counters, near, relaxed, by_port: false } => {
                 let (count, after_all) = (counters.len() as u32, !near && !relaxed);
                 let told = Moment::Raised { from: now, counters: count, after_all };
                 let told = self.moment(told);
@@ -195,6 +228,14 @@ impl Run<'_> {
             self.moments.push(moment);
         }
         id
+    }
+
+    /// The next thing that a rank's proxy does.
+    fn post(&mut self, rank: Rank, from: Id, chunks: u32, tasks: u32) -> Id {
+        let behind = self.proxies.get(&rank).copied();
+        let posted = self.moment(Moment::Posted { from, behind, chunks, tasks });
+        self.proxies.insert(rank, posted);
+        posted
     }
 
     fn meet(&mut self, block: usize, place: (Rank, u32), blocks: u32, now: Id) -> Option<Id> {

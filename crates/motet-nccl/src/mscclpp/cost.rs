@@ -125,8 +125,14 @@ impl PlanCost {
         for block in &outline.blocks {
             blocks[sharing.gpu(block.rank)] += 1;
             for step in &block.steps {
-                if let OutlineStep::Move(work) = step {
-                    count(work, block.rank, sharing, &mut accesses);
+                match step {
+                    OutlineStep::Move(work) => count(work, block.rank, sharing, &mut accesses),
+                    OutlineStep::Post { to, chunks, .. } => {
+                        for end in [block.rank, *to] {
+                            accesses[sharing.gpu(end)] += f64::from(*chunks);
+                        }
+                    }
+                    _ => {}
                 }
             }
         }

@@ -107,6 +107,12 @@ impl Conditions {
             + terms.fence_others * (1.0 - 1.0 / self.ranks)
             + terms.fence_block * (self.crowd - 1.0)
     }
+
+    /// How long a proxy takes for a copy or a signal, in µs.
+    #[must_use]
+    pub fn proxy(&self, terms: &PlanTerms) -> f64 {
+        terms.proxy + terms.proxy_sharer * (self.ranks - 1.0)
+    }
 }
 
 /// Two times that overlap in part, together: the long side of the right triangle that has them as legs.

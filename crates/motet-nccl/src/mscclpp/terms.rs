@@ -58,18 +58,25 @@ pub struct PlanTerms {
     pub cached: f64,
     /// and while it does not.
     pub memory: f64,
-    /// A post to a proxy, until the data begins to move.
+    /// From a post until the proxy begins with it,
     pub post: f64,
+    /// what it takes for each copy and each signal, one after the other,
+    pub proxy: f64,
+    /// longer by so much for each further rank on the GPU, whose proxies share its queues,
+    pub proxy_sharer: f64,
+    /// and what it moves, in bytes per microsecond, where no link is slower.
+    pub post_rate: f64,
 }
 
 /// How many terms there are.
-pub const TERMS: usize = 24;
+pub const TERMS: usize = 27;
 
 /// The cache of an H100 or H200, in bytes.
 pub(super) const CACHE: f64 = 50e6;
 
 impl PlanTerms {
-    /// Fitted to one H200 whose ranks share its memory, with MSCCL++ 0.10 (`benches/mscclpp/results`).
+    /// Fitted to one H200 whose ranks share its memory, with MSCCL++ 0.10 (`benches/mscclpp/results`). Those of
+    /// ports are fitted to MSCCL++'s own plans alone (`peers.csv` there), none of ours.
     pub const H200: Self = Self {
         launch: 1.456,
         sharer: 0.2843,
@@ -94,7 +101,10 @@ impl PlanTerms {
         block_rate: 1.177e5,
         cached: 6.735e6,
         memory: 3.854e6,
-        post: 8.0,
+        post: 4.5,
+        proxy: 5.5,
+        proxy_sharer: 1.0,
+        post_rate: 3e6,
     };
 
     /// What a block of so many threads copies, in GB/s.
@@ -133,6 +143,9 @@ impl PlanTerms {
             ("cached", "B/µs", self.cached),
             ("memory", "B/µs", self.memory),
             ("post", us, self.post),
+            ("proxy", us, self.proxy),
+            ("proxy_sharer", us, self.proxy_sharer),
+            ("post_rate", "B/µs", self.post_rate),
         ]
     }
 
@@ -164,6 +177,9 @@ impl PlanTerms {
             cached,
             memory,
             post,
+            proxy,
+            proxy_sharer,
+            post_rate,
         ] = *it;
         Self {
             launch,
@@ -190,6 +206,9 @@ impl PlanTerms {
             cached,
             memory,
             post,
+            proxy,
+            proxy_sharer,
+            post_rate,
         }
     }
 

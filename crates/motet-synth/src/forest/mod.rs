@@ -72,15 +72,43 @@ pub enum Room {
     Near(Duration),
 }
 
+/// The program by the forest with this room, with the number of slices that suits the task's size.
+pub fn synthesize_in(
+    task: &Task<'_>,
+    options: ForestOptions,
+    room: Room,
+) -> Result<Lowered, SynthError> {
+    Rooms::new(task, options)?.synthesize(room)
+}
+
+/// A task's fabric, and the same turned round where trees collect.
+struct Rooms<'a> {
+    task: &'a Task<'a>,
+    fabric: Fabric,
+    turned: Option<Fabric>,
+    options: ForestOptions,
+}
+
+impl<'a> Rooms<'a> {
+    fn new(task: &'a Task<'a>, options: ForestOptions) -> Result<Self, SynthError> {
+        let fabric = Fabric::new(task)?;
+        let turned = if collects(task)? { Some(fabric.turned_round()) } else { None };
+        Ok(Self { task, fabric, turned, options })
+    }
+
+    fn synthesize(&self, room: Room) -> Result<Lowered, SynthError> {
+        let forest = forest(self.task, self.turned.as_ref().unwrap_or(&self.fabric), room)?;
+        let collects = self.turned.is_some();
+        let trees = if collects { Trees::Collect(&forest) } else { Trees::Spread(&forest) };
+        Lowering::new(self.task, &self.fabric, trees)?.best(self.options.most_transfers)
+    }
+}
+
 /// The program by the best forest, with the number of slices that suits the task's size.
 pub fn synthesize(task: &Task<'_>, options: ForestOptions) -> Result<Lowered, SynthError> {
-    let fabric = Fabric::new(task)?;
-    let turned = if collects(task)? { Some(fabric.turned_round()) } else { None };
-    let by = |room| {
-        let forest = forest(task, turned.as_ref().unwrap_or(&fabric), room)?;
-        let trees = if turned.is_some() { Trees::Collect(&forest) } else { Trees::Spread(&forest) };
-        Lowering::new(task, &fabric, trees)?.best(options.most_transfers)
-    };
+    let rooms = Rooms::new(task, options)?;
+    let fabric = &rooms.fabric;
+    let by = |room| rooms.synthesize(room);
     let all = by(Room::All)?;
     let bound = task.bound()?;
     let least = bound.program_time(task.size).as_ps();

@@ -9,18 +9,20 @@ use motet_collective::{Collective, CollectiveError, CollectiveKind};
 use motet_units::Rank;
 
 use super::parts::{Part, parts};
+use super::ports::Ports;
 use super::{Pattern, Shape};
 
 /// A thread block: its rank, the peers it serves (by the first of them), its slice.
-type Key = (Rank, u32, u32);
+pub(super) type Key = (Rank, u32, u32);
 
 pub(super) struct Build {
-    kind: CollectiveKind,
-    ranks: u32,
+    pub(super) kind: CollectiveKind,
+    pub(super) ranks: u32,
     forms: Forms,
-    shape: Shape,
-    builder: ProgramBuilder,
-    lanes: BTreeMap<Key, Vec<TransferId>>,
+    pub(super) shape: Shape,
+    pub(super) builder: ProgramBuilder,
+    pub(super) lanes: BTreeMap<Key, Vec<TransferId>>,
+    pub(super) ports: Ports,
 }
 
 impl Build {
@@ -35,14 +37,19 @@ impl Build {
             peers_per_block: shape.peers_per_block.max(1),
             ..shape
         };
-        let twice = matches!(shape.pattern, Pattern::DirectTwice | Pattern::PacketsTwice);
-        let chunks = if twice { ranks.saturating_mul(shape.slices) } else { shape.slices };
+        let parts = match (shape.pattern, kind) {
+            (Pattern::DirectTwice | Pattern::PacketsTwice, _) => ranks,
+            (Pattern::Rails, CollectiveKind::AllReduce) => shape.gpus_per_server.unwrap_or(1),
+            _ => 1,
+        };
+        let chunks = parts.saturating_mul(shape.slices);
         let collective = Collective::new(kind, ranks, chunks)?;
         let protocol = if shape.pattern.has_packets() { Protocol::Ll } else { Protocol::Simple };
         let name = format!("{kind}-{}", shape.pattern.name());
         let hints = Hints { protocol, ..Hints::default() };
         let builder = ProgramBuilder::new(name, collective).forms(forms).hints(hints);
-        Ok(Self { kind, ranks, forms, shape, builder, lanes: BTreeMap::new() })
+        let (lanes, ports) = (BTreeMap::new(), Ports::default());
+        Ok(Self { kind, ranks, forms, shape, builder, lanes, ports })
     }
 
     pub(super) fn run(mut self) -> Program {
@@ -58,17 +65,35 @@ impl Build {
                 Pattern::DirectTwice => self.direct_twice(slice),
                 Pattern::Packets | Pattern::Staged => self.by_scratch(&all, slice),
                 Pattern::PacketsTwice => self.packets_twice(slice),
+                Pattern::Rails => self.rails(slice),
             }
         }
-        for ((rank, ..), ids) in &self.lanes {
-            let events = ids.iter().flat_map(|it| [it.sent(), it.arrived()]).collect();
-            self.builder.add_lane(Lane { rank: *rank, kind: LaneKind::Block, channel: 0, events });
-        }
+        self.add_lanes();
+        self.set_scratch();
         self.builder.build()
     }
 
+    /// Thread blocks, each followed by the ports that it posts to.
+    fn add_lanes(&mut self) {
+        let mut channels: BTreeMap<(Rank, Rank), u32> = BTreeMap::new();
+        let lane = |rank, kind, channel, ids: &[TransferId]| {
+            let events = ids.iter().flat_map(|it| [it.sent(), it.arrived()]).collect();
+            Lane { rank, kind, channel, events }
+        };
+        for (key, ids) in &self.lanes {
+            let (rank, ..) = *key;
+            let block = self.builder.lanes_mut().len() as u32;
+            self.builder.add_lane(lane(rank, LaneKind::Block, 0, ids));
+            for (peer, ids) in self.ports.of(*key) {
+                let channel = channels.entry((rank, peer)).or_insert(0);
+                self.builder.add_lane(lane(rank, LaneKind::Port { block }, *channel, ids));
+                *channel += 1;
+            }
+        }
+    }
+
     /// The chunk of a part that belongs to a slice.
-    const fn chunk(&self, part: u32, slice: u32) -> u32 {
+    pub(super) const fn chunk(&self, part: u32, slice: u32) -> u32 {
         part * self.shape.slices + slice
     }
 
@@ -85,14 +110,21 @@ impl Build {
         (1..ranks).map(move |it| Rank((rank.0 + it) % ranks))
     }
 
-    fn add(&mut self, key: Key, transfer: Transfer) -> TransferId {
+    /// The same, those behind ports first: what a proxy moves takes longest.
+    fn far_first(&self, rank: Rank) -> Vec<Rank> {
+        let (far, near): (Vec<Rank>, Vec<Rank>) =
+            self.others(rank).partition(|it| self.by_port(rank, *it));
+        far.into_iter().chain(near).collect()
+    }
+
+    pub(super) fn add(&mut self, key: Key, transfer: Transfer) -> TransferId {
         let id = self.builder.add(transfer);
         self.lanes.entry(key).or_default().push(id);
         id
     }
 
     /// What a rank moves within itself; nothing, if the two are one place in a call of this form.
-    fn keep(&mut self, key: Key, src: Slot, dst: Slot) -> Option<TransferId> {
+    pub(super) fn keep(&mut self, key: Key, src: Slot, dst: Slot) -> Option<TransferId> {
         let same = self.forms == Forms::IN_PLACE;
         (!same).then(|| self.add(key, Transfer::copy(src, dst, 1)))
     }
@@ -150,23 +182,28 @@ impl Build {
     }
 
     /// Unpacks what was sent from one rank to another.
-    fn unpack(&mut self, key: Key, transfer: Transfer, awaited: TransferId) {
+    pub(super) fn unpack(&mut self, key: Key, transfer: Transfer, awaited: TransferId) {
         let id = self.add(key, transfer);
         self.builder.wait(id.sent(), awaited.arrived());
     }
 
     fn by_scratch(&mut self, all: &[Part], slice: u32) {
-        self.scratch(self.ranks);
+        self.ports.begin_at(self.ranks);
         let place =
             |build: &Self, to: Rank, from: Rank| Slot::scratch(to, build.chunk(from.0, slice));
         // All blocks send first, then do what is at hand, then wait for what others send.
         let mut sent = BTreeMap::new();
-        for part in all {
-            for (from, at) in part.from.iter().filter(|it| it.0 != part.to) {
-                let key = self.block(*from, part.to, slice);
-                let src = Slot::input(*from, self.chunk(*at, slice));
-                let id = self.add(key, Transfer::copy(src, place(self, part.to, *from), 1));
-                sent.insert((part.to, *from), id);
+        for far in [true, false] {
+            for part in all {
+                let away =
+                    |it: &&(Rank, u32)| it.0 != part.to && self.by_port(it.0, part.to) == far;
+                let from: Vec<(Rank, u32)> = part.from.iter().filter(away).copied().collect();
+                for (from, at) in from {
+                    let key = self.block(from, part.to, slice);
+                    let src = Slot::input(from, self.chunk(at, slice));
+                    let id = self.send(key, src, place(self, part.to, from));
+                    sent.insert((part.to, from), id);
+                }
             }
         }
         for part in all {
@@ -194,15 +231,15 @@ impl Build {
     }
 
     fn packets_twice(&mut self, slice: u32) {
-        self.scratch(2 * self.ranks);
+        self.ports.begin_at(2 * self.ranks);
         let all: Vec<Rank> = (0..self.ranks).map(Rank).collect();
         let mut sent = BTreeMap::new();
         for rank in &all {
-            for peer in self.others(*rank) {
+            for peer in self.far_first(*rank) {
                 let src = Slot::input(*rank, self.chunk(peer.0, slice));
                 let dst = Slot::scratch(peer, self.chunk(rank.0, slice));
                 let key = self.block(*rank, peer, slice);
-                sent.insert((peer, *rank), self.add(key, Transfer::copy(src, dst, 1)));
+                sent.insert((peer, *rank), self.send(key, src, dst));
             }
         }
         let mut sums = BTreeMap::new();
@@ -215,9 +252,14 @@ impl Build {
                 let src = Slot::scratch(*rank, self.chunk(peer.0, slice));
                 self.unpack(key, Transfer::reduce(src, sum, 1), sent[&(*rank, peer)]);
             }
-            for peer in self.others(*rank) {
+            // One operation sums, packs the sum for the ports and writes it to those in reach.
+            let peers = self.far_first(*rank);
+            if peers.first().is_some_and(|it| self.by_port(*rank, *it)) {
+                self.pack(key, sum);
+            }
+            for peer in peers.into_iter().rev() {
                 let dst = Slot::scratch(peer, self.chunk(self.ranks + rank.0, slice));
-                sums.insert((peer, *rank), self.add(key, Transfer::copy(sum, dst, 1)));
+                sums.insert((peer, *rank), self.send(key, sum, dst));
             }
         }
         for rank in &all {
@@ -230,11 +272,12 @@ impl Build {
         }
     }
 
-    /// So many parts of scratch at every rank. All have the same, because the executor reckons with its
-    /// own rank's scratch where it writes to another's.
-    fn scratch(&mut self, parts: u32) {
+    /// Gives every rank its scratch. All have the same, because the executor reckons with its own rank's
+    /// scratch where it writes to another's.
+    fn set_scratch(&mut self) {
+        let chunks = self.ports.parts().saturating_mul(self.shape.slices);
         for rank in (0..self.ranks).map(Rank) {
-            self.builder.set_scratch(rank, parts.saturating_mul(self.shape.slices));
+            self.builder.set_scratch(rank, chunks);
         }
     }
 }

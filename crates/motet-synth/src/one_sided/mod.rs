@@ -14,6 +14,7 @@
 //! | [`Pattern::Packets`] | as packets into the destination's scratch, which unpacks them | as packets; the destination sums them | none: every packet carries a flag |
 //! | [`Pattern::DirectTwice`] | – | AllReduce: each rank sums its part of all inputs and writes the sum to all outputs | as for direct |
 //! | [`Pattern::PacketsTwice`] | – | the same with packets | none |
+//! | [`Pattern::Rails`] | packets to the same GPU of every other server, which hands them on within its own | summed within a server, then between servers | none |
 //! | [`Pattern::Staged`] | AllToAll: into the destination's scratch, which copies them to its output | – | as for direct |
 //!
 //! `parts` says what every collective is made of, `build` puts it on lanes. Which pattern and shape is
@@ -21,6 +22,8 @@
 
 mod build;
 mod parts;
+mod ports;
+mod rails;
 #[cfg(test)]
 mod tests;
 
@@ -38,14 +41,23 @@ pub enum Pattern {
     Packets,
     /// AllReduce as ReduceScatter and AllGather, both with packets.
     PacketsTwice,
+    /// Packets within a server, and over ports only between GPUs of the same number, so that every rank posts
+    /// once for each other server and not for each GPU there.
+    Rails,
     /// AllToAll by way of the other GPU's scratch. In place, what arrives must not overwrite what is
     /// still to be sent; as packets it would take twice the bytes.
     Staged,
 }
 
 impl Pattern {
-    pub const ALL: [Self; 5] =
-        [Self::Direct, Self::DirectTwice, Self::Packets, Self::PacketsTwice, Self::Staged];
+    pub const ALL: [Self; 6] = [
+        Self::Direct,
+        Self::DirectTwice,
+        Self::Packets,
+        Self::PacketsTwice,
+        Self::Rails,
+        Self::Staged,
+    ];
 
     /// As in the names of programs.
     #[must_use]
@@ -55,6 +67,7 @@ impl Pattern {
             Self::DirectTwice => "direct-twice",
             Self::Packets => "packets",
             Self::PacketsTwice => "packets-twice",
+            Self::Rails => "rails",
             Self::Staged => "staged",
         }
     }
@@ -69,6 +82,7 @@ impl Pattern {
             }
             Self::Packets => "packets straight to everyone",
             Self::PacketsTwice => "packets to the rank that sums a part, and the sum to everyone",
+            Self::Rails => "packets to the same GPU of other servers, and on within each",
             Self::Staged => "into others' scratch, and from there to their output",
         }
     }
@@ -76,7 +90,7 @@ impl Pattern {
     /// Whether data travels as packets, for which the protocol is LL.
     #[must_use]
     pub const fn has_packets(self) -> bool {
-        matches!(self, Self::Packets | Self::PacketsTwice)
+        matches!(self, Self::Packets | Self::PacketsTwice | Self::Rails)
     }
 
     /// Whether there is such a program for the collective: one that an execution plan of MSCCL++ can
@@ -86,6 +100,7 @@ impl Pattern {
         use CollectiveKind::{AllGather, AllReduce, AllToAll, ReduceScatter};
         match self {
             Self::DirectTwice | Self::PacketsTwice => matches!(kind, AllReduce),
+            Self::Rails => matches!(kind, AllGather | ReduceScatter | AllReduce),
             Self::Staged => matches!(kind, AllToAll),
             Self::Direct | Self::Packets => {
                 matches!(kind, AllGather | ReduceScatter | AllReduce | AllToAll)
@@ -106,6 +121,10 @@ pub struct Shape {
     pub peers_per_block: u32,
     /// Whether what arrives in scratch is unpacked, copied or summed by other blocks than those that send.
     pub apart: bool,
+    /// How many consecutive ranks reach one another's memory. Between others a proxy moves packets: they
+    /// are made in the sender's own scratch and posted from there. `None`: all ranks do. Only
+    /// [packets](Pattern::has_packets) go over ports.
+    pub gpus_per_server: Option<u32>,
 }
 
 impl Shape {
@@ -126,8 +145,24 @@ impl Shape {
             (Pattern::Packets | Pattern::Staged, true) => groups + receiving,
             (Pattern::Packets | Pattern::Staged, false) => groups + summing,
             (Pattern::PacketsTwice, _) => groups + summing + receiving,
+            (Pattern::Rails, _) => 1 + self.apart as u32,
         };
         self.slices * each
+    }
+
+    /// Whether servers are as the pattern needs them: ports for packets alone, and for rails servers of several
+    /// GPUs, as many in each.
+    #[must_use]
+    pub const fn suits(self, kind: CollectiveKind, ranks: u32) -> bool {
+        match (self.pattern, self.gpus_per_server) {
+            (Pattern::Rails, Some(gpus)) => {
+                let unpacks = !matches!(kind, CollectiveKind::ReduceScatter);
+                gpus > 1 && gpus < ranks && ranks.is_multiple_of(gpus) && (unpacks || !self.apart)
+            }
+            (Pattern::Rails, None) => false,
+            (_, Some(gpus)) => self.pattern.has_packets() && gpus > 0 && gpus < ranks,
+            (_, None) => true,
+        }
     }
 
     /// Whether the program is right for calls in place: no output may be written over an input that
@@ -140,7 +175,9 @@ impl Shape {
             (CollectiveKind::AllReduce, Pattern::Packets) => {
                 self.peers_per_block + 1 >= ranks && !self.apart
             }
-            (CollectiveKind::AllReduce, Pattern::PacketsTwice)
+            // The output is where sums for others are made, which are then of no use here.
+            (CollectiveKind::ReduceScatter, Pattern::Rails) => false,
+            (CollectiveKind::AllReduce, Pattern::PacketsTwice | Pattern::Rails)
             | (CollectiveKind::AllToAll, Pattern::Packets | Pattern::Staged) => !self.apart,
             _ => true,
         }
@@ -148,7 +185,7 @@ impl Shape {
 }
 
 /// A program for `kind` over `ranks` ranks, for in-place or for out-of-place calls; one that does nothing
-/// for a collective that the pattern [does](Pattern::does) not. Proving it right is the caller's.
+/// for a collective that the pattern [does](Pattern::does) not, or that the shape does not [suit](Shape::suits). Proving it right is the caller's.
 ///
 /// # Errors
 /// If a collective cannot have so many ranks or chunks.

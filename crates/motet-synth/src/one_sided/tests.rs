@@ -16,7 +16,12 @@ fn all_are_right_and_can_be_written() {
                     [(1, 8, false), (3, 1, false), (2, 4, true), (1, 1, true)]
                 {
                     for forms in [Forms::OUT_OF_PLACE, Forms::IN_PLACE] {
-                        let shape = Shape { pattern, slices, peers_per_block, apart };
+                        let gpus_per_server = None;
+                        let shape =
+                            Shape { pattern, slices, peers_per_block, apart, gpus_per_server };
+                        if !shape.suits(kind, ranks) {
+                            continue;
+                        }
                         let what = format!("{kind} {shape:?} {ranks} {forms:?}");
                         let made = program(kind, ranks, forms, shape).unwrap();
                         let of_first = made.lanes().iter().filter(|it| it.rank.0 == 0).count();
@@ -44,7 +49,8 @@ fn all_are_right_and_can_be_written() {
 /// Over ports a plan has threadblocks that the program has no lanes for: they count, too.
 #[test]
 fn what_does_not_fit_the_gpu_is_refused() {
-    let shape = Shape { pattern: Pattern::Packets, slices: 4, peers_per_block: 7, apart: false };
+    let (pattern, gpus_per_server) = (Pattern::Packets, None);
+    let shape = Shape { pattern, slices: 4, peers_per_block: 7, apart: false, gpus_per_server };
     let made = program(CollectiveKind::AllReduce, 8, Forms::OUT_OF_PLACE, shape).unwrap();
     let right = Verified::new(made, None).unwrap();
     let per_rank = |options: &mscclpp_json::Options| {
@@ -59,4 +65,56 @@ fn what_does_not_fit_the_gpu_is_refused() {
     // So few multiprocessors that the lanes fit, and the blocks do not.
     let gpu = mscclpp_json::Gpu { multiprocessors: blocks - 1, ranks: 1 };
     assert_eq!(per_rank(&mscclpp_json::Options { gpu, ..wide }), None);
+}
+
+/// The shapes in which packets go over ports, between servers of every size.
+fn port_shapes(kind: CollectiveKind, ranks: u32) -> Vec<Shape> {
+    let mut shapes = Vec::new();
+    for pattern in Pattern::ALL.into_iter().filter(|it| it.does(kind) && it.has_packets()) {
+        for gpus_per_server in 1..ranks {
+            for (slices, peers_per_block, apart) in
+                [(1, 8, false), (3, 1, false), (2, 4, true), (1, 1, true)]
+            {
+                let gpus_per_server = Some(gpus_per_server);
+                shapes.push(Shape { pattern, slices, peers_per_block, apart, gpus_per_server });
+            }
+            shapes.retain(|it| it.suits(kind, ranks));
+        }
+    }
+    shapes
+}
+
+/// Packets over ports are right, too, and need no signal, no relay and no further blocks.
+#[test]
+fn packets_go_over_ports() {
+    for kind in CollectiveKind::ALL {
+        for ranks in [2, 3, 4, 5, 6, 8] {
+            for shape in port_shapes(kind, ranks) {
+                for forms in [Forms::OUT_OF_PLACE, Forms::IN_PLACE] {
+                    if forms == Forms::IN_PLACE && !shape.serves_in_place(kind, ranks) {
+                        continue;
+                    }
+                    let what = format!("{kind} {shape:?} {ranks} {forms:?}");
+                    let made = program(kind, ranks, forms, shape).unwrap();
+                    let right = Verified::new(made, None)
+                        .unwrap_or_else(|it| panic!("{what}: {}", it.report));
+                    let gpus_per_server = shape.gpus_per_server.unwrap();
+                    let options = mscclpp_json::Options {
+                        channel: mscclpp_json::Channel::Auto { gpus_per_server },
+                        in_place: forms == Forms::IN_PLACE,
+                        ..Default::default()
+                    };
+                    let text = mscclpp_json::write(&right, &options)
+                        .unwrap_or_else(|it| panic!("{what}: {it}"));
+                    let blocks = mscclpp_json::outline(&text).unwrap().unwrap().most_blocks();
+                    assert_eq!(blocks, shape.blocks(kind, ranks), "{what}");
+                    assert!(text.contains("rppkt") && text.contains("\"port\""), "{what}");
+                    for word in ["signal", "wait", "\"flush\"", "\"put\"", "pws", "sem_"] {
+                        assert!(!text.contains(word), "{what}: {word}");
+                    }
+                    assert!(text.contains("\"use_double_scratch_buffer\": true"), "{what}");
+                }
+            }
+        }
+    }
 }

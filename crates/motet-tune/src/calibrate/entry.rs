@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use motet_collective::formats::mscclpp_json::{self, Gpu};
+use motet_collective::formats::mscclpp_json::{self, Channel, Gpu};
 use motet_collective::program::{Forms, Program};
 use motet_collective::{CollectiveKind, Verified};
 use motet_synth::one_sided::{Pattern, Shape, program};
@@ -13,8 +13,8 @@ const MAX_SLICES: u32 = 256;
 const MAX_THREADS: u32 = 1024;
 
 /// A one-sided program in one shape, for one form and number of threads. As text it is its name:
-/// `allreduce-8-packets-twice-s8-p1a-in-t512` is collective, ranks, pattern, slices, peers per block,
-/// `a` for unpacking apart, `-in` for in place, and threads.
+/// `allreduce-8-packets-twice-s8-p1a-g4-in-t512` is collective, ranks, pattern, slices, peers per block,
+/// `a` for unpacking apart, `-g4` for ports between servers of 4 ranks, `-in` for in place, and threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Entry {
     pub kind: CollectiveKind,
@@ -27,10 +27,14 @@ pub struct Entry {
 impl fmt::Display for Entry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { kind, ranks, shape, in_place, threads } = self;
-        let Shape { pattern, slices, peers_per_block, apart } = shape;
-        let (apart, form) = (if *apart { "a" } else { "" }, if *in_place { "-in" } else { "" });
+        let Shape { pattern, slices, peers_per_block, apart, gpus_per_server } = shape;
         let pattern = pattern.name();
-        write!(f, "{kind}-{ranks}-{pattern}-s{slices}-p{peers_per_block}{apart}{form}-t{threads}")
+        write!(f, "{kind}-{ranks}-{pattern}-s{slices}-p{peers_per_block}")?;
+        f.write_str(if *apart { "a" } else { "" })?;
+        if let Some(gpus) = gpus_per_server {
+            write!(f, "-g{gpus}")?;
+        }
+        write!(f, "{}-t{threads}", if *in_place { "-in" } else { "" })
     }
 }
 
@@ -44,6 +48,10 @@ impl Entry {
             Some(rest) => (rest, true),
             None => (rest, false),
         };
+        let (rest, gpus_per_server) = match rest.rsplit_once("-g") {
+            Some((rest, gpus)) => (rest, Some(gpus.parse().ok()?)),
+            None => (rest, None),
+        };
         let (rest, peers) = rest.rsplit_once("-p")?;
         let (peers, apart) = match peers.strip_suffix('a') {
             Some(peers) => (peers, true),
@@ -55,7 +63,7 @@ impl Entry {
         let ranks = words.next()?.parse().ok()?;
         let pattern = pattern(words.next()?)?;
         let (slices, peers_per_block) = (slices.parse().ok()?, peers.parse().ok()?);
-        let shape = Shape { pattern, slices, peers_per_block, apart };
+        let shape = Shape { pattern, slices, peers_per_block, apart, gpus_per_server };
         let entry = Self { kind, ranks, shape, in_place, threads: threads.parse().ok()? };
         entry.is_possible().then_some(entry)
     }
@@ -72,6 +80,7 @@ impl Entry {
             && self.threads >= 32
             && self.threads <= MAX_THREADS
             && pattern.does(self.kind)
+            && self.shape.suits(self.kind, self.ranks)
             && (!self.in_place || self.shape.serves_in_place(self.kind, self.ranks))
     }
 
@@ -112,7 +121,12 @@ impl Entry {
             return None;
         }
         let right = self.program()?;
+        let channel = match self.shape.gpus_per_server {
+            Some(gpus_per_server) => Channel::Auto { gpus_per_server },
+            None => Channel::Memory,
+        };
         let options = mscclpp_json::Options {
+            channel,
             threads_per_block: self.threads,
             gpu: self.gpu(ranks_per_gpu),
             own_name: true,
@@ -138,6 +152,10 @@ mod tests {
             "allreduce-8-packets-twice-s8-p1a-t512",
             "allreduce-8-packets-twice-s8-p1-in-t512",
             "allgather-2-direct-s60-p8-in-t1024",
+            "allgather-8-packets-s1-p8-g1-t512",
+            "allreduce-8-packets-twice-s2-p8a-g4-t512",
+            "alltoall-6-packets-s2-p8-g3-in-t512",
+            "reducescatter-8-rails-s2-p7-g4-t512",
         ] {
             assert_eq!(Entry::of_name(name).map(|it| it.to_string()).as_deref(), Some(name));
         }
@@ -148,6 +166,12 @@ mod tests {
             "broadcast-8-direct-s8-p1-t512",
             "allreduce-99999-direct-s8-p1-t512",
             "allreduce-8-direct-s0-p1-t512",
+            "allgather-8-direct-s1-p8-g4-t512",
+            "allgather-8-packets-s1-p8-g8-t512",
+            "allgather-8-packets-s1-p8-g0-t512",
+            "allgather-8-rails-s1-p8-t512",
+            "allgather-8-rails-s1-p8-g3-t512",
+            "reducescatter-8-rails-s1-p8-g4-in-t512",
         ] {
             assert_eq!(Entry::of_name(name), None, "{name}");
         }

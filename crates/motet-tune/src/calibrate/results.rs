@@ -24,6 +24,10 @@ pub const COLUMNS: [&str; 12] = [
     "p90_us",
 ];
 
+/// A further column, which a table may have: between servers of so many ranks packets go over ports. Empty if
+/// there are none.
+const PORTS: &str = "gpus_per_server";
+
 /// A measured call.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Measured {
@@ -109,17 +113,19 @@ pub fn read_table(text: &str) -> Result<Results, ReadError> {
     for (at, name) in places.iter_mut().zip(COLUMNS).take(COLUMNS.len() - 2) {
         *at = place(name)?;
     }
+    let ports = heading.iter().position(|it| it == PORTS);
     let mut results = Results::default();
     for record in records {
         let (line, record) = record?;
         let field = |column: usize| record.get(places[column]).unwrap_or_default();
-        results.calls.push(row(&field).map_err(|it| it.at_line(line))?);
+        let ports = ports.and_then(|it| record.get(it)).unwrap_or_default();
+        results.calls.push(row(&field, ports).map_err(|it| it.at_line(line))?);
     }
     Ok(results)
 }
 
 /// One row of a table.
-fn row<'a>(field: &dyn Fn(usize) -> &'a str) -> Result<Measured, ReadError> {
+fn row<'a>(field: &dyn Fn(usize) -> &'a str, ports: &str) -> Result<Measured, ReadError> {
     let wrong = |column: usize| {
         let (name, value) = (COLUMNS[column], field(column));
         ReadError::new(format!("`{value}` is no {name}"))
@@ -137,6 +143,12 @@ fn row<'a>(field: &dyn Fn(usize) -> &'a str) -> Result<Measured, ReadError> {
         slices: number(3)?,
         peers_per_block: number(4)?,
         apart: either(5, "true", "false")?,
+        gpus_per_server: match ports {
+            "" => None,
+            gpus => {
+                Some(gpus.parse().map_err(|_| ReadError::new(format!("`{gpus}` is no {PORTS}")))?)
+            }
+        },
     };
     let in_place = either(6, "in", "out")?;
     let entry = Entry { kind, ranks: number(1)?, shape, in_place, threads: number(7)? };
@@ -174,6 +186,19 @@ mod tests {
         assert_eq!(table.calls[0].size, Bytes::kib(16));
         let others = "{\"status\": \"hang\"}\n\n{\"status\": \"ok\", \"source\": \"nccl\", \"median_us\": 1}\n";
         assert_eq!(read_harness(others).unwrap(), Results { calls: vec![], others: 2 });
+    }
+
+    #[test]
+    fn a_table_may_have_ports() {
+        let (heading, row) = TABLE.split_once('\n').unwrap();
+        let table = format!("{heading},gpus_per_server\n{},4\n{},\n", row.trim(), row.trim());
+        let calls = read_table(&table).unwrap().calls;
+        assert_eq!(calls[0].plan, "allreduce-8-packets-twice-s8-p1a-g4-t512");
+        assert_eq!(calls[1].plan, "allreduce-8-packets-twice-s8-p1a-t512");
+        let error = read_table(&table.replace(",4", ",many")).unwrap_err();
+        assert_eq!(error.problem, "`many` is no gpus_per_server");
+        let error = read_table(&table.replace(",4", ",8")).unwrap_err();
+        assert!(error.problem.starts_with("there is no program"), "{error}");
     }
 
     #[test]

@@ -19,6 +19,8 @@ const KINDS: [CollectiveKind; 4] = [
 /// Powers of two. What other numbers take besides, where slices begin in the middle of cache lines, has no
 /// term in the model.
 const SLICES: [u32; 7] = [1, 2, 4, 8, 16, 32, 64];
+/// Over ports every slice is a post of its own for each peer, and a proxy does one after the other.
+const SLICES_OVER_PORTS: [u32; 4] = [1, 2, 4, 8];
 /// Fewer than 512 threads were never best.
 const THREADS: [u32; 2] = [512, 1024];
 
@@ -74,22 +76,28 @@ impl SweepPlan {
     }
 }
 
-/// Entries of a sweep, in a fixed order; not all of them fit a GPU.
+/// Entries of a sweep, in a fixed order; not all of them fit a GPU. With `gpus_per_server` those whose packets
+/// go over ports between servers of so many ranks, which need more ranks than that.
 #[must_use]
-pub fn entries(ranks: &[u32]) -> Vec<Entry> {
+pub fn entries(ranks: &[u32], gpus_per_server: Option<u32>) -> Vec<Entry> {
+    let all_slices = gpus_per_server.map_or(&SLICES[..], |_| &SLICES_OVER_PORTS[..]);
     let mut entries = Vec::new();
     for ranks in ranks {
         for kind in KINDS {
             for pattern in Pattern::ALL.into_iter().filter(|it| it.does(kind)) {
                 for threads in THREADS {
-                    for slices in SLICES {
-                        let with = |it| Entry { kind, ranks: *ranks, threads, ..it };
-                        entries.extend(shapes(kind, *ranks, pattern, slices).map(with));
+                    for slices in all_slices {
+                        let with = |it: Entry| {
+                            let shape = Shape { gpus_per_server, ..it.shape };
+                            Entry { kind, ranks: *ranks, threads, shape, ..it }
+                        };
+                        entries.extend(shapes(kind, *ranks, pattern, *slices).map(with));
                     }
                 }
             }
         }
     }
+    entries.retain(Entry::is_possible);
     entries
 }
 
@@ -102,13 +110,13 @@ fn shapes(
 ) -> impl Iterator<Item = Entry> {
     let copies = matches!(kind, CollectiveKind::AllGather | CollectiveKind::AllToAll);
     // A direct sum is one block's whatever it is asked for.
-    let spreads = ranks > 2 && (copies || pattern.has_packets());
+    let spreads = ranks > 2 && (copies || pattern.has_packets()) && pattern != Pattern::Rails;
     let some = (spreads && ranks > 4).then_some(2);
     let peers = [Some(ALL_PEERS.max(ranks)), some, spreads.then_some(1)].into_iter().flatten();
     let entry = move |(peers_per_block, apart, in_place)| Entry {
         kind,
         ranks,
-        shape: Shape { pattern, slices, peers_per_block, apart },
+        shape: Shape { pattern, slices, peers_per_block, apart, gpus_per_server: None },
         in_place,
         threads: 0,
     };
@@ -121,22 +129,29 @@ fn shapes(
 }
 
 /// The plans of a sweep, where so many ranks share a GPU (`None`: all of them), without those that do not
-/// fit or that no size suits. Always the same for the same ranks.
+/// fit or that no size suits; `gpus_per_server` as for [`entries`]. Always the same for the same ranks.
 #[must_use]
-pub fn plans(ranks: &[u32], ranks_per_gpu: Option<u32>) -> Vec<SweepPlan> {
+pub fn plans(
+    ranks: &[u32],
+    ranks_per_gpu: Option<u32>,
+    gpus_per_server: Option<u32>,
+) -> Vec<SweepPlan> {
     let make = |entry: Entry| {
         let text = entry.plan(ranks_per_gpu.unwrap_or(entry.ranks))?;
         let outline = mscclpp_json::outline(&text).ok()??;
         if outline.most_blocks() != entry.blocks() {
             return None;
         }
+        // Where ranks are no power of two, the largest size below one that divides.
+        let whole =
+            |it: u64| if entry.ranks.is_power_of_two() { it } else { it - it % outline.divisor };
         let sizes: Vec<u64> = (5..=13)
-            .map(|it| 1u64 << (2 * it))
+            .map(|it| whole(1u64 << (2 * it)))
             .filter(|it| *it % outline.divisor == 0 && suits(&entry, *it))
             .collect();
         (!sizes.is_empty()).then_some(SweepPlan { entry, text, sizes })
     };
-    entries(ranks).into_par_iter().filter_map(make).collect()
+    entries(ranks, gpus_per_server).into_par_iter().filter_map(make).collect()
 }
 
 /// Whether a size is worth measuring.
@@ -156,7 +171,11 @@ mod tests {
 
     #[test]
     fn every_entry_is_possible_and_its_own() {
-        let entries = entries(&[2, 4, 8]);
+        let over_ports = entries(&[2, 4, 8], Some(2));
+        assert!(over_ports.iter().all(|it| it.ranks > 2 && it.shape.pattern.has_packets()));
+        assert!(over_ports.len() > 100, "{}", over_ports.len());
+        let mut entries = entries(&[2, 4, 8], None);
+        entries.extend(over_ports);
         assert!(entries.iter().all(Entry::is_possible));
         let names: BTreeSet<String> = entries.iter().map(ToString::to_string).collect();
         assert_eq!(names.len(), entries.len());
@@ -165,7 +184,7 @@ mod tests {
 
     #[test]
     fn plans_are_what_their_names_say() {
-        let plans = plans(&[2], None);
+        let plans = plans(&[2], None, None);
         assert!((150..500).contains(&plans.len()), "{}", plans.len());
         let first = plans[0].manifest_line();
         let line = "{\"file\":\"allgather-2-direct-s1-p8-t512.json\",\
@@ -176,8 +195,16 @@ mod tests {
     }
 
     #[test]
+    fn sizes_divide_by_odd_ranks() {
+        let name = "allgather-3-packets-s1-p8-g1-t512";
+        let plans = plans(&[3], None, Some(1));
+        let plan = plans.iter().find(|it| it.entry.to_string() == name).unwrap();
+        assert_eq!(plan.sizes[..2], [1008, 4080]);
+    }
+
+    #[test]
     fn a_sweep_is_not_too_long() {
-        let fit = entries(&[2, 4, 8]).into_iter().filter(|it| it.fits(it.ranks)).count();
+        let fit = entries(&[2, 4, 8], None).into_iter().filter(|it| it.fits(it.ranks)).count();
         assert!((1000..=1500).contains(&fit), "{fit}");
     }
 }

@@ -29,6 +29,9 @@ use toml::Spanned;
 
 const VERSION: u32 = 1;
 
+/// Terms of MSCCL++'s ports, which files of earlier Motets do not have: an H200's stand for them.
+const LATER: [&str; 3] = ["proxy", "proxy_sharer", "post_rate"];
+
 /// Terms as they stand in a file: at least one of the two.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct TermsFile {
@@ -90,13 +93,19 @@ pub fn read(text: &str) -> Result<TermsFile, ReadError> {
     }
     let mscclpp = match &file.mscclpp {
         Some(it) => {
-            let names = PlanTerms::H200.list().map(|it| it.0);
-            Some(PlanTerms::from_values(&values(text, it, names)?))
+            let known = PlanTerms::H200.list();
+            let later = known.map(|(name, _, value)| LATER.contains(&name).then_some(value));
+            let names = known.map(|it| it.0);
+            Some(PlanTerms::from_values(&values(text, it, names, later)?))
         }
         None => None,
     };
     let nccl = match &file.nccl {
-        Some(it) => Some(NcclTerms::from_values(&values(text, it, NcclTerms::names())?)),
+        Some(it) => {
+            let names = NcclTerms::names();
+            let later = names.map(|_| None);
+            Some(NcclTerms::from_values(&values(text, it, names, later)?))
+        }
         None => None,
     };
     if mscclpp.is_none() && nccl.is_none() {
@@ -109,11 +118,12 @@ pub fn read(text: &str) -> Result<TermsFile, ReadError> {
     Ok(TermsFile { mscclpp, fit, nccl, nccl_fit })
 }
 
-/// The values of a table, in the order of `names`.
+/// The values of a table, in the order of `names`. Terms that have a value in `later` may be missing.
 fn values<const N: usize>(
     text: &str,
     table: &Table,
     names: [&'static str; N],
+    later: [Option<f64>; N],
 ) -> Result<[f64; N], ReadError> {
     let mut found = [None; N];
     for (name, value) in table.get_ref() {
@@ -131,6 +141,7 @@ fn values<const N: usize>(
         found[place] = Some(number);
     }
     let mut values = [0.0; N];
+    let found = found.into_iter().zip(later).map(|(found, later)| found.or(later));
     for ((term, value), name) in values.iter_mut().zip(found).zip(names) {
         let missing = || {
             ReadError::new(format!("the term `{name}` is missing"))
@@ -232,6 +243,17 @@ mod tests {
         }
     }
 
+    /// Files of before there were terms of ports are read as they were meant.
+    #[test]
+    fn terms_of_ports_may_be_missing() {
+        let text = write(&both());
+        let (before, nccl) = text.split_once("[nccl]").unwrap();
+        let is_later = |line: &str| LATER.iter().any(|it| line.starts_with(&format!("{it} = ")));
+        let earlier: Vec<&str> = before.lines().filter(|it| !is_later(it)).collect();
+        assert_eq!(earlier.len() + LATER.len(), before.lines().count());
+        assert_eq!(read(&format!("{}\n[nccl]{nccl}", earlier.join("\n"))), Ok(both()));
+    }
+
     #[test]
     fn what_is_wrong_has_its_place() {
         let text = write(&both());
@@ -243,7 +265,7 @@ mod tests {
         assert_eq!(problem("sharer", "sharers").1, "there is no term `sharers`");
         assert_eq!(problem("sharer", "sharers").0, Some(6));
         assert_eq!(problem("post = ", "#").1, "the term `post` is missing");
-        assert_eq!(problem("proxy = ", "#").1, "the term `proxy` is missing");
+        assert_eq!(problem("proxy = 10.5", "#").1, "the term `proxy` is missing");
         assert_eq!(problem("between = ", "beyond = ").1, "there is no term `beyond`");
         assert_eq!(problem("post = ", "post = -").1, "`post` must be a number above zero");
         assert_eq!(problem("version = 1", "version = 2").1, "version 2 of terms is not known");

@@ -2,8 +2,8 @@
 //!
 //! - Textbook algorithms: ring, double tree, recursive doubling and so on.
 //! - What the synthesizer makes for a small and a large size under every sketch of the network.
-//! - Where all GPUs reach one another's memory, one-sided programs for MSCCL++ in many shapes
-//!   ([`one_sided`]).
+//! - Where all GPUs reach one another's memory, or ports join servers of one size, one-sided programs for
+//!   MSCCL++ in many shapes ([`one_sided`]).
 //!
 //! A candidate is a program that a runtime can load: MSCCL, in as many instances as fit the thread
 //! blocks that it may have, or MSCCL++. What neither takes is left out, by name and with the reason. NCCL's own rings

@@ -14,13 +14,22 @@ use crate::layouts::Family;
 /// Threads of a block: fewer start no faster, and carry less.
 const THREADS: [u32; 2] = [512, 1024];
 
+/// Slices of what goes over ports: each is a post of its own, and a proxy does one after the other.
+const MOST_SLICES_OVER_PORTS: u32 = 8;
+
 /// The most ranks: a thread block has 16 channels, one for each peer.
 const MOST_RANKS: u32 = 17;
 
-/// The candidates for a collective; none unless all ranks reach one another's memory.
+/// The candidates for a collective: all patterns where all ranks reach one another's memory; packets over ports
+/// where they are in servers of one size.
 pub(crate) fn candidates(ground: &Ground<'_>, kind: CollectiveKind) -> Vec<CandidateProgram> {
     let ranks = u32::try_from(ground.network.ranks().len()).unwrap_or(u32::MAX);
-    if !(2..=MOST_RANKS).contains(&ranks) || !ground.plan_options().channel.is_memory_only(ranks) {
+    if !(2..=MOST_RANKS).contains(&ranks) {
+        return Vec::new();
+    }
+    let channel = ground.plan_options().channel;
+    let gpus_per_server = channel.gpus_per_server(ranks);
+    if gpus_per_server.is_none() && !channel.is_memory_only(ranks) {
         return Vec::new();
     }
     let in_place = ground.mscclpp.in_place;
@@ -28,8 +37,11 @@ pub(crate) fn candidates(ground: &Ground<'_>, kind: CollectiveKind) -> Vec<Candi
         .into_iter()
         .flat_map(|threads| {
             let most = ground.most_plan_blocks(threads);
-            let shapes = shapes(kind, ranks, most);
-            let entry = move |shape| Entry { kind, ranks, shape, in_place, threads };
+            let shapes = shapes(kind, ranks, most, gpus_per_server.is_some());
+            let entry = move |shape| {
+                let shape = Shape { gpus_per_server, ..shape };
+                Entry { kind, ranks, shape, in_place, threads }
+            };
             let full = filling(kind, ranks, most).map(entry).filter(fills);
             let full = full.map(|it| (it, LEAST_FILLING));
             shapes.into_iter().map(move |it| (entry(it), Bytes::ZERO)).chain(full)
@@ -40,22 +52,23 @@ pub(crate) fn candidates(ground: &Ground<'_>, kind: CollectiveKind) -> Vec<Candi
 }
 
 /// The shapes of at most so many thread blocks.
-fn shapes(kind: CollectiveKind, ranks: u32, most: u32) -> Vec<Shape> {
+fn shapes(kind: CollectiveKind, ranks: u32, most: u32, over_ports: bool) -> Vec<Shape> {
+    let most_slices = if over_ports { MOST_SLICES_OVER_PORTS } else { u32::MAX };
     let copies = matches!(kind, CollectiveKind::AllGather | CollectiveKind::AllToAll);
     let mut shapes = Vec::new();
     for pattern in Pattern::ALL.into_iter().filter(|it| it.does(kind)) {
-        // A direct sum is one block's whatever it is asked for, and only packets are unpacked.
-        let peers: &[u32] = if ranks > 2 && (copies || pattern.has_packets()) {
-            &[ranks - 1, 1]
-        } else {
-            &[ranks - 1]
-        };
+        // A direct sum is one block's whatever it is asked for, and only packets are unpacked. What goes over
+        // ports is not posted sooner by several blocks.
+        let spreads = copies || pattern.has_packets();
+        let peers: &[u32] =
+            if ranks > 2 && spreads && !over_ports { &[ranks - 1, 1] } else { &[ranks - 1] };
         let apart: &[bool] = if pattern.has_packets() { &[false, true] } else { &[false] };
         for (peers_per_block, apart) in
             peers.iter().flat_map(|it| apart.iter().map(move |a| (*it, *a)))
         {
-            let shape = |slices| Shape { pattern, slices, peers_per_block, apart };
-            let all = most / shape(1).blocks(kind, ranks).max(1);
+            let gpus_per_server = None;
+            let shape = |slices| Shape { pattern, slices, peers_per_block, apart, gpus_per_server };
+            let all = most_slices.min(most / shape(1).blocks(kind, ranks).max(1));
             // Powers of two, as the model was fitted to them (`calibrate::sweep`).
             shapes.extend((0..32).map(|it| 1u32 << it).take_while(|it| *it <= all).map(shape));
         }
@@ -65,8 +78,13 @@ fn shapes(kind: CollectiveKind, ranks: u32, most: u32) -> Vec<Shape> {
 
 /// Straight plans with as many slices as the GPU holds, of one block for all peers each.
 fn filling(kind: CollectiveKind, ranks: u32, most: u32) -> Option<Shape> {
-    let one =
-        Shape { pattern: Pattern::Direct, slices: 1, peers_per_block: ranks - 1, apart: false };
+    let one = Shape {
+        pattern: Pattern::Direct,
+        slices: 1,
+        peers_per_block: ranks - 1,
+        apart: false,
+        gpus_per_server: None,
+    };
     let slices = most / one.blocks(kind, ranks).max(1);
     (Pattern::Direct.does(kind) && slices > 0).then_some(Shape { slices, ..one })
 }
@@ -99,10 +117,11 @@ fn candidate(ground: &Ground<'_>, entry: &Entry, least: Bytes) -> Option<Candida
         return None;
     }
     let about = entry.shape.pattern.about();
+    let ports = entry.shape.gpus_per_server.map_or("", |_| ", over ports between servers");
     Some(CandidateProgram {
         name: entry.to_string(),
         origin: Origin::OneSided,
-        about: format!("one-sided: {about}, {} thread blocks", plan.blocks()),
+        about: format!("one-sided: {about}{ports}, {} thread blocks", plan.blocks()),
         program,
         family: Family { layouts: Vec::new(), stopped_by: Some("is for MSCCL++".to_owned()) },
         plans: vec![plan.for_calls_of(least)],

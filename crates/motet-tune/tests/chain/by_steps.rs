@@ -29,6 +29,7 @@ pub(crate) fn longest(
         taken: vec![0; outline.counters as usize],
         packets: BTreeMap::new(),
         barriers: BTreeMap::new(),
+        proxies: BTreeMap::new(),
     };
     loop {
         let mut moved = false;
@@ -66,6 +67,8 @@ struct Run<'a> {
     packets: BTreeMap<(Rank, u32), (Rank, f64)>,
     /// Of each barrier of a rank: when blocks came to it.
     barriers: BTreeMap<(Rank, u32), Vec<(usize, f64)>>,
+    /// When each rank's proxy is through with what was posted so far.
+    proxies: BTreeMap<Rank, f64>,
 }
 
 impl Run<'_> {
@@ -96,14 +99,26 @@ impl Run<'_> {
                 }
                 end
             }
-            OutlineStep::Post { to, chunks: _, raises, flush } => {
-                let there = now + self.terms.post + (self.latency)(rank, *to);
+            OutlineStep::Post { to, chunks, raises, flush, packets } => {
+                let bytes =
+                    self.chunk_bytes * f64::from(*chunks * (1 + u32::from(packets.is_some())));
+                let posted = self.post(rank, now, bytes, 1 + u32::from(raises.is_some()));
                 if let Some(counter) = raises {
-                    self.raised[*counter as usize].push((rank, there));
+                    self.raised[*counter as usize].push((rank, posted));
                 }
-                if *flush { there } else { now + self.terms.operation }
+                for chunk in packets.iter().flat_map(|first| *first..first + chunks) {
+                    self.packets.insert((*to, chunk), (rank, posted));
+                }
+                if *flush { posted + (self.latency)(rank, *to) } else { now + self.terms.operation }
             }
-            OutlineStep::Raise { counters, near, relaxed } => {
+            OutlineStep::Raise { counters, by_port: true, .. } => {
+                for counter in counters {
+                    let posted = self.post(rank, now, 0.0, 1);
+                    self.raised[*counter as usize].push((rank, posted));
+                }
+                now + self.terms.counter * counters.len() as f64
+            }
+            OutlineStep::Raise { counters, near, relaxed, by_port: false } => {
                 let fence = if *near || *relaxed { 0.0 } else { self.under.fence(self.terms) };
                 let told = now + fence + self.terms.counter * counters.len() as f64;
                 for counter in counters {
@@ -118,6 +133,15 @@ impl Run<'_> {
         };
         self.at[block] = (next + 1, end);
         true
+    }
+
+    /// The next thing that a rank's proxy does.
+    fn post(&mut self, rank: Rank, now: f64, bytes: f64, tasks: u32) -> f64 {
+        let free = self.proxies.get(&rank).copied().unwrap_or(0.0);
+        let takes = self.under.proxy(self.terms) * f64::from(tasks) + bytes / self.terms.post_rate;
+        let posted = free.max(now + self.terms.post) + takes;
+        self.proxies.insert(rank, posted);
+        posted
     }
 
     /// When an operation can move data: all packets that it reads have come; `None` if some are not written yet.

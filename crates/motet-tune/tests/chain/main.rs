@@ -21,7 +21,8 @@ fn moments_and_steps_agree() {
     let near = |_: Rank, _: Rank| 0.0;
     let far = |a: Rank, b: Rank| 0.3 + 0.1 * (a.index() * 3 + b.index()) as f64;
     let mut seen = 0;
-    for entry in entries(&[2, 4]).into_iter().step_by(13) {
+    let over_ports = entries(&[2, 3, 4], Some(1)).into_iter().chain(entries(&[4], Some(2)));
+    for entry in entries(&[2, 4], None).into_iter().step_by(13).chain(over_ports.step_by(7)) {
         let Some(text) = entry.plan(1) else { continue };
         let outline = outline(&text).unwrap().unwrap();
         for latency in [&near as &dyn Fn(Rank, Rank) -> f64, &far] {

@@ -2,6 +2,7 @@
 
 use motet_collective::{CollectiveKind, Program, Verified};
 use motet_net::NetworkState;
+use motet_synth::forest::{self, ForestOptions, Room};
 use motet_synth::{
     Edge, Effort, Fabric, Forest, Lowering, Method, PairForest, PathTable, Repairer, SynthError,
     Task, Tree, Trees, synthesize,
@@ -186,6 +187,36 @@ pub(super) fn synthesized(
             Err(WanError::Synth(SynthError::NotForMethod { .. })) => {}
             Err(error) => return Err(error),
         }
+    }
+    if Method::Forest.does(kind) {
+        found.extend(other_forests(scenario, &task, asked, table, &found)?);
+    }
+    Ok(found)
+}
+
+/// Forests that leave more or less of the links unused than the one that is fastest on the network as it nominally is:
+/// how well routes can be changed under a program, its own time does not tell.
+fn other_forests(
+    scenario: &Scenario<'_>,
+    task: &Task<'_>,
+    asked: &Asked,
+    table: &mut RouteTable<'_>,
+    known: &[Built],
+) -> Result<Vec<Built>, WanError> {
+    let options = ForestOptions { most_transfers: MOST_TRANSFERS };
+    let mut found: Vec<Built> = Vec::new();
+    for room in [Room::All, Room::Needed] {
+        let Some(lowered) = if_possible(forest::synthesize_in(task, options, room))? else {
+            continue;
+        };
+        let same = |it: &Built| it.program.transfers() == lowered.program.transfers();
+        if known.iter().chain(&found).any(same) {
+            continue;
+        }
+        let program = Verified::new(lowered.program, Some(scenario.network))
+            .map_err(|it| SynthError::Wrong { method: "forest", report: it.report.to_string() })?;
+        let split = scenario.routes.split;
+        found.push(Built::new(Method::Forest.name(), program, asked.size, table, split)?);
     }
     Ok(found)
 }

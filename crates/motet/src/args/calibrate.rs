@@ -22,6 +22,9 @@ pub(crate) struct CalibrateArgs {
     /// Ranks that share a GPU [default: all of them; with a cluster one]
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) ranks_per_gpu: Option<u32>,
+    /// Write plans whose packets go over ports between servers of so many ranks [default: none with ports]
+    #[arg(long, value_name = "COUNT", requires = "write_plans", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) gpus_per_server: Option<u32>,
     /// Where the measured plans are, as ID.json; those of `--write-plans` are made again where there is none
     #[arg(long, value_name = "FOLDER")]
     pub(crate) plans: Option<String>,

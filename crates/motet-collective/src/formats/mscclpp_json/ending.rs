@@ -1,7 +1,11 @@
-//! Whether a GPU can end its call before others are through with its memory.
+//! Whether a GPU can end its call before others, or its own proxy, are through with its memory.
 //!
 //! A program does not say when a call ends, so that this is no fault of the program; but what a
 //! plan leaves to arrive after the end, the next kernel on the stream may miss or overwrite.
+//!
+//! Packets that are posted from scratch need no word that they have been fetched, if scratch is doubled and
+//! their reader waits for all of them: the next call uses the other half, and nobody ends it before
+//! everybody has ended this one, because everybody's data is in everybody's result.
 
 use motet_units::Rank;
 
@@ -21,9 +25,11 @@ pub(super) fn check(
     sorted: &Sorted,
     numbered: &Numbered,
     steps: &PlanSteps,
+    doubled: bool,
     report: &mut Report,
 ) {
     let mut runs_at = vec![Rank(0); numbered.transfers.len()];
+    let posted = numbered.posted();
     for lane in &numbered.lanes {
         for it in &lane.events {
             runs_at[it.transfer().index()] = lane.rank;
@@ -32,7 +38,9 @@ pub(super) fn check(
     let mut touched: Vec<(Rank, TransferId)> = Vec::new();
     for (index, transfer) in numbered.transfers.iter().enumerate() {
         let ends = [transfer.src.rank, transfer.dst.rank];
-        let foreign = ends.into_iter().filter(|it| *it != runs_at[index]);
+        let by_flag = doubled && numbered.moves[index].writes_packets;
+        let fetched = posted[index] && !by_flag;
+        let foreign = ends.into_iter().filter(|it| *it != runs_at[index] || fetched);
         touched.extend(foreign.map(|it| (it, TransferId::from_index(index))));
     }
     touched.sort_unstable();
@@ -50,13 +58,15 @@ pub(super) fn check(
             .iter()
             .map(|it| it.1)
             .filter(|it| {
+                // What a proxy fetches is known to be fetched when it has arrived.
                 let writes = numbered.transfers[it.index()].dst.rank == rank;
-                !reached[event(if writes { it.arrived() } else { it.sent() }) as usize]
+                let whole = writes || posted[it.index()];
+                !reached[event(if whole { it.arrived() } else { it.sent() }) as usize]
             })
             .collect();
         if let Some(first) = missed.first() {
             let message = format!(
-                "gpu {rank} may end its call before {} of {} transfers of others from and to it are \
+                "gpu {rank} may end its call before {} of {} transfers of others or by proxy from and to it are \
                  done: it waits for no signal behind them",
                 missed.len(),
                 of_rank.len()

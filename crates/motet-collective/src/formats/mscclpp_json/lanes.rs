@@ -89,6 +89,17 @@ impl Numbered {
         self.of_step.push(of_step);
     }
 
+    /// By transfer: whether a proxy moves it.
+    pub(super) fn posted(&self) -> Vec<bool> {
+        let mut posted = vec![false; self.transfers.len()];
+        for lane in self.lanes.iter().filter(|it| it.kind != LaneKind::Block) {
+            for event in &lane.events {
+                posted[event.transfer().index()] = true;
+            }
+        }
+        posted
+    }
+
     fn add(&mut self, what: Move, place: Place) -> TransferId {
         self.transfers.push(what.transfer);
         self.moves.push(what);

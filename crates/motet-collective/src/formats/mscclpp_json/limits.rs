@@ -46,6 +46,21 @@ pub(super) fn check(plan: &ExecutionPlan, gpu: Gpu, report: &mut Report) {
             Check { gpu: gpu.id, block, report }.block();
         }
     }
+    if let Some(at) = plan.gpus.iter().find_map(misnamed) {
+        let message = "`ppkt` over a port names its source by the kind of buffer alone: right only for the \
+                       first buffers that a process runs a plan with, other data for all others; use `rppkt`";
+        report.push(Diagnostic::warning(Finding::Limit, message).from_origin(at));
+    }
+}
+
+/// Where a GPU posts packets by an operation of which the executor (0.9.0 to 0.10) leaves out where the numbers
+/// of this call's buffers begin. `rppkt` adds that.
+fn misnamed(gpu: &PlanGpu) -> Option<String> {
+    let wrong = |it: &PlanOp| it.name == "ppkt" && it.channel_type == Some(ChannelType::Port);
+    gpu.threadblocks.iter().find_map(|block| {
+        let place = block.ops.iter().position(wrong)?;
+        Some(format!("gpu {}, threadblock {}, operation {place}", gpu.id, block.id))
+    })
 }
 
 /// The bytes of a GPU's doubled scratch, if its halves are misaligned.

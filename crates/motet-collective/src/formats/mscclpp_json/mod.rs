@@ -151,6 +151,17 @@ impl Channel {
         (1..ranks).all(|it| !self.by_port(Rank(0), Rank(it)))
     }
 
+    /// How many consecutive ranks a server has, where so many ranks are in servers of one size and ports
+    /// join these; `None` where they are not, or there is only one server.
+    #[must_use]
+    pub fn gpus_per_server(&self, ranks: u32) -> Option<u32> {
+        let first = (1..ranks).find(|it| self.by_port(Rank(0), Rank(*it)))?;
+        let pairs = (0..ranks).flat_map(|a| (0..ranks).map(move |b| (a, b))).filter(|(a, b)| a < b);
+        let mut alike =
+            pairs.map(|(a, b)| self.by_port(Rank(a), Rank(b)) == (a / first != b / first));
+        alike.all(|it| it).then_some(first)
+    }
+
     fn by_port(&self, a: Rank, b: Rank) -> bool {
         match self {
             Self::Memory => false,

@@ -9,8 +9,9 @@ use std::collections::BTreeMap;
 use motet_net::formats::ReadError;
 use motet_units::{Bytes, Rank};
 
+use super::model::ChannelType;
 use super::resolve::{self, Context};
-use super::steps::{Counter, Move, Moves, PlanStepKind, Touch};
+use super::steps::{Counter, Move, Moves, PlanStepKind, Post, Touch};
 use super::{collective, limits, model};
 use crate::collective::Collective;
 use crate::diagnostic::Report;
@@ -53,11 +54,12 @@ pub enum OutlineStep {
     Barrier { id: u32, blocks: u32 },
     /// Threads move data themselves.
     Move(Work),
-    /// Data that a proxy moves; the counter is raised behind it.
-    Post { to: Rank, chunks: u32, raises: Option<u32>, flush: bool },
+    /// Data that a proxy moves; the counter is raised behind it. Packets go to the scratch of `to`, from this
+    /// chunk on.
+    Post { to: Rank, chunks: u32, raises: Option<u32>, flush: bool, packets: Option<u32> },
     /// Counters are raised: a signal to another GPU or, if `near`, to a block of this one. Unless it is
-    /// `relaxed`, not before the other side sees what this block has written.
-    Raise { counters: Vec<u32>, near: bool, relaxed: bool },
+    /// `relaxed`, not before the other side sees what this block has written. `by_port`: a proxy does it.
+    Raise { counters: Vec<u32>, near: bool, relaxed: bool, by_port: bool },
     /// Counters are waited for, each until it was raised once more.
     Take { counters: Vec<u32>, near: bool },
 }
@@ -157,18 +159,22 @@ impl Counters {
             }
             PlanStepKind::Moves(moves) => vec![OutlineStep::Move(work(moves))],
             PlanStepKind::Posts(posts) => {
-                let post = |it: &super::steps::Post| OutlineStep::Post {
+                let post = |it: &Post| OutlineStep::Post {
                     to: it.end.peer,
                     chunks: it.what.transfer.count,
                     raises: it.signal.map(|it| self.number(it)),
                     flush: it.flush,
+                    packets: it.what.writes_packets.then_some(it.what.transfer.dst.offset),
                 };
-                posts.iter().map(post).collect()
+                let posted: Vec<OutlineStep> = posts.iter().map(post).collect();
+                looked_at(posts).map(OutlineStep::Move).into_iter().chain(posted).collect()
             }
             PlanStepKind::Raise(touches) => {
                 let (counters, near) = self.touches(touches);
                 let relaxed = touches.iter().all(|it| it.relaxed);
-                vec![OutlineStep::Raise { counters, near, relaxed }]
+                let port = |it: &Touch| it.end.is_some_and(|it| it.kind == ChannelType::Port);
+                let by_port = touches.iter().any(port);
+                vec![OutlineStep::Raise { counters, near, relaxed, by_port }]
             }
             PlanStepKind::Take(touches) => {
                 let (counters, near) = self.touches(touches);
@@ -176,6 +182,19 @@ impl Counters {
             }
         }
     }
+}
+
+/// What threads do before packets are posted: they look at all of them, until all are there.
+fn looked_at(posts: &[Post]) -> Option<Work> {
+    let Move { transfer, .. } = posts.iter().map(|it| it.what).find(|it| it.reads_packets)?;
+    Some(Work {
+        chunks: transfer.count,
+        passes: 1,
+        reads: 1,
+        reads_packets: true,
+        awaits: vec![(transfer.src.rank, transfer.src.offset)],
+        ..Work::default()
+    })
 }
 
 fn work(moves: &Moves) -> Work {

@@ -33,11 +33,14 @@ pub(super) fn join(graph: &mut StepGraph, numbered: &Numbered, ranks: usize, rep
     let mut packets = vec![false; ranks];
     // What operations in the switch have there, by where it came from.
     let mut in_switch: BTreeMap<Slot, Slot> = BTreeMap::new();
+    let posted = numbered.posted();
     for (index, what) in numbered.moves.iter().enumerate() {
         let id = TransferId::from_index(index);
         let transfer = what.transfer;
+        // A proxy moves packets as they are, whether or not anybody has looked at them first.
+        let from_packets = what.reads_packets || posted[index] && what.writes_packets;
         for (slot, is_packets) in
-            [(transfer.src, what.reads_packets), (transfer.dst, what.writes_packets)]
+            [(transfer.src, from_packets), (transfer.dst, what.writes_packets)]
         {
             if slot.buffer == Buffer::Scratch {
                 let uses = if is_packets { &mut packets } else { &mut plain };

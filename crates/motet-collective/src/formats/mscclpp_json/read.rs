@@ -55,7 +55,8 @@ pub fn read(text: &str) -> Result<Imported, ReadError> {
     counters::join(&mut graph, &steps, &mut report);
     packets::join(&mut graph, &numbered, plan.gpus.len(), &mut report);
     let sorted = waits::sort(&mut graph, &mut report);
-    ending::check(&graph, &sorted, &numbered, &steps, &mut report);
+    let doubled = plan.use_double_scratch_buffer;
+    ending::check(&graph, &sorted, &numbered, &steps, doubled, &mut report);
     numbered.origins.fill(&mut report);
     let Some(known) = known else {
         return nothing(&plan, report);

@@ -24,10 +24,15 @@ pub(super) fn run(
     printer: &mut Printer,
 ) -> Result<Status, Failure> {
     let progress = Progress::start(printer, "making plans");
-    let plans = sweep::plans(&args.ranks, args.ranks_per_gpu);
+    let plans = sweep::plans(&args.ranks, args.ranks_per_gpu, args.gpus_per_server);
     if plans.is_empty() {
-        return Err(Failure::wrong("no plan fits so many ranks on a GPU")
-            .with_remedy("give fewer `--ranks-per-gpu`"));
+        let server = args.gpus_per_server.filter(|it| args.ranks.iter().all(|ranks| ranks <= it));
+        return Err(match server {
+            Some(_) => Failure::wrong("all ranks are in one server, where there are no ports")
+                .with_remedy("give fewer `--gpus-per-server`"),
+            None => Failure::wrong("no plan fits so many ranks on a GPU")
+                .with_remedy("give fewer `--ranks-per-gpu`"),
+        });
     }
     progress.say(format!("writing {} plans", plans.len()));
     std::fs::create_dir_all(folder)
