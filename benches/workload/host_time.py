@@ -5,8 +5,8 @@
 
 prints, of all ranks together: what each sort of call of communication takes on the host (PyTorch's own part of it, and FSDP's
 with its copies), how long kernels waited after their launch (the host's lead), and between AllReduces that follow one
-another, as at the end of a step, the time from one kernel's end to the next one's start. All of it with the
-profiler on, which slows the host down.
+another, as at the end of a step, the time from one kernel's end to the next one's start and from one launch to the
+next. All of it with the profiler on, which slows the host down.
 """
 
 import argparse
@@ -33,7 +33,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", help="traces of all ranks")
     folder = parser.parse_args().folder
-    calls, leads, between = {}, {}, {}
+    calls, leads, between, apart = {}, {}, {}, {}
     for name in sorted(os.listdir(folder)):
         events = read(os.path.join(folder, name))
         launches = {}
@@ -56,10 +56,14 @@ def main():
             groups = [it["args"].get("Process Group Description", "?") for it in (one, next_one)]
             gap = next_one["ts"] - one["ts"] - one["dur"]
             between.setdefault(" to ".join(groups), []).append(gap)
+            launched = [launches.get(it["args"].get("correlation")) for it in (one, next_one)]
+            if None not in launched:
+                apart.setdefault(" to ".join(groups), []).append(launched[1] - launched[0])
     for title, found in [
         ("host, per call", calls),
         ("from a kernel's launch to its start", leads),
         ("from one AllReduce's end to the next one's start, by group", between),
+        ("from one AllReduce's launch to the next one's, by group", apart),
     ]:
         if found:
             print(f"{title}, ms{'':{max(0, 58 - len(title))}}  count     least    median      most")

@@ -2,7 +2,8 @@
 //!
 //! The paper (§3.1) gives: Llama 3 8B by TorchTitan on four nodes of four A100, TP 4, FSDP 2, PP 2, 1F1B, micro-batches of two. It does not
 //! give the sequence, how many micro-batches a step has, or how fast the GPUs computed; [`Setting`] has them with a default each, and
-//! [`sensitivity`] varies them.
+//! [`sensitivity`] varies them. Gradients are reduced before the last of them are sent, as PyTorch did when the paper was written: its windows of
+//! a second before ReduceScatter need that order.
 
 use motet_units::{Bytes, Duration};
 use motet_workload::{
@@ -56,7 +57,7 @@ pub fn measured(setting: &Setting) -> Result<Step, RailsError> {
         tp: 4,
         dp: 2,
         pp: setting.stages,
-        sharding: Sharding::FSDP_IN_PIPELINE,
+        sharding: Sharding::FSDP_IN_PIPELINE_2025,
         ..Layout::default()
     };
     let mut model = named(models::named("llama3-8b"), "llama3-8b")?;
@@ -95,7 +96,7 @@ pub fn large(of: Large) -> Result<Step, RailsError> {
         dp: of.data_parallel,
         pp: 16,
         schedule,
-        sharding: if of.each { Sharding::FSDP } else { Sharding::FSDP_IN_PIPELINE },
+        sharding: if of.each { Sharding::FSDP } else { Sharding::FSDP_IN_PIPELINE_2025 },
         exchange: of.exchange,
         ends_count: true,
         ..Layout::default()

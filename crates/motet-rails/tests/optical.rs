@@ -12,7 +12,7 @@ use motet_units::{Bytes, Duration, Instant};
 use motet_workload::{Batch, Draft, Gpu, Iteration, Job, Layout, Run, Schedule, Sharding, models};
 use proptest::prelude::*;
 
-const FSDP: Sharding = Sharding::FSDP_IN_PIPELINE;
+const FSDP: Sharding = Sharding::FSDP_IN_PIPELINE_2025;
 
 fn job(layout: Layout, micro_batches: u64) -> Job {
     let (model, gpu) = (models::named("llama3-8b").unwrap(), Gpu::named("a100").unwrap());
@@ -85,6 +85,7 @@ fn layouts() -> impl Strategy<Value = Layout> {
         Just(Sharding::None),
         Just(Sharding::Optimizer),
         Just(FSDP),
+        Just(Sharding::FSDP_IN_PIPELINE),
         Just(Sharding::FSDP),
     ];
     let degrees = (prop_oneof![Just(1u32), Just(2), Just(4)], prop_oneof![Just(2u32), Just(4)]);

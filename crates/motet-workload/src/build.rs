@@ -20,7 +20,7 @@ use motet_units::Bytes;
 
 use crate::iteration::{Communication, Iteration, Operation, Phase, Work};
 use crate::job::Job;
-use crate::layout::{Group, Parallelism};
+use crate::layout::{Group, Parallelism, Reduction};
 use crate::model::Part;
 use crate::schedule::{Direction, Pass, order};
 
@@ -155,9 +155,13 @@ impl<'a> Builder<'a> {
         let context = Context { stage, phase, part: None, micro_batch: Some(pass.micro_batch) };
         let at = |part: &Part| Context { part: Some(*part), ..context };
         // Parameters are asked for one part ahead; those of the first part when the input is there.
-        if let Some(first) = parts.first() {
+        let head = parts.iter().filter(|it| **it == Part::Head && self.gathers_head_first());
+        let ahead: Vec<Part> = head.chain(parts.first()).copied().collect();
+        if let Some(first) = ahead.first() {
             self.pack_first(at(first), *first);
-            self.gather(at(first), *first);
+        }
+        for part in &ahead {
+            self.gather(at(part), *part);
         }
         for (index, part) in parts.iter().enumerate() {
             if let Some(next) = parts.get(index + 1) {
@@ -166,15 +170,20 @@ impl<'a> Builder<'a> {
             let gathered = self.ends(stage).gathered.get(part).copied();
             self.ends(stage).pending.extend(gathered);
             self.part(at(part), *part);
-            if !self.reduces_late() {
+            if self.reduction() == Reduction::InPass {
                 self.reduce(at(part), *part, pass);
             }
         }
-        if self.reduces_late() {
+        if self.reduction() == Reduction::AfterSend {
+            self.send(context, pass);
+        }
+        if self.reduction() != Reduction::InPass {
             for part in &parts {
                 self.reduce(at(part), *part, pass);
             }
         }
-        self.send(context, pass);
+        if self.reduction() != Reduction::AfterSend {
+            self.send(context, pass);
+        }
     }
 }

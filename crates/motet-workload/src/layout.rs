@@ -22,6 +22,9 @@ pub struct Layout {
     /// Activations between tensor-parallel blocks are split along the sequence (SP).
     pub sequence_parallel: bool,
     pub sharding: Sharding,
+    /// Of sharded parameters that are gathered once, the head's come before all others of its stage, as where the head is
+    /// left to FSDP's root; otherwise in their turn, as in TorchTitan.
+    pub head_first: bool,
     pub schedule: Schedule,
     /// In 1F1B, an activation goes together with the gradient that comes back, instead of when it is there.
     pub exchange: bool,
@@ -41,6 +44,7 @@ impl Default for Layout {
             ep: 1,
             sequence_parallel: true,
             sharding: Sharding::None,
+            head_first: false,
             schedule: Schedule::OneForwardOneBackward,
             exchange: true,
             recompute: Recompute::None,
@@ -67,20 +71,37 @@ pub enum Sharding {
         free: bool,
         /// Gradients are reduced after every micro-batch instead of once per step.
         each: bool,
-        /// A backward pass ends before its gradients are reduced, and sends nothing to the stage before
-        /// until they are; otherwise those of a part are reduced while the next part computes.
-        late: bool,
+        /// When those of a pass are reduced.
+        reduction: Reduction,
     },
+}
+
+/// When the gradients that a backward pass has made are reduced, where parameters are sharded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reduction {
+    /// Those of a part while the next part computes, as FSDP does by itself.
+    InPass,
+    /// All when the pass is over, and only then does it send anything to the stage before. PyTorch's pipelining
+    /// did so until October 2025: it switched FSDP's own reduction off for every pass, started all of it
+    /// after the last (`torch/distributed/pipelining/stage.py`: `backward_maybe_with_nosync`), and let the stream
+    /// that sends wait for it.
+    BeforeSend,
+    /// All when the pass is over and has sent. PyTorch's pipelining does so since pytorch/pytorch#165106
+    /// (`schedules.py`: messages are waited for, then the stage reduces), because stages before waited for the
+    /// reduction.
+    AfterSend,
 }
 
 impl Sharding {
     /// FSDP without a pipeline, as TorchTitan runs it.
-    pub const FSDP: Self = Self::Parameters { free: true, each: true, late: false };
-    /// FSDP in a pipeline, as TorchTitan runs it. That gradients come late is PyTorch's doing: its
-    /// pipelining (`torch/distributed/pipelining/stage.py`: `backward_maybe_with_nosync`, in later versions
-    /// `perform_reduce_grad` too) switches FSDP's own reduction off for every pass, starts all of it after
-    /// the last, and lets the stream that sends wait for it.
-    pub const FSDP_IN_PIPELINE: Self = Self::Parameters { free: false, each: false, late: true };
+    pub const FSDP: Self =
+        Self::Parameters { free: true, each: true, reduction: Reduction::InPass };
+    /// FSDP in a pipeline, as TorchTitan and today's PyTorch run it.
+    pub const FSDP_IN_PIPELINE: Self =
+        Self::Parameters { free: false, each: false, reduction: Reduction::AfterSend };
+    /// FSDP in a pipeline with PyTorch as it was until October 2025.
+    pub const FSDP_IN_PIPELINE_2025: Self =
+        Self::Parameters { free: false, each: false, reduction: Reduction::BeforeSend };
 }
 
 /// In which order a pipeline stage takes its micro-batches.

@@ -47,7 +47,7 @@ pub use demand::Demand;
 pub use gpu::Gpu;
 pub use iteration::{Communication, Iteration, Operation, Phase, Work};
 pub use job::{Batch, Draft, Host, Job, Precision};
-pub use layout::{Group, Layout, Parallelism, Recompute, Schedule, Sharding};
+pub use layout::{Group, Layout, Parallelism, Recompute, Reduction, Schedule, Sharding};
 pub use model::{Model, Part};
 pub use recording::{Call, Recording};
 pub use refusal::{Refusal, Refusals};

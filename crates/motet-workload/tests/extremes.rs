@@ -72,8 +72,8 @@ fn layout() -> impl Strategy<Value = Layout> {
         small().prop_map(|chunks| Schedule::Interleaved { chunks }),
         Just(Schedule::ZeroBubble),
     ];
-    let late = Sharding::FSDP_IN_PIPELINE;
-    let sharding = select(vec![Sharding::None, Sharding::Gradients, Sharding::FSDP, late]);
+    let (late, later) = (Sharding::FSDP_IN_PIPELINE_2025, Sharding::FSDP_IN_PIPELINE);
+    let sharding = select(vec![Sharding::None, Sharding::Gradients, Sharding::FSDP, late, later]);
     let degrees = [small(), small(), small(), small(), small()];
     let flags = (any::<bool>(), any::<bool>());
     (degrees, flags, sharding, schedule).prop_map(|(degrees, flags, sharding, schedule)| {

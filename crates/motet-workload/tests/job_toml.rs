@@ -4,7 +4,9 @@
 
 use motet_units::Duration;
 use motet_workload::formats::job_toml::read;
-use motet_workload::{Compression, Gpu, Recompute, Schedule, Sharding, SyncMode, models};
+use motet_workload::{
+    Compression, Gpu, Recompute, Reduction, Schedule, Sharding, SyncMode, models,
+};
 
 const OPUS: &str = r#"
 model = "llama3-8b"
@@ -30,13 +32,23 @@ fn reads_names_and_defaults() {
     assert_eq!(draft.gpu, Gpu { mfu: 450, ..Gpu::named("a100").unwrap() });
     // With a pipeline parameters stay gathered and gradients are reduced once.
     assert_eq!(draft.layout.sharding, Sharding::FSDP_IN_PIPELINE);
+    assert_eq!(draft.host.call, Duration::ZERO);
     assert_eq!(draft.check().unwrap().micro_batches(), 2);
     let flat = read(&OPUS.replace("pp = 2", "pp = 1")).unwrap();
     assert_eq!(flat.layout.sharding, Sharding::FSDP);
-    let early = read(&OPUS.replace("pp = 2", "pp = 2\nreduce_late = false")).unwrap();
-    let sharding = Sharding::Parameters { free: false, each: false, late: false };
-    assert_eq!(early.layout.sharding, sharding);
-    assert_eq!(early.host.call, Duration::ZERO);
+    for (word, reduction) in [
+        ("in-pass", Reduction::InPass),
+        ("before-send", Reduction::BeforeSend),
+        ("after-send", Reduction::AfterSend),
+    ] {
+        let draft = read(&OPUS.replace("pp = 2", &format!("pp = 2\nreduce = \"{word}\""))).unwrap();
+        let sharding = Sharding::Parameters { free: false, each: false, reduction };
+        assert_eq!(draft.layout.sharding, sharding);
+    }
+    let first = OPUS.replace("pp = 2", "pp = 2\nhead_first = true");
+    assert!(read(&first).unwrap().layout.head_first);
+    let freed = read(&first.replace("pp = 2", "pp = 1")).unwrap_err().to_string();
+    assert!(freed.contains("`head_first` is for parameters that are gathered once"), "{freed}");
     let host = read(&format!("{OPUS}\n[host]\ncall = \"200 us\"\n")).unwrap().host;
     assert_eq!(host.call, Duration::from_us(200));
 }

@@ -11,8 +11,8 @@ use motet_workload::{
 };
 
 fn opus() -> Job {
-    let layout =
-        Layout { tp: 4, dp: 2, pp: 2, sharding: Sharding::FSDP_IN_PIPELINE, ..Layout::default() };
+    let sharding = Sharding::FSDP_IN_PIPELINE_2025;
+    let layout = Layout { tp: 4, dp: 2, pp: 2, sharding, ..Layout::default() };
     let (model, gpu) = (models::named("llama3-8b").unwrap(), Gpu::named("a100").unwrap());
     let batch = Batch { sequence: 8192, micro: 2, global: 8 };
     Draft { gpus: Some(16), ..Draft::new(model, gpu, layout, batch) }.check().unwrap()

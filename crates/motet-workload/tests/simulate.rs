@@ -10,7 +10,9 @@ use motet_units::{Bandwidth, Bytes, Duration, Instant, Rank, Rounding};
 use motet_workload::simulate::fabric::Call;
 use motet_workload::simulate::fluid::{Fluid, ONE};
 use motet_workload::simulate::{Cost, Fabric, Ideal, Reason, Resource, Side, Use};
-use motet_workload::{Batch, Draft, Gpu, Job, Layout, Schedule, Sharding, models};
+use motet_workload::{
+    Batch, Draft, Gpu, Job, Layout, Parallelism, Part, Reduction, Schedule, Sharding, models,
+};
 use proptest::prelude::*;
 
 fn job(layout: Layout, micro_batches: u64) -> Job {
@@ -39,8 +41,12 @@ fn layouts() -> impl Strategy<Value = Layout> {
         Just(Schedule::ZeroBubble),
         Just(Schedule::Interleaved { chunks: 2 }),
     ];
-    let sharding =
-        prop_oneof![Just(Sharding::None), Just(Sharding::FSDP), Just(Sharding::FSDP_IN_PIPELINE),];
+    let sharding = prop_oneof![
+        Just(Sharding::None),
+        Just(Sharding::FSDP),
+        Just(Sharding::FSDP_IN_PIPELINE),
+        Just(Sharding::FSDP_IN_PIPELINE_2025),
+    ];
     let degrees = (prop_oneof![Just(1u32), Just(4)], prop_oneof![Just(1u32), Just(4)], 2u32..4);
     (degrees, schedule, sharding).prop_map(|((tp, dp, pp), schedule, sharding)| {
         let pp = if pp == 3 { 4 } else { 2 };
@@ -76,6 +82,56 @@ proptest! {
     }
 }
 
+/// The three orders of a stage's reductions and of the gradients that its last pass sends, of a stage that has a neighbour
+/// on either side. What is moved is the same in all of them.
+#[test]
+fn gradients_are_reduced_when_the_layout_says() {
+    let span = |reduction| {
+        let sharding = Sharding::Parameters { free: false, each: false, reduction };
+        let job = job(Layout { dp: 2, pp: 4, sharding, ..Layout::default() }, 8);
+        let iteration = job.iteration(0).unwrap();
+        let run = iteration.simulate(&job.draft().gpu, &mut Flat(Duration::from_ms(3))).unwrap();
+        let of = |parallelism: Parallelism, kind: CollectiveKind| {
+            let all = iteration.operations().iter().zip(run.spans());
+            let all = all.filter(|(it, _)| {
+                it.stage == 2
+                    && it
+                        .communication()
+                        .is_some_and(|it| it.parallelism == parallelism && it.kind == kind)
+            });
+            all.map(|it| *it.1).collect::<Vec<_>>()
+        };
+        let last =
+            of(Parallelism::Pp, CollectiveKind::SendRecv).into_iter().max_by_key(|it| it.start);
+        let reductions = of(Parallelism::Dp, CollectiveKind::ReduceScatter);
+        let first = reductions.iter().min_by_key(|it| it.start).copied();
+        let end = reductions.iter().map(|it| it.end).max();
+        let volumes: Vec<_> = (0..4).map(|it| iteration.volumes(job.layout(), it)).collect();
+        (last.unwrap(), first.unwrap(), end.unwrap(), volumes)
+    };
+    let (message, first, end, volumes) = span(Reduction::InPass);
+    assert!(first.start < message.start && message.start < end);
+    let (message, _, end, same) = span(Reduction::BeforeSend);
+    assert!(end <= message.start && volumes == same);
+    let (message, first, _, same) = span(Reduction::AfterSend);
+    assert!(message.end <= first.start && volumes == same);
+}
+
+#[test]
+fn the_head_is_gathered_last_or_first() {
+    let gathered = |head_first| {
+        let sharding = Sharding::FSDP_IN_PIPELINE;
+        let job = job(Layout { dp: 2, pp: 2, sharding, head_first, ..Layout::default() }, 2);
+        let iteration = job.iteration(0).unwrap();
+        let all = iteration.communications();
+        let all = all.filter(|it| it.1.stage == 1 && it.2.kind == CollectiveKind::AllGather);
+        all.filter_map(|it| it.1.part).collect::<Vec<_>>()
+    };
+    let layers: Vec<Part> = (16..32).map(Part::Layer).collect();
+    assert_eq!(gathered(false), [&layers[..], &[Part::Head]].concat());
+    assert_eq!(gathered(true), [&[Part::Head], &layers[..]].concat());
+}
+
 /// What a stage waits for, worked out by hand: one pipeline of two stages, one micro-batch, hops of 10 ms
 /// and nothing else on the network.
 #[test]
@@ -86,7 +142,7 @@ fn idle_time_has_its_reasons() {
     let run = iteration.simulate(gpu, &mut Flat(ten)).unwrap();
     let first = run.exposed(&iteration, 0);
     // Forward, gradients back, and the sum over stages: all three are waited for.
-    let pp = Reason::Transfer(motet_workload::Parallelism::Pp);
+    let pp = Reason::Transfer(Parallelism::Pp);
     assert_eq!(first.of(pp), ten + ten + ten);
     assert_eq!(first.communication(), ten + ten + ten);
     let rest = run.computed(&iteration, 1);

@@ -6,8 +6,8 @@
 use motet_collective::CollectiveKind::{AllGather, AllReduce, AllToAll, ReduceScatter, SendRecv};
 use motet_workload::Parallelism::{Cp, Dp, Ep, Pp, Tp};
 use motet_workload::{
-    Batch, Compression, Draft, Gpu, Job, Layout, Recompute, Schedule, Sharding, SyncMode, Tally,
-    models,
+    Batch, Compression, Draft, Gpu, Job, Layout, Recompute, Reduction, Schedule, Sharding,
+    SyncMode, Tally, models,
 };
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -41,8 +41,9 @@ fn layouts() -> impl Strategy<Value = Layout> {
         Sharding::Gradients,
         Sharding::FSDP,
         Sharding::FSDP_IN_PIPELINE,
-        Sharding::Parameters { free: false, each: false, late: false },
-        Sharding::Parameters { free: true, each: false, late: true },
+        Sharding::FSDP_IN_PIPELINE_2025,
+        Sharding::Parameters { free: false, each: false, reduction: Reduction::InPass },
+        Sharding::Parameters { free: true, each: false, reduction: Reduction::AfterSend },
     ]);
     let schedule = select(vec![
         Schedule::OneForwardOneBackward,
@@ -50,15 +51,17 @@ fn layouts() -> impl Strategy<Value = Layout> {
         Schedule::ZeroBubble,
     ]);
     let recompute = select(vec![Recompute::None, Recompute::Gathered, Recompute::Full]);
-    let rest = (select(vec![1u32, 2]), select(vec![1u32, 2]), any::<bool>());
+    let flags = (any::<bool>(), any::<bool>());
+    let rest = (select(vec![1u32, 2]), select(vec![1u32, 2]), flags);
     (degrees, rest, sharding, schedule, recompute).prop_map(
-        |((dp, tp, pp), (cp, ep, sequence_parallel), sharding, schedule, recompute)| Layout {
+        |((dp, tp, pp), (cp, ep, flags), sharding, schedule, recompute)| Layout {
             dp,
             tp,
             pp,
             cp,
             ep,
-            sequence_parallel,
+            sequence_parallel: flags.0,
+            head_first: flags.1,
             sharding,
             schedule,
             recompute,

@@ -59,10 +59,11 @@ fn a_recording_becomes_traces_that_read_as_the_same_recording() {
     let folder = tempfile::tempdir().unwrap();
     let at = folder.path();
     let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/workload_kineto");
-    let corpus = corpus.to_string_lossy().into_owned();
-    motet(at, &["workload", "convert", "-q", &corpus, "-o", "chakra"]);
+    let trace = |rank| corpus.join(format!("fsdp-rank-{rank}.json")).to_string_lossy().into_owned();
+    let (one, other) = (trace(0), trace(1));
+    motet(at, &["workload", "convert", "-q", &one, &other, "-o", "chakra"]);
     let (kineto, chakra) = (
-        json(at, &["workload", "show", "-q", &corpus]),
+        json(at, &["workload", "show", "-q", &one, &other]),
         json(at, &["workload", "show", "-q", "chakra"]),
     );
     let of = |it: &Value| -> Vec<(String, u64, u64)> {

@@ -6,7 +6,7 @@ use motet_units::Bytes;
 
 use super::{Builder, Context};
 use crate::iteration::{Communication, Phase, Work};
-use crate::layout::{Group, Parallelism, Schedule, Sharding};
+use crate::layout::{Group, Parallelism, Reduction, Schedule, Sharding};
 use crate::model::Part;
 use crate::schedule::{Direction, Pass};
 use crate::sync::SyncMode;
@@ -41,6 +41,11 @@ impl Builder<'_> {
         };
         let is_there = self.ends(context.stage).gathered.contains_key(&part);
         context.phase != Phase::Weights && (free || !is_there)
+    }
+
+    pub(super) const fn gathers_head_first(&self) -> bool {
+        let layout = self.job.layout();
+        layout.head_first && matches!(layout.sharding, Sharding::Parameters { free: false, .. })
     }
 
     /// Gathers a part's parameters if they are sharded and not there.
@@ -81,9 +86,12 @@ impl Builder<'_> {
         }
     }
 
-    /// Whether gradients are reduced behind the pass that makes them.
-    pub(super) const fn reduces_late(&self) -> bool {
-        matches!(self.job.layout().sharding, Sharding::Parameters { late: true, .. })
+    /// When gradients are reduced. Without sharded parameters there is nothing to wait for.
+    pub(super) const fn reduction(&self) -> Reduction {
+        match self.job.layout().sharding {
+            Sharding::Parameters { reduction, .. } => reduction,
+            _ => Reduction::InPass,
+        }
     }
 
     /// Reduces a part's gradients if the pass has made the last of what is to be summed.
@@ -98,7 +106,7 @@ impl Builder<'_> {
             Sharding::Parameters { each, .. } => (ReduceScatter, last || each),
         };
         if pass.direction == made && due && self.job.draft().sync == SyncMode::EveryStep {
-            if self.reduces_late() {
+            if self.reduction() != Reduction::InPass {
                 self.pack_gradients(context, part);
             }
             self.combine(context, part, kind);
@@ -108,8 +116,12 @@ impl Builder<'_> {
     /// Gradients are copied into one buffer when the reduction before has left it, as FSDP2 does. (In a pass
     /// that goes on meanwhile, that is part of what keeps compute from its peak.)
     fn pack_gradients(&mut self, context: Context, part: Part) {
+        // PyTorch's 1F1B waits until what it has sent is gone; its other schedules wait for that at the end of the step.
+        let waits = self.reduction() == Reduction::AfterSend
+            && self.job.layout().schedule == Schedule::OneForwardOneBackward;
         let ends = self.ends(context.stage);
         ends.pending.extend(ends.data);
+        ends.pending.extend(ends.sent.filter(|_| waits));
         let sent = |it: &(Group, u64)| self.job.is_sent(it.0, it.1);
         let numbers: u64 = self.job.shared(part).iter().filter(|it| sent(it)).map(|it| it.1).sum();
         self.touch(context, numbers * 2 * self.job.draft().precision.gradients);

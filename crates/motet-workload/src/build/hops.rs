@@ -10,7 +10,7 @@ use motet_collective::CollectiveKind;
 
 use super::{Builder, Context};
 use crate::iteration::{Communication, Work};
-use crate::layout::{Group, Parallelism, Schedule};
+use crate::layout::{Group, Parallelism, Reduction, Schedule};
 use crate::schedule::{Direction, Pass};
 
 /// A message: its direction, the chunk that it goes to (over all stages) and its micro-batch.
@@ -55,10 +55,9 @@ impl Builder<'_> {
         };
         let Some(to) = to else { return };
         let key = (pass.direction, to, pass.micro_batch);
-        let late = self.reduces_late();
+        let reduced = self.reduction() == Reduction::BeforeSend;
         let ends = self.ends(context.stage);
-        // Gradients that are reduced late are reduced before anything is sent.
-        let data = ends.data.filter(|_| late && pass.direction == Direction::Backward);
+        let data = ends.data.filter(|_| reduced && pass.direction == Direction::Backward);
         let message = Message { context, waits: ends.line.into_iter().chain(data).collect() };
         match self.partner(key) {
             None => self.post(key, &message, &[]),

@@ -28,7 +28,7 @@ use toml::Spanned;
 
 use crate::gpu::{Gpu, USUAL_MFU};
 use crate::job::{Batch, Draft, Host, Precision};
-use crate::layout::{Layout, Recompute, Schedule, Sharding};
+use crate::layout::{Layout, Recompute, Reduction, Schedule, Sharding};
 use crate::model::{Attention, Experts, Model, Shape, Transformer};
 use crate::models;
 use crate::sync::{Compression, SyncMode};
@@ -65,7 +65,9 @@ struct LayoutTable {
     /// Of sharded parameters only.
     reduce_each: Option<Spanned<bool>>,
     /// Of sharded parameters only.
-    reduce_late: Option<Spanned<bool>>,
+    reduce: Option<Spanned<ReductionName>>,
+    /// Of sharded parameters that are gathered once only.
+    head_first: Option<Spanned<bool>>,
     schedule: Option<ScheduleName>,
     exchange: Option<bool>,
     /// Of the interleaved schedule only.
@@ -84,6 +86,14 @@ enum ShardingName {
     Gradients,
     #[serde(alias = "zero3", alias = "fsdp")]
     Parameters,
+}
+
+#[derive(Clone, Copy, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum ReductionName {
+    InPass,
+    BeforeSend,
+    AfterSend,
 }
 
 #[derive(Clone, Copy, PartialEq, Deserialize)]
@@ -334,14 +344,16 @@ fn layout(text: &str, it: &LayoutTable) -> Result<Layout, ReadError> {
             .with_remedy("leave it out")
     };
     if it.sharding != Some(ShardingName::Parameters) {
+        let place = |it: &Option<Spanned<bool>>| it.as_ref().map(|it| it.span().start);
         let keys = [
-            (&it.free_after_forward, "free_after_forward"),
-            (&it.reduce_each, "reduce_each"),
-            (&it.reduce_late, "reduce_late"),
+            (place(&it.free_after_forward), "free_after_forward"),
+            (place(&it.reduce_each), "reduce_each"),
+            (place(&it.head_first), "head_first"),
+            (it.reduce.as_ref().map(|it| it.span().start), "reduce"),
         ];
-        for (value, key) in keys {
-            if let Some(value) = value {
-                return Err(misplaced(value.span().start, key, "sharding = \"parameters\""));
+        for (place, key) in keys {
+            if let Some(start) = place {
+                return Err(misplaced(start, key, "sharding = \"parameters\""));
             }
         }
     }
@@ -350,10 +362,16 @@ fn layout(text: &str, it: &LayoutTable) -> Result<Layout, ReadError> {
     {
         return Err(misplaced(value.span().start, "chunks", "schedule = \"interleaved\""));
     }
-    // TorchTitan's defaults: with a pipeline, gather and reduce once per step, and reduce late.
+    // TorchTitan's defaults: with a pipeline, gather and reduce once per step, at its end.
     let flag = |value: &Option<Spanned<bool>>, usual: bool| {
         value.as_ref().map_or(usual, |it| *it.get_ref())
     };
+    if let Some(value) = &it.head_first
+        && flag(&it.free_after_forward, pp == 1)
+    {
+        let of = "parameters that are gathered once (free_after_forward = false)";
+        return Err(misplaced(value.span().start, "head_first", of));
+    }
     Ok(Layout {
         dp: it.dp.unwrap_or(1),
         tp: it.tp.unwrap_or(1),
@@ -368,9 +386,16 @@ fn layout(text: &str, it: &LayoutTable) -> Result<Layout, ReadError> {
             Some(ShardingName::Parameters) => Sharding::Parameters {
                 free: flag(&it.free_after_forward, pp == 1),
                 each: flag(&it.reduce_each, pp == 1),
-                late: flag(&it.reduce_late, pp > 1),
+                reduction: match it.reduce.as_ref().map(|it| *it.get_ref()) {
+                    Some(ReductionName::InPass) => Reduction::InPass,
+                    Some(ReductionName::BeforeSend) => Reduction::BeforeSend,
+                    Some(ReductionName::AfterSend) => Reduction::AfterSend,
+                    None if pp > 1 => Reduction::AfterSend,
+                    None => Reduction::InPass,
+                },
             },
         },
+        head_first: flag(&it.head_first, usual.head_first),
         schedule: match it.schedule {
             None | Some(ScheduleName::OneForwardOneBackward) => Schedule::OneForwardOneBackward,
             Some(ScheduleName::Interleaved) => {

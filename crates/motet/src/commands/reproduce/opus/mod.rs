@@ -17,8 +17,8 @@ pub(super) use table3::table3;
 const SILENT: [&str; 3] = [
     "Llama 3 8B on 4 x 4 A100, TP 4, FSDP 2, PP 2, 1F1B, micro-batches of 2, as in §3.1; sequences of 8192 tokens, 8 micro-batches and compute \
      at 40 % of the peak are ours",
-    "parameters are gathered once a step and gradients reduced once, behind the last backward pass, and activations are exchanged for gradients, as \
-     PyTorch does under pipeline parallelism",
+    "parameters are gathered once a step and gradients reduced once, behind the last backward pass and before it sends, and activations are exchanged for \
+     gradients, as PyTorch did in 2025 under pipeline parallelism",
     "one NIC of 200 Gbit/s per GPU in two ports; NCCL's rings on ideal links; compute is not slowed down by communication beside it; the host \
      takes 0.2 ms for a call at the end of a step (measured, on another host) and is ahead of the GPU else",
 ];
