@@ -10,6 +10,7 @@ import unittest
 
 import control
 import rank
+import wrong_plans
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 
@@ -42,6 +43,29 @@ class ControlFile(unittest.TestCase):
             shared.force("allreduce", "plan")
             self.assertEqual(shared.word("allreduce") & 1, 0)
             self.assertEqual(shared.words[1], 3)
+
+
+class WrongPlans(unittest.TestCase):
+    def test_checksums_are_the_plugins(self):
+        # The check value of CRC-64/XZ.
+        self.assertEqual(wrong_plans.checksum(b"123456789"), "995dc9bbdf1939fa")
+
+    def test_content_is_spoilt_and_checksums_fit_again(self):
+        with tempfile.TemporaryDirectory() as folder:
+            body = "motet-table 1\nentry x allreduce 2 10\nnccl time=7 algorithm=ring protocol=ll\n"
+            wrong_plans.put(folder, "table", wrong_plans.table([body]))
+            wrong_plans.put(folder, "plan.json", b'{"motet_plan": 2, "ranks": 2, "nodes": 1}')
+            wrong_plans.put(folder, "checksums", b"0 network.toml\n0 plan.json\n0 table\n0 checksums\n")
+            wrong_plans.KINDS["switches that are not there"](folder)
+            wrong_plans.KINDS["for more ranks"](folder)
+            table = wrong_plans.read(folder, "table").decode()
+            self.assertIn("nccl time=7 algorithm=nvls protocol=simple channels=16\n", table)
+            lines = table.splitlines(keepends=True)
+            self.assertEqual(lines[-1], f"checksum {wrong_plans.checksum(''.join(lines[:-1]).encode())}\n")
+            self.assertIn(b'"ranks": 3', wrong_plans.read(folder, "plan.json"))
+            listed = wrong_plans.read(folder, "checksums").decode()
+            self.assertIn(f"{wrong_plans.checksum(table.encode())} table\n", listed)
+            self.assertIn("0 network.toml\n", listed)
 
 
 class DryRun(unittest.TestCase):

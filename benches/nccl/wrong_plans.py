@@ -102,7 +102,7 @@ KINDS = {
     "a pipe": replaced(os.mkfifo),
     "a device": replaced(lambda path: os.symlink("/dev/zero", path)),
     "itself": replaced(lambda path: os.symlink(path, path)),
-    "64 MiB of lines": lambda it: [put(it, "table", b"motet-table 1\n" + b"\n" * (64 << 20))],
+    "64 MiB of lines": lambda it: put(it, "table", b"motet-table 1\n" + b"\n" * (64 << 20)),
     "a billion channels": altered(all_as("algorithm=ring protocol=simple channels=1000000000")),
     "an unknown algorithm": altered(all_as("algorithm=teleport protocol=simple")),
     # Well-formed, and asks for what NCCL does not offer here.

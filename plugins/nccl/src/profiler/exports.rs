@@ -12,6 +12,7 @@
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
@@ -98,6 +99,9 @@ exported! {
 
 const _: () = assert!(size_of::<Plugin<Init5>>() == 48);
 
+/// What is wrong with `MOTET_PROFILE_EVERY` is said once, however many communicators there are.
+static WARNED: AtomicBool = AtomicBool::new(false);
+
 /// How many communicators are profiled; whoever holds it begins or ends one.
 static PROFILED: Mutex<usize> = Mutex::new(0);
 
@@ -181,7 +185,9 @@ unsafe fn begin<const VERSION: u8>(
     let tells = !(3..=4).contains(&VERSION);
     let said = std::env::var("MOTET_PROFILE_EVERY").ok().filter(|it| !it.is_empty());
     let wish = sampling::every(said.as_deref(), tells);
-    if let Some(warning) = &wish.warning {
+    if let Some(warning) = &wish.warning
+        && !WARNED.swap(true, Relaxed)
+    {
         log.warn(warning);
     }
     let mut profiled = PROFILED.lock().unwrap_or_else(PoisonError::into_inner);

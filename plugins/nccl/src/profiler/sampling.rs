@@ -33,7 +33,8 @@ pub(super) const COLLECTIVE_API: c_int = 512;
 pub(super) const SEND_API: c_int = 1024;
 
 /// What is profiled when no one says otherwise. Where calls are short, one that is profiled takes twice as long (128 KiB
-/// on four ranks that share an H200: NCCL wakes a thread for it), and one in 64 cost a percent; this costs a third of that.
+/// on four ranks that share an H200: NCCL wakes a thread for it), and one in 64 cost a percent. What this costs cannot be told
+/// from noise there.
 const DEFAULT_EVERY: u64 = 256;
 
 static MASK: AtomicPtr<c_int> = AtomicPtr::new(std::ptr::null_mut());

@@ -113,7 +113,7 @@ impl Outputs {
         self.told_of_capture = true;
         match captured {
             Captured::Unprofiled => self.log.info(
-                "calls are captured in CUDA graphs, of which NCCL cannot profile some and others not; none are \
+                "calls are captured in CUDA graphs, where a call that is profiled is so at every replay; none are \
                  profiled from now on. MOTET_PROFILE_EVERY=1 profiles all",
             ),
             Captured::Profiled => self.log.warn(
