@@ -84,12 +84,6 @@ impl Entry {
             && (!self.in_place || self.shape.serves_in_place(self.kind, self.ranks))
     }
 
-    /// As results call it.
-    #[must_use]
-    pub const fn form(&self) -> &'static str {
-        if self.in_place { "in" } else { "out" }
-    }
-
     /// The program, proved right; `None` if there is none.
     #[must_use]
     pub fn program(&self) -> Option<Verified<Program>> {

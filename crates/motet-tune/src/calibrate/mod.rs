@@ -3,6 +3,7 @@
 //! - [`entry`]: an [`Entry`] is one plan of a sweep, a one-sided program in one shape; its name says all
 //!   that is needed to make the plan again.
 //! - [`sweep`]: which entries are worth measuring, as plans and a manifest for `benches/mscclpp`.
+//! - [`manifest`]: a plan's line there.
 //! - [`results`]: what came out, from the harness's lines or from a table.
 //! - [`samples`]: results beside their plans, ready to be fitted.
 //! - [`report`]: the fitted terms and how good they are ([`calibrate`]).
@@ -14,6 +15,7 @@
 //! docs/nccl-model.md say what their terms mean.
 
 pub mod entry;
+pub mod manifest;
 pub mod nccl;
 pub mod nccl_tests;
 pub mod report;
@@ -23,6 +25,7 @@ pub mod sweep;
 pub mod terms_file;
 
 pub use entry::Entry;
+pub use manifest::Manifest;
 pub use report::{Calibration, Group, calibrate, picks};
 pub use results::{Measured, Results};
 pub use samples::{CalibrateError, LeftOut, Machine, Samples};

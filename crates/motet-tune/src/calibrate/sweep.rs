@@ -5,9 +5,9 @@ use motet_collective::CollectiveKind;
 use motet_collective::formats::mscclpp_json;
 use motet_synth::one_sided::{Pattern, Shape};
 use rayon::prelude::*;
-use serde::Serialize;
 
 use super::entry::Entry;
+use super::manifest::Manifest;
 
 const KINDS: [CollectiveKind; 4] = [
     CollectiveKind::AllGather,
@@ -44,35 +44,17 @@ pub struct SweepPlan {
     pub sizes: Vec<u64>,
 }
 
-#[derive(Serialize)]
-struct Line<'a> {
-    file: String,
-    id: String,
-    collective: &'a str,
-    ranks: u32,
-    bytes: &'a [u64],
-    source: &'a str,
-    r#do: &'a str,
-    forms: [&'a str; 1],
-}
-
 impl SweepPlan {
-    /// The line of the manifest (`benches/mscclpp/README.md`); the file is the name and `.json`.
+    /// The line of the harness's manifest.
     #[must_use]
-    pub fn manifest_line(&self) -> String {
-        let id = self.entry.to_string();
-        let line = Line {
-            file: format!("{id}.json"),
-            id,
-            collective: self.entry.kind.name(),
+    pub fn manifest(&self) -> Manifest<'_> {
+        Manifest {
+            id: self.entry.to_string(),
+            collective: self.entry.kind,
             ranks: self.entry.ranks,
             bytes: &self.sizes,
-            source: "motet",
-            r#do: "time",
-            forms: [self.entry.form()],
-        };
-        // A struct of words and numbers always has a JSON form.
-        serde_json::to_string(&line).unwrap_or_default()
+            in_place: self.entry.in_place,
+        }
     }
 }
 
@@ -186,7 +168,7 @@ mod tests {
     fn plans_are_what_their_names_say() {
         let plans = plans(&[2], None, None);
         assert!((150..500).contains(&plans.len()), "{}", plans.len());
-        let first = plans[0].manifest_line();
+        let first = plans[0].manifest().to_string();
         let line = "{\"file\":\"allgather-2-direct-s1-p8-t512.json\",\
                     \"id\":\"allgather-2-direct-s1-p8-t512\",\"collective\":\"allgather\",\"ranks\":2,\
                     \"bytes\":[1024,4096,16384,65536,262144,1048576],\"source\":\"motet\",\"do\":\"time\",\

@@ -51,8 +51,8 @@ impl Request {
 pub enum PlanEvent<'a> {
     /// The synthesizer begins to make the program of this name.
     Making(CollectiveKind, &'a str),
-    /// All programs of a collective are made; so many of them can be used.
-    Made(CollectiveKind, usize),
+    /// All programs of a collective are made; these can be used.
+    Made(CollectiveKind, &'a [CandidateProgram]),
     /// The search for the best program of a task begins.
     Tuning(CollectiveKind, Bytes),
     /// A task is finished.
@@ -198,7 +198,7 @@ pub fn make(
             let making = |name: &str| journal.done(PlanEvent::Making(*kind, name));
             let found = candidates(&ground, *kind, &sketches, &making)
                 .map_err(|error| PlanError::Synth { kind: *kind, error })?;
-            journal.done(PlanEvent::Made(*kind, found.candidates.len()));
+            journal.done(PlanEvent::Made(*kind, &found.candidates));
             let bounds = bounds(network, &nccl, *kind, sizes)?;
             Ok(Part { kind: *kind, sizes, found, bounds, tuned: Vec::new() })
         })

@@ -76,6 +76,10 @@ pub(crate) struct MakeArgs {
     /// other
     #[arg(long)]
     pub(crate) in_place: bool,
+    /// Also write every plan of MSCCL++ that was considered into this folder, with what the model says of each, and
+    /// a manifest for benches/mscclpp to time them
+    #[arg(long, value_name = "FOLDER", conflicts_with = "workload")]
+    pub(crate) write_candidates: Option<String>,
     /// Terms that plans of MSCCL++ are priced by, as `motet calibrate -o` writes them [default: those of
     /// an H200]
     #[arg(long, value_name = "FILE")]

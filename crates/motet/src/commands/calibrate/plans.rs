@@ -1,5 +1,6 @@
 //! `motet calibrate --write-plans`: what `benches/mscclpp` should measure.
 
+use std::fmt::Write as _;
 use std::path::Path;
 
 use motet_tune::calibrate::sweep;
@@ -41,8 +42,8 @@ pub(super) fn run(
     for plan in &plans {
         let file = Path::new(folder).join(format!("{}.json", plan.entry));
         files::write_bytes(&file.to_string_lossy(), plan.text.as_bytes())?;
-        manifest.push_str(&plan.manifest_line());
-        manifest.push('\n');
+        // Writing to a string cannot fail.
+        let _ = writeln!(manifest, "{}", plan.manifest());
     }
     let file = Path::new(folder).join("manifest.jsonl");
     files::write_bytes(&file.to_string_lossy(), manifest.as_bytes())?;

@@ -9,13 +9,14 @@ use motet_net::formats::cluster_toml;
 use motet_tune::plan::communicator::Effort;
 use motet_tune::plan::make::Nccl;
 use motet_tune::plan::{
-    MscclppUse, Pick, Plan, PlanError, Request, Runtime, TunedTask, folder, journal, make,
+    Journal, MscclppUse, Pick, Plan, PlanError, Request, Runtime, TunedTask, folder, journal, make,
 };
 use motet_tune::sketch;
 use motet_units::Bytes;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use super::considered::Considered;
 use super::measured;
 use super::report::Report;
 use super::store::Store;
@@ -108,10 +109,16 @@ pub(super) fn one(
     if resumed > 0 {
         printer.note(&format!("{resumed} tasks are known from a plan that was stopped"));
     }
-    let plan = make(network, request, &store).map_err(|it| match (it, &args.cluster) {
+    let considered = Considered::new(&store, request, network.ranks().len());
+    let journal: &dyn Journal = if args.write_candidates.is_some() { &considered } else { &store };
+    let plan = make(network, request, journal).map_err(|it| match (it, &args.cluster) {
         (it @ PlanError::Synth { .. }, Some(name)) => Failure::wrong(it.to_string()).in_file(name),
         (it, _) => Failure::wrong(it.to_string()),
     })?;
+    if let Some(folder) = &args.write_candidates {
+        let count = considered.write(folder)?;
+        printer.note(&format!("{count} plans of MSCCL++ that were considered are in {folder}"));
+    }
     let mut extra = BTreeMap::new();
     for it in request.sketches(network) {
         extra.insert(format!("sketches/{}.toml", it.name), it.sketch.write(network));

@@ -129,6 +129,7 @@ fn only_nccl(args: &MakeArgs) -> Result<(), Failure> {
         ("--in-place", args.in_place),
         ("--terms", args.terms.is_some()),
         ("--max-blocks", args.max_blocks.is_some()),
+        ("--write-candidates", args.write_candidates.is_some()),
     ];
     match given.into_iter().find(|it| it.1) {
         None => Ok(()),

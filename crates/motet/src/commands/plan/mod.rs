@@ -1,9 +1,11 @@
 //! `motet plan`: from a cluster to tuned programs and knobs; plans shown and compared.
 //!
 //! [`make`] makes one, in a folder that [`store`] writes whole or not at all; [`report`] is its page
-//! for people; [`workload`] makes one for each sort of group of a training job; [`show`] and [`diff`] read plans, [`check`] proves them.
+//! for people; [`workload`] makes one for each sort of group of a training job; [`show`] and [`diff`] read plans, [`check`] proves them; [`considered`] writes what was
+//! not picked.
 
 mod check;
+mod considered;
 mod diff;
 mod make;
 mod measured;

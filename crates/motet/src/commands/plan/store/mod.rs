@@ -203,8 +203,8 @@ impl Journal for Store<'_, TunedTask> {
     fn done(&self, event: PlanEvent<'_>) {
         let tuned = match event {
             PlanEvent::Making(_, name) => return self.bar.say(format!("making {name}")),
-            PlanEvent::Made(kind, count) => {
-                return self.bar.say(format!("{count} programs for {kind}"));
+            PlanEvent::Made(kind, programs) => {
+                return self.bar.say(format!("{} programs for {kind}", programs.len()));
             }
             PlanEvent::Tuning(kind, size) => {
                 return self.bar.say(format!("tuning {kind} of {size}"));
