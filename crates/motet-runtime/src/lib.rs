@@ -11,6 +11,8 @@
 //! | [`runtime`] | what one communicator asks: decide, record, report, changed networks |
 //! | [`report`] | from the ranks' measurements to an amended table |
 //! | [`agreement`] | how all ranks switch tables at the same operation |
+//! | [`group`] | the leader of a communicator: measurements in, better tables out |
+//! | [`wire`] | what ranks and leader send one another, as bytes |
 //! | [`segment`] | a mapped file: what a tuning driver forces, and what ranks have measured |
 //! | [`trace`] | the file of all calls that were profiled |
 //! | [`folder`] | which files of a plan's folder are read, and their checksums |
@@ -111,6 +113,7 @@
 pub mod agreement;
 pub mod checksum;
 pub mod folder;
+pub mod group;
 pub mod key;
 pub mod reason;
 pub mod report;
@@ -120,9 +123,11 @@ pub mod table;
 mod times;
 pub mod trace;
 pub mod view;
+pub mod wire;
 
 pub use agreement::{Leader, Member, Message, Refusal, RoundOpen, Target, To};
 pub use checksum::Checksum;
+pub use group::{Fastest, Group, Pilot};
 pub use key::{Algorithm, Bucket, Collective, Key, Protocol, Signature};
 pub use reason::Reason;
 pub use report::{Amendment, AmendmentError, Change, DEFAULT_MARGIN, Measured, Report, agree};
@@ -131,3 +136,4 @@ pub use segment::{Forced, RecentTimes, Segment, SegmentError, TimeKey};
 pub use table::{Candidate, Entry, Method, Setting, Table, TableError, TableErrorKind, TableKnobs};
 pub use trace::{Communicator, Source, Trace, TraceError, TraceWriter, TracedCall};
 pub use view::{Call, View};
+pub use wire::{Frame, Hello, WireError};

@@ -44,3 +44,11 @@ pub(crate) fn find(communicator: u64) -> Option<Arc<Runtime>> {
     let all = tuners()?;
     all.iter().find(|it| it.0 == communicator).map(|it| Arc::clone(&it.1))
 }
+
+/// The runtime of a communicator of which this process has one rank; `None` if it has several, or none yet.
+pub(crate) fn only(communicator: u64) -> Option<Arc<Runtime>> {
+    let all = tuners()?;
+    let mut found = all.iter().filter(|it| it.0 == communicator);
+    let first = found.next().map(|it| Arc::clone(&it.1));
+    first.filter(|_| found.next().is_none())
+}

@@ -149,16 +149,21 @@ impl Tuner {
         mut then: impl FnMut(&Wanted) -> Result<T, Notice>,
     ) -> Result<T, Notice> {
         let call = Call { collective, bytes: Bytes::new(bytes), ranks: self.ranks };
-        let decided =
-            self.seen.with(|seen| match self.runtime.decide_with(seen, operation, &call) {
-                Ok(decision) => self.read(&decision, &mut then),
-                Err(_) => Err(Notice::InDoubt),
+        loop {
+            let decided = self.seen.with(|seen| {
+                let decision = self.runtime.decide_with(seen, operation, &call).ok()?;
+                Some(self.read(&decision, &mut then))
             });
-        // Two threads on one communicator at the same time, which NCCL forbids; still, nothing breaks.
-        decided.unwrap_or_else(|| match self.runtime.decide(operation, &call) {
-            Ok(decision) => self.read(&decision, &mut then),
-            Err(_) => Err(Notice::InDoubt),
-        })
+            // Two threads on one communicator at the same time, which NCCL forbids; still, nothing breaks.
+            let decided = decided.unwrap_or_else(|| {
+                let decision = self.runtime.decide(operation, &call).ok()?;
+                Some(self.read(&decision, &mut then))
+            });
+            match decided {
+                Some(decided) => return decided,
+                None => wait(),
+            }
+        }
     }
 
     #[inline]
@@ -195,6 +200,13 @@ impl From<Forced> for Wanted {
         let Forced { algorithm, protocol, channels, chunk } = it;
         Self { algorithm, protocol, channels, chunk: chunk.map(u64::from), over_in_network: true }
     }
+}
+
+/// The ranks may be switching tables at this operation, and to guess is to hang. The agent's thread is about to hear,
+/// in one round trip at most.
+#[cold]
+fn wait() {
+    std::thread::sleep(std::time::Duration::from_micros(20));
 }
 
 #[inline]

@@ -93,6 +93,12 @@ impl Context {
         about.filter(|_| self.incarnation.load(Relaxed) == incarnation)
     }
 
+    /// The id of the communicator that it is of, and the rank in it.
+    pub(super) fn who(&self) -> Option<(u64, u32)> {
+        let about = self.about.lock().unwrap_or_else(PoisonError::into_inner);
+        about.as_ref().map(|it| (it.id, it.rank))
+    }
+
     pub(super) fn enqueue(&self, it: &Enqueued) -> Handle {
         // 256 slots, so the remainder fits.
         let slot = (self.next.fetch_add(1, Relaxed) % SLOTS as u32) as u8;

@@ -26,7 +26,7 @@ use super::slot::{Enqueued, When};
 use crate::abi::{self, Logger, Status};
 use crate::border::border;
 use crate::log::Log;
-use crate::{registry, worker};
+use crate::{agent, registry, worker};
 
 const NAME: *const c_char = c"Motet".as_ptr();
 /// `ncclProfilerKernelChStop`.
@@ -203,10 +203,13 @@ unsafe fn begin<const VERSION: u8>(
         // Before v4 NCCL does not say which rank it is.
         if !worker::begin((about.ranks > 0).then_some(about.rank), log) {
             log.info(
-                "nothing is profiled; set MOTET_TRACE, MOTET_METRICS or MOTET_CONTROL to a file",
+                "nothing is profiled; set MOTET_TRACE, MOTET_METRICS or MOTET_CONTROL to a file, or MOTET_AGENT",
             );
             return;
         }
+    }
+    if VERSION > 3 {
+        agent::join(&about, log);
     }
     let Some(new) = context::begin(about) else { return };
     *context = new.pack();
@@ -233,9 +236,13 @@ unsafe extern "C" fn end(context: *mut c_void) -> Status {
             return;
         };
         context.end();
+        if let Some((communicator, rank)) = context.who() {
+            agent::leave(communicator, rank);
+        }
         let mut profiled = PROFILED.lock().unwrap_or_else(PoisonError::into_inner);
         *profiled = profiled.saturating_sub(1);
         if *profiled == 0 {
+            agent::end();
             worker::end();
         } else {
             worker::flush();

@@ -19,10 +19,9 @@ pub(crate) enum Notice {
     InNetwork,
     OtherShape,
     Program,
-    InDoubt,
 }
 
-const TEXTS: [(Notice, &str); 7] = [
+const TEXTS: [(Notice, &str); 6] = [
     (
         Notice::NoEntry,
         "NCCL decides a collective that the plan has nothing for; add it to the plan (said once)",
@@ -44,7 +43,6 @@ const TEXTS: [(Notice, &str); 7] = [
         "NCCL decides: it has algorithms or protocols that this plugin does not know; upgrade Motet (said once)",
     ),
     (Notice::Program, "NCCL decides a call that the plan gives to a program (said once)"),
-    (Notice::InDoubt, "NCCL decides a call while plans are changed (said once)"),
 ];
 
 impl Notice {

@@ -16,7 +16,7 @@ use super::path::own;
 use crate::log::Log;
 use crate::profiler::sampling::{self, Captured};
 use crate::profiler::{Finished, by_index, lost};
-use crate::{registry, shared};
+use crate::{agent, registry, shared};
 
 /// Metrics are written every so many times that traces are.
 const METRICS_EVERY: u32 = 5;
@@ -58,7 +58,9 @@ impl Outputs {
             None
         });
         let communicators = BTreeMap::new();
-        let any = trace.is_some() || metrics.is_some() || segment.is_some();
+        let written = trace.is_some() || metrics.is_some() || segment.is_some();
+        // Recent times are kept for the agent, whatever is written.
+        let any = written || agent::is_wanted();
         let (turns, told_of_capture) = (0, false);
         any.then_some(Self { log, trace, metrics, segment, communicators, turns, told_of_capture })
     }

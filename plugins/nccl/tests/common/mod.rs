@@ -66,7 +66,7 @@ pub(crate) fn command(test: &[&str]) -> Command {
 }
 
 pub(crate) fn clean(command: &mut Command) {
-    for name in ["PLAN", "CONTROL", "TRACE", "METRICS", "PROFILE_EVERY"] {
+    for name in ["PLAN", "CONTROL", "TRACE", "METRICS", "PROFILE_EVERY", "AGENT", "AGENT_TOKEN"] {
         command.env_remove(format!("MOTET_{name}"));
     }
 }
@@ -84,6 +84,20 @@ fn nccl(algorithm: Algorithm, protocol: Protocol, channels: Option<u32>) -> Cand
     let knobs = TableKnobs { protocol: Some(protocol), channels, ..TableKnobs::default() };
     let method = Method::Nccl { algorithm: Some(algorithm) };
     Candidate { setting: Setting { method, knobs }, expected: Duration::from_us(80) }
+}
+
+/// AllReduce of 1 MiB: ring and Simple, of which 80 µs are expected, and tree and Simple, of which 150.
+pub(crate) fn two_candidates() -> Table {
+    let key = Key {
+        signature: SIGNATURE,
+        collective: Collective::AllReduce,
+        ranks: RANKS,
+        bucket: Bucket::of(Bytes::mib(1)),
+    };
+    let ring = nccl(Algorithm::Ring, Protocol::Simple, None);
+    let tree = nccl(Algorithm::Tree, Protocol::Simple, None);
+    let candidates = vec![ring, Candidate { expected: Duration::from_us(150), ..tree }];
+    Table::new(vec![Entry { key, candidates }]).unwrap()
 }
 
 /// AllReduce 1 KiB to 16 MiB: ring and Simple on two channels, with chunks of 64 KiB; AllGather of 1 MiB: a program,

@@ -119,5 +119,6 @@ int test_profiler_threads(void);
 int test_profiler_graphs(int argc, char **argv);
 int test_profiler_graph_threads(int argc, char **argv);
 int test_profiler_bench(void);
+int test_agent(int argc, char **argv);
 
 #endif

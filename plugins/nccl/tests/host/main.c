@@ -145,6 +145,7 @@ int main(int argc, char **argv) {
   if (strcmp(test, "profiler-graphs") == 0) return test_profiler_graphs(argc - 3, argv + 3);
   if (strcmp(test, "profiler-graph-threads") == 0) return test_profiler_graph_threads(argc - 3, argv + 3);
   if (strcmp(test, "profiler-bench") == 0) return test_profiler_bench();
+  if (strcmp(test, "agent") == 0) return test_agent(argc - 3, argv + 3);
   fail(test, 0, "is a test");
   return 1;
 }

@@ -8,7 +8,10 @@
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <stdatomic.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -64,7 +67,7 @@ static void api_of(prof_t *it, int captured) {
   CHECK(start(it, &event) == NULL);
 }
 
-static void *collective(prof_t *it, uint64_t sequence, uint8_t channels) {
+static void *collective_by(prof_t *it, uint64_t sequence, uint8_t channels, const char *algorithm) {
   event_t event;
   memset(&event, 0, sizeof event);
   event.head.type = COLLECTIVE;
@@ -72,13 +75,17 @@ static void *collective(prof_t *it, uint64_t sequence, uint8_t channels) {
   if (it->version == 1) {
     event.u.coll1 = (coll1_t){.sequence = sequence, .function = 4, .count = count, .datatype = 7, .channels = channels, .algorithm = 1, .protocol = 2};
   } else if (it->version == 2) {
-    event.u.coll2 = (coll2_t){.sequence = sequence, .function = "AllReduce", .count = count, .datatype = "ncclFloat32", .traffic = 9, .channels = channels, .algorithm = "RING", .protocol = "SIMPLE"};
+    event.u.coll2 = (coll2_t){.sequence = sequence, .function = "AllReduce", .count = count, .datatype = "ncclFloat32", .traffic = 9, .channels = channels, .algorithm = algorithm, .protocol = "SIMPLE"};
   } else if (it->version == 3) {
-    event.u.coll3 = (coll3_t){.sequence = sequence, .function = "AllReduce", .count = count, .datatype = "ncclFloat32", .channels = channels, .algorithm = "RING", .protocol = "SIMPLE"};
+    event.u.coll3 = (coll3_t){.sequence = sequence, .function = "AllReduce", .count = count, .datatype = "ncclFloat32", .channels = channels, .algorithm = algorithm, .protocol = "SIMPLE"};
   } else {
-    event.u.coll4 = (coll4_t){.sequence = sequence, .function = "AllReduce", .count = count, .datatype = "ncclFloat32", .channels = channels, .algorithm = "RING", .protocol = "SIMPLE", .variant = "x", .tag = 9};
+    event.u.coll4 = (coll4_t){.sequence = sequence, .function = "AllReduce", .count = count, .datatype = "ncclFloat32", .channels = channels, .algorithm = algorithm, .protocol = "SIMPLE", .variant = "x", .tag = 9};
   }
   return start(it, &event);
+}
+
+static void *collective(prof_t *it, uint64_t sequence, uint8_t channels) {
+  return collective_by(it, sequence, channels, "RING");
 }
 
 static void *channel_start(prof_t *it, void *parent, uint8_t channel, uint64_t timer) {
@@ -389,5 +396,75 @@ int test_profiler_bench(void) {
   printf("profiled: %.0f ns per call on the calling thread, %.0f ns on NCCL's own\n", spent[0] / CALLS, spent[1] / CALLS);
   CHECK(prof.plugin->finalize(prof.context) == 0);
   dlclose(library);
+  return 0;
+}
+
+enum { JOB = 4, SLACK = 8 };
+
+typedef struct { _Atomic int done[JOB]; signed char chosen[]; } job_t;
+
+/* One rank: asks, does the call as it was told, and says how long it took, a little differently on each rank. */
+static void run_rank(job_t *job, int rank, int calls, int change) {
+  void *library = open_library();
+  prof_t prof;
+  begin(&prof, library, 6, 77, rank);
+  tuner_t tuner;
+  tuner_begin(&tuner, library, 6, 77, JOB, 2);
+  for (int call = 0; call < calls; call++) {
+    int mask = prof.mask, ignored = 0;
+    group(&prof);
+    float costs[21];
+    default_costs(costs, 4);
+    int entry = tuner_ask(&tuner, 4, 1 << 20, costs, 7, &ignored);
+    job->chosen[JOB * call + rank] = (signed char)entry;
+    if (mask & COLLECTIVE) {
+      int tree = entry == 2;
+      void *handle = collective_by(&prof, (uint64_t)call, 1, tree ? "TREE" : "RING");
+      CHECK(handle != NULL && prof.plugin->stop(handle) == 0);
+      uint64_t begun = 1000000 * (uint64_t)call, us = tree ? 150 : call < change ? 80 : 300;
+      void *channel = channel_start(&prof, handle, 0, begun);
+      if (channel != NULL) channel_stop(&prof, channel, begun + us * (1000 + 30 * (uint64_t)rank));
+    }
+    job->done[rank] = call + 1;
+    usleep(200);
+    /* A collective ends when all have come; the host runs a few calls ahead. */
+    for (int other = 0; other < JOB; other++)
+      while (job->done[other] < call - SLACK) sched_yield();
+  }
+  tuner_end(&tuner);
+  CHECK(prof.plugin->finalize(prof.context) == 0);
+  dlclose(library);
+}
+
+/* agent CALLS CHANGE: a job of four ranks, a process each, whose ring gets slow at call CHANGE. Every rank must choose
+ * the same for every call; prints which calls were the first of a new choice. */
+int test_agent(int argc, char **argv) {
+  CHECK(argc == 2);
+  int calls = atoi(argv[0]), change = atoi(argv[1]);
+  size_t size = sizeof(job_t) + (size_t)(JOB * calls);
+  job_t *job = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  CHECK(job != MAP_FAILED);
+  pid_t children[JOB];
+  for (int rank = 0; rank < JOB; rank++) {
+    fflush(stdout);
+    children[rank] = fork();
+    CHECK(children[rank] >= 0);
+    if (children[rank] == 0) {
+      alarm(120);
+      run_rank(job, rank, calls, change);
+      fflush(stdout);
+      _exit(0);
+    }
+  }
+  for (int rank = 0; rank < JOB; rank++) {
+    int status = 0;
+    CHECK(waitpid(children[rank], &status, 0) == children[rank]);
+    CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+  }
+  for (int call = 0; call < calls; call++) {
+    signed char *chosen = job->chosen + JOB * call;
+    for (int rank = 1; rank < JOB; rank++) CHECK(chosen[rank] == chosen[0]);
+    if (call == 0 || chosen[0] != chosen[-JOB]) printf("from %d entry %d\n", call, chosen[0]);
+  }
   return 0;
 }

@@ -1,0 +1,170 @@
+//! `MOTET_AGENT=HOST:PORT`: while a job runs, its ranks tell a leader what they measure, and switch together to the
+//! better tables that it makes. What is said and how they agree is `motet-runtime`'s ([`Group`](motet_runtime::Group),
+//! [`Member`](motet_runtime::Member)); here are the connections.
+//!
+//! The leader is a thread in one of the job's own processes: the first on `HOST` that can listen there ([`server`]).
+//! So nothing must be started beside the job, and a leader that dies takes no job with it that would live. Every rank
+//! of every communicator has a connection to it ([`client`]), also within the leader's process. All of it is one
+//! thread of a process, which waits for nothing but its sockets.
+//!
+//! Only communicators whose plan, id and rank are known take part: MOTET_PLAN is for them, and both plugins are
+//! loaded by NCCL 2.28 or later. Whatever fails leaves the ranks with the table that they have.
+
+mod client;
+mod link;
+mod server;
+
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use motet_runtime::Communicator;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use crate::log::Log;
+use client::Client;
+use server::Server;
+
+/// How often ranks report, and the leader thinks.
+const TURN: Duration = Duration::from_millis(50);
+/// How long the thread waits for its sockets.
+const NAP: Timespec = Timespec { tv_sec: 0, tv_nsec: 5_000_000 };
+/// How long the end of the last communicator waits for the thread.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+static STATE: Mutex<State> =
+    Mutex::new(State { orders: Vec::new(), thread: None, stop: false, running: false });
+static CHANGED: Condvar = Condvar::new();
+
+struct State {
+    orders: Vec<Order>,
+    thread: Option<JoinHandle<()>>,
+    stop: bool,
+    running: bool,
+}
+
+enum Order {
+    Join(Communicator, Log),
+    Leave { communicator: u64, rank: u32 },
+}
+
+/// What `MOTET_AGENT` and `MOTET_AGENT_TOKEN` say.
+#[derive(Clone)]
+struct Settings {
+    address: String,
+    token: String,
+}
+
+fn state() -> MutexGuard<'static, State> {
+    STATE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Whether the user wants one.
+pub(crate) fn is_wanted() -> bool {
+    std::env::var_os("MOTET_AGENT").is_some_and(|it| !it.is_empty())
+}
+
+fn settings() -> Option<Settings> {
+    let text = |name: &str| std::env::var(name).ok().filter(|it| !it.is_empty());
+    let token = text("MOTET_AGENT_TOKEN").unwrap_or_default();
+    Some(Settings { address: text("MOTET_AGENT")?, token })
+}
+
+/// A communicator begins.
+pub(crate) fn join(about: &Communicator, log: Log) {
+    if !is_wanted() {
+        return;
+    }
+    let Some(settings) = settings() else {
+        return log.warn("MOTET_AGENT is not text; give HOST:PORT");
+    };
+    if about.ranks < 2 {
+        return;
+    }
+    let mut state = state();
+    state.orders.push(Order::Join(about.clone(), log));
+    if state.running {
+        return;
+    }
+    state.stop = false;
+    let spawned = std::thread::Builder::new()
+        .name("motet-agent".to_owned())
+        .spawn(move || run(&settings, log));
+    match spawned {
+        Ok(thread) => (state.thread, state.running) = (Some(thread), true),
+        Err(error) => log.warn(&format!("no agent: no thread can be started: {error}")),
+    }
+}
+
+/// A communicator ends.
+pub(crate) fn leave(communicator: u64, rank: u32) {
+    let mut state = state();
+    if state.running {
+        state.orders.push(Order::Leave { communicator, rank });
+    }
+}
+
+/// The last communicator has ended: so must the thread, as the library may go.
+pub(crate) fn end() {
+    let mut state = state();
+    let Some(thread) = state.thread.take() else { return };
+    state.stop = true;
+    let waited = CHANGED.wait_timeout_while(state, PATIENCE, |it| it.running);
+    let (state, late) = waited.unwrap_or_else(PoisonError::into_inner);
+    drop(state);
+    if !late.timed_out() {
+        // It has said that it ends; nothing is left to do but to return.
+        let _ = thread.join();
+    }
+}
+
+#[allow(clippy::disallowed_methods, reason = "reports go out by the clock")]
+fn run(settings: &Settings, log: Log) {
+    let mut server = Server::listen(settings, log);
+    let mut clients: Vec<Client> = Vec::new();
+    let mut turned = Instant::now();
+    loop {
+        let (orders, stop) = {
+            let mut state = state();
+            (std::mem::take(&mut state.orders), state.stop)
+        };
+        for order in orders {
+            match order {
+                Order::Join(about, log) => clients.push(Client::new(about, log)),
+                Order::Leave { communicator, rank } => {
+                    clients.retain(|it| !it.is_of(communicator, rank));
+                }
+            }
+        }
+        let now = Instant::now();
+        let turn = now - turned >= TURN;
+        if turn {
+            turned = now;
+        }
+        clients.iter_mut().for_each(|it| it.step(settings, turn, now));
+        if let Some(server) = &mut server {
+            server.step(turn, now);
+        }
+        if stop {
+            if let Some(server) = &mut server {
+                server.close();
+            }
+            let mut state = state();
+            state.running = false;
+            CHANGED.notify_all();
+            return;
+        }
+        wait(&clients, server.as_ref());
+    }
+}
+
+/// Until a socket has something, or for a nap.
+fn wait(clients: &[Client], server: Option<&Server>) {
+    let links = clients.iter().filter_map(Client::link);
+    let links = links.chain(server.into_iter().flat_map(Server::links));
+    let mut waited: Vec<PollFd<'_>> =
+        links.map(|it| PollFd::new(it.stream(), it.waits_for())).collect();
+    waited.extend(server.map(|it| PollFd::new(it.listener(), PollFlags::IN)));
+    // A signal may end it early, which is as good.
+    let _ = poll(&mut waited, Some(&NAP));
+}
