@@ -11,7 +11,8 @@
 //!   latencies are not small.
 //!
 //! Each makes a [`plan`] of legs over the [`ways`] of the network; [`timing`] puts the legs in
-//! order (those of `quickest` have one, which [`given`] times) and [`emit`] makes the program. Where data waits at ranks on its way it lies in scratch.
+//! order, or [`queued`] where latencies differ (those of `quickest` have an order, which [`given`] times),
+//! and [`emit`] makes the program. Where data waits at ranks on its way it lies in scratch.
 
 mod demand;
 mod direct;
@@ -20,6 +21,7 @@ mod flow;
 mod given;
 mod least;
 mod plan;
+mod queued;
 mod quickest;
 mod round;
 mod servers;
@@ -37,6 +39,7 @@ use crate::limits::MAX_TRANSFERS;
 use crate::task::{SynthError, Task};
 use demand::Demands;
 use plan::ExchangePlan;
+use queued::Queued;
 use quickest::Over;
 use timing::{Cutting, MANY, Rule, SOME, Timing};
 use ways::{Shortest, Ways};
@@ -354,6 +357,8 @@ impl Planner<'_> {
             }
             return Err(SynthError::not_for(method.name(), "it has too many transfers"));
         };
+        let queued = Queued { task: self.task, fabric: self.fabric, plan: &plan, chunk };
+        let (cutting, timing) = queued.best(timing.makespan, most).unwrap_or((cutting, timing));
         Ok(Candidate { method, demands, chunks, plan, cutting, timing })
     }
 

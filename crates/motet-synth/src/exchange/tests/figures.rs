@@ -170,3 +170,17 @@ fn far_ranks_are_under_way_while_near_ones_are_served() {
         }
     }
 }
+
+/// Data from afar and from nearby meets on links: neither waits for the other.
+#[test]
+fn near_and_far_share_links() {
+    let network = wan();
+    let task = all_to_all(&network, Bytes::gib(1));
+    let (made, time) = made(&task, &Options::default());
+    let ratio = time.as_ps() as f64 / task.bound().unwrap().time(task.size).as_ps() as f64;
+    assert!(ratio <= 1.03, "{ratio}");
+    assert!(!made.program.turns().is_empty());
+    // By numbers, too, it is right, and keeps them.
+    let (made, _) = super::made(&task.clone().by_numbers(), &Options::default());
+    assert!(made.program.turns().is_empty());
+}
