@@ -138,6 +138,13 @@ impl<G: Arcs, C: Capacity> MaxFlow<G, C> {
         !self.levels.has(node)
     }
 
+    /// What the last flow sends over an arc. Between arcs that are each other's opposite only the
+    /// difference flows, over one of them.
+    pub fn flow(&self, arc: usize) -> C {
+        let (capacity, left) = (self.capacity[arc], self.left[arc]);
+        if left < capacity { capacity - left } else { C::ZERO }
+    }
+
     fn clear(&mut self) {
         for arc in self.touched_arcs.drain(..) {
             let opposite = self.graph.opposite(arc as usize);

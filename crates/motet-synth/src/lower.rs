@@ -282,7 +282,13 @@ impl<'a> Lowering<'a> {
             }
             wave_of.resize(jobs.len(), slice);
         }
-        jobs.schedule_in_waves(&wave_of, 1)
+        // Where links carry jobs by number, an order made for far links is kept by all others too, and when
+        // rates change, as on a WAN, that costs more than it gains.
+        if self.at_one_go || !self.task.may_overtake {
+            jobs.schedule_in_waves(&wave_of, 1)
+        } else {
+            jobs.schedule_near_and_far(&wave_of)
+        }
     }
 
     fn both_ways(&self, forest: &PairForest, chunk: Bytes, slices: u32, order: Order) -> Schedule {

@@ -15,6 +15,8 @@
 //! another receiver is idle. But rather than leave a link idle, a job is taken that will queue inside the
 //! network for a short while ([`PATIENCE`]).
 //!
+//! What goes far is also tried at an even pace ([`Jobs::schedule_near_and_far`]).
+//!
 //! On a fabric turned round, time runs backwards: the schedule, read from its end, is one for the network
 //! as it is.
 //!
@@ -39,6 +41,9 @@ const PATIENCE: u64 = 1;
 /// A schedule counts as full if it takes at most one part in so many longer than its busiest link is busy:
 /// no other order can be much shorter.
 const FULL: u64 = 125;
+
+/// A way is far if its latency is more than one part in so many of the time of the busiest link.
+const FAR: u64 = 20;
 
 /// With more jobs than this, queueing inside the network is not tried: it takes twice as long to schedule.
 const MOST_QUEUEING: usize = 1 << 19;
@@ -257,10 +262,41 @@ impl<'a> Jobs<'a> {
     /// tails run ahead. A job that is not listed belongs to the first wave.
     #[must_use]
     pub fn schedule_in_waves(&self, wave_of: &[u32], pace: u64) -> Schedule {
+        self.in_waves(wave_of, pace, &[])
+    }
+
+    /// The same at the pace of the busiest link for jobs that no wave holds back, also tried with what goes
+    /// far sent at an even pace, from the start until one latency before the end. While something is on its
+    /// way to a far rank that rank does not receive it, and the sender could have served a rank nearby
+    /// instead: so whatever is sent far before anything has come from afar leaves receivers idle, and
+    /// senders at the end. The less that is at a time, the better.
+    #[must_use]
+    pub fn schedule_near_and_far(&self, wave_of: &[u32]) -> Schedule {
+        let best = self.schedule_in_waves(wave_of, 1);
+        let (busiest, last) = (self.busiest(), wave_of.iter().copied().max().unwrap_or(0));
+        let release = |(way, wave): (&u32, &u32)| {
+            let latency = if *way == LOCAL { 0 } else { self.latency(*way) };
+            let is_far = latency > busiest / FAR;
+            let sending = u128::from(if is_far { busiest.saturating_sub(latency) } else { 0 });
+            // Not above `sending`, which has 64 bits.
+            (sending * u128::from(*wave) / (u128::from(last) + 1)) as u64
+        };
+        let releases: Vec<u64> = self.way.iter().zip(wave_of).map(release).collect();
+        let none_far = releases.iter().all(|it| *it == 0);
+        if best.is_full() || none_far || !self.watch.affords((1 + QUEUEING) * self.crossings()) {
+            return best;
+        }
+        let even = self.in_waves(wave_of, 1, &releases);
+        let is_better = even.makespan < best.makespan && even.order.len() == best.order.len();
+        if is_better { even } else { best }
+    }
+
+    /// The order in waves of jobs that do not start before their release.
+    fn in_waves(&self, wave_of: &[u32], pace: u64, releases: &[u64]) -> Schedule {
         let last = wave_of.iter().copied().max().unwrap_or(0);
         let busiest = self.busiest();
         let period = busiest / (u64::from(last) + 1) / pace.max(1);
-        self.best(busiest, |tails| {
+        self.best(busiest, releases, |tails| {
             let waves = wave_of.iter().copied().chain(std::iter::repeat(0));
             for (urgency, wave) in tails.iter_mut().zip(waves) {
                 *urgency = urgency.saturating_add(period.saturating_mul(u64::from(last - wave)));
@@ -273,7 +309,7 @@ impl<'a> Jobs<'a> {
     #[must_use]
     pub fn schedule_wave_by_wave(&self, wave_of: &[u32]) -> Schedule {
         let last = wave_of.iter().copied().max().unwrap_or(0);
-        self.best(self.busiest(), |tails| {
+        self.best(self.busiest(), &[], |tails| {
             let longest = tails.iter().copied().max().unwrap_or(0).saturating_add(1);
             for (urgency, wave) in tails.iter_mut().zip(wave_of) {
                 *urgency = urgency.saturating_add(longest.saturating_mul(u64::from(last - wave)));
@@ -283,11 +319,11 @@ impl<'a> Jobs<'a> {
 
     /// The best schedule by what `rank` makes of the jobs' tails. Where booking links at once leaves
     /// them idle, jobs that queue on their way are tried too.
-    fn best(&self, busiest: u64, rank: impl Fn(&mut [u64])) -> Schedule {
+    fn best(&self, busiest: u64, releases: &[u64], rank: impl Fn(&mut [u64])) -> Schedule {
         let followers = Followers::of(self.way.len(), self.waits.iter().copied());
         let mut urgency = self.tails(&followers);
         rank(&mut urgency);
-        let run = || Run::new(self, &followers, &urgency, busiest);
+        let run = || Run::new(self, &followers, &urgency, busiest).released(releases);
         let crossings = self.crossings();
         self.watch.spend(crossings);
         if self.always_queueing {
@@ -318,6 +354,13 @@ impl<'a> Jobs<'a> {
     pub(crate) fn longest(&self) -> u64 {
         let tails = self.tails(&Followers::of(self.way.len(), self.waits.iter().copied()));
         tails.into_iter().max().unwrap_or(0)
+    }
+
+    /// The latency of a way.
+    fn latency(&self, way: u32) -> u64 {
+        let (start, end) = self.ways[way as usize];
+        let hops = &self.hops[start as usize..end as usize];
+        hops.iter().map(|it| it.latency).fold(0, u64::saturating_add)
     }
 
     /// How many links all jobs cross together: what scheduling them costs, in units of work.

@@ -5,7 +5,7 @@
 use motet_collective::formats::program_json;
 use motet_collective::{CollectiveKind, Program, Verified};
 use motet_net::builders::{self, Params};
-use motet_net::{Network, NetworkState};
+use motet_net::{LinkClass, LinkSpec, Network, NetworkBuilder, NetworkState, Node, NodeKind};
 use motet_sim::{Prepared, Routed, Simulation, SwitchForwarding};
 use motet_synth::forest::{self, ForestOptions};
 use motet_synth::{Edge, Fabric, Forest, Goal, Lowering, PairForest, PathTable, Task, Tree, Trees};
@@ -102,6 +102,48 @@ fn latency_between_datacenters_costs_no_bandwidth() {
         assert!(time <= makespan, "{kind}: {time} {makespan}");
         let ratio = time.as_ps() as f64 / task.bound().unwrap().time(task.size).as_ps() as f64;
         assert!(ratio <= 1.01, "{kind}: {ratio}");
+    }
+}
+
+/// Two datacenters of so many GPUs at 200 Gbit/s each, whose borders are joined by 400 Gbit/s, 5 ms apart.
+fn far_apart(gpus: [usize; 2]) -> Network {
+    let mut builder = NetworkBuilder::new("far");
+    let spec = |gbit: u64, latency| {
+        let rate = Bandwidth::from_bits_per_s(gbit * 1_000_000_000);
+        LinkSpec::new(LinkClass::default(), rate, latency)
+    };
+    let near = Duration::from_ns(500);
+    let mut borders = Vec::new();
+    for (side, count) in gpus.into_iter().enumerate() {
+        let mut add = |name: String, kind| builder.add_node(Node::new(name, kind)).unwrap();
+        let leaf = add(format!("leaf{side}"), NodeKind::Leaf);
+        let border = add(format!("border{side}"), NodeKind::Border);
+        let ranks: Vec<_> =
+            (0..count).map(|it| add(format!("gpu{side}-{it}"), NodeKind::Gpu)).collect();
+        builder.add_duplex(leaf, border, spec(800, near)).unwrap();
+        for rank in ranks {
+            builder.add_duplex(rank, leaf, spec(200, near)).unwrap();
+        }
+        borders.push(border);
+    }
+    builder.add_duplex(borders[0], borders[1], spec(400, Duration::from_ms(5))).unwrap();
+    builder.build().unwrap()
+}
+
+/// What goes far is sent at an even pace: sent ahead of all else, it would leave ranks nearby without data.
+#[test]
+fn far_datacenters_are_fed_evenly() {
+    for (gpus, most) in [([4, 4], 1.03), ([4, 8], 1.055), ([2, 4], 1.075)] {
+        let network = far_apart(gpus);
+        for kind in [CollectiveKind::AllGather, CollectiveKind::ReduceScatter] {
+            let goal = Goal::new(kind, network.ranks().len() as u32).unwrap();
+            let task = Task::new(&network, goal, Bytes::gib(1));
+            let made = forest::synthesize(&task, ForestOptions { most_transfers: 20_000 }).unwrap();
+            let program = Verified::new(made.program, Some(&network)).unwrap();
+            let time = simulated(&program, &task).as_ps() as f64;
+            let ratio = time / task.bound().unwrap().time(task.size).as_ps() as f64;
+            assert!(ratio <= most, "{kind} {gpus:?}: {ratio}");
+        }
     }
 }
 

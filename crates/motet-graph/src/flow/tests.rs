@@ -84,6 +84,31 @@ proptest! {
         }
     }
 
+    /// What flows over arcs keeps their capacities, and at every node what comes, with what is fed in, is
+    /// what goes on or arrives.
+    #[test]
+    fn what_flows_over_arcs_is_a_flow(case in case()) {
+        let mut flow = case.flow();
+        let amount = flow.flow_into(case.sinks.iter().copied(), 50);
+        let mut kept = [0i64; NODES];
+        for (nth, (from, to, capacity)) in case.arcs.iter().enumerate() {
+            let over = flow.flow(2 * nth);
+            prop_assert!(over <= *capacity);
+            prop_assert_eq!(flow.flow(2 * nth + 1), 0);
+            kept[*from as usize] -= over as i64;
+            kept[*to as usize] += over as i64;
+        }
+        prop_assert_eq!(kept.iter().sum::<i64>(), 0);
+        let mut arrived = 0;
+        for (node, kept) in kept.into_iter().enumerate() {
+            let supply = case.supply[node].min(50) as i64;
+            let demand = case.sinks.iter().find(|it| it.0 as usize == node).map_or(0, |it| it.1.min(50));
+            prop_assert!(kept >= -supply && kept <= demand as i64);
+            arrived += kept.max(0);
+        }
+        prop_assert!(arrived <= amount as i64);
+    }
+
     #[test]
     fn a_limit_is_never_passed(case in case(), limit in 0u64..20) {
         let (least, common) = case.least_cut();

@@ -4,7 +4,7 @@
 //! receiver's output. Nothing is written to twice, so the only waits are for what is forwarded.
 
 use motet_collective::{
-    CollectiveKind, Forms, Program, ProgramBuilder, Slot, Transfer, TransferId,
+    CollectiveKind, Forms, Program, ProgramBuilder, Slot, Transfer, TransferId, Turns,
 };
 use motet_units::Rank;
 
@@ -65,6 +65,11 @@ pub(super) fn emit(
         }
         ids[(cutting.first[*leg as usize] + nth) as usize] = id;
     }
+    let turns = timing.turns.iter().map(|it| Turns {
+        link: it.link,
+        transfers: it.jobs.iter().map(|job| ids[*job as usize]).collect(),
+    });
+    builder.set_turns(turns.collect());
     builder.build()
 }
 

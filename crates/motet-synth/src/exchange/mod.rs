@@ -1,22 +1,28 @@
 //! AllToAll, AllToAllV, SendRecv, Gather and Scatter: data that goes from one rank to one other.
 //!
-//! Three ways to route it, of which [`synthesize`] takes the one that is fastest for the task:
+//! Four ways to route it, of which [`synthesize`] takes the one that is fastest for the task:
 //!
 //! - [`direct`]: every pair by its quickest way; for small sizes.
 //! - [`flow`]: spread over the whole network so that the busiest link is as little busy as can be
 //!   (multi-commodity flow), then [`round`]ed to whole chunks; for large sizes.
 //! - [`servers`]: what leaves a server is first spread evenly over its ranks and comes in over
 //!   all ranks of the other server; no search, for skewed AllToAllV among hundreds of ranks.
+//! - [`quickest`]: one maximum flow over time, where all data goes to one rank or comes from one and
+//!   latencies are not small.
 //!
 //! Each makes a [`plan`] of legs over the [`ways`] of the network; [`timing`] puts the legs in
-//! order and [`emit`] makes the program. Where data waits at ranks on its way it lies in scratch.
+//! order, or [`queued`] where latencies differ (those of `quickest` have an order, which [`given`] times),
+//! and [`emit`] makes the program. Where data waits at ranks on its way it lies in scratch.
 
 mod demand;
 mod direct;
 mod emit;
 mod flow;
+mod given;
 mod least;
 mod plan;
+mod queued;
+mod quickest;
 mod round;
 mod servers;
 #[cfg(test)]
@@ -33,6 +39,8 @@ use crate::limits::MAX_TRANSFERS;
 use crate::task::{SynthError, Task};
 use demand::Demands;
 use plan::ExchangePlan;
+use queued::Queued;
+use quickest::Over;
 use timing::{Cutting, MANY, Rule, SOME, Timing};
 use ways::{Shortest, Ways};
 
@@ -45,6 +53,7 @@ pub enum Routing {
     Direct,
     Flow,
     Servers,
+    Quickest,
 }
 
 impl Routing {
@@ -55,6 +64,7 @@ impl Routing {
             Self::Direct => "direct",
             Self::Flow => "flow",
             Self::Servers => "servers",
+            Self::Quickest => "quickest",
         }
     }
 }
@@ -114,6 +124,10 @@ pub fn synthesize(task: &Task<'_>, options: &Options) -> Result<Exchange, SynthE
         Routing::Direct => planner.finish(planner.direct()?),
         Routing::Flow => planner.finish(planner.flow()?),
         Routing::Servers => planner.finish(planner.servers()?),
+        Routing::Quickest => {
+            let known = planner.direct()?.timing.makespan;
+            planner.finish(planner.quickest(known)?)
+        }
         Routing::Auto => planner.finish(planner.fastest(&whole)?),
     }
 }
@@ -166,7 +180,11 @@ impl Planner<'_> {
                 Err(other) => return Err(other),
             }
         }
-        best.ok_or_else(|| SynthError::not_for("exchange", "it would have too many transfers"))
+        let best = best
+            .ok_or_else(|| SynthError::not_for("exchange", "it would have too many transfers"))?;
+        let known = best.timing.makespan;
+        let found = self.quickest(known).ok().filter(|it| it.timing.makespan < known);
+        Ok(found.unwrap_or(best))
     }
 
     fn direct(&self) -> Result<Candidate, SynthError> {
@@ -203,6 +221,30 @@ impl Planner<'_> {
         let timing = self.timed(&plan, &cutting, chunk, Rule::Urgent, SOME);
         let timing = timing.ok_or(SynthError::OutOfTime { method: "exchange" })?;
         Ok(Candidate { method: Routing::Servers, demands, chunks, plan, cutting, timing })
+    }
+
+    /// Routes and an order in time, where all data goes to one rank or comes from one. `known` is how
+    /// long a program takes that is there already.
+    fn quickest(&self, known: Duration) -> Result<Candidate, SynthError> {
+        let chunks = self.chunks();
+        let demands = Demands::new(self.task, chunks)?;
+        let Some(hub) = quickest::Hub::of(&demands) else {
+            let why = "data goes neither to nor from one rank alone";
+            return Err(SynthError::not_for("quickest", why));
+        };
+        let chunk = demands.collective.chunk_bytes(self.task.size);
+        let most = self.options.most_transfers.min(MAX_TRANSFERS);
+        let (fabric, ways, may_overtake) = (self.fabric, self.ways, self.task.may_overtake);
+        let over = Over { fabric, ways, demands: &demands, chunk, hub, may_overtake };
+        let found = over.best(known, most, self.task.watch);
+        let (plan, timing) = found.ok_or_else(|| {
+            SynthError::not_for(
+                "quickest",
+                "no order in time is faster, or there was no time to look",
+            )
+        })?;
+        let cutting = Cutting::new(&plan, u32::MAX);
+        Ok(Candidate { method: Routing::Quickest, demands, chunks, plan, cutting, timing })
     }
 
     /// Into how many chunks a part is cut: enough to spread it and to let it flow, few enough
@@ -315,6 +357,8 @@ impl Planner<'_> {
             }
             return Err(SynthError::not_for(method.name(), "it has too many transfers"));
         };
+        let queued = Queued { task: self.task, fabric: self.fabric, plan: &plan, chunk };
+        let (cutting, timing) = queued.best(timing.makespan, most).unwrap_or((cutting, timing));
         Ok(Candidate { method, demands, chunks, plan, cutting, timing })
     }
 

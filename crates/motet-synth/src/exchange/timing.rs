@@ -19,6 +19,7 @@ use motet_units::{Bytes, Duration};
 
 use super::plan::{ExchangePlan, NONE};
 use crate::fabric::Fabric;
+use crate::schedule::JobTurns;
 use crate::watch::Watch;
 
 /// How many of the legs that wait for a link are looked at: nearly all, which equal amounts need
@@ -111,6 +112,8 @@ impl Cutting {
 pub(super) struct Timing {
     /// All jobs by when they start, as (leg, which of its jobs).
     pub(super) order: Vec<(u32, u32)>,
+    /// The links that carry jobs in another order.
+    pub(super) turns: Vec<JobTurns>,
     pub(super) makespan: Duration,
 }
 
@@ -340,7 +343,8 @@ impl<'a> Run<'a> {
                 Happening::Free(link) => self.serve(link as usize, now),
             }
         }
-        Some(Timing { order: self.order, makespan: Duration::from_ps(self.makespan) })
+        let makespan = Duration::from_ps(self.makespan);
+        Some(Timing { order: self.order, turns: Vec::new(), makespan })
     }
 
     /// Beyond the end of time: what is left goes in the order of legs, each of which comes after the
@@ -356,7 +360,7 @@ impl<'a> Run<'a> {
             let open = (0..self.cutting.cuts(leg)).filter(|it| !started[(first + it) as usize]);
             order.extend(open.map(|nth| (leg, nth)));
         }
-        Timing { order, makespan: Duration::from_ps(u64::MAX) }
+        Timing { order, turns: Vec::new(), makespan: Duration::from_ps(u64::MAX) }
     }
 
     fn arrived(&mut self, leg: u32, nth: u32, now: u64) {

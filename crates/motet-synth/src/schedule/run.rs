@@ -33,6 +33,8 @@ fn later(time: u64, by: u64) -> u64 {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Happening {
     Arrived(u32),
+    /// A job that was held back may start.
+    Released(u32),
     /// The head of a job comes by a link where it must queue.
     Passes(u32),
     /// A link may take another job.
@@ -107,6 +109,8 @@ pub(super) struct Run<'a> {
     /// Per link: the greatest latency from the start of a job until it comes here.
     farthest: Vec<u64>,
     queues: Option<Queues>,
+    /// Per job: when it may start at the earliest; empty if none is held back.
+    releases: &'a [u64],
 }
 
 /// What is known only where jobs queue when their heads come by.
@@ -169,7 +173,14 @@ impl<'a> Run<'a> {
             patience: jobs.patience,
             farthest,
             queues: None,
+            releases: &[],
         }
+    }
+
+    /// Holds jobs back until these times, one for each.
+    pub(super) const fn released(mut self, releases: &'a [u64]) -> Self {
+        self.releases = releases;
+        self
     }
 
     /// Jobs queue at every link when their heads come by, and a free link takes the most urgent. None
@@ -199,6 +210,7 @@ impl<'a> Run<'a> {
             }
             match happening {
                 Happening::Arrived(job) => self.arrive(job, now),
+                Happening::Released(job) => self.make_ready(job, now),
                 Happening::Passes(job) => self.pass(job, now),
                 Happening::Free(link) => {
                     if self.asks_at[link as usize] == now {
@@ -280,6 +292,11 @@ impl<'a> Run<'a> {
     }
 
     fn make_ready(&mut self, job: u32, now: u64) {
+        let release = self.releases.get(job as usize).map_or(0, |it| *it);
+        if release > now {
+            self.happenings.push(Reverse((release, Happening::Released(job))));
+            return;
+        }
         let Some(hop) = self.jobs.hops(job).first() else {
             self.order.push(job);
             self.happenings.push(Reverse((now, Happening::Arrived(job))));

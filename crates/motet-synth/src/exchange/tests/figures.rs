@@ -2,11 +2,11 @@
 
 use motet_collective::{BoundError, CollectiveKind};
 use motet_net::formats::cluster_toml;
-use motet_net::{Network, NetworkState};
-use motet_units::{Bytes, Rank, Seed};
+use motet_net::{LinkClass, LinkSpec, Network, NetworkState, NodeKind};
+use motet_units::{Bandwidth, Bytes, Duration, NodeId, Rank, Seed};
 use rand::RngExt;
 
-use super::{made, peers, ratio, template};
+use super::{builder, made, node, peers, ratio, template};
 use crate::exchange::{Options, Routing, synthesize};
 use crate::task::{Goal, SynthError, Task};
 
@@ -131,4 +131,56 @@ fn a_ring_of_messages_uses_all_network_cards() {
         let ratio = ratio(&task, &Options::default());
         assert!(ratio >= least, "{name}: {ratio}");
     }
+}
+
+/// Three rows of four datacenters, each with a GPU at 50 GB/s, joined by a WAN of 12.5 GB/s with links of 1
+/// to 5 ms.
+fn wan() -> Network {
+    let mut builder = builder();
+    let rate = |it: u64| Bandwidth::from_bits_per_s(it * 100_000_000);
+    let near = LinkSpec::new(LinkClass::default(), rate(4000), Duration::from_us(1));
+    for at in 0..12u32 {
+        let gpu = builder.add_node(node(format!("gpu{at}"), NodeKind::Gpu)).unwrap();
+        let border = builder.add_node(node(format!("border{at}"), NodeKind::Border)).unwrap();
+        builder.add_duplex(gpu, border, near).unwrap();
+        let left = at.checked_sub(1).filter(|_| at % 4 > 0);
+        for other in [left, at.checked_sub(4)].into_iter().flatten() {
+            let far = Duration::from_ms(1 + u64::from(other * 7 + at * 3) % 5);
+            let link = LinkSpec::new(LinkClass::default(), rate(1000), far);
+            builder.add_duplex(NodeId(2 * other + 1), border, link).unwrap();
+        }
+    }
+    builder.build().unwrap()
+}
+
+/// What is near is sent first, and what is far is on its way meanwhile.
+#[test]
+fn far_ranks_are_under_way_while_near_ones_are_served() {
+    let network = wan();
+    for kind in [CollectiveKind::Gather, CollectiveKind::Scatter] {
+        for root in [0, 6] {
+            let goal = Goal::rooted(kind, 12, Rank(root)).unwrap();
+            let task = Task::new(&network, goal, Bytes::mib(512));
+            let least = task.bound().unwrap().time(task.size).as_ps() as f64;
+            let (made, time) = made(&task, &Options::default());
+            assert_eq!(made.method, Routing::Quickest, "{kind} at {root}");
+            assert_eq!(made.makespan, time, "the schedule is what is simulated");
+            let ratio = time.as_ps() as f64 / least;
+            assert!(ratio <= 1.01, "{kind} at {root}: {ratio}");
+        }
+    }
+}
+
+/// Data from afar and from nearby meets on links: neither waits for the other.
+#[test]
+fn near_and_far_share_links() {
+    let network = wan();
+    let task = all_to_all(&network, Bytes::gib(1));
+    let (made, time) = made(&task, &Options::default());
+    let ratio = time.as_ps() as f64 / task.bound().unwrap().time(task.size).as_ps() as f64;
+    assert!(ratio <= 1.03, "{ratio}");
+    assert!(!made.program.turns().is_empty());
+    // By numbers, too, it is right, and keeps them.
+    let (made, _) = super::made(&task.clone().by_numbers(), &Options::default());
+    assert!(made.program.turns().is_empty());
 }
