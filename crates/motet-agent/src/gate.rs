@@ -7,8 +7,8 @@
 //! | the job is 3D-parallel and large, and the role is known | the role's expert | sizes are bimodal: one policy for their mean suits neither |
 //! | gradients are sparsified by top-k | suggest a library that sends sparse data as such | NCCL sends zeros |
 //!
-//! The first two end the matter; the last two only say something more. A gate is a pure function of the state, so all ranks pass
-//! it alike.
+//! The first two end the matter; the last two only say something more. A gate is a pure function of the
+//! state, so all ranks pass it alike.
 
 use std::fmt;
 
@@ -27,8 +27,8 @@ category! {
     }
 }
 
-/// Which expert serves which role, and from which size of model on. The text says two heads for four roles; activations
-/// are small wherever they go, so three roles share one.
+/// Which expert serves which role, and from which size of model on. The text says two heads for four roles;
+/// activations are small wherever they go, so three roles share one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Experts {
     /// Models of more parameters than this have experts (threshold_LLM, whose value the text leaves open).

@@ -1,9 +1,11 @@
-//! A hand for every collective call: it sees where a communicator lies, what the job does and what has changed of late, and chooses
-//! the knobs of the call: DynamICCL's agent, after the design-space analysis that is listed in `docs/papers.md`.
+//! A hand for every collective call: it sees where a communicator lies, what the job does and what has
+//! changed of late, and chooses the knobs of the call: DynamICCL's agent, after the design-space analysis
+//! that is listed in `docs/papers.md`.
 //!
-//! **What is here:** what such an agent sees, may do, must not do, and is rewarded for. **What is still to come:** everything that
-//! decides. There is no trigger (CUSUM, reconstruction error, congestion), no policy (neither the LSTM nor the bandits and baselines
-//! that it has to beat), no training, no distillation into tables, and no command. Nothing in Motet uses this crate yet.
+//! **What is here:** what such an agent sees, may do, must not do, and is rewarded for. **What is still to
+//! come:** everything that decides. There is no trigger (CUSUM, reconstruction error, congestion), no policy
+//! (neither the LSTM nor the bandits and baselines that it has to beat), no training, no distillation into
+//! tables, and no command. Nothing in Motet uses this crate yet.
 //!
 //! - [`state`]: the features of Fig. 14, typed, and their encoding as numbers;
 //! - [`action`]: paths and knobs; which of them a version of NCCL offers on a communicator, numbered;
@@ -13,8 +15,9 @@
 //!
 //! **Where to start reading:** [`state`] and [`action`]; a policy will be a function from the one to the other.
 //!
-//! Everything is a pure function of what it is given: no clock, no IO, no chance, and logarithms from `libm`, so that ranks on
-//! different machines have the same bits. Ranks that choose differently hang; `motet_runtime`'s head says how they agree.
+//! Everything is a pure function of what it is given: no clock, no IO, no chance, and logarithms from `libm`,
+//! so that ranks on different machines have the same bits. Ranks that choose differently hang;
+//! `motet_runtime`'s head says how they agree.
 
 pub mod action;
 pub mod gate;

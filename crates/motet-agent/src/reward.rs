@@ -1,7 +1,8 @@
 //! [`Reward`]: what a call was worth: the eight terms of §13.6, each with its weight.
 //!
-//! All terms are costs in one unit, the *reference*: how long the call should take as NCCL would do it. So a 4 KiB call
-//! counts as much as one of 4 GiB, and a reward of −1 is a call that NCCL's default could have done without any of the rest.
+//! All terms are costs in one unit, the *reference*: how long the call should take as NCCL would do it. So a
+//! 4 KiB call counts as much as one of 4 GiB, and a reward of −1 is a call that NCCL's default could have
+//! done without any of the rest.
 //!
 //! | term | cost before its weight | default weight |
 //! | --- | --- | --- |
@@ -14,9 +15,10 @@
 //! | tier | [`tier_penalty`] | 0.02 |
 //! | fault | 1 if a fault occurred during the call | 1 |
 //!
-//! The text gives no weights; these are ours. Switching and probing cost what the agent may lose to NCCL's default at most
-//! (2 %). The convergence term as printed is infinite where the loss stands still, and no knob of NCCL changes the loss, so it is
-//! bounded and off. The tier term repeats, as a prior, what completion time will show; it is small enough to break ties only.
+//! The text gives no weights; these are ours. Switching and probing cost what the agent may lose to NCCL's
+//! default at most (2 %). The convergence term as printed is infinite where the loss stands still, and no
+//! knob of NCCL changes the loss, so it is bounded and off. The tier term repeats, as a prior, what
+//! completion time will show; it is small enough to break ties only.
 
 use motet_nccl::Protocol;
 use motet_net::Tier;
@@ -141,8 +143,9 @@ fn bounded(value: f64) -> f64 {
 
 /// How much an action leans on bandwidth, times how far the communicator reaches; from 0 to 1.
 ///
-/// Leaning on bandwidth is running Simple (half) and large chunks (the other half, by doublings of the chunk); what is left to NCCL
-/// counts as nothing. How far a tier is, is the logarithm of the survey's latency multiplier: a prior, no measurement.
+/// Leaning on bandwidth is running Simple (half) and large chunks (the other half, by doublings of the
+/// chunk); what is left to NCCL counts as nothing. How far a tier is, is the logarithm of the survey's
+/// latency multiplier: a prior, no measurement.
 #[must_use]
 pub fn tier_penalty(action: &Action, worst: Tier) -> f64 {
     if action.path != Path::Nccl {

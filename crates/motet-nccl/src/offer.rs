@@ -178,8 +178,8 @@ mod tests {
     use motet_units::Bytes;
 
     use super::*;
-    use crate::NcclModel;
     use crate::testing::build;
+    use crate::{NcclModel, Shape};
 
     /// What is offered is what has a cost in the table that NCCL hands to tuner plugins.
     #[test]
@@ -220,5 +220,64 @@ mod tests {
             }
         }
         assert!(offered > 100 && refused > 100, "{offered} offered, {refused} refused");
+    }
+
+    fn refusal(
+        shape: &Shape,
+        options: &NcclOptions,
+        asked: (TunedCollective, Algorithm, Protocol),
+    ) -> Option<NotOffered> {
+        let comm = shape.communicator(options);
+        Offer { comm: &comm, options }.check(asked.0, asked.1, asked.2).err()
+    }
+
+    /// Each condition has a case that it alone decides.
+    #[test]
+    fn reasons() {
+        use Algorithm::{CollNetChain, CollNetDirect, Nvls, NvlsTree, Pat, Ring, Tree};
+        use Protocol::{Ll, Ll128, Simple};
+        use TunedCollective::{AllGather, AllReduce, Broadcast};
+        let one = Shape { ranks: 8, nodes: 1, sm: 90, nvlink: true, nvswitch: true };
+        let four = Shape { ranks: 32, nodes: 4, ..one };
+        let wide = Shape { ranks: 64, nodes: 4, ..one };
+        let plain = NcclOptions::default();
+        let collnet = NcclOptions { collnet: true, ..NcclOptions::default() };
+        let only = |it| NcclOptions { algorithms: Some(vec![it]), ..NcclOptions::default() };
+        let over = |it| NcclOptions { protocols: Some(vec![it]), ..NcclOptions::default() };
+        let none = |shape: &Shape, options: &NcclOptions, asked| {
+            assert_eq!(refusal(shape, options, asked), None, "{asked:?}");
+        };
+        let why = |shape: &Shape, options: &NcclOptions, asked, reason| {
+            assert_eq!(refusal(shape, options, asked), Some(reason), "{asked:?}");
+        };
+        why(&one, &plain, (Broadcast, Tree, Simple), NotOffered::Collective);
+        why(&one, &plain, (AllReduce, Nvls, Ll), NotOffered::SimpleOnly);
+        why(&four, &collnet, (AllReduce, CollNetChain, Ll), NotOffered::SimpleOnly);
+        none(&four, &collnet, (AllReduce, CollNetChain, Simple));
+        why(&Shape { ranks: 1, ..one }, &plain, (AllReduce, Ring, Ll), NotOffered::OneRank);
+        none(&Shape { ranks: 1, ..one }, &plain, (AllReduce, Ring, Simple));
+        why(&four, &plain, (AllGather, Pat, Simple), NotOffered::NoPat);
+        none(&Shape { nodes: 32, ..four }, &plain, (AllGather, Pat, Simple));
+        why(&Shape { sm: 80, ..one }, &plain, (AllReduce, Nvls, Simple), NotOffered::NoNvls);
+        why(&one, &plain, (AllReduce, NvlsTree, Simple), NotOffered::OneNode);
+        none(&four, &plain, (AllReduce, NvlsTree, Simple));
+        why(&four, &plain, (AllReduce, CollNetDirect, Simple), NotOffered::NoCollNet);
+        let no_switch = Shape { nvswitch: false, ..four };
+        why(&no_switch, &collnet, (AllReduce, CollNetDirect, Simple), NotOffered::NoNvSwitch);
+        none(&four, &collnet, (AllReduce, CollNetDirect, Simple));
+        let most = COLLNET_ARITY;
+        let local = NotOffered::LocalRanks { most };
+        why(&wide, &collnet, (AllReduce, CollNetChain, Simple), local);
+        let rack = Shape { ranks: 72, ..one };
+        let local = NotOffered::LocalRanks { most: NVLS_ARITY };
+        why(&rack, &plain, (AllGather, Nvls, Simple), local);
+        none(&rack, &plain, (AllReduce, Nvls, Simple));
+        why(&wide, &collnet, (AllGather, Nvls, Simple), NotOffered::Heads);
+        none(&four, &collnet, (AllGather, Nvls, Simple));
+        let pcie = Shape { nvlink: false, nvswitch: false, ..one };
+        why(&pcie, &plain, (AllReduce, Ring, Ll128), NotOffered::Ll128);
+        none(&pcie, &over(Ll128), (AllReduce, Ring, Ll128));
+        why(&one, &over(Ll), (AllReduce, Ring, Simple), NotOffered::Excluded);
+        why(&one, &only(Tree), (AllReduce, Ring, Simple), NotOffered::Excluded);
     }
 }

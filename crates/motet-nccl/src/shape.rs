@@ -1,8 +1,8 @@
 //! [`Shape`]: what a communicator is where its network is not known: ranks, nodes, and the kind of GPU.
 //!
-//! A tuner plugin is told no more than that. It is enough for what NCCL [offers](super::offer), with three assumptions:
-//! ranks lie evenly on nodes, NICs are near their GPUs, and the searches find channels. For what calls cost it is not;
-//! that takes a network and [`NcclModel`](super::NcclModel).
+//! A tuner plugin is told no more than that. It is enough for what NCCL [offers](super::offer), with three
+//! assumptions: ranks lie evenly on nodes, NICs are near their GPUs, and the searches find channels. For what
+//! calls cost it is not; that takes a network and [`NcclModel`](super::NcclModel).
 
 use super::constants::{COLLNET_ARITY, MAX_CHANNELS};
 use super::kinds::{Cpu, PathKind, Pattern};

@@ -1,8 +1,8 @@
-//! [`Head`]: the decisions that an action is made of, in the order in which a policy makes them, and [`Coordinates`]: an
-//! action as the number of the value chosen at each.
+//! [`Head`]: the decisions that an action is made of, in the order in which a policy makes them, and
+//! [`Coordinates`]: an action as the number of the value chosen at each.
 //!
-//! The path is the outermost head; then come NCCL's knobs, then the reserved slots. Value 0 of every head is the one that
-//! changes nothing, so that the row of zeros is [`Action::DEFAULT`].
+//! The path is the outermost head; then come NCCL's knobs, then the reserved slots. Value 0 of every head is
+//! the one that changes nothing, so that the row of zeros is [`Action::DEFAULT`].
 
 use motet_nccl::{Algorithm, Protocol};
 use motet_units::Bytes;

@@ -1,13 +1,14 @@
-//! [`Action`]: what may be done about a call: the path it takes, and the knobs that NCCL's tuner interface sets (§12 of
-//! DynamICCL's design-space analysis).
+//! [`Action`]: what may be done about a call: the path it takes, and the knobs that NCCL's tuner interface
+//! sets (§12 of DynamICCL's design-space analysis).
 //!
 //! - [`heads`]: the decisions an action is made of, one after the other, with their values;
 //! - [`mask`]: which of them cannot be, and why;
 //! - [`space`]: the actions that are left for a collective on a communicator, numbered.
 //!
-//! What NCCL itself offers is `motet_nccl::offer`'s to say and is not repeated here. Where the text and NCCL differ, NCCL counts:
-//! PAT is an algorithm too; "hierarchical" and "2D torus" are none ([`prior`](crate::prior) says what stands for them); threads
-//! are the communicator's and cannot be set for a call; and since tuner v6 a call can have its own chunk.
+//! What NCCL itself offers is `motet_nccl::offer`'s to say and is not repeated here. Where the text and NCCL
+//! differ, NCCL counts: PAT is an algorithm too; "hierarchical" and "2D torus" are none
+//! ([`prior`](crate::prior) says what stands for them); threads are the communicator's and cannot be set for
+//! a call; and since tuner v6 a call can have its own chunk.
 
 pub mod heads;
 pub mod mask;
@@ -76,8 +77,8 @@ impl Action {
         Self { algorithm: Some(algorithm), protocol: Some(protocol), ..Self::DEFAULT }
     }
 
-    /// What a run-time table says for it; `program` is the plan's for this task. `None` where there is nothing to set:
-    /// a call that passes NCCL by, or a program that is not there.
+    /// What a run-time table says for it; `program` is the plan's for this task. `None` where there is
+    /// nothing to set: a call that passes NCCL by, or a program that is not there.
     #[must_use]
     pub fn setting(&self, program: Option<Method>) -> Option<Setting> {
         let knobs = TableKnobs {

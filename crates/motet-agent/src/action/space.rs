@@ -144,9 +144,9 @@ impl ActionSpace {
         mask
     }
 
-    /// The number of the valid action nearest to one that may be masked or off the grid. Heads count in their order: a
-    /// like path before a like algorithm, that before a like protocol, then threads, channels and chunk on a log scale.
-    /// An algorithm that cannot be had is left to NCCL rather than replaced by another.
+    /// The number of the valid action nearest to one that may be masked or off the grid. Heads count in their
+    /// order: a like path before a like algorithm, that before a like protocol, then threads, channels and
+    /// chunk on a log scale. An algorithm that cannot be had is left to NCCL rather than replaced by another.
     #[must_use]
     pub fn nearest(&self, wanted: &Action) -> usize {
         let distances = self.actions().map(|it| distance(wanted, &it));

@@ -1,9 +1,10 @@
-//! [`Bias`]: which algorithms and protocols to try first, by how computing and sending overlap (§10.5) and by the family of the
-//! fabric (§10.4).
+//! [`Bias`]: which algorithms and protocols to try first, by how computing and sending overlap (§10.5) and by
+//! the family of the fabric (§10.4).
 //!
-//! A bias is not a mask: it says where to begin. The tables name "hierarchical" and "2D torus", which are no algorithms of NCCL.
-//! For the first stands Tree, which reduces inside a server before it goes out; for the second Ring, as §10.4 itself says below its
-//! table. Fabrics that are rewired for each job have programs made for them, so they have no bias here.
+//! A bias is not a mask: it says where to begin. The tables name "hierarchical" and "2D torus", which are no
+//! algorithms of NCCL. For the first stands Tree, which reduces inside a server before it goes out; for the
+//! second Ring, as §10.4 itself says below its table. Fabrics that are rewired for each job have programs
+//! made for them, so they have no bias here.
 
 use motet_collective::CollectiveKind;
 use motet_nccl::{Algorithm, Protocol};
@@ -105,7 +106,8 @@ impl Bias {
     }
 }
 
-/// §10.4: how a fabric suits a collective. "natural" is read as optimal; collectives that the table does not have are not said.
+/// §10.4: how a fabric suits a collective. "natural" is read as optimal; collectives that the table does not
+/// have are not said.
 #[must_use]
 pub const fn topology(class: TopologyClass, kind: CollectiveKind) -> Suit {
     use Suit::{Bad, Good, NotSaid, Ok, Optimal, Rare};

@@ -1,5 +1,5 @@
-//! What the survey and DynamICCL's reading of it hold to be so before anything is measured (§7 to §10): where a policy
-//! starts, what a curriculum draws from, and what a choice is held against.
+//! What the survey and DynamICCL's reading of it hold to be so before anything is measured (§7 to §10): where
+//! a policy starts, what a curriculum draws from, and what a choice is held against.
 //!
 //! - [`tiers`]: bandwidth and latency of each tier, and how long it takes to bring a large model together;
 //! - [`tables`]: which ways to synchronize and to compress are plausible at which tier, and where knobs matter;

@@ -1,8 +1,8 @@
-//! The tables of §10.1 and §10.2 (synchronization and compression by tier) and Fig. 13 (where knobs matter), cell by cell in the
-//! text's words.
+//! The tables of §10.1 and §10.2 (synchronization and compression by tier) and Fig. 13 (where knobs matter),
+//! cell by cell in the text's words.
 //!
-//! The agent changes neither synchronization nor compression; the tables say which states are plausible, so that scenarios for
-//! training draw no others. Tier 0 lies inside one GPU and has no column.
+//! The agent changes neither synchronization nor compression; the tables say which states are plausible, so
+//! that scenarios for training draw no others. Tier 0 lies inside one GPU and has no column.
 
 use motet_net::Tier;
 use motet_workload::Compression;
@@ -37,8 +37,8 @@ impl Suit {
         !matches!(self, Self::Infeasible | Self::Bad | Self::Wasted | Self::Unused | Self::NotSaid)
     }
 
-    /// How much is for it, from 0 to 1: how often scenarios draw it, before they are weighed by anything else. The words are the
-    /// text's, the numbers ours.
+    /// How much is for it, from 0 to 1: how often scenarios draw it, before they are weighed by anything
+    /// else. The words are the text's, the numbers ours.
     #[must_use]
     pub const fn weight(self) -> f64 {
         match self {

@@ -1,5 +1,5 @@
-//! [`TierPrior`]: what the survey says of each tier (Fig. 11), and [`SyncRound`]: how long it takes to bring a model together
-//! over one of them (§7, §8).
+//! [`TierPrior`]: what the survey says of each tier (Fig. 11), and [`SyncRound`]: how long it takes to bring
+//! a model together over one of them (§7, §8).
 
 use motet_net::Tier;
 use motet_units::{Bandwidth, Bytes, Duration, Rounding};
@@ -51,8 +51,8 @@ pub fn farness(tier: Tier) -> f64 {
     log(of(tier).latency) / log(TIERS[Tier::COUNT - 1].latency)
 }
 
-/// Bringing the replicas of a model together once, as the survey counts it: every parameter goes over one link once. What an
-/// algorithm sends twice, what latency adds and what several links share is left out.
+/// Bringing the replicas of a model together once, as the survey counts it: every parameter goes over one
+/// link once. What an algorithm sends twice, what latency adds and what several links share is left out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SyncRound {
     pub parameters: u64,

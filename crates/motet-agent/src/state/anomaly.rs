@@ -1,7 +1,7 @@
 //! [`Anomaly`]: what the trigger agent reports of recent calls (s_anomaly of Fig. 14).
 //!
-//! The trigger itself is still to come; these are its outputs as the policy sees them. Like everything in the state they
-//! are what all ranks have agreed on, not one rank's own.
+//! The trigger itself is still to come; these are its outputs as the policy sees them. Like everything in the
+//! state they are what all ranks have agreed on, not one rank's own.
 
 use super::encoding::Row;
 

@@ -1,8 +1,10 @@
-//! [`CallState`]: the call that is to be decided, and what came before it (s_collective of Fig. 14, the rhythm of §13.5).
+//! [`CallState`]: the call that is to be decided, and what came before it (s_collective of Fig. 14, the
+//! rhythm of §13.5).
 //!
-//! The LSTM's hidden state, which Fig. 14 lists too, is the policy's own and no part of the encoding: a policy without memory
-//! has none. **Everything here must be the same on all ranks.** Intervals are therefore not what one rank's clock says but what
-//! the leader has published of them (`motet_runtime::agreement`), or they are left out. Next: [`anomaly`](super::anomaly).
+//! The LSTM's hidden state, which Fig. 14 lists too, is the policy's own and no part of the encoding: a
+//! policy without memory has none. **Everything here must be the same on all ranks.** Intervals are therefore
+//! not what one rank's clock says but what the leader has published of them (`motet_runtime::agreement`), or
+//! they are left out. Next: [`anomaly`](super::anomaly).
 
 use motet_collective::CollectiveKind;
 use motet_nccl::{Algorithm, Protocol};

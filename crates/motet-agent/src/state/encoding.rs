@@ -9,12 +9,12 @@
 //! | share | itself |
 //! | score from 0 upwards | x ÷ (1 + x); what is no number is 1 |
 //!
-//! The values of a row depend on nothing but the state, and logarithms are `libm`'s and not the platform's, so that two
-//! ranks on different machines have the same bits. Sizes above 2²⁴ that differ by less than one part in a million may
-//! share a value; no policy needs to tell them apart.
+//! The values of a row depend on nothing but the state, and logarithms are `libm`'s and not the platform's,
+//! so that two ranks on different machines have the same bits. Sizes above 2²⁴ that differ by less than one
+//! part in a million may share a value; no policy needs to tell them apart.
 //!
-//! **Version.** Policies are trained on one encoding. Whoever changes names, their order or a scale raises [`VERSION`]; a
-//! test holds the names to their checksum.
+//! **Version.** Policies are trained on one encoding. Whoever changes names, their order or a scale raises
+//! [`VERSION`]; a test holds the names to their checksum.
 
 use motet_runtime::Checksum;
 

@@ -1,12 +1,13 @@
-//! [`State`]: all that the agent sees before it decides a call: the five blocks of Fig. 14 of DynamICCL's design-space
-//! analysis and the trigger's signals.
+//! [`State`]: all that the agent sees before it decides a call: the five blocks of Fig. 14 of DynamICCL's
+//! design-space analysis and the trigger's signals.
 //!
-//! Each block has a file: [`topology`], [`workload`], [`scheduler`], [`model`], [`call`], [`anomaly`]; [`encoding`] makes numbers of
-//! them. A block is made by whoever knows it: a network, a job, a scheduler, the caller, the trigger. None of it is the agent's
-//! to change: it acts on the call alone ([`action`](crate::action)).
+//! Each block has a file: [`topology`], [`workload`], [`scheduler`], [`model`], [`call`], [`anomaly`];
+//! [`encoding`] makes numbers of them. A block is made by whoever knows it: a network, a job, a scheduler,
+//! the caller, the trigger. None of it is the agent's to change: it acts on the call alone
+//! ([`action`](crate::action)).
 //!
-//! Ranks that see different states would choose differently and hang. So a state holds only what all ranks have alike:
-//! what is fixed, what the call says, and what the leader has published.
+//! Ranks that see different states would choose differently and hang. So a state holds only what all ranks
+//! have alike: what is fixed, what the call says, and what the leader has published.
 
 pub mod anomaly;
 pub mod call;

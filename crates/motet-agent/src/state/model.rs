@@ -1,5 +1,5 @@
-//! [`TrainedModel`]: what is trained, how it is spread over ranks, and what happens when some of them fail (s_LLM of Fig. 14).
-//! Next: [`call`](super::call).
+//! [`TrainedModel`]: what is trained, how it is spread over ranks, and what happens when some of them fail
+//! (s_LLM of Fig. 14). Next: [`call`](super::call).
 
 use motet_workload::{Job, Layout, Sharding};
 

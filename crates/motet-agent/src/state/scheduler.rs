@@ -1,5 +1,5 @@
-//! [`Scheduler`]: what the levels above a call have arranged: its pipeline stage and role, its priority, and who shares the
-//! GPU (s_scheduler of Fig. 14). Next: [`model`](super::model).
+//! [`Scheduler`]: what the levels above a call have arranged: its pipeline stage and role, its priority, and
+//! who shares the GPU (s_scheduler of Fig. 14). Next: [`model`](super::model).
 
 use motet_workload::Parallelism;
 

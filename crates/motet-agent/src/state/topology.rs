@@ -1,7 +1,10 @@
 //! [`Topology`]: where a communicator lies: how many ranks, how far apart, over what, and which library serves them
 //! (s_topology of Fig. 14; the environment of §4, the class of cluster of §8).
 //!
-//! All of it is fixed while a communicator lives, apart from [`Topology::in_network`]. Next: [`workload`](super::workload).
+//! All of it is fixed while a communicator lives, apart from [`Topology::in_network`]. Next:
+//! [`workload`](super::workload).
+
+use std::collections::BTreeSet;
 
 use motet_net::{LinkClass, Network, NodeKind, Tier, TierMix};
 use motet_units::{NodeId, Rank};
@@ -85,7 +88,8 @@ category! {
 }
 
 category! {
-    /// What the cluster is made of. §8 names the feature and not its values; these are the cases of its questions 4 and 5.
+    /// What the cluster is made of. §8 names the feature and not its values; these are the cases of its
+    /// questions 4 and 5.
     ClusterClass {
         /// Like GPUs joined by NVLink and RDMA.
         Specialized = "specialized",
@@ -115,31 +119,30 @@ pub struct Topology {
 }
 
 impl Topology {
-    /// What a network says of the communicator of these ranks; `None` if it has no such rank or there is none. The class of its
-    /// fabric is not to be seen in a graph of links, and is given.
+    /// What a network says of the communicator of these ranks; `None` if there is none of them or the network
+    /// lacks one. The family of a fabric is not to be seen in a graph of links, and is given.
     #[must_use]
     pub fn of(network: &Network, ranks: &[Rank], class: TopologyClass) -> Option<Self> {
         let gpus = ranks.iter().map(|it| network.gpu(*it)).collect::<Option<Vec<NodeId>>>()?;
+        let first = *gpus.first()?;
         let tiers = TierMix::of(network, &gpus);
-        let servers = |it: &NodeId| network.node(*it).location.server.as_deref();
-        let first = gpus.first()?;
-        let several = gpus.iter().any(|it| servers(it) != servers(first));
-        let has = |class: LinkClass| network.links().iter().any(|it| it.spec.class == class);
-        let nvlink = has(LinkClass::NvLink) || has(LinkClass::Xgmi);
-        let near = tiers.worst().is_none_or(|it| it.get() <= 1);
+        let worst = tiers.worst().map_or(0, Tier::get);
+        let several = match server(network, first) {
+            // Where nobody says which server a GPU is in, what is farther than NVLink is another.
+            None => worst > 1,
+            named => gpus.iter().any(|it| server(network, *it) != named),
+        };
+        let of_gpus = |it: &NodeId| network.outgoing(*it).iter().map(|it| network.link(*it));
+        let nvlink = gpus.iter().all(|it| {
+            of_gpus(it).any(|it| matches!(it.spec.class, LinkClass::NvLink | LinkClass::Xgmi))
+        });
         let inter = match several {
             false => Inter::None,
-            true if near => Inter::NvSwitch256,
-            true if has(LinkClass::InfiniBand) => Inter::InfiniBand,
-            true if has(LinkClass::Roce) => Inter::RoceV2,
-            true if network.count(NodeKind::Nic) > 0 && !has(LinkClass::Ethernet) => {
-                Inter::GpuDirectRdma
-            }
-            true => Inter::CommodityEthernet,
+            true if worst <= 1 => Inter::NvSwitch256,
+            true => outward(network, &gpus),
         };
-        let far = tiers.worst().is_some_and(|it| it.get() == 4);
         let cluster = match inter {
-            _ if far => ClusterClass::Heterogeneous,
+            _ if worst == 4 => ClusterClass::Heterogeneous,
             Inter::CommodityEthernet => ClusterClass::Commodity,
             _ if nvlink => ClusterClass::Specialized,
             _ => ClusterClass::Commodity,
@@ -188,9 +191,41 @@ impl Topology {
     }
 }
 
+fn server(network: &Network, node: NodeId) -> Option<&str> {
+    network.node(node).location.server.as_deref()
+}
+
+/// What the servers of these GPUs are joined by: the slowest kind of the links that leave them.
+fn outward(network: &Network, gpus: &[NodeId]) -> Inter {
+    let servers: BTreeSet<&str> = gpus.iter().filter_map(|it| server(network, *it)).collect();
+    let alone: BTreeSet<NodeId> =
+        gpus.iter().copied().filter(|it| server(network, *it).is_none()).collect();
+    let leaves = |from: NodeId, to: NodeId| match server(network, from) {
+        Some(name) => servers.contains(name) && server(network, to) != Some(name),
+        None => alone.contains(&from),
+    };
+    let leaving = network.links().iter().filter(|it| leaves(it.from, it.to));
+    let kinds: BTreeSet<Inter> = leaving
+        .filter_map(|it| match it.spec.class {
+            LinkClass::InfiniBand => Some(Inter::InfiniBand),
+            LinkClass::Roce => Some(Inter::RoceV2),
+            LinkClass::Ethernet | LinkClass::Wan => Some(Inter::CommodityEthernet),
+            // A fabric that is not named, out of a NIC.
+            _ if network.node(it.from).kind == NodeKind::Nic => Some(Inter::GpuDirectRdma),
+            _ => None,
+        })
+        .collect();
+    let slowest =
+        [Inter::CommodityEthernet, Inter::GpuDirectRdma, Inter::RoceV2, Inter::InfiniBand];
+    let found = slowest.into_iter().find(|it| kinds.contains(it));
+    found.unwrap_or(Inter::CommodityEthernet)
+}
+
 #[cfg(test)]
 mod tests {
     use motet_net::builders::{Params, find};
+    use motet_net::{LinkSpec, NetworkBuilder, Node};
+    use motet_units::{Bandwidth, Duration};
 
     use super::*;
 
@@ -209,7 +244,37 @@ mod tests {
         assert_eq!((across.intra, across.inter), (Intra::NvLink, Inter::InfiniBand));
         assert_eq!((across.ranks, across.cluster), (16, ClusterClass::Specialized));
         assert!(across.worst_tier() > inside.worst_tier());
+        // One server's GPUs are no concern of another's network.
+        assert_eq!(of("dgx-h100", &["count=4"], 8), inside);
         assert_eq!(across.tiers.pairs.iter().sum::<u64>(), 16 * 15 / 2);
+    }
+
+    /// Two GPUs without a server, joined as said.
+    fn pair(class: LinkClass) -> Topology {
+        let mut builder = NetworkBuilder::new("pair");
+        let mut gpu = |name: &str| builder.add_node(Node::new(name, NodeKind::Gpu)).unwrap();
+        let (a, b) = (gpu("a"), gpu("b"));
+        let link = LinkSpec::new(class, Bandwidth::gb_per_s(1), Duration::ZERO);
+        builder.add_duplex(a, b, link).unwrap();
+        let network = builder.build().unwrap();
+        Topology::of(&network, &[Rank(0), Rank(1)], TopologyClass::Mixed).unwrap()
+    }
+
+    #[test]
+    fn links_say_what_joins_servers() {
+        let found = |class| (pair(class).intra, pair(class).inter, pair(class).cluster);
+        let commodity = ClusterClass::Commodity;
+        assert_eq!(
+            found(LinkClass::NvLink),
+            (Intra::NvLink, Inter::None, ClusterClass::Specialized)
+        );
+        assert_eq!(found(LinkClass::Roce), (Intra::PcieOnly, Inter::RoceV2, commodity));
+        assert_eq!(
+            found(LinkClass::Ethernet),
+            (Intra::PcieOnly, Inter::CommodityEthernet, commodity)
+        );
+        let far = (Intra::PcieOnly, Inter::CommodityEthernet, ClusterClass::Heterogeneous);
+        assert_eq!(found(LinkClass::Wan), far);
     }
 
     #[test]
