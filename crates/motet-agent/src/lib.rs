@@ -2,16 +2,17 @@
 //! changed of late, and chooses the knobs of the call: DynamICCL's agent, after the design-space analysis
 //! that is listed in `docs/papers.md`.
 //!
-//! **What is here:** what such an agent sees, may do, must not do, and is rewarded for. **What is still to
-//! come:** everything that decides. There is no trigger (CUSUM, reconstruction error, congestion), no policy
-//! (neither the LSTM nor the bandits and baselines that it has to beat), no training, no distillation into
-//! tables, and no command. Nothing in Motet uses this crate yet.
+//! **What is here:** what such an agent sees, may do, must not do, and is rewarded for; a world to try it in; the
+//! interface of policies. **What is still to come:** the trigger, policies that learn, training, distillation
+//! into tables, and commands. Nothing in Motet uses this crate yet.
 //!
 //! - [`state`]: the features of Fig. 14, typed, and their encoding as numbers;
 //! - [`action`]: paths and knobs; which of them a version of NCCL offers on a communicator, numbered;
 //! - [`gate`]: what is settled before a policy is asked;
 //! - [`reward`]: what a call was worth, in eight terms;
-//! - [`prior`]: what is held to be so before anything is measured.
+//! - [`prior`]: what is held to be so before anything is measured;
+//! - [`env`]: scenarios that policies are trained on and judged by;
+//! - [`policy`]: whoever chooses, behind one interface.
 //!
 //! **Where to start reading:** [`state`] and [`action`]; a policy will be a function from the one to the other.
 //!
@@ -20,13 +21,17 @@
 //! `motet_runtime`'s head says how they agree.
 
 pub mod action;
+pub mod env;
 pub mod gate;
+pub mod policy;
 pub mod prior;
 pub mod reward;
 pub mod state;
 mod words;
 
 pub use action::{Action, ActionSpace, Masked, SpaceSpec};
+pub use env::{Environment, Observation, Scenario};
 pub use gate::{Experts, Gate, Verdict};
+pub use policy::{Choice, Policy};
 pub use reward::{Outcome, Reward, Weights};
 pub use state::State;
