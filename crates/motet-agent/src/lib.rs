@@ -22,6 +22,7 @@
 
 pub mod action;
 pub mod env;
+pub mod eval;
 pub mod gate;
 pub mod policy;
 pub mod prior;

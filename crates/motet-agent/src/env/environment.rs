@@ -90,8 +90,8 @@ pub struct Environment {
     anomalies: Vec<Anomaly>,
     /// Of the current call: the true mean of each action.
     means: Vec<f64>,
-    /// The same as without load and with the model's error, for the congestion that counters show.
-    congestion: f64,
+    /// Of each task: the model's error of each action, whatever the load.
+    errors: Vec<Vec<f64>>,
     fault: bool,
 }
 
@@ -110,10 +110,11 @@ impl Environment {
             groups: vec![Past::default(); scenario.groups.len()],
             anomalies: vec![Anomaly::default(); scenario.groups.len()],
             means: Vec::new(),
-            congestion: 0.0,
+            errors: Vec::new(),
             fault: false,
             scenario,
         };
+        made.errors = made.draw_errors();
         made.weigh();
         Ok(made)
     }
@@ -198,7 +199,7 @@ impl Environment {
             time,
             reference: Duration::from_ps((brief.nominal[0] * 1e6) as u64),
             switched,
-            congestion: self.congestion,
+            congestion: seen.state.anomaly.congestion,
             exploratory: choice.exploratory,
             loss_change: None,
             sms: (brief.channels[index], 132),
@@ -235,27 +236,49 @@ impl Environment {
         let Some(task) = self.scenario.tasks.get(number) else { return };
         let group = &self.scenario.groups[task.group];
         let (brief, load) = (&self.briefs[number], group.timeline.load(self.call));
-        brief.times(group.place.terms(), &load, &mut self.means);
-        for (mean, (algorithm, protocol)) in self.means.iter_mut().zip(&brief.kernels) {
-            *mean *= group.error[algorithm.index()][protocol.index()];
+        brief.times(group.place.terms(), &load, &group.response, &mut self.means);
+        for (mean, error) in self.means.iter_mut().zip(&self.errors[number]) {
+            *mean *= error;
         }
-        // What counters of switches and NICs show: queues and lost shares, not what they do to this call.
-        self.congestion = (1.0 / load.share.max(1e-3)).max(load.delay) - 1.0;
         self.fault = load.fault;
     }
 
     /// A factor around 1.
     fn draw(&mut self) -> f64 {
         let noise = self.scenario.noise;
-        let uniform = |stream: &mut Stream| stream.random::<f64>();
-        let (a, b) = (uniform(&mut self.noise), uniform(&mut self.noise));
-        let (rare, how) = (uniform(&mut self.noise), uniform(&mut self.noise));
-        let normal =
-            libm::sqrt(-2.0 * libm::log(1.0 - a)) * libm::cos(2.0 * std::f64::consts::PI * b);
-        // Of mean 1.
-        let factor = libm::exp(noise.spread * normal - noise.spread * noise.spread / 2.0);
+        let factor = log_normal(&mut self.noise, noise.spread);
+        let (rare, how) = (self.noise.random::<f64>(), self.noise.random::<f64>());
         if rare < noise.outliers { factor * (1.0 + how * (noise.outlier - 1.0)) } else { factor }
     }
+
+    /// The error of each action of each task: that of its kernel, and a quirk of its own for each number of channels.
+    fn draw_errors(&self) -> Vec<Vec<f64>> {
+        let tasks = self.scenario.tasks.iter().zip(&self.briefs).enumerate();
+        tasks
+            .map(|(number, (task, brief))| {
+                let seed = self.scenario.seed.named("quirks").numbered(number as u64);
+                let mut known = std::collections::BTreeMap::new();
+                let actions = brief.kernels.iter().zip(&brief.channels);
+                actions
+                    .map(|((algorithm, protocol), channels)| {
+                        let key = (algorithm.index(), protocol.index(), *channels);
+                        let quirk = *known.entry(key).or_insert_with(|| {
+                            let name = format!("{algorithm} {protocol} {channels}");
+                            log_normal(&mut seed.stream(&name), self.scenario.quirk)
+                        });
+                        self.scenario.groups[task.group].error[key.0][key.1] * quirk
+                    })
+                    .collect()
+            })
+            .collect()
+    }
+}
+
+/// A factor of mean 1 whose logarithm has this standard deviation.
+pub(super) fn log_normal(stream: &mut Stream, spread: f64) -> f64 {
+    let (a, b) = (stream.random::<f64>(), stream.random::<f64>());
+    let normal = libm::sqrt(-2.0 * libm::log(1.0 - a)) * libm::cos(2.0 * std::f64::consts::PI * b);
+    libm::exp(spread * normal - spread * spread / 2.0)
 }
 
 /// The first of the least.

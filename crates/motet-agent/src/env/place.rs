@@ -19,6 +19,7 @@ use motet_net::{BuildError, LinkClass, Network};
 use motet_units::{Bytes, Rank};
 
 use super::load::Load;
+use super::scenario::PerKernel;
 use crate::action::{Action, ActionSpace, Path, SpaceSpec};
 use crate::state::{Topology, TopologyClass};
 
@@ -30,6 +31,8 @@ pub enum PlaceError {
     Build(#[from] BuildError),
     #[error("there is no model of NCCL on the network: {0}")]
     Nccl(#[from] motet_nccl::NcclError),
+    #[error("the template `{name}` gives no network: {problem}")]
+    Template { name: &'static str, problem: String },
     #[error("the network has fewer than two GPUs; a communicator needs two")]
     Alone,
     #[error("{kind} of {bytes}: NCCL's default cannot be priced on this network")]
@@ -203,16 +206,32 @@ impl Place {
 }
 
 impl Brief {
-    /// What each action takes under a load, in µs, into `times`.
-    pub fn times(&self, nominal: &NcclTerms, load: &Load, times: &mut Vec<f64>) {
-        let loaded = load.terms(nominal);
+    /// What each action takes under a load, in µs, into `times`. `response` is the power of the slowdown, by
+    /// algorithm and protocol.
+    pub fn times(
+        &self,
+        nominal: &NcclTerms,
+        load: &Load,
+        response: &PerKernel,
+        times: &mut Vec<f64>,
+    ) {
         times.clear();
-        times.extend(
-            self.nominal
-                .iter()
-                .zip(&self.counts)
-                .map(|(time, counts)| time * load.slowdown(nominal, &loaded, counts)),
-        );
+        if *load == Load::NONE {
+            times.extend_from_slice(&self.nominal);
+            return;
+        }
+        let loaded = load.terms(nominal);
+        let all = self.nominal.iter().zip(&self.counts).zip(&self.kernels);
+        times.extend(all.map(|((time, counts), (algorithm, protocol))| {
+            let slower = load.slowdown(nominal, &loaded, counts);
+            time * libm::pow(slower, response[algorithm.index()][protocol.index()])
+        }));
+    }
+
+    /// What a call by an action does.
+    #[must_use]
+    pub fn counts(&self, action: usize) -> &Counts {
+        &self.counts[action]
     }
 }
 

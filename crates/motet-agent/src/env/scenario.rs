@@ -14,6 +14,9 @@ use super::place::Place;
 use super::timeline::Timeline;
 use crate::state::{Role, Scheduler, TrainedModel, Workload};
 
+/// Something for each algorithm and protocol.
+pub type PerKernel = [[f64; Protocol::COUNT]; Algorithm::COUNT];
+
 /// A communicator of the job.
 #[derive(Clone, Debug)]
 pub struct Group {
@@ -21,7 +24,9 @@ pub struct Group {
     pub timeline: Timeline,
     /// What calls truly take, as a multiple of what the model says, by algorithm and protocol: the model's
     /// error, which no policy is told.
-    pub error: [[f64; Protocol::COUNT]; Algorithm::COUNT],
+    pub error: PerKernel,
+    /// How strongly load acts on calls, as the power of what the model says: 1 is as it says. No policy is told.
+    pub response: PerKernel,
 }
 
 /// A call that comes again and again.
@@ -62,6 +67,9 @@ pub struct Scenario {
     /// What the GPU computes between two calls.
     pub gap: Duration,
     pub noise: Noise,
+    /// By how much each kind of kernel differs from task to task beyond the model's error: the standard
+    /// deviation of the logarithm.
+    pub quirk: f64,
     pub scheduler: Scheduler,
     pub model: TrainedModel,
 }
