@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 
+use motet_nccl::NcclTerms;
 use motet_units::{Duration, Stream};
 use rand::RngExt;
 
@@ -30,6 +31,8 @@ pub struct Observation {
     pub gate: Gate,
     /// The action space, and what the model of plans says of each action.
     pub brief: Arc<Brief>,
+    /// The terms of the communicator's model without load.
+    pub terms: NcclTerms,
 }
 
 impl Observation {
@@ -175,6 +178,7 @@ impl Environment {
             gate: gate(&state, &self.experts),
             state,
             brief: Arc::clone(&self.briefs[number]),
+            terms: *self.scenario.groups[task.group].place.terms(),
         }
     }
 

@@ -4,7 +4,10 @@
 //! all of which the leader publishes and every rank has alike. [`Policy::checksum`] shows that two instances have
 //! stayed the same. [`registry`] has them all by name.
 
+pub mod arms;
+pub mod budget;
 pub mod fixed;
+pub mod infer;
 pub mod registry;
 
 use motet_runtime::Checksum;

@@ -4,6 +4,7 @@ use motet_units::Seed;
 
 use super::Policy;
 use super::fixed::{NcclDefault, Oracle, PlanTable};
+use super::infer::Infer;
 
 /// A policy that can be asked for by name.
 #[derive(Clone, Copy, Debug)]
@@ -21,12 +22,17 @@ impl Registered {
     }
 }
 
-static ALL: [Registered; 3] = [
+static ALL: [Registered; 4] = [
     Registered { name: "nccl", doc: "NCCL's own choice", make: |_| Box::new(NcclDefault) },
     Registered {
         name: "plan",
         doc: "the plan's table: the best by the model, nobody else being there",
         make: |_| Box::new(PlanTable),
+    },
+    Registered {
+        name: "infer",
+        doc: "infers load and model error from all calls, and takes the model's best under them",
+        make: |_| Box::new(Infer::default()),
     },
     Registered {
         name: "oracle",

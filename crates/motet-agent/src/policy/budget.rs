@@ -1,0 +1,64 @@
+//! [`Budget`]: how much exploring may cost, so that a job is never made worse than NCCL alone by more than a stated share.
+//!
+//! What a probe takes above what the best known action would have taken is spent. What may be spent is a share of all time so
+//! far, a few calls to begin with, and a part of what was saved against NCCL's default.
+
+use motet_units::Duration;
+
+/// See the [module](self). In µs.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Budget {
+    /// Of all time so far.
+    pub share: f64,
+    /// Calls of mean length to begin with.
+    pub calls: f64,
+    /// Of what was saved.
+    pub of_saved: f64,
+    total: f64,
+    count: f64,
+    spent: f64,
+    saved: f64,
+}
+
+impl Budget {
+    #[must_use]
+    pub const fn new(share: f64, calls: f64, of_saved: f64) -> Self {
+        Self { share, calls, of_saved, total: 0.0, count: 0.0, spent: 0.0, saved: 0.0 }
+    }
+
+    /// Whether something may be tried that costs so much.
+    #[must_use]
+    pub fn allows(&self, cost: f64) -> bool {
+        if self.count < 1.0 {
+            return false;
+        }
+        let first = self.calls * self.total / self.count;
+        let most = self.share * self.total + first.min(self.total / 4.0);
+        self.spent + cost <= most + self.of_saved * self.saved.max(0.0)
+    }
+
+    /// A call that took so long. `best` is what the best known action would have taken if this was a probe; `default` what
+    /// NCCL's default would have.
+    pub fn book(&mut self, time: Duration, best: Option<f64>, default: f64) {
+        let took = time.as_us_f64();
+        self.total += took;
+        self.count += 1.0;
+        match best {
+            Some(best) => self.spent += (took - best).max(0.0),
+            None => self.saved += default - took,
+        }
+    }
+
+    /// The parts of it that change, for checksums.
+    #[must_use]
+    pub const fn parts(&self) -> [f64; 4] {
+        [self.total, self.count, self.spent, self.saved]
+    }
+}
+
+impl Default for Budget {
+    /// Within the 2% that may be lost to NCCL's default at most, with a margin for what is not foreseen.
+    fn default() -> Self {
+        Self::new(0.005, 6.0, 0.3)
+    }
+}
