@@ -28,6 +28,7 @@ pub mod policy;
 pub mod prior;
 pub mod reward;
 pub mod state;
+pub mod trigger;
 mod words;
 
 pub use action::{Action, ActionSpace, Masked, SpaceSpec};

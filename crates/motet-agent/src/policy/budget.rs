@@ -5,6 +5,9 @@
 
 use motet_units::Duration;
 
+/// What was saved is an estimate, and may be wrong: no more of it than this share of all time counts.
+const MOST_WON: f64 = 0.012;
+
 /// See the [module](self). In µs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Budget {
@@ -34,7 +37,8 @@ impl Budget {
         }
         let first = self.calls * self.total / self.count;
         let most = self.share * self.total + first.min(self.total / 4.0);
-        self.spent + cost <= most + self.of_saved * self.saved.max(0.0)
+        let won = (self.of_saved * self.saved.max(0.0)).min(MOST_WON * self.total);
+        self.spent + cost <= most + won
     }
 
     /// A call that took so long. `best` is what the best known action would have taken if this was a probe; `default` what

@@ -5,8 +5,10 @@
 //! stayed the same. [`registry`] has them all by name.
 
 pub mod arms;
+pub mod bandit;
 pub mod budget;
 pub mod fixed;
+pub mod guard;
 pub mod infer;
 pub mod registry;
 

@@ -3,7 +3,11 @@
 use motet_units::Seed;
 
 use super::Policy;
+use super::bandit::Bandit;
+use super::bandit::linucb::LinUcb;
+use super::bandit::rules::{EpsilonGreedy, Prober, Thompson};
 use super::fixed::{NcclDefault, Oracle, PlanTable};
+use super::guard::Guarded;
 use super::infer::Infer;
 
 /// A policy that can be asked for by name.
@@ -22,7 +26,7 @@ impl Registered {
     }
 }
 
-static ALL: [Registered; 4] = [
+static ALL: [Registered; 8] = [
     Registered { name: "nccl", doc: "NCCL's own choice", make: |_| Box::new(NcclDefault) },
     Registered {
         name: "plan",
@@ -30,9 +34,29 @@ static ALL: [Registered; 4] = [
         make: |_| Box::new(PlanTable),
     },
     Registered {
+        name: "epsilon",
+        doc: "the best so far, and now and then one at random",
+        make: |seed| Box::new(Guarded::new(Bandit::new(EpsilonGreedy::new(seed)))),
+    },
+    Registered {
+        name: "linucb",
+        doc: "a linear model over all sizes of a communicator, and optimism where it is uncertain",
+        make: |_| Box::new(Guarded::new(LinUcb::default())),
+    },
+    Registered {
+        name: "thompson",
+        doc: "Thompson sampling that starts anew when CUSUM finds a change",
+        make: |seed| Box::new(Guarded::new(Bandit::new(Thompson::new(seed)))),
+    },
+    Registered {
+        name: "star",
+        doc: "each candidate in turn, then the best until something changes, as STAR-MPI does",
+        make: |_| Box::new(Guarded::new(Bandit::new(Prober))),
+    },
+    Registered {
         name: "infer",
         doc: "infers load and model error from all calls, and takes the model's best under them",
-        make: |_| Box::new(Infer::default()),
+        make: |_| Box::new(Guarded::new(Infer::default())),
     },
     Registered {
         name: "oracle",

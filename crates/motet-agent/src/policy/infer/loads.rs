@@ -41,29 +41,6 @@ pub(super) struct Arm {
 #[derive(Clone, Debug)]
 pub(super) struct Task {
     pub(super) arms: Vec<Arm>,
-    /// Calls since NCCL's default was last run.
-    pub(super) unaudited: u32,
-    /// Of each arm the logarithms of its last two times in µs, whatever explains them.
-    pub(super) last: Vec<[f64; 2]>,
-}
-
-impl Task {
-    /// Whether an arm was slower than NCCL's default both of the last times it was run, by more than noise. What was
-    /// not run twice is not known to be.
-    pub(super) fn is_seen_worse(&self, at: usize) -> bool {
-        let of = |at: usize| self.last.get(at).copied().unwrap_or([f64::NAN; 2]);
-        let (arm, default) = (of(at), of(0));
-        arm[0].min(arm[1]) > default[0].max(default[1]) + NOISE
-    }
-
-    pub(super) fn note(&mut self, action: usize, time: f64) {
-        self.unaudited = if action == 0 { 0 } else { self.unaudited + 1 };
-        if let Some(at) = self.arms.iter().position(|it| it.action == action)
-            && let Some(last) = self.last.get_mut(at)
-        {
-            *last = [time, last[0]];
-        }
-    }
 }
 
 /// See the [module](self).
@@ -116,8 +93,7 @@ impl Loads {
                     .collect(),
             }
         });
-        let arms: Vec<Arm> = arms.collect();
-        Task { unaudited: 0, last: vec![[f64::NAN; 2]; arms.len()], arms }
+        Task { arms: arms.collect() }
     }
 
     /// The expected logarithm of an arm's slowdown, and the variance of its difference from another's (of the slowdown itself

@@ -27,10 +27,6 @@ use loads::{Arm, Loads, Task};
 
 /// The calls that knowledge about an action is worth having for: what a probe may gain is counted over so many.
 const HORIZON: f64 = 60.0;
-/// Calls of a task after which NCCL's default is run once to see that it is still worse: under load, and without. It costs
-/// what is saved in one call of so many, and bounds what a wrong belief can cost.
-const AUDIT: u32 = 32;
-const AUDIT_CALM: u32 = 128;
 /// By how many standard deviations an action must be better than NCCL's default to be taken instead.
 const RISK: f64 = 0.7;
 /// What a probe must be expected to gain at least, as a share of a call.
@@ -95,12 +91,12 @@ impl Group {
     }
 }
 
-/// The best by estimate, but for what was just seen to be worse than NCCL's default: estimates may be wrong.
-fn exploit(estimates: &[Estimate], task: &Task) -> usize {
+/// The best of those that are better than NCCL's default for sure enough.
+fn exploit(estimates: &[Estimate]) -> usize {
     let mut best = 0;
     for (at, it) in estimates.iter().enumerate().skip(1) {
         let worst = it.mean + RISK * it.apart(&estimates[0]);
-        let better = worst < estimates[0].mean - MARGIN && !task.is_seen_worse(at);
+        let better = worst < estimates[0].mean - MARGIN;
         if better && it.mean < estimates[best].mean {
             best = at;
         }
@@ -148,11 +144,7 @@ impl Policy for Infer {
         if estimates.is_empty() {
             return Choice::DEFAULT;
         }
-        let best = exploit(&estimates, task);
-        let patience = if group.loads.calm() > 0.5 { AUDIT_CALM } else { AUDIT };
-        if best != 0 && task.unaudited >= patience {
-            return Choice::probe(0);
-        }
+        let best = exploit(&estimates);
         if let Some((at, cost)) = probe(&estimates, best)
             && self.budget.allows(cost * libm::exp(estimates[best].mean))
         {
@@ -164,13 +156,10 @@ impl Policy for Infer {
     fn learn(&mut self, seen: &Observation, choice: &Choice, outcome: &Outcome) {
         let group = self.groups.entry(seen.group).or_insert_with(|| Group::new(seen));
         group.task(seen);
-        let Some(task) = group.tasks.get_mut(&seen.task) else { return };
-        let seen_log = libm::log(outcome.time.as_us_f64().max(1e-6));
-        task.note(choice.action, seen_log);
         let Some(task) = group.tasks.get(&seen.task) else { return };
         let estimates = group.estimates(seen.task, task);
         let Some(arm) = task.arms.iter().find(|it| it.action == choice.action) else { return };
-        let best = exploit(&estimates, task);
+        let best = exploit(&estimates);
         let micros = |at: usize| estimates.get(at).map_or(0.0, |it| libm::exp(it.mean));
         let other = choice.exploratory.then(|| micros(best));
         self.budget.book(outcome.time, other, micros(0));
@@ -178,6 +167,7 @@ impl Policy for Infer {
             // It says nothing of the calls after it.
             return;
         }
+        let seen_log = libm::log(outcome.time.as_us_f64().max(1e-6));
         let error = group.errors.of(seen.task, arm);
         group.loads.update(arm, seen_log - arm.nominal - error.mean, error.all());
         let (slower, unsure) = group.loads.slowdown(arm, arm);

@@ -1,0 +1,3 @@
+//! The trigger agent: whether something has changed.
+pub mod cusum;
+pub use cusum::Cusum;
