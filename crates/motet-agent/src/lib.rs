@@ -3,8 +3,8 @@
 //! that is listed in `docs/papers.md`.
 //!
 //! **What is here:** what such an agent sees, may do, must not do, and is rewarded for; a world to try it in; the
-//! interface of policies. **What is still to come:** the trigger, policies that learn, training, distillation
-//! into tables, and commands. Nothing in Motet uses this crate yet.
+//! trigger; policies, and how they are judged (`motet agent eval`). **What is still to come:** the LSTM, its
+//! training, distillation into tables, and the live loop.
 //!
 //! - [`state`]: the features of Fig. 14, typed, and their encoding as numbers;
 //! - [`action`]: paths and knobs; which of them a version of NCCL offers on a communicator, numbered;
@@ -12,7 +12,9 @@
 //! - [`reward`]: what a call was worth, in eight terms;
 //! - [`prior`]: what is held to be so before anything is measured;
 //! - [`env`]: scenarios that policies are trained on and judged by;
-//! - [`policy`]: whoever chooses, behind one interface.
+//! - [`policy`]: whoever chooses, behind one interface;
+//! - [`trigger`]: whether something has changed;
+//! - [`eval`]: all policies on scenarios that none was made with.
 //!
 //! **Where to start reading:** [`state`] and [`action`]; a policy will be a function from the one to the other.
 //!

@@ -16,7 +16,8 @@ use crate::action::Action;
 use crate::gate::{Experts, Gate, Verdict, gate};
 use crate::policy::Choice;
 use crate::reward::Outcome;
-use crate::state::{Anomaly, CallState, LastKnobs, Rhythm, Scheduler, State};
+use crate::state::{CallState, LastKnobs, Rhythm, Scheduler, State};
+use crate::trigger::Trigger;
 
 /// What is known before a call, the same on all ranks.
 #[derive(Clone, Debug)]
@@ -90,7 +91,7 @@ pub struct Environment {
     noise: Stream,
     tasks: Vec<Past>,
     groups: Vec<Past>,
-    anomalies: Vec<Anomaly>,
+    triggers: Vec<Trigger>,
     /// Of the current call: the true mean of each action.
     means: Vec<f64>,
     /// Of each task: the model's error of each action, whatever the load.
@@ -111,7 +112,7 @@ impl Environment {
             noise: scenario.seed.stream("noise"),
             tasks: vec![Past::default(); scenario.tasks.len()],
             groups: vec![Past::default(); scenario.groups.len()],
-            anomalies: vec![Anomaly::default(); scenario.groups.len()],
+            triggers: vec![Trigger::default(); scenario.groups.len()],
             means: Vec::new(),
             errors: Vec::new(),
             fault: false,
@@ -145,13 +146,6 @@ impl Environment {
         &self.means
     }
 
-    /// What the trigger says of a communicator from now on.
-    pub fn set_anomaly(&mut self, group: usize, anomaly: Anomaly) {
-        if let Some(slot) = self.anomalies.get_mut(group) {
-            *slot = anomaly;
-        }
-    }
-
     /// What is known before the call that is next.
     #[must_use]
     pub fn observe(&self) -> Observation {
@@ -169,7 +163,7 @@ impl Environment {
                 last: group.knobs,
                 rhythm: group.rhythm,
             },
-            anomaly: self.anomalies[task.group],
+            anomaly: self.triggers[task.group].anomaly(),
         };
         Observation {
             call: self.call,
@@ -210,6 +204,7 @@ impl Environment {
             worst_tier: seen.state.topology.worst_tier(),
             fault: self.fault,
         };
+        self.triggers[seen.group].step(&seen, index, &outcome);
         self.remember(&seen, index, time);
         self.call += 1;
         self.weigh();

@@ -212,7 +212,7 @@ mod tests {
     #[test]
     fn what_is_held_out_is_never_trained_on() {
         let names = |split: Split| -> BTreeSet<String> {
-            let all = Family::of(split).flat_map(|it| it.spots()).flatten();
+            let all = Family::of(split).flat_map(Family::spots).flatten();
             all.map(|it| it.name()).collect()
         };
         let (training, held) = (names(Split::Training), names(Split::HeldOut));
@@ -233,8 +233,8 @@ mod tests {
     #[test]
     fn scenarios_of_both_splits_share_no_place_size_or_congestion() {
         let atlas = Atlas::default();
-        let mut found: [(BTreeSet<String>, BTreeSet<u64>, BTreeSet<(u64, u64)>); 2] =
-            Default::default();
+        type Found = (BTreeSet<String>, BTreeSet<u64>, BTreeSet<(u64, u64)>);
+        let mut found: [Found; 2] = Default::default();
         for family in Family::ALL {
             for seed in 0..4 {
                 let scenario = family.draw(&atlas, Seed::new(seed), 500).unwrap();

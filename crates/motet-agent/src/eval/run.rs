@@ -25,6 +25,8 @@ pub struct Record {
     pub group: usize,
     pub choice: Choice,
     pub truth: Truth,
+    /// What the action takes that the policy last held to be the best of the task, in µs.
+    pub held: f64,
 }
 
 /// Runs a scenario to its end. `each` sees every call as it is done.
@@ -36,6 +38,7 @@ pub fn run(
 ) -> Result<(), PlaceError> {
     let mut env = Environment::new(scenario)?;
     let mut published: Vec<Option<Choice>> = vec![None; env.scenario().tasks.len()];
+    let mut held: Vec<usize> = vec![0; env.scenario().tasks.len()];
     let mut waiting = Vec::new();
     while !env.is_over() {
         if env.call().is_multiple_of(pace.epoch.max(1)) {
@@ -54,8 +57,12 @@ pub fn run(
             }
         };
         published[seen.task] = Some(choice);
+        if !choice.exploratory {
+            held[seen.task] = choice.action;
+        }
+        let best = env.means().get(held[seen.task]).copied().unwrap_or(0.0);
         let Some(step) = env.step(choice) else { break };
-        each(&Record { task: seen.task, group: seen.group, choice, truth: step.truth });
+        each(&Record { task: seen.task, group: seen.group, choice, truth: step.truth, held: best });
         if seen.settled().is_none() {
             waiting.push((seen, choice, step.outcome));
         }

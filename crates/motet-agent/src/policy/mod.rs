@@ -65,3 +65,6 @@ pub trait Policy: std::fmt::Debug + Send {
     /// The true mean of each action, in µs, before a choice: only an oracle listens.
     fn told(&mut self, _means: &[f64]) {}
 }
+
+#[cfg(test)]
+mod tests;

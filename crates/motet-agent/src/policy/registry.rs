@@ -9,6 +9,7 @@ use super::bandit::rules::{EpsilonGreedy, Prober, Thompson};
 use super::fixed::{NcclDefault, Oracle, PlanTable};
 use super::guard::Guarded;
 use super::infer::Infer;
+use crate::trigger::Gated;
 
 /// A policy that can be asked for by name.
 #[derive(Clone, Copy, Debug)]
@@ -26,7 +27,7 @@ impl Registered {
     }
 }
 
-static ALL: [Registered; 8] = [
+static ALL: [Registered; 9] = [
     Registered { name: "nccl", doc: "NCCL's own choice", make: |_| Box::new(NcclDefault) },
     Registered {
         name: "plan",
@@ -57,6 +58,11 @@ static ALL: [Registered; 8] = [
         name: "infer",
         doc: "infers load and model error from all calls, and takes the model's best under them",
         make: |_| Box::new(Guarded::new(Infer::default())),
+    },
+    Registered {
+        name: "infer-triggered",
+        doc: "the same while the trigger has an alarm, and the table it has made otherwise",
+        make: |_| Box::new(Gated::new(Guarded::new(Infer::default()), "infer-triggered")),
     },
     Registered {
         name: "oracle",
