@@ -33,7 +33,7 @@ fn stay_equal(name: &str, calls: u64) {
         let outcome = env.step(a).unwrap().outcome;
         here.learn(&seen, &a, &outcome);
         there.learn(&seen, &b, &outcome);
-        if seen.call % 65_536 == 0 {
+        if seen.call.is_multiple_of(65_536) {
             assert_eq!(here.checksum(), there.checksum(), "{name} at call {}", seen.call);
         }
     }
