@@ -91,3 +91,39 @@ pub fn candidates_under_load(seen: &Observation) -> Vec<usize> {
     }
     kept
 }
+
+#[cfg(test)]
+mod tests {
+    use motet_collective::CollectiveKind;
+    use motet_units::Bytes;
+
+    use super::*;
+    use crate::env::testing::sockets;
+
+    #[test]
+    fn candidates_are_few_unlike_and_not_hopeless() {
+        let place = sockets();
+        for size in [Bytes::kib(4), Bytes::kib(256), Bytes::mib(16)] {
+            let brief = place.brief(CollectiveKind::AllReduce, size).unwrap();
+            let found = candidates(&brief);
+            assert_eq!(found[0], 0);
+            assert!(
+                found.len() < brief.nominal.len() / 2,
+                "{} of {}",
+                found.len(),
+                brief.nominal.len()
+            );
+            let best = brief.nominal.iter().copied().fold(f64::INFINITY, f64::min);
+            assert!(found[1..].iter().all(|it| brief.nominal[*it] <= WORST * best));
+            // The model's best is among them, or NCCL's default comes to the same.
+            assert!(found.iter().any(|it| brief.nominal[*it] == best), "{size}");
+            for (at, a) in found.iter().enumerate() {
+                let same = |b: &&usize| {
+                    brief.kernels[**b] == brief.kernels[*a]
+                        && brief.channels[**b] == brief.channels[*a]
+                };
+                assert_eq!(found[at + 1..].iter().find(same), None);
+            }
+        }
+    }
+}

@@ -66,3 +66,24 @@ impl Default for Budget {
         Self::new(0.005, 6.0, 0.3)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_spent_that_was_not_earned() {
+        let mut budget = Budget::new(0.01, 0.0, 0.5);
+        assert!(!budget.allows(0.0), "before the first call");
+        (0..100).for_each(|_| budget.book(Duration::from_us(100), None, 100.0));
+        // A hundredth of 10,000 µs.
+        assert!(budget.allows(99.0) && !budget.allows(101.0));
+        budget.book(Duration::from_us(160), Some(100.0), 100.0);
+        assert!(budget.allows(40.0) && !budget.allows(43.0));
+        // Half of what is saved counts, up to a share of all time.
+        budget.book(Duration::from_us(80), None, 100.0);
+        assert!(budget.allows(50.0));
+        budget.book(Duration::from_us(100), None, 1e9);
+        assert!(!budget.allows(100.0 + MOST_WON * 10_400.0));
+    }
+}

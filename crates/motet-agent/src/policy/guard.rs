@@ -132,3 +132,39 @@ impl<P: Policy> Policy for Guarded<P> {
         self.inner.told(means);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_seen_to_be_slower_twice_is_refused() {
+        let mut task = Task::default();
+        [2.0, 2.0].into_iter().for_each(|it| task.note(0, it));
+        task.note(3, 2.5);
+        assert!(!task.is_seen_worse(3), "one time may be an outlier");
+        task.note(3, 2.5);
+        assert!(task.is_seen_worse(3) && !task.is_seen_worse(4));
+        // The default got slower: it is no longer known to be better.
+        task.note(0, 2.6);
+        assert!(!task.is_seen_worse(3));
+        let mut task = Task::default();
+        [(0, 2.0), (0, 2.0), (3, 2.5), (3, 2.5)].into_iter().for_each(|it| task.note(it.0, it.1));
+        (0..LAPSE).for_each(|_| task.note(0, 2.0));
+        assert!(!task.is_seen_worse(3), "too long ago");
+    }
+
+    #[test]
+    fn audits_become_rarer_until_something_surprises() {
+        let mut task = Task::default();
+        task.note(0, 2.0);
+        assert_eq!(task.period, FIRST);
+        for _ in 0..3 {
+            (0..20).for_each(|_| task.note(3, 1.8));
+            task.note(0, 2.0);
+        }
+        assert_eq!(task.period, MOST);
+        task.note(3, 2.4);
+        assert_eq!(task.period, FIRST);
+    }
+}

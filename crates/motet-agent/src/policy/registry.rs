@@ -82,3 +82,18 @@ pub fn registered() -> &'static [Registered] {
 pub fn find(name: &str) -> Option<&'static Registered> {
     ALL.iter().find(|it| it.name == name)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_unique_and_the_policies_own() {
+        for (at, it) in ALL.iter().enumerate() {
+            assert!(ALL[at + 1..].iter().all(|other| other.name != it.name), "{}", it.name);
+            assert_eq!(it.make(Seed::new(1)).name(), it.name);
+            assert_eq!(find(it.name).map(|it| it.doc), Some(it.doc));
+        }
+        assert!(find("chance").is_none());
+    }
+}

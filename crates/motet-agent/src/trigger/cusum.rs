@@ -46,3 +46,22 @@ impl Default for Cusum {
         Self::new(1.0, 7.0)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_directions_are_found_and_one_outlier_is_none() {
+        for sign in [1.0, -1.0] {
+            let mut cusum = Cusum::default();
+            assert!(!cusum.step(100.0 * sign), "one value is no alarm");
+            assert!((0..20).all(|_| !cusum.step(0.0)), "and fades");
+            assert_eq!(cusum.score(), 0.0);
+            let found = (1..).find(|_| cusum.step(3.0 * sign)).unwrap();
+            assert_eq!(found, 4);
+            assert_eq!(cusum.score(), 0.0, "sums start anew");
+        }
+        assert!(!Cusum::default().step(f64::NAN));
+    }
+}
