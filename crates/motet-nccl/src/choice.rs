@@ -7,7 +7,7 @@
 use motet_units::{Bytes, Duration};
 
 use super::kinds::{Algorithm, Protocol, TunedCollective};
-use super::options::NcclOptions;
+use super::options::{Buffers, NcclOptions};
 use super::tuning::{Communicator, Tuning};
 
 /// The FIFO between two ranks has so many steps.
@@ -71,16 +71,36 @@ impl Choice {
         let used_channels = used(comm, demand, channels, least);
         let chunk = chunk(comm, options, demand, used_channels);
         // Chunks of four steps go in slices of two.
-        let slice = if chunk_steps(demand) == 4 { chunk / 2 } else { chunk };
+        let slice = if chunk_steps(demand.collective, algorithm, protocol) == 4 {
+            chunk / 2
+        } else {
+            chunk
+        };
         let (chunk, slice) = (Bytes::new(chunk), Bytes::new(slice));
         let asked = demand.channels.is_some();
         Self { algorithm, protocol, channels, asked, used_channels, threads, chunk, slice, time }
     }
 }
 
+/// The most that one channel can put into a FIFO slot at a time: what NCCL cuts the chunk that a tuner asks for down to.
+#[must_use]
+pub const fn most_chunk(
+    buffers: &Buffers,
+    collective: TunedCollective,
+    algorithm: Algorithm,
+    protocol: Protocol,
+) -> Bytes {
+    let step = buffers.of(protocol).get() / STEPS;
+    Bytes::new(match protocol {
+        Protocol::Ll => step / 2,
+        Protocol::Ll128 => step / 16 * 15,
+        Protocol::Simple => step.saturating_mul(chunk_steps(collective, algorithm, protocol)),
+    })
+}
+
 /// How many steps of the FIFO a chunk takes.
-const fn chunk_steps(demand: Demand) -> u64 {
-    match (demand.algorithm, demand.protocol, demand.collective) {
+const fn chunk_steps(collective: TunedCollective, algorithm: Algorithm, protocol: Protocol) -> u64 {
+    match (algorithm, protocol, collective) {
         (
             Algorithm::Ring,
             Protocol::Simple,
@@ -182,12 +202,7 @@ fn used(comm: &Communicator, demand: Demand, channels: usize, least: u64) -> usi
 /// What one channel sends at a time.
 fn chunk(comm: &Communicator, options: &NcclOptions, demand: Demand, channels: usize) -> u64 {
     let Demand { collective, bytes, algorithm, protocol, .. } = demand;
-    let step = options.buffers.of(protocol).get() / STEPS;
-    let most = match protocol {
-        Protocol::Ll => step / 2,
-        Protocol::Ll128 => step / 16 * 15,
-        Protocol::Simple => step.saturating_mul(chunk_steps(demand)),
-    };
+    let most = most_chunk(&options.buffers, collective, algorithm, protocol).get();
     let lanes = channels.max(1) as u64;
     let per = |chunk: u64, times: u64| lanes.saturating_mul(chunk).saturating_mul(times);
     let heads = comm.nvls_graph.channels.max(1) as u64;

@@ -18,7 +18,8 @@
 //! - `partition`, `topology`, `drawing`, `supplement`, `paths`: a network in its eyes;
 //! - `search`, `compute`, [`graph`]: channels inside a server; or a dump of its own;
 //! - `double_tree`, [`connect`]: rings and trees over all servers;
-//! - [`tuning`], [`model`], [`choice`], `table`: costs and decisions;
+//! - [`offer`], [`tuning`], [`model`], [`choice`], `table`: what it offers, costs and decisions; [`shape`]: what
+//!   it offers where only the size of a communicator is known;
 //! - [`own`], [`nvls`]: what it runs, as programs; `fluid`: the rest, counted;
 //! - [`kernel`], [`knobs`], [`priced`]: what programs cost, and NCCL's choices among them;
 //! - [`fitted`]: what NCCL's calls take on a machine that was measured;
@@ -42,6 +43,7 @@ pub mod loopback;
 pub mod model;
 pub mod mscclpp;
 pub mod nvls;
+pub mod offer;
 pub mod options;
 pub mod own;
 pub mod p2p;
@@ -49,6 +51,7 @@ mod partition;
 mod paths;
 pub mod priced;
 mod search;
+pub mod shape;
 mod supplement;
 mod table;
 #[cfg(test)]
@@ -67,7 +70,9 @@ pub use kinds::{Algorithm, Cpu, PathKind, Pattern, Protocol, TunedCollective};
 pub use knobs::{KnobError, Knobs};
 pub use loopback::Loopback;
 pub use model::{CostTable, NcclError, NcclModel};
+pub use offer::{NotOffered, Offer};
 pub use options::NcclOptions;
 pub use p2p::{AllToAll, SendRecvChoice};
 pub use priced::{Basis, Priced, Timed};
+pub use shape::Shape;
 pub use tuning::Communicator;

@@ -11,11 +11,12 @@ use motet_units::Bytes;
 use super::choice::{Choice, Demand};
 use super::compute;
 use super::connect::{Channels, Member, connect};
-use super::constants::{COLLNET_ARITY, MAX_CHANNELS, NVLS_ARITY, NcclVersion, TREE_CORRECTION};
+use super::constants::{MAX_CHANNELS, NcclVersion, TREE_CORRECTION};
 use super::drawing::sm;
 use super::fitted::NcclTerms;
 use super::graph::{Graph, Graphs};
 use super::kinds::{Algorithm, Cpu, CpuArch, CpuVendor, Protocol, TunedCollective};
+use super::offer::Offer;
 use super::options::NcclOptions;
 use super::partition::{Part, parts};
 use super::topology::System;
@@ -148,6 +149,12 @@ impl NcclModel {
         &self.options
     }
 
+    /// What NCCL offers on this communicator.
+    #[must_use]
+    pub const fn offer(&self) -> Offer<'_> {
+        Offer { comm: &self.comm, options: &self.options }
+    }
+
     /// The graphs of the node that holds `rank`.
     #[must_use]
     pub fn graphs(&self, rank: motet_units::Rank) -> Option<&Graphs> {
@@ -183,7 +190,9 @@ impl NcclModel {
             table[Algorithm::Ring.index()][Protocol::Simple.index()] = 0.0;
             return CostTable(table);
         }
-        for algorithm in Algorithm::ALL.into_iter().filter(|it| self.supports(collective, *it)) {
+        let offer = self.offer();
+        let supported = |it: &Algorithm| offer.is_supported(collective, *it).is_ok();
+        for algorithm in Algorithm::ALL.into_iter().filter(supported) {
             for protocol in Protocol::ALL {
                 if let Some(time) = self.predict(collective, bytes, calls, algorithm, protocol) {
                     table[algorithm.index()][protocol.index()] = time;
@@ -296,23 +305,6 @@ impl NcclModel {
     #[must_use]
     pub fn nodes(&self) -> Vec<Vec<u32>> {
         self.nodes.iter().map(|it| it.ranks.clone()).collect()
-    }
-
-    fn supports(&self, collective: TunedCollective, algorithm: Algorithm) -> bool {
-        let comm = &self.comm;
-        let collnet = self.options.collnet && comm.collnet_chain.channels > 0;
-        match algorithm {
-            Algorithm::CollNetDirect | Algorithm::CollNetChain => {
-                collnet && comm.max_local_ranks <= COLLNET_ARITY
-            }
-            Algorithm::Nvls | Algorithm::NvlsTree => {
-                let fits =
-                    collective == TunedCollective::AllReduce || comm.max_local_ranks <= NVLS_ARITY;
-                let alone = algorithm == Algorithm::NvlsTree || comm.nodes == 1 || collnet;
-                comm.nvls && fits && alone
-            }
-            Algorithm::Tree | Algorithm::Ring | Algorithm::Pat => true,
-        }
     }
 
     fn predict(
@@ -480,7 +472,7 @@ fn comm_channels(comm: &Communicator, options: &NcclOptions) -> usize {
     channels.max(limit(options.min_channels).unwrap_or(1))
 }
 
-fn nvls_channels(comm: &Communicator, options: &NcclOptions) -> usize {
+pub(super) fn nvls_channels(comm: &Communicator, options: &NcclOptions) -> usize {
     if !comm.nvls {
         return 0;
     }

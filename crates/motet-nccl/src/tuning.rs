@@ -1,5 +1,5 @@
 //! [`Tuning`]: the latency and bandwidth that NCCL expects of every collective, algorithm and
-//! protocol, and which of them it allows.
+//! protocol that it [offers](super::offer).
 //!
 //! Source: `ncclTopoTuneModel` of `src/graph/tuning.cc` at v2.30.7-1; v2.28.9-1 is the same but
 //! for constants. For 2.32 it is `src/tuning/` of the development branch, where
@@ -11,6 +11,7 @@ use super::graph::Graph;
 use super::kinds::{
     Algorithm, Cpu, CpuArch, CpuVendor, PathKind, Pattern, Protocol, TunedCollective,
 };
+use super::offer::Offer;
 use super::options::NcclOptions;
 
 /// What all ranks agree on of one graph: the fewest channels, the slowest, the farthest.
@@ -175,16 +176,17 @@ impl Tuning {
             return tuning;
         }
         let filler = Filler { comm, options, constants: options.version.constants() };
+        let offer = Offer { comm, options };
         for collective in TunedCollective::ALL {
             for algorithm in Algorithm::ALL {
                 for protocol in Protocol::ALL {
-                    if !filler.fills(collective, algorithm, protocol) {
+                    if offer.is_tabled(collective, algorithm, protocol).is_err() {
                         continue;
                     }
                     let at = (collective.index(), algorithm.index(), protocol.index());
                     tuning.latency[at.0][at.1][at.2] =
                         filler.latency(collective, algorithm, protocol);
-                    if filler.enables(collective, algorithm, protocol) {
+                    if offer.is_enabled(collective, algorithm, protocol).is_ok() {
                         tuning.bandwidth[at.0][at.1][at.2] =
                             filler.bandwidth(collective, algorithm, protocol);
                     }
@@ -252,58 +254,6 @@ struct Filler<'a> {
 impl Filler<'_> {
     const fn rewritten(&self) -> bool {
         self.options.version.is_rewritten()
-    }
-
-    /// Whether NCCL computes this entry at all.
-    fn fills(&self, collective: TunedCollective, algorithm: Algorithm, protocol: Protocol) -> bool {
-        let suits = match collective {
-            TunedCollective::Broadcast | TunedCollective::Reduce => algorithm == Algorithm::Ring,
-            TunedCollective::AllGather | TunedCollective::ReduceScatter => matches!(
-                algorithm,
-                Algorithm::Ring | Algorithm::Nvls | Algorithm::CollNetDirect | Algorithm::Pat
-            ),
-            TunedCollective::AllReduce => algorithm != Algorithm::Pat,
-        };
-        let simple = protocol == Protocol::Simple;
-        suits
-            && match algorithm {
-                Algorithm::Pat => simple && self.has_pat(),
-                Algorithm::Nvls | Algorithm::NvlsTree => {
-                    simple && self.comm.nvls_graph.channels >= 2
-                }
-                _ => true,
-            }
-    }
-
-    fn has_pat(&self) -> bool {
-        let usual = self.comm.nodes == self.comm.ranks;
-        self.comm.min_sm >= 60 && self.options.pat.unwrap_or(usual)
-    }
-
-    /// Whether the user, the hardware and NCCL's own caution allow it.
-    fn enables(
-        &self,
-        collective: TunedCollective,
-        algorithm: Algorithm,
-        protocol: Protocol,
-    ) -> bool {
-        let comm = self.comm;
-        let possible = match algorithm {
-            Algorithm::NvlsTree => comm.nodes > 1,
-            Algorithm::Nvls => comm.nodes == 1 || self.options.collnet,
-            Algorithm::CollNetDirect => self.options.collnet && comm.nvswitch,
-            Algorithm::CollNetChain => self.options.collnet,
-            Algorithm::Tree | Algorithm::Ring | Algorithm::Pat => true,
-        };
-        let heads = !(collective.is_half()
-            && matches!(algorithm, Algorithm::Nvls | Algorithm::CollNetDirect)
-            && comm.nodes > 1
-            && comm.max_local_ranks > comm.collnet_heads);
-        let protocol_allowed = match self.options.forces(protocol) {
-            Some(forced) => forced,
-            None => protocol != Protocol::Ll128 || self.comm.trusts_ll128(algorithm),
-        };
-        self.options.allows(algorithm) && possible && heads && protocol_allowed
     }
 
     fn bandwidth(

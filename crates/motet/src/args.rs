@@ -1,6 +1,7 @@
 //! The arguments of every command, as the user types them: here the list of commands and what all of
 //! them take; each command's own in the file of its name.
 
+pub(crate) mod agent;
 pub(crate) mod bench;
 pub(crate) mod bound;
 pub(crate) mod calibrate;
@@ -91,6 +92,9 @@ pub(crate) enum Command {
     /// Optical rails: circuits that change between the phases of a training step
     #[command(subcommand)]
     Rails(rails::RailsCommand),
+    /// A policy for every collective call: judged in scenarios, and shown
+    #[command(subcommand)]
+    Agent(agent::AgentCommand),
     /// Routes and programs over a WAN: the reconfiguration modes over many collectives
     Wan(wan::WanArgs),
     /// Tables and figures of the papers that Motet builds on, ours beside what was published

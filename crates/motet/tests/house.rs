@@ -14,7 +14,7 @@ const BESIDE: [(&str, &str); 3] = [
 
 /// Each crate with its floor; a crate may use what stands on a floor below it, and on its own
 /// floor only what [`BESIDE`] says.
-const FLOORS: [(&str, u32); 18] = [
+const FLOORS: [(&str, u32); 19] = [
     ("motet-units", 0),
     ("motet-testdata", 0),
     ("motet-graph", 0),
@@ -30,6 +30,7 @@ const FLOORS: [(&str, u32); 18] = [
     ("motet-workload", 3),
     ("motet-exact", 4),
     ("motet-tune", 4),
+    ("motet-agent", 5),
     ("motet-rails", 5),
     ("motet-wan", 5),
     ("motet", 7),

@@ -11,7 +11,7 @@ use super::Cli;
 
 /// Headings, and the commands below each. A test checks that every command is here.
 const GROUPS: [(&str, &[&str]); 5] = [
-    ("From a cluster to a plan", &["net", "bound", "plan", "bench", "calibrate", "trace"]),
+    ("From a cluster to a plan", &["net", "bound", "plan", "bench", "calibrate", "trace", "agent"]),
     ("Training jobs and optical rails", &["workload", "rails"]),
     ("One program at a time", &["synth", "verify", "sim", "export"]),
     ("Between hosts and datacenters", &["probe", "wan"]),

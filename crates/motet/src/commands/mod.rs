@@ -1,5 +1,6 @@
 //! The commands, one file each.
 
+mod agent;
 mod bench;
 mod bound;
 mod calibrate;
@@ -23,6 +24,7 @@ mod wan;
 mod workload;
 
 use crate::args::Command;
+use crate::args::agent::AgentCommand;
 use crate::args::discovery::ProbeCommand;
 use crate::args::net::NetCommand;
 use crate::args::rails::RailsCommand;
@@ -55,6 +57,8 @@ pub(crate) fn run(command: &Command, printer: &mut Printer) -> Result<Status, Fa
         Command::Rails(RailsCommand::Circuits(args)) => rails::circuits::run(args, printer),
         Command::Rails(RailsCommand::Scale(args)) => rails::scale::run(args, printer),
         Command::Rails(RailsCommand::Cost(args)) => rails::cost::run(args, printer),
+        Command::Agent(AgentCommand::Eval(args)) => agent::eval::run(args, printer),
+        Command::Agent(AgentCommand::Show(args)) => agent::show::run(args, printer),
         Command::Wan(args) => wan::run(args, printer),
         Command::Reproduce(args) => reproduce::run(args, printer),
         Command::Bench(args) => bench::run(args, printer),

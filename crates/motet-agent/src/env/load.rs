@@ -1,0 +1,78 @@
+//! [`Load`]: what the network and its neighbours do to a call at a moment, and what that makes of the terms
+//! that calls are priced by.
+//!
+//! Congestion acts on one tier at a time and has two sides that do not go together: what is left of the
+//! bandwidth (a neighbour's bulk transfers), and what each hop waits in queues (bursts, incast). The first
+//! hurts algorithms that send much, the second those with many hops, so that the best action changes. A job
+//! on the same GPUs takes multiprocessors, which hurts calls with many channels. A fault takes a part of the
+//! NICs away, and the call that meets it first waits for retransmissions.
+
+use motet_nccl::NcclTerms;
+use motet_nccl::fitted::Counts;
+
+/// Where congestion is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Where {
+    /// Inside servers: tier 1, or PCIe.
+    Inside,
+    /// Between servers: the communicator's worst tier.
+    #[default]
+    Between,
+}
+
+/// See the [module](self).
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Load {
+    pub at: Where,
+    /// What is left of the bandwidth there, from 0 to 1.
+    pub share: f64,
+    /// What each hop there takes as a multiple of its own time; 1 is none.
+    pub delay: f64,
+    /// What another job on the GPU takes of its multiprocessors, from 0 to 1.
+    pub neighbour: f64,
+    /// A fault occurs in this call.
+    pub fault: bool,
+}
+
+impl Load {
+    /// Nobody else is there.
+    pub const NONE: Self =
+        Self { at: Where::Between, share: 1.0, delay: 1.0, neighbour: 0.0, fault: false };
+
+    /// The terms under this load.
+    #[must_use]
+    pub fn terms(&self, nominal: &NcclTerms) -> NcclTerms {
+        let mut terms = *nominal;
+        let share = self.share.max(1e-3);
+        match self.at {
+            Where::Inside => {
+                terms.inside *= share;
+                terms.hop_inside = terms.hop_inside.map(|it| it * self.delay);
+            }
+            Where::Between => {
+                terms.between *= share;
+                terms.hop_between = terms.hop_between.map(|it| it * self.delay);
+            }
+        }
+        terms
+    }
+
+    /// What is not a matter of terms: the factor of a neighbour on the GPU and of a fault.
+    ///
+    /// A neighbour slows each channel's thread block in proportion to how many of them have to find a
+    /// multiprocessor (32 channels take the whole of it); a fault makes a call wait ten times as long.
+    #[must_use]
+    pub fn factor(&self, channels: f64) -> f64 {
+        let crowded = 1.0 + self.neighbour * channels / 32.0;
+        if self.fault { crowded * FAULT } else { crowded }
+    }
+
+    /// By how much longer than without load a call takes.
+    #[must_use]
+    pub fn slowdown(&self, nominal: &NcclTerms, loaded: &NcclTerms, counts: &Counts) -> f64 {
+        loaded.micros(counts) / nominal.micros(counts).max(1e-9) * self.factor(counts.channels)
+    }
+}
+
+/// How much longer the call takes that a fault meets.
+pub const FAULT: f64 = 10.0;

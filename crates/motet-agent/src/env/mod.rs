@@ -1,0 +1,34 @@
+//! The agent's world: communicators on networks, calls, and what happens to them, as policies are trained and
+//! judged in.
+//!
+//! - [`site`]: networks from a handful of numbers;
+//! - [`place`]: a communicator on a network, every action priced by the model that plans use;
+//! - [`load`], [`timeline`]: congestion, neighbours and faults, and what they make of a price;
+//! - [`scenario`]: a job, call by call; [`family`], [`weather`], [`atlas`]: how they are drawn, and what is held out;
+//! - [`environment`]: a scenario being run.
+//!
+//! Everything random comes from the scenario's seed, and nothing of it depends on what a policy does: two policies
+//! meet the same loads and the same noise.
+
+pub mod atlas;
+pub mod environment;
+pub mod family;
+pub mod load;
+pub mod place;
+pub mod scenario;
+pub mod site;
+#[cfg(test)]
+pub(crate) mod testing;
+#[cfg(test)]
+mod tests;
+pub mod timeline;
+pub mod weather;
+
+pub use atlas::{Atlas, Split};
+pub use environment::{Environment, Observation, Step, Truth};
+pub use family::Family;
+pub use load::{Load, Where};
+pub use place::{Brief, Place, PlaceError};
+pub use scenario::{Group, Noise, PerKernel, Scenario, Task};
+pub use site::Site;
+pub use timeline::{Episode, Pattern, Timeline};

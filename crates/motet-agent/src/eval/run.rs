@@ -1,0 +1,71 @@
+//! [`run`]: one policy through one scenario, and what came of it.
+
+use crate::env::{Environment, PlaceError, Scenario, Truth};
+use crate::policy::{Choice, Policy};
+
+/// How often tables are published.
+///
+/// Live, a policy does not decide call by call: it publishes a table that all ranks use from an agreed call on. With an
+/// epoch of n calls it chooses once for each task in n calls and learns what came of them at their end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pace {
+    pub epoch: u64,
+}
+
+impl Default for Pace {
+    fn default() -> Self {
+        Self { epoch: 1 }
+    }
+}
+
+/// One call of a run.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Record {
+    pub task: usize,
+    pub group: usize,
+    pub choice: Choice,
+    pub truth: Truth,
+    /// What the action takes that the policy last held to be the best of the task, in µs.
+    pub held: f64,
+}
+
+/// Runs a scenario to its end. `each` sees every call as it is done.
+pub fn run(
+    policy: &mut dyn Policy,
+    scenario: Scenario,
+    pace: Pace,
+    mut each: impl FnMut(&Record),
+) -> Result<(), PlaceError> {
+    let mut env = Environment::new(scenario)?;
+    let mut published: Vec<Option<Choice>> = vec![None; env.scenario().tasks.len()];
+    let mut held: Vec<usize> = vec![0; env.scenario().tasks.len()];
+    let mut waiting = Vec::new();
+    while !env.is_over() {
+        if env.call().is_multiple_of(pace.epoch.max(1)) {
+            for (seen, choice, outcome) in waiting.drain(..) {
+                policy.learn(&seen, &choice, &outcome);
+            }
+            published.fill(None);
+        }
+        let seen = env.observe();
+        let choice = match (seen.settled(), published[seen.task]) {
+            (Some(settled), _) => settled,
+            (None, Some(published)) => published,
+            (None, None) => {
+                policy.told(env.means());
+                policy.choose(&seen)
+            }
+        };
+        published[seen.task] = Some(choice);
+        if !choice.exploratory {
+            held[seen.task] = choice.action;
+        }
+        let best = env.means().get(held[seen.task]).copied().unwrap_or(0.0);
+        let Some(step) = env.step(choice) else { break };
+        each(&Record { task: seen.task, group: seen.group, choice, truth: step.truth, held: best });
+        if seen.settled().is_none() {
+            waiting.push((seen, choice, step.outcome));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,41 @@
+//! A hand for every collective call: it sees where a communicator lies, what the job does and what has
+//! changed of late, and chooses the knobs of the call: DynamICCL's agent, after the design-space analysis
+//! that is listed in `docs/papers.md`.
+//!
+//! **What is here:** what such an agent sees, may do, must not do, and is rewarded for; a world to try it in; the
+//! trigger; policies, and how they are judged (`motet agent eval`). **What is still to come:** the LSTM, its
+//! training, distillation into tables, and the live loop.
+//!
+//! - [`state`]: the features of Fig. 14, typed, and their encoding as numbers;
+//! - [`action`]: paths and knobs; which of them a version of NCCL offers on a communicator, numbered;
+//! - [`gate`]: what is settled before a policy is asked;
+//! - [`reward`]: what a call was worth, in eight terms;
+//! - [`prior`]: what is held to be so before anything is measured;
+//! - [`env`]: scenarios that policies are trained on and judged by;
+//! - [`policy`]: whoever chooses, behind one interface;
+//! - [`trigger`]: whether something has changed;
+//! - [`eval`]: all policies on scenarios that none was made with.
+//!
+//! **Where to start reading:** [`state`] and [`action`]; a policy will be a function from the one to the other.
+//!
+//! Everything is a pure function of what it is given: no clock, no IO, no chance, and logarithms from `libm`,
+//! so that ranks on different machines have the same bits. Ranks that choose differently hang;
+//! `motet_runtime`'s head says how they agree.
+
+pub mod action;
+pub mod env;
+pub mod eval;
+pub mod gate;
+pub mod policy;
+pub mod prior;
+pub mod reward;
+pub mod state;
+pub mod trigger;
+mod words;
+
+pub use action::{Action, ActionSpace, Masked, SpaceSpec};
+pub use env::{Environment, Observation, Scenario};
+pub use gate::{Experts, Gate, Verdict};
+pub use policy::{Choice, Policy};
+pub use reward::{Outcome, Reward, Weights};
+pub use state::State;

@@ -1,0 +1,133 @@
+//! Bandits: policies that learn which action is best by trying, each task for itself.
+//!
+//! What they share is here: candidates, estimates, a budget for probes and the detection of changes; how they choose
+//! what to try is their [`Rule`]. Estimates are of logarithms of times, begin at the model's word and the level that
+//! the communicator's calls have of late, and start anew in all tasks of a communicator when one of them has changed.
+//!
+//! - [`rules`]: ε-greedy, Thompson sampling, and a prober in the manner of STAR-MPI;
+//! - [`stats`]: estimates, and what is dropped;
+//! - [`linucb`]: the same problem by a linear model over all sizes of a communicator.
+
+pub mod linucb;
+pub mod rules;
+pub mod stats;
+
+use std::collections::BTreeMap;
+
+use motet_runtime::Checksum;
+
+use super::arms::candidates;
+use super::budget::Budget;
+use super::{Choice, Policy};
+use crate::env::Observation;
+use crate::reward::Outcome;
+use crate::trigger::Cusum;
+use stats::Arms;
+
+/// How a bandit chooses what to try.
+pub trait Rule: std::fmt::Debug + Send {
+    fn name(&self) -> &'static str;
+    /// The number of the candidate to run, given the one that is held to be best.
+    fn pick(&mut self, arms: &Arms, best: usize) -> usize;
+    /// As before the first call.
+    fn reset(&mut self);
+    /// Of what its further picks depend on.
+    fn state(&self) -> u64;
+}
+
+#[derive(Clone, Debug, Default)]
+struct Group {
+    cusum: Cusum,
+    /// The logarithm of times above the model's, of late.
+    level: f64,
+}
+
+/// See the [module](self).
+#[derive(Debug)]
+pub struct Bandit<R> {
+    rule: R,
+    tasks: BTreeMap<usize, (usize, Arms)>,
+    groups: BTreeMap<usize, Group>,
+    budget: Budget,
+}
+
+impl<R: Rule> Bandit<R> {
+    #[must_use]
+    pub fn new(rule: R) -> Self {
+        Self { rule, tasks: BTreeMap::new(), groups: BTreeMap::new(), budget: Budget::default() }
+    }
+}
+
+fn entry<'a>(
+    tasks: &'a mut BTreeMap<usize, (usize, Arms)>,
+    seen: &Observation,
+) -> &'a mut (usize, Arms) {
+    tasks.entry(seen.task).or_insert_with(|| {
+        let nominal = |it: usize| libm::log(seen.brief.nominal[it].max(1e-6));
+        let arms = candidates(&seen.brief).into_iter().map(|it| (it, nominal(it)));
+        (seen.group, Arms::new(arms))
+    })
+}
+
+impl<R: Rule> Policy for Bandit<R> {
+    fn name(&self) -> &'static str {
+        self.rule.name()
+    }
+
+    fn choose(&mut self, seen: &Observation) -> Choice {
+        let level = self.groups.entry(seen.group).or_default().level;
+        let (_, arms) = entry(&mut self.tasks, seen);
+        arms.set_level(level);
+        let best = arms.best();
+        let pick = self.rule.pick(arms, best);
+        let probes = pick != best && !arms.is_dropped(pick);
+        if probes && self.budget.allows(arms.cost(pick, best)) {
+            return Choice::probe(arms.action(pick));
+        }
+        Choice::best(arms.action(best))
+    }
+
+    fn learn(&mut self, seen: &Observation, choice: &Choice, outcome: &Outcome) {
+        let (_, arms) = entry(&mut self.tasks, seen);
+        let best = arms.best();
+        let other = choice.exploratory.then(|| arms.micros(best));
+        self.budget.book(outcome.time, other, arms.micros(0));
+        let Some(at) = arms.position(choice.action) else { return };
+        if outcome.fault {
+            return;
+        }
+        let time = libm::log(outcome.time.as_us_f64().max(1e-6));
+        let off = arms.is_known(at).then(|| time - arms.mean(at));
+        arms.learn(at, time);
+        let level = time - arms.nominal(at);
+        let group = self.groups.entry(seen.group).or_default();
+        let changed = off.is_some_and(|it| group.cusum.step(it / stats::NOISE));
+        group.level = if changed { level } else { group.level + 0.1 * (level - group.level) };
+        if changed {
+            // What changed one size has changed the others too.
+            let alike = self.tasks.values_mut().filter(|it| it.0 == seen.group);
+            alike.for_each(|it| it.1.forget());
+            if let Some((_, arms)) = self.tasks.get_mut(&seen.task) {
+                arms.learn(at, time);
+            }
+        }
+    }
+
+    fn reset(&mut self) {
+        self.rule.reset();
+        self.tasks.clear();
+        self.groups.clear();
+        self.budget = Budget::default();
+    }
+
+    fn checksum(&self) -> Checksum {
+        let mut bytes = self.rule.state().to_le_bytes().to_vec();
+        let mut put = |value: f64| bytes.extend(value.to_bits().to_le_bytes());
+        self.budget.parts().into_iter().for_each(&mut put);
+        for group in self.groups.values() {
+            [group.level, group.cusum.score()].into_iter().for_each(&mut put);
+        }
+        self.tasks.values().flat_map(|it| it.1.values()).for_each(&mut put);
+        Checksum::of(&bytes)
+    }
+}

@@ -1,0 +1,148 @@
+//! [`Arms`]: what a bandit knows of the candidates of a task.
+
+/// The noise of a measurement: the standard deviation of its logarithm.
+pub const NOISE: f64 = 0.05;
+/// The same of the model, before anything is measured.
+pub const PRIOR: f64 = 0.2;
+/// Older measurements count for less, so that drift is followed.
+const MEMORY: f64 = 0.95;
+/// What is so much worse than the best at first sight is dropped until something changes.
+const CLEAR: f64 = 0.15;
+/// A candidate must be so much better than NCCL's default to be taken for it.
+const MARGIN: f64 = 0.01;
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Arm {
+    action: usize,
+    nominal: f64,
+    mean: f64,
+    /// Measurements, discounted.
+    weight: f64,
+    dropped: bool,
+}
+
+/// See the [module](self). All times are logarithms of µs but where a name says otherwise; the first candidate is
+/// NCCL's default.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Arms {
+    arms: Vec<Arm>,
+    level: f64,
+}
+
+impl Arms {
+    /// Of actions and their nominal times; the default first.
+    pub fn new(all: impl Iterator<Item = (usize, f64)>) -> Self {
+        let arm =
+            |(action, nominal)| Arm { action, nominal, mean: 0.0, weight: 0.0, dropped: false };
+        Self { arms: all.map(arm).collect(), level: 0.0 }
+    }
+
+    /// How far above the model's word the communicator's calls lie: where estimates begin.
+    pub const fn set_level(&mut self, level: f64) {
+        self.level = level;
+    }
+
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.arms.len()
+    }
+
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.arms.is_empty()
+    }
+
+    #[must_use]
+    pub fn action(&self, at: usize) -> usize {
+        self.arms.get(at).map_or(0, |it| it.action)
+    }
+
+    #[must_use]
+    pub fn position(&self, action: usize) -> Option<usize> {
+        self.arms.iter().position(|it| it.action == action)
+    }
+
+    #[must_use]
+    pub fn nominal(&self, at: usize) -> f64 {
+        self.arms[at].nominal
+    }
+
+    /// The estimate, and its standard deviation.
+    #[must_use]
+    pub fn estimate(&self, at: usize) -> (f64, f64) {
+        let arm = &self.arms[at];
+        let (prior, noise) = (1.0 / (PRIOR * PRIOR), arm.weight / (NOISE * NOISE));
+        let mean = (prior * (arm.nominal + self.level) + noise * arm.mean) / (prior + noise);
+        (mean, libm::sqrt(1.0 / (prior + noise)))
+    }
+
+    #[must_use]
+    pub fn mean(&self, at: usize) -> f64 {
+        self.estimate(at).0
+    }
+
+    /// The estimate in µs.
+    #[must_use]
+    pub fn micros(&self, at: usize) -> f64 {
+        libm::exp(self.mean(at))
+    }
+
+    /// Whether it was measured at least once since the last change.
+    #[must_use]
+    pub fn is_known(&self, at: usize) -> bool {
+        self.arms[at].weight > 0.0
+    }
+
+    #[must_use]
+    pub fn weight(&self, at: usize) -> f64 {
+        self.arms[at].weight
+    }
+
+    #[must_use]
+    pub fn is_dropped(&self, at: usize) -> bool {
+        self.arms[at].dropped
+    }
+
+    /// The best of those that were measured; NCCL's default until something better was.
+    #[must_use]
+    pub fn best(&self) -> usize {
+        let mut best = 0;
+        for at in 1..self.arms.len() {
+            let ahead = if best == 0 { MARGIN } else { 0.0 };
+            if self.is_known(at) && self.is_known(0) && self.mean(at) < self.mean(best) - ahead {
+                best = at;
+            }
+        }
+        best
+    }
+
+    /// What trying it is expected to cost above the best, in µs.
+    #[must_use]
+    pub fn cost(&self, at: usize, best: usize) -> f64 {
+        let (mean, spread) = self.estimate(at);
+        (libm::exp(mean + spread / 2.0) - self.micros(best)).max(0.0)
+    }
+
+    pub fn learn(&mut self, at: usize, time: f64) {
+        let best = self.best();
+        let ahead = time - self.mean(best);
+        let arm = &mut self.arms[at];
+        arm.weight = arm.weight * MEMORY + 1.0;
+        arm.mean += (time - arm.mean) / arm.weight;
+        arm.dropped = at != 0 && ahead > CLEAR && at != best;
+    }
+
+    /// Something has changed: nothing that was measured counts.
+    pub fn forget(&mut self) {
+        for arm in &mut self.arms {
+            (arm.mean, arm.weight, arm.dropped) = (0.0, 0.0, false);
+        }
+    }
+
+    /// All of it, for checksums.
+    pub fn values(&self) -> impl Iterator<Item = f64> {
+        let arms =
+            self.arms.iter().flat_map(|it| [it.mean, it.weight, f64::from(u8::from(it.dropped))]);
+        std::iter::once(self.level).chain(arms)
+    }
+}

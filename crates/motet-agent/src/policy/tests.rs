@@ -1,0 +1,124 @@
+//! What must hold for every policy: the same inputs leave the same state, NCCL's default is hardly ever beaten by much, and
+//! what is learned is of use.
+
+use motet_units::{Bytes, Seed};
+
+use super::*;
+use crate::env::testing::scenario;
+use crate::env::{Environment, Episode, Load, Pattern, Scenario, Timeline};
+use crate::eval::{Pace, Trial};
+
+const SIZES: [Bytes; 4] = [Bytes::kib(4), Bytes::kib(96), Bytes::kib(768), Bytes::mib(6)];
+
+fn busy(calls: u64, seed: u64) -> Scenario {
+    let load = Load { share: 0.3, delay: 6.0, ..Load::NONE };
+    let episode = Episode { calls: (calls / 3, calls * 2 / 3), pattern: Pattern::Abrupt, load };
+    let mut made = scenario(&SIZES, calls, Timeline { episodes: vec![episode] }, Seed::new(seed));
+    for (at, it) in made.groups[0].error.iter_mut().flatten().enumerate() {
+        *it = [0.8, 1.25, 1.0, 1.1][at % 4];
+    }
+    made
+}
+
+/// Two ranks, each with an instance of its own, over a million calls.
+fn stay_equal(name: &str, calls: u64) {
+    let made = find(name).unwrap();
+    let (mut here, mut there) = (made.make(Seed::new(7)), made.make(Seed::new(7)));
+    let mut env = Environment::new(busy(calls, 3)).unwrap();
+    let start = here.checksum();
+    while !env.is_over() {
+        let seen = env.observe();
+        let (a, b) = (here.choose(&seen), there.choose(&seen));
+        assert_eq!(a, b, "{name} at call {}", seen.call);
+        let outcome = env.step(a).unwrap().outcome;
+        here.learn(&seen, &a, &outcome);
+        there.learn(&seen, &b, &outcome);
+        if seen.call.is_multiple_of(65_536) {
+            assert_eq!(here.checksum(), there.checksum(), "{name} at call {}", seen.call);
+        }
+    }
+    assert_eq!(here.checksum(), there.checksum(), "{name}");
+    let learns = !["nccl", "plan", "oracle"].contains(&name);
+    assert_eq!(here.checksum() != start, learns, "{name}");
+    here.reset();
+    assert_eq!(here.checksum(), start, "{name} after a reset");
+}
+
+#[test]
+fn instances_fed_alike_stay_bit_equal() {
+    registered().iter().for_each(|it| stay_equal(it.name, 3000));
+}
+
+/// The shipped policy over a million calls; half a minute where tests are optimized little.
+#[test]
+fn the_shipped_policy_stays_bit_equal_over_a_million_calls() {
+    stay_equal("infer-triggered", 1_000_000);
+}
+
+/// What differs between ranks is never fed: an instance that were fed its own times would differ, which this shows.
+#[test]
+fn local_timings_would_make_instances_differ() {
+    let made = find("infer").unwrap();
+    let (mut here, mut there) = (made.make(Seed::new(7)), made.make(Seed::new(7)));
+    let mut env = Environment::new(busy(300, 3)).unwrap();
+    while !env.is_over() {
+        let seen = env.observe();
+        let choice = here.choose(&seen);
+        let mut outcome = env.step(choice).unwrap().outcome;
+        here.learn(&seen, &choice, &outcome);
+        outcome.time = outcome.time.saturating_mul(2);
+        there.learn(&seen, &choice, &outcome);
+    }
+    assert_ne!(here.checksum(), there.checksum());
+}
+
+#[test]
+fn policies_that_learn_gain_and_are_safe() {
+    for it in registered() {
+        for seed in 0..4 {
+            let trial = Trial::run(it, busy(3000, seed), Pace::default()).unwrap();
+            let (over, best) = (trial.taken / trial.default, trial.best / trial.default);
+            match it.name {
+                "nccl" => assert_eq!(over, 1.0),
+                "oracle" => assert_eq!(over, best),
+                // A table may be wrong about a machine.
+                "plan" => assert!(over >= best),
+                name => {
+                    assert!(over < 1.02, "{name} takes {over} of NCCL's default");
+                    assert!(over < best + 0.6 * (1.0 - best), "{name}: {over}, oracle {best}");
+                }
+            }
+        }
+    }
+}
+
+/// Published tables of so many calls cost some of the gain and none of the safety.
+#[test]
+fn tables_that_are_published_now_and_then_are_safe_too() {
+    let infer = find("infer").unwrap();
+    let trial = Trial::run(infer, busy(4000, 1), Pace { epoch: 32 }).unwrap();
+    assert!(trial.taken / trial.default < 1.02);
+    assert!(trial.taken / trial.best < 1.25, "{}", trial.taken / trial.best);
+}
+
+/// Probes in quiet times, false alarms included, cost less than half a percent.
+#[test]
+fn false_alarms_cost_next_to_nothing() {
+    let made = find("infer-triggered").unwrap();
+    for seed in 0..4 {
+        let quiet = scenario(&SIZES, 10_000, Timeline::default(), Seed::new(seed));
+        let trial = Trial::run(made, quiet, Pace::default()).unwrap();
+        assert!(trial.probing / trial.taken < 0.005, "{}", trial.probing / trial.taken);
+    }
+}
+
+#[test]
+fn after_an_abrupt_change_the_best_is_found_again() {
+    let infer = find("infer").unwrap();
+    let mut all: Vec<u64> = (0..10)
+        .flat_map(|it| Trial::run(infer, busy(3000, it), Pace::default()).unwrap().recoveries)
+        .collect();
+    all.sort_unstable();
+    assert_eq!(all.len(), 20);
+    assert!(all[10] <= 50, "{all:?}");
+}

@@ -1,0 +1,58 @@
+//! The arguments of `motet agent`.
+
+use clap::{Args, Subcommand};
+use motet_collective::CollectiveKind;
+use motet_units::Bytes;
+
+use super::read::ReadArgs;
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum AgentCommand {
+    /// All policies on scenarios that none was made with: times over the oracle's and over NCCL's
+    Eval(EvalArgs),
+    /// What the agent sees, may do and holds to be so before anything is measured
+    Show(ShowArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct EvalArgs {
+    /// Only these policies, several after commas: nccl, plan, epsilon, linucb, thompson, star, infer, infer-triggered, oracle
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    pub(crate) policy: Vec<String>,
+    /// Only these families of scenarios, several after commas: quiet, abrupt, periodic, drifting, neighbour, faults, sockets,
+    /// 3d, and for training stage-1, stage-2, stage-3
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    pub(crate) family: Vec<String>,
+    /// Scenarios of each family
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    pub(crate) seeds: u64,
+    /// Calls of each scenario
+    #[arg(long, value_name = "N", default_value_t = 3000, value_parser = clap::value_parser!(u64).range(100..=10_000_000))]
+    pub(crate) calls: u64,
+    /// Decide for so many calls at a time, as tables that all ranks swap do
+    #[arg(long, value_name = "CALLS", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=100_000))]
+    pub(crate) epoch: u64,
+    /// The seed that all scenarios are drawn from
+    #[arg(long, default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// Write the table to this file: CSV, or Parquet by its ending
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: Option<String>,
+    /// Write regret over time to this file, as an SVG
+    #[arg(long, value_name = "FILE")]
+    pub(crate) plot: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ShowArgs {
+    #[arg(value_name = "CLUSTER", help = super::CLUSTER)]
+    pub(crate) cluster: Option<String>,
+    /// The collective of the call
+    #[arg(short, long, default_value = "allreduce")]
+    pub(crate) collective: CollectiveKind,
+    /// Its size, in nccl-tests' meaning
+    #[arg(short, long, default_value = "1 MiB")]
+    pub(crate) size: Bytes,
+    #[command(flatten)]
+    pub(crate) read: ReadArgs,
+}
