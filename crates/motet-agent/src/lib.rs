@@ -3,8 +3,8 @@
 //! that is listed in `docs/papers.md`.
 //!
 //! **What is here:** what such an agent sees, may do, must not do, and is rewarded for; a world to try it in; the
-//! trigger; policies, and how they are judged (`motet agent eval`). **What is still to come:** the LSTM, its
-//! training, distillation into tables, and the live loop.
+//! trigger; policies, and how they are judged; an LSTM, its training, and tables of what it decides. **What is still to
+//! come:** the live loop.
 //!
 //! - [`state`]: the features of Fig. 14, typed, and their encoding as numbers;
 //! - [`action`]: paths and knobs; which of them a version of NCCL offers on a communicator, numbered;
@@ -14,7 +14,9 @@
 //! - [`env`]: scenarios that policies are trained on and judged by;
 //! - [`policy`]: whoever chooses, behind one interface;
 //! - [`trigger`]: whether something has changed;
-//! - [`eval`]: all policies on scenarios that none was made with.
+//! - [`eval`]: all policies on scenarios that none was made with;
+//! - [`lstm`]: the network of the learned policy, and its file;
+//! - [`train`]: how its weights are found; [`distill`]: tables of what it decides.
 //!
 //! **Where to start reading:** [`state`] and [`action`]; a policy will be a function from the one to the other.
 //!
@@ -23,13 +25,16 @@
 //! `motet_runtime`'s head says how they agree.
 
 pub mod action;
+pub mod distill;
 pub mod env;
 pub mod eval;
 pub mod gate;
+pub mod lstm;
 pub mod policy;
 pub mod prior;
 pub mod reward;
 pub mod state;
+pub mod train;
 pub mod trigger;
 mod words;
 

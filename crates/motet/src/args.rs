@@ -92,7 +92,7 @@ pub(crate) enum Command {
     /// Optical rails: circuits that change between the phases of a training step
     #[command(subcommand)]
     Rails(rails::RailsCommand),
-    /// A policy for every collective call: judged in scenarios, and shown
+    /// A policy for every collective call: trained and judged in scenarios, shown, made tables of
     #[command(subcommand)]
     Agent(agent::AgentCommand),
     /// Routes and programs over a WAN: the reconfiguration modes over many collectives

@@ -1,5 +1,8 @@
 //! The arguments of `motet agent`.
 
+pub(crate) mod export;
+pub(crate) mod train;
+
 use clap::{Args, Subcommand};
 use motet_collective::CollectiveKind;
 use motet_units::Bytes;
@@ -8,10 +11,14 @@ use super::read::ReadArgs;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum AgentCommand {
+    /// Train the LSTM policy in the simulated world
+    Train(train::TrainArgs),
     /// All policies on scenarios that none was made with: times over the oracle's and over NCCL's
     Eval(EvalArgs),
     /// What the agent sees, may do and holds to be so before anything is measured
     Show(ShowArgs),
+    /// Make tables of what a policy decides, for the run-time half and the NCCL plugin
+    Export(export::AgentExportArgs),
 }
 
 #[derive(Debug, Args)]

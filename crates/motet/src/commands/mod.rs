@@ -57,6 +57,8 @@ pub(crate) fn run(command: &Command, printer: &mut Printer) -> Result<Status, Fa
         Command::Rails(RailsCommand::Circuits(args)) => rails::circuits::run(args, printer),
         Command::Rails(RailsCommand::Scale(args)) => rails::scale::run(args, printer),
         Command::Rails(RailsCommand::Cost(args)) => rails::cost::run(args, printer),
+        Command::Agent(AgentCommand::Train(args)) => agent::train::run(args, printer),
+        Command::Agent(AgentCommand::Export(args)) => agent::export::run(args, printer),
         Command::Agent(AgentCommand::Eval(args)) => agent::eval::run(args, printer),
         Command::Agent(AgentCommand::Show(args)) => agent::show::run(args, printer),
         Command::Wan(args) => wan::run(args, printer),

@@ -1,0 +1,62 @@
+//! What training asks of the simulated jobs it learns from: [`World`] and [`Life`]; and [`Stage`], the curriculum's.
+//!
+//! `env` has the real one. It is a trait so that a test can hold training against worlds whose answer is known.
+
+use std::sync::Arc;
+
+use motet_units::Seed;
+
+use crate::lstm::{Catalogue, Nominal, Seen};
+use crate::state::State;
+use crate::words::category;
+
+category! {
+    /// From the cheap to the hard (§13.7).
+    Stage {
+        /// One NVLink domain, bulk synchronous, nothing compressed, data parallel.
+        One = "S1",
+        /// Racks too, Local SGD, half precision, one pipeline.
+        Two = "S2",
+        /// Datacenters and between them, all parallelisms, strong compression, in-network aggregation, faults.
+        Three = "S3",
+    }
+}
+
+/// Where lives come from.
+pub trait World: Sync {
+    type Life: Life;
+
+    /// A job of a stage; the same seed is the same job.
+    fn begin(&self, stage: Stage, seed: Seed) -> Self::Life;
+}
+
+/// A job's calls, one after the other.
+pub trait Life {
+    /// The next call that the policy is to decide; `None` at the end. Calls that the gate settles come and go
+    /// without it.
+    fn face(&mut self) -> Option<Scene>;
+
+    /// Carries the call that is faced out. `drawn` is whether the action was drawn to learn. `None` if none is faced.
+    fn act(&mut self, action: usize, drawn: bool) -> Option<Lived>;
+}
+
+/// A call that is to be decided.
+#[derive(Clone, Debug)]
+pub struct Scene {
+    /// The number of the communicator; each has a memory of its own.
+    pub group: usize,
+    pub state: State,
+    pub catalogue: Arc<Catalogue>,
+    pub nominal: Arc<Nominal>,
+    /// What each action would cost, as the simulator knows and no policy does: the logarithm of its time over the
+    /// call's least nominal time, and the reward's other terms that depend on the action.
+    pub costs: Vec<f32>,
+}
+
+/// How it came out.
+#[derive(Clone, Copy, Debug)]
+pub struct Lived {
+    /// The reward, with the logarithm of time in the place of time: see [`train`](super).
+    pub reward: f32,
+    pub seen: Seen,
+}
