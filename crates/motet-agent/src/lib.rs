@@ -11,7 +11,7 @@
 //! - [`gate`]: what is settled before a policy is asked;
 //! - [`reward`]: what a call was worth, in eight terms;
 //! - [`prior`]: what is held to be so before anything is measured;
-//! - [`env`]: scenarios that policies are trained on and judged by;
+//! - [`mod@env`]: scenarios that policies are trained on and judged by;
 //! - [`policy`]: whoever chooses, behind one interface;
 //! - [`trigger`]: whether something has changed;
 //! - [`eval`]: all policies on scenarios that none was made with;

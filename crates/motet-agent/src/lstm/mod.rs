@@ -5,7 +5,7 @@
 //! - [`memory`]: what it carries from call to call;
 //! - [`net`]: its weights; [`forward`] and [`backward`] run it and find its gradients;
 //! - [`odds`]: the odds that it gives to the actions of a space;
-//! - [`mind`]: all of that together; [`policy`]: as a policy among others; [`file`]: its file.
+//! - [`mind`]: all of that together; [`policy`]: as a policy among others; [`mod@file`]: its file.
 //!
 //! ```text
 //! state (124) + last call ──► encoder (tanh) ──► LSTM ──► [h, e] ──► rows of logits, shared + the gate's expert ──► odds
