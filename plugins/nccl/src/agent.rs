@@ -3,9 +3,10 @@
 //! [`Member`](motet_runtime::Member)); here are the connections.
 //!
 //! The leader is a thread in one of the job's own processes: the first on `HOST` that can listen there ([`server`]).
-//! So nothing must be started beside the job, and a leader that dies takes no job with it that would live. Every rank
-//! of every communicator has a connection to it ([`client`]), also within the leader's process. All of it is one
-//! thread of a process, which waits for nothing but its sockets.
+//! So nothing must be started beside the job, and a leader dies only with a part of the job. Every rank of every
+//! communicator has a connection to it ([`client`]), also within the leader's process. All of it is one thread of a
+//! process. It must not be held up, for calls may wait for it: the address is looked up once, before anything else,
+//! and only making a connection takes time, a quarter of a second at most.
 //!
 //! Only communicators whose plan, id and rank are known take part: MOTET_PLAN is for them, and both plugins are
 //! loaded by NCCL 2.28 or later. Whatever fails leaves the ranks with the table that they have.
@@ -14,6 +15,7 @@ mod client;
 mod link;
 mod server;
 
+use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -49,9 +51,10 @@ enum Order {
 }
 
 /// What `MOTET_AGENT` and `MOTET_AGENT_TOKEN` say.
-#[derive(Clone)]
 struct Settings {
     address: String,
+    /// The address as the resolver has it, once it was asked.
+    place: Option<SocketAddr>,
     token: String,
 }
 
@@ -67,7 +70,7 @@ pub(crate) fn is_wanted() -> bool {
 fn settings() -> Option<Settings> {
     let text = |name: &str| std::env::var(name).ok().filter(|it| !it.is_empty());
     let token = text("MOTET_AGENT_TOKEN").unwrap_or_default();
-    Some(Settings { address: text("MOTET_AGENT")?, token })
+    Some(Settings { address: text("MOTET_AGENT")?, place: None, token })
 }
 
 /// A communicator begins.
@@ -75,7 +78,7 @@ pub(crate) fn join(about: &Communicator, log: Log) {
     if !is_wanted() {
         return;
     }
-    let Some(settings) = settings() else {
+    let Some(mut settings) = settings() else {
         return log.warn("MOTET_AGENT is not text; give HOST:PORT");
     };
     if about.ranks < 2 {
@@ -87,9 +90,10 @@ pub(crate) fn join(about: &Communicator, log: Log) {
         return;
     }
     state.stop = false;
-    let spawned = std::thread::Builder::new()
-        .name("motet-agent".to_owned())
-        .spawn(move || run(&settings, log));
+    let spawned = std::thread::Builder::new().name("motet-agent".to_owned()).spawn(move || {
+        settings.place = settings.address.to_socket_addrs().ok().and_then(|mut it| it.next());
+        run(&settings, log);
+    });
     match spawned {
         Ok(thread) => (state.thread, state.running) = (Some(thread), true),
         Err(error) => log.warn(&format!("no agent: no thread can be started: {error}")),

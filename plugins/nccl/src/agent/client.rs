@@ -1,6 +1,6 @@
 //! [`Client`]: one rank of one communicator, and its connection to the leader.
 
-use std::net::{TcpStream, ToSocketAddrs as _};
+use std::net::TcpStream;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -73,8 +73,10 @@ impl Client {
                     let waits = joined.member.in_doubt();
                     self.stop(&why);
                     if waits {
-                        // See `motet_runtime::agreement`: to guess is to risk a hang that no time-out explains.
-                        self.log.warn("a switch of tables was under way: calls wait, until NCCL's own time-out");
+                        // See `motet_runtime::agreement`: ranks that guess may guess differently.
+                        self.log.warn(
+                            "a switch of tables was under way: calls wait for ever; end the job",
+                        );
                     }
                 }
             }
@@ -99,9 +101,9 @@ impl Client {
         };
         let address = &settings.address;
         let wrong = |it: std::io::Error| format!("MOTET_AGENT={address}: {it}");
-        let mut addresses = address.to_socket_addrs().map_err(wrong)?;
-        let place =
-            addresses.next().ok_or_else(|| format!("MOTET_AGENT={address} is no address"))?;
+        let place = settings
+            .place
+            .ok_or_else(|| format!("MOTET_AGENT={address} is no address; give HOST:PORT"))?;
         let stream = TcpStream::connect_timeout(&place, TRY).map_err(wrong)?;
         let broken = |Broken(it): Broken| it;
         let mut link = Link::new(stream).map_err(broken)?;

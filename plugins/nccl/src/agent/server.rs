@@ -30,10 +30,10 @@ pub(super) struct Server {
 struct Gathering {
     ranks: u32,
     peers: BTreeMap<u32, Link>,
-    /// The table of each, in the order of their coming.
+    /// The table that each came with.
     tables: BTreeMap<u32, (Signature, Table)>,
     group: Option<Group>,
-    /// Why there is none, and will be none.
+    /// Whether there will be none: a rank has gone, or they have different tables.
     spoilt: bool,
 }
 
