@@ -4,7 +4,7 @@
 //!
 //! **What is here:** what such an agent sees, may do, must not do, and is rewarded for; a world to try it in; the
 //! trigger; policies, and how they are judged; an LSTM, its training, and tables of what it decides. **What is still to
-//! come:** the live loop.
+//! come:** these policies in place of `motet_runtime::Fastest` in live jobs.
 //!
 //! - [`state`]: the features of Fig. 14, typed, and their encoding as numbers;
 //! - [`action`]: paths and knobs; which of them a version of NCCL offers on a communicator, numbered;
@@ -14,11 +14,11 @@
 //! - [`mod@env`]: scenarios that policies are trained on and judged by;
 //! - [`policy`]: whoever chooses, behind one interface;
 //! - [`trigger`]: whether something has changed;
-//! - [`eval`]: all policies on scenarios that none was made with;
+//! - [`eval`]: all policies on scenarios that are held out of training;
 //! - [`lstm`]: the network of the learned policy, and its file;
 //! - [`train`]: how its weights are found; [`distill`]: tables of what it decides.
 //!
-//! **Where to start reading:** [`state`] and [`action`]; a policy will be a function from the one to the other.
+//! **Where to start reading:** [`state`] and [`action`]; a policy is a function from the one to the other.
 //!
 //! Everything is a pure function of what it is given: no clock, no IO, no chance, and logarithms from `libm`,
 //! so that ranks on different machines have the same bits. Ranks that choose differently hang;

@@ -49,9 +49,9 @@ fn instances_fed_alike_stay_bit_equal() {
     registered().iter().for_each(|it| stay_equal(it.name, 3000));
 }
 
-/// The shipped policy over a million calls; half a minute where tests are optimized little.
+/// Over a million calls; half a minute where tests are optimized little.
 #[test]
-fn the_shipped_policy_stays_bit_equal_over_a_million_calls() {
+fn a_policy_behind_the_trigger_stays_bit_equal_over_a_million_calls() {
     stay_equal("infer-triggered", 1_000_000);
 }
 

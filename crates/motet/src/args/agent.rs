@@ -13,7 +13,7 @@ use super::read::ReadArgs;
 pub(crate) enum AgentCommand {
     /// Train the LSTM policy in the simulated world
     Train(train::TrainArgs),
-    /// All policies on scenarios that none was made with: times over the oracle's and over NCCL's
+    /// All policies on scenarios that are held out of training: times over the oracle's and over NCCL's
     Eval(EvalArgs),
     /// What the agent sees, may do and holds to be so before anything is measured
     Show(ShowArgs),
