@@ -248,5 +248,7 @@ mod tests {
         assert!(costs.windows(2).all(|it| it[0] < it[1]), "{costs:?}");
         near(tier_penalty(&Action::DEFAULT, tier(4)), 0.0);
         near(tier_penalty(&Action::PASSTHROUGH, tier(4)), 0.0);
+        // Knobs are NCCL's and mean nothing on another path.
+        near(tier_penalty(&Action { path: Path::Program, ..dear }, tier(4)), 0.0);
     }
 }

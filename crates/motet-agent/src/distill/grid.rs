@@ -84,6 +84,7 @@ impl Grid {
                 timeline: Timeline { episodes: vec![episode] },
                 error: as_the_model_says,
                 response: as_the_model_says,
+                troubles: Vec::new(),
             }],
             step: (0..tasks.len()).collect(),
             tasks,

@@ -23,13 +23,15 @@ category! {
         Training = "training",
         /// Never trained on.
         HeldOut = "held-out",
+        /// Written down before any policy was run on it.
+        Fresh = "fresh",
     }
 }
 
-/// Terms of sockets on one machine, as `motet calibrate` fits them (docs/nccl-model.md): calls, hops inside and
-/// between, proxy, blocks, rates. What the agent is judged on live is such a machine.
+/// Terms of sockets on one machine, as `motet calibrate` fits them by the command in docs/nccl-model.md: calls, hops inside
+/// and between, proxy, blocks, rates. What the agent is judged on live is such a machine.
 pub const SOCKETS: [f64; 15] =
-    [12.61, 14.0, 25.62, 1.0, 2.5, 5.7, 14.52, 8.5, 23.66, 0.9532, 36.0, 36.7, 36.0, 20.0, 2.429];
+    [0.2215, 14.0, 0.2819, 1.0, 2.5, 5.7, 19.03, 8.5, 29.52, 0.8639, 36.0, 36.7, 36.0, 20.0, 2.769];
 
 /// Where a place is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -110,6 +112,16 @@ const HELD_OUT: [Row; 8] = [
     (4, 6, 1, 80, 0, 1, 40, 4, 700),
 ];
 
+const FRESH: [Row; 7] = [
+    (1, 1, 2, 90, 420, 1, 10, 10, 1),
+    (2, 5, 2, 80, 200, 1, 10, 10, 6),
+    (2, 10, 1, 80, 0, 1, 30, 30, 3),
+    (3, 5, 1, 90, 0, 1, 30, 15, 25),
+    (3, 7, 2, 80, 200, 1, 30, 15, 6),
+    (4, 5, 1, 80, 0, 1, 10, 3, 3000),
+    (4, 2, 2, 90, 420, 1, 30, 6, 300),
+];
+
 const FAR: Tier = match Tier::new(4) {
     Some(tier) => tier,
     // There are five tiers.
@@ -144,6 +156,7 @@ pub fn spots(split: Split, tier: u8) -> Vec<Spot> {
                 (2, Spot::Template("dgx-h100", "count=2")),
             ],
         ),
+        Split::Fresh => (&FRESH, &[(1, Spot::Template("dgx-h100", "count=1"))]),
     };
     let named = templates.iter().filter(|it| it.0 == tier).map(|it| it.1);
     rows.iter().filter(|it| it.0 == tier).map(site).chain(named).collect()
@@ -155,6 +168,7 @@ pub const fn sockets(split: Split) -> Spot {
     Spot::Sockets(match split {
         Split::Training => 4,
         Split::HeldOut => 8,
+        Split::Fresh => 6,
     })
 }
 

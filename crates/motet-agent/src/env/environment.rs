@@ -239,6 +239,10 @@ impl Environment {
         for (mean, error) in self.means.iter_mut().zip(&self.errors[number]) {
             *mean *= error;
         }
+        let seed = self.scenario.seed.named("troubles").numbered(task.group as u64);
+        for it in &group.troubles {
+            it.act(self.call, seed, brief, group.place.terms(), &mut self.means);
+        }
         self.fault = load.fault;
     }
 

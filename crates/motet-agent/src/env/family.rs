@@ -4,6 +4,9 @@
 //! family for each thing that can happen. **Held-out families share nothing with training** that could be learned
 //! by heart: other networks ([`atlas`](super::atlas)), other sizes (3·2ᵏ against 2ᵏ), and other congestion
 //! (strengths and periods from other ranges, and both sides at once). All else is drawn alike.
+//!
+//! **Fresh families** ([`fresh`]) share nothing with either, and slow calls by laws that no policy assumes. They
+//! were written down before any policy was run on them.
 
 use motet_collective::CollectiveKind;
 use motet_nccl::{Algorithm, Protocol};
@@ -13,6 +16,7 @@ use rand::seq::{IndexedRandom, SliceRandom};
 
 use super::atlas::{Atlas, Split, Spot, sockets, spots};
 use super::environment::log_normal;
+use super::fresh;
 use super::place::PlaceError;
 use super::scenario::{Group, Noise, PerKernel, Scenario, Task};
 use super::weather::{self, Weather};
@@ -42,6 +46,20 @@ category! {
         Sockets = "sockets",
         /// Three communicators at three tiers, each with its own troubles.
         ThreeD = "3d",
+        /// Fresh: a rank comes late, and everybody waits.
+        Straggler = "straggler",
+        /// Fresh: congestion in bursts of heavy-tailed lengths.
+        Bursts = "bursts",
+        /// Fresh: something on the way takes its time with every message.
+        Messages = "messages",
+        /// Fresh: some channels' flows share their paths.
+        Paths = "paths",
+        /// Fresh: one protocol is slowed.
+        Protocols = "protocols",
+        /// Fresh: one algorithm gets slower and slower.
+        Creep = "creep",
+        /// Fresh: many sizes, some of them rare, and others in the second half.
+        Sizes = "sizes",
     }
 }
 
@@ -53,7 +71,21 @@ impl Family {
     pub const fn split(self) -> Split {
         match self {
             Self::Stage1 | Self::Stage2 | Self::Stage3 => Split::Training,
-            _ => Split::HeldOut,
+            Self::Quiet
+            | Self::Abrupt
+            | Self::Periodic
+            | Self::Drifting
+            | Self::Neighbour
+            | Self::Faults
+            | Self::Sockets
+            | Self::ThreeD => Split::HeldOut,
+            Self::Straggler
+            | Self::Bursts
+            | Self::Messages
+            | Self::Paths
+            | Self::Protocols
+            | Self::Creep
+            | Self::Sizes => Split::Fresh,
         }
     }
 
@@ -64,7 +96,15 @@ impl Family {
 
     const fn weather(self) -> Weather {
         match self {
-            Self::Stage1 | Self::Quiet => Weather::Calm,
+            Self::Stage1
+            | Self::Quiet
+            | Self::Straggler
+            | Self::Messages
+            | Self::Paths
+            | Self::Protocols
+            | Self::Creep
+            | Self::Sizes => Weather::Calm,
+            Self::Bursts => Weather::Bursts,
             Self::Stage2 | Self::Abrupt | Self::Sockets => Weather::Abrupt,
             Self::Stage3 | Self::ThreeD => Weather::Any,
             Self::Periodic => Weather::Periodic,
@@ -84,6 +124,13 @@ impl Family {
             Self::Stage3 => vec![tiers(&[1]), tiers(&[2, 3]), tiers(&[3, 4])],
             Self::Sockets => vec![vec![sockets(split)]],
             Self::ThreeD => vec![tiers(&[1]), tiers(&[2, 3]), tiers(&[4])],
+            // Inside a server there are no messages and no paths to share.
+            Self::Messages | Self::Paths => {
+                vec![[tiers(&[2, 2, 3, 3, 4]), vec![sockets(split)]].concat()]
+            }
+            _ if split == Split::Fresh => {
+                vec![[tiers(&[1, 2, 2, 3, 3, 4]), vec![sockets(split)]].concat()]
+            }
             _ => vec![tiers(&[1, 2, 2, 3, 3, 4])],
         }
     }
@@ -104,14 +151,13 @@ impl Family {
             let error = per_kernel(&mut dice, MODEL_ERROR);
             let response = per_kernel(&mut dice, RESPONSE_ERROR);
             let tier = place.topology.worst_tier().map_or(0, motet_net::Tier::get);
-            tasks.extend(self.tasks(groups.len(), tier, &mut dice));
-            groups.push(Group { place, timeline, error, response });
+            let own = self.tasks(groups.len(), tier, &mut dice);
+            let mut dice = seed.numbered(groups.len() as u64).stream("troubles");
+            let troubles = fresh::troubles(self, &place, &own, calls, &mut dice)?;
+            tasks.extend(own);
+            groups.push(Group { place, timeline, error, response, troubles });
         }
-        let mut step: Vec<usize> = Vec::new();
-        for task in 0..tasks.len() {
-            step.extend(std::iter::repeat_n(task, dice.random_range(1..=3)));
-        }
-        step.shuffle(&mut dice);
+        let step = self.step(tasks.len(), calls, &mut dice);
         let three_d = self == Self::Stage3 || self == Self::ThreeD;
         Ok(Scenario {
             name: format!("{self}"),
@@ -133,10 +179,27 @@ impl Family {
         })
     }
 
+    /// The order of calls, which begins anew when it is over.
+    fn step(self, tasks: usize, calls: u64, dice: &mut Stream) -> Vec<usize> {
+        if self == Self::Sizes {
+            return fresh::mixed(tasks, calls, dice);
+        }
+        let mut step: Vec<usize> = Vec::new();
+        for task in 0..tasks {
+            step.extend(std::iter::repeat_n(task, dice.random_range(1..=3)));
+        }
+        step.shuffle(dice);
+        step
+    }
+
     /// A few calls of a communicator that come again and again.
     fn tasks(self, group: usize, tier: u8, dice: &mut Stream) -> Vec<Task> {
         let several = self.spots().len() > 1;
-        let count = if several { 2 } else { dice.random_range(3..=5) };
+        let count = match self {
+            Self::Sizes => 14,
+            _ if several => 2,
+            _ => dice.random_range(3..=5),
+        };
         let mut made: Vec<Task> = Vec::new();
         while made.len() < count {
             let kind = *[
@@ -190,13 +253,14 @@ fn per_kernel(dice: &mut Stream, spread: f64) -> PerKernel {
     all
 }
 
-/// From 4 KiB to 32 MiB: powers of two for training, three times a power of two held out.
+/// From 4 KiB to 32 MiB: powers of two for training, three times a power of two held out, five times fresh.
 #[must_use]
 pub fn size(split: Split, dice: &mut Stream) -> Bytes {
     let power = dice.random_range(12..=25);
     Bytes::new(match split {
         Split::Training => 1 << power,
         Split::HeldOut => 3 << (power - 1),
+        Split::Fresh => 5 << (power - 2),
     })
 }
 
@@ -216,17 +280,23 @@ mod tests {
             all.map(|it| it.name()).collect()
         };
         let (training, held) = (names(Split::Training), names(Split::HeldOut));
+        let fresh = names(Split::Fresh);
         assert!(training.len() >= 12 && held.len() >= 10, "{training:?} {held:?}");
         assert!(training.is_disjoint(&held), "{training:?} {held:?}");
+        assert!(fresh.len() >= 8 && fresh.is_disjoint(&training) && fresh.is_disjoint(&held));
         let sizes = |split: Split| -> BTreeSet<u64> {
             let mut dice = Seed::new(1).stream("sizes");
             (0..500).map(|_| size(split, &mut dice).get()).collect()
         };
-        assert!(sizes(Split::Training).is_disjoint(&sizes(Split::HeldOut)));
-        let [a, b] = [Split::Training, Split::HeldOut].map(Ranges::of);
-        assert!(a.shares.iter().all(|it| !b.shares.contains(it)));
-        assert!(a.delays.iter().all(|it| !b.delays.contains(it)));
-        assert!(a.periods.1 < b.periods.0 && a.both != b.both);
+        let all = [Split::Training, Split::HeldOut, Split::Fresh];
+        for (a, b) in [(0, 1), (0, 2), (1, 2)].map(|(a, b)| (all[a], all[b])) {
+            assert!(sizes(a).is_disjoint(&sizes(b)), "{a} {b}");
+            let (a, b) = (Ranges::of(a), Ranges::of(b));
+            assert!(a.shares.iter().all(|it| !b.shares.contains(it)));
+            assert!(a.delays.iter().all(|it| !b.delays.contains(it)));
+            assert!(a.periods.1 < b.periods.0);
+        }
+        assert!(!Ranges::of(Split::Training).both && Ranges::of(Split::HeldOut).both);
     }
 
     /// The same, of scenarios as they are drawn.
@@ -234,7 +304,7 @@ mod tests {
     fn scenarios_of_both_splits_share_no_place_size_or_congestion() {
         let atlas = Atlas::default();
         type Found = (BTreeSet<String>, BTreeSet<u64>, BTreeSet<(u64, u64)>);
-        let mut found: [Found; 2] = Default::default();
+        let mut found: [Found; 3] = Default::default();
         for family in Family::ALL {
             for seed in 0..4 {
                 let scenario = family.draw(&atlas, Seed::new(seed), 500).unwrap();
@@ -251,9 +321,10 @@ mod tests {
                 }
             }
         }
-        let [training, held] = found;
-        assert!(training.0.is_disjoint(&held.0) && training.1.is_disjoint(&held.1));
-        assert!(training.2.is_disjoint(&held.2) && !held.2.is_empty());
+        for (a, b) in [(0, 1), (0, 2), (1, 2)].map(|(a, b)| (&found[a], &found[b])) {
+            assert!(a.0.is_disjoint(&b.0) && a.1.is_disjoint(&b.1));
+            assert!(a.2.is_disjoint(&b.2) && !b.2.is_empty());
+        }
     }
 
     #[test]

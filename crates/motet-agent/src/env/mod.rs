@@ -3,7 +3,8 @@
 //!
 //! - [`site`]: networks from a handful of numbers;
 //! - [`place`]: a communicator on a network, every action priced by the model that plans use;
-//! - [`load`], [`timeline`]: congestion, neighbours and faults, and what they make of a price;
+//! - [`load`], [`timeline`]: congestion, neighbours and faults, and what they make of a price; [`trouble`]: what slows calls
+//!   by laws that no policy assumes;
 //! - [`scenario`]: a job, call by call; [`family`], [`weather`], [`atlas`]: how they are drawn, and what is held out;
 //! - [`environment`]: a scenario being run.
 //!
@@ -13,6 +14,7 @@
 pub mod atlas;
 pub mod environment;
 pub mod family;
+mod fresh;
 pub mod load;
 pub mod place;
 pub mod scenario;
@@ -22,6 +24,7 @@ pub(crate) mod testing;
 #[cfg(test)]
 mod tests;
 pub mod timeline;
+pub mod trouble;
 pub mod weather;
 
 pub use atlas::{Atlas, Split};
@@ -32,3 +35,4 @@ pub use place::{Brief, Place, PlaceError};
 pub use scenario::{Group, Noise, PerKernel, Scenario, Task};
 pub use site::Site;
 pub use timeline::{Episode, Pattern, Timeline};
+pub use trouble::{Law, Trouble};

@@ -12,6 +12,7 @@ use motet_units::{Bytes, Duration, Seed};
 
 use super::place::Place;
 use super::timeline::Timeline;
+use super::trouble::Trouble;
 use crate::state::{Role, Scheduler, TrainedModel, Workload};
 
 /// Something for each algorithm and protocol.
@@ -27,6 +28,21 @@ pub struct Group {
     pub error: PerKernel,
     /// How strongly load acts on calls, as the power of what the model says: 1 is as it says. No policy is told.
     pub response: PerKernel,
+    /// What slows its calls beside load, by laws that no policy assumes.
+    pub troubles: Vec<Trouble>,
+}
+
+impl Group {
+    /// The calls before which something changes abruptly, in order.
+    #[must_use]
+    pub fn changes(&self, calls: u64) -> Vec<u64> {
+        let mut all = self.timeline.changes(calls);
+        let troubles = self.troubles.iter().flat_map(Trouble::changes);
+        all.extend(troubles.filter(|it| (1..calls).contains(it)));
+        all.sort_unstable();
+        all.dedup();
+        all
+    }
 }
 
 /// A call that comes again and again.

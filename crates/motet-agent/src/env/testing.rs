@@ -31,6 +31,7 @@ pub(crate) fn scenario(sizes: &[Bytes], calls: u64, timeline: Timeline, seed: Se
             timeline,
             error: [[1.0; Protocol::COUNT]; Algorithm::COUNT],
             response: [[1.0; Protocol::COUNT]; Algorithm::COUNT],
+            troubles: Vec::new(),
         }],
         tasks: sizes.iter().map(task).collect(),
         step: (0..sizes.len()).collect(),

@@ -7,6 +7,7 @@ use motet_units::Stream;
 use rand::RngExt;
 
 use super::atlas::Split;
+use super::fresh;
 use super::load::{Load, Where};
 use super::timeline::{Episode, Pattern, Timeline};
 use crate::words::category;
@@ -20,6 +21,8 @@ category! {
         Drifting = "drifting",
         Neighbour = "neighbour",
         Faults = "faults",
+        /// Bursts of heavy-tailed lengths; see [`fresh`].
+        Bursts = "bursts",
         /// One of the others.
         Any = "any",
     }
@@ -52,6 +55,12 @@ impl Ranges {
                 shares: [0.4, 0.2, 0.1],
                 delays: [3.0, 6.0, 14.0],
                 periods: (700, 1000),
+                both: true,
+            },
+            Split::Fresh => Self {
+                shares: [0.6, 0.3, 0.15],
+                delays: [2.5, 5.0, 9.0],
+                periods: (1100, 1400),
                 both: true,
             },
         }
@@ -101,11 +110,12 @@ pub fn draw(
         }
         Weather::Neighbour => vec![one(Pattern::Abrupt, neighbour)],
         Weather::Faults => faults(&ranges, inside, calls, dice),
+        Weather::Bursts => return fresh::bursts(&ranges, inside, calls, dice),
     };
     Timeline { episodes }
 }
 
-fn congestion(ranges: &Ranges, inside: bool, dice: &mut Stream) -> Load {
+pub(super) fn congestion(ranges: &Ranges, inside: bool, dice: &mut Stream) -> Load {
     let at = if inside { Where::Inside } else { Where::Between };
     let share = ranges.shares[dice.random_range(0..ranges.shares.len())];
     let delay = ranges.delays[dice.random_range(0..ranges.delays.len())];

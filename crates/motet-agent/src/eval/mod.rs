@@ -1,10 +1,19 @@
 //! Judging policies: all of them on the same scenarios, none of which any was made with.
 //!
 //! - [`run`](mod@run): one policy through one scenario, call by call or by published tables;
-//! - [`score`]: what came of it.
+//! - [`score`]: what came of it;
+//! - [`contender`]: who is judged;
+//! - [`alarms`]: what the trigger's false alarms cost;
+//! - [`sweep`](mod@sweep): the same call at every tier.
 
+pub mod alarms;
+pub mod contender;
 pub mod run;
 pub mod score;
+pub mod sweep;
 
-pub use run::{Pace, Record, run};
+pub use alarms::{Alarms, false_alarms};
+pub use contender::Contender;
+pub use run::{Kernel, Pace, Record, run};
 pub use score::{Score, Trial};
+pub use sweep::{AtTier, sweep};

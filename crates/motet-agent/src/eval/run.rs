@@ -1,5 +1,8 @@
 //! [`run`]: one policy through one scenario, and what came of it.
 
+use motet_nccl::{Algorithm, Protocol};
+use motet_net::Tier;
+
 use crate::env::{Environment, PlaceError, Scenario, Truth};
 use crate::policy::{Choice, Policy};
 
@@ -18,6 +21,9 @@ impl Default for Pace {
     }
 }
 
+/// An algorithm and a protocol.
+pub type Kernel = (Algorithm, Protocol);
+
 /// One call of a run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Record {
@@ -27,6 +33,11 @@ pub struct Record {
     pub truth: Truth,
     /// What the action takes that the policy last held to be the best of the task, in µs.
     pub held: f64,
+    /// What was run, and what would have been best.
+    pub ran: Kernel,
+    pub best: Kernel,
+    /// The worst tier of the communicator.
+    pub tier: u8,
 }
 
 /// Runs a scenario to its end. `each` sees every call as it is done.
@@ -60,9 +71,23 @@ pub fn run(
         if !choice.exploratory {
             held[seen.task] = choice.action;
         }
-        let best = env.means().get(held[seen.task]).copied().unwrap_or(0.0);
+        let held = env.means().get(held[seen.task]).copied().unwrap_or(0.0);
         let Some(step) = env.step(choice) else { break };
-        each(&Record { task: seen.task, group: seen.group, choice, truth: step.truth, held: best });
+        let kernel = |at: usize| {
+            // An action that there is not is NCCL's default, which has a kernel always.
+            let all = &seen.brief.kernels;
+            all.get(at).or(all.first()).copied().unwrap_or((Algorithm::Ring, Protocol::Simple))
+        };
+        each(&Record {
+            task: seen.task,
+            group: seen.group,
+            choice,
+            truth: step.truth,
+            held,
+            ran: kernel(choice.action),
+            best: kernel(step.truth.best_action),
+            tier: seen.state.topology.worst_tier().map_or(0, Tier::get),
+        });
         if seen.settled().is_none() {
             waiting.push((seen, choice, step.outcome));
         }

@@ -1,11 +1,14 @@
 //! [`Score`]: how a policy did on a family of scenarios: times over the oracle's and over NCCL's, what probes cost, how
 //! soon it was back after a change.
 
+use std::collections::BTreeMap;
+
 use motet_units::Seed;
 
-use super::run::{Pace, Record, run};
+use super::contender::Contender;
+use super::run::{Kernel, Pace, Record, run};
 use crate::env::{Atlas, Family, PlaceError, Scenario};
-use crate::policy::Registered;
+use crate::policy::Policy;
 
 /// Knobs matter in a scenario where the oracle is at least this far below NCCL's default.
 pub const MATTERS: f64 = 0.15;
@@ -33,12 +36,21 @@ pub struct Trial {
     pub recoveries: Vec<u64>,
     /// Time above the oracle's up to each part of the scenario.
     pub regret: Vec<f64>,
+    /// How many calls ran the one kernel where the other would have been best.
+    pub confusion: BTreeMap<(Kernel, Kernel), u64>,
+    /// How many calls ran a kernel at a tier.
+    pub tiers: BTreeMap<(u8, Kernel), u64>,
 }
 
 impl Trial {
     /// Runs a policy of this kind through a scenario.
-    pub fn run(policy: &Registered, scenario: Scenario, pace: Pace) -> Result<Self, PlaceError> {
-        let mut made = policy.make(scenario.seed.named("policy"));
+    pub fn run(policy: &Contender, scenario: Scenario, pace: Pace) -> Result<Self, PlaceError> {
+        let seed = scenario.seed.named("policy");
+        Self::of(&mut *policy.make(seed), scenario, pace)
+    }
+
+    /// Runs this policy through a scenario.
+    pub fn of(policy: &mut dyn Policy, scenario: Scenario, pace: Pace) -> Result<Self, PlaceError> {
         let mut trial = Self {
             taken: 0.0,
             best: 0.0,
@@ -49,12 +61,14 @@ impl Trial {
             probing: 0.0,
             recoveries: Vec::new(),
             regret: vec![0.0; PARTS],
+            confusion: BTreeMap::new(),
+            tiers: BTreeMap::new(),
         };
         let changes: Vec<Vec<u64>> =
-            scenario.groups.iter().map(|it| it.timeline.changes(scenario.calls)).collect();
+            scenario.groups.iter().map(|it| it.changes(scenario.calls)).collect();
         let mut records: Vec<Record> = Vec::new();
         let calls = scenario.calls.max(1);
-        run(&mut *made, scenario, pace, |it| records.push(*it))?;
+        run(policy, scenario, pace, |it| records.push(*it))?;
         for (call, record) in records.iter().enumerate() {
             trial.add(record, call * PARTS / calls as usize);
         }
@@ -73,6 +87,8 @@ impl Trial {
         self.taken += truth.taken;
         self.best += truth.best;
         self.default += truth.default;
+        *self.confusion.entry((record.ran, record.best)).or_default() += 1;
+        *self.tiers.entry((record.tier, record.ran)).or_default() += 1;
         self.per_call += truth.taken / truth.best.max(1e-12);
         if record.choice.exploratory {
             self.probes += 1;
@@ -111,7 +127,7 @@ pub struct Score {
 impl Score {
     /// `seeds` scenarios of a family, of `calls` calls each.
     pub fn new(
-        policy: &'static Registered,
+        policy: &Contender,
         family: Family,
         atlas: &Atlas,
         seed: Seed,
@@ -121,7 +137,7 @@ impl Score {
         let trials = (0..seeds)
             .map(|it| Trial::run(policy, family.draw(atlas, seed.numbered(it), calls)?, pace))
             .collect::<Result<Vec<_>, _>>()?;
-        Ok(Self { policy: policy.name, family, trials })
+        Ok(Self { policy: policy.name(), family, trials })
     }
 
     fn mean(&self, of: impl Fn(&Trial) -> f64) -> f64 {

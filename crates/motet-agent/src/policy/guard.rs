@@ -4,6 +4,10 @@
 //! Estimates can be wrong: the model may not know what happens, or a change may go unnoticed because it came slowly. So
 //! the default is run now and then (an *audit*), and times are compared as they are. It costs what is saved in one
 //! call of an audit's period, and bounds what a wrong belief can cost.
+//!
+//! Two calls show a large loss only. Small ones, of calls that are each within noise of the default, are found by an
+//! [`Account`]: what all calls between two audits took above what the default would have by the audits around them. When
+//! that is surely more than [`LIMIT`] of all time, tasks that have lost run by NCCL's default until it is less again.
 
 use std::collections::BTreeMap;
 
@@ -24,6 +28,40 @@ const SURPRISE: f64 = 0.25;
 /// Calls of a task after which what was seen of an action is too old to speak against it.
 const LAPSE: u32 = 64;
 
+/// What may be lost to NCCL's default by the account, as a share of all time, before the default is run instead. Probing has its
+/// own budget, and both together must stay below the 2% that may be lost in all.
+const LIMIT: f64 = 0.003;
+/// What was gained counts up to this share of all time, so that no policy lives on old merits.
+const MERIT: f64 = 0.005;
+/// The standard deviation of what the default is said to take by two audits, relative to it.
+const SPREAD: f64 = 0.035;
+/// By how much two audits may differ, in the logarithm, for the calls between them to be compared with them: if by more, something
+/// changed in between, or one was an outlier, and nobody knows what the default would have taken.
+const AGREE: f64 = 0.15;
+/// Times count as at most so many times the default's, or so little of it: one outlier is no loss.
+const CLIP: f64 = 2.5;
+
+/// What was lost to NCCL's default in all, in µs, as far as audits can tell.
+#[derive(Clone, Copy, Debug, Default)]
+struct Account {
+    total: f64,
+    lost: f64,
+    /// Of what was lost, by the noise of audits.
+    variance: f64,
+}
+
+impl Account {
+    fn is_overdrawn(&self) -> bool {
+        self.lost - libm::sqrt(self.variance) > LIMIT * self.total
+    }
+
+    /// Calls that took this sum where the default would have taken `default`.
+    fn book(&mut self, sum: f64, default: f64) {
+        self.lost = (self.lost + sum - default).max(-MERIT * self.total);
+        self.variance += SPREAD * SPREAD * default * default;
+    }
+}
+
 /// What was seen of an action: the logarithms of its last two times, and in which call of the task.
 #[derive(Clone, Copy, Debug)]
 struct Last {
@@ -38,6 +76,12 @@ struct Task {
     /// When the default was last run.
     audited: u32,
     last: BTreeMap<usize, Last>,
+    /// The last time of the default, in µs.
+    default: Option<f64>,
+    /// What calls by other actions took since the default was last run, in µs, and how many they were.
+    since: (f64, f64),
+    /// What this task has lost to the default, in µs.
+    lost: f64,
 }
 
 impl Task {
@@ -49,6 +93,25 @@ impl Task {
         let [a, b] = it.times;
         let fresh = self.calls.saturating_sub(it.at) < LAPSE;
         fresh && a.min(b) > default.times[0].max(default.times[1]) + NOISE
+    }
+
+    /// Brings a call's time into the account.
+    fn book(&mut self, action: usize, micros: f64, account: &mut Account) {
+        account.total += micros;
+        if action != 0 {
+            let clipped = self.default.map_or(micros, |it| micros.clamp(it / CLIP, it * CLIP));
+            self.since = (self.since.0 + clipped, self.since.1 + 1.0);
+            return;
+        }
+        let (sum, calls) = std::mem::take(&mut self.since);
+        if let Some(before) = self.default.replace(micros)
+            && calls > 0.0
+            && libm::log(micros / before).abs() < AGREE
+        {
+            let default = calls * (micros + before) / 2.0;
+            account.book(sum, default);
+            self.lost = (self.lost + sum - default).max(0.0);
+        }
     }
 
     fn note(&mut self, action: usize, time: f64) {
@@ -74,12 +137,14 @@ impl Task {
 pub struct Guarded<P> {
     inner: P,
     tasks: BTreeMap<usize, Task>,
+    account: Account,
 }
 
 impl<P: Policy> Guarded<P> {
     #[must_use]
     pub const fn new(inner: P) -> Self {
-        Self { inner, tasks: BTreeMap::new() }
+        let account = Account { total: 0.0, lost: 0.0, variance: 0.0 };
+        Self { inner, tasks: BTreeMap::new(), account }
     }
 }
 
@@ -91,6 +156,9 @@ impl<P: Policy> Policy for Guarded<P> {
     fn choose(&mut self, seen: &Observation) -> Choice {
         let choice = self.inner.choose(seen);
         let task = self.tasks.entry(seen.task).or_default();
+        if choice.action != 0 && task.lost > 0.0 && self.account.is_overdrawn() {
+            return Choice::DEFAULT;
+        }
         if choice.exploratory || choice.action == 0 {
             return choice;
         }
@@ -103,19 +171,29 @@ impl<P: Policy> Policy for Guarded<P> {
     fn learn(&mut self, seen: &Observation, choice: &Choice, outcome: &Outcome) {
         self.inner.learn(seen, choice, outcome);
         if !outcome.fault {
-            let time = libm::log(outcome.time.as_us_f64().max(1e-6));
-            self.tasks.entry(seen.task).or_default().note(choice.action, time);
+            let micros = outcome.time.as_us_f64().max(1e-6);
+            let task = self.tasks.entry(seen.task).or_default();
+            task.book(choice.action, micros, &mut self.account);
+            task.note(choice.action, libm::log(micros));
         }
     }
 
     fn reset(&mut self) {
         self.inner.reset();
         self.tasks.clear();
+        self.account = Account::default();
     }
 
     fn checksum(&self) -> Checksum {
         let mut bytes = format!("{:?}", self.inner.checksum()).into_bytes();
+        let Account { total, lost, variance } = self.account;
+        for it in [total, lost, variance] {
+            bytes.extend(it.to_bits().to_le_bytes());
+        }
         for task in self.tasks.values() {
+            for it in [task.since.0, task.since.1, task.lost, task.default.unwrap_or(0.0)] {
+                bytes.extend(it.to_bits().to_le_bytes());
+            }
             for it in [task.calls, task.period, task.audited] {
                 bytes.extend(it.to_le_bytes());
             }
@@ -135,7 +213,14 @@ impl<P: Policy> Policy for Guarded<P> {
 
 #[cfg(test)]
 mod tests {
+    use motet_collective::CollectiveKind;
+    use motet_units::{Bytes, Seed};
+
+    use super::super::arms::candidates;
     use super::*;
+    use crate::env::Timeline;
+    use crate::env::testing::{scenario, sockets};
+    use crate::eval::{Pace, Trial};
 
     #[test]
     fn what_was_seen_to_be_slower_twice_is_refused() {
@@ -152,6 +237,80 @@ mod tests {
         [(0, 2.0), (0, 2.0), (3, 2.5), (3, 2.5)].into_iter().for_each(|it| task.note(it.0, it.1));
         (0..LAPSE).for_each(|_| task.note(0, 2.0));
         assert!(!task.is_seen_worse(3), "too long ago");
+    }
+
+    /// Audits of 100 µs with 40 calls of another action between them.
+    fn booked(rounds: u32, audit: impl Fn(u32) -> f64, micros: f64) -> (Task, Account) {
+        let (mut task, mut account) = (Task::default(), Account::default());
+        for round in 0..rounds {
+            task.book(0, audit(round), &mut account);
+            (0..40).for_each(|_| task.book(3, micros, &mut account));
+        }
+        (task, account)
+    }
+
+    #[test]
+    fn small_losses_add_up_in_the_account() {
+        let (task, account) = booked(4, |_| 100.0, 103.0);
+        assert!(account.is_overdrawn() && task.lost > 0.0);
+        assert!(!booked(2, |_| 100.0, 103.0).1.is_overdrawn(), "one interval may be noise");
+        assert!(!booked(20, |_| 100.0, 100.0).1.is_overdrawn());
+        let (task, account) = booked(20, |_| 100.0, 95.0);
+        assert!(!account.is_overdrawn() && task.lost == 0.0);
+        // Merits are bounded: a policy that was good for long is found out soon after.
+        assert!(account.lost >= -MERIT * account.total);
+        // Where audits differ nobody knows what the default would have taken.
+        let (_, account) = booked(20, |it| if it % 2 == 0 { 100.0 } else { 200.0 }, 150.0);
+        assert_eq!((account.lost, account.variance), (0.0, 0.0));
+        // One outlier is no loss of a thousand calls.
+        let (mut task, mut account) = booked(4, |_| 100.0, 99.0);
+        task.book(3, 1e5, &mut account);
+        task.book(0, 100.0, &mut account);
+        assert!(!account.is_overdrawn());
+    }
+
+    /// Always the same action.
+    #[derive(Debug)]
+    struct Stubborn(usize);
+
+    impl Policy for Stubborn {
+        fn name(&self) -> &'static str {
+            "stubborn"
+        }
+
+        fn choose(&mut self, _seen: &Observation) -> Choice {
+            Choice::best(self.0)
+        }
+
+        fn learn(&mut self, _seen: &Observation, _choice: &Choice, _outcome: &Outcome) {}
+
+        fn reset(&mut self) {}
+
+        fn checksum(&self) -> Checksum {
+            Checksum::of(b"stubborn")
+        }
+    }
+
+    /// An action that takes 4% longer than the default: too little to be seen in two calls of 3% noise, and found all the same.
+    #[test]
+    fn a_policy_that_is_a_little_worse_is_held_to_the_default() {
+        let size = [Bytes::kib(256)];
+        let brief = sockets().brief(CollectiveKind::AllReduce, size[0]).unwrap();
+        let other = |it: &usize| brief.kernels[*it] != brief.kernels[0];
+        let action = candidates(&brief).into_iter().find(other).unwrap();
+        let (algorithm, protocol) = brief.kernels[action];
+        for seed in 0..4 {
+            let mut slow = scenario(&size, 4000, Timeline::default(), Seed::new(seed));
+            slow.groups[0].error[algorithm.index()][protocol.index()] =
+                1.04 * brief.nominal[0] / brief.nominal[action];
+            let over = |policy: &mut dyn Policy| {
+                let trial = Trial::of(policy, slow.clone(), Pace::default()).unwrap();
+                trial.taken / trial.default
+            };
+            assert!((over(&mut Stubborn(action)) - 1.04).abs() < 1e-9);
+            let held = over(&mut Guarded::new(Stubborn(action)));
+            assert!(held < 1.012, "{held}");
+        }
     }
 
     #[test]

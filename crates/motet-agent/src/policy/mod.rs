@@ -17,7 +17,7 @@ use motet_runtime::Checksum;
 use crate::env::Observation;
 use crate::reward::Outcome;
 
-pub use registry::{Registered, find, registered};
+pub use registry::{DEFAULT, MOST_LOST, Registered, default_policy, find, registered};
 
 /// What a policy says of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -71,6 +71,21 @@ static ALL: [Registered; 9] = [
     },
 ];
 
+/// The policy that is shipped as the default: of those that, deciding call by call, were never more than [`MOST_LOST`] slower
+/// than NCCL's own choice in any scenario that was run, held out or fresh, the one with the least regret on held-out families over both seeds
+/// that docs/agent.md reports. `motet agent eval` computes the figures.
+pub const DEFAULT: &str = "infer";
+
+/// By how much a default may be slower than NCCL's own choice, as a share of a scenario's whole time.
+pub const MOST_LOST: f64 = 0.02;
+
+/// The [`DEFAULT`].
+#[must_use]
+pub fn default_policy() -> &'static Registered {
+    // Whoever names one that is not there gets NCCL's own choice; a test says that it is there.
+    find(DEFAULT).unwrap_or(&ALL[0])
+}
+
 /// All of them.
 #[must_use]
 pub fn registered() -> &'static [Registered] {
@@ -95,5 +110,6 @@ mod tests {
             assert_eq!(find(it.name).map(|it| it.doc), Some(it.doc));
         }
         assert!(find("chance").is_none());
+        assert_eq!(default_policy().name, DEFAULT);
     }
 }

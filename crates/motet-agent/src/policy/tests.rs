@@ -1,12 +1,16 @@
 //! What must hold for every policy: the same inputs leave the same state, NCCL's default is hardly ever beaten by much, and
 //! what is learned is of use.
 
-use motet_units::{Bytes, Seed};
+use std::sync::Arc;
+
+use motet_units::{Bytes, Duration, Seed};
 
 use super::*;
 use crate::env::testing::scenario;
 use crate::env::{Environment, Episode, Load, Pattern, Scenario, Timeline};
-use crate::eval::{Pace, Trial};
+use crate::eval::{Contender, Pace, Trial};
+use crate::lstm::{Net, PolicyFile, Shape, Variant};
+use crate::reward::Outcome;
 
 const SIZES: [Bytes; 4] = [Bytes::kib(4), Bytes::kib(96), Bytes::kib(768), Bytes::mib(6)];
 
@@ -21,8 +25,8 @@ fn busy(calls: u64, seed: u64) -> Scenario {
 }
 
 /// Two ranks, each with an instance of its own, over a million calls.
-fn stay_equal(name: &str, calls: u64) {
-    let made = find(name).unwrap();
+fn stay_equal(made: &Contender, calls: u64) {
+    let name = made.name();
     let (mut here, mut there) = (made.make(Seed::new(7)), made.make(Seed::new(7)));
     let mut env = Environment::new(busy(calls, 3)).unwrap();
     let start = here.checksum();
@@ -44,15 +48,62 @@ fn stay_equal(name: &str, calls: u64) {
     assert_eq!(here.checksum(), start, "{name} after a reset");
 }
 
+fn lstm() -> Contender {
+    let net = Net::new(Shape { encoder: 4, hidden: 4 }, Seed::new(1));
+    let file = PolicyFile { net, variant: Variant::FULL, seed: 1, updates: 0 };
+    Contender::Lstm(Arc::new(file))
+}
+
 #[test]
 fn instances_fed_alike_stay_bit_equal() {
-    registered().iter().for_each(|it| stay_equal(it.name, 3000));
+    registered().iter().for_each(|it| stay_equal(&it.into(), 3000));
+    stay_equal(&lstm(), 3000);
 }
 
 /// Over a million calls; half a minute where tests are optimized little.
 #[test]
 fn a_policy_behind_the_trigger_stays_bit_equal_over_a_million_calls() {
-    stay_equal("infer-triggered", 1_000_000);
+    stay_equal(&find("infer-triggered").unwrap().into(), 1_000_000);
+}
+
+/// The LSTM too, whose arithmetic is `f32`.
+#[test]
+fn the_lstm_stays_bit_equal_over_a_million_calls() {
+    stay_equal(&lstm(), 1_000_000);
+}
+
+/// Ranks whose own times differ cannot drift apart, because nothing of their own is ever fed: each takes part in the same
+/// calls, measures them otherwise, and learns what the leader has published.
+#[test]
+fn ranks_whose_own_times_differ_stay_bit_equal() {
+    const RANKS: usize = 4;
+    let all = registered().iter().map(Contender::from).chain([lstm()]);
+    for made in all {
+        let mut ranks: Vec<_> = (0..RANKS).map(|_| made.make(Seed::new(7))).collect();
+        let mut env = Environment::new(busy(900, 3)).unwrap();
+        let mut differed = 0;
+        while !env.is_over() {
+            let seen = env.observe();
+            let choices: Vec<Choice> = ranks.iter_mut().map(|it| it.choose(&seen)).collect();
+            assert!(choices.iter().all(|it| *it == choices[0]), "{} {choices:?}", made.name());
+            let outcome = env.step(choices[0]).unwrap().outcome;
+            // What each rank has on its own clock; the leader's is published.
+            let own: Vec<Outcome> = (0..RANKS as u64)
+                .map(|rank| {
+                    let late = outcome.time.as_ps() / 1000 * ((seen.call * 7 + rank * 13) % 50);
+                    Outcome { time: Duration::from_ps(outcome.time.as_ps() + late), ..outcome }
+                })
+                .collect();
+            differed += usize::from(own.iter().any(|it| it.time != own[0].time));
+            let published = own[0];
+            for rank in &mut ranks {
+                rank.learn(&seen, &choices[0], &published);
+            }
+        }
+        assert!(differed > 800);
+        let sums: Vec<_> = ranks.iter().map(|it| it.checksum()).collect();
+        assert!(sums.iter().all(|it| *it == sums[0]), "{}", made.name());
+    }
 }
 
 /// What differs between ranks is never fed: an instance that were fed its own times would differ, which this shows.
@@ -76,7 +127,7 @@ fn local_timings_would_make_instances_differ() {
 fn policies_that_learn_gain_and_are_safe() {
     for it in registered() {
         for seed in 0..4 {
-            let trial = Trial::run(it, busy(3000, seed), Pace::default()).unwrap();
+            let trial = Trial::run(&it.into(), busy(3000, seed), Pace::default()).unwrap();
             let (over, best) = (trial.taken / trial.default, trial.best / trial.default);
             match it.name {
                 "nccl" => assert_eq!(over, 1.0),
@@ -96,7 +147,7 @@ fn policies_that_learn_gain_and_are_safe() {
 #[test]
 fn tables_that_are_published_now_and_then_are_safe_too() {
     let infer = find("infer").unwrap();
-    let trial = Trial::run(infer, busy(4000, 1), Pace { epoch: 32 }).unwrap();
+    let trial = Trial::run(&infer.into(), busy(4000, 1), Pace { epoch: 32 }).unwrap();
     assert!(trial.taken / trial.default < 1.02);
     assert!(trial.taken / trial.best < 1.25, "{}", trial.taken / trial.best);
 }
@@ -107,7 +158,7 @@ fn false_alarms_cost_next_to_nothing() {
     let made = find("infer-triggered").unwrap();
     for seed in 0..4 {
         let quiet = scenario(&SIZES, 10_000, Timeline::default(), Seed::new(seed));
-        let trial = Trial::run(made, quiet, Pace::default()).unwrap();
+        let trial = Trial::run(&made.into(), quiet, Pace::default()).unwrap();
         assert!(trial.probing / trial.taken < 0.005, "{}", trial.probing / trial.taken);
     }
 }
@@ -116,7 +167,9 @@ fn false_alarms_cost_next_to_nothing() {
 fn after_an_abrupt_change_the_best_is_found_again() {
     let infer = find("infer").unwrap();
     let mut all: Vec<u64> = (0..10)
-        .flat_map(|it| Trial::run(infer, busy(3000, it), Pace::default()).unwrap().recoveries)
+        .flat_map(|it| {
+            Trial::run(&infer.into(), busy(3000, it), Pace::default()).unwrap().recoveries
+        })
         .collect();
     all.sort_unstable();
     assert_eq!(all.len(), 20);

@@ -217,4 +217,6 @@ pub fn judge<W: World>(world: &W, policy: &PolicyFile, stage: Stage, seeds: &[Se
 }
 
 #[cfg(test)]
+mod corpora;
+#[cfg(test)]
 mod tests;

@@ -27,12 +27,26 @@ pub struct Gated<P> {
     name: &'static str,
     groups: BTreeMap<usize, Group>,
     table: BTreeMap<usize, usize>,
+    /// Whether alarms are acted on.
+    hears: bool,
 }
 
 impl<P: Policy> Gated<P> {
     #[must_use]
     pub const fn new(inner: P, name: &'static str) -> Self {
-        Self { inner, name, groups: BTreeMap::new(), table: BTreeMap::new() }
+        Self { inner, name, groups: BTreeMap::new(), table: BTreeMap::new(), hears: true }
+    }
+
+    /// One that acts at the beginning only, whatever the trigger says: to see what alarms cost and are worth.
+    #[must_use]
+    pub const fn deaf(inner: P, name: &'static str) -> Self {
+        Self { inner, name, groups: BTreeMap::new(), table: BTreeMap::new(), hears: false }
+    }
+
+    /// How many alarms there were, of all communicators.
+    #[must_use]
+    pub fn alarms(&self) -> u64 {
+        self.groups.values().map(|it| it.trigger.alarms()).sum()
     }
 }
 
@@ -58,7 +72,7 @@ impl<P: Policy> Policy for Gated<P> {
     fn learn(&mut self, seen: &Observation, choice: &Choice, outcome: &Outcome) {
         let group = self.groups.entry(seen.group).or_default();
         let alarm = group.trigger.step(seen, choice.action, outcome);
-        group.quiet = if alarm { 0 } else { group.quiet + 1 };
+        group.quiet = if alarm && self.hears { 0 } else { group.quiet + 1 };
         self.inner.learn(seen, choice, outcome);
     }
 

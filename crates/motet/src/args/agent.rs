@@ -23,11 +23,16 @@ pub(crate) enum AgentCommand {
 
 #[derive(Debug, Args)]
 pub(crate) struct EvalArgs {
-    /// Only these policies, several after commas: nccl, plan, epsilon, linucb, thompson, star, infer, infer-triggered, oracle
+    /// Only these policies, several after commas: nccl, plan, epsilon, linucb, thompson, star, infer (the default),
+    /// infer-triggered, oracle, and with `--policy-file` lstm and lstm-bare (without the guard)
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub(crate) policy: Vec<String>,
-    /// Only these families of scenarios, several after commas: quiet, abrupt, periodic, drifting, neighbour, faults, sockets,
-    /// 3d, and for training stage-1, stage-2, stage-3
+    /// What `motet agent train` wrote, for the policies lstm and lstm-bare
+    #[arg(long, value_name = "FILE")]
+    pub(crate) policy_file: Option<String>,
+    /// Only these families of scenarios, several after commas: held-out (quiet, abrupt, periodic, drifting, neighbour, faults,
+    /// sockets, 3d), fresh (straggler, bursts, messages, paths, protocols, creep, sizes), training (stage-1, stage-2,
+    /// stage-3), or single ones. Without it held-out and fresh ones
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub(crate) family: Vec<String>,
     /// Scenarios of each family
@@ -48,6 +53,13 @@ pub(crate) struct EvalArgs {
     /// Write regret over time to this file, as an SVG
     #[arg(long, value_name = "FILE")]
     pub(crate) plot: Option<String>,
+    /// Write which kernels ran where which would have been best to this file, as an SVG: of infer if it is among the
+    /// policies, else of the first
+    #[arg(long, value_name = "FILE")]
+    pub(crate) plot_confusion: Option<String>,
+    /// Write which kernels ran at which tier to this file, as an SVG, of the same policy
+    #[arg(long, value_name = "FILE")]
+    pub(crate) plot_tiers: Option<String>,
 }
 
 #[derive(Debug, Args)]

@@ -188,6 +188,7 @@ fn chunks_need_tuner_v6_and_fit_a_slot() {
     };
     let wide = allreduce(&H100);
     assert!(wide.index(&with(Protocol::Simple, 2048)).is_some());
+    assert_eq!(masked(&wide, with(Protocol::Simple, 65)), Masked::OffGrid);
     let (asked, most) = (Bytes::kib(64), Bytes::kib(32));
     assert_eq!(masked(&wide, with(Protocol::Ll, 64)), Masked::Chunk { asked, most });
     let old = NcclOptions { version: NcclVersion::V2_28, ..NcclOptions::default() };

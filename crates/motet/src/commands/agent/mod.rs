@@ -3,6 +3,8 @@
 
 pub(crate) mod eval;
 pub(crate) mod export;
+mod grid;
+mod pictures;
 pub(crate) mod show;
 pub(crate) mod train;
 

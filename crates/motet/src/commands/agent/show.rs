@@ -2,16 +2,18 @@
 //! before anything is measured. Without a cluster: the same call at each tier, and §7's example.
 
 use motet_agent::action::{Action, ActionSpace};
-use motet_agent::env::atlas::{Atlas, Split, spots};
-use motet_agent::env::{Place, PlaceError};
+use motet_agent::env::{Atlas, Place, PlaceError};
+use motet_agent::eval::sweep::Knobs;
+use motet_agent::eval::{AtTier, sweep as sweep_tiers};
 use motet_agent::gate::{Experts, gate};
+use motet_agent::policy::{DEFAULT, default_policy};
 use motet_agent::prior::SyncRound;
 use motet_agent::prior::tiers;
 use motet_agent::state::{CallState, State, TopologyClass};
 use motet_collective::CollectiveKind;
 use motet_nccl::{Algorithm, NcclOptions, Protocol};
 use motet_net::Tier;
-use motet_units::{Bandwidth, Bytes};
+use motet_units::{Bandwidth, Bytes, Seed};
 use serde::Serialize;
 
 use crate::args::agent::ShowArgs;
@@ -40,6 +42,9 @@ struct MaskedJson {
 struct TierJson {
     tier: u8,
     place: String,
+    /// What the default policy holds to be the best after some hundred calls.
+    chosen: String,
+    chosen_us: f64,
     best: String,
     best_us: f64,
     nccl: String,
@@ -92,16 +97,32 @@ pub(crate) fn run(args: &ShowArgs, printer: &mut Printer) -> Result<Status, Fail
     Ok(Status::Done)
 }
 
+fn tier(it: &AtTier) -> TierJson {
+    let named = |it: &Knobs| format!("{}/{}/{}", it.kernel.0, it.kernel.1, it.channels);
+    TierJson {
+        tier: it.tier,
+        place: it.place.clone(),
+        chosen: named(&it.chosen),
+        chosen_us: it.chosen.micros,
+        best: named(&it.best),
+        best_us: it.best.micros,
+        nccl: named(&it.nccl),
+        nccl_us: it.nccl.micros,
+    }
+}
+
+fn no_price(error: &PlaceError) -> Failure {
+    Failure::wrong(error.to_string()).with_remedy(
+        "NCCL chooses knobs for allreduce, allgather, reducescatter, broadcast and reduce",
+    )
+}
+
 fn brief(
     place: &Place,
     kind: CollectiveKind,
     size: Bytes,
 ) -> Result<std::sync::Arc<motet_agent::env::Brief>, Failure> {
-    place.brief(kind, size).map_err(|it: PlaceError| {
-        Failure::wrong(it.to_string()).with_remedy(
-            "NCCL chooses knobs for allreduce, allgather, reducescatter, broadcast and reduce",
-        )
-    })
+    place.brief(kind, size).map_err(|it| no_price(&it))
 }
 
 fn action((index, (action, time)): (usize, (Action, &f64))) -> ActionJson {
@@ -141,28 +162,11 @@ fn table(actions: &[ActionJson]) -> Table {
 
 /// The same call at tiers 1 to 4 (§13.9), and how long it takes to bring the survey's model together (§7).
 fn sweep(args: &ShowArgs, printer: &mut Printer) -> Result<Status, Failure> {
-    let atlas = Atlas::default();
-    let mut tiers_json = Vec::new();
-    for tier in 1..=4 {
-        let Some(spot) = spots(Split::HeldOut, tier).into_iter().next() else { continue };
-        let place = atlas.place(spot, false).map_err(|it| Failure::wrong(it.to_string()))?;
-        let brief = brief(&place, args.collective, args.size)?;
-        let best = (0..brief.nominal.len())
-            .min_by(|a, b| brief.nominal[*a].total_cmp(&brief.nominal[*b]))
-            .unwrap_or(0);
-        let named = |at: usize| {
-            let (algorithm, protocol) = brief.kernels[at];
-            format!("{algorithm}/{protocol}/{}", brief.channels[at])
-        };
-        tiers_json.push(TierJson {
-            tier,
-            place: place.name.clone(),
-            best: named(best),
-            best_us: brief.nominal[best],
-            nccl: named(0),
-            nccl_us: brief.nominal[0],
-        });
-    }
+    let mut policy = default_policy().make(Seed::new(1));
+    let call = (args.collective, args.size);
+    let found = sweep_tiers(&mut *policy, &Atlas::default(), call, Seed::new(1));
+    let found = found.map_err(|it| no_price(&it))?;
+    let tiers_json: Vec<TierJson> = found.iter().map(tier).collect();
     let seconds = |over: Bandwidth| {
         SyncRound::of_the_survey(over).time().map_or(f64::NAN, |it| it.as_us_f64() / 1e6)
     };
@@ -186,8 +190,10 @@ fn sweep(args: &ShowArgs, printer: &mut Printer) -> Result<Status, Failure> {
     let table = Table::new()
         .with("tier", Values::Whole(tiers_json.iter().map(|it| i64::from(it.tier)).collect()))
         .with("where", words(|it| &it.place))
+        .with(DEFAULT, words(|it| &it.chosen))
+        .with("µs", micros(|it| it.chosen_us))
         .with("best by the model", words(|it| &it.best))
-        .with("µs", micros(|it| it.best_us))
+        .with("its µs", micros(|it| it.best_us))
         .with("NCCL's own", words(|it| &it.nccl))
         .with("its µs", micros(|it| it.nccl_us));
     printer.out(&format!(
