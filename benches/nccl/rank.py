@@ -111,6 +111,25 @@ class Rank:
         self.gpu.wait()
         return {"us": self.gpu.microseconds(self.start, self.stop) / step["calls"]}
 
+    def do_stretch(self, step):
+        """Bursts of every point in turn, again and again, as training steps have them: the host waits after each turn.
+        µs per call, for each point and repeat."""
+        if not hasattr(self, "marks"):
+            self.marks = [self.gpu.event() for _ in range(len(step["points"]) + 1)]
+        found = [[] for _ in step["points"]]
+        for _ in range(step["repeats"]):
+            # One that brings the ranks together.
+            first = step["points"][0]
+            self.nccl.enqueue(first[0], self.source, self.target, first[1], self.gpu.stream)
+            self.gpu.record(self.marks[0])
+            for (collective, size, calls), mark in zip(step["points"], self.marks[1:]):
+                self.enqueue({"collective": collective, "bytes": size}, calls)
+                self.gpu.record(mark)
+            self.gpu.wait()
+            for number, (_, _, calls) in enumerate(step["points"]):
+                found[number].append(self.gpu.microseconds(self.marks[number], self.marks[number + 1]) / calls)
+        return {"us": found}
+
     def do_end(self, _):
         self.nccl.end()
         return {}
@@ -141,8 +160,20 @@ class Dry(Rank):
     def do_time(self, step):
         import control
 
+        # The competing job of `live.py` has no control file.
+        if "MOTET_CONTROL" not in os.environ:
+            return {"us": 1.0}
         forced = control.Control(os.environ["MOTET_CONTROL"]).word(step["collective"]) & 1
         return {"us": (2.0 if forced else 1.0) + self.rank / 1000}
+
+    def do_stretch(self, step):
+        """What is asked of `live.py`'s sides: under load a plan is worse than NCCL's own, and the agent better."""
+        side = "agent" if "MOTET_AGENT" in os.environ else "nccl"
+        if side == "nccl" and os.environ["NCCL_TUNER_PLUGIN"] != "none":
+            side = "plan"
+        quiet, loaded = {"nccl": (2.0, 3.0), "plan": (1.0, 4.0), "agent": (1.0, 2.0)}[side]
+        us = (quiet if step["load"] == "none" else loaded) + self.rank / 1000
+        return {"us": [[us] * step["repeats"] for _ in step["points"]]}
 
 
 def main():

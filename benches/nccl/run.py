@@ -201,7 +201,8 @@ def report(args, times):
         print(f"{collective}, {label}, {place}: geometric mean {mean:.3f}, least {min(values):.3f}")
 
 
-def options():
+def options(extend=None):
+    """What was asked for; `extend` adds options and defaults of another script."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--nccl", required=True, help="libnccl.so.2, or `dry` to try the harness without a GPU")
     parser.add_argument("--plugin", required=True, help="libmotet_nccl.so")
@@ -219,6 +220,8 @@ def options():
     parser.add_argument("--load", choices=["none", "tuner", "profiler", "both"], default="tuner", help="which plugins")
     parser.add_argument("--limit", type=int, default=120, help="seconds that a step may take")
     parser.add_argument("--no-mps", action="store_true")
+    if extend:
+        extend(parser)
     args = parser.parse_args()
     args.collectives = args.collectives.split(",")
     args.modes = args.modes.split(",")

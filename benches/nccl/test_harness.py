@@ -97,5 +97,29 @@ class DryRun(unittest.TestCase):
             self.assertIn("plan 1.999", done.stdout)
 
 
+class Live(unittest.TestCase):
+    def test_sides_take_turns_while_loads_come_and_go(self):
+        with tempfile.TemporaryDirectory() as folder:
+            out = os.path.join(folder, "out")
+            command = [sys.executable, os.path.join(HERE, "live.py"), "--nccl", "dry", "--plugin", "none-such.so", "--plan", "x"]
+            command += ["--ranks", "3", "--sizes", "4K,1M", "--phase", "0.3", "--cycles", "1", "--out", out]
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            with open(os.path.join(out, "live.csv"), newline="") as file:
+                rows = list(csv.DictReader(file))
+            self.assertEqual(list(dict.fromkeys(it["load"] for it in rows)), ["none", "job", "streams", "busy"])
+            self.assertEqual(list(dict.fromkeys(it["side"] for it in rows)), ["nccl", "plan", "agent", "nccl again"])
+            # Another is first in the second round.
+            self.assertEqual(next(it["side"] for it in rows if it["round"] == "1"), "plan")
+            with open(os.path.join(out, "phases.csv"), newline="") as file:
+                phases = list(csv.DictReader(file))
+            self.assertEqual(len(phases), 7 * 2 * 3)
+            found = {(it["load"] != "none", it["side"]): float(it["ratio"]) for it in phases}
+            expected = {(False, "plan"): 2.0, (True, "plan"): 0.75, (False, "agent"): 2.0, (True, "agent"): 1.5}
+            for key, ratio in expected.items():
+                self.assertAlmostEqual(found[key], ratio, delta=0.01)
+            self.assertEqual(found[True, "nccl again"], 1.0)
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -3,8 +3,8 @@
 //! that is listed in `docs/papers.md`.
 //!
 //! **What is here:** what such an agent sees, may do, must not do, and is rewarded for; a world to try it in; the
-//! trigger; policies, and how they are judged; an LSTM, its training, and tables of what it decides. **What is still to
-//! come:** these policies in place of `motet_runtime::Fastest` in live jobs.
+//! trigger; policies, and how they are judged; an LSTM, its training, and tables of what it decides; a pilot that has a
+//! policy steer a live job.
 //!
 //! - [`state`]: the features of Fig. 14, typed, and their encoding as numbers;
 //! - [`action`]: paths and knobs; which of them a version of NCCL offers on a communicator, numbered;
@@ -16,6 +16,7 @@
 //! - [`trigger`]: whether something has changed;
 //! - [`eval`]: all policies on scenarios that are held out of training;
 //! - [`lstm`]: the network of the learned policy, and its file;
+//! - [`pilot`]: a policy as the leader of a live job's ranks;
 //! - [`train`]: how its weights are found; [`distill`]: tables of what it decides.
 //!
 //! **Where to start reading:** [`state`] and [`action`]; a policy is a function from the one to the other.
@@ -30,6 +31,7 @@ pub mod env;
 pub mod eval;
 pub mod gate;
 pub mod lstm;
+pub mod pilot;
 pub mod policy;
 pub mod prior;
 pub mod reward;

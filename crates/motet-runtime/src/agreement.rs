@@ -31,10 +31,23 @@
 //! only if no one who knows the verdict can be reached; then the embedder's choice is the
 //! communicator's own time-out, for to guess is to risk the hang.
 //!
+//! **When the leader is gone.** Then nobody who is in doubt may decide alone: another rank may have heard the verdict
+//! before the leader died. So a member that is [told](Member::lose_leader) that its leader cannot be heard any more
+//! asks all others. One that knows the verdict says it; one that never accepted the round refuses it for good, so that
+//! it is aborted; one that is in doubt too, and has lost the leader too, says **lost**. Who has that of every other
+//! member knows that no one has heard a verdict and no one ever will, and aborts; all others come to the same, for
+//! they are in doubt until they have heard from all, or from one who has. Losing a leader is for good, whatever that
+//! leader would still say, or this would not hold. Two ranks never differ; if a member cannot be reached at all,
+//! those in doubt stay so, and the embedder ends their calls with an error rather than guess.
+//!
+//! **Trials.** A proposal can name an operation `until` from which on the table before it decides again. The end needs
+//! no second agreement, so that what is tried is never in use for longer, whoever is silent, late or dead by then.
+//!
 //! Invariants, held by `tests.rs` under any delivery: a committed round was accepted by all, so by
 //! then no member was in doubt about an earlier one; a member that is not in doubt about a round it
 //! has seen, and has not committed it or a later one, knows it is aborted.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use motet_units::Rank;
@@ -60,11 +73,35 @@ pub enum Target {
 /// What leader and members tell each other. Rounds are numbered from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Message {
-    Propose { round: u64, at: Operation, target: Target },
-    Accept { round: u64, rank: Rank },
-    Refuse { round: u64, rank: Rank, refusal: Refusal },
-    Ask { round: u64, rank: Rank },
-    Verdict { round: u64, commit: bool },
+    Propose {
+        round: u64,
+        at: Operation,
+        /// Of a trial: from when on what was in use before decides again.
+        until: Option<Operation>,
+        target: Target,
+    },
+    Accept {
+        round: u64,
+        rank: Rank,
+    },
+    Refuse {
+        round: u64,
+        rank: Rank,
+        refusal: Refusal,
+    },
+    Ask {
+        round: u64,
+        rank: Rank,
+    },
+    Verdict {
+        round: u64,
+        commit: bool,
+    },
+    /// The answer of a rank that is in doubt itself and has lost the leader.
+    Lost {
+        round: u64,
+        rank: Rank,
+    },
 }
 
 /// Why a member refuses to switch.
@@ -104,12 +141,17 @@ pub struct Member {
     seen: u64,
     /// The last round known to be committed; 0 before the first.
     committed: u64,
+    /// How many members there are, once the leader is lost.
+    leaderless: Option<u32>,
+    /// Who is in doubt about the round that this member is in doubt about, and has lost the leader.
+    lost: BTreeSet<u32>,
 }
 
 #[derive(Debug)]
 struct Doubt {
     round: u64,
     at: Operation,
+    until: Option<Operation>,
     active: Active,
 }
 
@@ -118,7 +160,17 @@ impl Member {
     /// before it would have to wait for it: about as many as fit into a few round trips.
     #[must_use]
     pub const fn new(rank: Rank, runtime: Arc<Runtime>, ask_ahead: u64) -> Self {
-        Self { rank, runtime, prepared: None, ask_ahead, doubt: None, seen: 0, committed: 0 }
+        Self {
+            rank,
+            runtime,
+            prepared: None,
+            ask_ahead,
+            doubt: None,
+            seen: 0,
+            committed: 0,
+            leaderless: None,
+            lost: BTreeSet::new(),
+        }
     }
 
     #[must_use]
@@ -138,12 +190,21 @@ impl Member {
         self.doubt.is_some()
     }
 
+    /// The leader of these `ranks` cannot be heard any more. For good: what it might still say must not be
+    /// [handled](Self::handle). Gives the question to send to all others, if this member is in doubt.
+    pub fn lose_leader(&mut self, ranks: u32) -> Option<(To, Message)> {
+        self.leaderless = Some(ranks);
+        self.lost.insert(self.rank.0);
+        self.conclude();
+        self.poll()
+    }
+
     /// Takes a message; gives the answer to it.
     pub fn handle(&mut self, message: Message) -> Option<(To, Message)> {
         match message {
-            Message::Propose { round, at, target } => {
+            Message::Propose { round, at, until, target } => {
                 let rank = self.rank;
-                let answer = match self.consider(round, at, target) {
+                let answer = match self.consider(round, (at, until), target) {
                     Ok(()) => Message::Accept { round, rank },
                     Err(refusal) => Message::Refuse { round, rank, refusal },
                 };
@@ -154,8 +215,21 @@ impl Member {
                 None
             }
             Message::Ask { round, rank } => {
-                let commit = self.known_verdict(round)?;
-                Some((To::Rank(rank), Message::Verdict { round, commit }))
+                let answer = match self.known_verdict(round) {
+                    Some(commit) => Message::Verdict { round, commit },
+                    None if self.leaderless.is_some() && self.in_doubt_of(round) => {
+                        Message::Lost { round, rank: self.rank }
+                    }
+                    None => return None,
+                };
+                Some((To::Rank(rank), answer))
+            }
+            Message::Lost { round, rank } => {
+                if self.in_doubt_of(round) {
+                    self.lost.insert(rank.0);
+                    self.conclude();
+                }
+                None
             }
             Message::Accept { .. } | Message::Refuse { .. } => None,
         }
@@ -167,13 +241,33 @@ impl Member {
     pub fn poll(&self) -> Option<(To, Message)> {
         let Doubt { round, at, .. } = *self.doubt.as_ref()?;
         let position = self.runtime.position();
-        let to = if position > at { To::All } else { To::Leader };
-        let due = position.saturating_add(self.ask_ahead) >= at;
+        let all = position > at || self.leaderless.is_some();
+        let to = if all { To::All } else { To::Leader };
+        let due = all || position.saturating_add(self.ask_ahead) >= at;
         due.then_some((to, Message::Ask { round, rank: self.rank }))
     }
 
-    fn consider(&mut self, round: u64, at: Operation, target: Target) -> Result<(), Refusal> {
-        if self.doubt.as_ref().is_some_and(|it| it.round == round) {
+    fn in_doubt_of(&self, round: u64) -> bool {
+        self.doubt.as_ref().is_some_and(|it| it.round == round)
+    }
+
+    /// Aborts if every member is in doubt and has lost the leader.
+    fn conclude(&mut self) {
+        let all = |ranks: u32| (0..ranks).all(|it| self.lost.contains(&it));
+        if let Some(round) = self.doubt.as_ref().map(|it| it.round)
+            && self.leaderless.is_some_and(all)
+        {
+            self.settle(round, false);
+        }
+    }
+
+    fn consider(
+        &mut self,
+        round: u64,
+        (at, until): (Operation, Option<Operation>),
+        target: Target,
+    ) -> Result<(), Refusal> {
+        if self.in_doubt_of(round) {
             // The leader has not heard it the first time.
             return Ok(());
         }
@@ -186,7 +280,8 @@ impl Member {
         }
         let active = self.target(target)?;
         self.runtime.raise_fence(at).map_err(|position| Refusal::Late { position })?;
-        self.doubt = Some(Doubt { round, at, active });
+        self.doubt = Some(Doubt { round, at, until, active });
+        self.lost.clear();
         Ok(())
     }
 
@@ -206,9 +301,9 @@ impl Member {
 
     fn settle(&mut self, round: u64, commit: bool) {
         match self.doubt.take_if(|it| it.round == round) {
-            Some(Doubt { at, active, .. }) if commit => {
+            Some(Doubt { at, until, active, .. }) if commit => {
                 self.committed = round;
-                self.runtime.switch_at_fence(at, active);
+                self.runtime.switch_at_fence(at, until, active);
             }
             Some(_) => self.runtime.lower_fence(),
             // A round that ends before it is heard of is not to be accepted later.
@@ -218,8 +313,7 @@ impl Member {
 
     /// The verdict on a round, where this member can be sure of it.
     fn known_verdict(&mut self, round: u64) -> Option<bool> {
-        let in_doubt = self.doubt.as_ref().is_some_and(|it| it.round == round);
-        if in_doubt || round < self.committed.max(1) {
+        if self.in_doubt_of(round) || round < self.committed.max(1) {
             return None;
         }
         self.seen = self.seen.max(round);

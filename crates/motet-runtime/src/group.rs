@@ -4,7 +4,8 @@
 //!
 //! A table goes out first, then the proposal of it ([`agreement`](crate::agreement)); frames of a connection come in
 //! order, so whoever gets the proposal holds the table. `at` is as far ahead as ranks get in four turns, more after a
-//! rank was found to be there already.
+//! rank was found to be there already. What a pilot only wants to try is proposed with its end
+//! ([trials](crate::agreement)), so that it goes out of use whoever is silent or dead by then.
 
 use motet_units::Rank;
 
@@ -20,14 +21,41 @@ const PATIENCE: u32 = 20;
 /// How many turns ahead a switch is proposed, and at least how many operations.
 const LEAD_TURNS: u64 = 4;
 const LEAST_LEAD: u64 = 32;
+/// Turns that are given to calls of a trial that end late.
+const AFTER_TRIAL: u32 = 2;
 /// After how many refusals for being late the lead grows no more: 2¹² times as many operations.
 const MOST_DOUBLINGS: u32 = 12;
 
 /// What makes tables of measurements. Only the leader has one, so that nothing of it must be the same on all ranks.
 pub trait Pilot: Send {
-    /// A table to use instead of `table`, by what all ranks report of it; `None` to stay. It must have the same keys
-    /// and candidates, in whatever order.
-    fn steer(&mut self, table: &Table, reports: &[Report]) -> Option<Table>;
+    /// What to do next, by what all ranks report. Asked once a turn while calls are made, all ranks have reported and
+    /// nothing is under way. A table must have the keys of the one in use.
+    fn steer(&mut self, sight: &Sight<'_>) -> Course;
+}
+
+/// What a pilot sees.
+#[derive(Clone, Copy, Debug)]
+pub struct Sight<'a> {
+    /// The table in use,
+    pub table: &'a Table,
+    /// and what each rank has measured under it.
+    pub reports: &'a [Report],
+    /// The table that was tried last, and what ranks have measured under it. Only in the first turn after a trial.
+    pub trial: Option<(&'a Table, &'a [Report])>,
+}
+
+/// What a pilot wants.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Course {
+    Stay,
+    /// All ranks go over to the table.
+    Switch(Table),
+    /// All ranks use the table for as many operations as were last made in so many turns, and then go back, whatever
+    /// has become of the leader by then.
+    Try {
+        table: Table,
+        turns: u32,
+    },
 }
 
 /// Prefers what is fastest by what was measured last, and by what the plan expects of the rest: TuCCL's rule.
@@ -38,9 +66,10 @@ pub struct Fastest {
 }
 
 impl Pilot for Fastest {
-    fn steer(&mut self, table: &Table, reports: &[Report]) -> Option<Table> {
-        let amendment = agree(table, reports, self.margin);
-        if amendment.switches() == 0 { None } else { amendment.apply(table).ok() }
+    fn steer(&mut self, sight: &Sight<'_>) -> Course {
+        let amendment = agree(sight.table, sight.reports, self.margin);
+        let better = (amendment.switches() > 0).then(|| amendment.apply(sight.table).ok());
+        better.flatten().map_or(Course::Stay, Course::Switch)
     }
 }
 
@@ -50,16 +79,41 @@ pub struct Group {
     pilot: Box<dyn Pilot>,
     signature: Signature,
     table: Table,
-    /// The table that ranks are asked to switch to, and for how many turns they have been.
-    proposed: Option<(Table, u32)>,
+    proposed: Option<Proposed>,
+    trial: Option<Trial>,
     /// What each rank said last.
-    standings: Vec<Option<(Operation, Report)>>,
+    standings: Vec<Standing>,
     /// Where the foremost rank was a turn ago.
     before: Operation,
     doublings: u32,
     switches: u64,
+    trials: u64,
     /// Whether a rank has gone.
     parted: bool,
+}
+
+/// The table that ranks are asked to use, and for how many turns they have been.
+struct Proposed {
+    table: Table,
+    until: Option<Operation>,
+    turns: u32,
+}
+
+/// A table that is tried, or was.
+struct Trial {
+    table: Table,
+    until: Operation,
+    /// Since all ranks are back.
+    turns: u32,
+}
+
+#[derive(Clone, Default)]
+struct Standing {
+    position: Operation,
+    /// Of the table in use,
+    report: Option<Report>,
+    /// and of the one that is tried.
+    tried: Option<Report>,
 }
 
 impl Group {
@@ -72,15 +126,17 @@ impl Group {
             signature,
             table,
             proposed: None,
-            standings: vec![None; ranks as usize],
+            trial: None,
+            standings: vec![Standing::default(); ranks as usize],
             before: 0,
             doublings: 0,
             switches: 0,
+            trials: 0,
             parted: false,
         }
     }
 
-    /// The table that all ranks use, or have agreed to.
+    /// The table that all ranks use, or have agreed to; not one that is only tried.
     #[must_use]
     pub const fn table(&self) -> &Table {
         &self.table
@@ -92,11 +148,29 @@ impl Group {
         self.switches
     }
 
+    /// How many times they have agreed to try one.
+    #[must_use]
+    pub const fn trials(&self) -> u64 {
+        self.trials
+    }
+
+    /// Another pilot from the next turn on, as when the first had to be made.
+    pub fn steer_by(&mut self, pilot: Box<dyn Pilot>) {
+        self.pilot = pilot;
+    }
+
     /// Takes a frame of a rank; gives what follows from it.
     pub fn handle(&mut self, rank: Rank, frame: Frame) -> Option<(To, Frame)> {
         match frame {
             Frame::Standing { position, report } if report.rank == rank => {
-                *self.standings.get_mut(rank.index())? = Some((position, report));
+                let standing = self.standings.get_mut(rank.index())?;
+                standing.position = position;
+                let tried = self.trial.as_ref().map(|it| it.table.checksum());
+                if report.table == Some(self.table.checksum()) {
+                    standing.report = Some(report);
+                } else if report.table.is_some() && report.table == tried {
+                    standing.tried = Some(report);
+                }
                 None
             }
             Frame::Agreement(message) if speaker(&message) == Some(rank) => {
@@ -115,12 +189,17 @@ impl Group {
 
     /// All have agreed.
     fn take_up(&mut self) {
-        if let Some((table, _)) = self.proposed.take() {
-            self.table = table;
+        let Some(Proposed { table, until, .. }) = self.proposed.take() else { return };
+        self.doublings = 0;
+        if let Some(until) = until {
+            self.trials += 1;
+            self.standings.iter_mut().for_each(|it| it.tried = None);
+            self.trial = Some(Trial { table, until, turns: 0 });
+        } else {
             self.switches += 1;
-            self.doublings = 0;
+            self.table = table;
             // What was said of the table before says nothing of this one.
-            self.standings.fill(None);
+            self.standings.iter_mut().for_each(|it| it.report = None);
         }
     }
 
@@ -136,38 +215,64 @@ impl Group {
     /// To be called in even steps of time, of about as long as a few round trips: proposes a better table if there
     /// is one.
     pub fn turn(&mut self) -> Vec<(To, Frame)> {
-        if let Some((_, turns)) = &mut self.proposed {
-            *turns += 1;
-            if *turns <= PATIENCE {
+        if let Some(proposed) = &mut self.proposed {
+            proposed.turns += 1;
+            if proposed.turns <= PATIENCE {
                 return Vec::new();
             }
             self.proposed = None;
             return self.leader.abort().map(agreement).into_iter().collect();
         }
-        // All ranks must have spoken of this table: a rank that is not heard of cannot agree.
-        let checksum = Some(self.table.checksum());
-        let known = self.standings.iter().flatten().filter(|it| it.1.table == checksum);
-        let (positions, reports): (Vec<Operation>, Vec<Report>) = known.cloned().unzip();
-        let foremost = positions.into_iter().max().unwrap_or(0);
+        let positions = self.standings.iter().map(|it| it.position);
+        let foremost = positions.clone().max().unwrap_or(0);
+        let hindmost = positions.min().unwrap_or(0);
         let begun = foremost.saturating_sub(self.before);
         self.before = foremost;
+        // All ranks must have spoken of this table: a rank that is not heard of cannot agree.
+        let reports: Vec<Report> =
+            self.standings.iter().filter_map(|it| it.report.clone()).collect();
         if self.parted || reports.len() < self.standings.len() || begun == 0 {
             return Vec::new();
         }
-        let Some(table) = self.pilot.steer(&self.table, &reports) else { return Vec::new() };
+        if let Some(trial) = &mut self.trial {
+            trial.turns += u32::from(hindmost > trial.until);
+            if trial.turns <= AFTER_TRIAL {
+                return Vec::new();
+            }
+        }
+        let trial = self.trial.take();
+        let tried: Vec<Report> =
+            self.standings.iter_mut().filter_map(|it| it.tried.take()).collect();
+        let sight = Sight {
+            table: &self.table,
+            reports: &reports,
+            trial: trial.as_ref().map(|it| (&it.table, tried.as_slice())),
+        };
+        let (table, turns) = match self.pilot.steer(&sight) {
+            Course::Stay => return Vec::new(),
+            Course::Switch(table) => (table, None),
+            Course::Try { table, turns } => (table, Some(turns)),
+        };
         if !same_keys(&table, &self.table) {
             return Vec::new();
         }
         let lead = (begun * LEAD_TURNS).max(LEAST_LEAD) << self.doublings;
-        self.propose(foremost.saturating_add(lead), table)
+        let at = foremost.saturating_add(lead);
+        let lasts = |turns: u32| begun.saturating_mul(turns.into()).max(LEAST_LEAD);
+        self.propose(at, turns.map(|it| at.saturating_add(lasts(it))), table)
     }
 
-    fn propose(&mut self, at: Operation, table: Table) -> Vec<(To, Frame)> {
+    fn propose(
+        &mut self,
+        at: Operation,
+        until: Option<Operation>,
+        table: Table,
+    ) -> Vec<(To, Frame)> {
         let signature = self.signature;
         let target = Target::Table { checksum: table.checksum(), signature };
-        let Ok(proposal) = self.leader.propose(at, target) else { return Vec::new() };
+        let Ok(proposal) = self.leader.propose_until(at, until, target) else { return Vec::new() };
         let text = table.write();
-        self.proposed = Some((table, 0));
+        self.proposed = Some(Proposed { table, until, turns: 0 });
         vec![(To::All, Frame::Table { signature, text }), agreement(proposal)]
     }
 
@@ -199,7 +304,7 @@ const fn speaker(message: &Message) -> Option<Rank> {
         Message::Accept { rank, .. } | Message::Refuse { rank, .. } | Message::Ask { rank, .. } => {
             Some(*rank)
         }
-        Message::Propose { .. } | Message::Verdict { .. } => None,
+        Message::Propose { .. } | Message::Verdict { .. } | Message::Lost { .. } => None,
     }
 }
 

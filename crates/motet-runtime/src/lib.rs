@@ -127,7 +127,7 @@ pub mod wire;
 
 pub use agreement::{Leader, Member, Message, Refusal, RoundOpen, Target, To};
 pub use checksum::Checksum;
-pub use group::{Fastest, Group, Pilot};
+pub use group::{Course, Fastest, Group, Pilot, Sight};
 pub use key::{Algorithm, Bucket, Collective, Key, Protocol, Signature};
 pub use reason::Reason;
 pub use report::{Amendment, AmendmentError, Change, DEFAULT_MARGIN, Measured, Report, agree};

@@ -11,7 +11,7 @@
 //! control threads write, but for that one line. How the ranks agree on a replacement is in
 //! [`agreement`](crate::agreement); the fence it needs is explained at [`Runtime::raise_fence`].
 
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arc_swap::{ArcSwap, ArcSwapOption, Guard};
@@ -52,7 +52,16 @@ impl Active {
 #[repr(align(128))]
 struct ActiveTables {
     now: Active,
-    next: Option<(Operation, Active)>,
+    next: Option<Next>,
+}
+
+/// What decides from an agreed operation on.
+#[derive(Clone, Debug)]
+struct Next {
+    at: Operation,
+    active: Active,
+    /// Of a trial: the operation from which on what was in use before decides again.
+    until: Option<Operation>,
 }
 
 impl ActiveTables {
@@ -67,7 +76,19 @@ impl ActiveTables {
 
     fn at(&self, operation: Operation) -> &Active {
         match &self.next {
-            Some((at, next)) if operation >= *at => next,
+            Some(Next { at, active, until })
+                if operation >= *at && until.is_none_or(|it| operation < it) =>
+            {
+                active
+            }
+            _ => &self.now,
+        }
+    }
+
+    /// What decides once all that was agreed on has happened.
+    const fn last(&self) -> &Active {
+        match &self.next {
+            Some(Next { active, until: None, .. }) => active,
             _ => &self.now,
         }
     }
@@ -80,7 +101,7 @@ impl ActiveTables {
     }
 
     fn views(&self) -> impl Iterator<Item = &Arc<View>> {
-        let next = self.next.as_ref().map(|it| &it.1);
+        let next = self.next.as_ref().map(|it| &it.active);
         [Some(&self.now), next].into_iter().flatten().filter_map(|it| match it {
             Active::Table(view) => Some(view),
             Active::Library(..) => None,
@@ -116,6 +137,8 @@ struct Control {
     /// What calling threads no longer keep, for the same reason.
     returned: Mutex<[Option<Arc<ActiveTables>>; 4]>,
     observed: ArcSwapOption<Signature>,
+    /// Whether a verdict that operations wait for will not come.
+    hopeless: AtomicBool,
 }
 
 /// On cache lines of its own (processors fetch them in pairs), so that whoever writes beside it takes
@@ -161,6 +184,7 @@ impl Runtime {
                 retired: Mutex::default(),
                 returned: Mutex::default(),
                 observed: ArcSwapOption::empty(),
+                hopeless: AtomicBool::new(false),
             }),
         }
     }
@@ -226,22 +250,52 @@ impl Runtime {
         recent.map(|it| it.push(time)).is_some()
     }
 
+    /// Nobody who knows the verdict that operations wait for can be reached. They stay [`InDoubt`]; whoever waits for
+    /// them should end them with an error, for to guess is to risk that ranks differ.
+    pub fn despair(&self) {
+        self.control.0.hopeless.store(true, SeqCst);
+    }
+
+    /// Whether a verdict that did not come is not waited for any more.
+    #[must_use]
+    pub fn is_hopeless(&self) -> bool {
+        self.control.0.hopeless.load(SeqCst)
+    }
+
     /// What this rank has measured under the table in use, for [`agree`](crate::agree()).
     #[must_use]
     pub fn report(&self, rank: Rank) -> Report {
         let plan = self.plan.0.load();
-        let mut report =
-            Report { rank, table: None, retuning: self.wants_retuning(), times: Vec::new() };
-        let Active::Table(view) = plan.at(self.position()) else { return report };
-        report.table = Some(view.table().checksum());
+        match plan.at(self.position()) {
+            Active::Table(view) => self.report_of(view, rank),
+            Active::Library(..) => {
+                Report { rank, table: None, retuning: self.wants_retuning(), times: Vec::new() }
+            }
+        }
+    }
+
+    /// The same, and what was measured under a table that was tried or is about to be left: calls may end after it.
+    #[must_use]
+    pub fn reports(&self, rank: Rank) -> Vec<Report> {
+        let first = self.report(rank);
+        let plan = self.plan.0.load();
+        let others = plan.views().filter(|it| Some(it.table().checksum()) != first.table);
+        let others: Vec<Report> =
+            others.map(|it| self.report_of(it, rank)).filter(|it| !it.times.is_empty()).collect();
+        std::iter::once(first).chain(others).collect()
+    }
+
+    fn report_of(&self, view: &View, rank: Rank) -> Report {
+        let mut times = Vec::new();
         for entry in view.own_entries() {
             let candidates = view.table().entries()[entry as usize].candidates.len() as u32;
-            report.times.extend((0..candidates).filter_map(|candidate| {
+            times.extend((0..candidates).filter_map(|candidate| {
                 let (samples, median) = view.recent(entry, candidate)?.median()?;
                 Some(Measured { entry, candidate, samples, median })
             }));
         }
-        report
+        let table = Some(view.table().checksum());
+        Report { rank, table, retuning: self.wants_retuning(), times }
     }
 
     /// The table in use, if one is.
@@ -319,9 +373,10 @@ impl Runtime {
         Active::Library(Reason::Left, self.plan.0.load().at(self.position()).planned())
     }
 
-    /// Whether a switch is agreed on and still to come.
+    /// Whether a switch is agreed on and still to come, or a trial to end.
     pub(crate) fn switch_ahead(&self) -> bool {
-        self.plan.0.load().next.as_ref().is_some_and(|it| self.position() <= it.0)
+        let plan = self.plan.0.load();
+        plan.next.as_ref().is_some_and(|it| self.position() <= it.until.unwrap_or(it.at))
     }
 
     /// Keeps operations from `at` on undecided, or says the position if `at` has begun already.
@@ -343,12 +398,12 @@ impl Runtime {
         self.watched.0.fence.store(NO_FENCE, SeqCst);
     }
 
-    /// Has `active` decide from the fence on, and takes the fence away. No earlier switch is ahead,
-    /// so what decides before the fence is the last thing agreed on.
-    pub(crate) fn switch_at_fence(&self, at: Operation, active: Active) {
+    /// Has `active` decide from the fence on, or until an operation if one is given, and takes the fence away. No
+    /// earlier switch is ahead, so what decides before the fence is the last thing agreed on.
+    pub(crate) fn switch_at_fence(&self, at: Operation, until: Option<Operation>, active: Active) {
         self.replace(|old| {
-            let now = old.next.as_ref().map_or(&old.now, |it| &it.1).clone();
-            ActiveTables { now, next: Some((at, active)) }
+            let now = old.last().clone();
+            ActiveTables { now, next: Some(Next { at, active, until }) }
         });
         self.lower_fence();
     }

@@ -6,10 +6,11 @@
 //!
 //! | byte | frame | holds |
 //! | --- | --- | --- |
-//! | 1 | hello | the first of a connection, from a rank: `MOTETAG1`, communicator (8), rank (4), ranks (4), token (text) |
+//! | 1 | hello | the first of a connection, from a rank: `MOTETAG2`, communicator (8), rank (4), ranks (4), port (2), token (text) |
 //! | 2 | standing | from a rank, now and then: number of its next operation (8), table, other network, times |
 //! | 3 | table | a table to hold ready: signature (16), the table's text |
 //! | 4 | agreement | a [`Message`] |
+//! | 5 | peers | from the leader, once all are there: where each rank can be asked, in their order (text, a line each, empty where it cannot) |
 //!
 //! What is longer than [`MOST`] or has anything left over is refused, and its connection should be closed: whoever
 //! sent it is not one of us.
@@ -24,7 +25,7 @@ use crate::runtime::{Operation, Retuning};
 
 /// The most bytes of a frame: a table of ten thousand entries has about one million.
 pub const MOST: usize = 16 << 20;
-const MAGIC: u64 = u64::from_le_bytes(*b"MOTETAG1");
+const MAGIC: u64 = u64::from_le_bytes(*b"MOTETAG2");
 const LENGTH: usize = 4;
 /// The most bytes of a token.
 pub const MOST_TOKEN: usize = 256;
@@ -43,6 +44,8 @@ pub enum Frame {
         text: String,
     },
     Agreement(Message),
+    /// Where each rank can be asked when the leader is lost, in their order; empty where it cannot.
+    Peers(Vec<String>),
 }
 
 /// Who speaks on a connection.
@@ -52,6 +55,8 @@ pub struct Hello {
     pub communicator: u64,
     pub rank: Rank,
     pub ranks: u32,
+    /// Where other ranks may ask it, on the address from which it speaks; 0 if nowhere.
+    pub port: u16,
     /// What all of a job know, and strangers do not.
     pub token: String,
 }
@@ -70,12 +75,13 @@ pub fn encode(frame: &Frame, out: &mut Vec<u8>) {
     let start = out.len();
     out.extend([0; LENGTH]);
     match frame {
-        Frame::Hello(Hello { communicator, rank, ranks, token }) => {
+        Frame::Hello(Hello { communicator, rank, ranks, port, token }) => {
             out.push(1);
             number(out, MAGIC);
             number(out, *communicator);
             short(out, rank.0);
             short(out, *ranks);
+            out.extend(port.to_le_bytes());
             out.extend(token.as_bytes());
         }
         Frame::Standing { position, report } => {
@@ -102,6 +108,10 @@ pub fn encode(frame: &Frame, out: &mut Vec<u8>) {
         Frame::Agreement(message) => {
             out.push(4);
             write_message(out, *message);
+        }
+        Frame::Peers(places) => {
+            out.push(5);
+            out.extend(places.join("\n").as_bytes());
         }
     }
     let length = u32::try_from(out.len() - start - LENGTH).unwrap_or(u32::MAX);
@@ -146,10 +156,11 @@ fn option<T>(out: &mut Vec<u8>, it: Option<T>, write: impl FnOnce(&mut Vec<u8>, 
 
 fn write_message(out: &mut Vec<u8>, message: Message) {
     match message {
-        Message::Propose { round, at, target } => {
+        Message::Propose { round, at, until, target } => {
             out.push(1);
             number(out, round);
             number(out, at);
+            option(out, until, number);
             let table = match target {
                 Target::Table { checksum, signature } => Some((checksum, signature)),
                 Target::Library => None,
@@ -179,6 +190,11 @@ fn write_message(out: &mut Vec<u8>, message: Message) {
             out.push(5);
             number(out, round);
             out.push(commit.into());
+        }
+        Message::Lost { round, rank } => {
+            out.push(6);
+            number(out, round);
+            short(out, rank.0);
         }
     }
 }
@@ -210,6 +226,12 @@ impl Reader<'_> {
         let (first, rest) = self.0.split_first()?;
         self.0 = rest;
         Some(*first)
+    }
+
+    fn half(&mut self) -> Option<u16> {
+        let (first, rest) = self.0.split_first_chunk()?;
+        self.0 = rest;
+        Some(u16::from_le_bytes(*first))
     }
 
     fn short(&mut self) -> Option<u32> {
@@ -258,6 +280,7 @@ impl Reader<'_> {
                     communicator: self.number()?,
                     rank: Rank(self.short()?),
                     ranks: self.short()?,
+                    port: self.half()?,
                     token: self.text(MOST_TOKEN)?,
                 };
                 (magic == MAGIC && hello.rank.0 < hello.ranks).then_some(Frame::Hello(hello))
@@ -286,6 +309,10 @@ impl Reader<'_> {
                 Some(Frame::Table { signature, text: self.text(MOST)? })
             }
             4 => self.message().map(Frame::Agreement),
+            5 => {
+                let text = self.text(MOST)?;
+                Some(Frame::Peers(text.split('\n').map(str::to_owned).collect()))
+            }
             _ => None,
         }
     }
@@ -296,11 +323,13 @@ impl Reader<'_> {
         Some(match kind {
             1 => {
                 let at = self.number()?;
+                let until = self.option(Self::number)?;
                 let target = self.option(|it| {
                     let checksum = Checksum(it.number()?);
                     Some(Target::Table { checksum, signature: it.network()? })
                 })?;
-                Message::Propose { round, at, target: target.unwrap_or(Target::Library) }
+                let target = target.unwrap_or(Target::Library);
+                Message::Propose { round, at, until, target }
             }
             2 => Message::Accept { round, rank: Rank(self.short()?) },
             3 => {
@@ -309,6 +338,7 @@ impl Reader<'_> {
             }
             4 => Message::Ask { round, rank: Rank(self.short()?) },
             5 => Message::Verdict { round, commit: self.flag()? },
+            6 => Message::Lost { round, rank: Rank(self.short()?) },
             _ => return None,
         })
     }
@@ -353,11 +383,10 @@ mod tests {
             None => Target::Library,
         });
         prop_oneof![
-            (any::<u64>(), any::<u64>(), target).prop_map(|(round, at, target)| Message::Propose {
-                round,
-                at,
-                target
-            }),
+            (any::<u64>(), any::<u64>(), any::<Option<u64>>(), target).prop_map(
+                |(round, at, until, target)| Message::Propose { round, at, until, target }
+            ),
+            (any::<u64>(), ranks()).prop_map(|(round, rank)| Message::Lost { round, rank }),
             (any::<u64>(), ranks()).prop_map(|(round, rank)| Message::Accept { round, rank }),
             (any::<u64>(), ranks(), refusals())
                 .prop_map(|(round, rank, refusal)| Message::Refuse { round, rank, refusal }),
@@ -384,9 +413,9 @@ mod tests {
 
     fn frames() -> impl Strategy<Value = Frame> {
         prop_oneof![
-            (any::<u64>(), 0u32..7, 7u32.., "[a-zä]{0,20}").prop_map(
-                |(communicator, rank, ranks, token)| {
-                    Frame::Hello(Hello { communicator, rank: Rank(rank), ranks, token })
+            (any::<u64>(), 0u32..7, 7u32.., any::<u16>(), "[a-zä]{0,20}").prop_map(
+                |(communicator, rank, ranks, port, token)| {
+                    Frame::Hello(Hello { communicator, rank: Rank(rank), ranks, port, token })
                 }
             ),
             (any::<u64>(), reports())
@@ -394,6 +423,7 @@ mod tests {
             (any::<u128>(), ".{0,40}")
                 .prop_map(|(it, text)| Frame::Table { signature: Signature(it), text }),
             messages().prop_map(Frame::Agreement),
+            prop::collection::vec("[0-9.:]{0,20}", 1..5).prop_map(Frame::Peers),
         ]
     }
 
@@ -430,7 +460,8 @@ mod tests {
         let long = [0xff; 8];
         assert_eq!(decode(&long), Err(WireError::Long(u32::MAX as usize)));
         let mut bytes = Vec::new();
-        let hello = Hello { communicator: 1, rank: Rank(2), ranks: 2, token: String::new() };
+        let hello =
+            Hello { communicator: 1, rank: Rank(2), ranks: 2, port: 0, token: String::new() };
         encode(&Frame::Hello(hello), &mut bytes);
         assert_eq!(decode(&bytes), Err(WireError::Unknown), "no such rank");
     }

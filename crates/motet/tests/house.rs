@@ -20,7 +20,6 @@ const FLOORS: [(&str, u32); 19] = [
     ("motet-graph", 0),
     ("motet-runtime", 0),
     ("motet-cuda", 1),
-    ("motet-nccl-plugin", 1),
     ("motet-net", 1),
     ("motet-collective", 1),
     ("motet-live", 2),
@@ -33,6 +32,7 @@ const FLOORS: [(&str, u32); 19] = [
     ("motet-agent", 5),
     ("motet-rails", 5),
     ("motet-wan", 5),
+    ("motet-nccl-plugin", 6),
     ("motet", 7),
 ];
 

@@ -5,9 +5,11 @@ use std::ffi::{c_char, c_int, c_ulong};
 
 use motet_runtime::Collective;
 
-/// `ncclResult_t`; we return nothing else than [`SUCCESS`].
+/// `ncclResult_t`; we return nothing else than [`SUCCESS`], but for calls that no rank may decide alone.
 pub(crate) type Status = c_int;
 pub(crate) const SUCCESS: Status = 0;
+/// `ncclRemoteError`: "a call failed possibly due to a network error or a remote process exiting prematurely".
+pub(crate) const REMOTE_ERROR: Status = 6;
 
 /// `ncclDebugLogger_t`: level, subsystem, file, line, format, arguments.
 pub(crate) type Logger =

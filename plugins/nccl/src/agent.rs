@@ -4,7 +4,8 @@
 //!
 //! The leader is a thread in one of the job's own processes: the first on `HOST` that can listen there ([`server`]).
 //! So nothing must be started beside the job, and a leader dies only with a part of the job. Every rank of every
-//! communicator has a connection to it ([`client`]), also within the leader's process. All of it is one thread of a
+//! communicator has a connection to it ([`client`]), also within the leader's process. What makes tables there is a policy
+//! of `motet-agent` ([`pilots`]). Ranks that lose the leader ask one another ([`orphan`], [`desk`]). All of it is one thread of a
 //! process. It must not be held up, for calls may wait for it: the address is looked up once, before anything else,
 //! and only making a connection takes time, a quarter of a second at most.
 //!
@@ -12,7 +13,10 @@
 //! loaded by NCCL 2.28 or later. Whatever fails leaves the ranks with the table that they have.
 
 mod client;
+mod desk;
 mod link;
+mod orphan;
+mod pilots;
 mod server;
 
 use std::net::{SocketAddr, ToSocketAddrs as _};
@@ -25,6 +29,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::log::Log;
 use client::Client;
+use desk::Desk;
 use server::Server;
 
 /// How often ranks report, and the leader thinks.
@@ -56,6 +61,10 @@ struct Settings {
     /// The address as the resolver has it, once it was asked.
     place: Option<SocketAddr>,
     token: String,
+    /// Where the ranks of this process can be asked by others; 0 if nowhere.
+    port: u16,
+    /// What `MOTET_AGENT_POLICY` says.
+    policy: Option<String>,
 }
 
 fn state() -> MutexGuard<'static, State> {
@@ -70,7 +79,8 @@ pub(crate) fn is_wanted() -> bool {
 fn settings() -> Option<Settings> {
     let text = |name: &str| std::env::var(name).ok().filter(|it| !it.is_empty());
     let token = text("MOTET_AGENT_TOKEN").unwrap_or_default();
-    Some(Settings { address: text("MOTET_AGENT")?, place: None, token })
+    let (address, policy) = (text("MOTET_AGENT")?, text("MOTET_AGENT_POLICY"));
+    Some(Settings { address, place: None, token, port: 0, policy })
 }
 
 /// A communicator begins.
@@ -92,7 +102,7 @@ pub(crate) fn join(about: &Communicator, log: Log) {
     state.stop = false;
     let spawned = std::thread::Builder::new().name("motet-agent".to_owned()).spawn(move || {
         settings.place = settings.address.to_socket_addrs().ok().and_then(|mut it| it.next());
-        run(&settings, log);
+        run(settings, log);
     });
     match spawned {
         Ok(thread) => (state.thread, state.running) = (Some(thread), true),
@@ -123,8 +133,10 @@ pub(crate) fn end() {
 }
 
 #[allow(clippy::disallowed_methods, reason = "reports go out by the clock")]
-fn run(settings: &Settings, log: Log) {
-    let mut server = Server::listen(settings, log);
+fn run(mut settings: Settings, log: Log) {
+    let mut server = Server::listen(&settings, log);
+    let mut desk = Desk::open();
+    settings.port = desk.as_ref().map_or(0, Desk::port);
     let mut clients: Vec<Client> = Vec::new();
     let mut turned = Instant::now();
     loop {
@@ -145,7 +157,10 @@ fn run(settings: &Settings, log: Log) {
         if turn {
             turned = now;
         }
-        clients.iter_mut().for_each(|it| it.step(settings, turn, now));
+        clients.iter_mut().for_each(|it| it.step(&settings, turn, now));
+        if let Some(desk) = &mut desk {
+            desk.step(&settings.token, &mut clients, now);
+        }
         if let Some(server) = &mut server {
             server.step(turn, now);
         }
@@ -158,17 +173,19 @@ fn run(settings: &Settings, log: Log) {
             CHANGED.notify_all();
             return;
         }
-        wait(&clients, server.as_ref());
+        wait(&clients, desk.as_ref(), server.as_ref());
     }
 }
 
 /// Until a socket has something, or for a nap.
-fn wait(clients: &[Client], server: Option<&Server>) {
-    let links = clients.iter().filter_map(Client::link);
+fn wait(clients: &[Client], desk: Option<&Desk>, server: Option<&Server>) {
+    let links = clients.iter().flat_map(Client::links);
+    let links = links.chain(desk.into_iter().flat_map(Desk::links));
     let links = links.chain(server.into_iter().flat_map(Server::links));
     let mut waited: Vec<PollFd<'_>> =
         links.map(|it| PollFd::new(it.stream(), it.waits_for())).collect();
     waited.extend(server.map(|it| PollFd::new(it.listener(), PollFlags::IN)));
+    waited.extend(desk.map(|it| PollFd::new(it.listener(), PollFlags::IN)));
     // A signal may end it early, which is as good.
     let _ = poll(&mut waited, Some(&NAP));
 }

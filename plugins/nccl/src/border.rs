@@ -1,8 +1,8 @@
-//! The border to C: no panic crosses it, and no error does.
+//! The border to C: no panic crosses it, and no error does, but for calls that no rank may decide alone.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use crate::abi::{SUCCESS, Status};
+use crate::abi::{REMOTE_ERROR, SUCCESS, Status};
 
 /// Does `work` and says that all is well, whatever comes of it: NCCL passes a plugin's error on to the job's
 /// collective, and what we have left undone it does by itself.
@@ -12,6 +12,14 @@ pub(crate) fn border(work: impl FnOnce()) -> Status {
     SUCCESS
 }
 
+/// The same for what must fail where it cannot be done: see `Notice::Hopeless`.
+pub(crate) fn border_or_fail(work: impl FnOnce() -> bool) -> Status {
+    match catch_unwind(AssertUnwindSafe(work)) {
+        Ok(false) => REMOTE_ERROR,
+        Ok(true) | Err(_) => SUCCESS,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -19,5 +27,7 @@ mod tests {
     #[test]
     fn a_panic_stays_on_this_side() {
         assert_eq!(border(|| panic!("on purpose")), SUCCESS);
+        assert_eq!(border_or_fail(|| panic!("on purpose")), SUCCESS);
+        assert_eq!(border_or_fail(|| false), REMOTE_ERROR);
     }
 }

@@ -1,6 +1,7 @@
 //! Reading the plans that `MOTET_PLAN` names, and which communicators they are for.
 //!
-//! Of a plan's folder only `checksums`, `plan.json` and `table` are read. A tuner is told how many ranks and nodes a
+//! Of a plan's folder only `checksums`, `plan.json` and `table` are read, and by the agent `network.toml` and
+//! `nccl/measured.csv`. A tuner is told how many ranks and nodes a
 //! communicator has, and nothing else of its network. So a plan is **for** the communicators with exactly its number
 //! of ranks and of nodes; where NCCL says how the ranks are spread (tuner v5 on), a communicator whose nodes have
 //! different numbers of ranks is none of a plan with equal ones. Whether the machine is the plan's machine is for the
@@ -24,6 +25,10 @@ use serde::Deserialize;
 
 /// Far above any plan: a million entries.
 const MOST_BYTES: u64 = 1 << 30;
+
+/// What only the agent reads.
+const NETWORK: &str = "network.toml";
+const MEASURED: &str = "nccl/measured.csv";
 
 /// Why a plan is not used.
 #[derive(Debug, thiserror::Error)]
@@ -152,6 +157,27 @@ impl Plan {
         let Manifest { ranks, nodes, setup, .. } = manifest;
         let folder = folder.to_owned();
         Ok(Self { folder, checksum, ranks, nodes, setup, table, signature, measured })
+    }
+
+    /// The plan of this process whose table it is.
+    pub(crate) fn of_table(table: &Table) -> Option<Self> {
+        let folders = std::env::var_os("MOTET_PLAN")?;
+        let mut plans = std::env::split_paths(&folders).filter_map(|it| Self::read(&it).ok());
+        plans.find(|it| it.table.checksum() == table.checksum())
+    }
+
+    /// What the agent needs beside the table: the network, and what was measured if anything was. As they were written.
+    pub(crate) fn texts(&self) -> Result<(String, Option<String>), PlanError> {
+        let path = |name: &str| self.folder.join(name);
+        let list = read_list(&text(&path(CHECKSUMS))?)
+            .map_err(|it| PlanError::List(path(CHECKSUMS), it))?;
+        let checked = |name: &str| {
+            let text = text(&path(name))?;
+            let right = list.get(name) == Some(&Checksum::of(text.as_bytes()));
+            if right { Ok(text) } else { Err(PlanError::Corrupt(path(name))) }
+        };
+        let measured = list.contains_key(MEASURED).then(|| checked(MEASURED)).transpose()?;
+        Ok((checked(NETWORK)?, measured))
     }
 
     pub(crate) fn view(&self) -> Arc<View> {

@@ -45,6 +45,15 @@ pub(crate) fn find(communicator: u64) -> Option<Arc<Runtime>> {
     all.iter().find(|it| it.0 == communicator).map(|it| Arc::clone(&it.1))
 }
 
+/// How many operations a communicator has begun; `None` if another thread has the list. Never waits.
+pub(crate) fn position(communicator: u64) -> Option<u64> {
+    if !is_owner() {
+        return None;
+    }
+    let all = TUNERS.try_lock().ok()?;
+    all.iter().find(|it| it.0 == communicator).map(|it| it.1.position())
+}
+
 /// The runtime of a communicator of which this process has one rank; `None` if it has several, or none yet.
 pub(crate) fn only(communicator: u64) -> Option<Arc<Runtime>> {
     let all = tuners()?;

@@ -91,9 +91,9 @@ impl Tuner {
         Self { log, ranks, runtime, seen, measured, segment, notices: Notices::default() }
     }
 
-    /// Decides a call.
-    pub(crate) fn decide(&self, function: c_int, bytes: u64, offer: &mut Offer<'_>) {
-        let Some(collective) = abi::collective(function) else { return };
+    /// Decides a call. `false` if it cannot be decided: see [`Notice::Hopeless`].
+    pub(crate) fn decide(&self, function: c_int, bytes: u64, offer: &mut Offer<'_>) -> bool {
+        let Some(collective) = abi::collective(function) else { return true };
         let operation = self.runtime.begin();
         let forced = self.segment.and_then(|it| it.forced(collective));
         if let (Some(_), Some(segment)) = (forced, self.segment) {
@@ -106,10 +106,12 @@ impl Tuner {
             Some(forced) => apply(&Wanted::from(forced), offer),
             None => self.planned(operation, collective, bytes, |wanted| apply(wanted, offer)),
         };
+        let hopeless = applied == Err(Notice::Hopeless);
         match (forced, self.segment) {
             (Some(_), Some(segment)) => segment.note(collective, applied.is_ok()),
             _ => applied.unwrap_or_else(|notice| self.notices.say(notice, &self.log)),
         }
+        !hopeless
     }
 
     /// The chunk for a call that was decided, if it is one with this algorithm and protocol.
@@ -161,6 +163,7 @@ impl Tuner {
             });
             match decided {
                 Some(decided) => return decided,
+                None if self.runtime.is_hopeless() => return Err(Notice::Hopeless),
                 None => wait(),
             }
         }

@@ -117,9 +117,48 @@ impl Place {
 
     fn price(&self, kind: CollectiveKind, bytes: Bytes) -> Result<Brief, PlaceError> {
         let none = || PlaceError::NoPrice { kind, bytes };
-        let tuned = TunedCollective::of(kind).ok_or_else(none)?;
         let kernels = Kernels::new(&self.network, self.model.communicator(), self.model.options());
         let priced = Priced::new(&self.network, &self.model, Arc::new(kernels));
+        // Actions that come to the same choice take the same time; laying programs out is dear.
+        let mut known: Vec<(Choice, f64)> = Vec::new();
+        self.lay(kind, bytes, |action, choice| {
+            let same = |it: &&(Choice, f64)| {
+                let (a, b) = (&it.0, choice);
+                (a.algorithm, a.protocol, a.used_channels)
+                    == (b.algorithm, b.protocol, b.used_channels)
+            };
+            match known.iter().find(same) {
+                _ if action.path == Path::Passthrough => Ok(self.passed_through(bytes)),
+                Some(known) => Ok(known.1),
+                None => {
+                    let time = priced.time(kind, *choice, bytes).ok_or_else(none)?.time;
+                    known.push((*choice, time.as_us_f64()));
+                    Ok(time.as_us_f64())
+                }
+            }
+        })
+    }
+
+    /// What is known of a task whose actions were timed, in µs, rather than modelled: hops and bytes are counted, and an
+    /// action without a time takes for ever, so that no policy takes it.
+    pub fn timed(
+        &self,
+        kind: CollectiveKind,
+        bytes: Bytes,
+        time: impl Fn(&Action) -> Option<f64>,
+    ) -> Result<Brief, PlaceError> {
+        self.lay(kind, bytes, |action, _| Ok(time(action).unwrap_or(f64::INFINITY)))
+    }
+
+    /// Every action of a task, with what it does and what `price` says it takes.
+    fn lay(
+        &self,
+        kind: CollectiveKind,
+        bytes: Bytes,
+        mut price: impl FnMut(&Action, &Choice) -> Result<f64, PlaceError>,
+    ) -> Result<Brief, PlaceError> {
+        let none = || PlaceError::NoPrice { kind, bytes };
+        let tuned = TunedCollective::of(kind).ok_or_else(none)?;
         let (channels, places) = (self.model.channels(), Places::new(&self.model.nodes()));
         let own = self.model.choose(tuned, bytes).ok_or_else(none)?;
         let spec = SpaceSpec { passthrough: self.topology.in_network, ..SpaceSpec::default() };
@@ -132,27 +171,11 @@ impl Place {
             counts: Vec::with_capacity(space.len()),
             space: space.clone(),
         };
-        // Actions that come to the same choice take the same time; laying programs out is dear.
-        let mut known: Vec<(Choice, f64)> = Vec::new();
         for action in space.actions() {
             let choice = self.choice(&action, tuned, bytes, &own);
-            let same = |it: &&(Choice, f64)| {
-                let (a, b) = (&it.0, &choice);
-                (a.algorithm, a.protocol, a.used_channels)
-                    == (b.algorithm, b.protocol, b.used_channels)
-            };
             let counts = Counts::of(&channels, &places, tuned, &choice, bytes)
                 .unwrap_or_else(|| self.switched(&choice, bytes));
-            let nominal = match known.iter().find(same) {
-                _ if action.path == Path::Passthrough => self.passed_through(bytes),
-                Some(known) => known.1,
-                None => {
-                    let time = priced.time(kind, choice, bytes).ok_or_else(none)?.time;
-                    known.push((choice, time.as_us_f64()));
-                    time.as_us_f64()
-                }
-            };
-            brief.nominal.push(nominal);
+            brief.nominal.push(price(&action, &choice)?);
             brief.kernels.push((choice.algorithm, choice.protocol));
             brief.channels.push(u32::try_from(choice.used_channels).unwrap_or(u32::MAX));
             brief.counts.push(counts);

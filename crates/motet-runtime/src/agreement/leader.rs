@@ -23,14 +23,15 @@ pub struct Leader {
 struct Open {
     round: u64,
     at: Operation,
+    until: Option<Operation>,
     target: Target,
     accepted: Vec<bool>,
 }
 
 impl Open {
     const fn proposal(&self) -> (To, Message) {
-        let Self { round, at, target, .. } = *self;
-        (To::All, Message::Propose { round, at, target })
+        let Self { round, at, until, target, .. } = *self;
+        (To::All, Message::Propose { round, at, until, target })
     }
 }
 
@@ -54,11 +55,24 @@ impl Leader {
     /// # Errors
     /// When a round is open.
     pub fn propose(&mut self, at: Operation, target: Target) -> Result<(To, Message), RoundOpen> {
+        self.propose_until(at, None, target)
+    }
+
+    /// The same for a trial, if `until` is given: from then on what was in use before decides again.
+    ///
+    /// # Errors
+    /// When a round is open.
+    pub fn propose_until(
+        &mut self,
+        at: Operation,
+        until: Option<Operation>,
+        target: Target,
+    ) -> Result<(To, Message), RoundOpen> {
         if let Some(open) = &self.open {
             return Err(RoundOpen(open.round));
         }
         let accepted = vec![false; self.ranks as usize];
-        let open = Open { round: self.next, at, target, accepted };
+        let open = Open { round: self.next, at, until, target, accepted };
         let proposal = open.proposal();
         self.next += 1;
         self.refusal = None;
@@ -83,7 +97,7 @@ impl Leader {
                 let open = self.open.as_ref().is_some_and(|it| it.round == round);
                 if open { self.abort() } else { self.answer(round, rank) }
             }
-            Message::Propose { .. } | Message::Verdict { .. } => None,
+            Message::Propose { .. } | Message::Verdict { .. } | Message::Lost { .. } => None,
         }
     }
 

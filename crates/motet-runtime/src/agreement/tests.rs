@@ -35,8 +35,20 @@ struct Rig {
     /// What each rank has begun and not yet decided.
     pending: Vec<Option<Operation>>,
     decided: BTreeMap<Operation, Decided>,
-    /// On their way; the first word of each is where to, `None` for the leader.
-    mail: Vec<(Option<usize>, Message)>,
+    /// On their way.
+    mail: Vec<Letter>,
+    /// Whether the leader has died.
+    dead: bool,
+    /// Which ranks cannot hear the leader any more.
+    cut: Vec<bool>,
+}
+
+#[derive(Clone, Copy)]
+struct Letter {
+    from_leader: bool,
+    /// `None` for the leader.
+    to: Option<usize>,
+    message: Message,
 }
 
 impl Rig {
@@ -48,27 +60,44 @@ impl Rig {
             pending: vec![None; ranks as usize],
             decided: BTreeMap::new(),
             mail: Vec::new(),
+            dead: false,
+            cut: vec![false; ranks as usize],
         }
     }
 
     fn send(&mut self, from_leader: bool, sent: Option<(To, Message)>) {
         let Some((to, message)) = sent else { return };
         if to == To::Leader || (to == To::All && !from_leader) {
-            self.mail.push((None, message));
+            self.mail.push(Letter { from_leader, to: None, message });
         }
         for rank in 0..self.members.len() {
             if to == To::All || to == To::Rank(Rank::from_index(rank)) {
-                self.mail.push((Some(rank), message));
+                self.mail.push(Letter { from_leader, to: Some(rank), message });
             }
         }
     }
 
-    fn deliver(&mut self, to: Option<usize>, message: Message) {
+    fn deliver(&mut self, letter: Letter) {
+        let Letter { from_leader, to, message } = letter;
         let answer = match to {
+            None if self.dead => None,
             None => self.leader.handle(message),
+            Some(rank) if from_leader && self.cut[rank] => None,
             Some(rank) => self.members[rank].handle(message),
         };
         self.send(to.is_none(), answer);
+    }
+
+    /// A rank's connection to the leader ends. A leader that lives gives up what is open, as `Group::part` does.
+    fn cut(&mut self, rank: usize) {
+        self.cut[rank] = true;
+        let ranks = self.members.len() as u32;
+        let asked = self.members[rank].lose_leader(ranks);
+        self.send(false, asked);
+        if !self.dead {
+            let parting = self.leader.abort();
+            self.send(true, parting);
+        }
     }
 
     /// One step of a rank's calling thread; `None` when it is in doubt.
@@ -104,8 +133,8 @@ impl Rig {
     /// Delivers everything, in order, until nothing is left.
     fn settle(&mut self) {
         while !self.mail.is_empty() {
-            let (to, message) = self.mail.remove(0);
-            self.deliver(to, message);
+            let letter = self.mail.remove(0);
+            self.deliver(letter);
         }
     }
 
@@ -164,16 +193,16 @@ fn a_rank_in_doubt_learns_the_verdict_from_any_other() {
     rig.propose(1, target(1));
     // Three proposals, three answers; then all that is sent to rank 2 is lost.
     for _ in 0..6 {
-        let (to, message) = rig.mail.remove(0);
-        rig.deliver(to, message);
+        let letter = rig.mail.remove(0);
+        rig.deliver(letter);
     }
-    rig.mail.retain(|it| it.0 != Some(2));
+    rig.mail.retain(|it| it.to != Some(2));
     rig.settle();
     assert_eq!((rig.operate(2), rig.operate(2)), (Some(0), None));
     // Nor does the leader answer.
     let (to, ask) = rig.members[2].poll().unwrap();
     assert_eq!(to, To::All);
-    rig.deliver(Some(0), ask);
+    rig.deliver(Letter { from_leader: false, to: Some(0), message: ask });
     rig.settle();
     assert_eq!((rig.operate(2), rig.operate(1), rig.operate(1)), (Some(1), Some(0), Some(1)));
 }
@@ -187,14 +216,71 @@ fn one_who_has_not_heard_of_a_round_ends_it() {
     rig.settle();
     assert_eq!(rig.operate(0), None);
     let ask = rig.members[0].poll().unwrap().1;
-    rig.deliver(Some(1), ask);
+    rig.deliver(Letter { from_leader: false, to: Some(1), message: ask });
     rig.settle();
     assert_eq!(rig.operate(0), Some(0));
     // The proposal comes at last, and is refused.
-    rig.deliver(late.0, late.1);
+    rig.deliver(late);
     rig.settle();
     assert_eq!(rig.leader.refusal(), Some((Rank(1), Refusal::Refused)));
     assert_eq!(rig.operate(1), Some(0));
+}
+
+/// Two of three have accepted when the leader dies, and the last has not heard of the round, or has, or knows more.
+#[test]
+fn when_the_leader_dies_ranks_settle_it_among_themselves() {
+    for (heard, verdict, expected) in [(2, 0, 0), (3, 0, 0), (3, 1, 1)] {
+        let mut rig = Rig::new(3);
+        rig.prepare(1);
+        rig.propose(1, target(1));
+        for _ in 0..heard {
+            let letter = rig.mail.remove(0);
+            rig.deliver(letter);
+        }
+        // What is left is answers, and perhaps a proposal; with all answers there is a verdict.
+        if verdict == 1 {
+            while rig.leader.committed().is_none() {
+                let letter = rig.mail.remove(0);
+                rig.deliver(letter);
+            }
+            // It reaches the last rank only.
+            let letter = rig.mail.pop().unwrap();
+            rig.deliver(letter);
+        }
+        rig.mail.clear();
+        rig.dead = true;
+        assert_eq!((rig.operate(0), rig.operate(0)), (Some(0), None), "in doubt");
+        rig.cut(0);
+        rig.settle();
+        assert_eq!(rig.operate(0).is_some(), heard == 2 || verdict == 1, "one of two others knows");
+        rig.cut(1);
+        rig.cut(2);
+        rig.settle();
+        let asked = rig.members[0].poll();
+        rig.send(false, asked);
+        rig.settle();
+        rig.finish();
+        assert_eq!(rig.decided[&1], expected);
+    }
+}
+
+#[test]
+fn a_trial_ends_by_itself() {
+    let mut rig = Rig::new(2);
+    rig.prepare(1);
+    let proposal = rig.leader.propose_until(1, Some(3), target(1)).unwrap();
+    rig.send(true, Some(proposal));
+    rig.settle();
+    let decided: Vec<_> = (0..5).map(|_| (rig.operate(0), rig.operate(1))).collect();
+    assert_eq!(decided, [0, 1, 1, 0, 0].map(|it| (Some(it), Some(it))));
+    // While it is to come or lasts, nothing else is agreed on.
+    rig.prepare(2);
+    let proposal = rig.leader.propose_until(9, Some(12), target(2)).unwrap();
+    rig.send(true, Some(proposal));
+    rig.settle();
+    rig.propose(11, target(2));
+    rig.settle();
+    assert_eq!(rig.leader.refusal().map(|it| it.1), Some(Refusal::Busy));
 }
 
 #[test]
@@ -250,6 +336,11 @@ enum Step {
     Poll(u8),
     Resend,
     Observe(u8, bool),
+    /// As `Propose`, for so many operations.
+    Try(u8, u8, u8),
+    /// The leader dies; each rank hears of it at its own time.
+    Die,
+    Cut(u8),
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -263,6 +354,17 @@ fn step() -> impl Strategy<Value = Step> {
         2 => any::<u8>().prop_map(Step::Poll),
         1 => Just(Step::Resend),
         1 => (any::<u8>(), any::<bool>()).prop_map(|(rank, same)| Step::Observe(rank, same)),
+        2 => (0u8..6, 1..=VERSIONS, 0u8..9)
+            .prop_map(|(ahead, version, lasts)| Step::Try(ahead, version, lasts)),
+    ]
+}
+
+/// The same, and leaders die or cannot be heard.
+fn fatal_step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        60 => step(),
+        1 => Just(Step::Die),
+        2 => any::<u8>().prop_map(Step::Cut),
     ]
 }
 
@@ -274,8 +376,8 @@ impl Rig {
             Step::Operate(it) => drop(self.operate(rank(it))),
             Step::Deliver(it) => {
                 if let Some(index) = letter(it) {
-                    let (to, message) = self.mail.remove(index);
-                    self.deliver(to, message);
+                    let letter = self.mail.remove(index);
+                    self.deliver(letter);
                 }
             }
             Step::Double(it) => {
@@ -283,17 +385,10 @@ impl Rig {
                 self.mail.push(self.mail[index]);
             }
             Step::Lose(it) => drop(letter(it).map(|index| self.mail.remove(index))),
-            Step::Propose(ahead, version) => {
-                let positions = self.members.iter().map(|it| it.runtime().position());
-                let at = positions.max().unwrap() + u64::from(ahead);
-                let target = if version == 0 { Target::Library } else { target(version) };
-                if let Ok(proposal) = self.leader.propose(at, target) {
-                    if version != 0 && ahead > 1 {
-                        self.prepare(version);
-                    }
-                    self.send(true, Some(proposal));
-                }
-            }
+            Step::Propose(ahead, version) => self.propose_ahead(ahead, version, None),
+            Step::Try(ahead, version, lasts) => self.propose_ahead(ahead, version, Some(lasts)),
+            Step::Die => self.dead = true,
+            Step::Cut(it) => self.cut(rank(it)),
             Step::Prepare(it, version) => {
                 let rank = rank(it);
                 self.members[rank].prepare(view(version));
@@ -302,6 +397,7 @@ impl Rig {
                 let sent = self.members[rank(it)].poll();
                 self.send(false, sent);
             }
+            Step::Resend if self.dead => {}
             Step::Resend => self.send(true, self.leader.resend()),
             Step::Observe(it, same) => {
                 let signature = Signature(if same { 7 } else { 8 });
@@ -310,8 +406,31 @@ impl Rig {
         }
     }
 
+    fn propose_ahead(&mut self, ahead: u8, version: u8, lasts: Option<u8>) {
+        // A leader that has lost a rank proposes nothing any more.
+        if self.dead || self.cut.contains(&true) {
+            return;
+        }
+        let positions = self.members.iter().map(|it| it.runtime().position());
+        let at = positions.max().unwrap() + u64::from(ahead);
+        let until = lasts.map(|it| at + u64::from(it));
+        let target = if version == 0 { Target::Library } else { target(version) };
+        if let Ok(proposal) = self.leader.propose_until(at, until, target) {
+            if version != 0 && ahead > 1 {
+                self.prepare(version);
+            }
+            self.send(true, Some(proposal));
+        }
+    }
+
     /// Once messages arrive again, every rank comes to the same operation.
     fn finish(&mut self) {
+        if self.dead {
+            (0..self.members.len()).for_each(|it| self.cut(it));
+        } else {
+            self.send(true, self.leader.resend());
+        }
+        self.settle();
         let positions = self.members.iter().map(|it| it.runtime().position());
         let end = positions.max().unwrap() + 8;
         for rank in 0..self.members.len() {
@@ -335,6 +454,18 @@ proptest! {
     fn ranks_never_decide_differently(
         ranks in 2u32..5,
         steps in prop::collection::vec(step(), 0..200),
+    ) {
+        let mut rig = Rig::new(ranks);
+        for it in steps {
+            rig.step(it);
+        }
+        rig.finish();
+    }
+
+    #[test]
+    fn nor_when_the_leader_dies_or_cannot_be_heard(
+        ranks in 2u32..5,
+        steps in prop::collection::vec(fatal_step(), 0..200),
     ) {
         let mut rig = Rig::new(ranks);
         for it in steps {

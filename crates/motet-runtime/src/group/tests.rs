@@ -35,13 +35,17 @@ fn table() -> Table {
 
 impl World {
     fn new(ranks: u32, slow: u64) -> Self {
+        Self::with(ranks, slow, Box::new(Fastest { margin: 5 }))
+    }
+
+    fn with(ranks: u32, slow: u64, pilot: Box<dyn Pilot>) -> Self {
         let member = |rank| {
             let runtime = Arc::new(Runtime::default());
             runtime.install(Arc::new(View::new(table(), SIGNATURE)));
             Member::new(Rank(rank), runtime, 8)
         };
         Self {
-            group: Group::new(ranks, table(), SIGNATURE, Box::new(Fastest { margin: 5 })),
+            group: Group::new(ranks, table(), SIGNATURE, pilot),
             members: (0..ranks).map(member).collect(),
             to_leader: VecDeque::new(),
             to_rank: vec![VecDeque::new(); ranks as usize],
@@ -86,7 +90,7 @@ impl World {
                     None
                 }
                 Frame::Agreement(message) => self.members[rank].handle(message),
-                Frame::Hello(_) | Frame::Standing { .. } => None,
+                Frame::Hello(_) | Frame::Standing { .. } | Frame::Peers(_) => None,
             };
             let to_leader = answer.filter(|it| it.0 == To::Leader);
             let rank = Rank::from_index(rank);
@@ -99,9 +103,11 @@ impl World {
 
     fn report(&mut self, rank: usize) {
         let runtime = self.members[rank].runtime();
-        let report = runtime.report(Rank::from_index(rank));
-        let frame = Frame::Standing { position: runtime.position(), report };
-        self.to_leader.push_back((Rank::from_index(rank), frame));
+        let rank = Rank::from_index(rank);
+        for report in runtime.reports(rank) {
+            let frame = Frame::Standing { position: runtime.position(), report };
+            self.to_leader.push_back((rank, frame));
+        }
     }
 
     fn lead(&mut self) {
@@ -165,8 +171,8 @@ fn a_rank_that_is_silent_or_gone_keeps_all_where_they_are() {
 fn a_pilot_cannot_change_the_keys() {
     struct Other;
     impl Pilot for Other {
-        fn steer(&mut self, _: &Table, _: &[Report]) -> Option<Table> {
-            Table::new(vec![entry(7, 8, 11, 2)]).ok()
+        fn steer(&mut self, _: &Sight<'_>) -> Course {
+            Table::new(vec![entry(7, 8, 11, 2)]).map_or(Course::Stay, Course::Switch)
         }
     }
     let mut group = Group::new(1, table(), SIGNATURE, Box::new(Other));
@@ -180,7 +186,82 @@ fn a_pilot_cannot_change_the_keys() {
     assert_eq!(group.turn(), []);
 }
 
+/// Tries the second candidate whenever it can, and notes what was measured of it.
+struct Trier(std::sync::mpsc::Sender<Vec<Report>>);
+
+impl Pilot for Trier {
+    fn steer(&mut self, sight: &Sight<'_>) -> Course {
+        if let Some((_, reports)) = sight.trial {
+            let _ = self.0.send(reports.to_vec());
+        }
+        let mut entries = sight.table.entries().to_vec();
+        entries[0].candidates.swap(0, 1);
+        Table::new(entries).map_or(Course::Stay, |table| Course::Try { table, turns: 2 })
+    }
+}
+
+#[test]
+fn a_trial_ends_by_itself_even_when_nobody_is_heard_any_more() {
+    let (sender, receiver) = std::sync::mpsc::channel();
+    let mut world = World::with(3, 1, Box::new(Trier(sender)));
+    let mut first_trial = None;
+    for turn in 0..400 {
+        for rank in 0..3 {
+            world.operate(rank);
+            // From turn 200 on no frame is delivered, in either direction.
+            if turn < 200 {
+                while !world.to_rank[rank].is_empty() {
+                    world.step(rank);
+                }
+                world.report(rank);
+            }
+        }
+        if turn < 200 {
+            while !world.to_leader.is_empty() {
+                world.lead();
+            }
+            let sent = world.group.turn();
+            world.send(sent);
+        }
+        if world.group.trials() == 1 && first_trial.is_none() {
+            first_trial = Some(turn);
+        }
+    }
+    assert!(world.group.trials() >= 2 && world.group.switches() == 0);
+    assert_eq!(world.group.table().checksum(), table().checksum());
+    let tried: Vec<Operation> = world.decided.iter().filter(|it| !it.1).map(|it| *it.0).collect();
+    // Thirty-two calls each, and plain ones after the last.
+    assert_eq!(tried.len() as u64 % LEAST_LEAD, 0);
+    assert!(!tried.is_empty() && world.decided.values().next_back() == Some(&true));
+    let reports = receiver.recv().unwrap();
+    assert_eq!(reports.len(), 3);
+    assert!(reports.iter().all(|it| it.times[0].candidate == 0 && it.times[0].samples == 32));
+}
+
 proptest! {
+    #[test]
+    fn no_two_ranks_decide_differently_whatever_is_tried(
+        steps in prop::collection::vec((0usize..3, 0u8..5), 200..900),
+    ) {
+        let (sender, _receiver) = std::sync::mpsc::channel();
+        let mut world = World::with(3, 1, Box::new(Trier(sender)));
+        for (rank, step) in steps {
+            match step {
+                0 | 1 => world.operate(rank),
+                2 => world.step(rank),
+                3 => {
+                    world.report(rank);
+                    world.lead();
+                }
+                _ => {
+                    world.lead();
+                    let sent = world.group.turn();
+                    world.send(sent);
+                }
+            }
+        }
+    }
+
     #[test]
     fn no_two_ranks_decide_differently_whoever_comes_first(
         steps in prop::collection::vec((0usize..3, 0u8..5), 200..900), slow in 1u64..4,

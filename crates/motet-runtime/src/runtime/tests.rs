@@ -95,7 +95,7 @@ fn a_fence_holds_what_is_beyond_it() {
     assert!(runtime.decide(0, &CALL).is_ok());
     let operation = runtime.begin();
     assert_eq!(runtime.decide(operation, &CALL).unwrap_err(), InDoubt(1));
-    runtime.switch_at_fence(1, Active::Table(view(1)));
+    runtime.switch_at_fence(1, None, Active::Table(view(1)));
     assert!(runtime.decide(operation, &CALL).unwrap().ticket().is_some());
     assert!(runtime.decide(0, &CALL).unwrap().ticket().is_none(), "before the switch");
 }
@@ -127,7 +127,7 @@ fn what_was_seen_decides_the_same() {
     runtime.raise_fence(at).unwrap();
     check(Some(&one));
     assert_eq!(runtime.decide_with(&mut Seen::new(&runtime), at, &CALL).unwrap_err(), InDoubt(at));
-    runtime.switch_at_fence(at, Active::Table(Arc::clone(&two)));
+    runtime.switch_at_fence(at, None, Active::Table(Arc::clone(&two)));
     check(Some(&two));
 }
 

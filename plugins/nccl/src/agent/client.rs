@@ -1,20 +1,25 @@
-//! [`Client`]: one rank of one communicator, and its connection to the leader.
+//! [`Client`]: one rank of one communicator, and its connection to the leader. When that is lost, the rank asks the
+//! others what has become of a switch under way (`motet_runtime::agreement` says why it cannot decide alone), and
+//! answers when they ask; see [`Orphan`].
 
 use std::net::TcpStream;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use motet_runtime::{Communicator, Frame, Hello, Member, Table, To, View};
+use motet_runtime::{Communicator, Frame, Hello, Member, Message, Table, To, View};
 use motet_units::Rank;
 
 use super::Settings;
 use super::link::{Broken, Link};
+use super::orphan::Orphan;
 use crate::log::Log;
 use crate::registry;
 
 /// How long to try to reach the leader, and how long each try may take.
 const REACH: Duration = Duration::from_secs(60);
 const TRY: Duration = Duration::from_millis(250);
+/// How long a leader may leave a call waiting.
+const SILENCE: Duration = Duration::from_secs(60);
 /// How many operations before a switch whose verdict is late the rank asks for it.
 const ASK_AHEAD: u64 = 16;
 
@@ -30,6 +35,7 @@ enum Stage {
         since: Option<Instant>,
     },
     Joined(Joined),
+    Orphan(Orphan),
     /// It has no plan, or no leader: the table that it has stays.
     Alone,
 }
@@ -37,6 +43,10 @@ enum Stage {
 struct Joined {
     link: Link,
     member: Member,
+    /// Where the others can be asked, by rank.
+    peers: Vec<String>,
+    /// Since when the verdict on a call that waits has been asked for.
+    waits: Option<Instant>,
 }
 
 impl Client {
@@ -48,11 +58,28 @@ impl Client {
         self.about.id == communicator && self.about.rank == rank
     }
 
-    pub(super) const fn link(&self) -> Option<&Link> {
-        match &self.stage {
-            Stage::Joined(it) => Some(&it.link),
-            Stage::New { .. } | Stage::Alone => None,
-        }
+    pub(super) const fn is_about(&self, communicator: u64) -> bool {
+        self.about.id == communicator
+    }
+
+    pub(super) fn links(&self) -> impl Iterator<Item = &Link> {
+        let (own, asked) = match &self.stage {
+            Stage::Joined(it) => (Some(&it.link), None),
+            Stage::Orphan(it) => (None, Some(it.links())),
+            Stage::New { .. } | Stage::Alone => (None, None),
+        };
+        own.into_iter().chain(asked.into_iter().flatten())
+    }
+
+    /// What this rank says to another that asks it, if it can say anything.
+    pub(super) fn answer(&mut self, message: Message) -> Option<Message> {
+        let Message::Ask { .. } = message else { return None };
+        let member = match &mut self.stage {
+            Stage::Joined(it) => &mut it.member,
+            Stage::Orphan(it) => it.member(),
+            Stage::New { .. } | Stage::Alone => return None,
+        };
+        member.handle(message).map(|it| it.1)
     }
 
     /// Does what can be done now; `turn` is when a report is due.
@@ -69,25 +96,37 @@ impl Client {
             }
             Stage::New { .. } | Stage::Alone => {}
             Stage::Joined(joined) => {
-                if let Err(Broken(why)) = joined.step(self.about.rank, turn) {
-                    let waits = joined.member.in_doubt();
-                    self.stop(&why);
-                    if waits {
-                        // See `motet_runtime::agreement`: ranks that guess may guess differently.
-                        self.log.warn(
-                            "a switch of tables was under way: calls wait for ever; end the job",
-                        );
-                    }
+                if let Err(Broken(why)) = joined.step(self.about.rank, turn, now) {
+                    self.lose(&why, now);
                 }
             }
+            Stage::Orphan(orphan) => orphan.step(&self.about, settings, self.log, turn, now),
         }
     }
 
     fn stop(&mut self, why: &str) {
+        self.say_end(why);
+        self.stage = Stage::Alone;
+    }
+
+    fn say_end(&self, why: &str) {
         self.log.warn(&format!(
             "no agent for this communicator any more: {why}; the table stays as it is"
         ));
-        self.stage = Stage::Alone;
+    }
+
+    /// The leader is gone.
+    fn lose(&mut self, why: &str, now: Instant) {
+        self.say_end(why);
+        if let Stage::Joined(joined) = std::mem::replace(&mut self.stage, Stage::Alone) {
+            let Joined { mut member, peers, .. } = joined;
+            member.lose_leader(self.about.ranks);
+            if member.in_doubt() {
+                self.log
+                    .warn("a switch of tables was under way; the ranks settle it among themselves");
+            }
+            self.stage = Stage::Orphan(Orphan::new(member, peers, now));
+        }
     }
 
     /// `None` as long as the tuner is not there; why not, if the leader cannot be reached.
@@ -108,27 +147,38 @@ impl Client {
         let broken = |Broken(it): Broken| it;
         let mut link = Link::new(stream).map_err(broken)?;
         let token = settings.token.clone();
-        let hello = Hello { communicator: id, rank: Rank(rank), ranks, token };
+        let port = settings.port;
+        let hello = Hello { communicator: id, rank: Rank(rank), ranks, port, token };
         link.send(&Frame::Hello(hello)).map_err(broken)?;
         let (signature, text) = (view.signature(), view.table().write());
         link.send(&Frame::Table { signature, text }).map_err(broken)?;
-        Ok(Some(Joined { link, member: Member::new(Rank(rank), runtime, ASK_AHEAD) }))
+        let member = Member::new(Rank(rank), runtime, ASK_AHEAD);
+        Ok(Some(Joined { link, member, peers: Vec::new(), waits: None }))
     }
 }
 
 impl Joined {
-    fn step(&mut self, rank: u32, turn: bool) -> Result<(), Broken> {
+    fn step(&mut self, rank: u32, turn: bool, now: Instant) -> Result<(), Broken> {
         for frame in self.link.receive()? {
             self.take(frame)?;
         }
         if turn {
             let runtime = self.member.runtime();
-            let report = runtime.report(Rank(rank));
-            let standing = Frame::Standing { position: runtime.position(), report };
-            self.link.send(&standing)?;
+            for report in runtime.reports(Rank(rank)) {
+                let standing = Frame::Standing { position: runtime.position(), report };
+                self.link.send(&standing)?;
+            }
         }
-        if let Some((_, ask)) = self.member.poll() {
-            self.link.send(&Frame::Agreement(ask))?;
+        match self.member.poll() {
+            Some((to, ask)) => {
+                self.link.send(&Frame::Agreement(ask))?;
+                // A call waits: a leader that is silent for so long is as good as gone.
+                let since = *self.waits.get_or_insert(now);
+                if to == To::All && now - since > SILENCE {
+                    return Err(Broken("it is silent".to_owned()));
+                }
+            }
+            None => self.waits = None,
         }
         self.link.flush()
     }
@@ -141,10 +191,14 @@ impl Joined {
                 Ok(())
             }
             Frame::Agreement(message) => match self.member.handle(message) {
-                // The leader is the only one that this rank can reach, and all that it needs.
+                // As long as there is a leader, it is all that a rank needs.
                 Some((To::Leader | To::All, answer)) => self.link.send(&Frame::Agreement(answer)),
                 _ => Ok(()),
             },
+            Frame::Peers(places) => {
+                self.peers = places;
+                Ok(())
+            }
             Frame::Hello(_) | Frame::Standing { .. } => {
                 Err(Broken("the leader speaks as a rank does".to_owned()))
             }

@@ -5,11 +5,12 @@ use std::collections::BTreeMap;
 use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
-use motet_runtime::{DEFAULT_MARGIN, Fastest, Frame, Group, Hello, Signature, Table, To};
+use motet_runtime::{Frame, Group, Hello, Signature, Table, To};
 use motet_units::Rank;
 
 use super::Settings;
 use super::link::{Broken, Link};
+use super::pilots::{Making, Who, at_first};
 use crate::log::Log;
 
 /// The most connections: as many ranks of communicators.
@@ -21,6 +22,7 @@ pub(super) struct Server {
     listener: TcpListener,
     token: String,
     log: Log,
+    who: Who,
     /// Those who have not said who they are.
     strangers: Vec<(Link, Instant)>,
     gatherings: BTreeMap<u64, Gathering>,
@@ -32,7 +34,11 @@ struct Gathering {
     peers: BTreeMap<u32, Link>,
     /// The table that each came with.
     tables: BTreeMap<u32, (Signature, Table)>,
+    /// Where each can be asked by others.
+    places: BTreeMap<u32, String>,
+    who: Who,
     group: Option<Group>,
+    making: Option<Making>,
     /// Whether there will be none: a rank has gone, or they have different tables.
     spoilt: bool,
 }
@@ -44,7 +50,9 @@ impl Server {
         listener.set_nonblocking(true).ok()?;
         log.info(&format!("the agent listens at {}", settings.address));
         let token = settings.token.clone();
-        Some(Self { listener, token, log, strangers: Vec::new(), gatherings: BTreeMap::new() })
+        let who = Who::asked(settings.policy.as_deref(), log);
+        let (strangers, gatherings) = (Vec::new(), BTreeMap::new());
+        Some(Self { listener, token, log, who, strangers, gatherings })
     }
 
     pub(super) const fn listener(&self) -> &TcpListener {
@@ -98,17 +106,24 @@ impl Server {
     }
 
     fn let_in(&mut self, hello: Hello, link: Link, frames: impl Iterator<Item = Frame>) {
-        let Hello { communicator, rank: Rank(rank), ranks, .. } = hello;
+        let Hello { communicator, rank: Rank(rank), ranks, port, .. } = hello;
+        let who = self.who;
         let gathering = self.gatherings.entry(communicator).or_insert_with(|| Gathering {
             ranks,
             peers: BTreeMap::new(),
             tables: BTreeMap::new(),
+            places: BTreeMap::new(),
+            who,
             group: None,
+            making: None,
             spoilt: false,
         });
         if gathering.ranks != ranks || gathering.peers.contains_key(&rank) {
             return;
         }
+        let host = link.stream().peer_addr().ok().filter(|_| port != 0);
+        let place = host.map(|it| std::net::SocketAddr::new(it.ip(), port).to_string());
+        gathering.places.insert(rank, place.unwrap_or_default());
         gathering.peers.insert(rank, link);
         for frame in frames {
             gathering.take(rank, frame, self.log);
@@ -134,6 +149,10 @@ impl Gathering {
             self.send(parting);
         }
         if turn && let Some(group) = &mut self.group {
+            if let Some(pilot) = self.making.as_ref().and_then(|it| it.done(log)) {
+                self.making = None;
+                group.steer_by(pilot);
+            }
             let sent = group.turn();
             self.send(sent);
         }
@@ -144,8 +163,14 @@ impl Gathering {
             return self.take_table(rank, signature, &text, log);
         }
         let Some(group) = &mut self.group else { return };
-        let before = group.switches();
+        let (before, trials) = (group.switches(), group.trials());
         let answer = group.handle(Rank(rank), frame);
+        if group.trials() != trials && trials == 0 {
+            log.info(&format!(
+                "all {} ranks try another table for a few calls (said once)",
+                self.ranks
+            ));
+        }
         if group.switches() != before {
             let checksum = group.table().checksum();
             log.info(&format!("all {} ranks go over to table {checksum}", self.ranks));
@@ -172,8 +197,10 @@ impl Gathering {
             return;
         }
         log.info(&format!("the agent leads {} ranks with table {}", self.ranks, table.checksum()));
-        let pilot = Box::new(Fastest { margin: DEFAULT_MARGIN });
-        self.group = Some(Group::new(self.ranks, table, signature, pilot));
+        self.making = Making::begin(self.who, table.clone(), signature);
+        self.group = Some(Group::new(self.ranks, table, signature, at_first(self.who)));
+        let places: Vec<String> = self.places.values().cloned().collect();
+        self.send([(To::All, Frame::Peers(places))]);
     }
 
     fn send(&mut self, sent: impl IntoIterator<Item = (To, Frame)>) {

@@ -9,7 +9,7 @@ use motet_runtime::Communicator;
 
 use super::handle::{Handle, Kind};
 use super::slot::{Done, Enqueued, Slot, When};
-use crate::worker;
+use crate::{registry, worker};
 
 /// More communicators than that are not profiled; their number must fit a [`Handle`].
 const MOST: usize = 4096;
@@ -97,6 +97,12 @@ impl Context {
     pub(super) fn who(&self) -> Option<(u64, u32)> {
         let about = self.about.lock().unwrap_or_else(PoisonError::into_inner);
         about.as_ref().map(|it| (it.id, it.rank))
+    }
+
+    /// How many operations the communicator's tuner has begun, modulo 2³²; 0 if that cannot be said without waiting.
+    pub(super) fn position(&self) -> u32 {
+        let id = self.about.try_lock().ok().and_then(|it| it.as_ref().map(|it| it.id));
+        id.and_then(registry::position).map_or(0, |it| it as u32)
     }
 
     pub(super) fn enqueue(&self, it: &Enqueued) -> Handle {

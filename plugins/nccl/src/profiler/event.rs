@@ -195,6 +195,7 @@ unsafe fn enqueued(it: &Texts, ranks: u32) -> Option<Enqueued> {
         algorithm: algorithm.and_then(|it| it.parse().ok()),
         protocol: protocol.and_then(|it| it.parse().ok()),
         channels: it.channels,
+        position: 0,
     })
 }
 
@@ -239,6 +240,7 @@ pub(super) fn collective1(it: &Collective1, ranks: u32) -> Option<Enqueued> {
         algorithm: Algorithm::ALL.get(usize::from(it.algorithm)).copied(),
         protocol: Protocol::ALL.get(usize::from(it.protocol)).copied(),
         channels: it.channels,
+        position: 0,
     })
 }
 
@@ -299,6 +301,7 @@ mod tests {
             algorithm: Some(Algorithm::CollNetDirect),
             protocol: Some(Protocol::Ll128),
             channels: 3,
+            position: 0,
         };
         // SAFETY: literals.
         assert_eq!(unsafe { collective4(&raw const it, 2) }, Some(expected));

@@ -286,6 +286,7 @@ unsafe extern "C" fn start<const VERSION: u8>(
             // SAFETY: the descriptor is of a collective, in this version.
             let enqueued = unsafe { collective::<VERSION>(descriptor, context.ranks()) };
             if let Some(enqueued) = enqueued {
+                let enqueued = Enqueued { position: context.position(), ..enqueued };
                 *place = context.enqueue(&enqueued).pack();
             }
         } else if kind == sampling::CHANNEL

@@ -18,6 +18,8 @@ pub(crate) struct Enqueued {
     pub(crate) algorithm: Option<Algorithm>,
     pub(crate) protocol: Option<Protocol>,
     pub(crate) channels: u8,
+    /// How many operations the communicator's tuner had begun then, modulo 2³²; 0 if that is not known.
+    pub(crate) position: u32,
 }
 
 /// A collective that is done, as far as was seen.
@@ -86,7 +88,7 @@ pub(super) struct Slot {
     host_clock: AtomicU64,
     sequence: AtomicU64,
     bytes: AtomicU64,
-    /// Collective, algorithm + 1, protocol + 1, channels: a byte each.
+    /// Collective, algorithm + 1, protocol + 1, channels: a byte each; then the position.
     about: AtomicU64,
     /// The state that the worker saw when it last looked.
     looked_at: AtomicU64,
@@ -124,7 +126,8 @@ impl Slot {
         let about = it.collective.index() as u64
             | algorithm << 8
             | protocol << 16
-            | u64::from(it.channels) << 24;
+            | u64::from(it.channels) << 24
+            | u64::from(it.position) << 32;
         self.about.store(about, Relaxed);
         let state = u64::from(reuse) << 32 | u64::from(it.channels) << 8 | IN_USE;
         self.state.store(state, std::sync::atomic::Ordering::Release);
@@ -198,6 +201,7 @@ impl Slot {
             algorithm: named(byte(1)).and_then(|it| Algorithm::ALL.get(it).copied()),
             protocol: named(byte(2)).and_then(|it| Protocol::ALL.get(it).copied()),
             channels: byte(3),
+            position: (about >> 32) as u32,
         };
         let timed = first != u64::MAX && last >= first;
         Some(Done {
@@ -267,6 +271,7 @@ mod tests {
         algorithm: Some(Algorithm::Ring),
         protocol: None,
         channels: 2,
+        position: 7,
     };
 
     const fn gpu(ns: u64) -> When {

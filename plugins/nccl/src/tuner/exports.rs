@@ -19,7 +19,7 @@ use super::choose::{PROTOCOLS, is_known};
 use super::notice::Notice;
 use super::{Offer, Tuner};
 use crate::abi::{Logger, Status};
-use crate::border::border;
+use crate::border::{border, border_or_fail};
 use crate::plan::Shape;
 
 const ALGORITHMS: usize = 7;
@@ -190,24 +190,24 @@ unsafe extern "C" fn decide_v4(
     _registered: c_int,
     channels: *mut c_int,
 ) -> Status {
-    border(|| {
+    border_or_fail(|| {
         // SAFETY: NCCL gives what `begin` made.
-        let Some(tuner) = (unsafe { tuner(context) }) else { return };
+        let Some(tuner) = (unsafe { tuner(context) }) else { return true };
         // SAFETY: NCCL gives a place for the channels, or nothing.
-        let Some(channels) = (unsafe { channels.as_mut() }) else { return };
+        let Some(channels) = (unsafe { channels.as_mut() }) else { return true };
         if costs.is_null() {
-            return;
+            return true;
         }
         if !is_known(algorithms, protocols) {
             tuner.notices.say(Notice::OtherShape, &tuner.log);
-            return;
+            return true;
         }
         // Six or seven rows, see `is_known`.
         let length = algorithms as usize * PROTOCOLS;
         // SAFETY: not null, and NCCL's table has that many floats in one block.
         let costs = unsafe { std::slice::from_raw_parts_mut(costs, length) };
         let mut offer = Offer { costs, channels, hidden_in_network: false, are_nccls: true };
-        tuner.decide(function, bytes as u64, &mut offer);
+        tuner.decide(function, bytes as u64, &mut offer)
     })
 }
 
@@ -241,9 +241,9 @@ unsafe extern "C" fn decide_v2(
     channels: *mut c_int,
 ) -> Status {
     const ALL_REDUCE: c_int = 4;
-    border(|| {
+    border_or_fail(|| {
         // SAFETY: NCCL gives what `begin` made.
-        let Some(tuner) = (unsafe { tuner(context) }) else { return };
+        let Some(tuner) = (unsafe { tuner(context) }) else { return true };
         // SAFETY: NCCL gives places for all three, or nothing.
         let algorithm = unsafe { algorithm.as_mut() };
         // SAFETY: as above.
@@ -252,7 +252,7 @@ unsafe extern "C" fn decide_v2(
         let channels = unsafe { channels.as_mut() };
         let (Some(algorithm), Some(protocol), Some(channels)) = (algorithm, protocol, channels)
         else {
-            return;
+            return true;
         };
         let mut costs = [-1.0; ALGORITHMS * PROTOCOLS];
         let (trees, rings) = (0, PROTOCOLS);
@@ -263,12 +263,13 @@ unsafe extern "C" fn decide_v2(
         }
         let hidden_in_network = collnet != 0 || nvls != 0;
         let mut offer = Offer { costs: &mut costs, channels, hidden_in_network, are_nccls: false };
-        tuner.decide(function, bytes as u64, &mut offer);
+        let decided = tuner.decide(function, bytes as u64, &mut offer);
         if let Some(entry) = costs.iter().position(|it| *it == 0.0) {
             // Below 21.
             *algorithm = (entry / PROTOCOLS) as c_int;
             *protocol = (entry % PROTOCOLS) as c_int;
         }
+        decided
     })
 }
 

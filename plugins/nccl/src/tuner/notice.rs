@@ -19,9 +19,12 @@ pub(crate) enum Notice {
     InNetwork,
     OtherShape,
     Program,
+    /// The agent's leader is lost, and nobody can be reached who knows whether the ranks switch tables at this call.
+    /// Whatever one rank did now, another might do otherwise; so the call fails.
+    Hopeless,
 }
 
-const TEXTS: [(Notice, &str); 6] = [
+const TEXTS: [(Notice, &str); 7] = [
     (
         Notice::NoEntry,
         "NCCL decides a collective that the plan has nothing for; add it to the plan (said once)",
@@ -41,6 +44,10 @@ const TEXTS: [(Notice, &str); 6] = [
     (
         Notice::OtherShape,
         "NCCL decides: it has algorithms or protocols that this plugin does not know; upgrade Motet (said once)",
+    ),
+    (
+        Notice::Hopeless,
+        "a call fails: the agent's leader is gone, and no rank can be reached that knows whether tables are switched at this call; abort the communicator (said once)",
     ),
     (Notice::Program, "NCCL decides a call that the plan gives to a program (said once)"),
 ];

@@ -218,12 +218,20 @@ fn key(about: &Communicator, it: &Finished) -> TimeKey {
     }
 }
 
+/// The operation that was the last begun when so many (modulo 2³²) had been, now that `now` have; `None` if it is not known.
+/// Tables may have been switched since, so what decided the call is what decided then.
+fn operation(position: u32, now: u64) -> Option<u64> {
+    let since = (now as u32).wrapping_sub(position);
+    (position != 0).then_some(())?;
+    now.checked_sub(since.into())?.checked_sub(1)
+}
+
 /// Counts a time for the plan, if the call was done as the plan says: a forced one, or one that NCCL decided, was not.
 fn record(about: &Communicator, it: &Finished, time: Duration) {
     let Some(runtime) = registry::find(about.id) else { return };
     let bytes = Bytes::new(it.enqueued.bytes);
     let call = Call { collective: it.enqueued.collective, bytes, ranks: about.ranks };
-    let last = runtime.position().saturating_sub(1);
+    let Some(last) = operation(it.enqueued.position, runtime.position()) else { return };
     let Ok(decision) = runtime.decide(last, &call) else { return };
     let Choice::Setting(setting) = decision.choice() else { return };
     let Method::Nccl { algorithm } = setting.method else { return };

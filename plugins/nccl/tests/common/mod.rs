@@ -66,7 +66,16 @@ pub(crate) fn command(test: &[&str]) -> Command {
 }
 
 pub(crate) fn clean(command: &mut Command) {
-    for name in ["PLAN", "CONTROL", "TRACE", "METRICS", "PROFILE_EVERY", "AGENT", "AGENT_TOKEN"] {
+    for name in [
+        "PLAN",
+        "CONTROL",
+        "TRACE",
+        "METRICS",
+        "PROFILE_EVERY",
+        "AGENT",
+        "AGENT_TOKEN",
+        "AGENT_POLICY",
+    ] {
         command.env_remove(format!("MOTET_{name}"));
     }
 }
@@ -132,9 +141,14 @@ pub(crate) fn manifest(basis: &str) -> String {
 
 /// Writes a plan's folder with right checksums.
 pub(crate) fn write_plan(folder: &Path, manifest: &str, table: &str) {
-    fs::create_dir_all(folder).unwrap();
-    let files = [(MANIFEST, manifest), (TABLE, table)];
-    let files: BTreeMap<_, _> = files.map(|it| (it.0.to_owned(), it.1.to_owned())).into();
+    write_files(folder, &[(MANIFEST, manifest), (TABLE, table)]);
+}
+
+/// The same with any files.
+pub(crate) fn write_files(folder: &Path, files: &[(&str, &str)]) {
+    fs::create_dir_all(folder.join("nccl")).unwrap();
+    let files = files.iter().map(|it| (it.0.to_owned(), it.1.to_owned()));
+    let files: BTreeMap<_, _> = files.collect();
     fs::write(folder.join(CHECKSUMS), list(&files)).unwrap();
     for (name, text) in files {
         fs::write(folder.join(name), text).unwrap();

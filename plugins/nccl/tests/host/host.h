@@ -100,6 +100,8 @@ typedef struct { int version; void *plugin; void *context; } tuner_t;
 void tuner_begin(tuner_t *tuner, void *library, int version, uint64_t id, size_t ranks, size_t nodes);
 void tuner_end(tuner_t *tuner);
 /* Asks as NCCL does; says which entry is 0 afterwards, or -1. */
+/* The call was not decided, because ranks might have decided it differently. */
+enum { FAILED = -2 };
 int tuner_ask(tuner_t *tuner, int function, size_t bytes, float *costs, int algorithms, int *channels);
 void default_costs(float *costs, int function);
 

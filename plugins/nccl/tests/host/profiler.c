@@ -5,6 +5,7 @@
 
 #include <dlfcn.h>
 #include <pthread.h>
+#include <signal.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -401,7 +402,8 @@ int test_profiler_bench(void) {
 
 enum { JOB = 4, SLACK = 8 };
 
-typedef struct { _Atomic int done[JOB]; signed char chosen[]; } job_t;
+/* How many calls each rank has done, and whether one failed. */
+typedef struct { _Atomic int done[JOB]; _Atomic int failed[JOB]; signed char chosen[]; } job_t;
 
 /* One rank: asks, does the call as it was told, and says how long it took, a little differently on each rank. */
 static void run_rank(job_t *job, int rank, int calls, int change) {
@@ -416,12 +418,19 @@ static void run_rank(job_t *job, int rank, int calls, int change) {
     float costs[21];
     default_costs(costs, 4);
     int entry = tuner_ask(&tuner, 4, 1 << 20, costs, 7, &ignored);
+    if (entry == FAILED) {
+      /* As a job does: it ends. The others must not wait for it here, as they would in NCCL until they are aborted. */
+      printf("rank %d: call %d fails\n", rank, call);
+      job->failed[rank] = 1;
+      job->done[rank] = calls + SLACK;
+      break;
+    }
     job->chosen[JOB * call + rank] = (signed char)entry;
     if (mask & COLLECTIVE) {
       int tree = entry == 2;
       void *handle = collective_by(&prof, (uint64_t)call, 1, tree ? "TREE" : "RING");
       CHECK(handle != NULL && prof.plugin->stop(handle) == 0);
-      uint64_t begun = 1000000 * (uint64_t)call, us = tree ? 150 : call < change ? 80 : 300;
+      uint64_t begun = 1000000 * (uint64_t)call, us = tree ? 150 : entry < 0 ? 120 : call < change ? 80 : 300;
       void *channel = channel_start(&prof, handle, 0, begun);
       if (channel != NULL) channel_stop(&prof, channel, begun + us * (1000 + 30 * (uint64_t)rank));
     }
@@ -436,10 +445,12 @@ static void run_rank(job_t *job, int rank, int calls, int change) {
   dlclose(library);
 }
 
-/* agent CALLS CHANGE: a job of four ranks, a process each, whose ring gets slow at call CHANGE. Every rank must choose
- * the same for every call; prints which calls were the first of a new choice. */
+/* agent CALLS CHANGE [KILL]: a job of four ranks, a process each, whose ring gets slow at call CHANGE, unless NCCL
+ * chooses it by itself. Every rank must choose the same for every call; prints which calls were the first of a new choice. With KILL, rank 0 leads and is
+ * killed at that call; the others must go on, or fail, and not wait for ever. */
 int test_agent(int argc, char **argv) {
-  CHECK(argc == 2);
+  CHECK(argc == 2 || argc == 3);
+  int kill_at = argc == 3 ? atoi(argv[2]) : -1;
   int calls = atoi(argv[0]), change = atoi(argv[1]);
   size_t size = sizeof(job_t) + (size_t)(JOB * calls);
   job_t *job = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -451,19 +462,34 @@ int test_agent(int argc, char **argv) {
     CHECK(children[rank] >= 0);
     if (children[rank] == 0) {
       alarm(120);
+      if (kill_at >= 0 && rank > 0) usleep(500000);
       run_rank(job, rank, calls, change);
       fflush(stdout);
       _exit(0);
     }
   }
-  for (int rank = 0; rank < JOB; rank++) {
+  if (kill_at >= 0) {
+    while (job->done[0] < kill_at) usleep(100);
+    CHECK(kill(children[0], SIGKILL) == 0);
+    int status = 0;
+    CHECK(waitpid(children[0], &status, 0) == children[0] && WIFSIGNALED(status));
+    job->failed[0] = 1;
+    job->done[0] = calls + SLACK;
+  }
+  for (int rank = kill_at >= 0; rank < JOB; rank++) {
     int status = 0;
     CHECK(waitpid(children[rank], &status, 0) == children[rank]);
     CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
   }
   for (int call = 0; call < calls; call++) {
     signed char *chosen = job->chosen + JOB * call;
-    for (int rank = 1; rank < JOB; rank++) CHECK(chosen[rank] == chosen[0]);
+    /* What a rank that failed has not done is 0, which no call chooses. */
+    for (int rank = 0; rank < JOB; rank++)
+      for (int other = 0; other < rank; other++) {
+        int both = (!job->failed[rank] || chosen[rank] != 0) && (!job->failed[other] || chosen[other] != 0);
+        if (both) CHECK(chosen[rank] == chosen[other]);
+      }
+    if (chosen[0] == 0) break;
     if (call == 0 || chosen[0] != chosen[-JOB]) printf("from %d entry %d\n", call, chosen[0]);
   }
   return 0;

@@ -55,6 +55,8 @@ int tuner_ask(tuner_t *tuner, int function, size_t bytes, float *costs, int algo
   } else {
     status = ((tuner4_t *)tuner->plugin)->decide(tuner->context, function, bytes, 1, (float **)(void *)costs, algorithms, 3, 0, channels);
   }
+  /* ncclRemoteError: the one error that the tuner may return. */
+  if (status == 6) return FAILED;
   CHECK(status == 0);
   int chosen = -1;
   for (int it = 0; it < 3 * algorithms; it++) {
