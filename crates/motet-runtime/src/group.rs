@@ -31,6 +31,11 @@ pub trait Pilot: Send {
     /// What to do next, by what all ranks report. Asked once a turn while calls are made, all ranks have reported and
     /// nothing is under way. A table must have the keys of the one in use.
     fn steer(&mut self, sight: &Sight<'_>) -> Course;
+
+    /// Why it wanted what it wanted since this was last asked, for people.
+    fn reasons(&mut self) -> Vec<String> {
+        Vec::new()
+    }
 }
 
 /// What a pilot sees.
@@ -152,6 +157,11 @@ impl Group {
     #[must_use]
     pub const fn trials(&self) -> u64 {
         self.trials
+    }
+
+    /// Why the pilot wanted what it wanted since this was last asked.
+    pub fn reasons(&mut self) -> Vec<String> {
+        self.pilot.reasons()
     }
 
     /// Another pilot from the next turn on, as when the first had to be made.

@@ -61,6 +61,10 @@ pub(super) struct Task {
     /// How many times of the slowest rank were last learned from, and what they came to, in µs.
     pub(super) samples: u64,
     pub(super) micros: f64,
+    /// What settings took on the ranks' clocks when they were first measured, in µs; see [`Task::reconciled`].
+    pub(super) first: BTreeMap<usize, Vec<f64>>,
+    /// What a setting took when it was last tried, in µs.
+    pub(super) last_trial: f64,
     /// How trials of other settings have ended, against what is in use.
     pub(super) trials: BTreeMap<usize, Trial>,
 }
@@ -139,6 +143,8 @@ impl Book {
                 pick: in_use,
                 samples: 0,
                 micros: 0.0,
+                first: BTreeMap::new(),
+                last_trial: 0.0,
                 trials: BTreeMap::new(),
             });
         }

@@ -9,6 +9,9 @@
 //! - [`book`]: the tasks of a plan's table, with what is known of each before anything is measured;
 //! - [`live`]: which policies can be asked for.
 //!
+//! A job begins with a tour: each hopeful setting is measured a few times, for the profiler's times and the plan's are not
+//! on one scale ([`Task::reconciled`]). So what live measurements change is how settings compare to what they were at first.
+//!
 //! **What is known live:** the communicator's network (the plan's), the size, what each setting took when the plan was
 //! measured or takes by the model, and the slowest rank's median for what is in use. **What is not:** the job's model,
 //! its schedule and the rhythm of its calls; those parts of the [`State`] are blank. Load is inferred, as in scenarios.
@@ -50,6 +53,10 @@ const BACK_OFF: u32 = 8;
 const MOST_DOUBLINGS: u32 = 7;
 /// What is in use must take so many times as long as when the setting lost for it to be tried earlier.
 const WORSE: f64 = 1.1;
+/// How often each setting is measured at the beginning of a job, to know what it takes on the ranks' clocks.
+const ROUNDS: usize = 3;
+/// Settings that take more than so many times as long as the plan's pick, by the plan, are left out of that.
+const HOPEFUL: f64 = 1.6;
 /// How many new times of each rank make an outcome.
 const FRESH: u64 = 3;
 /// The policy that is used where none is asked for.
@@ -80,6 +87,8 @@ pub struct PolicyPilot {
     periods: u32,
     /// Periods so far.
     age: u32,
+    /// Why settings were taken over, until somebody asks.
+    reasons: Vec<String>,
     /// Of which table the tasks' counts of samples are.
     table: Option<motet_runtime::Checksum>,
 }
@@ -101,6 +110,7 @@ impl PolicyPilot {
             revises: false,
             periods: 0,
             age: 0,
+            reasons: Vec::new(),
             table: None,
         };
         pilot.learn_plan();
@@ -182,8 +192,9 @@ impl PolicyPilot {
             if samples < task.samples + FRESH {
                 continue;
             }
-            (task.samples, task.micros) = (samples, micros);
-            let choice = Choice::best(task.in_use);
+            task.samples = samples;
+            task.micros = task.reconciled(task.in_use, micros);
+            let (choice, micros) = (Choice::best(task.in_use), task.micros);
             self.learn(number, choice, micros);
             fresh.push(number);
         }
@@ -197,8 +208,10 @@ impl PolicyPilot {
             let task = &mut self.book.tasks[number];
             match slowest(task.entry, reports) {
                 Some((_, micros)) => {
+                    let micros = task.reconciled(action, micros);
                     let won = micros < WON * task.micros;
                     task.tried(action, won, self.age);
+                    task.last_trial = micros;
                     logs.push(libm::log(micros.max(1e-6) / task.micros.max(1e-6)));
                     self.learn(number, Choice::probe(action), micros);
                 }
@@ -222,6 +235,15 @@ impl PolicyPilot {
         self.book.table(&[]).map_or(Course::Stay, Course::Switch)
     }
 
+    /// What must be measured first: the next setting of each of these tasks of which too little is known.
+    fn unknown(&self, fresh: &[usize]) -> Vec<(usize, usize)> {
+        let next = |number: &usize| {
+            let task = &self.book.tasks[*number];
+            Some((*number, task.unknown()?))
+        };
+        fresh.iter().filter_map(next).collect()
+    }
+
     /// Asks the policy of each of these tasks.
     fn decide(&mut self, fresh: &[usize]) -> Course {
         let mut changed = false;
@@ -242,6 +264,12 @@ impl PolicyPilot {
             self.probes.clear();
         }
         let fixed = ["nccl", "plan"].contains(&self.policy.name());
+        let unknown = if fixed { Vec::new() } else { self.unknown(fresh) };
+        if !unknown.is_empty() {
+            self.probes = unknown;
+            let table = self.book.table(&self.probes);
+            return table.map_or(Course::Stay, |table| Course::Try { table, turns: self.trial });
+        }
         for &number in fresh {
             let seen = self.observe(number);
             let choice = seen.settled().unwrap_or_else(|| self.policy.choose(&seen));
@@ -252,6 +280,7 @@ impl PolicyPilot {
             }
             // Whoever asks for a policy that never learns gets what it says.
             if task.has_won(action) || fixed {
+                self.reasons.push(task.reason(action));
                 task.in_use = action;
                 task.trials.clear();
                 changed = true;
@@ -293,6 +322,10 @@ impl Pilot for PolicyPilot {
         let fresh = self.learn_in_use(sight.table, sight.reports);
         self.decide(&fresh)
     }
+
+    fn reasons(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.reasons)
+    }
 }
 
 /// Of an entry's candidate in use: the least samples of a rank, and the slowest rank's median in µs. `None` unless all
@@ -312,6 +345,65 @@ impl Task {
     fn can(&self, action: usize) -> bool {
         self.brief.nominal.get(action).is_some_and(|it| it.is_finite())
             && self.setting(action).is_some()
+    }
+
+    /// A time of the ranks' profilers on the plan's scale.
+    ///
+    /// The two cannot be compared: a plan's times are of calls in a row, the profiler's of kernels alone, and what
+    /// lies between kernels differs from setting to setting (AllReduce of 1 MiB by trees between sockets: 600 µs and
+    /// 1,085). So a setting's first times in a job count as what the plan says, and later ones by how much
+    /// longer or shorter they are. If load was there already, it is taken to have made all settings slower alike: by as much as what
+    /// is in use had become slower since.
+    fn reconciled(&mut self, action: usize, micros: f64) -> f64 {
+        let nominal = self.brief.nominal[action];
+        let slower = if action == self.in_use { 1.0 } else { self.slowdown() };
+        let first = self.first.entry(action).or_default();
+        if first.len() < ROUNDS {
+            first.push(micros / slower);
+        }
+        let mut sorted = first.clone();
+        sorted.sort_by(f64::total_cmp);
+        nominal * micros / sorted[sorted.len() / 2].max(1e-6)
+    }
+
+    /// How many times as long as at first what is in use takes, as it was last measured.
+    fn slowdown(&self) -> f64 {
+        let nominal = self.brief.nominal[self.in_use];
+        if self.micros > 0.0 && nominal.is_finite() { self.micros / nominal } else { 1.0 }
+    }
+
+    /// A hopeful setting that was not measured often enough.
+    fn unknown(&self) -> Option<usize> {
+        let nominal = &self.brief.nominal;
+        let most = HOPEFUL * nominal[self.pick];
+        let known = |it: &usize| self.first.get(it).is_some_and(|it| it.len() >= ROUNDS);
+        let hopeful = (0..nominal.len()).filter(|it| *it == 0 || nominal[*it] <= most);
+        let mut unknown = hopeful.filter(|it| !known(it) && *it != self.in_use && self.can(*it));
+        unknown.next()
+    }
+
+    /// Why another setting is taken over, in words.
+    fn reason(&self, action: usize) -> String {
+        let name = |action: usize| {
+            let it = self.brief.space.get(action).unwrap_or(Action::DEFAULT);
+            match (it.algorithm, it.protocol, it.channels) {
+                (None, None, None) => "NCCL's own choice".to_owned(),
+                (algorithm, protocol, channels) => format!(
+                    "{}/{}/{}",
+                    algorithm.map_or("any", |it| it.name()),
+                    protocol.map_or("any", |it| it.name()),
+                    channels.map_or_else(|| "any".to_owned(), |it| it.to_string())
+                ),
+            }
+        };
+        let (kind, bytes) = (self.kind.name(), self.bytes.get());
+        format!(
+            "{kind} of {bytes} bytes goes over from {} to {}: {:.1} µs on the plan's scale when last tried, against {:.1}",
+            name(self.in_use),
+            name(action),
+            self.last_trial,
+            self.micros
+        )
     }
 
     /// A trial has ended.

@@ -206,24 +206,26 @@ fn what_gets_slow_is_left_and_taken_again() {
     assert_eq!(job.in_use(), "tree,ll,");
 }
 
-/// Live times are not measured as a plan's are. What is in use may look worse than the plan's times of others for that
-/// reason alone.
+/// The profiler's times leave out what lies between kernels, which may be much for one setting and little for another.
 #[test]
-fn what_only_the_plan_holds_to_be_faster_is_not_taken_over() {
+fn what_only_the_profiler_holds_to_be_faster_is_not_taken_over() {
     let mut job = Job::new(DEFAULT_POLICY);
-    let live = |words: &str| if words == "tree,ll," { 2.2 } else { 2.6 };
-    job.run(2000, &live);
+    let seen = |words: &str| if words == "ring,ll," { 0.5 } else { 1.1 };
+    job.run(2000, &seen);
     assert_eq!((job.in_use().as_str(), job.switches), ("tree,ll,", 0));
-    let stayed = job.default * TIMES[1].1 * 2.2 / (TIMES[0].1 * 2.6);
-    assert!(job.spent < 1.03 * stayed, "{} of {stayed}", job.spent);
+    // The tour, and NCCL's default now and then.
+    assert!(job.tried < 150, "{}", job.tried);
 }
 
 #[test]
 fn nccls_own_choice_is_taken_where_it_is_best() {
     let mut job = Job::new(DEFAULT_POLICY);
+    job.run(400, &|_| 1.0);
+    let (spent, default) = (job.spent, job.default);
     job.run(2000, &|words| if words == ",," { 1.0 } else { 4.0 });
     assert_eq!(job.in_use(), ",,");
-    assert!(job.spent < 1.3 * job.default, "{} of {}", job.spent, job.default);
+    let share = (job.spent - spent) / (job.default - default);
+    assert!(share < 1.3, "{share} of NCCL's default");
 }
 
 #[test]

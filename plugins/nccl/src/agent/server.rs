@@ -154,6 +154,7 @@ impl Gathering {
                 group.steer_by(pilot);
             }
             let sent = group.turn();
+            group.reasons().iter().for_each(|it| log.info(it));
             self.send(sent);
         }
     }
