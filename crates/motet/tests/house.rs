@@ -14,7 +14,7 @@ const BESIDE: [(&str, &str); 3] = [
 
 /// Each crate with its floor; a crate may use what stands on a floor below it, and on its own
 /// floor only what [`BESIDE`] says.
-const FLOORS: [(&str, u32); 19] = [
+const FLOORS: [(&str, u32); 20] = [
     ("motet-units", 0),
     ("motet-testdata", 0),
     ("motet-graph", 0),
@@ -23,6 +23,7 @@ const FLOORS: [(&str, u32); 19] = [
     ("motet-net", 1),
     ("motet-collective", 1),
     ("motet-live", 2),
+    ("motet-control", 2),
     ("motet-sim", 2),
     ("motet-nccl", 3),
     ("motet-synth", 3),

@@ -1,0 +1,151 @@
+//! [`Switch`]: what the controller knows of an optical switch, and [`Order`] and [`Answer`], what they tell each other.
+//!
+//! **What a driver owes the controller.** Orders to one switch are carried out one after the other. An order that was
+//! given before the switch was lost has no effect any more once a later [`Order::Read`] is answered. Deleting what is not there
+//! and creating what is there already are no errors. Existing circuits that an order does not name are not disturbed.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+
+use crate::circuit::{Circuit, Port, SwitchId};
+use crate::controller::ChangeId;
+
+/// What a switch is told.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Order {
+    /// Say which circuits there are.
+    Read,
+    /// Say whether you could: you can be reached, and the ports work. Nothing changes yet.
+    Prepare { change: ChangeId, delete: Vec<Circuit>, create: Vec<Circuit> },
+    /// First delete, then create.
+    Apply { change: ChangeId, delete: Vec<Circuit>, create: Vec<Circuit> },
+    /// What was prepared is not wanted.
+    Abort { change: ChangeId },
+}
+
+/// What a switch says.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Answer {
+    /// These are all the circuits, by the numbers of their ports.
+    Circuits(Vec<[u32; 2]>),
+    Prepared(ChangeId),
+    Applied(ChangeId),
+    Rejected(ChangeId),
+    /// It cannot be reached, or somebody else has changed its circuits: what is known of it is worth nothing.
+    Lost,
+    PortFailed(u32),
+    PortRepaired(u32),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Status {
+    /// It was asked for its circuits, which are not known.
+    Unread,
+    Up,
+    /// It cannot be reached. It is asked again and again.
+    Down,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Switch {
+    id: SwitchId,
+    ports: u32,
+    pub(super) status: Status,
+    failed: BTreeSet<u32>,
+    /// The port at the other end, for each that is in a circuit.
+    other: BTreeMap<u32, u32>,
+    /// Ports that a change is about.
+    locked: BTreeMap<u32, ChangeId>,
+}
+
+impl Switch {
+    pub(super) const fn new(id: SwitchId, ports: u32) -> Self {
+        Self {
+            id,
+            ports,
+            status: Status::Unread,
+            failed: BTreeSet::new(),
+            other: BTreeMap::new(),
+            locked: BTreeMap::new(),
+        }
+    }
+
+    pub(super) const fn has(&self, number: u32) -> bool {
+        number < self.ports
+    }
+
+    /// The circuit that a port is in.
+    pub(super) fn circuit(&self, number: u32) -> Option<Circuit> {
+        Circuit::new(self.id, number, *self.other.get(&number)?)
+    }
+
+    pub(super) fn circuits(&self) -> impl Iterator<Item = Circuit> {
+        let lower = self.other.iter().filter(|(a, b)| a < b);
+        lower.filter_map(|(a, b)| Circuit::new(self.id, *a, *b))
+    }
+
+    pub(super) fn is_set(&self, circuit: &Circuit) -> bool {
+        let [a, b] = circuit.numbers();
+        self.other.get(&a) == Some(&b)
+    }
+
+    pub(super) fn is_locked(&self, number: u32) -> bool {
+        self.locked.contains_key(&number)
+    }
+
+    pub(super) fn lock(&mut self, change: ChangeId, circuits: &[Circuit]) {
+        for number in circuits.iter().flat_map(Circuit::numbers) {
+            self.locked.insert(number, change);
+        }
+    }
+
+    pub(super) fn unlock(&mut self, change: ChangeId) {
+        self.locked.retain(|_, by| *by != change);
+    }
+
+    pub(super) fn apply(&mut self, delete: &[Circuit], create: &[Circuit]) {
+        for circuit in delete.iter().filter(|it| self.is_set(it)).copied().collect::<Vec<_>>() {
+            for number in circuit.numbers() {
+                self.other.remove(&number);
+            }
+        }
+        for circuit in create {
+            let [a, b] = circuit.numbers();
+            self.other.insert(a, b);
+            self.other.insert(b, a);
+        }
+    }
+
+    /// Takes what the switch says of itself. Gives the ports that it says are in several circuits.
+    pub(super) fn read(&mut self, circuits: &[[u32; 2]]) -> Vec<Port> {
+        self.status = Status::Up;
+        self.other.clear();
+        let mut twice = Vec::new();
+        for [a, b] in circuits {
+            let taken = [a, b].into_iter().find(|it| self.other.contains_key(it) || a == b);
+            if let Some(number) = taken {
+                twice.push(Port { switch: self.id, number: *number });
+                continue;
+            }
+            self.other.insert(*a, *b);
+            self.other.insert(*b, *a);
+        }
+        twice
+    }
+
+    pub(super) fn set_failed(&mut self, number: u32, failed: bool) {
+        if failed {
+            self.failed.insert(number);
+        } else {
+            self.failed.remove(&number);
+        }
+    }
+
+    /// A port of the circuit that has failed.
+    pub(super) fn failed(&self, circuit: &Circuit) -> Option<Port> {
+        circuit.ends().into_iter().find(|it| self.failed.contains(&it.number))
+    }
+}

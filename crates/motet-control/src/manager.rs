@@ -1,0 +1,403 @@
+//! [`Manager`]: speaks for all ranks of a scale-up domain (Opus, §4.1): chooses the network for each call, and asks the
+//! controller for circuits once for all of them.
+//!
+//! A group has ranks on several rails, one after the other through a server's GPUs. Its circuits on all rails are one set,
+//! which is asked for when all ranks of the domain want the call, and which comes or goes as a whole. So rails cannot drift
+//! apart, and the controller hears one word from a server where it would hear eight from its GPUs.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use motet_runtime::Collective;
+use motet_units::{Bytes, Rank};
+
+use crate::protocol::{GroupId, JobId, Member, Notice, Report};
+use crate::seat::{Go, Seat, Step};
+use crate::shim::{Call, Tell};
+
+/// The network that a call takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Network {
+    /// Inside the domain.
+    ScaleUp,
+    /// Over the rails' circuits.
+    Rails,
+    /// Over the host's packet network: too little to change circuits for, or none are to be had.
+    Host,
+}
+
+/// Which calls are not worth circuits. All managers of a job must have the same rule, for all members of a group must
+/// take the same network.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Rule {
+    /// AllReduces of up to so many bytes take the host's network (Opus, §5: short bursts at the end of an iteration).
+    pub offload: Option<Bytes>,
+}
+
+/// What follows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Said {
+    Report(Report),
+    /// That rank's call of that group may go.
+    Go {
+        rank: Rank,
+        group: GroupId,
+        network: Network,
+    },
+}
+
+/// What one rank does in a group.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+struct Local {
+    /// Calls that it wanted circuits for, of which all but the last have gone.
+    made: u64,
+    /// The networks of calls that are under way. They end in the order in which they began.
+    open: VecDeque<Network>,
+    /// Calls over circuits that have ended.
+    ended: u64,
+    waiting: bool,
+    /// It will make its next call soon.
+    next: bool,
+    /// It has no more calls for now.
+    done: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Desk {
+    seat: Seat,
+    locals: BTreeMap<Rank, Local>,
+    /// How each call goes that some rank has still to make.
+    going: BTreeMap<u64, Network>,
+}
+
+/// See the [module](self).
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Manager {
+    rule: Rule,
+    /// Groups with members elsewhere.
+    desks: BTreeMap<GroupId, Desk>,
+}
+
+impl Manager {
+    /// The manager of the domain that is `member` of the job, with its own ranks of each group that reaches beyond it.
+    #[must_use]
+    pub fn new(
+        job: JobId,
+        member: Member,
+        groups: impl IntoIterator<Item = (GroupId, BTreeSet<Rank>)>,
+        rule: Rule,
+    ) -> Self {
+        let desks = groups.into_iter().map(|(group, ranks)| {
+            let locals = ranks.into_iter().map(|it| (it, Local::default())).collect();
+            let seat = Seat::new(job, member, group);
+            (group, Desk { seat, locals, going: BTreeMap::new() })
+        });
+        Self { rule, desks: desks.collect() }
+    }
+
+    /// The network for a call, if circuits can be had: a function of what all members of the group know alike.
+    #[must_use]
+    pub fn network(&self, call: &Call) -> Network {
+        let short = call.collective == Collective::AllReduce
+            && self.rule.offload.is_some_and(|most| call.bytes <= most);
+        match self.desks.contains_key(&call.group) {
+            false => Network::ScaleUp,
+            true if short => Network::Host,
+            true => Network::Rails,
+        }
+    }
+
+    /// A rank's shim says something.
+    pub fn tell(&mut self, rank: Rank, tell: Tell) -> Vec<Said> {
+        match tell {
+            Tell::Call(call) => {
+                let mut said = self.correct(rank, call.group);
+                said.extend(match self.network(&call) {
+                    Network::Rails => self.desk(call.group, |desk| desk.call(rank)),
+                    network => {
+                        self.desk(call.group, |desk| desk.open(rank, network));
+                        vec![Said::Go { rank, group: call.group, network }]
+                    }
+                });
+                said
+            }
+            Tell::Ended(group) => self.desk(group, |desk| desk.ended(rank)),
+            Tell::Next { call, after } => {
+                let mut said = self.desk(after, |desk| desk.done(rank));
+                if self.network(&call) == Network::Rails {
+                    said.extend(self.desk(call.group, |desk| desk.next(rank)));
+                }
+                said
+            }
+        }
+    }
+
+    /// A rank makes another call than it was to make: what was asked for ahead is given up before others rely on it.
+    fn correct(&mut self, rank: Rank, group: GroupId) -> Vec<Said> {
+        let others = self.desks.iter_mut().filter(|it| *it.0 != group);
+        others.flat_map(|it| it.1.not_next(rank)).collect()
+    }
+
+    /// The controller says something.
+    pub fn hear(&mut self, notice: &Notice) -> Vec<Said> {
+        self.desk(notice.group, |desk| {
+            let step = desk.seat.hear(notice.what);
+            desk.step(step)
+        })
+    }
+
+    /// What to say again while nothing is heard.
+    pub fn again(&self) -> impl Iterator<Item = Report> {
+        self.desks.values().filter_map(|it| it.seat.again())
+    }
+
+    /// All that the controller may know, when a connection to it begins.
+    pub fn reports(&self) -> impl Iterator<Item = Report> {
+        self.desks.values().map(|it| it.seat.report())
+    }
+
+    fn desk(&mut self, group: GroupId, act: impl FnOnce(&mut Desk) -> Vec<Said>) -> Vec<Said> {
+        self.desks.get_mut(&group).map_or_else(Vec::new, act)
+    }
+}
+
+impl Desk {
+    fn call(&mut self, rank: Rank) -> Vec<Said> {
+        let Some(local) = self.locals.get_mut(&rank) else { return Vec::new() };
+        local.made += 1;
+        (local.next, local.done) = (false, false);
+        let (number, group) = (local.made, self.seat.group());
+        if let Some(network) = self.going.get(&number).copied() {
+            // Another rank of the domain has begun it already.
+            local.open.push_back(network);
+            self.forget();
+            return vec![Said::Go { rank, group, network }];
+        }
+        local.waiting = true;
+        self.push()
+    }
+
+    /// Calls, or asks for circuits, if all ranks want the next call, or if circuits are held anyway.
+    fn push(&mut self) -> Vec<Said> {
+        let called = self.locals.values().any(|it| it.waiting);
+        let all = self.locals.values().all(|it| it.waiting || it.next);
+        let held = self.seat.stance() == crate::protocol::Stance::Holding;
+        if called && (all || held) && !self.seat.is_waiting() {
+            let step = self.seat.call();
+            return self.step(step);
+        }
+        let report = (all && !called).then(|| self.seat.foresee()).flatten();
+        report.map(Said::Report).into_iter().collect()
+    }
+
+    fn step(&mut self, step: Step) -> Vec<Said> {
+        let mut said: Vec<Said> = step.report.map(Said::Report).into_iter().collect();
+        let Some(go) = step.go else { return said };
+        let network = match go {
+            Go::Circuits => Network::Rails,
+            Go::Host => Network::Host,
+        };
+        let (number, group) = (self.seat.begun(), self.seat.group());
+        self.going.insert(number, network);
+        for (rank, local) in &mut self.locals {
+            if local.waiting && local.made == number {
+                local.waiting = false;
+                local.open.push_back(network);
+                said.push(Said::Go { rank: *rank, group, network });
+            }
+        }
+        self.forget();
+        said
+    }
+
+    /// Calls that all ranks have made need not be remembered.
+    fn forget(&mut self) {
+        let least = self.locals.values().map(|it| it.made).min().unwrap_or(0);
+        self.going.retain(|number, _| *number > least);
+    }
+
+    fn ended(&mut self, rank: Rank) -> Vec<Said> {
+        let before = self.all_ended();
+        if let Some(local) = self.locals.get_mut(&rank) {
+            local.ended += u64::from(local.open.pop_front() == Some(Network::Rails));
+        }
+        let reports = (before..self.all_ended()).filter_map(|_| self.seat.ended());
+        reports.collect::<Vec<_>>().into_iter().map(Said::Report).collect()
+    }
+
+    /// A call has begun over another network.
+    fn open(&mut self, rank: Rank, network: Network) -> Vec<Said> {
+        if let Some(local) = self.locals.get_mut(&rank) {
+            local.open.push_back(network);
+        }
+        Vec::new()
+    }
+
+    /// Calls over circuits that have ended on all ranks.
+    fn all_ended(&self) -> u64 {
+        self.locals.values().map(|it| it.ended).min().unwrap_or(0)
+    }
+
+    fn done(&mut self, rank: Rank) -> Vec<Said> {
+        if let Some(local) = self.locals.get_mut(&rank) {
+            local.done = true;
+        }
+        let all = self.locals.values().all(|it| it.done && !it.waiting);
+        let report = all.then(|| self.seat.release()).flatten();
+        report.map(Said::Report).into_iter().collect()
+    }
+
+    /// The rank does something else first.
+    fn not_next(&mut self, rank: Rank) -> Vec<Said> {
+        let Some(local) = self.locals.get_mut(&rank).filter(|it| it.next) else {
+            return Vec::new();
+        };
+        local.next = false;
+        let report = if self.seat.is_busy() { None } else { self.seat.release() };
+        report.map(Said::Report).into_iter().collect()
+    }
+
+    fn next(&mut self, rank: Rank) -> Vec<Said> {
+        if let Some(local) = self.locals.get_mut(&rank) {
+            (local.next, local.done) = (true, false);
+        }
+        self.push()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::protocol::{Refusal, Reply, Stance, Word};
+
+    const GROUP: GroupId = GroupId(3);
+
+    fn manager() -> Manager {
+        let ranks = BTreeSet::from([Rank(0), Rank(1)]);
+        let rule = Rule { offload: Some(Bytes::new(1000)) };
+        Manager::new(JobId(1), Member(0), [(GROUP, ranks)], rule)
+    }
+
+    fn call(group: GroupId, collective: Collective, bytes: u64) -> Tell {
+        Tell::Call(Call { group, collective, bytes: Bytes::new(bytes) })
+    }
+
+    fn big() -> Tell {
+        call(GROUP, Collective::AllGather, 1 << 20)
+    }
+
+    fn reply(version: u64, reply: Reply) -> Notice {
+        let what = Word::Reply { version, reply };
+        Notice { job: JobId(1), member: Member(0), group: GROUP, what }
+    }
+
+    fn went(rank: u32, network: Network) -> Said {
+        Said::Go { rank: Rank(rank), group: GROUP, network }
+    }
+
+    #[test]
+    fn circuits_are_asked_for_once_when_all_ranks_want_them() {
+        let mut manager = manager();
+        assert_eq!(manager.tell(Rank(0), big()), []);
+        let said = manager.tell(Rank(1), big());
+        let [Said::Report(report)] = said[..] else { panic!("{said:?}") };
+        assert_eq!(report.stance, Stance::Asking { call: 1 });
+        let said = manager.hear(&reply(report.version, Reply::Grant));
+        assert_eq!(said, [went(0, Network::Rails), went(1, Network::Rails)]);
+        // Held: the next call goes at once, on each rank when it makes it.
+        assert_eq!(manager.tell(Rank(1), big()), [went(1, Network::Rails)]);
+        assert_eq!(manager.tell(Rank(0), big()), [went(0, Network::Rails)]);
+    }
+
+    #[test]
+    fn the_controller_hears_that_calls_have_ended_when_all_ranks_have() {
+        let mut manager = manager();
+        manager.tell(Rank(0), big());
+        let said = manager.tell(Rank(1), big());
+        let [Said::Report(report)] = said[..] else { panic!("{said:?}") };
+        manager.hear(&reply(report.version, Reply::Grant));
+        let recall = Notice { what: Word::Recall, ..reply(0, Reply::Grant) };
+        let said = manager.hear(&recall);
+        let [Said::Report(report)] = said[..] else { panic!("{said:?}") };
+        assert_eq!((report.stance, report.begun, report.ended), (Stance::Away, 1, 0));
+        assert_eq!(manager.tell(Rank(0), Tell::Ended(GROUP)), []);
+        let said = manager.tell(Rank(1), Tell::Ended(GROUP));
+        let [Said::Report(report)] = said[..] else { panic!("{said:?}") };
+        assert_eq!((report.begun, report.ended), (1, 1));
+    }
+
+    #[test]
+    fn what_is_refused_takes_the_hosts_network_on_all_ranks() {
+        let mut manager = manager();
+        manager.tell(Rank(0), big());
+        let said = manager.tell(Rank(1), big());
+        let [Said::Report(report)] = said[..] else { panic!("{said:?}") };
+        let refused = Reply::Refuse(Refusal::Impatient);
+        let said = manager.hear(&reply(report.version, refused));
+        assert_eq!(said, [went(0, Network::Host), went(1, Network::Host)]);
+    }
+
+    #[test]
+    fn calls_that_are_foreseen_by_all_are_asked_for_ahead() {
+        let mut manager = manager();
+        let Tell::Call(call) = big() else { panic!("a call") };
+        let next = Tell::Next { call, after: GroupId(9) };
+        assert_eq!(manager.tell(Rank(0), next), []);
+        let said = manager.tell(Rank(1), next);
+        let [Said::Report(report)] = said[..] else { panic!("{said:?}") };
+        assert_eq!(manager.hear(&reply(report.version, Reply::Grant)), []);
+        assert_eq!(manager.tell(Rank(0), big()), [went(0, Network::Rails)]);
+        // The phase is over: nobody has to be recalled.
+        manager.tell(Rank(1), big());
+        for rank in [0, 1] {
+            manager.tell(Rank(rank), Tell::Ended(GROUP));
+        }
+        let after = Tell::Next { call: Call { group: GroupId(9), ..call }, after: GROUP };
+        assert_eq!(manager.tell(Rank(0), after), []);
+        let said = manager.tell(Rank(1), after);
+        let [Said::Report(report)] = said[..] else { panic!("{said:?}") };
+        assert_eq!((report.stance, report.begun, report.ended), (Stance::Away, 1, 1));
+    }
+
+    #[test]
+    fn small_sums_and_calls_inside_the_domain_need_no_circuits() {
+        let mut manager = manager();
+        let small = call(GROUP, Collective::AllReduce, 1000);
+        assert_eq!(manager.tell(Rank(0), small), [went(0, Network::Host)]);
+        let inside = call(GroupId(7), Collective::AllReduce, 1 << 30);
+        let go = Said::Go { rank: Rank(0), group: GroupId(7), network: Network::ScaleUp };
+        assert_eq!(manager.tell(Rank(0), inside), [go]);
+    }
+
+    #[test]
+    fn what_was_foreseen_wrongly_is_given_up() {
+        let mut manager = manager();
+        let Tell::Call(call) = big() else { panic!("a call") };
+        for rank in [0, 1] {
+            manager.tell(Rank(rank), Tell::Next { call, after: GroupId(9) });
+        }
+        let inside = Tell::Call(Call { group: GroupId(9), ..call });
+        let said = manager.tell(Rank(1), inside);
+        let [Said::Report(report), Said::Go { .. }] = said[..] else { panic!("{said:?}") };
+        assert_eq!((report.group, report.stance), (GROUP, Stance::Away));
+    }
+
+    /// A call over circuits is under way while one over the host's network ends: circuits are still in use.
+    #[test]
+    fn ends_are_counted_by_network() {
+        let mut manager = manager();
+        manager.tell(Rank(0), big());
+        let said = manager.tell(Rank(1), big());
+        let [Said::Report(report)] = said[..] else { panic!("{said:?}") };
+        let small = call(GROUP, Collective::AllReduce, 8);
+        for rank in [0, 1] {
+            manager.tell(Rank(rank), small);
+            // The small one began first, so it ends first.
+            assert_eq!(manager.tell(Rank(rank), Tell::Ended(GROUP)), []);
+        }
+        manager.hear(&reply(report.version, Reply::Grant));
+        let recall = Notice { what: Word::Recall, ..reply(0, Reply::Grant) };
+        let said = manager.hear(&recall);
+        let [Said::Report(report)] = said[..] else { panic!("{said:?}") };
+        assert_eq!((report.begun, report.ended), (1, 0));
+    }
+}

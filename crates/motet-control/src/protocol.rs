@@ -1,0 +1,176 @@
+//! What members and the controller tell each other.
+//!
+//! A *member* of a group (usually a [`manager`](crate::manager) that speaks for a whole scale-up domain) numbers the
+//! group's calls 1, 2, 3, …; all members make the same calls in the same order, so a number means the same call to
+//! all. Toward the controller a member is in one of three [`Stance`]s to each of its groups:
+//!
+//! - **Away**: it begins no call over the group's circuits. Calls that it has begun may still be under way.
+//! - **Asking**: it wants to begin call *n* as soon as the circuits are there; either because the job has made that call, or
+//!   because it will (*provisioning*).
+//! - **Holding**: it was granted the circuits and begins calls without telling anybody, until it is recalled.
+//!
+//! A [`Report`] says all that the controller must know of one member and one group: the stance, and how many calls it has
+//! begun and ended over circuits. So the last report is all that counts, and reports may be lost (they are repeated while
+//! nothing is heard), doubled (the second changes nothing) or late: each has a version, and an older one is ignored. The
+//! controller's [`Reply`] names the version it replies to, so that a late grant cannot make a member hold what
+//! it has given up since.
+//!
+//! **Why members hold circuits until they are recalled.** A phase of traffic has many calls, and a message for each of
+//! them would cost more than many a call takes. So circuits are given for as long as nobody else needs their ports.
+//!
+//! **Why nothing locks up.** Groups that want the same ports are served in the order in which they became complete (all
+//! members asking). Holders that stand in the way are recalled and can begin nothing new. But a call that *some* member has
+//! already begun must be let through at all others, or it would never end: those get a [`Reply::Pass`] for just the
+//! calls that others have begun, ahead of the queue. A group that still cannot be served within the controller's patience
+//! is refused, and its traffic takes the host's packet network; all members of a group are refused the same call, and one that
+//! did not hear of it is refused when it asks again.
+
+use serde::{Deserialize, Serialize};
+
+use crate::circuit::{Circuit, Port, SwitchId};
+
+macro_rules! id {
+    ($(#[$doc:meta])* $name:ident, $number:ty, $word:literal) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[serde(transparent)]
+        pub struct $name(pub $number);
+
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                write!(f, concat!($word, " {}"), self.0)
+            }
+        }
+    };
+}
+
+id!(
+    /// A training job.
+    JobId,
+    u64,
+    "job"
+);
+id!(
+    /// Who a job belongs to, for quotas.
+    TenantId,
+    u32,
+    "tenant"
+);
+id!(
+    /// A communication group of a job.
+    GroupId,
+    u32,
+    "group"
+);
+id!(
+    /// Whoever asks for circuits: a scale-up domain of a job, or a rank where there is no manager.
+    Member,
+    u32,
+    "member"
+);
+
+/// What a job tells the controller at its start: where its members are plugged in, and the circuits of its groups.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Registration {
+    pub job: JobId,
+    pub tenant: TenantId,
+    /// The ports of each member.
+    pub ports: Vec<(Member, Port)>,
+    pub groups: Vec<GroupSpec>,
+}
+
+/// A group: who is in it, and the circuits it needs, on all switches (rails) together.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct GroupSpec {
+    pub id: GroupId,
+    pub members: Vec<Member>,
+    pub circuits: Vec<Circuit>,
+}
+
+/// See the [module](self).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Stance {
+    Away,
+    Asking { call: u64 },
+    Holding,
+}
+
+/// A member's word about one of its groups.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Report {
+    pub job: JobId,
+    pub member: Member,
+    pub group: GroupId,
+    /// Grows with every change of what follows.
+    pub version: u64,
+    pub stance: Stance,
+    /// Calls that were begun, and that have ended. Those that took another network count in both at once.
+    pub begun: u64,
+    pub ended: u64,
+    /// The last call that took the packet network; 0 if none did. Whoever comes later to that call must take it too.
+    pub host: u64,
+}
+
+/// The controller's word to a member about one of its groups.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Notice {
+    pub job: JobId,
+    pub member: Member,
+    pub group: GroupId,
+    pub what: Word,
+}
+
+/// What a [`Notice`] says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Word {
+    Reply {
+        version: u64,
+        reply: Reply,
+    },
+    /// Begin no further call without asking again, and report.
+    Recall,
+    /// The controller has lost what it knew: report, whatever the stance.
+    Report,
+}
+
+/// The answer to a member that asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Reply {
+    /// Circuits are there, and yours until you are recalled.
+    Grant,
+    /// Circuits are there for the call that was asked for, and no other.
+    Pass,
+    /// No circuits for that call: take the packet network.
+    Refuse(Refusal),
+}
+
+/// Why a group gets no circuits.
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Serialize,
+    Deserialize,
+    thiserror::Error,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum Refusal {
+    #[error("{switch} does not answer; the call takes the packet network until it does")]
+    SwitchDown { switch: SwitchId },
+    #[error("{port} has failed; the call takes the packet network until it is repaired")]
+    PortFailed { port: Port },
+    #[error("the switches refused the change {attempts} times; see the controller's journal")]
+    ChangeFailed { attempts: u32 },
+    #[error("other members have taken the packet network for this call")]
+    AsOthers,
+    #[error("others have kept the ports for longer than the controller waits")]
+    Impatient,
+}
