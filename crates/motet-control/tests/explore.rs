@@ -2,7 +2,12 @@
 //! a few mishaps. `world` checks safety at every step. Here it is checked that nothing locks up: from every state that can be
 //! reached, some way leads to the end of the job.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "tests may fail, and say so")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "tests may fail, and say so"
+)]
 
 #[allow(unreachable_pub, reason = "a module of several tests")]
 mod world;

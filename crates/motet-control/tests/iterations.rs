@@ -2,7 +2,12 @@
 //! a pipeline of two stages across them, on one optical rail. Circuits that are asked for ahead must hide the switch's
 //! delay in the windows between phases (Opus, Fig. 5), and never make an iteration longer.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "tests may fail, and say so")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "tests may fail, and say so"
+)]
 
 use std::collections::{BTreeMap, BTreeSet};
 

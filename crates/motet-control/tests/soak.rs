@@ -2,7 +2,12 @@
 //! get lost, doubled and reordered, members guess, switches vanish and refuse, and the controller crashes. `world`
 //! checks safety at every step; here it is checked that all jobs come to their end.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "tests may fail, and say so")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "tests may fail, and say so"
+)]
 
 #[allow(dead_code, unreachable_pub, reason = "a module of several tests")]
 mod world;
@@ -77,7 +82,7 @@ fn soak(seed: u64, calls: usize, least: u64) {
             acts = world.late();
         } else if chance < 40 {
             // Crashes are rare, or nothing would ever be done.
-            let controller_crashes = u8::from(random.next_u64() % 64 == 0);
+            let controller_crashes = u8::from(random.next_u64().is_multiple_of(64));
             world.left = Mishaps { controller_crashes, ..mishaps };
             acts = world.mishaps(&stage);
         }
