@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use motet_runtime::Collective;
 use motet_units::{Bytes, Rank};
 
-use crate::protocol::{GroupId, JobId, Member, Notice, Report};
+use crate::protocol::{GroupId, JobId, Member, Notice, Report, Word};
 use crate::seat::{Go, Seat, Step};
 use crate::shim::{Call, Tell};
 
@@ -122,7 +122,10 @@ impl Manager {
             }
             Tell::Ended(group) => self.desk(group, |desk| desk.ended(rank)),
             Tell::Next { call, after } => {
-                let mut said = self.desk(after, |desk| desk.done(rank));
+                let mut said = Vec::new();
+                if call.group != after {
+                    said = self.desk(after, |desk| desk.done(rank));
+                }
                 if self.network(&call) == Network::Rails {
                     said.extend(self.desk(call.group, |desk| desk.next(rank)));
                 }
@@ -141,7 +144,12 @@ impl Manager {
     pub fn hear(&mut self, notice: &Notice) -> Vec<Said> {
         self.desk(notice.group, |desk| {
             let step = desk.seat.hear(notice.what);
-            desk.step(step)
+            let mut said = desk.step(step);
+            if notice.what == Word::Recall {
+                // Somebody else needs the ports first, but all ranks here will need them again.
+                said.extend(desk.push());
+            }
+            said
         })
     }
 
@@ -267,7 +275,7 @@ impl Desk {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::protocol::{Refusal, Reply, Stance, Word};
+    use crate::protocol::{Refusal, Reply, Stance};
 
     const GROUP: GroupId = GroupId(3);
 
@@ -356,6 +364,20 @@ mod tests {
         let said = manager.tell(Rank(1), after);
         let [Said::Report(report)] = said[..] else { panic!("{said:?}") };
         assert_eq!((report.stance, report.begun, report.ended), (Stance::Away, 1, 1));
+    }
+
+    #[test]
+    fn circuits_that_are_taken_away_are_asked_for_again_if_they_will_be_needed() {
+        let mut manager = manager();
+        let Tell::Call(call) = big() else { panic!("a call") };
+        let next = Tell::Next { call, after: GROUP };
+        manager.tell(Rank(0), next);
+        let said = manager.tell(Rank(1), next);
+        let [Said::Report(report)] = said[..] else { panic!("{said:?}") };
+        manager.hear(&reply(report.version, Reply::Grant));
+        let said = manager.hear(&Notice { what: Word::Recall, ..reply(0, Reply::Grant) });
+        let [Said::Report(away), Said::Report(asks)] = said[..] else { panic!("{said:?}") };
+        assert_eq!((away.stance, asks.stance), (Stance::Away, Stance::Asking { call: 1 }));
     }
 
     #[test]

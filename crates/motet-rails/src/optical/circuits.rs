@@ -118,7 +118,7 @@ impl CircuitSet {
 }
 
 /// The numbers of the bits that are set.
-fn bits(set: u64) -> Vec<u32> {
+pub(super) fn bits(set: u64) -> Vec<u32> {
     (0..64).filter(|it| set >> it & 1 == 1).collect()
 }
 

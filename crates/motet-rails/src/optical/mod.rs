@@ -4,17 +4,19 @@
 //! circuits that are set once, as others do. Both stand beside [`Electrical`].
 //!
 //! - [`switching`]: ports, delays, and how circuits are driven.
-//! - [`circuits`]: what a group needs; [`control`]: who gets it when.
+//! - [`circuits`]: what a group needs; [`plane`]: who gets it when, by [`motet_control`]; [`control`]: a step on it.
 //! - [`chosen`]: circuits and program for one phase, chosen together.
 
 pub mod chosen;
 pub mod circuits;
 pub mod control;
 pub mod fixed;
+mod plane;
 pub mod switching;
 
 use motet_collective::CollectiveKind;
-use motet_units::{Duration, Instant};
+use motet_control::GroupId;
+use motet_control::shim::{Call, Mode};
 use motet_workload::{Communication, Group, Iteration, Job, Layout, Refusal, Refusals, Run};
 
 pub use circuits::{CircuitSet, SetKey};
@@ -29,7 +31,8 @@ use crate::levels::Levels;
 use crate::machine::{Machine, Wire};
 use crate::table::Table;
 use circuits::{Sets, name};
-use control::{Control, Initial, Order};
+use control::{Control, Want};
+use plane::ControlPlane;
 
 /// Ports of a NIC at most: twice as many as any has today, and few enough to try all ways of sharing them out.
 pub const MOST_PORTS: u32 = 16;
@@ -46,7 +49,15 @@ pub struct Switched {
     pub held: Vec<Held>,
     /// How often circuits were set during the step.
     pub changes: u64,
+    /// How many communications took the host's network, because the controller had no circuits for them.
+    pub refused: u64,
 }
+
+/// Steps that are run at most until one takes as long as the one before.
+const MOST_STEPS: usize = 20;
+
+/// Steps until shims know whether it pays to ask ahead.
+const LEARNING: usize = 12;
 
 /// Runs a step on rails that change circuits.
 ///
@@ -54,8 +65,7 @@ pub struct Switched {
 /// [`Electrical`], as in Opus' Fig. 8. With the least delay, traffic of two parallelisms that wants the same ports at once has to
 /// be spaced.
 ///
-/// The step is one of many: it begins with the circuits that the one before left, and with provisioning, with those that could be
-/// set since the one before had sent its last.
+/// The step is one of many: it begins with the circuits that the ones before left, and shims know from them what comes.
 pub fn switched(
     job: &Job,
     iteration: &Iteration,
@@ -63,38 +73,41 @@ pub fn switched(
     switching: &Switching,
 ) -> Result<Switched, RailsError> {
     let plan = Plan::new(job, iteration, machine, switching)?;
-    if plan.delay.is_zero() {
+    if switching.delay.total().is_zero() {
         let mut fabric = Electrical::new(job, iteration, machine)?;
         let run = iteration.simulate(&job.draft().gpu, &mut fabric)?;
-        let done = Done { run, held: Vec::new(), changes: 0, left: Initial::new() };
-        return Ok(plan.outcome(done));
+        return Ok(plan.outcome(Done { run, held: Vec::new(), changes: 0, refused: 0 }));
     }
-    let cold = plan.run(job, iteration, None, &Initial::new())?;
-    let warm = plan.run(job, iteration, None, &cold.left)?;
-    if !switching.provisioned {
-        return Ok(plan.outcome(warm));
+    let mode = if switching.provisioned { Mode::Provisioned } else { Mode::OnDemand };
+    let whole_rail = switching.granularity == Granularity::Rail;
+    let mut plane = ControlPlane::new(&plan.sets, switching, mode, whole_rail);
+    let mut done = plan.run(job, iteration, &mut plane)?;
+    for step in 1..MOST_STEPS {
+        let next = plan.run(job, iteration, &mut plane)?;
+        let learned = !switching.provisioned || step >= LEARNING;
+        let steady = learned && next.run.time() == done.run.time();
+        done = next;
+        if steady {
+            break;
+        }
     }
-    let order = Order::of(&warm.run, &plan.wants, &plan.sets, switching.ports);
-    let first = plan.run(job, iteration, Some(&order), &warm.left)?;
-    let ahead = plan.ahead(&first, &order);
-    let second = plan.run(job, iteration, Some(&order), &ahead)?;
-    Ok(plan.outcome(second))
+    Ok(plan.outcome(done))
 }
 
-/// A step and the circuits that it left.
+/// A step on the control plane.
 struct Done {
     run: Run,
     held: Vec<Held>,
     changes: u64,
-    left: Initial,
+    refused: u64,
 }
 
 /// What a job needs of optical rails.
 struct Plan {
     costs: Table,
+    host: Table,
     sets: Vec<CircuitSet>,
-    wants: Vec<Option<usize>>,
-    delay: Duration,
+    wants: Vec<Option<Want>>,
 }
 
 impl Plan {
@@ -124,7 +137,7 @@ impl Plan {
                 None => sets.find(layout, ports, (operation.stage, what.group), domains),
             };
             match found {
-                Ok(set) => wants[index] = Some(set),
+                Ok(set) => wants[index] = Some(Want { set, call: seen(set, what) }),
                 Err(it) if refusals.contains(&it) => {}
                 Err(it) => refusals.push(it),
             }
@@ -146,8 +159,8 @@ impl Plan {
             let wire = Wire { bandwidth, latency: machine.rail.latency };
             levels.cost(stage, what, &|_| Topology::Ring(wire), at as u32 + 1)
         })?;
-        let delay = switching.delay.total();
-        let mut plan = Self { costs, sets: sets.all, wants, delay };
+        let host = Table::new(iteration, |stage, what| levels.host_cost(stage, what))?;
+        let mut plan = Self { costs, host, sets: sets.all, wants };
         if switching.granularity == Granularity::Rail {
             plan.coarsen(layout.pp, ports.count);
         }
@@ -172,52 +185,45 @@ impl Plan {
                 modes.len() - 1
             }));
         }
-        for set in self.wants.iter_mut().flatten() {
-            *set = of[*set];
+        for want in self.wants.iter_mut().flatten() {
+            want.set = of[want.set];
+            want.call.group = GroupId(want.set as u32);
         }
         self.sets = modes;
     }
 
+    /// The next step on that control plane.
     fn run(
         &self,
         job: &Job,
         iteration: &Iteration,
-        order: Option<&Order>,
-        initial: &Initial,
+        plane: &mut ControlPlane,
     ) -> Result<Done, RailsError> {
-        let mut control =
-            Control::new(&self.costs, &self.wants, &self.sets, self.delay, order, initial);
+        let start = plane.now();
+        let (costs, host, wants) = (&self.costs, &self.host, &self.wants);
+        let mut control = Control { costs, host, wants, plane, start, refused: 0 };
         let run = iteration.simulate(&job.draft().gpu, &mut control)?;
-        let (held, changes, left) = control.finish(Instant::START + run.time());
-        Ok(Done { run, held, changes, left })
-    }
-
-    /// The circuits at the start of a step, if those for its first traffic were asked for as soon as the step before,
-    /// which was like this one, had sent its last over the ports.
-    fn ahead(&self, before: &Done, order: &Order) -> Initial {
-        let mut initial = before.left.clone();
-        for set in order.first().into_iter().filter_map(|it| self.wants[it]) {
-            if initial.iter().any(|it| it.0 == set) {
-                continue;
-            }
-            let wants = self.wants.iter().zip(before.run.spans());
-            let last = wants.filter_map(|(it, span)| {
-                let other = (*it)?;
-                let meets = other == set || self.sets[other].conflicts(&self.sets[set]);
-                meets.then_some(span.end)
-            });
-            let last = last.max().unwrap_or(Instant::START);
-            let ready = (last + self.delay).since(Instant::START + before.run.time());
-            initial.retain(|it| !self.sets[it.0].conflicts(&self.sets[set]));
-            initial.push((set, Instant::START + ready));
-        }
-        initial
+        let refused = control.refused;
+        let end = start + run.time();
+        plane.until(end);
+        plane.iteration();
+        let (held, changes) = plane.account(start, end);
+        Ok(Done { run, held, changes, refused })
     }
 
     fn outcome(self, done: Done) -> Switched {
-        let Done { run, held, changes, .. } = done;
-        Switched { run, sets: self.sets, wants: self.wants, held, changes }
+        let Done { run, held, changes, refused } = done;
+        let wants = self.wants.iter().map(|it| it.map(|it| it.set)).collect();
+        Switched { run, sets: self.sets, wants, held, changes, refused }
     }
+}
+
+/// A communication as a shim sees it.
+fn seen(set: usize, what: &Communication) -> Call {
+    let group = GroupId(set as u32);
+    // Both crates call collectives by the same names.
+    let collective = what.kind.name().parse().unwrap_or(motet_runtime::Collective::SendRecv);
+    Call { group, collective, bytes: what.bytes }
 }
 
 /// Whether a communication goes over the host's network.

@@ -11,7 +11,7 @@
 //!
 //! Those that combine many parts into one message are written step by step:
 //!
-//! - [`recursive`], [`bruck`], with `steps` and `gather`.
+//! - [`recursive`], [`exchanged`], [`bruck`], with `steps` and `gather`.
 //!
 //! Shared parts: `routes` (paths that balance the load), `levels` (servers, racks, datacenters),
 //! `tour` (a short ring through all ranks), `plan` (trees into programs, and which are best).
@@ -20,6 +20,7 @@ mod bruck;
 mod dimension;
 mod direct;
 mod double_tree;
+mod exchanged;
 mod gather;
 mod hierarchical;
 mod levels;
@@ -47,7 +48,7 @@ use crate::recipe::Recipe;
 const BY_TREES: &[CollectiveKind] = &[AllGather, ReduceScatter, AllReduce, Broadcast, Reduce];
 const BY_PARTS: &[CollectiveKind] = &[AllGather, ReduceScatter, AllReduce];
 
-static METHODS: [Recipe; 15] = [
+static METHODS: [Recipe; 16] = [
     Recipe {
         name: "hierarchical",
         about: "between servers by rails and inside them at once; two or three levels",
@@ -55,6 +56,14 @@ static METHODS: [Recipe; 15] = [
         scales: true,
         auto: true,
         make: hierarchical::make,
+    },
+    Recipe {
+        name: "exchanged",
+        about: "servers sum up inside, exchange their sums, and spread them",
+        collectives: &[AllReduce],
+        scales: false,
+        auto: true,
+        make: exchanged::make,
     },
     Recipe {
         name: "direct",

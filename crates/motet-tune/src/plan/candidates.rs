@@ -41,8 +41,9 @@ const UNDER_SKETCHES: usize = 2;
 const MOST_TRANSFERS: u64 = 2048;
 
 /// Textbook methods whose programs are worth timing as they are.
-const TEXTBOOK: [&str; 8] = [
+const TEXTBOOK: [&str; 9] = [
     "hierarchical",
+    "exchanged",
     "ring",
     "rings",
     "double-tree",

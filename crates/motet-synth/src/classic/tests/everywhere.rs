@@ -39,9 +39,10 @@ fn does_all_but(network: &Network, except: &[&str]) {
     assert!(missing.is_empty(), "{}: {missing:?} made nothing", network.name());
 }
 
-const GRIDS: [&str; 1] = ["dimension-wise"];
+/// What asks for a grid, or for several servers of one size.
+const GRIDS: [&str; 2] = ["dimension-wise", "exchanged"];
 /// What asks for a network of a certain kind.
-const SPECIAL: [&str; 3] = ["dimension-wise", "nccl-ring", "nccl-tree"];
+const SPECIAL: [&str; 4] = ["dimension-wise", "exchanged", "nccl-ring", "nccl-tree"];
 
 #[test]
 fn every_number_of_ranks_on_a_switch() {

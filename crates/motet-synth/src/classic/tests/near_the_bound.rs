@@ -43,6 +43,19 @@ fn hierarchical_between_datacenters() {
     within("hierarchical", "two-dc gpus=8", ReduceScatter, 1.05);
 }
 
+/// Small data crosses between servers once, at 2.6 µs; trees with a root cross twice.
+#[test]
+fn exchanged_crosses_once() {
+    for spec in ["dgx-h100 count=2", "dgx-h100 count=3", "dgx-h100 count=4"] {
+        let network = network(spec);
+        let time = |name| time(name, &network, AllReduce, 8192).as_us_f64();
+        let (once, twice) = (time("exchanged"), time("hierarchical"));
+        assert!(once < 2.6 + 1.0 && twice > 2.0 * 2.6, "{spec}: {once} {twice}");
+    }
+    // Between two servers it sends no more than they do, and is as good for large data.
+    within("exchanged", "dgx-h100 count=2", AllReduce, 1.05);
+}
+
 #[test]
 fn dimension_wise_on_grids() {
     for spec in ["mesh rows=4 columns=4", "torus-2d rows=4 columns=4", "torus-3d x=4 y=4 z=4"] {

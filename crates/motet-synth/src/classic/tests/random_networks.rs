@@ -64,7 +64,10 @@ proptest! {
                         simulated(&task, lowered);
                     }
                     Err(SynthError::NotForMethod { .. }) => prop_assert!(
-                        matches!(method.name, "dimension-wise" | "nccl-ring" | "nccl-tree"),
+                        matches!(
+                            method.name,
+                            "dimension-wise" | "exchanged" | "nccl-ring" | "nccl-tree"
+                        ),
                         "{} {kind}", method.name
                     ),
                     Err(error) => prop_assert!(false, "{} {kind}: {error}", method.name),
