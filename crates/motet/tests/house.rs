@@ -14,7 +14,7 @@ const BESIDE: [(&str, &str); 3] = [
 
 /// Each crate with its floor; a crate may use what stands on a floor below it, and on its own
 /// floor only what [`BESIDE`] says.
-const FLOORS: [(&str, u32); 20] = [
+const FLOORS: [(&str, u32); 21] = [
     ("motet-units", 0),
     ("motet-testdata", 0),
     ("motet-graph", 0),
@@ -34,6 +34,7 @@ const FLOORS: [(&str, u32); 20] = [
     ("motet-rails", 5),
     ("motet-wan", 5),
     ("motet-nccl-plugin", 6),
+    ("motet-switch", 6),
     ("motet", 7),
 ];
 

@@ -1,0 +1,8 @@
+//! SCPI's answers: see `fuzz/checks/switch.rs`.
+#![no_main]
+#![allow(dead_code, reason = "each target uses one of the checks")]
+
+#[path = "../checks/switch.rs"]
+mod checks;
+
+libfuzzer_sys::fuzz_target!(|input: &str| checks::scpi_answers(input));
