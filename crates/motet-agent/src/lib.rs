@@ -16,6 +16,7 @@
 //! - [`trigger`]: whether something has changed;
 //! - [`eval`]: all policies on scenarios that are held out of training;
 //! - [`lstm`]: the network of the learned policy, and its file;
+//! - [`hand`]: a policy as the knobs hand of another simulation, beside circuits, routes and programs;
 //! - [`pilot`]: a policy as the leader of a live job's ranks;
 //! - [`train`]: how its weights are found; [`distill`]: tables of what it decides.
 //!
@@ -26,10 +27,12 @@
 //! `motet_runtime`'s head says how they agree.
 
 pub mod action;
+mod desk;
 pub mod distill;
 pub mod env;
 pub mod eval;
 pub mod gate;
+pub mod hand;
 pub mod lstm;
 pub mod pilot;
 pub mod policy;

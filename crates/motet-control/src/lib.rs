@@ -16,10 +16,13 @@
 //! - [`controller`]: one per cluster. Sets the circuits of a group when all its members have asked for it and nobody
 //!   sends over the circuits that must go.
 //!
+//! Apart from these, [`hand`] is the one interface of all four of Motet's hands, of which circuits are one.
+//!
 //! Start with [`protocol`], which says what they tell one another and why messages may be lost, late or doubled.
 
 pub mod circuit;
 pub mod controller;
+pub mod hand;
 pub mod journal;
 pub mod manager;
 pub mod protocol;

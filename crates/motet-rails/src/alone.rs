@@ -22,13 +22,18 @@ use motet_net::{BuildError, LinkClass, LinkSpec, Network, NetworkBuilder, Node, 
 use motet_sim::{
     Discipline, Prepared, RouteError, Routed, SimError, SimOptions, Simulation, SwitchForwarding,
 };
-use motet_units::{Bytes, Duration, NodeId, Rank, Rounding};
+use motet_synth::{Effort, Goal, SynthError, Task, synthesize};
+use motet_units::{Bytes, Duration, NodeId, Rank, Rounding, Seed};
 
 use crate::machine::Wire;
 
 /// Groups of up to so many ranks are simulated; above, programs of rings have hundreds of thousands of
 /// transfers that all say the same.
 pub const MOST_SIMULATED: u32 = 32;
+
+/// Trees over more ranks than this are not timed: pipelined, they have as many transfers as a ring of
+/// [`MOST_SIMULATED`].
+pub const MOST_TREES: u32 = 64;
 
 /// What a group is connected by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -71,6 +76,8 @@ pub enum AloneError {
     Route(#[from] RouteError),
     #[error(transparent)]
     Sim(#[from] SimError),
+    #[error(transparent)]
+    Synth(#[from] SynthError),
     #[error("a program of {kind} is not right, which is a fault in Motet: {report}")]
     Wrong { kind: CollectiveKind, report: String },
 }
@@ -82,6 +89,7 @@ type Key = (CollectiveKind, u32, Topology);
 pub struct Alone {
     programs: BTreeMap<Key, (Verified<Program>, Network)>,
     times: BTreeMap<(Key, Bytes), Timing>,
+    trees: BTreeMap<(u32, Wire, Bytes), Option<Timing>>,
 }
 
 impl Alone {
@@ -112,6 +120,35 @@ impl Alone {
         };
         let timing = simulated(program, network, size)?;
         self.times.insert((key, size), timing);
+        Ok(timing)
+    }
+}
+
+impl Alone {
+    /// How long an AllReduce over so many ranks on a packet switch takes by two binary trees, each rank a leaf of one, pipelined;
+    /// `None` where there are too few ranks for a tree or too many to simulate one.
+    pub fn by_trees(
+        &mut self,
+        ranks: u32,
+        wire: Wire,
+        size: Bytes,
+    ) -> Result<Option<Timing>, AloneError> {
+        if !(3..=MOST_TREES).contains(&ranks) || size.is_zero() || wire.bandwidth.is_zero() {
+            return Ok(None);
+        }
+        if let Some(known) = self.trees.get(&(ranks, wire, size)) {
+            return Ok(*known);
+        }
+        let network = network(ranks, Topology::Star(wire))?;
+        let task = Task::new(&network, Goal::new(CollectiveKind::AllReduce, ranks)?, size);
+        let method = "double-tree".parse().ok();
+        // The seed is of no matter: trees leave nothing to chance.
+        let effort = Effort::unlimited(Seed::new(1));
+        let timing = match method.map(|it| synthesize(&task, it, &effort)) {
+            None | Some(Err(SynthError::NotForMethod { .. })) => None,
+            Some(found) => Some(simulated(&found?.prove(&task)?.program, &network, size)?),
+        };
+        self.trees.insert((ranks, wire, size), timing);
         Ok(timing)
     }
 }

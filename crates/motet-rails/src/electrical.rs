@@ -7,6 +7,7 @@ use motet_workload::simulate::{Cost, Fabric};
 use motet_workload::{Iteration, Job};
 
 use crate::alone::{AloneError, Topology};
+use crate::knobs::Algorithms;
 use crate::levels::Levels;
 use crate::machine::Machine;
 use crate::table::Table;
@@ -20,7 +21,17 @@ pub struct Electrical {
 impl Electrical {
     /// For the communications of one step.
     pub fn new(job: &Job, iteration: &Iteration, machine: &Machine) -> Result<Self, AloneError> {
-        let mut levels = Levels::new(job.layout(), machine);
+        Self::by(job, iteration, machine, &Algorithms::default())
+    }
+
+    /// The same with AllReduces by these algorithms.
+    pub fn by(
+        job: &Job,
+        iteration: &Iteration,
+        machine: &Machine,
+        by: &Algorithms,
+    ) -> Result<Self, AloneError> {
+        let mut levels = Levels::new(job.layout(), machine).by(by);
         let rail = |_| Topology::Star(machine.rail);
         let costs = Table::new(iteration, |stage, what| levels.cost(stage, what, &rail, 0))?;
         Ok(Self { costs })

@@ -16,6 +16,7 @@ use motet_workload::windows::stages;
 use motet_workload::{Communication, Group, Layout};
 
 use crate::alone::{Alone, AloneError, Timing, Topology};
+use crate::knobs::Algorithms;
 use crate::machine::Machine;
 
 /// What a job's communications take on a machine.
@@ -24,6 +25,8 @@ pub(crate) struct Levels<'a> {
     pub(crate) layout: &'a Layout,
     pub(crate) machine: &'a Machine,
     alone: Alone,
+    /// Which AllReduces go by trees.
+    by: Algorithms,
     reaches: BTreeMap<(u32, Group), Vec<Reach>>,
 }
 
@@ -37,7 +40,29 @@ enum Tier {
 
 impl<'a> Levels<'a> {
     pub(crate) fn new(layout: &'a Layout, machine: &'a Machine) -> Self {
-        Self { layout, machine, alone: Alone::default(), reaches: BTreeMap::new() }
+        let (alone, by) = (Alone::default(), Algorithms::default());
+        Self { layout, machine, alone, by, reaches: BTreeMap::new() }
+    }
+
+    /// The same with AllReduces by these algorithms.
+    pub(crate) fn by(self, by: &Algorithms) -> Self {
+        Self { by: by.clone(), ..self }
+    }
+
+    /// What a collective of a communication takes alone: by trees where that was chosen and a packet switch carries it.
+    fn time(
+        &mut self,
+        trees: bool,
+        (kind, ranks): (CollectiveKind, u32),
+        topology: Topology,
+        size: Bytes,
+    ) -> Result<Timing, AloneError> {
+        if let (true, AllReduce, Topology::Star(wire)) = (trees, kind, topology)
+            && let Some(timing) = self.alone.by_trees(ranks, wire, size)?
+        {
+            return Ok(timing);
+        }
+        self.alone.time(kind, ranks, topology, size)
     }
 
     /// How far the groups of a communication at a stage reach.
@@ -79,7 +104,8 @@ impl<'a> Levels<'a> {
     ) -> Result<Cost, AloneError> {
         let ranks = self.layout.size(what.group);
         let topology = Topology::Star(self.machine.host);
-        let timing = self.alone.time(what.kind, ranks, topology, what.bytes)?;
+        let trees = self.by.is_tree(stage, what);
+        let timing = self.time(trees, (what.kind, ranks), topology, what.bytes)?;
         Ok(self.occupying(stage, what.group, timing, Tier::Host))
     }
 
@@ -94,12 +120,15 @@ impl<'a> Levels<'a> {
         let Reach { domains, inside, aligned } = reach;
         let (kind, bytes) = (what.kind, what.bytes);
         let place = (stage, what.group);
+        let trees = self.by.is_tree(stage, what);
         if domains <= 1 {
-            return self.inside(place, kind, inside, bytes);
+            let topology = Topology::Star(self.machine.scale_up);
+            let timing = self.time(trees, (kind, inside), topology, bytes)?;
+            return Ok(self.occupying(stage, what.group, timing, Tier::ScaleUp));
         }
         let share = Bytes::new(bytes.get().div_ceil(u64::from(inside)));
         let own = if kind == AllToAll { bytes } else { share };
-        let timing = self.alone.time(kind, domains, rail(domains), own)?;
+        let timing = self.time(trees, (kind, domains), rail(domains), own)?;
         let mut over = self.occupying(stage, what.group, timing, Tier::Nic(part));
         if !aligned {
             self.forward(&mut over, stage, what.group);

@@ -11,6 +11,7 @@
 //!   communications take, from that; `table`: for a whole step.
 //! - [`electrical`]: packet switches. [`optical`]: circuits that change, and circuits that stay.
 //! - [`step`]: a job, its step and a machine together; [`opus`]: the paper's job and experiments.
+//! - [`knobs`]: which AllReduces go by trees, chosen by a hand beside the one that moves circuits.
 //! - [`scale`]: how many GPUs optical switches reach; [`cost`]: what they cost, by the prices of a file ([`formats`]).
 //!
 //! Windows, in which circuits can change for free, are `motet_workload::windows`.
@@ -20,6 +21,7 @@ pub mod cost;
 pub mod electrical;
 pub mod error;
 pub mod formats;
+pub mod knobs;
 mod levels;
 pub mod machine;
 pub mod optical;

@@ -5,8 +5,9 @@ use motet_workload::{Iteration, Job, Run};
 
 use crate::electrical::Electrical;
 use crate::error::RailsError;
+use crate::knobs::Algorithms;
 use crate::machine::Machine;
-use crate::optical::{Fixed, Switched, Switching, best_fixed, even_fixed, switched};
+use crate::optical::{Fixed, Switched, Switching, best_fixed, even_fixed, switched_by};
 
 /// A job, its step and what it runs on.
 #[derive(Clone, Debug)]
@@ -25,13 +26,27 @@ impl Step {
 
     /// On packet-switched rails.
     pub fn electrical(&self) -> Result<Run, RailsError> {
-        let mut fabric = Electrical::new(&self.job, &self.iteration, &self.machine)?;
+        self.electrical_by(&Algorithms::default())
+    }
+
+    /// The same with AllReduces by these algorithms.
+    pub fn electrical_by(&self, by: &Algorithms) -> Result<Run, RailsError> {
+        let mut fabric = Electrical::by(&self.job, &self.iteration, &self.machine, by)?;
         Ok(self.iteration.simulate(&self.job.draft().gpu, &mut fabric)?)
     }
 
     /// On optical rails that change circuits.
     pub fn switched(&self, switching: &Switching) -> Result<Switched, RailsError> {
-        switched(&self.job, &self.iteration, &self.machine, switching)
+        self.switched_by(switching, &Algorithms::default())
+    }
+
+    /// The same with AllReduces by these algorithms, where no circuits carry them.
+    pub fn switched_by(
+        &self,
+        switching: &Switching,
+        by: &Algorithms,
+    ) -> Result<Switched, RailsError> {
+        switched_by(&self.job, &self.iteration, &self.machine, switching, by)
     }
 
     /// On circuits that stay: ports shared out evenly, and in the best way there is.

@@ -33,6 +33,10 @@ pub struct Account {
     pub route_flaps: u64,
     /// The same for programs.
     pub program_flaps: u64,
+    /// How often a collective ran by another setting than the last one of its kind, where a knobs hand moves.
+    pub knob_moves: u64,
+    /// How many collectives ran by each setting, for each of the scenario's collectives, where a knobs hand moves.
+    pub settings: Vec<Vec<u64>>,
     /// How many collectives each link was the bottleneck of: the link with the longest transmission
     /// time.
     pub bottleneck: Vec<u32>,

@@ -19,6 +19,7 @@
 //! - [`routes`]: the hand that chooses among those routes by the present state.
 //! - [`programs`]: the hand that chooses among a pool of programs, by a [`forecast`] of how long the
 //!   present state will last.
+//! - [`knobs`]: what a third hand, which `motet-agent` has, may choose from before every collective.
 //! - [`trigger`]: when a hand is asked, and what a move costs.
 //! - [`mode`]: which hands may move; [`account`]: what a mode adds up to; [`error`]: why a run ended
 //!   early.
@@ -37,6 +38,7 @@ pub mod error;
 pub mod fault;
 pub mod forecast;
 pub mod formats;
+pub mod knobs;
 pub mod mode;
 pub mod programs;
 pub mod route_table;
@@ -50,5 +52,5 @@ pub mod yardstick;
 pub use account::Account;
 pub use error::WanError;
 pub use mode::{Mode, Strength};
-pub use run::run_mode;
+pub use run::{run_mode, run_with};
 pub use scenario::{Asked, Scenario};

@@ -16,7 +16,7 @@ mod permute;
 mod pool;
 mod record;
 
-pub(crate) use pool::if_possible;
+pub(crate) use pool::{base, by_method, if_possible};
 
 use std::sync::Arc;
 
@@ -105,7 +105,7 @@ impl<'a> Rebuilder<'a> {
         strength: Option<Strength>,
     ) -> Result<Self, WanError> {
         let split = scenario.routes.split;
-        let mut programs = vec![pool::base(scenario, asked, table)?];
+        let mut programs = vec![base(scenario, asked, table)?];
         match strength {
             None => {}
             Some(Strength::Remap) => {

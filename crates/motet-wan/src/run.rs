@@ -5,10 +5,12 @@
 //! checked as it grows: the clock is the sum of its parts, and no link is busy for longer than the
 //! collective takes.
 
+mod hands;
 mod moves;
 
 use std::sync::Arc;
 
+use motet_control::hand::{Hand as _, KnobsHand, Ran, Waiting};
 use motet_net::{LinkClass, Network, NetworkState};
 use motet_synth::{SynthError, Task};
 use motet_units::{Bandwidth, Duration, Instant, LinkId};
@@ -18,43 +20,70 @@ use crate::built::{Bench, Built, RouteChoice};
 use crate::error::WanError;
 use crate::fault;
 use crate::forecast::Forecast;
+use crate::knobs;
 use crate::mode::Mode;
 use crate::programs::Rebuilder;
 use crate::route_table::RouteTable;
 use crate::routes::{Loads, around_failures};
 use crate::scenario::Scenario;
-use crate::trigger::Watch;
 use crate::variation::Course;
+use hands::{ProgramsMover, RoutesMover, Told};
 
-/// A move that has been decided but is not in force yet.
+/// A program that a collective may run by, and its routes.
 #[derive(Debug)]
-struct Pending<T> {
-    from: Instant,
-    what: T,
+struct Way {
+    built: Arc<Built>,
+    routes: RouteChoice,
+    /// What the routes were before their last move.
+    before: Option<RouteChoice>,
+    waiting: Waiting<RouteChoice>,
+    hand: RoutesMover,
+}
+
+impl Way {
+    fn new(built: Arc<Built>, scenario: &Scenario<'_>) -> Self {
+        let hand = RoutesMover::new(scenario.routes.hand);
+        let routes = built.standing().clone();
+        Self { built, routes, before: None, waiting: Waiting::new(), hand }
+    }
 }
 
 /// One of the scenario's collectives: the program and routes in force, and what is under way.
 #[derive(Debug)]
 struct Standing<'a> {
-    built: Arc<Built>,
-    routes: RouteChoice,
-    /// What the routes and the program were before their last move.
-    routes_before: Option<RouteChoice>,
+    /// First the program in force; then those of the knobs hand's settings, if there is one.
+    ways: Vec<Way>,
+    /// The way that the last collective of it went.
+    last: usize,
+    /// What the program was before its last move.
     built_before: Option<Arc<Built>>,
-    rebuilder: Option<Rebuilder<'a>>,
-    pending_routes: Option<Pending<RouteChoice>>,
-    pending_program: Option<Pending<Arc<Built>>>,
-    route_watch: Watch,
-    program_watch: Watch,
+    waiting: Waiting<Arc<Built>>,
+    programs: Option<ProgramsMover<'a>>,
 }
 
-/// Runs a mode. `progress` is called now and then with the number of collectives done.
+/// Runs a mode. `progress` is called now and then with the number of collectives done. Without a knobs hand nobody
+/// moves knobs: see [`run_with`].
 pub fn run_mode(
     scenario: &Scenario<'_>,
     mode: Mode,
     progress: &(dyn Fn(u32) + Sync),
 ) -> Result<Account, WanError> {
-    let mut run = Run::new(scenario, mode)?;
+    run_with(scenario, mode, None, progress)
+}
+
+/// Runs a mode with a knobs hand, which is asked if the mode says so. Its tasks are the numbers of the scenario's collectives,
+/// and its settings those of [`knobs::settings`](crate::knobs::settings).
+pub fn run_with(
+    scenario: &Scenario<'_>,
+    mode: Mode,
+    knobs: Option<&mut dyn KnobsHand>,
+    progress: &(dyn Fn(u32) + Sync),
+) -> Result<Account, WanError> {
+    let knobs: Option<&mut dyn KnobsHand> = match knobs {
+        Some(it) if mode.moves_knobs() => Some(it),
+        _ => None,
+    };
+    let mut run = Run::new(scenario, mode, knobs)?;
     for index in 0..scenario.count {
         run.collective(index)?;
         if index.is_multiple_of(256) {
@@ -72,6 +101,7 @@ struct Run<'a> {
     course: Course<'a>,
     forecast: Forecast,
     standing: Vec<Standing<'a>>,
+    knobs: Option<&'a mut dyn KnobsHand>,
     now: Instant,
     account: Account,
     bench: Bench,
@@ -84,24 +114,31 @@ struct Run<'a> {
 }
 
 impl<'a> Run<'a> {
-    fn new(scenario: &'a Scenario<'a>, mode: Mode) -> Result<Self, WanError> {
+    fn new(
+        scenario: &'a Scenario<'a>,
+        mode: Mode,
+        knobs: Option<&'a mut dyn KnobsHand>,
+    ) -> Result<Self, WanError> {
         let network = scenario.network;
         let (paths, start) = (scenario.routes.paths, scenario.routes.start);
         let mut table = RouteTable::new(network, paths, start, scenario.seed);
         let mut standing = Vec::new();
+        let mut account = Account::new(network.links().len(), scenario.count);
         for asked in &scenario.collectives {
             let rebuilder = Rebuilder::new(scenario, asked, &mut table, mode.strength())?;
-            let built = rebuilder.base();
+            let mut ways = vec![Way::new(rebuilder.base(), scenario)];
+            if knobs.is_some() {
+                let others = knobs::offered(scenario, asked, &mut table)?;
+                ways.extend(others.into_iter().map(|it| Way::new(Arc::new(it.1), scenario)));
+                account.settings.push(vec![0; ways.len()]);
+            }
+            let hand = scenario.programs.hand;
             standing.push(Standing {
-                routes: built.standing().clone(),
-                built,
-                routes_before: None,
+                ways,
+                last: 0,
                 built_before: None,
-                rebuilder: mode.strength().map(|_| rebuilder),
-                pending_routes: None,
-                pending_program: None,
-                route_watch: Watch::new(scenario.routes.hand.trigger),
-                program_watch: Watch::new(scenario.programs.hand.trigger),
+                waiting: Waiting::new(),
+                programs: mode.strength().map(|_| ProgramsMover::new(hand, rebuilder)),
             });
         }
         Ok(Self {
@@ -111,8 +148,9 @@ impl<'a> Run<'a> {
             course: Course::new(network, &scenario.variation, scenario.seed),
             forecast: Forecast::new(network),
             standing,
+            knobs,
             now: Instant::START,
-            account: Account::new(network.links().len(), scenario.count),
+            account,
             bench: Bench::default(),
             loads: Loads::default(),
             state: NetworkState::nominal(network),
@@ -159,19 +197,38 @@ impl<'a> Run<'a> {
     ) -> Result<Option<Duration>, WanError> {
         self.look(index);
         let moved_program = self.move_program(index, which, forced)?;
-        let (moved_routes, foreseen) = self.move_routes(index, which, forced);
+        // Whatever the knobs hand says, what cannot run by it may run by the program in force.
+        let chosen = if forced { 0 } else { self.choose_way(which) };
+        let mut time = self.run_way(index, (which, chosen), forced, moved_program)?;
+        if time.is_none() && chosen != 0 {
+            time = self.run_way(index, (which, 0), forced, moved_program)?;
+        }
+        Ok(time)
+    }
+
+    /// Runs the collective by one of its ways; `None` if it cannot run in this state.
+    fn run_way(
+        &mut self,
+        index: u32,
+        (which, number): (usize, usize),
+        forced: bool,
+        moved_program: bool,
+    ) -> Result<Option<Duration>, WanError> {
+        let (moved_routes, foreseen) = self.move_routes(index, (which, number), forced);
         let standing = &mut self.standing[which];
-        let around =
-            self.broken.then(|| around_failures(&standing.built, &standing.routes, &self.state));
-        let routes = around.as_ref().unwrap_or(&standing.routes);
+        let way = &mut standing.ways[number];
+        let around = self.broken.then(|| around_failures(&way.built, &way.routes, &self.state));
+        let routes = around.as_ref().unwrap_or(&way.routes);
         let time = match foreseen {
             Some(time) => Some(time),
-            None => standing.built.time(routes, &self.state, &mut self.bench).ok(),
+            None => way.built.time(routes, &self.state, &mut self.bench).ok(),
         };
         let Some(time) = time else { return Ok(None) };
-        standing.route_watch.tell(time, moved_routes || moved_program);
-        standing.program_watch.tell(time, moved_program);
-        self.loads.of(&standing.built, routes, &self.state);
+        way.hand.learn(&Told { time, moved: moved_routes || moved_program });
+        if let Some(programs) = standing.programs.as_mut().filter(|_| number == 0) {
+            programs.learn(&Told { time, moved: moved_program });
+        }
+        self.loads.of(&way.built, routes, &self.state);
         if let Some((link, seconds)) = self.loads.busiest() {
             self.account.bottleneck[link.index()] += 1;
             // Rounding up to picoseconds is for the program's good; a link's share of it is not.
@@ -180,6 +237,12 @@ impl<'a> Run<'a> {
                 return Err(WanError::Unsound { index, mode: self.mode.name(), problem });
             }
         }
+        if let Some(knobs) = &mut self.knobs {
+            knobs.learn(&Ran { task: which, setting: number, time });
+            self.account.knob_moves += u64::from(standing.last != number);
+            self.account.settings[which][number] += 1;
+        }
+        standing.last = number;
         Ok(Some(time))
     }
 
@@ -209,8 +272,8 @@ impl<'a> Run<'a> {
         let changes = [
             fault::next_change(&self.scenario.faults, self.now),
             self.course.next_change(),
-            standing.pending_program.as_ref().map(|it| it.from),
-            standing.pending_routes.as_ref().map(|it| it.from),
+            standing.waiting.from(),
+            standing.ways[0].waiting.from(),
         ];
         let next = changes.into_iter().flatten().filter(|it| *it > self.now).min();
         let Some(next) = next else {
@@ -245,8 +308,8 @@ impl<'a> Run<'a> {
     /// The account, if what was added up is what the collectives took one by one.
     fn close(mut self) -> Result<Account, WanError> {
         let standing = self.standing.drain(..);
-        self.account.last =
-            standing.map(|it| Last { built: it.built, routes: it.routes }).collect();
+        let last = standing.map(|mut it| it.ways.swap_remove(it.last));
+        self.account.last = last.map(|it| Last { built: it.built, routes: it.routes }).collect();
         let (index, mode) = (self.scenario.count, self.mode.name());
         let sum: u128 = self.account.times.iter().map(|it| u128::from(it.as_ps())).sum();
         let (total, ran) = (self.account.collectives.as_ps(), self.account.times.len());

@@ -25,25 +25,7 @@ pub enum Trigger {
     Gain { every: u32 },
 }
 
-/// What one move costs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Costs {
-    /// Computing the new routes or program; collectives go on with the old ones meanwhile.
-    pub compute: Duration,
-    /// Distributing the decision; nothing is sent meanwhile.
-    pub distribute: Duration,
-    /// Until traffic in flight has drained and the new routes are in force everywhere; added to the
-    /// first collective that uses them.
-    pub converge: Duration,
-}
-
-impl Costs {
-    /// How long a move stops the collectives.
-    #[must_use]
-    pub fn pause(&self) -> Duration {
-        Duration::from_ps(self.distribute.as_ps().saturating_add(self.converge.as_ps()))
-    }
-}
+pub use motet_control::hand::Costs;
 
 /// A trigger and its state.
 #[derive(Clone, Debug)]

@@ -34,6 +34,8 @@ pub struct Observation {
     pub brief: Arc<Brief>,
     /// The terms of the communicator's model without load.
     pub terms: NcclTerms,
+    /// For how many calls of the task something that is tried will be run: 1 where every call is decided on by itself.
+    pub lease: u32,
 }
 
 impl Observation {
@@ -45,7 +47,7 @@ impl Observation {
             Verdict::LibraryDefault => 0,
             Verdict::Passthrough => self.brief.space.index(&Action::PASSTHROUGH).unwrap_or(0),
         };
-        Some(Choice { action, exploratory: false })
+        Some(Choice::best(action))
     }
 }
 
@@ -173,6 +175,7 @@ impl Environment {
             state,
             brief: Arc::clone(&self.briefs[number]),
             terms: *self.scenario.groups[task.group].place.terms(),
+            lease: 1,
         }
     }
 

@@ -1,6 +1,7 @@
 //! Judging policies: all of them on the same scenarios, none of which any was made with.
 //!
 //! - [`run`](mod@run): one policy through one scenario, call by call or by published tables;
+//! - [`tables`]: how a policy's choices get into tables that hold for many calls;
 //! - [`score`]: what came of it;
 //! - [`contender`]: who is judged;
 //! - [`alarms`]: what the trigger's false alarms cost;
@@ -11,9 +12,11 @@ pub mod contender;
 pub mod run;
 pub mod score;
 pub mod sweep;
+pub mod tables;
 
 pub use alarms::{Alarms, false_alarms};
 pub use contender::Contender;
 pub use run::{Kernel, Pace, Record, run};
 pub use score::{Score, Trial};
 pub use sweep::{AtTier, sweep};
+pub use tables::Tables;

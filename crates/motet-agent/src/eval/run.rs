@@ -3,21 +3,25 @@
 use motet_nccl::{Algorithm, Protocol};
 use motet_net::Tier;
 
-use crate::env::{Environment, PlaceError, Scenario, Truth};
+use super::tables::Tables;
+use crate::env::{Environment, Observation, PlaceError, Scenario, Truth};
 use crate::policy::{Choice, Policy};
 
 /// How often tables are published.
 ///
 /// Live, a policy does not decide call by call: it publishes a table that all ranks use from an agreed call on. With an
-/// epoch of n calls it chooses once for each task in n calls and learns what came of them at their end.
+/// epoch of n calls it is asked once for each task in n calls and learns what came of them at their end; [`Tables`] says what
+/// becomes of its word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pace {
     pub epoch: u64,
+    /// For how many calls of a task something that is tried holds, before what stands in the table runs again.
+    pub lease: u32,
 }
 
 impl Default for Pace {
     fn default() -> Self {
-        Self { epoch: 1 }
+        Self { epoch: 1, lease: 1 }
     }
 }
 
@@ -48,7 +52,7 @@ pub fn run(
     mut each: impl FnMut(&Record),
 ) -> Result<(), PlaceError> {
     let mut env = Environment::new(scenario)?;
-    let mut published: Vec<Option<Choice>> = vec![None; env.scenario().tasks.len()];
+    let mut tables = Tables::new(pace, env.scenario().tasks.len());
     let mut held: Vec<usize> = vec![0; env.scenario().tasks.len()];
     let mut waiting = Vec::new();
     while !env.is_over() {
@@ -56,18 +60,15 @@ pub fn run(
             for (seen, choice, outcome) in waiting.drain(..) {
                 policy.learn(&seen, &choice, &outcome);
             }
-            published.fill(None);
+            tables.end();
         }
-        let seen = env.observe();
-        let choice = match (seen.settled(), published[seen.task]) {
-            (Some(settled), _) => settled,
-            (None, Some(published)) => published,
-            (None, None) => {
+        let seen = Observation { lease: pace.lease.max(1), ..env.observe() };
+        let choice = seen.settled().unwrap_or_else(|| {
+            tables.next(seen.task, || {
                 policy.told(env.means());
                 policy.choose(&seen)
-            }
-        };
-        published[seen.task] = Some(choice);
+            })
+        });
         if !choice.exploratory {
             held[seen.task] = choice.action;
         }
@@ -89,6 +90,7 @@ pub fn run(
             tier: seen.state.topology.worst_tier().map_or(0, Tier::get),
         });
         if seen.settled().is_none() {
+            tables.note(seen.task, &choice, &step.outcome);
             waiting.push((seen, choice, step.outcome));
         }
     }

@@ -14,7 +14,7 @@
 //!
 //! **What is known live:** the communicator's network (the plan's), the size, what each setting took when the plan was
 //! measured or takes by the model, and the slowest rank's median for what is in use. **What is not:** the job's model,
-//! its schedule and the rhythm of its calls; those parts of the [`State`] are blank. Load is inferred, as in scenarios.
+//! its schedule and the rhythm of its calls ([`Desk`]). Load is inferred, as in scenarios.
 
 pub mod book;
 
@@ -22,13 +22,9 @@ use motet_runtime::{Candidate, Course, Entry, Pilot, Report, Sight, Table};
 use motet_units::{Duration, Seed};
 
 use crate::action::Action;
-use crate::env::Observation;
-use crate::gate::{Experts, gate};
+use crate::desk::{Desk, Topic};
+use crate::policy::Choice;
 use crate::policy::registry::{Registered, registered};
-use crate::policy::{Choice, Policy};
-use crate::reward::Outcome;
-use crate::state::{CallState, LastKnobs, State};
-use crate::trigger::Trigger;
 use book::{Book, Task, Trial};
 
 /// Turns of a period. As many as of a trial: so what a policy takes for one call is as long whether it probes or not.
@@ -71,12 +67,7 @@ pub fn live() -> impl Iterator<Item = &'static Registered> {
 #[derive(Debug)]
 pub struct PolicyPilot {
     book: Book,
-    policy: Box<dyn Policy>,
-    trigger: Trigger,
-    experts: Experts,
-    last: Option<LastKnobs>,
-    /// Observations so far.
-    calls: u64,
+    desk: Desk,
     /// Turns since the last period ended.
     turns: u32,
     trial: u32,
@@ -98,12 +89,8 @@ impl PolicyPilot {
     #[must_use]
     pub fn new(policy: &Registered, seed: Seed, book: Book) -> Self {
         let mut pilot = Self {
+            desk: Desk::new(policy.make(seed), book.topology, book.terms),
             book,
-            policy: policy.make(seed),
-            trigger: Trigger::default(),
-            experts: Experts::default(),
-            last: None,
-            calls: 0,
             turns: 0,
             trial: TRIAL,
             probes: Vec::new(),
@@ -135,49 +122,10 @@ impl PolicyPilot {
         }
     }
 
-    fn observe(&self, number: usize) -> Observation {
-        let task = &self.book.tasks[number];
-        let state = State {
-            topology: self.book.topology,
-            call: CallState { last: self.last, ..CallState::first(task.kind, task.bytes) },
-            anomaly: self.trigger.anomaly(),
-            ..State::BLANK
-        };
-        Observation {
-            call: self.calls,
-            task: number,
-            group: 0,
-            gate: gate(&state, &self.experts),
-            state,
-            brief: std::sync::Arc::clone(&task.brief),
-            terms: self.book.terms,
-        }
-    }
-
     fn learn(&mut self, number: usize, choice: Choice, micros: f64) {
-        let seen = self.observe(number);
-        let (brief, action) = (&seen.brief, choice.action);
-        let us = |it: f64| Duration::from_ps((it * 1e6) as u64);
-        let reference = if brief.nominal[0].is_finite() { brief.nominal[0] } else { micros };
-        let outcome = Outcome {
-            action: brief.space.get(action).unwrap_or(Action::DEFAULT),
-            time: us(micros),
-            reference: us(reference),
-            switched: self.book.tasks[number].in_use != action,
-            congestion: seen.state.anomaly.congestion,
-            exploratory: choice.exploratory,
-            loss_change: None,
-            sms: (brief.channels[action], 132),
-            worst_tier: seen.state.topology.worst_tier(),
-            fault: false,
-        };
-        self.policy.learn(&seen, &choice, &outcome);
-        self.trigger.step(&seen, action, &outcome);
-        let (algorithm, protocol) = brief.kernels[action];
-        let threads = motet_nccl::knobs::most_threads(protocol);
-        let channels = brief.channels[action];
-        self.last = Some(LastKnobs { algorithm, protocol, channels, threads });
-        self.calls += 1;
+        let task = &self.book.tasks[number];
+        let switched = task.in_use != choice.action;
+        self.desk.learn(task.topic(number), choice, micros, switched);
     }
 
     /// What was measured of the tasks in use since they were last learned of; which they are.
@@ -213,7 +161,8 @@ impl PolicyPilot {
                     task.tried(action, won, self.age);
                     task.last_trial = micros;
                     logs.push(libm::log(micros.max(1e-6) / task.micros.max(1e-6)));
-                    self.learn(number, Choice::probe(action), micros);
+                    let in_use = self.book.tasks[number].in_use;
+                    self.learn(number, Choice::probe(action, in_use), micros);
                 }
                 None => missed = true,
             }
@@ -229,7 +178,7 @@ impl PolicyPilot {
 
     /// As before the first call.
     fn begin_anew(&mut self) -> Course {
-        self.policy.reset();
+        self.desk.policy.reset();
         self.book.tasks.iter_mut().for_each(|it| it.in_use = it.pick);
         self.learn_plan();
         self.book.table(&[]).map_or(Course::Stay, Course::Switch)
@@ -255,7 +204,7 @@ impl PolicyPilot {
             let tasks = &self.book.tasks;
             let others = fresh.iter().filter(|it| tasks[**it].in_use != tasks[**it].pick);
             self.probes = others.map(|it| (*it, tasks[*it].pick)).collect();
-            self.revises = !self.probes.is_empty() && self.policy.name() != "nccl";
+            self.revises = !self.probes.is_empty() && self.desk.policy.name() != "nccl";
             if self.revises {
                 let table = self.book.table(&self.probes);
                 return table
@@ -263,7 +212,7 @@ impl PolicyPilot {
             }
             self.probes.clear();
         }
-        let fixed = ["nccl", "plan"].contains(&self.policy.name());
+        let fixed = ["nccl", "plan"].contains(&self.desk.policy.name());
         let unknown = if fixed { Vec::new() } else { self.unknown(fresh) };
         if !unknown.is_empty() {
             self.probes = unknown;
@@ -271,8 +220,7 @@ impl PolicyPilot {
             return table.map_or(Course::Stay, |table| Course::Try { table, turns: self.trial });
         }
         for &number in fresh {
-            let seen = self.observe(number);
-            let choice = seen.settled().unwrap_or_else(|| self.policy.choose(&seen));
+            let choice = self.desk.choose(self.book.tasks[number].topic(number));
             let task = &mut self.book.tasks[number];
             let action = choice.action;
             if !task.can(action) || action == task.in_use || !task.may_try(action, self.age) {
@@ -341,6 +289,10 @@ fn slowest(entry: u32, reports: &[Report]) -> Option<(u64, f64)> {
 }
 
 impl Task {
+    fn topic(&self, number: usize) -> Topic<'_> {
+        Topic { number, kind: self.kind, bytes: self.bytes, brief: &self.brief }
+    }
+
     /// Whether the table can say it.
     fn can(&self, action: usize) -> bool {
         self.brief.nominal.get(action).is_some_and(|it| it.is_finite())

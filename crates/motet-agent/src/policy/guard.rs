@@ -159,13 +159,15 @@ impl<P: Policy> Policy for Guarded<P> {
         if choice.action != 0 && task.lost > 0.0 && self.account.is_overdrawn() {
             return Choice::DEFAULT;
         }
+        let best = if task.is_seen_worse(choice.best) { 0 } else { choice.best };
         if choice.exploratory || choice.action == 0 {
-            return choice;
+            return Choice { best, ..choice };
         }
-        if task.calls.saturating_sub(task.audited) >= task.period.max(1) {
-            return Choice::probe(0);
+        let period = task.period.max(1).saturating_mul(seen.lease);
+        if task.calls.saturating_sub(task.audited) >= period {
+            return Choice::probe(0, best);
         }
-        if task.is_seen_worse(choice.action) { Choice::DEFAULT } else { choice }
+        Choice::best(best)
     }
 
     fn learn(&mut self, seen: &Observation, choice: &Choice, outcome: &Outcome) {

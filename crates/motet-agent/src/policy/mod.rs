@@ -26,22 +26,24 @@ pub struct Choice {
     pub action: usize,
     /// It was chosen to learn, not because it is held to be the best.
     pub exploratory: bool,
+    /// What is held to be the best. It differs from the action of a trial, and runs again once that has ended.
+    pub best: usize,
 }
 
 impl Choice {
     /// NCCL's own.
-    pub const DEFAULT: Self = Self { action: 0, exploratory: false };
+    pub const DEFAULT: Self = Self::best(0);
 
     /// The action that is held to be the best.
     #[must_use]
     pub const fn best(action: usize) -> Self {
-        Self { action, exploratory: false }
+        Self { action, exploratory: false, best: action }
     }
 
-    /// An action that is tried.
+    /// An action that is tried, and the one that is held to be the best.
     #[must_use]
-    pub const fn probe(action: usize) -> Self {
-        Self { action, exploratory: true }
+    pub const fn probe(action: usize, best: usize) -> Self {
+        Self { action, exploratory: true, best }
     }
 }
 

@@ -104,7 +104,7 @@ impl Life for ScenarioLife {
 
     fn act(&mut self, action: usize, drawn: bool) -> Option<Lived> {
         let seen = self.seen.take()?;
-        let choice = Choice { action, exploratory: drawn };
+        let choice = Choice { exploratory: drawn, ..Choice::best(action) };
         let step = self.environment.as_mut()?.step(choice)?;
         let task = self.tasks.get(seen.task)?.as_ref()?;
         self.last[seen.task] = Some(action);

@@ -16,6 +16,7 @@
 //! - `switch`: what is known of the switches.
 
 mod change;
+mod hand;
 mod job;
 mod serve;
 mod switch;

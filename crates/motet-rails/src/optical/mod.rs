@@ -27,6 +27,7 @@ pub use switching::{Delay, Granularity, Ports, Switching};
 use crate::alone::Topology;
 use crate::electrical::Electrical;
 use crate::error::RailsError;
+use crate::knobs::Algorithms;
 use crate::levels::Levels;
 use crate::machine::{Machine, Wire};
 use crate::table::Table;
@@ -72,9 +73,20 @@ pub fn switched(
     machine: &Machine,
     switching: &Switching,
 ) -> Result<Switched, RailsError> {
-    let plan = Plan::new(job, iteration, machine, switching)?;
+    switched_by(job, iteration, machine, switching, &Algorithms::default())
+}
+
+/// The same, where AllReduces that no circuits carry (inside a domain, over the host's network) go by what `by` says.
+pub fn switched_by(
+    job: &Job,
+    iteration: &Iteration,
+    machine: &Machine,
+    switching: &Switching,
+    by: &Algorithms,
+) -> Result<Switched, RailsError> {
+    let plan = Plan::new(job, iteration, machine, switching, by)?;
     if switching.delay.total().is_zero() {
-        let mut fabric = Electrical::new(job, iteration, machine)?;
+        let mut fabric = Electrical::by(job, iteration, machine, by)?;
         let run = iteration.simulate(&job.draft().gpu, &mut fabric)?;
         return Ok(plan.outcome(Done { run, held: Vec::new(), changes: 0, refused: 0 }));
     }
@@ -116,9 +128,10 @@ impl Plan {
         iteration: &Iteration,
         machine: &Machine,
         switching: &Switching,
+        by: &Algorithms,
     ) -> Result<Self, RailsError> {
         let layout = job.layout();
-        let mut levels = Levels::new(layout, machine);
+        let mut levels = Levels::new(layout, machine).by(by);
         let ports = Ports::of(machine.rail.bandwidth, switching.ports);
         refuse_ports(ports)?;
         let mut sets = Sets::new(iteration, &mut levels);

@@ -31,7 +31,7 @@ fn task<'a>(scenario: &Scenario<'a>, asked: &Asked) -> Task<'a> {
 /// The program that everyone starts with: what the scenario says, and if it says nothing a ring in
 /// rank order that passes whole chunks (Xiong et al.: NCCL, store and forward at GPUs), or what
 /// routes point-to-point traffic where there is no ring.
-pub(super) fn base(
+pub(crate) fn base(
     scenario: &Scenario<'_>,
     asked: &Asked,
     table: &mut RouteTable<'_>,
@@ -75,6 +75,21 @@ fn made(
     let found = synthesize(task, method, &effort)?.prove(task)?;
     let name = found.method.name();
     Ok(Built::new(name, found.program, asked.size, table, scenario.routes.split)?)
+}
+
+/// A program by a method, whose flows are split into so many parts; `None` where the method has none for the task.
+pub(crate) fn by_method(
+    scenario: &Scenario<'_>,
+    asked: &Asked,
+    table: &mut RouteTable<'_>,
+    method: Method,
+    split: u32,
+) -> Result<Option<Built>, WanError> {
+    let task = task(scenario, asked);
+    let effort = Effort { most_transfers: MOST_TRANSFERS, ..Effort::unlimited(scenario.seed) };
+    let Some(found) = if_possible(synthesize(&task, method, &effort))? else { return Ok(None) };
+    let program = found.prove(&task)?.program;
+    Ok(Some(Built::new(method.name(), program, asked.size, table, split)?))
 }
 
 /// The ring in rank order, one chunk at a time.

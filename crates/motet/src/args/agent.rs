@@ -44,6 +44,9 @@ pub(crate) struct EvalArgs {
     /// Decide for so many calls at a time, as tables that all ranks swap do
     #[arg(long, value_name = "CALLS", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=100_000))]
     pub(crate) epoch: u64,
+    /// With `--epoch`: what is tried holds for so many calls of a size, before what stands in the table runs again
+    #[arg(long, value_name = "CALLS", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub(crate) lease: u32,
     /// The seed that all scenarios are drawn from
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,

@@ -70,6 +70,13 @@ pub(crate) struct RailsSimArgs {
     /// Send AllReduces of up to this size over the host's packet network
     #[arg(long, value_name = "SIZE")]
     pub(crate) offload: Option<Bytes>,
+    /// Run the step many times more with a knobs hand: a policy of `motet agent eval` that chooses for each AllReduce that no
+    /// circuits carry whether it goes by rings or by trees
+    #[arg(long, value_name = "POLICY")]
+    pub(crate) agent: Option<String>,
+    /// With `--agent`: how many steps
+    #[arg(long, value_name = "COUNT", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=10_000), requires = "agent")]
+    pub(crate) steps: u32,
     /// Write the step on optical rails as a timeline for ui.perfetto.dev: the first delay, provisioned
     #[arg(long, value_name = "OUT.json")]
     pub(crate) trace: Option<String>,

@@ -1,6 +1,7 @@
 //! The arguments of `motet wan`.
 
 use clap::{Args, ValueEnum};
+use motet_control::hand::HandKind;
 use motet_wan::Strength;
 
 use super::read::ReadArgs;
@@ -37,6 +38,13 @@ pub(crate) struct WanArgs {
     /// Only this strength of the programs hand
     #[arg(long)]
     pub(crate) strength: Option<Hand>,
+    /// Only modes in which none but these hands move, several after commas: routes, programs, knobs
+    #[arg(long, value_name = "HAND", value_delimiter = ',')]
+    pub(crate) hands: Vec<HandKind>,
+    /// Also run every mode with a knobs hand: a policy of `motet agent eval` that chooses NCCL's algorithm and channels before
+    /// every collective; `infer` if `--hands` names knobs and this is not given
+    #[arg(long, value_name = "POLICY")]
+    pub(crate) agent: Option<String>,
     /// On how many of the collectives to find the bound and the best program in hindsight; 0 for none
     #[arg(long, value_name = "COUNT", default_value_t = 20)]
     pub(crate) yardstick: u32,

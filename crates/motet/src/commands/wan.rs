@@ -3,6 +3,7 @@
 //! Here a scenario is read and run; [`report`] prints what came out, [`tables`] and [`pictures`]
 //! write it, [`moves`] the programs and routes themselves.
 
+mod knobs;
 mod moves;
 mod pictures;
 mod report;
@@ -12,14 +13,16 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use motet_collective::bound::Bound;
+use motet_control::hand::KnobsHand;
 use motet_net::formats::read_any;
 use motet_net::{Network, NetworkState};
 use motet_units::Seed;
 use motet_wan::cut::RegionCut;
 use motet_wan::formats::ScenarioFile;
 use motet_wan::formats::scenario_toml::Cluster;
+use motet_wan::knobs::Setting;
 use motet_wan::yardstick::{self, Yardstick};
-use motet_wan::{Account, Mode, Scenario, WanError, run_mode};
+use motet_wan::{Account, Mode, Scenario, WanError, run_mode, run_with};
 use rayon::prelude::*;
 
 use crate::args::wan::WanArgs;
@@ -29,6 +32,7 @@ use crate::mistaken;
 use crate::printer::Printer;
 use crate::progress::Bar;
 
+use knobs::Knobs;
 pub(crate) use pictures::distribution;
 pub(crate) use tables::bottleneck_table;
 
@@ -54,8 +58,12 @@ pub(crate) fn run(args: &WanArgs, printer: &mut Printer) -> Result<Status, Failu
     if let Some(count) = args.count {
         scenario.count = count;
     }
-    let accounts = run_modes(&scenario, &modes(args), printer)
-        .map_err(|it| in_file(failure(&it, &network)))?;
+    let wrong = |it: WanError| in_file(failure(&it, &network));
+    let policy = Knobs::asked_for(args)?;
+    let knobs = policy.map(|it| Knobs::new(it, &scenario)).transpose().map_err(wrong)?;
+    let modes = knobs::modes(args, knobs.is_some())?;
+    let accounts = run_hands(&scenario, &modes, knobs.as_ref(), printer)?;
+    let accounts = accounts.map_err(wrong)?;
     let yardstick = match args.yardstick {
         0 => None,
         sample => {
@@ -64,7 +72,8 @@ pub(crate) fn run(args: &WanArgs, printer: &mut Printer) -> Result<Status, Failu
             Some(found.map_err(|it| in_file(failure(&it, &network)))?)
         }
     };
-    let ran = Ran::new(&scenario, &accounts, yardstick);
+    let mut ran = Ran::new(&scenario, &accounts, yardstick);
+    ran.settings = knobs.map_or_else(Vec::new, |it| it.settings);
     ran.write(args, printer)?;
     if printer.is_json() {
         printer.json(&ran.json())?;
@@ -101,17 +110,7 @@ fn network(args: &WanArgs, file: &ScenarioFile, printer: &Printer) -> Result<Net
     }
 }
 
-fn modes(args: &WanArgs) -> Vec<Mode> {
-    match args.strength {
-        None => Mode::ALL.to_vec(),
-        Some(it) => {
-            let wanted = |mode: &Mode| mode.strength().is_none_or(|has| has == it.into());
-            Mode::ALL.into_iter().filter(wanted).collect()
-        }
-    }
-}
-
-/// All modes, over all cores.
+/// All modes, over all cores, without a knobs hand.
 pub(crate) fn run_modes(
     scenario: &Scenario<'_>,
     modes: &[Mode],
@@ -120,13 +119,43 @@ pub(crate) fn run_modes(
     let total = u64::from(scenario.count) * modes.len() as u64;
     let bar = Bar::start(printer, total, "collectives");
     let done = AtomicU64::new(0);
+    run_all(modes, &bar, &done, |mode, progress| run_mode(scenario, mode, progress))
+}
+
+/// The same with a knobs hand, in the modes that have one. What cannot be made is one failure, what cannot be run another.
+fn run_hands(
+    scenario: &Scenario<'_>,
+    modes: &[Mode],
+    knobs: Option<&Knobs>,
+    printer: &Printer,
+) -> Result<Result<Vec<Outcome>, WanError>, Failure> {
+    let Some(knobs) = knobs else { return Ok(run_modes(scenario, modes, printer)) };
+    // Whether a hand can be made does not depend on the mode, so that this one says it for all.
+    let hand = knobs.hand(scenario)?;
+    drop(hand);
+    let total = u64::from(scenario.count) * modes.len() as u64;
+    let bar = Bar::start(printer, total, "collectives");
+    let done = AtomicU64::new(0);
+    Ok(run_all(modes, &bar, &done, |mode, progress| {
+        let mut hand = knobs.hand(scenario).ok();
+        let hand = hand.as_mut().map(|it| it as &mut dyn KnobsHand);
+        run_with(scenario, mode, hand, progress)
+    }))
+}
+
+fn run_all(
+    modes: &[Mode],
+    bar: &Bar,
+    done: &AtomicU64,
+    run: impl Fn(Mode, &(dyn Fn(u32) + Sync)) -> Result<Account, WanError> + Sync,
+) -> Result<Vec<Outcome>, WanError> {
     let run = |mode: &Mode| {
         let last = AtomicU64::new(0);
         let progress = |index: u32| {
             let step = u64::from(index) - last.swap(u64::from(index), Ordering::Relaxed);
             bar.set(done.fetch_add(step, Ordering::Relaxed) + step);
         };
-        run_mode(scenario, *mode, &progress).map(|account| (*mode, account))
+        run(*mode, &progress).map(|account| (*mode, account))
     };
     // The modes with more to decide take longest, and are begun first.
     let mut ran: Vec<Outcome> =
@@ -169,6 +198,8 @@ struct Ran<'a> {
     scenario: &'a Scenario<'a>,
     accounts: &'a [Outcome],
     yardstick: Option<Yardstick>,
+    /// What the knobs hand chose from, for each collective; empty without one.
+    settings: Vec<Vec<Setting>>,
     /// Of the first collective, on the network as it nominally is.
     bound: Option<Bound>,
     cut: Option<RegionCut>,
@@ -188,6 +219,7 @@ impl<'a> Ran<'a> {
             scenario,
             accounts,
             yardstick,
+            settings: Vec::new(),
             bound: task.bound().ok(),
             cut: RegionCut::of(network, &nominal, asked),
         }

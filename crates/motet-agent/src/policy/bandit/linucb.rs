@@ -159,8 +159,8 @@ impl Policy for LinUcb {
     fn choose(&mut self, seen: &Observation) -> Choice {
         let [best, hope, _] = self.weigh(seen);
         let cost = (hope.1 - best.1).max(0.05 * best.1);
-        if hope.0 != best.0 && self.budget.allows(cost) {
-            return Choice::probe(hope.0);
+        if hope.0 != best.0 && self.budget.allows(cost * f64::from(seen.lease)) {
+            return Choice::probe(hope.0, best.0);
         }
         Choice::best(best.0)
     }

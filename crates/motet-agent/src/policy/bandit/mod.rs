@@ -81,8 +81,8 @@ impl<R: Rule> Policy for Bandit<R> {
         let best = arms.best();
         let pick = self.rule.pick(arms, best);
         let probes = pick != best && !arms.is_dropped(pick);
-        if probes && self.budget.allows(arms.cost(pick, best)) {
-            return Choice::probe(arms.action(pick));
+        if probes && self.budget.allows(arms.cost(pick, best) * f64::from(seen.lease)) {
+            return Choice::probe(arms.action(pick), arms.action(best));
         }
         Choice::best(arms.action(best))
     }

@@ -146,9 +146,9 @@ impl Policy for Infer {
         }
         let best = exploit(&estimates);
         if let Some((at, cost)) = probe(&estimates, best)
-            && self.budget.allows(cost * libm::exp(estimates[best].mean))
+            && self.budget.allows(cost * libm::exp(estimates[best].mean) * f64::from(seen.lease))
         {
-            return Choice::probe(task.arms[at].action);
+            return Choice::probe(task.arms[at].action, task.arms[best].action);
         }
         Choice::best(task.arms[best].action)
     }

@@ -46,6 +46,7 @@ struct EvalJson {
     seeds: u64,
     calls: u64,
     epoch: u64,
+    lease: u32,
     default_policy: &'static str,
     results: Vec<Row>,
     /// What the trigger's false alarms cost in the quiet scenarios, where `infer-triggered` and they were asked for.
@@ -71,7 +72,8 @@ pub(crate) fn run(args: &EvalArgs, printer: &mut Printer) -> Result<Status, Fail
     let scores = pairs
         .par_iter()
         .map(|(family, policy)| {
-            let (size, pace) = ((args.seeds, args.calls), Pace { epoch: args.epoch });
+            let (size, pace) =
+                ((args.seeds, args.calls), Pace { epoch: args.epoch, lease: args.lease });
             Score::new(policy, *family, &atlas, Seed::new(args.seed), size, pace)
         })
         .collect::<Result<Vec<_>, _>>();
@@ -88,13 +90,14 @@ pub(crate) fn run(args: &EvalArgs, printer: &mut Printer) -> Result<Status, Fail
     let rows: Vec<Row> = scores.iter().map(row).collect();
     write(args, &scores, &rows, printer)?;
     if printer.is_json() {
-        let EvalArgs { seed, seeds, calls, epoch, .. } = *args;
+        let EvalArgs { seed, seeds, calls, epoch, lease, .. } = *args;
         let (default_policy, results) = (DEFAULT, rows);
         printer.json(&EvalJson {
             seed,
             seeds,
             calls,
             epoch,
+            lease,
             default_policy,
             results,
             false_alarms: alarms,

@@ -4,6 +4,7 @@
 
 pub(crate) mod circuits;
 pub(crate) mod cost;
+mod knobs;
 mod machine;
 pub(crate) mod scale;
 pub(crate) mod sim;

@@ -2,15 +2,17 @@
 
 use std::fmt::Write as _;
 
-use motet_rails::Step;
+use motet_rails::knobs::Algorithms;
 use motet_rails::optical::{Delay, Fixed, Switched, Switching};
+use motet_rails::{RailsError, Step};
 use motet_units::Duration;
 use motet_workload::Run;
 use motet_workload::simulate::Reason;
 use serde::Serialize;
 
-use super::failure;
+use super::knobs::Hands;
 use super::machine::machine;
+use super::{failure, knobs};
 use crate::args::rails::RailsSimArgs;
 use crate::commands::workload::input::{Workload, read};
 use crate::commands::workload::time;
@@ -34,6 +36,58 @@ struct Found {
     /// Ports shared out evenly and in the best way, or why that cannot be.
     fixed: Result<(Fixed, Fixed), String>,
     ports: u32,
+    knobs: Option<WithKnobs>,
+}
+
+/// The same with a knobs hand: the last of many steps, and their mean.
+struct WithKnobs {
+    policy: &'static str,
+    steps: u32,
+    /// AllReduces that the hand could choose for.
+    tasks: usize,
+    electrical: Steps,
+    /// For each delay, provisioned.
+    switched: Vec<Steps>,
+}
+
+#[derive(Clone, Copy)]
+struct Steps {
+    last: Duration,
+    mean: Duration,
+}
+
+impl Steps {
+    fn of(runs: &[Run]) -> Self {
+        let sum: u128 = runs.iter().map(|it| u128::from(it.time().as_ps())).sum();
+        let mean = sum / runs.len().max(1) as u128;
+        Self {
+            last: runs.last().map_or(Duration::ZERO, Run::time),
+            mean: Duration::from_ps(u64::try_from(mean).unwrap_or(u64::MAX)),
+        }
+    }
+}
+
+/// Runs the step with a knobs hand, on packet switches and under every delay; each with a hand that has seen nothing.
+fn with_knobs(
+    args: &RailsSimArgs,
+    step: &Step,
+    switchings: &[Switching],
+) -> Result<Option<WithKnobs>, Failure> {
+    let Some(name) = &args.agent else { return Ok(None) };
+    let policy = knobs::policy(name)?;
+    let tasks = motet_rails::knobs::tasks(step).map_err(failure)?;
+    let runs = |run: &dyn Fn(&Algorithms) -> Result<Run, RailsError>| {
+        let mut hand = Hands::new(policy, &tasks)?;
+        let runs = motet_rails::knobs::steps(step, &tasks, args.steps, &mut hand, run);
+        Ok::<_, Failure>(Steps::of(&runs.map_err(failure)?))
+    };
+    let electrical = runs(&|by| step.electrical_by(by))?;
+    let switched = switchings
+        .iter()
+        .map(|it| runs(&|by| Ok(step.switched_by(it, by)?.run)))
+        .collect::<Result<_, _>>()?;
+    let (policy, steps, tasks) = (policy.name, args.steps, tasks.len());
+    Ok(Some(WithKnobs { policy, steps, tasks, electrical, switched }))
 }
 
 pub(crate) fn run(args: &RailsSimArgs, printer: &mut Printer) -> Result<Status, Failure> {
@@ -45,7 +99,7 @@ pub(crate) fn run(args: &RailsSimArgs, printer: &mut Printer) -> Result<Status, 
     let machine = machine(&args.machine, Some(&job.draft().gpu.name))?;
     let step = Step::new(*job, machine).map_err(failure)?;
     let electrical = step.electrical().map_err(failure)?;
-    let mut rows = Vec::new();
+    let (mut rows, mut provisioned) = (Vec::new(), Vec::new());
     for optics in &args.delay {
         let delay = Delay { command: args.command_delay, optics: *optics, link_up: args.link_up };
         let switching = |provisioned| Switching {
@@ -58,9 +112,11 @@ pub(crate) fn run(args: &RailsSimArgs, printer: &mut Printer) -> Result<Status, 
         let late = step.switched(&switching(false)).map_err(failure)?;
         let early = step.switched(&switching(true)).map_err(failure)?;
         rows.push(Row { delay: delay.total(), late, early });
+        provisioned.push(switching(true));
     }
+    let knobs = with_knobs(args, &step, &provisioned)?;
     let fixed = step.fixed(args.ports).map_err(|it| it.to_string());
-    let found = Found { step, electrical, rows, fixed, ports: args.ports };
+    let found = Found { step, electrical, rows, fixed, ports: args.ports, knobs };
     found.write(args, printer)?;
     if printer.is_json() {
         printer.json(&found.json())?;
@@ -79,6 +135,31 @@ struct FoundJson {
     switched: Vec<RowJson>,
     fixed: Option<FixedJson>,
     fixed_refused: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    knobs: Option<KnobsJson>,
+}
+
+#[derive(Serialize)]
+struct KnobsJson {
+    policy: &'static str,
+    steps: u32,
+    /// AllReduces that it could choose for.
+    tasks: usize,
+    electrical: StepsJson,
+    /// For each delay, provisioned.
+    switched: Vec<StepsJson>,
+}
+
+#[derive(Serialize)]
+struct StepsJson {
+    last_us: f64,
+    mean_us: f64,
+}
+
+impl From<&Steps> for StepsJson {
+    fn from(it: &Steps) -> Self {
+        Self { last_us: it.last.as_us_f64(), mean_us: it.mean.as_us_f64() }
+    }
 }
 
 #[derive(Serialize)]
@@ -162,6 +243,13 @@ impl Found {
             switched: self.rows.iter().map(row).collect(),
             fixed,
             fixed_refused: self.fixed.as_ref().err().cloned(),
+            knobs: self.knobs.as_ref().map(|it| KnobsJson {
+                policy: it.policy,
+                steps: it.steps,
+                tasks: it.tasks,
+                electrical: (&it.electrical).into(),
+                switched: it.switched.iter().map(Into::into).collect(),
+            }),
         }
     }
 
@@ -219,7 +307,33 @@ impl Found {
                 it.early.changes
             );
         }
+        self.write_knobs(&mut out);
         out
+    }
+
+    fn write_knobs(&self, out: &mut String) {
+        let Some(it) = &self.knobs else { return };
+        let less = |before: Duration, after: Duration| {
+            (1.0 - after.as_ps() as f64 / before.as_ps().max(1) as f64) * 100.0
+        };
+        let _ = writeln!(
+            out,
+            "\n  with knobs ({}, {} AllReduces to choose for, {} steps)\n  {:16} {:>10}  {:>10}  {:>10}",
+            it.policy, it.tasks, it.steps, "", "without", "last step", "mean"
+        );
+        let provisioned = self.rows.iter().zip(&it.switched);
+        let provisioned = provisioned.map(|(row, it)| (time(row.delay), row.early.run.time(), *it));
+        let first = ("packet switches".to_owned(), self.electrical.time(), it.electrical);
+        for (name, before, it) in [first].into_iter().chain(provisioned) {
+            let _ = writeln!(
+                out,
+                "  {name:16} {:>10}  {:>10}  {:>10}  {:.2} % less",
+                time(before),
+                time(it.last),
+                time(it.mean),
+                less(before, it.mean)
+            );
+        }
     }
 
     /// Why stages do not compute, on packet switches: the slowest and the fastest say most.

@@ -7,6 +7,7 @@ use motet_net::LinkClass;
 use motet_units::LinkId;
 use motet_wan::Account;
 use motet_wan::cut::RegionCut;
+use motet_wan::knobs::Setting;
 use serde::Serialize;
 
 use super::tables::ends;
@@ -54,6 +55,12 @@ struct ModeJson {
     route_flaps: u64,
     program_flaps: u64,
     moves_per_hour: f64,
+    /// How often a collective ran by another setting than the one before; where a knobs hand moves.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    knob_moves: Option<u64>,
+    /// Of each of the scenario's collectives: the share that ran by each setting, those that were used.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    settings: Vec<BTreeMap<String, f64>>,
     bottlenecks: Vec<BottleneckJson>,
 }
 
@@ -109,6 +116,15 @@ struct WanLinkJson {
 /// In how many of the collectives a link was busy longest.
 fn share(account: &Account, link: LinkId) -> f64 {
     f64::from(account.bottleneck[link.index()]) / account.times.len().max(1) as f64
+}
+
+/// "tree, 4 channels".
+fn name(setting: &Setting) -> String {
+    match setting.algorithm {
+        None => "as it is".to_owned(),
+        Some(it) if setting.channels == 1 => format!("{it}, 1 channel"),
+        Some(it) => format!("{it}, {} channels", setting.channels),
+    }
 }
 
 impl Ran<'_> {
@@ -181,6 +197,8 @@ impl Ran<'_> {
             route_flaps: account.route_flaps,
             program_flaps: account.program_flaps,
             moves_per_hour: account.moves_per_hour(),
+            knob_moves: mode.moves_knobs().then_some(account.knob_moves),
+            settings: self.settings(account),
             bottlenecks: self.bottlenecks(account),
         }
     }
@@ -224,6 +242,16 @@ impl Ran<'_> {
         }
     }
 
+    /// How often each setting was used, by name, for each of the scenario's collectives.
+    fn settings(&self, account: &Account) -> Vec<BTreeMap<String, f64>> {
+        let of = |(counts, settings): (&Vec<u64>, &Vec<Setting>)| {
+            let all = counts.iter().sum::<u64>().max(1) as f64;
+            let used = counts.iter().zip(settings).filter(|it| *it.0 > 0);
+            used.map(|(count, setting)| (name(setting), *count as f64 / all)).collect()
+        };
+        account.settings.iter().zip(&self.settings).map(of).collect()
+    }
+
     fn bottlenecks(&self, account: &Account) -> Vec<BottleneckJson> {
         let list = account.bottlenecks().into_iter().take(5);
         list.map(|(link, _)| {
@@ -234,7 +262,7 @@ impl Ran<'_> {
     }
 
     pub(super) fn text(&self) -> String {
-        let (scenario, mut out) = (self.scenario, String::new());
+        let (scenario, mut out, width) = (self.scenario, String::new(), self.width());
         let heading = format!("{}: {} collectives", scenario.name, scenario.count);
         // Writing to a string cannot fail.
         let _ = writeln!(out, "{} (seed {})", Printer::strong(&heading), scenario.seed.get());
@@ -247,17 +275,44 @@ impl Ran<'_> {
             let list: Vec<String> = list
                 .map(|it| format!("{} -> {} {:.0}%", it.from, it.to, it.share * 100.0))
                 .collect();
-            let _ = writeln!(out, "  {:18} {}", mode.name(), list.join(", "));
+            let _ = writeln!(out, "  {:width$} {}", mode.name(), list.join(", "));
         }
+        self.knobs_text(&mut out);
         self.links_text(&mut out);
         self.cuts_text(&mut out);
         out
     }
 
+    /// Of the names of modes.
+    fn width(&self) -> usize {
+        self.accounts.iter().map(|it| it.0.name().len()).fold(18, usize::max)
+    }
+
+    /// By what the knobs hand had collectives run.
+    fn knobs_text(&self, out: &mut String) {
+        let width = self.width();
+        if self.accounts.iter().all(|it| it.1.settings.is_empty()) {
+            return;
+        }
+        let _ = writeln!(out, "{}", Printer::strong("settings that the knobs hand chose"));
+        for (mode, account) in self.accounts {
+            for (number, used) in self.settings(account).iter().enumerate() {
+                let asked = &self.scenario.collectives[number];
+                let list: Vec<String> = used
+                    .iter()
+                    .map(|(name, part)| format!("{name} {:.0}%", part * 100.0))
+                    .collect();
+                let call = format!("{} of {}", asked.goal.kind(), asked.size);
+                let _ = writeln!(out, "  {:width$} {call}: {}", mode.name(), list.join("; "));
+            }
+        }
+    }
+
     fn modes_text(&self, out: &mut String) {
+        let width = self.width();
         let _ = writeln!(
             out,
-            "  {:18} {:>12} {:>7} {:>12} {:>12} {:>9} {:>9} {:>6} {:>9}",
+            "  {:width$} {:>12} {:>7} {:>12} {:>12} {:>9} {:>9} {:>6} {:>9}",
             "mode",
             "total s",
             "gain %",
@@ -271,7 +326,7 @@ impl Ran<'_> {
         for (mode, account) in self.accounts {
             let _ = writeln!(
                 out,
-                "  {:18} {:>12.3} {:>7.1} {:>12.1} {:>12.1} {:>9} {:>9} {:>6} {:>9.0}",
+                "  {:width$} {:>12.3} {:>7.1} {:>12.1} {:>12.1} {:>9} {:>9} {:>6} {:>9.0}",
                 mode.name(),
                 account.completion().as_us_f64() / 1e6,
                 self.gain(account),
@@ -284,13 +339,14 @@ impl Ran<'_> {
             );
             if !account.stalls.is_zero() {
                 let stalls = account.stalls.as_us_f64() / 1e6;
-                let _ = writeln!(out, "  {:18} waited {stalls:.3} s for the network to heal", "");
+                let _ =
+                    writeln!(out, "  {:width$} waited {stalls:.3} s for the network to heal", "");
             }
         }
     }
 
     fn yardstick_text(&self, out: &mut String) {
-        let Some(it) = &self.yardstick else { return };
+        let (Some(it), width) = (&self.yardstick, self.width()) else { return };
         let (hindsight, bound) = (it.hindsight.as_us_f64(), it.bound.as_us_f64());
         let least = self.accounts.iter().min_by_key(|it| it.1.completion());
         let same = least.map_or_else(String::new, |(mode, account)| {
@@ -299,8 +355,8 @@ impl Ran<'_> {
         });
         let _ = writeln!(
             out,
-            "  {:18} {:>12} {:>7} {hindsight:>12.1}  the fastest found for each state ({} sampled{same})\n  \
-             {:18} {:>12} {:>7} {bound:>12.1}  no program can take less",
+            "  {:width$} {:>12} {:>7} {hindsight:>12.1}  the fastest found for each state ({} sampled{same})\n  \
+             {:width$} {:>12} {:>7} {bound:>12.1}  no program can take less",
             "hindsight",
             "",
             "",
@@ -342,8 +398,10 @@ impl Ran<'_> {
             let mean = self.base().map(|it| it.mean_available(*link).as_gb_per_s_f64());
             let mean = mean.map_or_else(String::new, |it| format!("{it:.2} GB/s"));
             let _ = write!(out, "  {name:wide$} {capacity:>10} {mean:>10}");
-            for (_, account) in self.accounts {
-                let _ = write!(out, " {:>15.1}%", share(account, *link) * 100.0);
+            for (mode, account) in self.accounts {
+                let percent = format!("{:.1}%", share(account, *link) * 100.0);
+                let column = mode.name().len().max(16);
+                let _ = write!(out, " {percent:>column$}");
             }
             out.push('\n');
         }

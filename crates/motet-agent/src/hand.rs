@@ -1,0 +1,208 @@
+//! [`PolicyHand`]: any policy as the knobs hand of a simulation: of collectives over a WAN, or of a training step on rails.
+//!
+//! A simulation says which settings each of its calls may have and what each takes by itself when nobody else is there; the policy
+//! chooses one before every call and learns what it took. What the simulation does meanwhile (circuits, routes and programs that change,
+//! others' traffic) it is not told.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use motet_collective::CollectiveKind;
+use motet_control::hand::{Call, Hand, HandKind, Proposal, Ran};
+use motet_nccl::{Algorithm, NcclOptions, Protocol};
+use motet_net::Network;
+use motet_units::{Bytes, Duration, Seed};
+
+use crate::desk::{Desk, Topic};
+use crate::env::{Brief, Place, PlaceError};
+use crate::policy::{Choice, Registered};
+use crate::state::TopologyClass;
+
+/// What a call may be run by, beside leaving it as it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Offer {
+    pub algorithm: Algorithm,
+    pub channels: u32,
+    /// With the network to itself.
+    pub nominal: Duration,
+}
+
+/// A call that comes again and again. Its setting 0 is to leave it as it is, setting n + 1 is `offers[n]`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Task {
+    pub kind: CollectiveKind,
+    /// In nccl-tests' sense.
+    pub bytes: Bytes,
+    /// What it takes as it is.
+    pub nominal: Duration,
+    pub offers: Vec<Offer>,
+}
+
+/// A task as the policy has it.
+#[derive(Clone, Debug)]
+struct Known {
+    kind: CollectiveKind,
+    bytes: Bytes,
+    brief: Arc<Brief>,
+    /// The setting of each action; 0 where there is none, which no policy takes because it has no time.
+    settings: Vec<usize>,
+    /// What was proposed last, and which setting was run last.
+    proposed: Choice,
+    in_use: usize,
+}
+
+/// See the [module](self).
+#[derive(Debug)]
+pub struct PolicyHand {
+    desk: Desk,
+    /// `None` for a call that NCCL has no algorithms for: it is left as it is.
+    tasks: Vec<Option<Known>>,
+}
+
+impl PolicyHand {
+    /// A policy that has seen no call, for the tasks of all ranks of a network. What it leaves to chance comes from the seed.
+    pub fn new(
+        policy: &Registered,
+        seed: Seed,
+        network: Network,
+        tasks: &[Task],
+    ) -> Result<Self, PlaceError> {
+        let place =
+            Place::new("network", network, TopologyClass::Mixed, NcclOptions::default(), None)?;
+        let known = |task: &Task| match known(&place, task) {
+            Ok(it) => Ok(Some(it)),
+            Err(PlaceError::NoPrice { .. }) => Ok(None),
+            Err(error) => Err(error),
+        };
+        let tasks = tasks.iter().map(known).collect::<Result<_, _>>()?;
+        let desk = Desk::new(policy.make(seed), place.topology, *place.terms());
+        Ok(Self { desk, tasks })
+    }
+}
+
+fn known(place: &Place, task: &Task) -> Result<Known, PlaceError> {
+    let offered = |algorithm, protocol, channels| {
+        let is = |it: &Offer| Some(it.algorithm) == algorithm && Some(it.channels) == channels;
+        // What is offered is offered by Simple.
+        let simple = protocol == Some(Protocol::Simple);
+        task.offers.iter().position(is).filter(|_| simple)
+    };
+    let mut brief = place.timed(task.kind, task.bytes, |action| {
+        let at = offered(action.algorithm, action.protocol, action.channels)?;
+        Some(task.offers[at].nominal.as_us_f64())
+    })?;
+    if let Some(as_it_is) = brief.nominal.first_mut() {
+        *as_it_is = task.nominal.as_us_f64();
+    }
+    let setting = |it: &crate::action::Action| {
+        offered(it.algorithm, it.protocol, it.channels).map_or(0, |it| it + 1)
+    };
+    let settings = brief.space.actions().map(|it| setting(&it)).collect();
+    // As it is, a call may run by any program: it must not be held to be one of the settings, nor to share their errors. So it
+    // gets a kernel that none of them has.
+    let all = Algorithm::ALL.iter().flat_map(|a| Protocol::ALL.iter().map(move |p| (*a, *p)));
+    let free = all.into_iter().find(|it| !brief.kernels.contains(it));
+    if let (Some(kernel), Some(free)) = (brief.kernels.first_mut(), free) {
+        *kernel = free;
+    }
+    let (kind, bytes, brief) = (task.kind, task.bytes, Arc::new(brief));
+    Ok(Known { kind, bytes, brief, settings, proposed: Choice::DEFAULT, in_use: 0 })
+}
+
+impl Known {
+    fn topic(&self, number: usize) -> Topic<'_> {
+        Topic { number, kind: self.kind, bytes: self.bytes, brief: &self.brief }
+    }
+}
+
+impl Hand<Call> for PolicyHand {
+    type Action = usize;
+    type Outcome = Ran;
+    type Error = Infallible;
+
+    fn kind(&self) -> HandKind {
+        HandKind::Knobs
+    }
+
+    fn propose(&mut self, call: Call) -> Result<Option<Proposal<usize>>, Infallible> {
+        let Some(Some(task)) = self.tasks.get_mut(call.task) else { return Ok(None) };
+        task.proposed = self.desk.choose(task.topic(call.task));
+        let setting = task.settings.get(task.proposed.action).copied().unwrap_or(0);
+        Ok(Some(Proposal::free(setting)))
+    }
+
+    fn learn(&mut self, ran: &Ran) {
+        let Some(Some(task)) = self.tasks.get_mut(ran.task) else { return };
+        // What was proposed may not have been possible.
+        let proposed = task.settings.get(task.proposed.action) == Some(&ran.setting);
+        let action = task.settings.iter().skip(1).position(|it| *it == ran.setting && *it > 0);
+        let choice = match (proposed, action) {
+            (true, _) => task.proposed,
+            (false, Some(at)) => Choice::best(at + 1),
+            (false, None) => Choice::DEFAULT,
+        };
+        let switched = std::mem::replace(&mut task.in_use, ran.setting) != ran.setting;
+        self.desk.learn(task.topic(ran.task), choice, ran.time.as_us_f64(), switched);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use motet_net::builders::{Params, find};
+
+    use super::*;
+    use crate::policy;
+
+    fn two_dcs() -> Network {
+        let params = Params::from_words(["fabric=logical", "wan-latency=1 ms"]).unwrap();
+        find("two-dc").unwrap().build(&params).unwrap()
+    }
+
+    fn task(kind: CollectiveKind) -> Task {
+        let offer =
+            |algorithm, us| Offer { algorithm, channels: 1, nominal: Duration::from_us(us) };
+        let offers = vec![offer(Algorithm::Ring, 900), offer(Algorithm::Tree, 700)];
+        Task { kind, bytes: Bytes::mib(1), nominal: Duration::from_us(1000), offers }
+    }
+
+    /// Calls that take what `micros` says of a setting; the settings that were run.
+    fn run(hand: &mut PolicyHand, calls: usize, micros: impl Fn(usize) -> u64) -> Vec<usize> {
+        let mut ran = Vec::new();
+        for _ in 0..calls {
+            let Ok(proposal) = hand.propose(Call { task: 0 });
+            let setting = proposal.map_or(0, |it| it.action);
+            let time = Duration::from_us(micros(setting));
+            hand.learn(&Ran { task: 0, setting, time });
+            ran.push(setting);
+        }
+        ran
+    }
+
+    #[test]
+    fn a_policy_finds_the_best_setting_and_leaves_what_got_slow() {
+        let make = |name: &str| {
+            let policy = policy::find(name).unwrap();
+            PolicyHand::new(policy, Seed::new(1), two_dcs(), &[task(CollectiveKind::AllReduce)])
+        };
+        let mut hand = make("infer").unwrap();
+        assert_eq!(hand.kind(), HandKind::Knobs);
+        let ran = run(&mut hand, 400, |it| [1000, 900, 700][it]);
+        let trees = ran[300..].iter().filter(|it| **it == 2).count();
+        assert!(trees > 90, "{ran:?}");
+        // Trees take twice as long from here on, so that rings are the best.
+        let ran = run(&mut hand, 400, |it| [1000, 900, 1400][it]);
+        assert!(ran[300..].iter().filter(|it| **it == 2).count() < 10, "{ran:?}");
+        // Whoever asks for NCCL's own choice gets no proposal to leave the program in force.
+        assert!(run(&mut make("nccl").unwrap(), 50, |_| 1000).iter().all(|it| *it == 0));
+    }
+
+    #[test]
+    fn what_nccl_has_no_algorithm_for_is_left_alone() {
+        let policy = policy::default_policy();
+        let tasks = [task(CollectiveKind::AllToAll)];
+        let mut hand = PolicyHand::new(policy, Seed::new(1), two_dcs(), &tasks).unwrap();
+        assert_eq!(hand.propose(Call { task: 0 }), Ok(None));
+        assert_eq!(hand.propose(Call { task: 9 }), Ok(None));
+        hand.learn(&Ran { task: 9, setting: 0, time: Duration::from_us(1) });
+    }
+}

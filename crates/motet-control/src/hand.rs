@@ -1,0 +1,266 @@
+//! [`Hand`]: one interface for whatever may change how a job's collectives run.
+//!
+//! Motet has four hands: **knobs** (algorithm, protocol and channels of a call), **circuits** (what optical rails hold),
+//! **routes** (which way a flow takes through the WAN) and **programs** (the collective algorithm itself). Each is asked at its own
+//! pace: before a call, between phases, every few collectives. All of them answer alike: a [`Proposal`] of something else than
+//! what is in force, with what it [costs](Costs), or nothing. Whoever asked (a simulation, a service) decides whether to take it, keeps it until it
+//! is due ([`Waiting`]), and tells the hand what came of the collectives after. So a mode that coordinates hands is a [set](Hands) of
+//! them and somebody who asks.
+//!
+//! What a hand looks at and what it proposes differ from hand to hand and are its own types. The knobs hand alone has
+//! types here ([`Call`], [`Ran`]): simulations on one floor use it, and none of them may know the crate that has its policies.
+
+use std::fmt;
+use std::str::FromStr;
+
+use motet_units::{Duration, Instant};
+
+/// Which hand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum HandKind {
+    /// Algorithm, protocol, channels of each call.
+    Knobs,
+    /// Which optical circuits a rail holds.
+    Circuits,
+    /// Which WAN path each flow takes.
+    Routes,
+    /// Which program carries a collective out.
+    Programs,
+}
+
+impl HandKind {
+    /// All of them, the quickest first.
+    pub const ALL: [Self; 4] = [Self::Knobs, Self::Circuits, Self::Routes, Self::Programs];
+
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Knobs => "knobs",
+            Self::Circuits => "circuits",
+            Self::Routes => "routes",
+            Self::Programs => "programs",
+        }
+    }
+}
+
+/// No hand has this name.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("there is no hand `{0}`; there are knobs, circuits, routes and programs")]
+pub struct NoSuchHand(pub String);
+
+impl FromStr for HandKind {
+    type Err = NoSuchHand;
+
+    fn from_str(text: &str) -> Result<Self, NoSuchHand> {
+        let named = |it: &Self| it.name() == text;
+        Self::ALL.into_iter().find(named).ok_or_else(|| NoSuchHand(text.to_owned()))
+    }
+}
+
+/// A set of hands: those that may move.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Hands(u8);
+
+impl Hands {
+    /// Nobody moves.
+    pub const NONE: Self = Self(0);
+
+    const fn bit(kind: HandKind) -> u8 {
+        1 << kind as u8
+    }
+
+    /// With this one too.
+    #[must_use]
+    pub const fn with(self, kind: HandKind) -> Self {
+        Self(self.0 | Self::bit(kind))
+    }
+
+    #[must_use]
+    pub const fn has(self, kind: HandKind) -> bool {
+        self.0 & Self::bit(kind) != 0
+    }
+
+    /// Whether each of these is also one of those.
+    #[must_use]
+    pub const fn within(self, others: Self) -> bool {
+        self.0 & !others.0 == 0
+    }
+
+    /// Its members, the quickest first.
+    pub fn iter(self) -> impl Iterator<Item = HandKind> {
+        HandKind::ALL.into_iter().filter(move |it| self.has(*it))
+    }
+}
+
+impl FromIterator<HandKind> for Hands {
+    fn from_iter<I: IntoIterator<Item = HandKind>>(kinds: I) -> Self {
+        kinds.into_iter().fold(Self::NONE, Self::with)
+    }
+}
+
+impl fmt::Display for Hands {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if *self == Self::NONE {
+            return f.write_str("none");
+        }
+        for (number, kind) in self.iter().enumerate() {
+            if number > 0 {
+                f.write_str(", ")?;
+            }
+            f.write_str(kind.name())?;
+        }
+        Ok(())
+    }
+}
+
+/// What one move costs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Costs {
+    /// Computing what to do; collectives go on with what is in force meanwhile.
+    pub compute: Duration,
+    /// Distributing the decision; nothing is sent meanwhile.
+    pub distribute: Duration,
+    /// Until what was decided is in force everywhere (traffic has drained, routes have settled, circuits are up); added to the
+    /// first collective that uses it.
+    pub converge: Duration,
+}
+
+impl Costs {
+    /// How long a move stops the collectives.
+    #[must_use]
+    pub fn pause(&self) -> Duration {
+        Duration::from_ps(self.distribute.as_ps().saturating_add(self.converge.as_ps()))
+    }
+}
+
+/// What a hand would change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Proposal<A> {
+    pub action: A,
+    pub costs: Costs,
+}
+
+impl<A> Proposal<A> {
+    /// One that costs nothing and can be in force at once.
+    pub fn free(action: A) -> Self {
+        Self { action, costs: Costs::default() }
+    }
+}
+
+/// See the [module](self). `Sight` is what it looks at when it is asked.
+pub trait Hand<Sight> {
+    /// What it changes.
+    type Action;
+    /// What it learns from.
+    type Outcome;
+    /// Why it could not answer.
+    type Error;
+
+    fn kind(&self) -> HandKind;
+
+    /// What should be in force instead of what is; `None` to leave it.
+    fn propose(&mut self, sight: Sight) -> Result<Option<Proposal<Self::Action>>, Self::Error>;
+
+    /// What came of a collective that it was asked about.
+    fn learn(&mut self, outcome: &Self::Outcome);
+}
+
+/// A proposal that was taken and is not in force yet: it is being computed.
+#[derive(Clone, Debug, Default)]
+pub struct Waiting<A>(Option<(Instant, Proposal<A>)>);
+
+impl<A> Waiting<A> {
+    /// For nothing.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self(None)
+    }
+
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.0.is_none()
+    }
+
+    /// Takes a proposal; what waited before is dropped.
+    pub fn take(&mut self, proposal: Proposal<A>, now: Instant) {
+        self.0 = Some((now + proposal.costs.compute, proposal));
+    }
+
+    /// When what waits can be put in force.
+    #[must_use]
+    pub fn from(&self) -> Option<Instant> {
+        self.0.as_ref().map(|it| it.0)
+    }
+
+    /// What can be put in force now.
+    pub fn due(&mut self, now: Instant) -> Option<Proposal<A>> {
+        self.0.take_if(|it| it.0 <= now).map(|it| it.1)
+    }
+
+    /// Forgets what waits.
+    pub fn clear(&mut self) {
+        self.0 = None;
+    }
+}
+
+/// A call before which the knobs hand is asked. It answers with the number of one of the settings that the call was
+/// offered with; setting 0 is to leave it as it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Call {
+    /// Which of the job's calls that come again and again.
+    pub task: usize,
+}
+
+/// A call that was run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ran {
+    pub task: usize,
+    /// The setting that it was run by.
+    pub setting: usize,
+    pub time: Duration,
+}
+
+/// The knobs hand as simulations have it. It always has an answer.
+pub trait KnobsHand:
+    Hand<Call, Action = usize, Outcome = Ran, Error = std::convert::Infallible>
+{
+}
+
+impl<T> KnobsHand for T where
+    T: Hand<Call, Action = usize, Outcome = Ran, Error = std::convert::Infallible>
+{
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sets_of_hands_are_sets() {
+        let both: Hands =
+            [HandKind::Programs, HandKind::Routes, HandKind::Routes].into_iter().collect();
+        assert_eq!(both.to_string(), "routes, programs");
+        assert!(both.has(HandKind::Routes) && !both.has(HandKind::Knobs));
+        assert!(Hands::NONE.within(both) && both.within(both.with(HandKind::Knobs)));
+        assert!(!both.with(HandKind::Circuits).within(both));
+        assert_eq!(Hands::NONE.to_string(), "none");
+        for kind in HandKind::ALL {
+            assert_eq!(kind.name().parse(), Ok(kind));
+        }
+        assert!("feet".parse::<HandKind>().unwrap_err().to_string().contains("circuits"));
+    }
+
+    #[test]
+    fn what_is_being_computed_waits() {
+        let mut waiting = Waiting::new();
+        let at = |ms: u64| Instant::START + Duration::from_ms(ms);
+        let costs = Costs { compute: Duration::from_ms(5), ..Costs::default() };
+        waiting.take(Proposal { action: 'a', costs }, at(1));
+        assert_eq!((waiting.from(), waiting.due(at(5))), (Some(at(6)), None));
+        assert_eq!(waiting.due(at(6)).map(|it| it.action), Some('a'));
+        assert!(waiting.is_empty() && waiting.due(at(9)).is_none());
+        waiting.take(Proposal::free('b'), at(1));
+        waiting.clear();
+        assert!(waiting.due(at(9)).is_none());
+    }
+}
