@@ -72,7 +72,7 @@ pub fn run_mode(
 }
 
 /// Runs a mode with a knobs hand, which is asked if the mode says so. Its tasks are the numbers of the scenario's collectives,
-/// and its settings those of [`knobs::settings`](crate::knobs::settings).
+/// and its settings those of [`knobs::settings`].
 pub fn run_with(
     scenario: &Scenario<'_>,
     mode: Mode,
