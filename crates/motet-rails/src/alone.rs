@@ -31,8 +31,7 @@ use crate::machine::Wire;
 /// transfers that all say the same.
 pub const MOST_SIMULATED: u32 = 32;
 
-/// Trees over more ranks than this are not timed: pipelined, they have as many transfers as a ring of
-/// [`MOST_SIMULATED`].
+/// Trees over more ranks than this are not timed, so that a step is still simulated in seconds.
 pub const MOST_TREES: u32 = 64;
 
 /// What a group is connected by.
