@@ -6,6 +6,7 @@ pub(crate) mod bench;
 pub(crate) mod bound;
 pub(crate) mod calibrate;
 pub(crate) mod discovery;
+pub(crate) mod exec;
 pub(crate) mod help;
 pub(crate) mod live;
 pub(crate) mod net;
@@ -97,6 +98,9 @@ pub(crate) enum Command {
     Agent(agent::AgentCommand),
     /// Routes and programs over a WAN: the reconfiguration modes over many collectives
     Wan(wan::WanArgs),
+    /// Programs run between processes, over TCP and shared memory
+    #[command(subcommand)]
+    Exec(exec::ExecCommand),
     /// Tables and figures of the papers that Motet builds on, ours beside what was published
     Reproduce(reproduce::ReproduceArgs),
     /// One rank of `--backend nccl`

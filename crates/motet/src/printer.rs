@@ -35,6 +35,11 @@ impl Printer {
         self.verbose
     }
 
+    /// Whether notes are shown.
+    pub(crate) const fn shows_notes(&self) -> bool {
+        !self.quiet
+    }
+
     /// Whether progress may be shown, if there is a terminal to show it on.
     pub(crate) const fn shows_progress(&self) -> bool {
         !self.quiet && !self.json

@@ -22,6 +22,7 @@ const FLOORS: [(&str, u32); 21] = [
     ("motet-cuda", 1),
     ("motet-net", 1),
     ("motet-collective", 1),
+    ("motet-exec", 2),
     ("motet-live", 2),
     ("motet-control", 2),
     ("motet-sim", 2),

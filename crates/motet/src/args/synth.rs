@@ -88,7 +88,7 @@ pub(crate) fn methods() -> impl Iterator<Item = Method> {
     Method::all().chain([Method::Recipe(&motet_exact::METHOD)])
 }
 
-fn method(text: &str) -> Result<Method, String> {
+pub(super) fn method(text: &str) -> Result<Method, String> {
     let unknown = || UnknownName::new("method", text, methods().map(Method::name)).to_string();
     methods().find(|it| it.name() == text).ok_or_else(unknown)
 }

@@ -5,6 +5,7 @@ mod bench;
 mod bound;
 mod calibrate;
 mod completions;
+mod exec;
 mod export;
 mod live;
 mod man;
@@ -26,6 +27,7 @@ mod workload;
 use crate::args::Command;
 use crate::args::agent::AgentCommand;
 use crate::args::discovery::ProbeCommand;
+use crate::args::exec::ExecCommand;
 use crate::args::net::NetCommand;
 use crate::args::rails::RailsCommand;
 use crate::args::workload::WorkloadCommand;
@@ -62,6 +64,9 @@ pub(crate) fn run(command: &Command, printer: &mut Printer) -> Result<Status, Fa
         Command::Agent(AgentCommand::Eval(args)) => agent::eval::run(args, printer),
         Command::Agent(AgentCommand::Show(args)) => agent::show::run(args, printer),
         Command::Wan(args) => wan::run(args, printer),
+        Command::Exec(ExecCommand::Run(args)) => exec::run::run(args, printer),
+        Command::Exec(ExecCommand::Bench(args)) => exec::bench::run(args, printer),
+        Command::Exec(ExecCommand::Store(args)) => exec::store::run(args, printer),
         Command::Reproduce(args) => reproduce::run(args, printer),
         Command::Bench(args) => bench::run(args, printer),
         Command::Man(args) => man::run(args, printer),

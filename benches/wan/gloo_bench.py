@@ -1,0 +1,42 @@
+"""AllReduce and AllGather with torch's Gloo: the median over calls of the slowest rank's time, in µs.
+
+Usage: RANK=r WORLD_SIZE=n MASTER_ADDR=… MASTER_PORT=… gloo_bench.py COLLECTIVE BYTES CALLS
+"""
+import os
+import sys
+import time
+
+import torch
+import torch.distributed as dist
+
+torch.set_num_threads(1)
+collective, size, calls = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+dist.init_process_group("gloo")
+rank, ranks = dist.get_rank(), dist.get_world_size()
+if collective == "allreduce":
+    data = torch.ones(size // 4)
+    call = lambda: dist.all_reduce(data)
+else:
+    part = torch.full((size // 4 // ranks,), float(rank))
+    whole = torch.empty(size // 4)
+    call = lambda: dist.all_gather_into_tensor(whole, part)
+times = []
+for number in range(calls + 3):
+    if collective == "allreduce":
+        data.fill_(1.0)
+    dist.barrier()
+    start = time.perf_counter()
+    call()
+    took = time.perf_counter() - start
+    if number >= 3:
+        times.append(took)
+if collective == "allreduce":
+    assert bool((data == ranks).all())
+else:
+    assert all(bool((whole.view(ranks, -1)[it] == it).all()) for it in range(ranks))
+slowest = torch.tensor(times)
+dist.all_reduce(slowest, op=dist.ReduceOp.MAX)
+if rank == 0:
+    ordered = sorted(slowest.tolist())
+    middle, least, most = ordered[len(ordered) // 2], ordered[0], ordered[-1]
+    print(f"{collective} {size} {middle * 1e6:.0f} {least * 1e6:.0f} {most * 1e6:.0f}")

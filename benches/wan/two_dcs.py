@@ -1,0 +1,164 @@
+#!/usr/bin/env python3
+"""Two datacenters of four ranks each out of network namespaces, joined by a link of so many Mbit/s and milliseconds,
+and Motet and Gloo over it by turns. Needs root, iproute2, a C compiler and /dev/net/tun; what is missing of the peers is
+left out. Everything is taken down at the end, and what an earlier run left over at the beginning.
+
+    two_dcs.py --mbit 1000 --ms 5 --bytes 67108864 --calls 20 --rounds 1 [--congestion bbr|cubic]
+        [--peers motet,gloo]
+
+The link (`wanlink.c`) passes packets between two TUN devices. Kernels with netem could do the same; this one needs
+nothing. Link and ranks run with real-time priority (`chrt`), so that whatever else the machine does is not measured.
+"""
+import argparse
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+
+PREFIX = "motet-wan-"
+HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+def sh(command, check=True):
+    return subprocess.run(command, shell=True, check=check, capture_output=True, text=True)
+
+
+def down():
+    for name in sh("ip netns list", check=False).stdout.split("\n"):
+        name = name.split(" ")[0]
+        if name.startswith(PREFIX):
+            sh(f"ip netns pids {name} | xargs -r kill -9", check=False)
+            sh(f"ip netns del {name}", check=False)
+
+
+def up(congestion):
+    for dc, net in (("a", "10.71.1"), ("b", "10.71.2")):
+        router = f"{PREFIX}r{dc}"
+        sh(f"ip netns add {router}")
+        sh(f"ip -n {router} link set lo up")
+        sh(f"ip -n {router} link add br0 type bridge && ip -n {router} addr add {net}.254/24 dev br0")
+        sh(f"ip -n {router} link set br0 up && ip netns exec {router} sysctl -qw net.ipv4.ip_forward=1")
+        for rank in range(4):
+            host = f"{PREFIX}{dc}{rank}"
+            sh(f"ip netns add {host} && ip -n {host} link set lo up")
+            sh(f"ip -n {host} link add eth0 type veth peer name p{rank} netns {router}")
+            sh(f"ip -n {host} addr add {net}.{rank + 1}/24 dev eth0 && ip -n {host} link set eth0 up")
+            sh(f"ip -n {router} link set p{rank} master br0 up")
+            sh(f"ip -n {host} route add default via {net}.254 congctl {congestion}")
+
+
+def start_links(args):
+    """The links: `wanlink.c`, built where it is used."""
+    work = tempfile.mkdtemp()
+    sh(f"cc -O2 -o {work}/wanlink {HERE}/wanlink.c")
+    children = []
+    for number, mbit in enumerate([args.mbit] + ([args.second] if args.second else [])):
+        ends = [f"10.71.{9 + number}.{end}" for end in (1, 2)]
+        words = [f"{work}/wanlink", f"{PREFIX}ra", f"{ends[0]}/30", f"{PREFIX}rb", f"{ends[1]}/30", f"wan{number}",
+                 str(mbit), str(args.ms)]
+        child = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        assert child.stdout.readline() == "ready\n"
+        children.append(child)
+    shutil.rmtree(work)
+    for router, net, end in (("ra", "10.71.2.0/24", 2), ("rb", "10.71.1.0/24", 1)):
+        ways = f"via 10.71.9.{end}"
+        if args.second:
+            weights = args.weights.split(":")
+            ways = " ".join(f"nexthop via 10.71.{9 + it}.{end} weight {weights[it]}" for it in (0, 1))
+            # By ports too, so that connections between two ranks take both ways.
+            sh(f"ip netns exec {PREFIX}{router} sysctl -qw net.ipv4.fib_multipath_hash_policy=1")
+        sh(f"ip -n {PREFIX}{router} route add {net} {ways}")
+    return children
+
+
+def on_all(command, environment=None):
+    """Runs a command on all eight ranks at once; what each printed."""
+    children = []
+    for rank in range(8):
+        host = f"{PREFIX}{'ab'[rank // 4]}{rank % 4}"
+        words = ["ip", "netns", "exec", host, "chrt", "-r", "1"] + command(rank)
+        own = dict(os.environ, **(environment(rank) if environment else {}))
+        children.append(subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=own))
+    said = []
+    for child in children:
+        try:
+            out, err = child.communicate(timeout=300)
+        except subprocess.TimeoutExpired:
+            child.kill()
+            out, err = child.communicate()
+        if child.returncode != 0:
+            print(err[-2000:], file=sys.stderr)
+        said.append(out)
+    return said
+
+
+def motet(args, collective, port):
+    def command(rank):
+        return [args.motet, "--json", "exec", "run", "-c", collective, "--cluster", f"{HERE}/{args.cluster}",
+                "--size", f"{args.bytes} B", "-i", str(args.calls), "--rank", str(rank), "--ranks", "8",
+                "--store", f"10.71.1.1:{port}", "--token", "bench", "--streams", str(args.streams)] + args.more.split()
+    ranks = [json.loads(it)["rows"][0] for it in on_all(command)]
+    assert all(it["wrong"] == 0 for it in ranks)
+    times = [max(it["times_us"][call] for it in ranks) for call in range(args.calls)]
+    return statistics.median(times), min(times), max(times)
+
+
+def gloo(args, collective, port):
+    def environment(rank):
+        return {"RANK": str(rank), "WORLD_SIZE": "8", "MASTER_ADDR": "10.71.1.1", "MASTER_PORT": str(port),
+                "GLOO_SOCKET_IFNAME": "eth0"}
+    said = on_all(lambda rank: [args.python, f"{HERE}/gloo_bench.py", collective, str(args.bytes), str(args.calls)],
+                  environment)
+    return tuple(float(it) for it in said[0].split()[2:5])
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--mbit", type=float, default=1000)
+    parser.add_argument("--ms", type=float, default=5)
+    parser.add_argument("--second", type=float, default=0, help="Mbit/s of a second link beside the first")
+    parser.add_argument("--weights", default="2:1", help="how routers share connections out over the two")
+    parser.add_argument("--bytes", type=int, default=64 << 20)
+    parser.add_argument("--calls", type=int, default=20)
+    parser.add_argument("--rounds", type=int, default=1)
+    parser.add_argument("--streams", type=int, default=1)
+    parser.add_argument("--cluster", default="two-dcs.toml")
+    parser.add_argument("--more", default="")
+    parser.add_argument("--congestion", default="bbr")
+    parser.add_argument("--peers", default="motet,gloo")
+    parser.add_argument("--collectives", default="allgather,allreduce")
+    parser.add_argument("--motet", default=os.environ.get("MOTET") or shutil.which("motet"))
+    parser.add_argument("--python", default=os.environ.get("PYTHON") or sys.executable)
+    args = parser.parse_args()
+    down()
+    children = []
+    try:
+        up(args.congestion)
+        children = start_links(args)
+        port = 29500
+        for _ in range(args.rounds):
+            for collective in args.collectives.split(","):
+                crosses = args.bytes if collective == "allreduce" else args.bytes / 2
+                limit = crosses * 8 / (args.mbit + args.second) + args.ms * 1e3
+                for peer in args.peers.split(","):
+                    port += 1
+                    load = open("/proc/loadavg").read().split()[0]
+                    try:
+                        middle, least, most = {"motet": motet, "gloo": gloo}[peer](args, collective, port)
+                    except (ValueError, IndexError, AssertionError) as error:
+                        print(f"{peer} {collective}: failed: {error!r}")
+                        continue
+                    print(f"{peer:6} {collective:10} {args.bytes} B: median {middle / 1e3:.1f} ms, "
+                          f"{least / 1e3:.1f} to {most / 1e3:.1f}, {100 * limit / middle:.1f}% of the raw limit "
+                          f"{limit / 1e3:.1f} ms (load {load}, {args.congestion})", flush=True)
+    finally:
+        for child in children:
+            child.kill()
+            child.wait()
+        down()
+
+
+main()

@@ -1,0 +1,433 @@
+//! The engine: one thread for each group and rank, which alone touches sockets and the memory of calls
+//! under way. It waits for sockets, moves what can be moved, and watches the time.
+//!
+//! What ends a group: a connection that breaks, a frame that is not in order, a rank that is silent for
+//! longer than [`Settings::silence`], a call that takes longer than [`Settings::deadline`], or a rank
+//! that says that one of these happened to it. Whoever notices first tells all others, so that every
+//! rank ends with the same cause; no rank waits longer than those two times.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender};
+use std::time::Duration as Wall;
+
+use mio::{Events, Interest, Poll, Token};
+use motet_net::probe::Clock;
+use motet_units::{Duration, Instant};
+
+use crate::error::ExecError;
+use crate::flow::Flow;
+use crate::run::{Outcome, Regions, Registered, Run};
+use crate::stream::{Mail, Stream, Takes};
+use crate::wire::header::NOBODY;
+use crate::wire::{Header, Kind, Registration};
+
+/// How an engine behaves.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Settings {
+    /// A rank that has said nothing for so long says that it is there.
+    pub(crate) heartbeat: Duration,
+    /// A rank that is silent for so long is gone.
+    pub(crate) silence: Duration,
+    /// The longest that a call may take.
+    pub(crate) deadline: Duration,
+}
+
+/// What the group's owner asks of the engine.
+pub(crate) enum Command {
+    Register { registration: Registration, reply: Sender<Result<Vec<Registration>, ExecError>> },
+    Start { registered: Arc<Registered>, memory: Regions, reply: Sender<Outcome> },
+    Leave,
+}
+
+/// The token of the waker; streams count from 0.
+pub(crate) const WAKER: Token = Token(usize::MAX);
+/// How long the last frames of a rank that gives up may take.
+const LINGER: Duration = Duration::from_ms(500);
+/// Pieces of work without sockets between two looks at the sockets.
+const WORK: usize = 4;
+/// How many registrations a rank may be ahead of another.
+const MAX_REGISTRATIONS_AHEAD: usize = 256;
+
+/// A registration that waits for the other ranks.
+struct Waiting {
+    own: Registration,
+    reply: Sender<Result<Vec<Registration>, ExecError>>,
+    since: Instant,
+}
+
+pub(crate) struct Engine {
+    rank: u32,
+    poll: Poll,
+    commands: Receiver<Command>,
+    clock: Arc<dyn Clock + Send>,
+    settings: Settings,
+    flow: Flow,
+    /// Streams of each rank, none of our own.
+    streams: Vec<Vec<Stream>>,
+    /// Which stream a token is.
+    tokens: Vec<(usize, usize)>,
+    registrations: u32,
+    waiting: BTreeMap<u32, Waiting>,
+    theirs: Vec<BTreeMap<u32, Registration>>,
+    failed: Option<ExecError>,
+    /// Some socket has room for what is still to be sent.
+    more: bool,
+    /// Until when the last frames may take, of a group that has failed or is being left.
+    closing: Option<Instant>,
+    leaving: bool,
+    /// Streams of each rank that have said their last, and whether it knows that we have.
+    byes: Vec<usize>,
+    known: Vec<bool>,
+}
+
+impl Engine {
+    #[allow(clippy::too_many_arguments, reason = "made in one place")]
+    pub(crate) fn new(
+        rank: u32,
+        poll: Poll,
+        commands: Receiver<Command>,
+        clock: Arc<dyn Clock + Send>,
+        settings: Settings,
+        flow: Flow,
+        mut streams: Vec<Vec<Stream>>,
+    ) -> io::Result<Self> {
+        let mut tokens = Vec::new();
+        for (peer, streams) in streams.iter_mut().enumerate() {
+            for (index, stream) in streams.iter_mut().enumerate() {
+                let interest = Interest::READABLE | Interest::WRITABLE;
+                poll.registry().register(&mut stream.socket, Token(tokens.len()), interest)?;
+                tokens.push((peer, index));
+            }
+        }
+        let ranks = streams.len();
+        Ok(Self {
+            rank,
+            poll,
+            commands,
+            clock,
+            settings,
+            flow,
+            streams,
+            tokens,
+            registrations: 0,
+            waiting: BTreeMap::new(),
+            theirs: vec![BTreeMap::new(); ranks],
+            failed: None,
+            more: false,
+            closing: None,
+            leaving: false,
+            byes: vec![0; ranks],
+            known: vec![false; ranks],
+        })
+    }
+
+    /// Runs until the group is left.
+    pub(crate) fn run(mut self) {
+        let mut events = Events::with_capacity(256);
+        loop {
+            let wait = self.wait();
+            if let Err(error) = self.poll.poll(&mut events, wait)
+                && error.kind() != io::ErrorKind::Interrupted
+            {
+                self.fail(ExecError::Group(format!("cannot wait for sockets: {error}")));
+            }
+            for event in &events {
+                if let Some((peer, index)) = self.tokens.get(event.token().0)
+                    && let Some(stream) = self.streams[*peer].get_mut(*index)
+                {
+                    stream.can_read |=
+                        event.is_readable() || event.is_read_closed() || event.is_error();
+                    stream.can_write |= event.is_writable() || event.is_error();
+                }
+            }
+            while let Ok(command) = self.commands.try_recv() {
+                self.obey(command);
+            }
+            let now = self.clock.now();
+            if self.failed.is_none()
+                && let Err(error) = self.step(now)
+            {
+                self.fail(error);
+            }
+            if self.failed.is_some() {
+                self.flush(now);
+            }
+            if self.leaving && (self.has_left() || self.closing.is_some_and(|it| now >= it)) {
+                return;
+            }
+        }
+    }
+
+    /// How long to wait for sockets.
+    fn wait(&self) -> Option<Wall> {
+        let busy = self.flow.has_work()
+            || self.flow.fresh
+            || self.more
+            || self.streams.iter().flatten().any(|it| it.can_read && !it.ended);
+        if self.failed.is_none() && busy {
+            return Some(Wall::ZERO);
+        }
+        let closing =
+            self.leaving || (self.failed.is_some() && !self.streams.iter().all(Vec::is_empty));
+        let most = if closing { Duration::from_ms(5) } else { self.settings.heartbeat };
+        let most = most.as_ps().min(Duration::from_ms(500).as_ps()) / 2;
+        Some(Wall::from_micros((most / 1_000_000).max(1)))
+    }
+
+    /// Receives, sends, works, and looks at the time.
+    fn step(&mut self, now: Instant) -> Result<(), ExecError> {
+        for peer in 0..self.streams.len() {
+            self.receive(peer, now)?;
+        }
+        self.more = false;
+        self.send_all(now)?;
+        // After sending, so that links are not idle while memory is copied; what follows from it goes at once.
+        for _ in 0..WORK {
+            self.flow.work()?;
+        }
+        if self.flow.fresh {
+            self.send_all(now)?;
+        }
+        self.watch(now)
+    }
+
+    fn receive(&mut self, peer: usize, now: Instant) -> Result<(), ExecError> {
+        let mut mail = Mail::new();
+        for stream in &mut self.streams[peer] {
+            if stream.can_read && !stream.ended {
+                stream.receive(&mut self.flow, now, &mut mail)?;
+            }
+        }
+        for (header, payload) in mail {
+            self.read(peer as u32, &header, &payload)?;
+        }
+        if self.streams[peer].iter().any(|it| it.ended) && !self.flow.lines[peer].left {
+            let why = "it closed the connection".to_owned();
+            return Err(ExecError::Lost { rank: peer as u32, why });
+        }
+        Ok(())
+    }
+
+    fn send_all(&mut self, now: Instant) -> Result<(), ExecError> {
+        self.flow.fresh = false;
+        (0..self.streams.len()).try_for_each(|peer| self.send(peer, now))
+    }
+
+    fn send(&mut self, peer: usize, now: Instant) -> Result<(), ExecError> {
+        if self.flow.lines[peer].shared {
+            self.flow.offer_all(peer as u32);
+        }
+        let best = self.streams[peer].iter().map(Stream::rate).fold(0.0, f64::max);
+        for (index, stream) in self.streams[peer].iter_mut().enumerate() {
+            if !stream.can_write || stream.ended {
+                continue;
+            }
+            // At the end of what there is to send, a slow way would be waited for.
+            let slow = stream.rate() > 0.0 && stream.rate() < 0.5 * best;
+            let takes = match index {
+                0 => Takes::Controls,
+                _ if slow && self.flow.lines[peer].is_last_message() => Takes::Nothing,
+                _ => Takes::Data,
+            };
+            let sent = stream.send(&mut self.flow, takes, now);
+            match sent {
+                // A rank that has left needs nothing any more.
+                Err(_) if self.flow.lines[peer].left => stream.ended = true,
+                sent => self.more |= sent?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Signs of life, silence and deadlines.
+    fn watch(&mut self, now: Instant) -> Result<(), ExecError> {
+        for (peer, streams) in self.streams.iter_mut().enumerate() {
+            if self.flow.lines[peer].left {
+                continue;
+            }
+            for stream in streams {
+                stream.ping |= now.since(stream.spoke) >= self.settings.heartbeat;
+                if now.since(stream.heard) >= self.settings.silence {
+                    let seconds = self.settings.silence.as_ps() as f64 * 1e-12;
+                    let why = format!("nothing was heard from it for {seconds:.1} s");
+                    return Err(ExecError::Lost { rank: peer as u32, why });
+                }
+            }
+        }
+        let seconds = self.settings.deadline.as_ps() / 1_000_000_000_000;
+        if let Some((operation, run)) = self.flow.runs.iter().find(|it| now >= it.1.deadline) {
+            let waiting = run.waiting();
+            return Err(ExecError::Deadline { operation: *operation, seconds, waiting });
+        }
+        let late = self.waiting.iter().find(|it| now.since(it.1.since) >= self.settings.deadline);
+        if let Some((number, _)) = late {
+            let missing = self.missing(*number);
+            return Err(ExecError::Group(format!(
+                "rank {missing} did not register operation {number} within {seconds} s"
+            )));
+        }
+        Ok(())
+    }
+
+    fn missing(&self, number: u32) -> usize {
+        let others = (0..self.theirs.len()).filter(|it| *it != self.rank as usize);
+        others.into_iter().find(|it| !self.theirs[*it].contains_key(&number)).unwrap_or(0)
+    }
+
+    /// A frame that is not about a call.
+    fn read(&mut self, from: u32, header: &Header, payload: &[u8]) -> Result<(), ExecError> {
+        let broken =
+            || ExecError::Protocol { rank: from, why: format!("a broken {:?} frame", header.kind) };
+        match header.kind {
+            Kind::Register => {
+                let registration = Registration::decode(payload).map_err(|_| broken())?;
+                let theirs = &mut self.theirs[from as usize];
+                let ahead = theirs.len() >= MAX_REGISTRATIONS_AHEAD;
+                if ahead || theirs.insert(header.operation, registration).is_some() {
+                    return Err(broken());
+                }
+                self.compare(header.operation);
+                Ok(())
+            }
+            Kind::Abort => {
+                let why = String::from_utf8_lossy(payload).into_owned();
+                let culprit = (header.offset < NOBODY).then_some(header.offset as u32);
+                Err(ExecError::Told { teller: from, culprit, why })
+            }
+            Kind::Bye => self.bye(from, header),
+            _ => Err(broken()),
+        }
+    }
+
+    /// A rank leaves, or knows that we do (`offset` is 1). It says so on every stream, behind all that
+    /// it has sent there: only when the last one is in may it close them.
+    fn bye(&mut self, from: u32, header: &Header) -> Result<(), ExecError> {
+        let peer = from as usize;
+        if header.offset == 1 {
+            self.known[peer] = true;
+            return Ok(());
+        }
+        self.byes[peer] += 1;
+        if self.byes[peer] < self.streams[peer].len() {
+            return Ok(());
+        }
+        let line = &mut self.flow.lines[peer];
+        line.controls.push_back((Header { offset: 1, ..Header::new(Kind::Bye) }, Vec::new()));
+        line.left = true;
+        let started = line.started;
+        let lacks = self.flow.runs.keys().next_back().is_some_and(|it| *it > started);
+        // What it registered and called before it left still counts.
+        let theirs = &self.theirs[peer];
+        if lacks || self.waiting.keys().any(|it| !theirs.contains_key(it)) {
+            return Err(ExecError::Lost { rank: from, why: "it has left the group".to_owned() });
+        }
+        Ok(())
+    }
+
+    fn obey(&mut self, command: Command) {
+        let now = self.clock.now();
+        match (command, self.failed.clone()) {
+            (Command::Register { reply, .. }, Some(error)) => {
+                // Nobody may be waiting any more.
+                let _ = reply.send(Err(error));
+            }
+            (Command::Start { memory, reply, .. }, Some(error)) => {
+                let _ = reply.send(Outcome { memory, result: Err(error) });
+            }
+            (Command::Register { registration, reply }, None) => {
+                let operation = self.registrations;
+                self.registrations += 1;
+                let header = Header { operation, ..Header::new(Kind::Register) };
+                self.flow.tell_all(header, &registration.encode());
+                let waiting = Waiting { own: registration, reply, since: now };
+                self.waiting.insert(operation, waiting);
+                self.compare(operation);
+            }
+            (Command::Start { registered, memory, reply }, None) => {
+                let run = Run::new(registered, memory, reply, now + self.settings.deadline);
+                if let Err(error) = self.flow.start(run) {
+                    self.fail(error);
+                }
+            }
+            (Command::Leave, failed) => {
+                self.leaving = true;
+                if failed.is_none() && self.flow.runs.is_empty() {
+                    self.streams.iter_mut().flatten().for_each(|it| it.bye = true);
+                    self.closing = Some(now + self.settings.silence);
+                } else if failed.is_none() {
+                    self.fail(ExecError::Left);
+                }
+            }
+        }
+    }
+
+    /// Once all ranks have registered the same number: whether it is the same thing.
+    fn compare(&mut self, number: u32) {
+        let others: Vec<usize> =
+            (0..self.theirs.len()).filter(|it| *it != self.rank as usize).collect();
+        let all = others.iter().all(|it| self.theirs[*it].contains_key(&number));
+        if !all || !self.waiting.contains_key(&number) {
+            return;
+        }
+        let Some(Waiting { own, reply, .. }) = self.waiting.remove(&number) else { return };
+        let mut all = Vec::new();
+        let mut result = Ok(());
+        for rank in 0..self.theirs.len() {
+            let theirs = self.theirs[rank].remove(&number).unwrap_or_else(|| own.clone());
+            if theirs.digest != own.digest && result.is_ok() {
+                result = Err(ExecError::Mismatch {
+                    rank: rank as u32,
+                    theirs: theirs.title.clone(),
+                    ours: own.title.clone(),
+                });
+            }
+            all.push(theirs);
+        }
+        // Nobody may be waiting any more.
+        let _ = reply.send(result.map(|()| all));
+    }
+
+    /// Ends everything, and says why to whoever is still there.
+    fn fail(&mut self, error: ExecError) {
+        if self.failed.is_some() {
+            return;
+        }
+        self.flow.fail(&error);
+        for (_, waiting) in std::mem::take(&mut self.waiting) {
+            let _ = waiting.reply.send(Err(error.clone()));
+        }
+        // Who was told by one rank need not tell the others: that one has.
+        if !matches!(error, ExecError::Told { .. }) {
+            let offset = error.culprit().map_or(NOBODY, u64::from);
+            let why = error.to_string();
+            self.flow.tell_all(Header { offset, ..Header::new(Kind::Abort) }, why.as_bytes());
+        }
+        self.failed = Some(error);
+        let now = self.clock.now();
+        self.closing = Some(now + LINGER);
+        self.flush(now);
+    }
+
+    /// Sends the last frames of a group that has failed, and closes its streams a little later: a rank
+    /// that saw them close first would take us for the one at fault.
+    fn flush(&mut self, now: Instant) {
+        for stream in self.streams.iter_mut().filter_map(|it| it.first_mut()) {
+            // It is the end either way.
+            let _ = stream.send(&mut self.flow, Takes::Controls, now);
+        }
+        if self.closing.is_some_and(|it| now >= it) {
+            self.streams.iter_mut().for_each(Vec::clear);
+        }
+    }
+
+    /// When leaving in order: whether every other rank has all that we sent.
+    fn has_left(&self) -> bool {
+        let gone = |peer: usize| {
+            let streams = &self.streams[peer];
+            self.known[peer] || streams.iter().any(|it| it.ended) || streams.is_empty()
+        };
+        self.failed.is_none() && (0..self.streams.len()).all(gone)
+    }
+}

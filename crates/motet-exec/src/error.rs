@@ -1,0 +1,82 @@
+//! [`ExecError`]: why something was not run, or not to its end.
+
+use motet_collective::CollectiveKind;
+
+use crate::element::Element;
+use crate::wire::FrameError;
+
+/// Why something was not run, or not to its end. It can be cloned, because one cause ends every
+/// operation that is under way.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ExecError {
+    #[error(
+        "{address} is no loopback address, and there without a token anybody could join; set the same token on all ranks"
+    )]
+    NeedsToken { address: String },
+    #[error("cannot listen on {address}: {why}")]
+    Listen { address: String, why: String },
+    #[error("`{address}` is no address that can be found: {why}")]
+    Unresolved { address: String, why: String },
+    #[error("no connection to {who} at {address}: {why}")]
+    Unreachable { who: String, address: String, why: String },
+    #[error("{who}: {why}")]
+    Handshake { who: String, why: String },
+    #[error("{who} refused: {why}")]
+    Refused { who: String, why: String },
+    #[error(
+        "only {came} of {ranks} ranks came within {seconds} s; rank {missing} is one that did not"
+    )]
+    Missing { came: u32, ranks: u32, missing: u32, seconds: u64 },
+    #[error("{0}")]
+    Group(String),
+    #[error("the program is for {program} ranks and the group has {group}")]
+    Ranks { program: u32, group: u32 },
+    #[error("the program serves no {form} calls of {kind}")]
+    Form { kind: CollectiveKind, form: &'static str },
+    #[error("{what} must hold {wanted} bytes and holds {given}")]
+    Size { what: &'static str, wanted: usize, given: usize },
+    #[error("{0} bytes of memory cannot be had: {1}")]
+    Memory(usize, String),
+    #[error("{elements} {element} elements are more than can be addressed")]
+    TooLarge { elements: u64, element: Element },
+    #[error(
+        "transfers may arrive before they can be written, and keeping them takes up to {wanted} bytes, more than the limit of {limit}; \
+         allow more, or use a program whose arrivals wait for less"
+    )]
+    Stash { wanted: u64, limit: u64 },
+    #[error("rank {rank} registered {theirs} where this rank registered {ours}")]
+    Mismatch { rank: u32, theirs: String, ours: String },
+    #[error("the operation is already under way; wait for it first")]
+    Busy,
+    #[error("rank {rank} is gone: {why}")]
+    Lost { rank: u32, why: String },
+    #[error("rank {rank} sent what it may not: {why}")]
+    Protocol { rank: u32, why: String },
+    #[error("rank {rank}: {error}")]
+    Frame { rank: u32, error: FrameError },
+    #[error("rank {teller} gave up: {why}")]
+    Told { teller: u32, culprit: Option<u32>, why: String },
+    #[error("operation {operation} did not end within {seconds} s: {waiting}")]
+    Deadline { operation: u32, seconds: u64, waiting: String },
+    #[error("the group was left")]
+    Left,
+    #[error("the engine's thread has ended; this is a fault in Motet")]
+    Ended,
+    #[error("a fault in Motet: {0}")]
+    Internal(&'static str),
+}
+
+impl ExecError {
+    /// The rank that is at fault, as far as is known: the one to leave out when going on.
+    #[must_use]
+    pub fn culprit(&self) -> Option<u32> {
+        match self {
+            Self::Lost { rank, .. } | Self::Protocol { rank, .. } | Self::Frame { rank, .. } => {
+                Some(*rank)
+            }
+            Self::Told { culprit, .. } => *culprit,
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,752 @@
+//! [`Flow`]: what happens next. It holds the calls under way and, for each other rank, what is to be
+//! sent to it; it knows nothing of sockets and reads no clock. The engine tells it what has come and
+//! been sent, and asks it for the next frame when a socket has room.
+//!
+//! Each call is run as a graph of events, slice by slice ([`crate::layout`]), and whatever can
+//! happen does: stages over slow and fast links overlap because nothing waits for a step to end. Where
+//! several messages could go to one rank, the earlier call goes first, then the earlier slice, then
+//! the transfer with the lower number, which is the program's own order.
+//!
+//! A rank may call an operation before another does. What it sends then must be kept over there, so it
+//! sends no more than [`EAGER`] bytes to a rank that has not said that it [`Kind::Started`].
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap, VecDeque};
+use std::sync::Arc;
+
+use motet_collective::{Action, Event};
+
+use crate::error::ExecError;
+use crate::layout::Span;
+use crate::memory::Aligned;
+use crate::run::{Message, Run};
+use crate::wire::{Header, Kind};
+
+/// The most data of calls that a rank has not made yet that is sent to it: enough to fill a WAN
+/// link (1 Gbit/s over 10 ms is 1.25 MB) until it says that it has.
+pub(crate) const EAGER: usize = 2 << 20;
+/// The longest piece of data in a frame.
+pub(crate) const MAX_PIECE: usize = 1 << 20;
+/// How many calls a rank may be ahead of another.
+const MAX_AHEAD: usize = 1024;
+/// What a frame counts for beside its data.
+const FRAME_COST: usize = 64;
+
+/// What waits to be sent to one rank.
+#[derive(Debug, Default)]
+pub(crate) struct Line {
+    /// Frames without data of a transfer.
+    pub(crate) controls: VecDeque<(Header, Vec<u8>)>,
+    /// Messages to send, or to offer.
+    ready: BinaryHeap<Reverse<Message>>,
+    /// The message that is being cut into pieces, and how far that is.
+    current: Option<(Message, usize)>,
+    /// Notices of calls that the rank has not made yet.
+    held: VecDeque<Header>,
+    /// The last call that the rank has made.
+    pub(crate) started: u32,
+    /// What was sent of each call that it has not.
+    ahead: BTreeMap<u32, usize>,
+    /// What it called in calls that we have not made: the numbers of registrations.
+    announced: BTreeMap<u32, u32>,
+    /// What it sent of calls that we have not made.
+    early: Vec<(Header, Aligned)>,
+    early_bytes: usize,
+    /// Whether it reads our memory and we read its.
+    pub(crate) shared: bool,
+    /// It has left in order.
+    pub(crate) left: bool,
+}
+
+impl Line {
+    fn may_send(&self, operation: u32) -> bool {
+        operation <= self.started || self.ahead.values().sum::<usize>() < EAGER
+    }
+
+    fn sent(&mut self, operation: u32, bytes: usize) {
+        if operation > self.started {
+            *self.ahead.entry(operation).or_default() += bytes + FRAME_COST;
+        }
+    }
+
+    /// Whether what there is to send is one message or less.
+    pub(crate) fn is_last_message(&self) -> bool {
+        self.ready.is_empty()
+    }
+}
+
+/// Part of a message that is ready to be sent.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Piece {
+    pub(crate) message: Message,
+    pub(crate) offset: usize,
+    pub(crate) span: Span,
+}
+
+/// Where the data of a frame goes while it is received.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sink {
+    /// Straight to its place.
+    Place,
+    /// Into a buffer: it is reduced, or kept, or of a call that we have not made yet.
+    Buffer,
+}
+
+/// Work that needs no socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Work {
+    message: Message,
+    /// The rank whose memory it is read from; our own for a transfer within the rank.
+    from: u32,
+}
+
+/// What an event is in for.
+#[derive(Clone, Copy, Debug)]
+enum Next {
+    /// It waits for nothing any more.
+    Enabled,
+    Happened,
+}
+
+/// See the head of the file.
+#[derive(Debug)]
+pub(crate) struct Flow {
+    rank: u32,
+    pub(crate) lines: Vec<Line>,
+    pub(crate) runs: BTreeMap<u32, Run>,
+    /// The last call that was made here.
+    pub(crate) started: u32,
+    /// The registrations of our calls, as long as some rank has not made them.
+    called: BTreeMap<u32, u32>,
+    work: BinaryHeap<Reverse<Work>>,
+    agenda: Vec<(u32, usize, Next)>,
+    piece: usize,
+    /// Something is to be sent that was not before: set here, taken back by whoever has looked.
+    pub(crate) fresh: bool,
+}
+
+fn protocol(rank: u32, why: &str) -> ExecError {
+    ExecError::Protocol { rank, why: why.to_owned() }
+}
+
+fn other_call(rank: u32, operation: u32, theirs: u32, ours: u32) -> ExecError {
+    let why = format!(
+        "call {operation} is of its registration {theirs}, and here of registration {ours}"
+    );
+    ExecError::Protocol { rank, why }
+}
+
+impl Flow {
+    pub(crate) fn new(rank: u32, ranks: u32, piece: usize) -> Self {
+        Self {
+            rank,
+            lines: (0..ranks).map(|_| Line::default()).collect(),
+            runs: BTreeMap::new(),
+            started: 0,
+            called: BTreeMap::new(),
+            work: BinaryHeap::new(),
+            agenda: Vec::new(),
+            piece: piece.clamp(1 << 10, MAX_PIECE),
+            fresh: false,
+        }
+    }
+
+    fn others(&self) -> impl Iterator<Item = usize> + use<> {
+        let own = self.rank as usize;
+        (0..self.lines.len()).filter(move |it| *it != own)
+    }
+
+    /// Puts a frame on the way to every other rank that is still there.
+    pub(crate) fn tell_all(&mut self, header: Header, payload: &[u8]) {
+        self.fresh = true;
+        for it in self.others() {
+            let line = &mut self.lines[it];
+            if !line.left {
+                line.controls.push_back((header, payload.to_vec()));
+            }
+        }
+    }
+
+    /// A call begins.
+    pub(crate) fn start(&mut self, run: Run) -> Result<u32, ExecError> {
+        // A rank that has made this call and left has done its part.
+        let gone = |it: &usize| self.lines[*it].left && self.lines[*it].started <= self.started;
+        if let Some(rank) = self.others().find(gone) {
+            let why = "it has left the group".to_owned();
+            run.end(Err(ExecError::Lost { rank: rank as u32, why: why.clone() }));
+            return Err(ExecError::Lost { rank: rank as u32, why });
+        }
+        let Some(operation) = self.started.checked_add(1) else {
+            let error =
+                ExecError::Group("a group makes no more than 4 billion calls; join anew".into());
+            run.end(Err(error.clone()));
+            return Err(error);
+        };
+        self.started = operation;
+        let transfer = run.registered.number;
+        for rank in self.others() {
+            let theirs = self.lines[rank].announced.remove(&operation);
+            if let Some(theirs) = theirs.filter(|it| *it != transfer) {
+                let error = other_call(rank as u32, operation, theirs, transfer);
+                run.end(Err(error.clone()));
+                return Err(error);
+            }
+        }
+        self.called.insert(operation, transfer);
+        self.tell_all(Header { operation, transfer, ..Header::new(Kind::Started) }, &[]);
+        let at_once = run.at_once();
+        self.runs.insert(operation, run);
+        self.agenda.extend(at_once.into_iter().rev().map(|it| (operation, it, Next::Enabled)));
+        self.settle()?;
+        for rank in self.others() {
+            let line = &mut self.lines[rank];
+            let (now, later): (Vec<_>, Vec<_>) =
+                line.early.drain(..).partition(|it| it.0.operation == operation);
+            line.early = later;
+            line.early_bytes -=
+                now.iter().map(|it| it.0.length as usize + FRAME_COST).sum::<usize>();
+            for (header, bytes) in now {
+                self.came(rank as u32, &header, Sink::Buffer, &bytes)?;
+            }
+        }
+        self.finish_if_done(operation);
+        Ok(operation)
+    }
+
+    /// Where the payload of a frame is to be received.
+    pub(crate) fn sink(&self, from: u32, header: &Header) -> Result<Sink, ExecError> {
+        if header.kind != Kind::Data {
+            return Ok(Sink::Buffer);
+        }
+        if header.length == 0 {
+            return Err(protocol(from, "a piece of data without data"));
+        }
+        if header.operation > self.started {
+            self.check_early(from, header)?;
+            return Ok(Sink::Buffer);
+        }
+        let (run, message, index) = self.arrival(from, header)?;
+        let end = usize::try_from(header.offset)
+            .ok()
+            .and_then(|it| it.checked_add(header.length as usize));
+        if end.is_none_or(|it| it > run.message_bytes(message)) {
+            return Err(protocol(from, "data beyond the end of its transfer"));
+        }
+        let copied = run.transfer(message.transfer).is_some_and(|it| it.action == Action::Copy);
+        Ok(if copied && run.is_enabled(index) { Sink::Place } else { Sink::Buffer })
+    }
+
+    /// The run, message and arrival that a frame is about, if that is so.
+    fn arrival(&self, from: u32, header: &Header) -> Result<(&Run, Message, usize), ExecError> {
+        let (operation, slice, transfer) = (header.operation, header.slice, header.transfer);
+        let run = self.runs.get(&operation);
+        let run = run.ok_or_else(|| protocol(from, "data of a call that has ended"))?;
+        let message = Message { operation, slice, transfer };
+        let sender = run.transfer(transfer).is_some_and(|it| it.src.rank.0 == from);
+        let index = run.arrival(message).filter(|_| sender);
+        let index =
+            index.ok_or_else(|| protocol(from, "data of a transfer that is not its to send"))?;
+        Ok((run, message, index))
+    }
+
+    fn check_early(&self, from: u32, header: &Header) -> Result<(), ExecError> {
+        let line = &self.lines[from as usize];
+        let most = EAGER + MAX_PIECE + 2 * FRAME_COST;
+        if line.early_bytes + header.length as usize + FRAME_COST > most {
+            return Err(protocol(from, "more data than may be sent before a call is made here"));
+        }
+        Ok(())
+    }
+
+    /// Room for the next bytes of a piece whose sink is its place.
+    pub(crate) fn place(&mut self, header: &Header, done: usize) -> Option<&mut [u8]> {
+        let (operation, slice, transfer) = (header.operation, header.slice, header.transfer);
+        let run = self.runs.get_mut(&operation)?;
+        let offset = usize::try_from(header.offset).ok()? + done;
+        let message = Message { operation, slice, transfer };
+        let span = run.target(message, offset, (header.length as usize).checked_sub(done)?)?;
+        Some(run.bytes_at_mut(span))
+    }
+
+    /// A frame about a call has come whole; `bytes` is its payload, unless that is in its place.
+    pub(crate) fn came(
+        &mut self,
+        from: u32,
+        header: &Header,
+        sink: Sink,
+        bytes: &Aligned,
+    ) -> Result<(), ExecError> {
+        let operation = header.operation;
+        if operation > self.started {
+            self.check_early(from, header)?;
+            let line = &mut self.lines[from as usize];
+            line.early_bytes += header.length as usize + FRAME_COST;
+            line.early.push((*header, Aligned::from_bytes(bytes.bytes())));
+            return Ok(());
+        }
+        match header.kind {
+            Kind::Data => self.data(from, header, sink, bytes)?,
+            Kind::Offer => self.offer(from, header)?,
+            Kind::Taken => self.taken(from, header)?,
+            Kind::Notice => self.notice(from, header)?,
+            _ => return Err(protocol(from, "a frame that is not about a call")),
+        }
+        self.settle()?;
+        self.finish_if_done(operation);
+        Ok(())
+    }
+
+    fn data(
+        &mut self,
+        from: u32,
+        header: &Header,
+        sink: Sink,
+        bytes: &Aligned,
+    ) -> Result<(), ExecError> {
+        // Data that came early is only now seen to be in order.
+        self.sink(from, header)?;
+        let (_, message, index) = self.arrival(from, header)?;
+        let Some(run) = self.runs.get_mut(&message.operation) else { return Ok(()) };
+        let whole = run.count(index, header.length as usize, message);
+        let whole = whole.ok_or_else(|| protocol(from, "more data than a transfer has"))?;
+        if sink == Sink::Buffer {
+            let offset = header.offset as usize;
+            if run.is_enabled(index) {
+                run.write(message, offset, bytes.bytes())?;
+            } else {
+                run.keep(index, offset, Aligned::from_bytes(bytes.bytes()));
+            }
+        }
+        if whole && run.is_enabled(index) {
+            self.agenda.push((message.operation, index, Next::Happened));
+        }
+        Ok(())
+    }
+
+    fn offer(&mut self, from: u32, header: &Header) -> Result<(), ExecError> {
+        let (_, message, index) = self.arrival(from, header)?;
+        let Some(run) = self.runs.get_mut(&message.operation) else { return Ok(()) };
+        if run.counted(index) > 0 || !run.note_offer(index) {
+            return Err(protocol(from, "the same data twice"));
+        }
+        let waits = !run.is_enabled(index);
+        if waits && !run.registered.plan.may_wait_for_receiver {
+            // The sender may need to go on before we can write.
+            run.take_offer(index);
+            run.pull(from, message, true)?;
+            self.has_taken(from, message, index)?;
+        } else if !waits {
+            self.work.push(Reverse(Work { message, from }));
+        }
+        Ok(())
+    }
+
+    /// A message was read from another's memory.
+    fn has_taken(&mut self, from: u32, message: Message, index: usize) -> Result<(), ExecError> {
+        let Message { operation, slice, transfer } = message;
+        let header = Header { operation, slice, transfer, ..Header::new(Kind::Taken) };
+        self.lines[from as usize].controls.push_back((header, Vec::new()));
+        self.fresh = true;
+        let Some(run) = self.runs.get_mut(&operation) else { return Ok(()) };
+        run.count(index, run.message_bytes(message), message)
+            .ok_or_else(|| protocol(from, "the same data twice"))?;
+        if run.is_enabled(index) {
+            self.agenda.push((operation, index, Next::Happened));
+        }
+        Ok(())
+    }
+
+    fn taken(&mut self, from: u32, header: &Header) -> Result<(), ExecError> {
+        let (operation, slice, transfer) = (header.operation, header.slice, header.transfer);
+        let message = Message { operation, slice, transfer };
+        let wrong = || protocol(from, "it has taken what it was not offered");
+        let run = self.runs.get_mut(&operation).ok_or_else(wrong)?;
+        let receiver = run.transfer(transfer).is_some_and(|it| it.dst.rank.0 == from);
+        let index = run.sending(message).filter(|_| receiver).ok_or_else(wrong)?;
+        if !run.is_enabled(index) || run.counted(index) > 0 {
+            return Err(wrong());
+        }
+        run.count(index, run.message_bytes(message), message).ok_or_else(wrong)?;
+        self.agenda.push((operation, index, Next::Happened));
+        Ok(())
+    }
+
+    fn notice(&mut self, from: u32, header: &Header) -> Result<(), ExecError> {
+        let wrong = || protocol(from, "notice of an event that nobody waits for");
+        let run = self.runs.get_mut(&header.operation).ok_or_else(wrong)?;
+        let registered = Arc::clone(&run.registered);
+        let event = Event::from_index(header.transfer as usize);
+        let transfer = run.transfer(event.transfer().0).ok_or_else(wrong)?;
+        let home = if event.is_sent() { transfer.src.rank } else { transfer.dst.rank };
+        if home.0 != from || header.slice as usize >= registered.layout.slices.len() {
+            return Err(wrong());
+        }
+        for local in registered.plan.behind_remote(header.transfer) {
+            let index = run.index(header.slice, local);
+            if run.one_less(index).map_err(|_| wrong())? {
+                self.agenda.push((header.operation, index, Next::Enabled));
+            }
+        }
+        Ok(())
+    }
+
+    /// A rank has made a call.
+    pub(crate) fn peer_started(&mut self, from: u32, header: &Header) -> Result<(), ExecError> {
+        let line = &mut self.lines[from as usize];
+        if header.operation != line.started + 1 {
+            return Err(protocol(from, "it makes calls out of order"));
+        }
+        line.started = header.operation;
+        self.fresh = true;
+        line.ahead.remove(&header.operation);
+        match self.called.get(&header.operation) {
+            Some(ours) if *ours != header.transfer => {
+                return Err(other_call(from, header.operation, header.transfer, *ours));
+            }
+            Some(_) => {}
+            None if line.announced.len() < MAX_AHEAD => {
+                line.announced.insert(header.operation, header.transfer);
+            }
+            None => return Err(protocol(from, "too many calls that are not made here")),
+        }
+        let (now, later): (VecDeque<_>, VecDeque<_>) =
+            line.held.drain(..).partition(|it| it.operation <= header.operation);
+        line.held = later;
+        line.controls.extend(now.into_iter().map(|it| (it, Vec::new())));
+        let own = self.rank as usize;
+        let others = self.lines.iter().enumerate().filter(|it| it.0 != own);
+        let slowest = others.map(|it| it.1.started).min().unwrap_or(u32::MAX);
+        self.called = self.called.split_off(&slowest.saturating_add(1));
+        Ok(())
+    }
+
+    /// Does what follows from what has happened, until nothing more does.
+    fn settle(&mut self) -> Result<(), ExecError> {
+        while let Some((operation, index, next)) = self.agenda.pop() {
+            match next {
+                Next::Enabled => self.enabled(operation, index)?,
+                Next::Happened => self.happened(operation, index)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn enabled(&mut self, operation: u32, index: usize) -> Result<(), ExecError> {
+        let Some(run) = self.runs.get_mut(&operation) else { return Ok(()) };
+        let (slice, local) = run.of_index(index);
+        let event = run.registered.plan.events[local];
+        let message = Message { operation, slice, transfer: event.transfer().0 };
+        let transfer = run.registered.plan.transfers[event.transfer().index()];
+        if event.is_sent() {
+            let to = transfer.dst.rank.0;
+            if to == self.rank {
+                self.work.push(Reverse(Work { message, from: to }));
+            } else {
+                self.lines[to as usize].ready.push(Reverse(message));
+                self.fresh = true;
+            }
+            return Ok(());
+        }
+        if run.take_offer(index) {
+            self.work.push(Reverse(Work { message, from: transfer.src.rank.0 }));
+            return Ok(());
+        }
+        run.write_kept(index, message)?;
+        if run.counted(index) == run.message_bytes(message) {
+            self.agenda.push((operation, index, Next::Happened));
+        }
+        Ok(())
+    }
+
+    fn happened(&mut self, operation: u32, index: usize) -> Result<(), ExecError> {
+        let Some(run) = self.runs.get_mut(&operation) else { return Ok(()) };
+        run.left -= 1;
+        let (slice, local) = run.of_index(index);
+        let registered = Arc::clone(&run.registered);
+        for next in registered.plan.behind(local) {
+            let next = run.index(slice, *next as usize);
+            if run.one_less(next)? {
+                self.agenda.push((operation, next, Next::Enabled));
+            }
+        }
+        let transfer = registered.plan.events[local].index() as u32;
+        let header = Header { operation, slice, transfer, ..Header::new(Kind::Notice) };
+        self.fresh |= !registered.plan.told(local).is_empty();
+        for to in registered.plan.told(local) {
+            let line = &mut self.lines[*to as usize];
+            if line.started >= operation {
+                line.controls.push_back((header, Vec::new()));
+            } else {
+                line.held.push_back(header);
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether there is work that needs no socket.
+    pub(crate) fn has_work(&self) -> bool {
+        !self.work.is_empty()
+    }
+
+    /// Does one piece of such work.
+    pub(crate) fn work(&mut self) -> Result<(), ExecError> {
+        let Some(Reverse(Work { message, from })) = self.work.pop() else { return Ok(()) };
+        let operation = message.operation;
+        let Some(run) = self.runs.get_mut(&operation) else { return Ok(()) };
+        let index = run.arrival(message).ok_or(ExecError::Internal("work for another rank"))?;
+        if from == self.rank {
+            self.within(message, index)?;
+        } else {
+            run.take_offer(index);
+            run.pull(from, message, false)?;
+            self.has_taken(from, message, index)?;
+        }
+        self.settle()?;
+        self.finish_if_done(operation);
+        Ok(())
+    }
+
+    /// A transfer within the rank.
+    fn within(&mut self, message: Message, index: usize) -> Result<(), ExecError> {
+        let Some(run) = self.runs.get_mut(&message.operation) else { return Ok(()) };
+        let sending = run.sending(message).ok_or(ExecError::Internal("work for another rank"))?;
+        let enabled = run.is_enabled(index);
+        if enabled {
+            run.move_within(message)?;
+        } else {
+            let bytes = run.gathered(message);
+            run.keep(index, 0, bytes);
+        }
+        let total = run.message_bytes(message);
+        for event in [sending, index] {
+            run.count(event, total, message).ok_or(ExecError::Internal("a transfer made twice"))?;
+        }
+        self.agenda.push((message.operation, sending, Next::Happened));
+        if enabled {
+            self.agenda.push((message.operation, index, Next::Happened));
+        }
+        Ok(())
+    }
+
+    /// Makes frames of what can be offered to a rank that reads our memory.
+    pub(crate) fn offer_all(&mut self, to: u32) {
+        let line = &mut self.lines[to as usize];
+        while let Some(Reverse(message)) = line.ready.peek().copied() {
+            if !line.may_send(message.operation) {
+                return;
+            }
+            line.ready.pop();
+            line.sent(message.operation, 0);
+            let Message { operation, slice, transfer } = message;
+            let header = Header { operation, slice, transfer, ..Header::new(Kind::Offer) };
+            line.controls.push_back((header, Vec::new()));
+        }
+    }
+
+    /// The next piece of data for a rank, if there is any.
+    pub(crate) fn next_piece(&mut self, to: u32) -> Option<Piece> {
+        let line = &mut self.lines[to as usize];
+        let (message, offset) = match line.current.take() {
+            Some(current) => current,
+            None => {
+                let operation = line.ready.peek()?.0.operation;
+                (line.may_send(operation).then(|| line.ready.pop()).flatten()?.0, 0)
+            }
+        };
+        if !line.may_send(message.operation) {
+            line.current = Some((message, offset));
+            return None;
+        }
+        let run = self.runs.get(&message.operation)?;
+        let span = run.source(message, offset, self.piece)?;
+        if offset + span.len < run.message_bytes(message) {
+            line.current = Some((message, offset + span.len));
+        }
+        line.sent(message.operation, span.len);
+        Some(Piece { message, offset, span })
+    }
+
+    /// The bytes of a piece.
+    pub(crate) fn bytes_of(&self, piece: &Piece) -> &[u8] {
+        self.runs.get(&piece.message.operation).map_or(&[], |it| it.bytes_at(piece.span))
+    }
+
+    /// A piece has gone out, so its source may change.
+    pub(crate) fn went(&mut self, piece: &Piece) -> Result<(), ExecError> {
+        let message = piece.message;
+        let Some(run) = self.runs.get_mut(&message.operation) else { return Ok(()) };
+        let index = run.sending(message).ok_or(ExecError::Internal("sent for another rank"))?;
+        let whole = run.count(index, piece.span.len, message);
+        if whole.ok_or(ExecError::Internal("a piece sent twice"))? {
+            self.agenda.push((message.operation, index, Next::Happened));
+            self.settle()?;
+            self.finish_if_done(message.operation);
+        }
+        Ok(())
+    }
+
+    fn finish_if_done(&mut self, operation: u32) {
+        if self.runs.get(&operation).is_some_and(|it| it.left == 0)
+            && let Some(run) = self.runs.remove(&operation)
+        {
+            run.end(Ok(()));
+        }
+    }
+
+    /// Ends every call under way.
+    pub(crate) fn fail(&mut self, error: &ExecError) {
+        for (_, run) in std::mem::take(&mut self.runs) {
+            run.end(Err(error.clone()));
+        }
+        for line in &mut self.lines {
+            *line = Line { left: line.left, ..Line::default() };
+        }
+        self.work.clear();
+        self.agenda.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::element::{Element, Reduction};
+    use crate::layout::Layout;
+    use crate::memory::Memory;
+    use crate::plan::Plan;
+    use crate::run::{Outcome, Registered};
+    use motet_collective::{Collective, CollectiveKind, ProgramBuilder, Slot, Transfer};
+    use motet_units::{Instant, Rank};
+    use proptest::prelude::*;
+    use std::sync::mpsc::{Receiver, channel};
+
+    /// Rank 0 of three, in the middle of an AllReduce whose sums go round a ring.
+    fn started() -> (Flow, Receiver<Outcome>) {
+        let collective = Collective::new(CollectiveKind::AllReduce, 3, 3).unwrap();
+        let mut b = ProgramBuilder::new("p", collective);
+        let mut before = Vec::new();
+        for rank in 0..3u32 {
+            let to = Rank((rank + 1) % 3);
+            let slot = |it: Rank| Slot::input(it, 0);
+            let transfer = Transfer::reduce(slot(Rank(rank)), slot(to), 2);
+            before = vec![b.add_after(transfer, &before)];
+        }
+        let program = b.build();
+        let layout = Layout::new(&program, Rank(0), Element::F32, 100, false, 64).unwrap();
+        let memory = layout.regions.map(|it| Memory::new(it).unwrap());
+        let registered = Registered {
+            number: 0,
+            plan: Plan::new(&program, Rank(0)),
+            layout,
+            element: Element::F32,
+            reduction: Reduction::Sum,
+            output_is_sum: true,
+            ranks: 3,
+            foreign: BTreeMap::new(),
+        };
+        let (reply, outcome) = channel();
+        let run = Run::new(Arc::new(registered), memory, reply, Instant::from_ps(1));
+        let mut flow = Flow::new(0, 3, 1 << 10);
+        flow.start(run).unwrap();
+        (flow, outcome)
+    }
+
+    /// Rank 0 of two, which copies from the memory of rank 1.
+    #[cfg(target_os = "linux")]
+    fn sharing(failed: u8) -> (Flow, Receiver<Outcome>) {
+        use crate::memory::Foreign;
+        let collective = Collective::rooted(CollectiveKind::Broadcast, 2, 1, Rank(1)).unwrap();
+        let mut b = ProgramBuilder::new("p", collective);
+        b.add(Transfer::copy(Slot::input(Rank(1), 0), Slot::output(Rank(0), 0), 1));
+        let program = b.build();
+        let layout = |rank| Layout::new(&program, Rank(rank), Element::U8, 10, false, 64).unwrap();
+        let theirs = layout(1);
+        let mut memory = theirs.regions.map(|it| Memory::new(it).unwrap());
+        memory[0].bytes_mut().fill(7);
+        memory[2].bytes_mut()[theirs.failed] = failed;
+        let maps = memory.iter().map(|it| Foreign::open(std::process::id(), it.descriptor()));
+        let maps = maps.collect::<Result<Vec<Foreign>, String>>().unwrap();
+        let registered = Registered {
+            number: 0,
+            plan: Plan::new(&program, Rank(0)),
+            layout: layout(0),
+            element: Element::U8,
+            reduction: Reduction::Sum,
+            output_is_sum: false,
+            ranks: 2,
+            foreign: BTreeMap::from([(1, (theirs, maps))]),
+        };
+        let own = registered.layout.regions.map(|it| Memory::new(it).unwrap());
+        let (reply, outcome) = channel();
+        let run = Run::new(Arc::new(registered), own, reply, Instant::from_ps(1));
+        let mut flow = Flow::new(0, 2, 1 << 10);
+        flow.start(run).unwrap();
+        (flow, outcome)
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn memory_of_a_call_that_failed_is_not_taken_for_data() {
+        let offer = Header { operation: 1, ..Header::new(Kind::Offer) };
+        let (mut flow, outcome) = sharing(0);
+        flow.came(1, &offer, Sink::Buffer, &Aligned::default()).unwrap();
+        flow.work().unwrap();
+        assert_eq!(outcome.try_recv().unwrap().memory[1].bytes(), [7; 10]);
+        let (mut flow, outcome) = sharing(1);
+        flow.came(1, &offer, Sink::Buffer, &Aligned::default()).unwrap();
+        assert!(flow.work().unwrap_err().to_string().contains("its call has failed"));
+        assert!(outcome.try_recv().is_err());
+        // And no rank may offer the same twice.
+        let (mut flow, _outcome) = sharing(0);
+        flow.came(1, &offer, Sink::Buffer, &Aligned::default()).unwrap();
+        assert!(flow.came(1, &offer, Sink::Buffer, &Aligned::default()).is_err());
+    }
+
+    #[test]
+    fn what_is_sent_early_is_limited() {
+        let (mut flow, _outcome) = started();
+        let header = Header { operation: 2, length: 1 << 20, ..Header::new(Kind::Data) };
+        let bytes = Aligned::from_bytes(&vec![0; 1 << 20]);
+        let refused = (0..10).find_map(|_| flow.came(1, &header, Sink::Buffer, &bytes).err());
+        assert!(refused.unwrap().to_string().contains("before a call is made"));
+        assert!(flow.lines[1].early_bytes <= EAGER + 2 * MAX_PIECE);
+    }
+
+    proptest! {
+        /// Any frames of an authenticated rank are taken or refused; none makes the engine panic.
+        #[test]
+        fn any_frames_are_taken_or_refused(
+            frames in prop::collection::vec(
+                (0..5usize, 1u32..3, 0u32..3, 0u32..9, 0u32..4, 0u64..500, 0u32..200),
+                1..20,
+            ),
+        ) {
+            let (mut flow, _outcome) = started();
+            let kinds = [Kind::Data, Kind::Offer, Kind::Taken, Kind::Notice, Kind::Started];
+            for (kind, from, operation, slice, transfer, offset, length) in frames {
+                let kind = kinds[kind];
+                let length = if kind == Kind::Data { length } else { 0 };
+                let header =
+                    Header { operation, slice, transfer, length, offset, ..Header::new(kind) };
+                let bytes = Aligned::from_bytes(&vec![0; length as usize / 4 * 4]);
+                let header = Header { length: length / 4 * 4, ..header };
+                let header = Header { offset: offset / 4 * 4, ..header };
+                let done = match kind {
+                    Kind::Started => flow.peer_started(from, &header),
+                    _ => flow
+                        .sink(from, &header)
+                        .and_then(|_| flow.came(from, &header, Sink::Buffer, &bytes)),
+                };
+                while flow.has_work() {
+                    let _ = flow.work();
+                }
+                while let Some(piece) = flow.next_piece(1) {
+                    let _ = flow.went(&piece);
+                }
+                if let Err(error) = done {
+                    flow.fail(&error);
+                    return Ok(());
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,483 @@
+//! [`Group`]: ranks that have found each other, and what they run together.
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::sync::mpsc::{Sender, channel};
+use std::thread::JoinHandle;
+
+use mio::{Poll, Waker};
+use motet_collective::formats::program_json;
+use motet_collective::{
+    Collective, CollectiveKind, Program, ProgramBuilder, Slot, Transfer, Verified,
+};
+use motet_units::{Duration, Rank};
+use sha2::{Digest as _, Sha256};
+
+use crate::element::{Element, Reduction};
+use crate::engine::{Command, Engine, Settings, WAKER};
+use crate::error::ExecError;
+use crate::flow::Flow;
+use crate::layout::Layout;
+use crate::memory::{Foreign, Memory, host};
+use crate::mesh::Mesh;
+use crate::operation::Operation;
+use crate::plan::Plan;
+use crate::run::{Regions, Registered};
+use crate::store::{self, Note, SharedClock, Store};
+use crate::stream::Stream;
+use crate::wire::payload::MAX_RANKS;
+use crate::wire::{Join, Registration};
+
+/// How a rank joins a group and behaves in it. Start from [`Config::new`].
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Where the store is: host and port.
+    pub store: String,
+    /// Whether this rank serves the store there.
+    pub serve_store: bool,
+    /// Groups with different names do not meet.
+    pub group: String,
+    pub rank: u32,
+    pub ranks: u32,
+    /// What all ranks know and nobody else. It may be empty on loopback addresses only.
+    pub token: String,
+    /// The address to listen on; by default the one from which the store is reached.
+    pub bind: Option<IpAddr>,
+    /// The port to listen on, 0 for any that is free.
+    pub port: u16,
+    /// Where others reach this rank, if that is not where it listens.
+    pub advertise: Option<String>,
+    /// TCP connections for data to each rank; one more is for everything else.
+    pub streams: u32,
+    /// Whether ranks of one host read each other's memory.
+    pub shared_memory: bool,
+    /// Whether data has a checksum.
+    pub checksums: bool,
+    /// Bytes of a chunk that go at a time; the same on all ranks.
+    pub slice: usize,
+    /// Bytes of a frame, at most.
+    pub piece: usize,
+    /// How long all ranks may take to come.
+    pub wait: Duration,
+    /// A rank that has said nothing for so long says that it is there.
+    pub heartbeat: Duration,
+    /// A rank that was silent for so long is taken for gone.
+    pub silence: Duration,
+    /// The longest that a call may take.
+    pub deadline: Duration,
+    /// The most memory for data that comes before it can be written.
+    pub stash: u64,
+}
+
+impl Config {
+    /// The usual settings for a rank that finds the others at `store`; rank 0 serves it.
+    #[must_use]
+    pub fn new(store: impl Into<String>, rank: u32, ranks: u32) -> Self {
+        Self {
+            store: store.into(),
+            serve_store: rank == 0,
+            group: "motet".to_owned(),
+            rank,
+            ranks,
+            token: String::new(),
+            bind: None,
+            port: 0,
+            advertise: None,
+            streams: 1,
+            shared_memory: true,
+            checksums: false,
+            slice: 512 << 10,
+            piece: 256 << 10,
+            wait: Duration::from_ms(60_000),
+            heartbeat: Duration::from_ms(1_000),
+            silence: Duration::from_ms(10_000),
+            deadline: Duration::from_ms(300_000),
+            stash: 1 << 30,
+        }
+    }
+
+    fn check(&self) -> Result<(), ExecError> {
+        let wrong = |why: String| Err(ExecError::Group(why));
+        if self.ranks == 0 || self.ranks > MAX_RANKS || self.rank >= self.ranks {
+            let (rank, ranks) = (self.rank, self.ranks);
+            return wrong(format!("rank {rank} of {ranks}: a group has 1 to {MAX_RANKS} ranks"));
+        }
+        if self.streams == 0 || self.streams > 64 {
+            return wrong(format!("{} streams are not from 1 to 64", self.streams));
+        }
+        if self.heartbeat.saturating_mul(2) > self.silence || self.heartbeat.is_zero() {
+            return wrong("the silence must be at least twice the heartbeat".to_owned());
+        }
+        Ok(())
+    }
+}
+
+/// What ranks agree on last.
+const MAPPED: [u8; 32] = [1; 32];
+
+/// What a registered operation is called with, every time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Call {
+    pub element: Element,
+    /// Elements of a part: what the smaller of a rank's two buffers holds. See the table in
+    /// [`motet_collective::collective`].
+    pub elements: usize,
+    pub reduction: Reduction,
+    /// Whether input and output share memory, as NCCL defines it.
+    pub in_place: bool,
+}
+
+/// Ranks that have found each other. Leaves the group when dropped.
+pub struct Group {
+    config: Config,
+    generation: u32,
+    rank: u32,
+    ranks: u32,
+    /// Ranks that share memory with this one.
+    shared: Vec<bool>,
+    commands: Sender<Command>,
+    waker: Arc<Waker>,
+    thread: Option<JoinHandle<()>>,
+    registered: u32,
+    barrier: Option<Operation>,
+    store: Option<Store>,
+    clock: SharedClock,
+    note: Note,
+}
+
+impl std::fmt::Debug for Group {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Group(rank {} of {} in `{}`)", self.rank, self.ranks, self.config.group)
+    }
+}
+
+impl Group {
+    /// Finds the other ranks and connects to them. `note` gets a line about every connection that was
+    /// refused.
+    pub fn join(config: &Config, clock: SharedClock, note: Note) -> Result<Self, ExecError> {
+        config.check()?;
+        let store = if config.serve_store {
+            let address = store::resolve(&config.store)?;
+            let address = address.first().copied().ok_or(ExecError::Internal("no address"))?;
+            Some(Store::serve(address, &config.token, Arc::clone(&clock), Arc::clone(&note))?)
+        } else {
+            None
+        };
+        Self::meet(config.clone(), 0, 0, store, clock, note)
+    }
+
+    /// After a failure: the same ranks as far as they are still there, numbered anew in the same order.
+    /// All that are there must call this; who has not come within `grace` after the first is left out.
+    /// Operations must be registered again, with programs for as many ranks as are left.
+    pub fn survivors(mut self, grace: Duration) -> Result<Self, ExecError> {
+        let (config, generation) = (self.config.clone(), self.generation + 1);
+        let (store, clock, note) =
+            (self.store.take(), Arc::clone(&self.clock), Arc::clone(&self.note));
+        let config = Config { rank: self.rank, ranks: self.ranks, ..config };
+        drop(self);
+        let grace = (grace.as_ps() / 1_000_000_000).max(1);
+        Self::meet(config, generation, grace, store, clock, note)
+    }
+
+    fn meet(
+        config: Config,
+        generation: u32,
+        grace_ms: u64,
+        store: Option<Store>,
+        clock: SharedClock,
+        note: Note,
+    ) -> Result<Self, ExecError> {
+        let until = clock.now() + config.wait;
+        let address =
+            store.as_ref().map_or_else(|| config.store.clone(), |it| it.address().to_string());
+        let stream = store::connect("the store", &address, &*clock, until)?;
+        let own = match config.bind {
+            Some(address) => address,
+            None => stream.local_addr().map_err(|it| ExecError::Group(it.to_string()))?.ip(),
+        };
+        let listener = store::listen(SocketAddr::new(own, config.port), &config.token)?;
+        let listens = listener.local_addr().map_err(|it| ExecError::Group(it.to_string()))?;
+        let host = if config.shared_memory { host().unwrap_or_default() } else { String::new() };
+        let join = Join {
+            group: config.group.clone(),
+            generation,
+            rank: config.rank,
+            ranks: config.ranks,
+            address: config.advertise.clone().unwrap_or_else(|| listens.to_string()),
+            host: host.clone(),
+            wait_ms: config.wait.as_ps() / 1_000_000_000,
+            grace_ms,
+        };
+        let roster = store::join(&stream, &config.token, &join, &*clock)?;
+        let rank = roster.members.iter().position(|it| it.rank == config.rank);
+        let rank =
+            rank.ok_or_else(|| ExecError::Group("the group does not have this rank".into()))?;
+        let mesh = Mesh {
+            group: &config.group,
+            generation,
+            rank,
+            roster: &roster,
+            token: &config.token,
+            streams: config.streams + 1,
+            clock: &*clock,
+            note: &note,
+            until,
+        };
+        let sockets = mesh.connect(&listener)?;
+        let shared: Vec<bool> =
+            roster.members.iter().map(|it| !host.is_empty() && it.host == host).collect();
+        let (commands, waker, thread) = spawn(&config, rank as u32, sockets, &shared, &clock)?;
+        Ok(Self {
+            rank: rank as u32,
+            ranks: roster.members.len() as u32,
+            config,
+            generation,
+            shared,
+            commands,
+            waker,
+            thread: Some(thread),
+            registered: 0,
+            barrier: None,
+            store,
+            clock,
+            note,
+        })
+    }
+
+    /// This rank's number.
+    #[must_use]
+    pub const fn rank(&self) -> u32 {
+        self.rank
+    }
+
+    /// How many ranks there are.
+    #[must_use]
+    pub const fn ranks(&self) -> u32 {
+        self.ranks
+    }
+
+    /// Where this rank serves the store, if it does.
+    #[must_use]
+    pub fn store_address(&self) -> Option<SocketAddr> {
+        self.store.as_ref().map(Store::address)
+    }
+
+    /// Makes a program ready to be called many times. All ranks register the same operations in the same
+    /// order; each waits until all have, and learns if one has registered something else, which harms
+    /// neither the group nor what was registered before.
+    pub fn register(
+        &mut self,
+        program: &Verified<Program>,
+        call: Call,
+    ) -> Result<Operation, ExecError> {
+        let collective = program.collective();
+        if collective.ranks() != self.ranks {
+            return Err(ExecError::Ranks { program: collective.ranks(), group: self.ranks });
+        }
+        let kind = collective.kind();
+        let (plan, layout, memory) = match self.prepare(program, call) {
+            Ok(prepared) => prepared,
+            Err(error) => {
+                // The others must not wait for this rank.
+                let _ = self.agree([0; 32], format!("nothing, because {error}"), Vec::new());
+                return Err(error);
+            }
+        };
+        let descriptors = memory.iter().map(Memory::descriptor).collect();
+        let all = self.agree(self.digest(program, call), title(program, call), descriptors)?;
+        let mut foreign = BTreeMap::new();
+        for (rank, theirs) in (0..).zip(&all) {
+            let here = self.shared.get(rank as usize).copied().unwrap_or(false);
+            if rank == self.rank || !here || !plan.receives_from(Rank(rank)) {
+                continue;
+            }
+            let maps = theirs.memory.iter().map(|it| Foreign::open(theirs.process, *it));
+            match maps.collect::<Result<Vec<Foreign>, String>>() {
+                Ok(maps) => foreign.insert(rank, (self.layout(program, rank, call)?, maps)),
+                Err(why) => return Err(self.cannot_share(rank, &why)),
+            };
+        }
+        // A rank that is done with the operation before others have mapped its memory would take it away.
+        self.agree(MAPPED, "memory that is mapped".to_owned(), Vec::new())?;
+        let registered = Registered {
+            number: self.registered,
+            plan,
+            layout,
+            element: call.element,
+            reduction: call.reduction,
+            output_is_sum: match kind {
+                CollectiveKind::Reduce => collective.root() == Some(Rank(self.rank)),
+                _ => kind.reduces(),
+            },
+            ranks: self.ranks,
+            foreign,
+        };
+        let (commands, waker) = (self.commands.clone(), Arc::clone(&self.waker));
+        Ok(Operation::new(Arc::new(registered), memory, commands, waker))
+    }
+
+    /// Waits until all ranks have called this. The first time it registers an operation, so all ranks must
+    /// call it at the same place among their registrations.
+    pub fn barrier(&mut self) -> Result<(), ExecError> {
+        let mut operation = match self.barrier.take() {
+            Some(operation) => operation,
+            None => {
+                let call = Call {
+                    element: Element::U8,
+                    elements: 1,
+                    reduction: Reduction::Sum,
+                    in_place: false,
+                };
+                self.register(&everyone_to_everyone(self.ranks)?, call)?
+            }
+        };
+        let ended = operation.run();
+        self.barrier = Some(operation);
+        ended
+    }
+
+    fn layout(&self, program: &Program, rank: u32, call: Call) -> Result<Layout, ExecError> {
+        let Call { element, elements, in_place, .. } = call;
+        Layout::new(program, Rank(rank), element, elements, in_place, self.config.slice)
+    }
+
+    /// This rank's half of a program, where everything lies, and memory for it.
+    fn prepare(&self, program: &Program, call: Call) -> Result<(Plan, Layout, Regions), ExecError> {
+        let (forms, kind) = (program.forms(), program.collective().kind());
+        match call.in_place {
+            true if !forms.in_place => return Err(ExecError::Form { kind, form: "in-place" }),
+            false if !forms.out_of_place => {
+                return Err(ExecError::Form { kind, form: "out-of-place" });
+            }
+            _ => {}
+        }
+        let layout = self.layout(program, self.rank, call)?;
+        let plan = Plan::new(program, Rank(self.rank));
+        let per_chunk: usize = layout.slices.iter().map(|it| it.len).sum();
+        let wanted = plan.kept_chunks().saturating_mul(per_chunk as u64);
+        if wanted > self.config.stash {
+            return Err(ExecError::Stash { wanted, limit: self.config.stash });
+        }
+        let [first, second, work] = layout.regions;
+        let memory = [Memory::new(first)?, Memory::new(second)?, Memory::new(work)?];
+        Ok((plan, layout, memory))
+    }
+
+    /// Everything that ranks must agree on.
+    fn digest(&self, program: &Program, call: Call) -> [u8; 32] {
+        let Call { element, elements, reduction, in_place } = call;
+        let mut digest = Sha256::new();
+        digest.update(program_json::write(program));
+        digest.update(format!(
+            "\0{element}\0{elements}\0{reduction}\0{in_place}\0{}",
+            self.config.slice
+        ));
+        digest.finalize().into()
+    }
+
+    /// Tells all ranks what is registered here, and hears what they register.
+    fn agree(
+        &mut self,
+        digest: [u8; 32],
+        title: String,
+        memory: Vec<(u32, u64)>,
+    ) -> Result<Vec<Registration>, ExecError> {
+        let registration = Registration { digest, title, process: std::process::id(), memory };
+        let (reply, answer) = channel();
+        self.command(Command::Register { registration, reply })?;
+        // The number is used up on all ranks, whatever comes of it.
+        self.registered += 1;
+        answer.recv().map_err(|_| ExecError::Ended)?
+    }
+
+    /// The others must know, or they would wait for this rank.
+    fn cannot_share(&mut self, rank: u32, why: &str) -> ExecError {
+        let why =
+            format!("the memory of rank {rank} cannot be read: {why}; run without shared memory");
+        let _ = self.agree([0; 32], format!("nothing, because {why}"), Vec::new());
+        ExecError::Group(why)
+    }
+
+    fn command(&self, command: Command) -> Result<(), ExecError> {
+        self.commands.send(command).map_err(|_| ExecError::Ended)?;
+        self.waker.wake().map_err(|it| ExecError::Group(format!("cannot wake the engine: {it}")))
+    }
+}
+
+/// An AllGather by direct copies.
+fn everyone_to_everyone(ranks: u32) -> Result<Verified<Program>, ExecError> {
+    let wrong = |_| ExecError::Internal("no barrier");
+    let collective = Collective::new(CollectiveKind::AllGather, ranks, 1).map_err(wrong)?;
+    let mut builder = ProgramBuilder::new("barrier", collective);
+    for from in (0..ranks).map(Rank) {
+        for to in (0..ranks).map(Rank) {
+            builder.add(Transfer::copy(Slot::input(from, 0), Slot::output(to, from.0), 1));
+        }
+    }
+    Verified::new(builder.build(), None).map_err(|_| ExecError::Internal("no barrier"))
+}
+
+/// A registration in words, for messages.
+fn title(program: &Program, call: Call) -> String {
+    let Call { element, elements, reduction, in_place } = call;
+    let kind = program.collective().kind();
+    let form = if in_place { "in place" } else { "out of place" };
+    let name = motet_units::brief(program.name());
+    format!("{kind} of {elements} {element} a part, {reduction}, {form}, by program `{name}`")
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        // An engine that has ended needs no telling.
+        let _ = self.command(Command::Leave);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// An engine that runs: how to tell it something, how to wake it, and its thread.
+type Spawned = (Sender<Command>, Arc<Waker>, JoinHandle<()>);
+
+/// Starts the engine.
+fn spawn(
+    config: &Config,
+    rank: u32,
+    sockets: Vec<Vec<std::net::TcpStream>>,
+    shared: &[bool],
+    clock: &SharedClock,
+) -> Result<Spawned, ExecError> {
+    let failed =
+        |error: std::io::Error| ExecError::Group(format!("cannot start the engine: {error}"));
+    let poll = Poll::new().map_err(failed)?;
+    let waker = Arc::new(Waker::new(poll.registry(), WAKER).map_err(failed)?);
+    let (commands, receiver) = channel();
+    let mut flow = Flow::new(rank, sockets.len() as u32, config.piece);
+    for (line, shared) in flow.lines.iter_mut().zip(shared) {
+        line.shared = *shared;
+    }
+    let now = clock.now();
+    let mut streams = Vec::new();
+    for (peer, sockets) in sockets.into_iter().enumerate() {
+        let mut of_peer = Vec::new();
+        for socket in sockets {
+            socket.set_nonblocking(true).map_err(failed)?;
+            let socket = mio::net::TcpStream::from_std(socket);
+            of_peer.push(Stream::new(socket, peer as u32, config.checksums, now));
+        }
+        streams.push(of_peer);
+    }
+    let settings = Settings {
+        heartbeat: config.heartbeat,
+        silence: config.silence,
+        deadline: config.deadline,
+    };
+    let engine = Engine::new(rank, poll, receiver, Arc::clone(clock), settings, flow, streams);
+    let engine = engine.map_err(failed)?;
+    let thread = std::thread::Builder::new()
+        .name(format!("motet-exec-{rank}"))
+        .spawn(move || engine.run())
+        .map_err(failed)?;
+    Ok((commands, waker, thread))
+}

@@ -1,0 +1,177 @@
+//! The beginning of every connection, to a rank or to the store: blocking, with a limit of time for all
+//! of it, so that a stranger who connects and says nothing, or garbage, holds nobody up.
+//!
+//! ```text
+//! connecting            accepting
+//! Hello  (nonce)   ──►
+//!                  ◄──  Challenge (nonce)
+//! Intro  (proof, what it wants) ──►
+//!                  ◄──  Welcome (proof)   or   Refused (why)
+//! ```
+
+use std::io::{self, ErrorKind, Read as _, Write as _};
+use std::net::TcpStream;
+use std::time::Duration as Wall;
+
+use motet_net::probe::Clock;
+use motet_units::{Duration, Instant};
+
+use crate::wire::proof::{Nonce, Proof, Side, holds, nonce, prove};
+use crate::wire::{FrameError, HEADER, Header, Kind, MAX_PAYLOAD};
+
+/// The longest payload of a handshake.
+const MAX_HANDSHAKE: usize = 64 << 10;
+
+/// Why a handshake failed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum HandshakeError {
+    #[error("it did not say in time what it must")]
+    Late,
+    #[error("it closed the connection")]
+    Closed,
+    #[error("the connection broke: {0}")]
+    Broken(String),
+    #[error(transparent)]
+    Frame(#[from] FrameError),
+    #[error("it said something else than was due")]
+    Unexpected,
+    #[error("its token is another; give all ranks and the store the same")]
+    Token,
+    #[error("{0}")]
+    Refused(String),
+    #[error("the system has no random numbers")]
+    NoRandom,
+}
+
+impl From<io::Error> for HandshakeError {
+    fn from(error: io::Error) -> Self {
+        match error.kind() {
+            ErrorKind::WouldBlock | ErrorKind::TimedOut => Self::Late,
+            ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset | ErrorKind::BrokenPipe => {
+                Self::Closed
+            }
+            _ => Self::Broken(error.to_string()),
+        }
+    }
+}
+
+/// A connection that speaks frames one at a time, until a point in time.
+pub(crate) struct Talk<'a> {
+    stream: &'a TcpStream,
+    clock: &'a dyn Clock,
+    until: Instant,
+}
+
+/// How long is left of a time, in the form that sockets take, which is never zero.
+pub(crate) fn left(clock: &dyn Clock, until: Instant) -> Option<Wall> {
+    let now = clock.now();
+    (now < until).then(|| Wall::from_nanos((until.since(now).as_ps() / 1000).max(1000)))
+}
+
+impl<'a> Talk<'a> {
+    pub(crate) fn new(stream: &'a TcpStream, clock: &'a dyn Clock, most: Duration) -> Self {
+        Self { stream, clock, until: clock.now() + most }
+    }
+
+    /// Gives it longer.
+    pub(crate) fn extend(&mut self, most: Duration) {
+        self.until = self.clock.now() + most;
+    }
+
+    pub(crate) fn send(&mut self, kind: Kind, payload: &[u8]) -> Result<(), HandshakeError> {
+        let header = Header { length: payload.len() as u32, ..Header::new(kind) };
+        let mut bytes = header.encode().to_vec();
+        bytes.extend(payload);
+        let left = left(self.clock, self.until).ok_or(HandshakeError::Late)?;
+        self.stream.set_write_timeout(Some(left))?;
+        (&mut &*self.stream).write_all(&bytes)?;
+        Ok(())
+    }
+
+    fn read(&mut self, mut into: &mut [u8]) -> Result<(), HandshakeError> {
+        while !into.is_empty() {
+            // The limit is for all of it, not from byte to byte.
+            let left = left(self.clock, self.until).ok_or(HandshakeError::Late)?;
+            self.stream.set_read_timeout(Some(left))?;
+            match (&mut &*self.stream).read(into) {
+                Ok(0) => return Err(HandshakeError::Closed),
+                Ok(bytes) => into = &mut into[bytes..],
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn receive(&mut self) -> Result<(Kind, Vec<u8>), HandshakeError> {
+        let mut header = [0; HEADER];
+        self.read(&mut header)?;
+        let header = Header::decode(&header)?;
+        let length = header.length as usize;
+        if length > MAX_HANDSHAKE.min(MAX_PAYLOAD) && header.kind != Kind::Roster {
+            return Err(FrameError::TooLong(header.length).into());
+        }
+        let mut payload = vec![0; length];
+        self.read(&mut payload)?;
+        Ok((header.kind, payload))
+    }
+
+    /// Receives a frame of a kind; if it is a refusal, that is the error.
+    pub(crate) fn expect(&mut self, kind: Kind) -> Result<Vec<u8>, HandshakeError> {
+        match self.receive()? {
+            (came, payload) if came == kind => Ok(payload),
+            (Kind::Refused, payload) => {
+                Err(HandshakeError::Refused(String::from_utf8_lossy(&payload).into_owned()))
+            }
+            _ => Err(HandshakeError::Unexpected),
+        }
+    }
+
+    /// The connecting side: says `said`, and makes sure of the other.
+    pub(crate) fn connect(&mut self, token: &str, said: &[u8]) -> Result<(), HandshakeError> {
+        let ours = nonce().map_err(|_| HandshakeError::NoRandom)?;
+        self.send(Kind::Hello, &ours)?;
+        let theirs = nonce_of(&self.expect(Kind::Challenge)?)?;
+        let mut payload = prove(token, Side::Connecting, [&ours, &theirs], said).to_vec();
+        payload.extend(said);
+        self.send(Kind::Intro, &payload)?;
+        let proof = self.expect(Kind::Welcome)?;
+        let proof: Proof = proof.try_into().map_err(|_| HandshakeError::Unexpected)?;
+        if !holds(token, Side::Accepting, [&ours, &theirs], said, &proof) {
+            return Err(HandshakeError::Token);
+        }
+        Ok(())
+    }
+
+    /// The accepting side: hears what the other says, if it knows the token and `check` has nothing
+    /// against it.
+    pub(crate) fn accept<T>(
+        &mut self,
+        token: &str,
+        check: impl FnOnce(&[u8]) -> Result<T, String>,
+    ) -> Result<T, HandshakeError> {
+        let theirs = nonce_of(&self.expect(Kind::Hello)?)?;
+        let ours = nonce().map_err(|_| HandshakeError::NoRandom)?;
+        self.send(Kind::Challenge, &ours)?;
+        let payload = self.expect(Kind::Intro)?;
+        let (proof, said) = payload.split_first_chunk::<32>().ok_or(HandshakeError::Unexpected)?;
+        let refused = if holds(token, Side::Connecting, [&theirs, &ours], said, proof) {
+            match check(said) {
+                Ok(value) => {
+                    let proof = prove(token, Side::Accepting, [&theirs, &ours], said);
+                    self.send(Kind::Welcome, &proof)?;
+                    return Ok(value);
+                }
+                Err(why) => HandshakeError::Refused(why),
+            }
+        } else {
+            HandshakeError::Token
+        };
+        self.send(Kind::Refused, refused.to_string().as_bytes())?;
+        Err(refused)
+    }
+}
+
+fn nonce_of(payload: &[u8]) -> Result<Nonce, HandshakeError> {
+    payload.try_into().map_err(|_| HandshakeError::Unexpected)
+}

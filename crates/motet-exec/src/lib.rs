@@ -1,0 +1,45 @@
+//! Runs verified programs of collectives between processes, over TCP and shared memory.
+//!
+//! A [`Group`] is a number of ranks, each a process (or a thread) of its own, that find each other at a
+//! store. They [`register`](Group::register) a [`Verified`](motet_collective::Verified) program for a size
+//! and an element type, which gives an [`Operation`] with its memory, and call that as often as they like.
+//! Any program that the verifier has proved right will do: what `motet synth` makes, MSCCL's or MSCCL++'s.
+//!
+//! Where to start reading:
+//! 1. [`group`] is the front: joining, registering, going on after a loss;
+//! 2. [`plan`] is a program as one rank sees it, and [`layout`] where its chunks lie: why a program is run
+//!    in slices;
+//! 3. [`flow`] decides what happens next, without sockets or a clock; [`run`] is one call;
+//! 4. [`engine`] is the thread that moves data, [`stream`] one connection, [`memory`] what ranks of one host
+//!    share;
+//! 5. [`store`], [`mesh`] and [`handshake`] are how ranks meet; [`wire`] is what goes over the wire;
+//! 6. [`element`] and [`reduce`] are types and arithmetic, [`check`] is data to check results by.
+//!
+//! Nothing here reads a clock of its own: whoever joins a group passes one. There is no async runtime: one
+//! thread for each group and rank waits for its sockets. `docs/exec.md` is the user's page.
+
+pub mod check;
+pub mod element;
+mod engine;
+pub mod error;
+mod flow;
+pub mod group;
+mod handshake;
+mod layout;
+mod memory;
+mod mesh;
+pub mod operation;
+mod plan;
+mod reduce;
+mod run;
+pub mod store;
+mod stream;
+pub mod wire;
+
+pub use element::{Element, Reduction};
+pub use error::ExecError;
+pub use group::{Call, Config, Group};
+pub use memory::Memory;
+pub use operation::Operation;
+pub use reduce::{Misaligned, accumulate, average};
+pub use store::{Note, SharedClock, Store};

@@ -1,0 +1,235 @@
+//! [`Memory`]: buffers that other ranks of the same host can read, and [`Foreign`], such a buffer of
+//! another rank.
+//!
+//! On Linux a buffer is a file in memory (`memfd_create`) that is mapped; a rank of the same host opens
+//! it by way of `/proc` and maps it for reading. So data inside a host is moved once, by the rank that
+//! receives it, straight from the sender's buffer, and a reduction reads it there. Nothing is left
+//! behind when a process is killed. Elsewhere a buffer is plain memory and data goes over TCP.
+
+#![allow(
+    unsafe_code,
+    reason = "mapping memory is unsafe: what others do to it, the compiler cannot see"
+)]
+
+use std::fmt;
+
+use crate::error::ExecError;
+
+/// A buffer of zeros at first, at an address where any element may begin.
+pub struct Memory {
+    inner: Inner,
+}
+
+enum Inner {
+    Plain(Vec<u64>, usize),
+    #[cfg(target_os = "linux")]
+    Shared(memmap2::MmapMut, std::fs::File),
+}
+
+impl fmt::Debug for Memory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Memory({} bytes)", self.bytes().len())
+    }
+}
+
+impl Memory {
+    /// A buffer of `len` bytes.
+    pub fn new(len: usize) -> Result<Self, ExecError> {
+        if len == 0 {
+            return Ok(Self { inner: Inner::Plain(Vec::new(), 0) });
+        }
+        let failed = |error: std::io::Error| ExecError::Memory(len, error.to_string());
+        #[cfg(target_os = "linux")]
+        let inner = shared(len).map_err(failed)?;
+        #[cfg(not(target_os = "linux"))]
+        let inner = {
+            let mut words = Vec::new();
+            let room = words.try_reserve_exact(len.div_ceil(8));
+            room.map_err(|it| failed(std::io::Error::other(it)))?;
+            words.resize(len.div_ceil(8), 0);
+            Inner::Plain(words, len)
+        };
+        Ok(Self { inner })
+    }
+
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        match &self.inner {
+            Inner::Plain(words, len) => &bytemuck::cast_slice(words)[..*len],
+            #[cfg(target_os = "linux")]
+            Inner::Shared(map, _) => map,
+        }
+    }
+
+    #[must_use]
+    pub fn bytes_mut(&mut self) -> &mut [u8] {
+        match &mut self.inner {
+            Inner::Plain(words, len) => &mut bytemuck::cast_slice_mut(words)[..*len],
+            #[cfg(target_os = "linux")]
+            Inner::Shared(map, _) => map,
+        }
+    }
+
+    /// The number by which another process finds it, and its length; 0 and 0 if none can.
+    pub(crate) fn descriptor(&self) -> (u32, u64) {
+        match &self.inner {
+            Inner::Plain(..) => (0, 0),
+            #[cfg(target_os = "linux")]
+            Inner::Shared(map, file) => {
+                use std::os::fd::AsRawFd as _;
+                (file.as_raw_fd().unsigned_abs(), map.len() as u64)
+            }
+        }
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn shared(len: usize) -> std::io::Result<Inner> {
+    use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
+    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+    let file = std::fs::File::from(memfd_create("motet-exec", flags)?);
+    file.set_len(len as u64)?;
+    // A reader whose mapping is cut off would be killed; what is sealed cannot shrink.
+    fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
+    // SAFETY: this process writes the mapping through this one `Memory` only, and other processes map
+    // it for reading. The file cannot shrink.
+    let map = unsafe { memmap2::MmapMut::map_mut(&file)? };
+    Ok(Inner::Shared(map, file))
+}
+
+/// A buffer of another rank of this host, to read from.
+pub(crate) struct Foreign {
+    #[cfg(target_os = "linux")]
+    map: Option<memmap2::Mmap>,
+}
+
+impl fmt::Debug for Foreign {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Foreign({} bytes)", self.bytes().len())
+    }
+}
+
+impl Foreign {
+    /// Maps what process `process` has under a descriptor.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn open(process: u32, (descriptor, len): (u32, u64)) -> Result<Self, String> {
+        use rustix::fs::{SealFlags, fcntl_get_seals, fstat};
+        if len == 0 {
+            return Ok(Self { map: None });
+        }
+        let path = format!("/proc/{process}/fd/{descriptor}");
+        let file = std::fs::File::open(&path).map_err(|it| format!("{path}: {it}"))?;
+        // Only memory files can be sealed, so nothing else passes for one.
+        let sealed = fcntl_get_seals(&file).is_ok_and(|it| it.contains(SealFlags::SHRINK));
+        let long = fstat(&file).is_ok_and(|it| u64::try_from(it.st_size) == Ok(len));
+        if !sealed || !long {
+            return Err(format!("{path} is not the memory of a rank"));
+        }
+        // SAFETY: the file is sealed against shrinking. The owner writes it, but by the program's order
+        // never while it has offered what is read here; one that did would only spoil the values, and any
+        // bytes are values of every element type.
+        let map = unsafe { memmap2::Mmap::map(&file) }.map_err(|it| format!("{path}: {it}"))?;
+        Ok(Self { map: Some(map) })
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    pub(crate) fn open(_process: u32, _memory: (u32, u64)) -> Result<Self, String> {
+        Err("memory is shared on Linux only".to_owned())
+    }
+
+    /// One byte as it is now, after all that was read before.
+    pub(crate) fn byte_now(&self, at: usize) -> Option<u8> {
+        std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
+        let byte = self.bytes().get(at)?;
+        // SAFETY: a reference to a byte is valid to read; volatile, because another process writes it.
+        Some(unsafe { std::ptr::from_ref(byte).read_volatile() })
+    }
+
+    pub(crate) fn bytes(&self) -> &[u8] {
+        #[cfg(target_os = "linux")]
+        return self.map.as_deref().unwrap_or_default();
+        #[cfg(not(target_os = "linux"))]
+        &[]
+    }
+}
+
+/// A text that is the same for two processes exactly if they can map each other's memory: the same
+/// running kernel, process numbers of the same space, the same user. Ranks in different network
+/// namespaces count as different hosts, because whoever puts them there wants a network between them.
+/// `None` where memory cannot be shared.
+pub(crate) fn host() -> Option<String> {
+    #[cfg(target_os = "linux")]
+    {
+        let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+        let space = |name: &str| {
+            let link = std::fs::read_link(format!("/proc/self/ns/{name}")).ok()?;
+            Some(link.to_string_lossy().into_owned())
+        };
+        let user = rustix::process::getuid().as_raw();
+        Some(format!("{} {} {} {user}", boot.trim(), space("pid")?, space("net")?))
+    }
+    #[cfg(not(target_os = "linux"))]
+    None
+}
+
+/// Receive buffers: bytes at an address where any element may begin, used again and again.
+#[derive(Debug, Default)]
+pub(crate) struct Aligned {
+    words: Vec<u64>,
+    len: usize,
+}
+
+impl Aligned {
+    /// Makes it `len` bytes long; what is in them is left over from before.
+    pub(crate) fn set_len(&mut self, len: usize) {
+        if self.words.len() < len.div_ceil(8) {
+            self.words.resize(len.div_ceil(8), 0);
+        }
+        self.len = len;
+    }
+
+    pub(crate) fn from_bytes(bytes: &[u8]) -> Self {
+        let mut it = Self::default();
+        it.set_len(bytes.len());
+        it.bytes_mut().copy_from_slice(bytes);
+        it
+    }
+
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &bytemuck::cast_slice(&self.words)[..self.len]
+    }
+
+    pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
+        &mut bytemuck::cast_slice_mut(&mut self.words)[..self.len]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn what_one_writes_the_other_reads() {
+        let mut memory = Memory::new(10_000).unwrap();
+        memory.bytes_mut()[9_999] = 7;
+        let foreign = Foreign::open(std::process::id(), memory.descriptor()).unwrap();
+        assert_eq!(foreign.bytes()[9_999], 7);
+        memory.bytes_mut()[0] = 5;
+        assert_eq!(foreign.bytes()[0], 5);
+        assert_eq!(foreign.bytes().len(), 10_000);
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn only_memory_files_of_the_said_length_are_mapped() {
+        use std::os::fd::AsRawFd as _;
+        let memory = Memory::new(100).unwrap();
+        let (descriptor, _) = memory.descriptor();
+        assert!(Foreign::open(std::process::id(), (descriptor, 4096)).is_err());
+        let other = std::fs::File::open("/proc/self/exe").unwrap();
+        let len = other.metadata().unwrap().len();
+        assert!(Foreign::open(std::process::id(), (other.as_raw_fd() as u32, len)).is_err());
+        assert!(Memory::new(0).unwrap().bytes().is_empty());
+    }
+}

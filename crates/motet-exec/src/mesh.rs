@@ -1,0 +1,191 @@
+//! Connections between all ranks of a group: the higher rank connects to the lower, once for each stream.
+//! Whoever connects without being one of them is refused and noted, and disturbs nobody.
+
+use std::net::{TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc::{Sender, channel};
+use std::time::Duration as Wall;
+
+use motet_net::probe::Clock;
+use motet_units::Instant;
+
+use crate::error::ExecError;
+use crate::handshake::{HandshakeError, Talk};
+use crate::store::{HANDSHAKE, Note, connect};
+use crate::wire::{Intro, Roster};
+
+/// Handshakes at once, at most.
+const MAX_HANDSHAKES: usize = 256;
+/// Between two looks for a connection.
+const PAUSE: Wall = Wall::from_millis(1);
+/// Data that the system takes before it has sent what it has: enough to keep a link busy, and no more, so
+/// that of several ways each takes what it can carry.
+#[cfg(target_os = "linux")]
+const UNSENT: u32 = 256 << 10;
+
+/// Who we are, and whom we want to know.
+pub(crate) struct Mesh<'a> {
+    pub(crate) group: &'a str,
+    pub(crate) generation: u32,
+    pub(crate) rank: usize,
+    pub(crate) roster: &'a Roster,
+    pub(crate) token: &'a str,
+    /// Connections to each rank.
+    pub(crate) streams: u32,
+    pub(crate) clock: &'a (dyn Clock + Send),
+    pub(crate) note: &'a Note,
+    pub(crate) until: Instant,
+}
+
+/// A connection that has been made: the rank at the other end, which of the streams, and the socket.
+type Made = (usize, usize, TcpStream);
+
+impl Mesh<'_> {
+    fn intro(&self, stream: u32) -> Intro {
+        Intro {
+            group: self.group.to_owned(),
+            generation: self.generation,
+            rank: self.rank as u32,
+            stream,
+            streams: self.streams,
+        }
+    }
+
+    /// Connects to all; the streams of each rank, none for our own.
+    pub(crate) fn connect(&self, listener: &TcpListener) -> Result<Vec<Vec<TcpStream>>, ExecError> {
+        let ranks = self.roster.members.len();
+        let (sender, made) = channel();
+        let stop = AtomicBool::new(false);
+        let mut all: Vec<Vec<Option<TcpStream>>> = (0..ranks)
+            .map(|it| {
+                if it == self.rank { Vec::new() } else { (0..self.streams).map(|_| None).collect() }
+            })
+            .collect();
+        std::thread::scope(|scope| {
+            let acceptor = sender.clone();
+            let stop = &stop;
+            scope.spawn(move || self.accept_all(listener, &acceptor, stop));
+            let result = self.call_all(&mut all).and_then(|()| {
+                while let Some(missing) = all.iter().position(|it| it.iter().any(Option::is_none)) {
+                    let left = crate::handshake::left(self.clock, self.until);
+                    let came =
+                        left.and_then(|it| made.recv_timeout(it.min(Wall::from_millis(100))).ok());
+                    match came {
+                        Some((rank, stream, socket)) => {
+                            if let Some(place) = all.get_mut(rank).and_then(|it| it.get_mut(stream))
+                            {
+                                *place = Some(socket);
+                            }
+                        }
+                        None if left.is_some() => {}
+                        None => return Err(self.missing(missing)),
+                    }
+                }
+                Ok(())
+            });
+            stop.store(true, Ordering::Release);
+            result
+        })?;
+        Ok(all.into_iter().map(|it| it.into_iter().flatten().collect()).collect())
+    }
+
+    fn missing(&self, rank: usize) -> ExecError {
+        let address =
+            self.roster.members.get(rank).map(|it| it.address.clone()).unwrap_or_default();
+        let who = format!("rank {rank}");
+        ExecError::Unreachable { who, address, why: "it did not connect in time".to_owned() }
+    }
+
+    /// Connects to all lower ranks.
+    fn call_all(&self, all: &mut [Vec<Option<TcpStream>>]) -> Result<(), ExecError> {
+        for (rank, member) in self.roster.members.iter().enumerate().take(self.rank) {
+            let who = format!("rank {rank}");
+            for stream in 0..self.streams {
+                let socket = connect(&who, &member.address, self.clock, self.until)?;
+                let mut talk = Talk::new(&socket, self.clock, HANDSHAKE);
+                talk.connect(self.token, &self.intro(stream).encode()).map_err(|it| match it {
+                    HandshakeError::Refused(why) => ExecError::Refused { who: who.clone(), why },
+                    it => ExecError::Handshake { who: who.clone(), why: it.to_string() },
+                })?;
+                prepare(&socket);
+                if let Some(place) = all.get_mut(rank).and_then(|it| it.get_mut(stream as usize)) {
+                    *place = Some(socket);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes connections of higher ranks until told to stop.
+    fn accept_all(&self, listener: &TcpListener, made: &Sender<Made>, stop: &AtomicBool) {
+        if let Err(error) = listener.set_nonblocking(true) {
+            (self.note)(&format!("cannot listen without blocking: {error}"));
+            return;
+        }
+        let busy = AtomicUsize::new(0);
+        std::thread::scope(|scope| {
+            while !stop.load(Ordering::Acquire) {
+                let Ok((socket, peer)) = listener.accept() else {
+                    std::thread::sleep(PAUSE);
+                    continue;
+                };
+                if busy.load(Ordering::Acquire) >= MAX_HANDSHAKES {
+                    (self.note)(&format!("{peer}: turned away, too many connect at once"));
+                    continue;
+                }
+                busy.fetch_add(1, Ordering::AcqRel);
+                let busy = &busy;
+                let work = move || {
+                    match self.greet(&socket) {
+                        Ok((rank, stream)) => {
+                            prepare(&socket);
+                            // The other end of the channel lives as long as this.
+                            let _ = made.send((rank, stream, socket));
+                        }
+                        Err(error) => (self.note)(&format!("{peer}: refused: {error}")),
+                    }
+                    busy.fetch_sub(1, Ordering::AcqRel);
+                };
+                if std::thread::Builder::new().spawn_scoped(scope, work).is_err() {
+                    busy.fetch_sub(1, Ordering::AcqRel);
+                }
+            }
+        });
+    }
+
+    fn greet(&self, socket: &TcpStream) -> Result<(usize, usize), HandshakeError> {
+        socket.set_nonblocking(false)?;
+        let mut talk = Talk::new(socket, self.clock, HANDSHAKE);
+        talk.accept(self.token, |said| {
+            let intro = Intro::decode(said).map_err(|_| "that is no rank of a group".to_owned())?;
+            let Intro { group, generation, rank, stream, streams } = intro;
+            if group != self.group || generation != self.generation {
+                return Err(format!(
+                    "this is group `{}`, generation {}, and not `{group}`, {generation}",
+                    self.group, self.generation
+                ));
+            }
+            if streams != self.streams {
+                let (ours, theirs) = (self.streams - 1, streams.saturating_sub(1));
+                return Err(format!(
+                    "it has {theirs} streams to each rank and this one has {ours}"
+                ));
+            }
+            let (rank, stream) = (rank as usize, stream as usize);
+            let higher = rank > self.rank && rank < self.roster.members.len();
+            if !higher || stream >= self.streams as usize {
+                return Err(format!("rank {rank} does not connect to rank {}", self.rank));
+            }
+            Ok((rank, stream))
+        })
+    }
+}
+
+/// Socket options that make a difference in speed; a system that has one not is no failure.
+fn prepare(socket: &TcpStream) {
+    let _ = socket.set_nodelay(true);
+    let _ = socket.set_read_timeout(None);
+    let _ = socket.set_write_timeout(None);
+    #[cfg(target_os = "linux")]
+    let _ = socket2::SockRef::from(socket).set_tcp_notsent_lowat(UNSENT);
+}

@@ -1,0 +1,402 @@
+//! [`Run`]: one call of a registered operation, and how far it is: which events have happened, what
+//! has come of each transfer, and the memory it works on.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::sync::mpsc::Sender;
+
+use motet_collective::{Action, Buffer, Transfer, TransferId};
+use motet_units::Instant;
+
+use crate::element::{Element, Reduction};
+use crate::error::ExecError;
+use crate::layout::{Layout, REGIONS, Region, Span};
+use crate::memory::{Aligned, Foreign, Memory};
+use crate::plan::Plan;
+use crate::reduce::{accumulate, average};
+
+/// A rank's memory, by [`Region`].
+pub(crate) type Regions = [Memory; REGIONS];
+
+/// What all calls of an operation share.
+#[derive(Debug)]
+pub(crate) struct Registered {
+    pub(crate) number: u32,
+    pub(crate) plan: Plan,
+    pub(crate) layout: Layout,
+    pub(crate) element: Element,
+    pub(crate) reduction: Reduction,
+    /// Whether this rank's output is a sum, which an average must be made of.
+    pub(crate) output_is_sum: bool,
+    pub(crate) ranks: u32,
+    /// Of ranks of this host that send to this one: where their chunks lie, and their memory.
+    pub(crate) foreign: BTreeMap<u32, (Layout, Vec<Foreign>)>,
+}
+
+/// How a call ended, with the memory that it was lent.
+#[derive(Debug)]
+pub(crate) struct Outcome {
+    pub(crate) memory: Regions,
+    pub(crate) result: Result<(), ExecError>,
+}
+
+/// A message: one slice of one transfer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Message {
+    pub(crate) operation: u32,
+    pub(crate) slice: u32,
+    pub(crate) transfer: u32,
+}
+
+/// One call under way.
+#[derive(Debug)]
+pub(crate) struct Run {
+    pub(crate) registered: Arc<Registered>,
+    pub(crate) memory: Regions,
+    /// How many events each event of each slice still waits for.
+    waits: Vec<u32>,
+    /// Bytes of each: written to the network for a sending, come for an arrival.
+    bytes: Vec<usize>,
+    /// Events that have not happened.
+    pub(crate) left: usize,
+    /// What came before it could be written, with its offset, by event.
+    kept: BTreeMap<usize, Vec<(usize, Aligned)>>,
+    /// Offers that wait until they can be written.
+    offered: BTreeSet<usize>,
+    reply: Sender<Outcome>,
+    pub(crate) deadline: Instant,
+}
+
+impl Run {
+    pub(crate) fn new(
+        registered: Arc<Registered>,
+        mut memory: Regions,
+        reply: Sender<Outcome>,
+        deadline: Instant,
+    ) -> Self {
+        let slices = registered.layout.slices.len();
+        let events = registered.plan.events.len();
+        for (span, at) in registered.layout.tails() {
+            copy(&mut memory, span, Span { region: Region::Work, start: at, len: span.len });
+        }
+        let mut waits = Vec::with_capacity(slices * events);
+        for _ in 0..slices {
+            waits.extend_from_slice(&registered.plan.waits);
+        }
+        Self {
+            bytes: vec![0; slices * events],
+            left: slices * events,
+            registered,
+            memory,
+            waits,
+            kept: BTreeMap::new(),
+            offered: BTreeSet::new(),
+            reply,
+            deadline,
+        }
+    }
+
+    /// The number of an event of a slice.
+    pub(crate) fn index(&self, slice: u32, local: usize) -> usize {
+        slice as usize * self.registered.plan.events.len() + local
+    }
+
+    /// The slice and event that a number stands for.
+    pub(crate) fn of_index(&self, index: usize) -> (u32, usize) {
+        let events = self.registered.plan.events.len().max(1);
+        ((index / events) as u32, index % events)
+    }
+
+    /// Events that wait for nothing, in order.
+    pub(crate) fn at_once(&self) -> Vec<usize> {
+        (0..self.waits.len()).filter(|it| self.waits[*it] == 0).collect()
+    }
+
+    /// Whether nothing is waited for any more, but data.
+    pub(crate) fn is_enabled(&self, index: usize) -> bool {
+        self.waits[index] == 0
+    }
+
+    /// One less to wait for; true if it was the last. An error if there was none.
+    pub(crate) fn one_less(&mut self, index: usize) -> Result<bool, ExecError> {
+        let waits = self.waits.get_mut(index).filter(|it| **it > 0);
+        let waits = waits.ok_or(ExecError::Internal("an event was waited for twice"))?;
+        *waits -= 1;
+        Ok(*waits == 0)
+    }
+
+    pub(crate) fn transfer(&self, transfer: u32) -> Option<&Transfer> {
+        self.registered.plan.transfers.get(transfer as usize)
+    }
+
+    /// How long a message is.
+    pub(crate) fn message_bytes(&self, message: Message) -> usize {
+        let Some(transfer) = self.transfer(message.transfer) else { return 0 };
+        self.registered.layout.message_bytes(message.slice as usize, transfer.count)
+    }
+
+    /// The number of a message's arrival, if it is one of this rank's.
+    pub(crate) fn arrival(&self, message: Message) -> Option<usize> {
+        self.event(message, TransferId(message.transfer).arrived())
+    }
+
+    /// The number of a message's sending, if it is one of this rank's.
+    pub(crate) fn sending(&self, message: Message) -> Option<usize> {
+        self.event(message, TransferId(message.transfer).sent())
+    }
+
+    fn event(&self, message: Message, event: motet_collective::Event) -> Option<usize> {
+        let known = (message.slice as usize) < self.registered.layout.slices.len()
+            && (message.transfer as usize) < self.registered.plan.transfers.len();
+        let local = known.then(|| self.registered.plan.local(event)).flatten()?;
+        Some(self.index(message.slice, local))
+    }
+
+    /// Counts bytes of an event; true when they are all there. `None` if they are too many.
+    pub(crate) fn count(&mut self, index: usize, bytes: usize, message: Message) -> Option<bool> {
+        let total = self.message_bytes(message);
+        let counted = self.bytes[index].checked_add(bytes).filter(|it| *it <= total)?;
+        self.bytes[index] = counted;
+        Some(counted == total)
+    }
+
+    /// Bytes of an event so far.
+    pub(crate) fn counted(&self, index: usize) -> usize {
+        self.bytes[index]
+    }
+
+    /// Where the source of a message is, from `offset` on, as far as it is one piece; `None` at its
+    /// end.
+    pub(crate) fn source(&self, message: Message, offset: usize, most: usize) -> Option<Span> {
+        let slot = self.transfer(message.transfer)?.src;
+        let left = self.message_bytes(message).saturating_sub(offset).min(most);
+        (left > 0).then(|| self.registered.layout.span(message.slice as usize, slot, offset, left))
+    }
+
+    /// Where its destination is, likewise.
+    pub(crate) fn target(&self, message: Message, offset: usize, most: usize) -> Option<Span> {
+        let slot = self.transfer(message.transfer)?.dst;
+        let left = self.message_bytes(message).saturating_sub(offset).min(most);
+        (left > 0).then(|| self.registered.layout.span(message.slice as usize, slot, offset, left))
+    }
+
+    pub(crate) fn bytes_at(&self, span: Span) -> &[u8] {
+        &self.memory[span.region as usize].bytes()[span.range()]
+    }
+
+    pub(crate) fn bytes_at_mut(&mut self, span: Span) -> &mut [u8] {
+        &mut self.memory[span.region as usize].bytes_mut()[span.range()]
+    }
+
+    /// Writes or reduces what has come to its place.
+    pub(crate) fn write(
+        &mut self,
+        message: Message,
+        mut offset: usize,
+        mut from: &[u8],
+    ) -> Result<(), ExecError> {
+        let unknown = ExecError::Internal("a message of no transfer");
+        let action = self.transfer(message.transfer).ok_or(unknown.clone())?.action;
+        let (element, reduction) = (self.registered.element, self.registered.reduction);
+        while !from.is_empty() {
+            let span = self.target(message, offset, from.len()).filter(|it| it.len > 0);
+            let span = span.ok_or(unknown.clone())?;
+            let (now, rest) = from.split_at(span.len);
+            let into = self.bytes_at_mut(span);
+            match action {
+                Action::Copy => into.copy_from_slice(now),
+                Action::Reduce => accumulate(element, reduction, into, now)
+                    .map_err(|_| ExecError::Internal("elements do not lie as they must"))?,
+            }
+            offset += span.len;
+            from = rest;
+        }
+        Ok(())
+    }
+
+    /// Moves a message within this rank.
+    pub(crate) fn move_within(&mut self, message: Message) -> Result<(), ExecError> {
+        let unknown = ExecError::Internal("a message of no transfer");
+        let action = self.transfer(message.transfer).ok_or(unknown.clone())?.action;
+        let total = self.message_bytes(message);
+        let mut offset = 0;
+        while offset < total {
+            let from = self.source(message, offset, total - offset).ok_or(unknown.clone())?;
+            let to = self.target(message, offset, from.len).ok_or(unknown.clone())?;
+            let from = Span { len: to.len, ..from };
+            match action {
+                Action::Copy => copy(&mut self.memory, from, to),
+                Action::Reduce => {
+                    let (element, reduction) = (self.registered.element, self.registered.reduction);
+                    reduce_within(&mut self.memory, from, to, element, reduction)
+                        .ok_or(ExecError::Internal("elements do not lie as they must"))?;
+                }
+            }
+            offset += to.len.max(1);
+        }
+        Ok(())
+    }
+
+    /// The bytes of a message at its source, gathered.
+    pub(crate) fn gathered(&self, message: Message) -> Aligned {
+        let total = self.message_bytes(message);
+        let mut all = Aligned::default();
+        all.set_len(total);
+        let mut offset = 0;
+        while let Some(span) = self.source(message, offset, total).filter(|it| it.len > 0) {
+            all.bytes_mut()[offset..offset + span.len].copy_from_slice(self.bytes_at(span));
+            offset += span.len;
+        }
+        all
+    }
+
+    /// Reads a message from the memory of rank `from`: to its place, or, if it cannot be written
+    /// yet, to be kept.
+    pub(crate) fn pull(
+        &mut self,
+        from: u32,
+        message: Message,
+        keep: bool,
+    ) -> Result<(), ExecError> {
+        let no_memory =
+            ExecError::Protocol { rank: from, why: "it offers memory that it has not".into() };
+        let registered = Arc::clone(&self.registered);
+        let (layout, memory) = registered.foreign.get(&from).ok_or(no_memory.clone())?;
+        let slot = self.transfer(message.transfer).ok_or(no_memory.clone())?.src;
+        let total = self.message_bytes(message);
+        let mut kept = Aligned::default();
+        if keep {
+            kept.set_len(total);
+        }
+        let mut offset = 0;
+        while offset < total {
+            let span = layout.span(message.slice as usize, slot, offset, total - offset);
+            let region = memory.get(span.region as usize).ok_or(no_memory.clone())?;
+            let bytes = region.bytes().get(span.range()).filter(|it| !it.is_empty());
+            let bytes = bytes.ok_or(no_memory.clone())?;
+            if keep {
+                kept.bytes_mut()[offset..offset + span.len].copy_from_slice(bytes);
+            } else {
+                self.write(message, offset, bytes)?;
+            }
+            offset += span.len;
+        }
+        // A rank whose call has failed may change its memory; it has said so there before.
+        let work = memory.get(Region::Work as usize);
+        if work.and_then(|it| it.byte_now(layout.failed)) != Some(0) {
+            return Err(ExecError::Lost { rank: from, why: "its call has failed".to_owned() });
+        }
+        if keep {
+            let index = self.arrival(message).ok_or(no_memory)?;
+            self.keep(index, 0, kept);
+        }
+        Ok(())
+    }
+
+    /// Keeps what cannot be written yet.
+    pub(crate) fn keep(&mut self, index: usize, offset: usize, bytes: Aligned) {
+        self.kept.entry(index).or_default().push((offset, bytes));
+    }
+
+    /// Writes what was kept for an arrival that can be written now.
+    pub(crate) fn write_kept(&mut self, index: usize, message: Message) -> Result<(), ExecError> {
+        for (offset, bytes) in self.kept.remove(&index).unwrap_or_default() {
+            self.write(message, offset, bytes.bytes())?;
+        }
+        Ok(())
+    }
+
+    /// Notes an offer that waits; false if it was noted already.
+    pub(crate) fn note_offer(&mut self, index: usize) -> bool {
+        self.offered.insert(index)
+    }
+
+    pub(crate) fn take_offer(&mut self, index: usize) -> bool {
+        self.offered.remove(&index)
+    }
+
+    /// Ends the call: tails go back, averages are made, and the caller has its memory again.
+    pub(crate) fn end(mut self, mut result: Result<(), ExecError>) {
+        if result.is_ok() {
+            for (span, at) in self.registered.layout.tails() {
+                let from = Span { region: Region::Work, start: at, len: span.len };
+                copy(&mut self.memory, from, span);
+            }
+            if self.registered.reduction == Reduction::Average && self.registered.output_is_sum {
+                let output = self.registered.layout.whole(Buffer::Output);
+                let (element, ranks) = (self.registered.element, self.registered.ranks);
+                if average(element, ranks, self.bytes_at_mut(output)).is_err() {
+                    result = Err(ExecError::Internal("elements do not lie as they must"));
+                }
+            }
+        }
+        if result.is_err() {
+            let failed =
+                Span { region: Region::Work, start: self.registered.layout.failed, len: 1 };
+            self.bytes_at_mut(failed).fill(1);
+            std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
+        }
+        // Nobody may be waiting any more.
+        let _ = self.reply.send(Outcome { memory: self.memory, result });
+    }
+
+    /// What is still waited for, in words.
+    pub(crate) fn waiting(&self) -> String {
+        let mut from: BTreeMap<u32, usize> = BTreeMap::new();
+        let mut to: BTreeMap<u32, usize> = BTreeMap::new();
+        for index in 0..self.waits.len() {
+            let (slice, local) = self.of_index(index);
+            let event = self.registered.plan.events[local];
+            let transfer = event.transfer();
+            let message = Message { operation: 0, slice, transfer: transfer.0 };
+            if !self.is_enabled(index) || self.bytes[index] == self.message_bytes(message) {
+                continue;
+            }
+            let it = &self.registered.plan.transfers[transfer.index()];
+            let (peers, peer) =
+                if event.is_sent() { (&mut to, it.dst.rank.0) } else { (&mut from, it.src.rank.0) };
+            *peers.entry(peer).or_default() += 1;
+        }
+        let list = |peers: &BTreeMap<u32, usize>| {
+            let each: Vec<String> =
+                peers.iter().map(|(it, n)| format!("rank {it} ({n})")).collect();
+            if each.is_empty() { "nobody".to_owned() } else { each.join(", ") }
+        };
+        format!("messages are due from {}, and to {}", list(&from), list(&to))
+    }
+}
+
+/// Copies within a rank's memory; the two may overlap.
+fn copy(memory: &mut Regions, from: Span, to: Span) {
+    let (source, target) = (from.region as usize, to.region as usize);
+    if source == target {
+        memory[source].bytes_mut().copy_within(from.range(), to.start);
+    } else if let Ok([source, target]) = memory.get_disjoint_mut([source, target]) {
+        target.bytes_mut()[to.range()].copy_from_slice(&source.bytes()[from.range()]);
+    }
+}
+
+/// Reduces within a rank's memory.
+fn reduce_within(
+    memory: &mut Regions,
+    from: Span,
+    to: Span,
+    element: Element,
+    reduction: Reduction,
+) -> Option<()> {
+    let (source, target) = (from.region as usize, to.region as usize);
+    if source != target {
+        let [source, target] = memory.get_disjoint_mut([source, target]).ok()?;
+        let (into, from) = (&mut target.bytes_mut()[to.range()], &source.bytes()[from.range()]);
+        return accumulate(element, reduction, into, from).ok();
+    }
+    let bytes = memory[source].bytes_mut();
+    match bytes.get_disjoint_mut([from.range(), to.range()]) {
+        Ok([from, into]) => accumulate(element, reduction, into, from).ok(),
+        // They overlap: work from a copy.
+        Err(_) => {
+            let copied = Aligned::from_bytes(&bytes[from.range()]);
+            accumulate(element, reduction, &mut bytes[to.range()], copied.bytes()).ok()
+        }
+    }
+}

@@ -1,0 +1,403 @@
+//! [`Stream`]: one of the TCP connections to a rank, which never blocks: how far the frame is that is
+//! coming in, and the one that is going out.
+//!
+//! Data that is copied is received straight into its place, and sent straight from its source; only
+//! headers and small frames pass through a buffer.
+
+use std::io::{self, ErrorKind, IoSlice, Read as _, Write as _};
+
+use mio::net::TcpStream;
+use motet_units::{Duration, Instant};
+
+use crate::error::ExecError;
+use crate::flow::{Flow, Piece, Sink};
+use crate::memory::Aligned;
+use crate::wire::{FrameError, HEADER, Header, Kind};
+
+/// Headers and small frames are read in batches of this size.
+const INBOX: usize = 8 << 10;
+/// Small frames are written in batches of about this size.
+const BATCH: usize = 32 << 10;
+/// Bytes in one direction before another stream has its turn.
+const TURN: usize = 1 << 20;
+
+/// Frames that are not about calls: the engine's business.
+pub(crate) type Mail = Vec<(Header, Vec<u8>)>;
+
+/// What a stream is for, now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Takes {
+    /// The first stream of a rank: all frames but data, so that none waits behind data.
+    Controls,
+    /// The others.
+    Data,
+    /// One of the others that is too slow for what is left.
+    Nothing,
+}
+
+#[derive(Debug)]
+enum Inbound {
+    Header,
+    Payload { header: Header, sink: Sink, got: usize },
+}
+
+#[derive(Debug)]
+struct Outbound {
+    /// A header, or several small frames.
+    head: Vec<u8>,
+    piece: Option<Piece>,
+    /// Bytes written of head and piece together.
+    done: usize,
+}
+
+/// See the head of the file.
+#[derive(Debug)]
+pub(crate) struct Stream {
+    pub(crate) socket: TcpStream,
+    /// The rank at the other end.
+    rank: u32,
+    pub(crate) can_read: bool,
+    pub(crate) can_write: bool,
+    inbox: Vec<u8>,
+    inbound: Inbound,
+    buffer: Aligned,
+    /// The number of the next frame in and out.
+    next_in: u32,
+    next_out: u32,
+    outbound: Option<Outbound>,
+    pub(crate) heard: Instant,
+    pub(crate) spoke: Instant,
+    /// A sign of life is due.
+    pub(crate) ping: bool,
+    /// The last frame is due.
+    pub(crate) bye: bool,
+    pub(crate) ended: bool,
+    checksums: bool,
+    pace: Pace,
+}
+
+/// How fast a stream is when it has something to send, in bytes per second.
+#[derive(Debug, Default)]
+struct Pace {
+    since: Option<Instant>,
+    bytes: u64,
+    rate: f64,
+}
+
+impl Pace {
+    /// Times shorter than this say more about buffers than about the way.
+    const SHORTEST: Duration = Duration::from_ms(5);
+
+    fn wrote(&mut self, bytes: usize, now: Instant) {
+        let since = *self.since.get_or_insert(now);
+        self.bytes += bytes as u64;
+        let time = now.since(since);
+        if time >= Self::SHORTEST {
+            let rate = self.bytes as f64 / (time.as_ps() as f64 * 1e-12);
+            self.rate = if self.rate > 0.0 { 0.5 * self.rate + 0.5 * rate } else { rate };
+            (self.since, self.bytes) = (Some(now), 0);
+        }
+    }
+
+    /// Nothing to send: the time until there is does not count.
+    fn rest(&mut self) {
+        (self.since, self.bytes) = (None, 0);
+    }
+}
+
+impl Stream {
+    pub(crate) fn new(socket: TcpStream, rank: u32, checksums: bool, now: Instant) -> Self {
+        Self {
+            socket,
+            rank,
+            can_read: true,
+            can_write: true,
+            inbox: Vec::with_capacity(INBOX),
+            inbound: Inbound::Header,
+            buffer: Aligned::default(),
+            next_in: 0,
+            next_out: 0,
+            outbound: None,
+            heard: now,
+            spoke: now,
+            ping: false,
+            bye: false,
+            ended: false,
+            checksums,
+            pace: Pace::default(),
+        }
+    }
+
+    fn lost(&self, error: &io::Error) -> ExecError {
+        ExecError::Lost { rank: self.rank, why: format!("the connection broke: {error}") }
+    }
+
+    fn frame(&self, error: FrameError) -> ExecError {
+        ExecError::Frame { rank: self.rank, error }
+    }
+
+    /// How fast it has been, in bytes per second; 0 before anything was measured.
+    pub(crate) fn rate(&self) -> f64 {
+        self.pace.rate
+    }
+
+    /// Receives what there is, up to a turn's worth.
+    pub(crate) fn receive(
+        &mut self,
+        flow: &mut Flow,
+        now: Instant,
+        mail: &mut Mail,
+    ) -> Result<(), ExecError> {
+        let mut turn = 0;
+        while turn < TURN && !self.ended {
+            turn += match self.inbound {
+                Inbound::Header if self.inbox.len() >= HEADER => {
+                    self.begin(flow, mail)?;
+                    HEADER
+                }
+                Inbound::Header => match self.fill(now)? {
+                    0 => return Ok(()),
+                    came => came,
+                },
+                Inbound::Payload { header, sink, got } => {
+                    match self.payload(flow, &header, sink, got, now)? {
+                        0 => return Ok(()),
+                        came => {
+                            let got = got + came;
+                            if got == header.length as usize {
+                                self.inbound = Inbound::Header;
+                                self.complete(flow, &header, sink, mail)?;
+                            } else {
+                                self.inbound = Inbound::Payload { header, sink, got };
+                            }
+                            came
+                        }
+                    }
+                }
+            };
+        }
+        Ok(())
+    }
+
+    /// Reads into the inbox; 0 if there is nothing now, or nothing more.
+    fn fill(&mut self, now: Instant) -> Result<usize, ExecError> {
+        let before = self.inbox.len();
+        self.inbox.resize(INBOX, 0);
+        let came = read(&mut self.socket, &mut self.inbox[before..]);
+        let came = self.noted(came, now);
+        self.inbox.truncate(before + *came.as_ref().unwrap_or(&0));
+        came
+    }
+
+    /// What a read came to: bytes, nothing now, or the end.
+    fn noted(&mut self, came: io::Result<Option<usize>>, now: Instant) -> Result<usize, ExecError> {
+        match came {
+            Ok(Some(0)) => {
+                self.ended = true;
+                Ok(0)
+            }
+            Ok(Some(bytes)) => {
+                self.heard = now;
+                Ok(bytes)
+            }
+            Ok(None) => {
+                self.can_read = false;
+                Ok(0)
+            }
+            Err(error) => Err(self.lost(&error)),
+        }
+    }
+
+    /// A header has come.
+    fn begin(&mut self, flow: &mut Flow, mail: &mut Mail) -> Result<(), ExecError> {
+        let Some(bytes) = self.inbox.first_chunk::<HEADER>() else { return Ok(()) };
+        let header = Header::decode(bytes).map_err(|it| self.frame(it))?;
+        self.inbox.drain(..HEADER);
+        if header.number != self.next_in {
+            let (came, due) = (header.number, self.next_in);
+            return Err(self.frame(FrameError::Number { came, due }));
+        }
+        self.next_in = self.next_in.wrapping_add(1);
+        let sink = flow.sink(self.rank, &header)?;
+        if header.length == 0 {
+            self.buffer.set_len(0);
+            return self.complete(flow, &header, sink, mail);
+        }
+        if sink == Sink::Buffer {
+            self.buffer.set_len(header.length as usize);
+        }
+        self.inbound = Inbound::Payload { header, sink, got: 0 };
+        Ok(())
+    }
+
+    /// Receives some of a payload: first what lies in the inbox, then straight from the socket.
+    fn payload(
+        &mut self,
+        flow: &mut Flow,
+        header: &Header,
+        sink: Sink,
+        got: usize,
+        now: Instant,
+    ) -> Result<usize, ExecError> {
+        let room = match sink {
+            Sink::Buffer => self.buffer.bytes_mut().get_mut(got..),
+            Sink::Place => flow.place(header, got),
+        };
+        let room = room.filter(|it| !it.is_empty());
+        let room = room.ok_or(ExecError::Internal("a payload without a place"))?;
+        if !self.inbox.is_empty() {
+            let count = room.len().min(self.inbox.len());
+            room[..count].copy_from_slice(&self.inbox[..count]);
+            self.inbox.drain(..count);
+            return Ok(count);
+        }
+        let came = read(&mut self.socket, room);
+        self.noted(came, now)
+    }
+
+    /// A frame has come whole.
+    fn complete(
+        &mut self,
+        flow: &mut Flow,
+        header: &Header,
+        sink: Sink,
+        mail: &mut Mail,
+    ) -> Result<(), ExecError> {
+        if let Some(expected) = header.checksum {
+            let found = match sink {
+                Sink::Buffer => crc32c::crc32c(self.buffer.bytes()),
+                Sink::Place => placed_checksum(flow, header),
+            };
+            if found != expected {
+                return Err(self.frame(FrameError::Payload));
+            }
+        }
+        match header.kind {
+            Kind::Data | Kind::Offer | Kind::Taken | Kind::Notice => {
+                flow.came(self.rank, header, sink, &self.buffer)
+            }
+            Kind::Started => flow.peer_started(self.rank, header),
+            Kind::Ping => Ok(()),
+            _ => {
+                mail.push((*header, self.buffer.bytes().to_vec()));
+                Ok(())
+            }
+        }
+    }
+
+    /// Sends what there is to send, up to a turn's worth; true if that was not all and the socket has room.
+    pub(crate) fn send(
+        &mut self,
+        flow: &mut Flow,
+        takes: Takes,
+        now: Instant,
+    ) -> Result<bool, ExecError> {
+        let mut turn = 0;
+        while turn < TURN {
+            if self.outbound.is_none() {
+                self.outbound = self.next(flow, takes);
+            }
+            let Some(outbound) = &mut self.outbound else {
+                self.pace.rest();
+                return Ok(false);
+            };
+            let body = outbound.piece.as_ref().map_or(&[][..], |it| flow.bytes_of(it));
+            let total = outbound.head.len() + body.len();
+            let head = outbound.head.get(outbound.done..).unwrap_or_default();
+            let body =
+                body.get(outbound.done.saturating_sub(outbound.head.len())..).unwrap_or_default();
+            match self.socket.write_vectored(&[IoSlice::new(head), IoSlice::new(body)]) {
+                Ok(bytes) => {
+                    outbound.done += bytes;
+                    turn += bytes;
+                    self.spoke = now;
+                    self.pace.wrote(bytes, now);
+                }
+                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    self.can_write = false;
+                    return Ok(false);
+                }
+                Err(error) => return Err(self.lost(&error)),
+            }
+            if outbound.done >= total
+                && let Some(Outbound { piece: Some(piece), .. }) = self.outbound.take()
+            {
+                flow.went(&piece)?;
+            }
+        }
+        Ok(true)
+    }
+
+    /// What to send next.
+    fn next(&mut self, flow: &mut Flow, takes: Takes) -> Option<Outbound> {
+        let mut head = Vec::new();
+        let line = flow.lines.get_mut(self.rank as usize)?;
+        while takes == Takes::Controls && head.len() < BATCH {
+            let Some((header, payload)) = line.controls.pop_front() else { break };
+            self.append(&mut head, header, &payload);
+        }
+        if self.ping && head.is_empty() {
+            self.append(&mut head, Header::new(Kind::Ping), &[]);
+        }
+        self.ping = false;
+        if !head.is_empty() {
+            return Some(Outbound { head, piece: None, done: 0 });
+        }
+        let data = takes == Takes::Data && !line.shared;
+        let Some(piece) = data.then(|| flow.next_piece(self.rank)).flatten() else {
+            if !std::mem::take(&mut self.bye) {
+                return None;
+            }
+            self.append(&mut head, Header::new(Kind::Bye), &[]);
+            return Some(Outbound { head, piece: None, done: 0 });
+        };
+        let bytes = flow.bytes_of(&piece);
+        let header = Header {
+            operation: piece.message.operation,
+            slice: piece.message.slice,
+            transfer: piece.message.transfer,
+            offset: piece.offset as u64,
+            length: bytes.len() as u32,
+            checksum: self.checksums.then(|| crc32c::crc32c(bytes)),
+            ..Header::new(Kind::Data)
+        };
+        let number = self.number();
+        let head = Header { number, ..header }.encode().to_vec();
+        Some(Outbound { head, piece: Some(piece), done: 0 })
+    }
+
+    fn append(&mut self, head: &mut Vec<u8>, header: Header, payload: &[u8]) {
+        let (number, length) = (self.number(), payload.len() as u32);
+        head.extend(Header { number, length, ..header }.encode());
+        head.extend(payload);
+    }
+
+    fn number(&mut self) -> u32 {
+        let number = self.next_out;
+        self.next_out = number.wrapping_add(1);
+        number
+    }
+}
+
+/// The checksum of a payload that is in its place.
+fn placed_checksum(flow: &mut Flow, header: &Header) -> u32 {
+    let (mut done, mut sum) = (0, 0);
+    while let Some(bytes) = flow.place(header, done).filter(|it| !it.is_empty()) {
+        sum = crc32c::crc32c_append(sum, bytes);
+        done += bytes.len();
+    }
+    sum
+}
+
+/// Reads; `None` if there is nothing now.
+fn read(socket: &mut TcpStream, room: &mut [u8]) -> io::Result<Option<usize>> {
+    loop {
+        match socket.read(room) {
+            Ok(bytes) => return Ok(Some(bytes)),
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(None),
+            Err(error) => return Err(error),
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! A proxy between a rank and those that connect to it, which understands frames and does one thing wrong.
+
+use std::io::{Read as _, Write as _};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::Duration;
+
+use motet_exec::wire::{HEADER, Header, Kind};
+
+/// What goes wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fault {
+    Nothing,
+    /// A frame is left out.
+    Drop,
+    /// A frame comes twice.
+    Duplicate,
+    /// A frame comes half a second late, and all behind it.
+    Delay,
+    /// The connection ends in the middle of a frame.
+    Cut,
+    /// One bit of the payload is another.
+    Corrupt,
+    /// From a frame on nothing passes any more, but the connection stays.
+    Silence,
+}
+
+/// A proxy, until it is dropped.
+pub(crate) struct Proxy {
+    pub(crate) address: SocketAddr,
+    pub(crate) struck: Arc<AtomicBool>,
+    stop: Arc<AtomicBool>,
+}
+
+#[derive(Clone)]
+struct Plan {
+    fault: Fault,
+    /// Frames of this kind, and which of them.
+    kind: Kind,
+    countdown: Arc<AtomicU32>,
+    struck: Arc<AtomicBool>,
+}
+
+impl Proxy {
+    /// Between whoever connects to it and `target`; it strikes at the frame of a kind with a number.
+    pub(crate) fn start(target: SocketAddr, fault: Fault, kind: Kind, number: u32) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let stop = Arc::new(AtomicBool::new(false));
+        let struck = Arc::new(AtomicBool::new(false));
+        let countdown = Arc::new(AtomicU32::new(number + 1));
+        let plan = Plan { fault, kind, countdown, struck: Arc::clone(&struck) };
+        let stopping = Arc::clone(&stop);
+        std::thread::spawn(move || {
+            for client in listener.incoming() {
+                if stopping.load(Ordering::Acquire) {
+                    return;
+                }
+                let Ok(client) = client else { continue };
+                let Ok(server) = TcpStream::connect(target) else { continue };
+                let pairs =
+                    [(client.try_clone().unwrap(), server.try_clone().unwrap()), (server, client)];
+                for (from, to) in pairs {
+                    let plan = plan.clone();
+                    std::thread::spawn(move || pass(from, to, &plan));
+                }
+            }
+        });
+        Self { address, struck, stop }
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Release);
+        let _ = TcpStream::connect(self.address);
+    }
+}
+
+/// Passes frames on until one side ends.
+fn pass(mut from: TcpStream, mut to: TcpStream, plan: &Plan) {
+    let _ = to.set_nodelay(true);
+    let mut silent = false;
+    loop {
+        let mut frame = vec![0; HEADER];
+        if from.read_exact(&mut frame).is_err() {
+            break;
+        }
+        let header = Header::decode(frame[..].try_into().unwrap()).unwrap();
+        frame.resize(HEADER + header.length as usize, 0);
+        if from.read_exact(&mut frame[HEADER..]).is_err() {
+            break;
+        }
+        let strikes = header.kind == plan.kind
+            && plan
+                .countdown
+                .fetch_update(Ordering::AcqRel, Ordering::Acquire, |it| it.checked_sub(1))
+                == Ok(1)
+            || silent;
+        let strikes = strikes && plan.fault != Fault::Nothing;
+        if strikes {
+            plan.struck.store(true, Ordering::Release);
+        }
+        match plan.fault {
+            Fault::Drop if strikes => continue,
+            Fault::Duplicate if strikes => frame.extend(frame.clone()),
+            Fault::Delay if strikes => std::thread::sleep(Duration::from_millis(500)),
+            Fault::Cut if strikes => {
+                let _ = to.write_all(&frame[..frame.len() / 2]);
+                break;
+            }
+            Fault::Corrupt if strikes => {
+                if let Some(last) = frame.last_mut() {
+                    *last ^= 0x10;
+                }
+            }
+            Fault::Silence if strikes => {
+                silent = true;
+                continue;
+            }
+            _ => {}
+        }
+        if to.write_all(&frame).is_err() {
+            break;
+        }
+    }
+    let _ = to.shutdown(Shutdown::Both);
+    let _ = from.shutdown(Shutdown::Both);
+}

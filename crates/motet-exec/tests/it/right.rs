@@ -1,0 +1,190 @@
+//! Right results: every collective, type and reduction, in and out of place, odd sizes, over TCP and
+//! shared memory.
+
+use motet_collective::{CollectiveKind, Program, Verified};
+use motet_exec::check::Data;
+use motet_exec::{Call, Element, Group, Operation, Reduction};
+use motet_units::Seed;
+
+use crate::programs;
+use crate::ranks::on_all;
+
+/// One case: a program with what it is called with.
+#[derive(Clone)]
+struct Case {
+    program: Verified<Program>,
+    call: Call,
+    seed: u64,
+}
+
+fn register(group: &mut Group, case: &Case) -> Operation {
+    let name = case.program.name();
+    group.register(&case.program, case.call).unwrap_or_else(|it| panic!("{name}: {it}"))
+}
+
+fn fill(operation: &mut Operation, rank: u32, case: &Case, seed: u64) {
+    let data = Data::new(case.program.collective(), case.call, Seed::new(seed));
+    data.fill(rank, operation.input_mut().unwrap());
+}
+
+fn check(operation: &Operation, rank: u32, case: &Case, seed: u64) {
+    let data = Data::new(case.program.collective(), case.call, Seed::new(seed));
+    let (count, first) = data.wrong(rank, operation.output().unwrap());
+    assert_eq!((count, first), (0, None), "{} of {:?}", case.program.name(), case.call);
+}
+
+/// Every case twice on the same registration, with other data.
+fn run_all(group: &mut Group, cases: &[Case]) {
+    let rank = group.rank();
+    for case in cases {
+        let mut operation = register(group, case);
+        for round in 0..2 {
+            fill(&mut operation, rank, case, case.seed + round);
+            operation.run().unwrap_or_else(|it| panic!("{}: {it}", case.program.name()));
+            check(&operation, rank, case, case.seed + round);
+        }
+    }
+}
+
+/// All programs for `ranks` ranks, with types, reductions and sizes in turn.
+fn cases(ranks: u32) -> Vec<Case> {
+    let all = programs::all(ranks).into_iter().chain(programs::in_switch(ranks));
+    let all = all.filter(|it| it.collective().ranks() == ranks);
+    let mut cases = Vec::new();
+    for (index, program) in all.enumerate() {
+        let program = Verified::new(program, None).unwrap();
+        let in_place = program.forms().in_place;
+        let call = Call {
+            element: Element::ALL[index % Element::ALL.len()],
+            elements: [1, 7, 1000, 4099, 70_001][index % 5],
+            reduction: Reduction::ALL[(index / 3) % 5],
+            in_place,
+        };
+        cases.push(Case { program, call, seed: index as u64 });
+    }
+    cases
+}
+
+#[test]
+fn every_collective_over_shared_memory() {
+    for ranks in [2, 3, 5] {
+        let cases = cases(ranks);
+        on_all(ranks, |it| it, |group| run_all(&mut group.unwrap(), &cases));
+    }
+}
+
+#[test]
+fn every_collective_over_tcp_with_checksums() {
+    for (ranks, streams) in [(2, 1), (4, 3)] {
+        let cases = cases(ranks);
+        let change = |mut it: motet_exec::Config| {
+            it.shared_memory = false;
+            it.checksums = true;
+            it.streams = streams;
+            it.slice = 4 << 10;
+            it.piece = 1 << 10;
+            it
+        };
+        on_all(ranks, change, |group| run_all(&mut group.unwrap(), &cases));
+    }
+}
+
+#[test]
+fn every_type_and_reduction() {
+    let program = Verified::new(programs::ring_all_reduce(3, 2), None).unwrap();
+    let mut cases = Vec::new();
+    for element in Element::ALL {
+        for reduction in Reduction::ALL {
+            let call = Call { element, elements: 1003, reduction, in_place: true };
+            cases.push(Case { program: program.clone(), call, seed: 5 });
+        }
+    }
+    for shared in [true, false] {
+        let change = |mut it: motet_exec::Config| {
+            it.shared_memory = shared;
+            it
+        };
+        on_all(3, change, |group| run_all(&mut group.unwrap(), &cases));
+    }
+}
+
+#[test]
+fn sixteen_ranks() {
+    let programs = [
+        programs::tree_all_reduce(16, 4),
+        programs::ring_all_gather(16, 1),
+        programs::direct_all_to_all(16, 1),
+    ];
+    let cases: Vec<Case> = programs
+        .into_iter()
+        .map(|it| {
+            let in_place = it.forms().in_place;
+            let call =
+                Call { element: Element::F32, elements: 1003, reduction: Reduction::Sum, in_place };
+            Case { program: Verified::new(it, None).unwrap(), call, seed: 9 }
+        })
+        .collect();
+    let change = |mut it: motet_exec::Config| {
+        it.streams = 1;
+        // Half of them share memory, as two hosts of eight would.
+        it.shared_memory = it.rank < 8;
+        it
+    };
+    on_all(16, change, |group| run_all(&mut group.unwrap(), &cases));
+}
+
+#[test]
+fn several_calls_at_once_and_a_rank_that_is_late() {
+    let case = |seed| Case {
+        program: Verified::new(programs::ring_all_gather(3, 2), None).unwrap(),
+        // More than may be sent to a rank that has not made the call.
+        call: Call {
+            element: Element::F32,
+            elements: 1 << 20,
+            reduction: Reduction::Sum,
+            in_place: false,
+        },
+        seed,
+    };
+    let cases: Vec<Case> = (0..4).map(case).collect();
+    for shared in [false, true] {
+        let change = |mut it: motet_exec::Config| {
+            it.shared_memory = shared;
+            it
+        };
+        on_all(3, change, |group| {
+            let mut group = group.unwrap();
+            let rank = group.rank();
+            let mut operations: Vec<Operation> =
+                cases.iter().map(|it| register(&mut group, it)).collect();
+            for (operation, case) in operations.iter_mut().zip(&cases) {
+                fill(operation, rank, case, case.seed);
+            }
+            if rank == 1 {
+                std::thread::sleep(std::time::Duration::from_millis(200));
+            }
+            for operation in &mut operations {
+                operation.start().unwrap();
+                assert!(operation.input().is_none() && operation.start().is_err());
+            }
+            for (operation, case) in operations.iter_mut().zip(&cases).rev() {
+                operation.wait().unwrap();
+                check(operation, rank, case, case.seed);
+            }
+        });
+    }
+}
+
+#[test]
+fn nothing_to_do_is_done() {
+    let program = Verified::new(programs::ring_all_reduce(2, 1), None).unwrap();
+    let call =
+        Call { element: Element::F32, elements: 0, reduction: Reduction::Sum, in_place: true };
+    on_all(2, |it| it, |group| group.unwrap().register(&program, call).unwrap().run().unwrap());
+    // A group of one: only copies within the rank.
+    let alone = Verified::new(programs::ring_all_gather(1, 3), None).unwrap();
+    assert_eq!(alone.collective().kind(), CollectiveKind::AllGather);
+    let call = Call { elements: 100, in_place: false, ..call };
+    let case = Case { program: alone, call, seed: 1 };
+    on_all(1, |it| it, |group| run_all(&mut group.unwrap(), std::slice::from_ref(&case)));
+}

@@ -1,0 +1,99 @@
+//! The program that is run: read from a file or synthesized, with its time on a network if one was given.
+
+use motet_collective::{CollectiveKind, Program, Verified};
+use motet_net::Network;
+use motet_net::formats::ReadOptions;
+use motet_sim::{Prepared, Routed, SimOptions, Simulation, SwitchForwarding};
+use motet_synth::{Effort, Goal, Method, Task, synthesize};
+use motet_units::{Bytes, Duration, Rank, Seed};
+
+use crate::args::exec::WhatArgs;
+use crate::commands::verify;
+use crate::failure::Failure;
+use crate::files;
+use crate::printer::Printer;
+
+/// A program, and how long it should take.
+pub(super) struct Chosen {
+    pub(super) program: Verified<Program>,
+    /// On the cluster that was given, by the simulator.
+    pub(super) predicted: Option<Duration>,
+}
+
+/// The network that was named, if one was.
+pub(super) fn network(args: &WhatArgs, printer: &Printer) -> Result<Option<Network>, Failure> {
+    let Some(name) = &args.cluster else { return Ok(None) };
+    Ok(Some(files::network(name, &ReadOptions::default(), printer)?.network))
+}
+
+/// The program for a size.
+pub(super) fn choose(
+    args: &WhatArgs,
+    ranks: u32,
+    size: Bytes,
+    printer: &Printer,
+) -> Result<Chosen, Failure> {
+    let network = network(args, printer)?;
+    if let Some(file) = &args.program {
+        let (_, imported) = verify::read(file)?;
+        let program = imported.verify(network.as_ref()).map_err(|it| {
+            Failure::wrong(format!("the program is not right:\n{}", it.report)).in_file(file)
+        })?;
+        if program.collective().ranks() != ranks {
+            let has = program.collective().ranks();
+            return Err(
+                Failure::wrong(format!("the program has {has} ranks, not {ranks}")).in_file(file)
+            );
+        }
+        let predicted = network.as_ref().map(|it| simulate(&program, it, size)).transpose()?;
+        return Ok(Chosen { program, predicted });
+    }
+    let predicts = network.is_some();
+    let network = match network {
+        Some(network) => network,
+        None if ranks == 1 => {
+            files::network("ring:gpus=3", &ReadOptions::default(), printer)?.network
+        }
+        // No figures are known; with equal ones the program is the direct one.
+        None => {
+            files::network(&format!("full-mesh:gpus={ranks}"), &ReadOptions::default(), printer)?
+                .network
+        }
+    };
+    let kind = args.collective.unwrap_or(CollectiveKind::AllReduce);
+    let goal = match kind {
+        CollectiveKind::SendRecv => {
+            Goal::send_recv((0..ranks).map(|it| Some(Rank((it + 1) % ranks))).collect())
+        }
+        kind => Goal::rooted(kind, ranks, Rank(args.root)),
+    };
+    let goal = goal.map_err(|it| Failure::unreadable(it.to_string()))?;
+    let task = Task::new(&network, goal, size);
+    let effort = Effort::normal(Seed::new(args.seed));
+    let make = |method| synthesize(&task, method, &effort).and_then(|it| it.prove(&task));
+    let mut made = make(args.method).map_err(|it| Failure::wrong(it.to_string()))?;
+    // On ideal links sums first and copies after take as long as both at once, up and down trees. On real ones they
+    // do not: with nothing between the two halves, no rank waits for the slowest part of the first (BENCHMARKS.md).
+    if kind == CollectiveKind::AllReduce
+        && predicts
+        && matches!(args.method, Method::Auto)
+        && let Ok(trees) = make(Method::Packing)
+        && trees.time.as_ps() / 50 <= made.time.as_ps() / 49
+    {
+        made = trees;
+    }
+    Ok(Chosen { predicted: predicts.then_some(made.time), program: made.program })
+}
+
+fn simulate(
+    program: &Verified<Program>,
+    network: &Network,
+    size: Bytes,
+) -> Result<Duration, Failure> {
+    let wrong = |it: String| Failure::wrong(it);
+    let routed = Routed::new(program, network, SwitchForwarding::CutThrough);
+    let routed = routed.map_err(|it| wrong(it.to_string()))?;
+    let prepared = Prepared::new(&routed);
+    let outcome = Simulation::new(&prepared, size).options(SimOptions::default()).run();
+    Ok(outcome.map_err(|it| wrong(it.to_string()))?.time)
+}

@@ -1,0 +1,168 @@
+//! `motet exec run`: one rank of a group.
+
+use motet_exec::check::Data;
+use motet_exec::{Call, Config, ExecError, Group, SharedClock};
+use motet_units::{Bytes, Duration, Seed};
+use serde::{Deserialize, Serialize};
+
+use super::program::choose;
+use super::{clock, failure, note};
+use crate::args::exec::{OnLoss, RunArgs, WhatArgs};
+use crate::failure::{Failure, Status};
+use crate::printer::Printer;
+
+/// What a rank says of one size.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Row {
+    pub(super) size_bytes: u64,
+    pub(super) elements: u64,
+    pub(super) program: String,
+    /// How long each timed call took at this rank.
+    pub(super) times_us: Vec<f64>,
+    /// Elements of this rank that are wrong, in the first and the last call.
+    pub(super) wrong: u64,
+    pub(super) first_wrong: Option<String>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct RankJson {
+    pub(super) rank: u32,
+    pub(super) ranks: u32,
+    pub(super) rows: Vec<Row>,
+    /// Why ranks were lost, if the group went on without them.
+    pub(super) losses: Vec<String>,
+}
+
+pub(super) fn call(args: &WhatArgs, program: &motet_collective::Program, size: Bytes) -> Call {
+    let collective = program.collective();
+    // AllToAllV counts in chunks; all others in parts of so many chunks.
+    let per_part = if collective.counts().is_some() { 1 } else { collective.chunks() };
+    let parts = u64::from(collective.size_chunks().div_ceil(per_part.max(1)).max(1));
+    let elements = size.get() / parts / args.element.bytes() as u64;
+    Call {
+        element: args.element,
+        elements: usize::try_from(elements).unwrap_or(usize::MAX),
+        reduction: args.reduction,
+        in_place: !program.forms().out_of_place,
+    }
+}
+
+pub(crate) fn run(args: &RunArgs, printer: &mut Printer) -> Result<Status, Failure> {
+    let clock = clock();
+    let config = config(args);
+    let mut group = Group::join(&config, clock.clone(), note(printer.shows_notes()))
+        .map_err(|it| failure(&it))?;
+    let (mut rows, mut losses) = (Vec::new(), Vec::new());
+    let mut sizes = args.what.size.iter();
+    let mut next = sizes.next();
+    while let Some(size) = next {
+        match timed(args, &mut group, *size, &clock, printer)? {
+            Ok(row) => {
+                rows.push(row);
+                next = sizes.next();
+            }
+            Err(error) if args.on_loss == OnLoss::Shrink && may_go_on(args, &error) => {
+                printer.note(&format!("rank {}: {error}", group.rank()));
+                losses.push(error.to_string());
+                let grace = Duration::from_ms(args.what.silence * 1000 + 1000);
+                group = group.survivors(grace).map_err(|it| failure(&it))?;
+                printer.note(&format!("going on as rank {} of {}", group.rank(), group.ranks()));
+            }
+            Err(error) => return Err(failure(&error)),
+        }
+    }
+    let said = RankJson { rank: group.rank(), ranks: group.ranks(), rows, losses };
+    drop(group);
+    let wrong: u64 = said.rows.iter().map(|it| it.wrong).sum();
+    if printer.is_json() {
+        printer.json(&said)?;
+    } else {
+        for row in &said.rows {
+            let mut times = row.times_us.clone();
+            times.sort_by(f64::total_cmp);
+            let median = times.get(times.len() / 2).copied().unwrap_or(0.0);
+            printer.out(&format!(
+                "rank {} of {}: {} in {median:.1} µs (median of {}), {} wrong\n",
+                said.rank,
+                said.ranks,
+                Bytes::new(row.size_bytes),
+                times.len(),
+                row.wrong
+            ))?;
+        }
+    }
+    Ok(if wrong == 0 { Status::Done } else { Status::Wrong })
+}
+
+/// A program from a file is for so many ranks; only what is synthesized can be made anew.
+fn may_go_on(args: &RunArgs, error: &ExecError) -> bool {
+    let lost = error.culprit().is_some() || matches!(error, ExecError::Told { .. });
+    lost && args.what.program.is_none() && args.what.cluster.is_none()
+}
+
+fn config(args: &RunArgs) -> Config {
+    let what = &args.what;
+    let seconds = |it: u64| Duration::from_ms(it.saturating_mul(1000));
+    let silence = seconds(what.silence);
+    Config {
+        serve_store: args.rank == 0 && !args.store_apart,
+        group: args.group.clone(),
+        token: what.token(),
+        bind: args.bind,
+        port: args.port,
+        advertise: args.advertise.clone(),
+        streams: what.streams,
+        shared_memory: !what.no_shared_memory,
+        checksums: what.checksums,
+        slice: usize::try_from(what.slice.get()).unwrap_or(usize::MAX).max(1),
+        wait: seconds(what.wait),
+        heartbeat: Duration::from_ps(silence.as_ps() / 5).min(seconds(1)),
+        silence,
+        deadline: seconds(what.deadline),
+        ..Config::new(args.store.clone(), args.rank, args.ranks)
+    }
+}
+
+/// Runs one size. The inner error is the group's, which may go on without a rank.
+fn timed(
+    args: &RunArgs,
+    group: &mut Group,
+    size: Bytes,
+    clock: &SharedClock,
+    printer: &Printer,
+) -> Result<Result<Row, ExecError>, Failure> {
+    let what = &args.what;
+    let program = choose(what, group.ranks(), size, printer)?.program;
+    let call = call(what, &program, size);
+    let seed = Seed::new(what.seed);
+    let data = Data::new(program.collective(), call, seed);
+    let rank = group.rank();
+    let mut go = || -> Result<Row, ExecError> {
+        let mut operation = group.register(&program, call)?;
+        let (mut wrong, mut first_wrong) = (0, None);
+        let mut times_us = Vec::new();
+        let calls = what.warm_up.saturating_add(what.iterations);
+        for number in 0..calls {
+            let checked = number == 0 || number + 1 == calls;
+            if checked {
+                data.fill(rank, operation.input_mut().ok_or(ExecError::Busy)?);
+            }
+            group.barrier()?;
+            let start = clock.now();
+            operation.run()?;
+            let took = clock.now().since(start);
+            if number >= what.warm_up {
+                times_us.push(took.as_us_f64());
+            }
+            if checked {
+                let (count, first) = data.wrong(rank, operation.output().ok_or(ExecError::Busy)?);
+                wrong += count;
+                first_wrong = first_wrong.or(first);
+            }
+        }
+        let elements = call.elements as u64;
+        let (size_bytes, program) = (size.get(), program.name().to_owned());
+        Ok(Row { size_bytes, elements, program, times_us, wrong, first_wrong })
+    };
+    Ok(go())
+}

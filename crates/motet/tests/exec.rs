@@ -1,0 +1,250 @@
+//! `motet exec`: ranks as processes, and programs of every synthesis method run and checked.
+
+#![allow(clippy::panic, clippy::unwrap_used, reason = "tests may fail, and say so")]
+
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration as Wall, Instant as Clock};
+
+use motet_collective::{CollectiveKind, Program, Verified};
+use motet_exec::check::Data;
+use motet_exec::{Call, Config, Element, Group, Reduction, SharedClock, Store};
+use motet_net::Network;
+use motet_net::formats::{ReadOptions, read_any};
+use motet_synth::{Effort, Goal, Method, Task, synthesize};
+use motet_units::{Bytes, Instant, Rank, Seed};
+
+fn motet() -> Command {
+    Command::new(env!("CARGO_BIN_EXE_motet"))
+}
+
+fn output(words: &[&str]) -> Output {
+    motet().args(words).output().unwrap()
+}
+
+#[test]
+fn bench_checks_every_element_of_every_size() {
+    for more in [&["--checksums", "--no-shared-memory", "--streams", "3"][..], &[]] {
+        let words =
+            ["--json", "exec", "bench", "-c", "allreduce", "-n", "4", "-t", "bf16", "-i", "2"];
+        let sizes = ["--size", "100 B", "--size", "1000002 B", "--cluster", "full-mesh:gpus=4"];
+        let output = output(&[&words[..], &sizes, more].concat());
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let json: serde_json::Value = serde_json::from_str(&text).unwrap();
+        let rows = json["rows"].as_array().unwrap();
+        assert_eq!(rows.len(), 2, "{text}");
+        for row in rows {
+            assert_eq!(row["wrong"], 0);
+            assert!(row["time_us"].as_f64().unwrap() > 0.0 && row["predicted_us"].is_number());
+        }
+    }
+}
+
+/// Ranks that run for as long as they are let, at a store of their own.
+fn ranks(store: &str, ranks: u32, more: &[&str]) -> Vec<Child> {
+    let start = |rank: u32| {
+        let (rank, ranks) = (rank.to_string(), ranks.to_string());
+        motet()
+            .args([
+                "--json",
+                "exec",
+                "run",
+                "-c",
+                "allreduce",
+                "--size",
+                "1 MiB",
+                "--iterations",
+                "100000",
+            ])
+            .args(["--rank", &rank, "--ranks", &ranks, "--store", store, "--store-apart"])
+            .args(["--silence", "5", "--deadline", "20"])
+            .args(more)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap()
+    };
+    (0..ranks).map(start).collect()
+}
+
+fn store() -> Store {
+    Store::serve("127.0.0.1:0".parse().unwrap(), "", clock(), Arc::new(|_: &str| {})).unwrap()
+}
+
+#[test]
+fn a_killed_rank_ends_the_others_with_its_name() {
+    let store = store();
+    let mut all = ranks(&store.address().to_string(), 3, &[]);
+    std::thread::sleep(Wall::from_secs(2));
+    all[1].kill().unwrap();
+    #[allow(clippy::disallowed_methods, reason = "a test may read the clock")]
+    let start = Clock::now();
+    for (rank, child) in all.into_iter().enumerate() {
+        let output = child.wait_with_output().unwrap();
+        if rank != 1 {
+            let error = String::from_utf8_lossy(&output.stderr);
+            assert_eq!(output.status.code(), Some(1), "{error}");
+            assert!(error.contains("rank 1"), "{error}");
+        }
+    }
+    assert!(start.elapsed() < Wall::from_secs(20), "{:?}", start.elapsed());
+}
+
+#[test]
+fn the_others_go_on_when_asked() {
+    let store = store();
+    let more = ["--on-loss", "shrink", "--size", "4 KiB"];
+    let mut all = ranks(&store.address().to_string(), 4, &more);
+    // The first size is never done; whoever is left begins it again with fewer ranks.
+    std::thread::sleep(Wall::from_secs(2));
+    all[2].kill().unwrap();
+    std::thread::sleep(Wall::from_secs(9));
+    for (rank, mut child) in all.into_iter().enumerate() {
+        let alive = child.try_wait().unwrap().is_none();
+        assert_eq!(alive, rank != 2, "rank {rank}");
+        child.kill().unwrap();
+        let output = child.wait_with_output().unwrap();
+        let notes = String::from_utf8_lossy(&output.stderr);
+        assert!(rank == 2 || notes.contains("of 3"), "rank {rank}: {notes}");
+    }
+}
+
+#[test]
+fn what_cannot_be_is_said() {
+    let refused = output(&["exec", "bench", "-c", "allreduce", "--size", "1 KiB"]);
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("--ranks"));
+    let open = output(&["exec", "store", "--listen", "0.0.0.0:0"]);
+    assert_eq!(open.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&open.stderr).contains("MOTET_EXEC_TOKEN"));
+}
+
+fn clock() -> SharedClock {
+    static START: OnceLock<Clock> = OnceLock::new();
+    #[allow(clippy::disallowed_methods, reason = "a test may read the clock")]
+    let start = *START.get_or_init(Clock::now);
+    Arc::new(move || Instant::from_ps(start.elapsed().as_nanos() as u64 * 1000 + 1))
+}
+
+/// Runs programs on ranks that are threads; every element is checked.
+fn run_all(programs: &[Verified<Program>], ranks: u32) {
+    let store = store();
+    std::thread::scope(|scope| {
+        for rank in 0..ranks {
+            let address = store.address().to_string();
+            scope.spawn(move || {
+                let config = Config {
+                    serve_store: false,
+                    // Two hosts: ranks share memory with some and not with others.
+                    shared_memory: rank < ranks / 2,
+                    slice: 4 << 10,
+                    ..Config::new(address, rank, ranks)
+                };
+                let mut group = Group::join(&config, clock(), Arc::new(|_: &str| {})).unwrap();
+                for (index, program) in programs.iter().enumerate() {
+                    let call = Call {
+                        element: [Element::F32, Element::F16, Element::I64][index % 3],
+                        elements: [5003, 64, 1][index % 3],
+                        reduction: [Reduction::Sum, Reduction::Max][index % 2],
+                        in_place: !program.forms().out_of_place,
+                    };
+                    let mut operation = group.register(program, call).unwrap();
+                    let data = Data::new(program.collective(), call, Seed::new(index as u64));
+                    data.fill(rank, operation.input_mut().unwrap());
+                    operation.run().unwrap();
+                    let wrong = data.wrong(rank, operation.output().unwrap());
+                    assert_eq!(wrong, (0, None), "{}", program.name());
+                }
+            });
+        }
+    });
+}
+
+fn network(cluster: &str) -> Network {
+    read_any(cluster, None, &ReadOptions::default(), &|_| Err("no other files".to_owned()))
+        .unwrap()
+        .network
+}
+
+/// Two datacenters of three ranks with an unequal pair of links between them.
+const TWO_DCS: &str = r#"
+[[node]]
+name = "a0"
+kind = "gpu"
+[[node]]
+name = "a1"
+kind = "gpu"
+[[node]]
+name = "a2"
+kind = "gpu"
+[[node]]
+name = "b0"
+kind = "gpu"
+[[node]]
+name = "b1"
+kind = "gpu"
+[[node]]
+name = "b2"
+kind = "gpu"
+[[link]]
+from = "a0"
+to = "a1"
+bandwidth = "10 Gbit/s"
+latency = "20 us"
+[[link]]
+from = "a1"
+to = "a2"
+bandwidth = "10 Gbit/s"
+latency = "20 us"
+[[link]]
+from = "b0"
+to = "b1"
+bandwidth = "10 Gbit/s"
+latency = "20 us"
+[[link]]
+from = "b1"
+to = "b2"
+bandwidth = "10 Gbit/s"
+latency = "20 us"
+[[link]]
+from = "a0"
+to = "b0"
+bandwidth = "1 Gbit/s"
+latency = "5 ms"
+[[link]]
+from = "a2"
+to = "b2"
+bandwidth = "500 Mbit/s"
+latency = "5 ms"
+"#;
+
+#[test]
+fn programs_of_every_method_run_right() {
+    let network = network(TWO_DCS);
+    let mut programs = Vec::new();
+    let mut used = Vec::new();
+    for method in Method::all() {
+        for kind in CollectiveKind::ALL {
+            let goal = match kind {
+                CollectiveKind::AllToAllV => {
+                    Goal::all_to_all_v(6, (0..36).map(|it| it % 4).collect())
+                }
+                CollectiveKind::SendRecv => {
+                    Goal::send_recv((0..6).map(|it| Some(Rank((it + 1) % 6))).collect())
+                }
+                kind => Goal::rooted(kind, 6, Rank(4)),
+            };
+            let task = Task::new(&network, goal.unwrap(), Bytes::new(1 << 20));
+            let effort = Effort::times_normal(Seed::new(1), 0.1);
+            // Not every method does every collective on every network.
+            let made = synthesize(&task, method, &effort).and_then(|it| it.prove(&task));
+            if let Ok(made) = made {
+                used.push(method.name());
+                programs.push(made.program);
+            }
+        }
+    }
+    used.dedup();
+    assert!(used.len() >= 8 && programs.len() >= 40, "{used:?}, {} programs", programs.len());
+    run_all(&programs, 6);
+}
