@@ -17,6 +17,7 @@
 //!   sends over the circuits that must go.
 //!
 //! Apart from these, [`hand`] is the one interface of all four of Motet's hands, of which circuits are one.
+//! [`wire`] is how shims in other processes reach their manager.
 //!
 //! Start with [`protocol`], which says what they tell one another and why messages may be lost, late or doubled.
 
@@ -28,6 +29,7 @@ pub mod manager;
 pub mod protocol;
 pub mod seat;
 pub mod shim;
+pub mod wire;
 
 pub use circuit::{Circuit, Port, SwitchId};
 pub use controller::{Controller, Input, Output, Timer};

@@ -153,6 +153,28 @@ impl Manager {
         })
     }
 
+    /// The controller is gone: nobody waits for it. See [`Seat::give_up`].
+    pub fn give_up(&mut self) -> Vec<Said> {
+        let desks = self.desks.values_mut();
+        desks
+            .flat_map(|desk| {
+                let step = desk.seat.give_up();
+                desk.step(step)
+            })
+            .collect()
+    }
+
+    /// The controller was gone for so long that it may have given the circuits to others: nothing is held any more.
+    pub fn let_go(&mut self) -> Vec<Said> {
+        let desks = self.desks.values_mut();
+        desks
+            .flat_map(|desk| {
+                let step = desk.seat.hear(Word::Recall);
+                desk.step(step)
+            })
+            .collect()
+    }
+
     /// What to say again while nothing is heard.
     pub fn again(&self) -> impl Iterator<Item = Report> {
         self.desks.values().filter_map(|it| it.seat.again())
@@ -388,6 +410,21 @@ mod tests {
         let inside = call(GroupId(7), Collective::AllReduce, 1 << 30);
         let go = Said::Go { rank: Rank(0), group: GroupId(7), network: Network::ScaleUp };
         assert_eq!(manager.tell(Rank(0), inside), [go]);
+    }
+
+    #[test]
+    fn nobody_waits_for_a_controller_that_is_gone() {
+        let mut manager = manager();
+        manager.tell(Rank(0), big());
+        manager.tell(Rank(1), big());
+        let said = manager.give_up();
+        let [Said::Report(report), rest @ ..] = &said[..] else { panic!("{said:?}") };
+        assert_eq!((report.stance, report.begun, report.ended), (Stance::Away, 1, 1));
+        assert_eq!((report.version, report.host), (2, 1));
+        assert_eq!(rest, [went(0, Network::Host), went(1, Network::Host)]);
+        // What it would have said to the ask comes too late.
+        assert_eq!(manager.hear(&reply(1, Reply::Grant)), []);
+        assert_eq!(manager.give_up(), []);
     }
 
     #[test]

@@ -138,6 +138,24 @@ impl Seat {
         dropped
     }
 
+    /// The controller has not been reached for so long that nobody waits for it any more: a call that waits takes the
+    /// packet network. Circuits that are held stay: nobody can take them while the controller is gone.
+    ///
+    /// This is the one case in which members may take different networks for one call: when the controller has answered some
+    /// of them and is gone before it has answered all. A job that goes on is worth more than one that waits for ever.
+    pub fn give_up(&mut self) -> Step {
+        if !matches!(self.stance, Stance::Asking { .. }) {
+            return Step::default();
+        }
+        let go = std::mem::take(&mut self.waiting).then_some(Go::Host);
+        if go.is_some() {
+            self.begun += 1;
+            self.ended += 1;
+            self.host = self.begun;
+        }
+        Step { report: Some(self.change(Stance::Away)), go }
+    }
+
     /// A call that went over circuits has ended.
     pub fn ended(&mut self) -> Option<Report> {
         self.ended = (self.ended + 1).min(self.begun);

@@ -15,6 +15,8 @@ pub(crate) mod program;
 pub(crate) mod rails;
 pub(crate) mod read;
 pub(crate) mod reproduce;
+#[cfg(feature = "server")]
+pub(crate) mod serve;
 pub(crate) mod sim;
 pub(crate) mod sketch;
 pub(crate) mod synth;
@@ -101,6 +103,12 @@ pub(crate) enum Command {
     /// Programs run between processes, over TCP and shared memory
     #[command(subcommand)]
     Exec(exec::ExecCommand),
+    /// The controller of optical circuits as a service: gRPC, HTTP and a journal
+    #[cfg(feature = "server")]
+    Serve(serve::ServeArgs),
+    /// The manager of a job's ranks on one host, between them and the controller
+    #[cfg(all(feature = "server", unix))]
+    Manager(serve::ManagerArgs),
     /// Tables and figures of the papers that Motet builds on, ours beside what was published
     Reproduce(reproduce::ReproduceArgs),
     /// One rank of `--backend nccl`

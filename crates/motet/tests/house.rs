@@ -36,6 +36,7 @@ const FLOORS: [(&str, u32); 21] = [
     ("motet-wan", 5),
     ("motet-nccl-plugin", 6),
     ("motet-switch", 6),
+    ("motet-server", 6),
     ("motet", 7),
 ];
 
@@ -97,6 +98,9 @@ fn every_file_says_what_it_is_and_is_not_too_long() {
     for file in files {
         let text = fs::read_to_string(&file).unwrap();
         assert!(text.starts_with("//!"), "{} does not begin with `//!`", file.display());
+        if text.starts_with("//! Made from the protos") {
+            continue;
+        }
         let lines = text.lines().count();
         assert!(lines <= 700, "{} has {lines} lines: two ideas in one file?", file.display());
     }

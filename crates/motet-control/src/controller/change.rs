@@ -40,6 +40,10 @@ pub(super) struct Change {
 }
 
 impl Change {
+    pub(super) const fn phase(&self) -> Phase {
+        self.phase
+    }
+
     pub(super) fn is_in(&self, phase: Phase) -> bool {
         self.phase == phase
     }

@@ -13,13 +13,15 @@
 //! - `job`: who asks, and what is known of them;
 //! - `serve`: the queue, and what a group at its head still waits for;
 //! - `change`: circuits are changed on several switches in two phases;
-//! - `switch`: what is known of the switches.
+//! - `switch`: what is known of the switches;
+//! - `view`: what others may see of it.
 
 mod change;
 mod hand;
 mod job;
 mod serve;
 mod switch;
+mod view;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -37,6 +39,7 @@ use switch::{Status, Switch};
 
 pub use job::RegisterError;
 pub use switch::{Answer, Order};
+pub use view::{Contact, GroupView, SwitchView};
 
 /// A change of circuits, in the order in which they were begun.
 #[derive(

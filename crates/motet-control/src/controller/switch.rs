@@ -73,6 +73,23 @@ impl Switch {
         }
     }
 
+    pub(super) const fn id(&self) -> SwitchId {
+        self.id
+    }
+
+    pub(super) const fn ports(&self) -> u32 {
+        self.ports
+    }
+
+    /// How many ports changes are about.
+    pub(super) fn locked(&self) -> usize {
+        self.locked.len()
+    }
+
+    pub(super) fn failures(&self) -> impl Iterator<Item = u32> {
+        self.failed.iter().copied()
+    }
+
     pub(super) const fn has(&self, number: u32) -> bool {
         number < self.ports
     }

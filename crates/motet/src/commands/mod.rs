@@ -9,6 +9,8 @@ mod exec;
 mod export;
 mod live;
 mod man;
+#[cfg(all(feature = "server", unix))]
+mod manager;
 mod nccl;
 mod net;
 mod plan;
@@ -16,6 +18,8 @@ mod probe;
 mod rails;
 mod reproduce;
 mod reroute;
+#[cfg(feature = "server")]
+mod serve;
 mod sim;
 mod sourced;
 mod synth;
@@ -67,6 +71,10 @@ pub(crate) fn run(command: &Command, printer: &mut Printer) -> Result<Status, Fa
         Command::Exec(ExecCommand::Run(args)) => exec::run::run(args, printer),
         Command::Exec(ExecCommand::Bench(args)) => exec::bench::run(args, printer),
         Command::Exec(ExecCommand::Store(args)) => exec::store::run(args, printer),
+        #[cfg(feature = "server")]
+        Command::Serve(args) => serve::run(args, printer),
+        #[cfg(all(feature = "server", unix))]
+        Command::Manager(args) => manager::run(args, printer),
         Command::Reproduce(args) => reproduce::run(args, printer),
         Command::Bench(args) => bench::run(args, printer),
         Command::Man(args) => man::run(args, printer),

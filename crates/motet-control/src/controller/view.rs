@@ -1,0 +1,114 @@
+//! What people and services may see of a controller: nothing here changes anything.
+
+use serde::{Deserialize, Serialize};
+
+use super::switch::Status;
+use super::{ChangeId, Controller, Phase};
+use crate::circuit::{Port, SwitchId};
+use crate::protocol::{GroupId, JobId, Member, Registration, Stance};
+
+/// Whether a switch answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Contact {
+    /// It was asked for its circuits and has not answered yet.
+    Unread,
+    Up,
+    Down,
+}
+
+/// A switch as the controller sees it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SwitchView {
+    pub id: SwitchId,
+    pub ports: u32,
+    pub contact: Contact,
+    /// Circuits that are set; none are known while the switch is not up.
+    pub circuits: usize,
+    /// Ports that a change is about.
+    pub locked: usize,
+    pub failed: Vec<u32>,
+}
+
+/// A group as the controller sees it: how many of its circuits are set, and how many members are in each stance.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GroupView {
+    pub group: GroupId,
+    pub circuits: usize,
+    pub set: usize,
+    pub queued: bool,
+    pub changing: bool,
+    pub away: usize,
+    pub asking: usize,
+    pub holding: usize,
+    /// Members that have not reported since the controller started.
+    pub unknown: usize,
+}
+
+impl Controller {
+    pub fn switches(&self) -> impl Iterator<Item = SwitchView> {
+        self.switches.values().map(|it| SwitchView {
+            id: it.id(),
+            ports: it.ports(),
+            contact: match it.status {
+                Status::Unread => Contact::Unread,
+                Status::Up => Contact::Up,
+                Status::Down => Contact::Down,
+            },
+            circuits: if it.status == Status::Up { it.circuits().count() } else { 0 },
+            locked: it.locked(),
+            failed: it.failures().collect(),
+        })
+    }
+
+    /// The groups of a job; none if there is no such job.
+    pub fn groups(&self, job: JobId) -> impl Iterator<Item = GroupView> {
+        let groups = self.jobs.get(&job).into_iter().flat_map(|it| &it.groups);
+        groups.map(|(id, it)| {
+            let is_set = |circuit: &&crate::circuit::Circuit| {
+                let switch = self.switches.get(&circuit.switch);
+                switch.is_some_and(|it| it.status == Status::Up && it.is_set(circuit))
+            };
+            let mut view = GroupView {
+                group: *id,
+                circuits: it.circuits.len(),
+                set: it.circuits.iter().filter(is_set).count(),
+                queued: it.ticket.is_some(),
+                changing: it.change.is_some(),
+                ..GroupView::default()
+            };
+            for member in it.views.values() {
+                let count = match (member.known, member.stance) {
+                    (false, _) => &mut view.unknown,
+                    (true, Stance::Away) => &mut view.away,
+                    (true, Stance::Asking { .. }) => &mut view.asking,
+                    (true, Stance::Holding) => &mut view.holding,
+                };
+                *count += 1;
+            }
+            view
+        })
+    }
+
+    /// A job as it was registered.
+    #[must_use]
+    pub fn registration(&self, job: JobId) -> Option<&Registration> {
+        self.jobs.get(&job).map(|it| &it.registration)
+    }
+
+    /// Who a port belongs to.
+    #[must_use]
+    pub fn owner(&self, port: Port) -> Option<(JobId, Member)> {
+        self.owners.get(&port).copied()
+    }
+
+    /// The changes that are under way.
+    pub fn changes(&self) -> impl Iterator<Item = (ChangeId, Phase)> {
+        self.changes.iter().map(|(id, it)| (*id, it.phase()))
+    }
+
+    /// Numbers changes from here on, so that after a restart none has the number of one that the journal knows.
+    pub fn number_changes_from(&mut self, first: ChangeId) {
+        self.begun = self.begun.max(first.0);
+    }
+}

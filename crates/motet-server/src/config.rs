@@ -1,0 +1,275 @@
+//! [`Config`]: the file that says where the service listens, who may use it, where it keeps its state, and which switches
+//! there are.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration as Time;
+
+use motet_control::controller::Policy;
+use motet_control::protocol::TenantId;
+use motet_units::Duration;
+use serde::Deserialize;
+
+use crate::auth::tls::TlsFiles;
+use crate::auth::{Access, Credential};
+use crate::store::EtcdConfig;
+
+/// See the [module](self) and `docs/controller.md`.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Config {
+    #[serde(default = "listen")]
+    pub listen: SocketAddr,
+    /// A file, or `memory` to keep nothing.
+    #[serde(default = "store")]
+    pub store: PathBuf,
+    /// In etcd instead of a file: other controllers with the same configuration wait to take this one's place.
+    pub etcd: Option<EtcdConfig>,
+    /// How many records of the journal are kept.
+    #[serde(default = "journal")]
+    pub journal: u64,
+    /// How long a member may be gone before its job counts as ended.
+    #[serde(default = "absence")]
+    pub absence: Duration,
+    pub tls: Option<TlsFiles>,
+    /// TLS is done by something in front of the service, and nobody else can reach it.
+    #[serde(default)]
+    pub tls_elsewhere: bool,
+    #[serde(default, rename = "credential")]
+    pub credentials: Vec<Credential>,
+    #[serde(default)]
+    pub policy: PolicyConfig,
+    #[serde(default, rename = "quota")]
+    pub quotas: Vec<Quota>,
+    #[serde(default, rename = "switch")]
+    pub switches: Vec<SwitchConfig>,
+}
+
+fn listen() -> SocketAddr {
+    SocketAddr::from(([127, 0, 0, 1], 7400))
+}
+
+fn store() -> PathBuf {
+    PathBuf::from("motet-store.redb")
+}
+
+const fn journal() -> u64 {
+    1_000_000
+}
+
+const fn absence() -> Duration {
+    Duration::from_ms(60_000)
+}
+
+/// What of the controller's policy differs from its defaults.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PolicyConfig {
+    pub gather: Option<Duration>,
+    pub nudge: Option<Duration>,
+    pub patience: Option<Duration>,
+    pub stuck: Option<Duration>,
+    pub answer: Option<Duration>,
+    pub retry: Option<Duration>,
+    pub attempts: Option<u32>,
+}
+
+/// How many ports a tenant's jobs may have together.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Quota {
+    pub tenant: u32,
+    pub ports: usize,
+}
+
+/// A switch. Its number is its place in the file, from 0.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SwitchConfig {
+    /// What people call it.
+    pub name: String,
+    /// `sim`: the switch is simulated.
+    #[serde(default)]
+    pub driver: DriverKind,
+    pub ports: u32,
+    #[serde(default)]
+    pub sim: SimConfig,
+}
+
+/// What a switch speaks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DriverKind {
+    #[default]
+    Sim,
+}
+
+/// How a simulated switch behaves.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct SimConfig {
+    /// From the order to the moment when something moves.
+    pub command: Duration,
+    /// Until the light goes through.
+    pub optics: Duration,
+    /// A file that has the circuits, so that they outlive this process.
+    pub state: Option<PathBuf>,
+}
+
+/// What is wrong with a configuration, and what to do.
+#[derive(Debug, thiserror::Error)]
+#[error("{problem}")]
+pub struct ConfigError {
+    pub problem: String,
+    pub remedy: String,
+}
+
+impl Config {
+    /// Reads a configuration. Its files are taken to be beside it.
+    ///
+    /// # Errors
+    ///
+    /// If it is no TOML, or has keys that mean nothing.
+    pub fn parse(text: &str, folder: &Path) -> Result<Self, ConfigError> {
+        let mut config: Self = toml::from_str(text).map_err(|it| ConfigError {
+            problem: it.to_string().trim_end().to_owned(),
+            remedy: "docs/controller.md says what the file may have".to_owned(),
+        })?;
+        let beside = |file: &mut PathBuf| *file = folder.join(&*file);
+        if config.store != Path::new("memory") {
+            beside(&mut config.store);
+        }
+        if let Some(tls) = &mut config.tls {
+            beside(&mut tls.certificate);
+            beside(&mut tls.key);
+            tls.client_ca.iter_mut().for_each(beside);
+        }
+        if let Some(etcd) = &mut config.etcd {
+            [&mut etcd.ca, &mut etcd.certificate, &mut etcd.key]
+                .into_iter()
+                .flatten()
+                .for_each(beside);
+        }
+        for switch in &mut config.switches {
+            switch.sim.state.iter_mut().for_each(beside);
+        }
+        Ok(config)
+    }
+
+    /// Checks what one key alone cannot say, and gives who may do what.
+    ///
+    /// # Errors
+    ///
+    /// If the service would be open to strangers, or makes no sense.
+    pub fn check(&self) -> Result<Access, ConfigError> {
+        let wrong =
+            |problem: String, remedy: &str| ConfigError { problem, remedy: remedy.to_owned() };
+        let access = Access::new(&self.credentials)
+            .map_err(|it| wrong(it, "docs/controller.md has examples of credentials"))?;
+        let near = self.listen.ip().is_loopback();
+        if access.is_open() && !near {
+            return Err(wrong(
+                format!(
+                    "`listen = \"{}\"` can be reached from elsewhere, and there is no authentication",
+                    self.listen
+                ),
+                "add [[credential]]s with tokens or certificates, or listen on 127.0.0.1",
+            ));
+        }
+        if self.tls.is_none() && !near && !self.tls_elsewhere {
+            return Err(wrong(
+                format!(
+                    "`listen = \"{}\"` can be reached from elsewhere, and tokens would go there unencrypted",
+                    self.listen
+                ),
+                "add [tls] with `certificate` and `key`; or, if something in front of it does TLS, `tls_elsewhere = true`",
+            ));
+        }
+        let signed = self.tls.as_ref().is_some_and(|it| it.client_ca.is_some());
+        if access.has_certificates() && !signed {
+            return Err(wrong(
+                "a [[credential]] has `certificate`, but no client certificates are asked for"
+                    .to_owned(),
+                "add `client_ca` to [tls]",
+            ));
+        }
+        if self.switches.is_empty() {
+            return Err(wrong(
+                "there is no [[switch]]".to_owned(),
+                "add one for each optical switch; `name = \"rail0\"` and `ports = 64` simulate one",
+            ));
+        }
+        let mut names = BTreeSet::new();
+        if let Some(twice) = self.switches.iter().find(|it| !names.insert(&it.name)) {
+            let problem = format!("two switches are called `{}`", twice.name);
+            return Err(wrong(problem, "give each a name of its own"));
+        }
+        Ok(access)
+    }
+
+    /// The controller's policy.
+    #[must_use]
+    pub fn policy(&self) -> Policy {
+        let (own, default) = (&self.policy, Policy::default());
+        let quotas: BTreeMap<TenantId, usize> =
+            self.quotas.iter().map(|it| (TenantId(it.tenant), it.ports)).collect();
+        Policy {
+            gather: own.gather.unwrap_or(default.gather),
+            nudge: own.nudge.unwrap_or(default.nudge),
+            patience: own.patience.unwrap_or(default.patience),
+            stuck: own.stuck.unwrap_or(default.stuck),
+            answer: own.answer.unwrap_or(default.answer),
+            retry: own.retry.unwrap_or(default.retry),
+            attempts: own.attempts.unwrap_or(default.attempts),
+            quotas,
+        }
+    }
+}
+
+/// In the clock's own type.
+#[must_use]
+pub const fn time(it: Duration) -> Time {
+    Time::from_nanos(it.as_ps() / 1000)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SWITCH: &str = "[[switch]]\nname = 'a'\nports = 4\n";
+    const TOKEN: &str = "[[credential]]\ntoken = 'aaaaaaaaaaaaaaaa'\ntenant = 1\n";
+
+    fn refused(text: &str) -> (String, String) {
+        let config = Config::parse(text, Path::new("/x")).unwrap();
+        let error = config.check().unwrap_err();
+        (error.problem, error.remedy)
+    }
+
+    #[test]
+    fn without_authentication_only_loopback_will_do() {
+        assert!(Config::parse(SWITCH, Path::new("")).unwrap().check().unwrap().is_open());
+        let (problem, remedy) = refused(&format!("listen = '0.0.0.0:1'\n{SWITCH}"));
+        assert!(problem.contains("no authentication"), "{problem}");
+        assert!(remedy.contains("[[credential]]") && remedy.contains("127.0.0.1"), "{remedy}");
+        let (problem, remedy) = refused(&format!("listen = '[::]:1'\n{TOKEN}{SWITCH}"));
+        assert!(problem.contains("unencrypted") && remedy.contains("[tls]"), "{problem}; {remedy}");
+    }
+
+    #[test]
+    fn what_means_nothing_is_refused() {
+        assert!(Config::parse("lisen = '127.0.0.1:1'", Path::new("")).is_err());
+        assert!(refused("").0.contains("[[switch]]"));
+        assert!(refused(&format!("{SWITCH}{SWITCH}")).0.contains("two switches"));
+        let certificate = "[[credential]]\ncertificate = 'a.example'\ntenant = 1\n";
+        assert!(refused(&format!("{certificate}{SWITCH}")).1.contains("client_ca"));
+    }
+
+    #[test]
+    fn files_are_beside_the_configuration() {
+        let config = Config::parse("store = 's'", Path::new("/x")).unwrap();
+        assert_eq!(config.store, Path::new("/x/s"));
+        let config = Config::parse("store = 'memory'", Path::new("/x")).unwrap();
+        assert_eq!(config.store, Path::new("memory"));
+    }
+}

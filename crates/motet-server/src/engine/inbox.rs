@@ -1,0 +1,127 @@
+//! [`Inbox`]: how connections, switches and people reach the engine.
+
+use std::sync::mpsc::{Receiver, Sender};
+
+use motet_control::controller::{Answer, RegisterError};
+use motet_control::protocol::{JobId, Member, Notice, Registration, Report, TenantId};
+use motet_control::{Controller, SwitchId};
+use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
+
+/// A connection, by a number that no other has had.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ConnectionId(pub u64);
+
+/// What the engine is told.
+pub enum Message {
+    Register(Registration, oneshot::Sender<Result<(), RegisterError>>),
+    Leave(JobId, oneshot::Sender<()>),
+    /// A connection begins; its notices go there, as many together as there are. The other is dropped when the engine wants
+    /// to hear no more of it.
+    Connect(ConnectionId, mpsc::Sender<Vec<Notice>>, oneshot::Sender<()>),
+    /// Members speak on this connection from now on, and no longer on another. With a tenant, its jobs only.
+    Join {
+        connection: ConnectionId,
+        seats: Vec<(JobId, Member)>,
+        tenant: Option<TenantId>,
+        reply: oneshot::Sender<Result<(), JoinError>>,
+    },
+    Gone(ConnectionId),
+    /// Of members that have joined. The permit is dropped when all that follows from them has been sent, so that a connection
+    /// has only so many under way.
+    Reports(Vec<Report>, OwnedSemaphorePermit),
+    Switch(SwitchId, Answer),
+    /// A question about the controller.
+    Look(Box<dyn FnOnce(&Controller) + Send>),
+    Stop(oneshot::Sender<()>),
+}
+
+impl std::fmt::Debug for Message {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Register(..) => "Register",
+            Self::Leave(..) => "Leave",
+            Self::Connect(..) => "Connect",
+            Self::Join { .. } => "Join",
+            Self::Gone(..) => "Gone",
+            Self::Reports(..) => "Reports",
+            Self::Switch(..) => "Switch",
+            Self::Look(..) => "Look",
+            Self::Stop(..) => "Stop",
+        })
+    }
+}
+
+/// Why a member cannot speak on a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum JoinError {
+    #[error("{0} is not registered; register it and connect again")]
+    NoSuchJob(JobId),
+    #[error("{1} is no member of {0}; see the job's registration")]
+    NoSuchMember(JobId, Member),
+}
+
+/// The engine has stopped.
+#[derive(Clone, Copy, Debug, thiserror::Error)]
+#[error("the controller is stopping; connect again when it is back")]
+pub struct Stopped;
+
+/// See the [module](self).
+#[derive(Clone, Debug)]
+pub struct Inbox {
+    sender: Sender<Message>,
+}
+
+pub(super) fn channel() -> (Inbox, Receiver<Message>) {
+    let (sender, receiver) = std::sync::mpsc::channel();
+    (Inbox { sender }, receiver)
+}
+
+impl Inbox {
+    /// Puts a message in. It is never lost while the engine runs.
+    ///
+    /// # Errors
+    ///
+    /// If the engine has stopped.
+    pub fn send(&self, message: Message) -> Result<(), Stopped> {
+        self.sender.send(message).map_err(|_| Stopped)
+    }
+
+    /// Asks a question about the controller.
+    ///
+    /// # Errors
+    ///
+    /// If the engine has stopped.
+    pub async fn look<T: Send + 'static>(
+        &self,
+        question: impl FnOnce(&Controller) -> T + Send + 'static,
+    ) -> Result<T, Stopped> {
+        let (reply, answer) = oneshot::channel();
+        self.send(Message::Look(Box::new(move |controller| {
+            // Whoever asked may have gone.
+            let _ = reply.send(question(controller));
+        })))?;
+        answer.await.map_err(|_| Stopped)
+    }
+
+    /// Registers a job. The answer comes when it is written down.
+    ///
+    /// # Errors
+    ///
+    /// If the engine has stopped.
+    pub async fn register(&self, it: Registration) -> Result<Result<(), RegisterError>, Stopped> {
+        let (reply, answer) = oneshot::channel();
+        self.send(Message::Register(it, reply))?;
+        answer.await.map_err(|_| Stopped)
+    }
+
+    /// Ends a job. The answer comes when that is written down.
+    ///
+    /// # Errors
+    ///
+    /// If the engine has stopped.
+    pub async fn leave(&self, job: JobId) -> Result<(), Stopped> {
+        let (reply, answer) = oneshot::channel();
+        self.send(Message::Leave(job, reply))?;
+        answer.await.map_err(|_| Stopped)
+    }
+}

@@ -1,0 +1,460 @@
+//! [`Engine`]: the one thread that owns the controller.
+//!
+//! It takes whatever is in the inbox, has the controller handle all of it, writes what happened into the store in one go, and
+//! only then carries out what follows. So the cost of a write to disk is shared by everything that came in during the one
+//! before (*group commit*), and nothing is carried out that the store does not know.
+//!
+//! If the store fails, the engine holds what it was about to do and tries again until the store works: nothing is granted
+//! meanwhile, and nothing is taken away.
+//!
+//! - `inbox`: how others reach it;
+//! - `seats`: which member speaks on which connection, and which jobs have been left alone;
+//! - `timers`: what the controller wants to be reminded of.
+
+mod inbox;
+mod seats;
+mod timers;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::{Duration, Instant};
+
+use motet_control::controller::{Order, RegisterError};
+use motet_control::journal::Event;
+use motet_control::protocol::{JobId, Notice, Report, Stance, Word};
+use motet_control::{Controller, Input, Output, SwitchId, Timer};
+use rustc_hash::FxHashMap;
+use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
+use tracing::{debug, error, info, warn};
+
+pub use inbox::{ConnectionId, Inbox, JoinError, Message};
+pub use seats::Limits;
+
+use crate::metrics::Metrics;
+use crate::record::{Entry, Record, Service};
+use crate::store::{Batch, Saved, Store};
+use seats::Seats;
+use timers::Timers;
+
+/// About how many reports are handled before anything is written. Whoever sends many keeps nobody waiting for longer.
+const MOST: usize = 4096;
+/// When nothing happens for so long, what is written is forced to the disk.
+const FLUSH: Duration = Duration::from_millis(500);
+/// How often jobs are looked at that nobody speaks for.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// Milliseconds since 1970, for the journal only.
+pub type Wall = Box<dyn Fn() -> u64 + Send>;
+
+/// Shared with those who answer questions about health.
+#[derive(Debug, Default)]
+pub struct Health {
+    /// The store has failed and not worked since.
+    pub store_failing: AtomicBool,
+    pub stopping: AtomicBool,
+}
+
+/// What an engine is made of.
+pub struct Parts {
+    pub policy: motet_control::controller::Policy,
+    /// The switches with their numbers of ports, and where their orders go.
+    pub switches: Vec<(SwitchId, u32, mpsc::UnboundedSender<Order>)>,
+    pub store: Arc<dyn Store>,
+    pub limits: Limits,
+    pub metrics: Arc<Metrics>,
+    pub health: Arc<Health>,
+    pub wall: Wall,
+}
+
+impl std::fmt::Debug for Parts {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Parts").field("store", &self.store).finish_non_exhaustive()
+    }
+}
+
+/// See the [module](self).
+pub struct Engine {
+    controller: Controller,
+    store: Arc<dyn Store>,
+    inbox: Receiver<Message>,
+    /// Reports that have come and were not handled yet. Everything else is handled before them: an answer of a switch, or its
+    /// timer, must not wait until somebody has said all that they want to say.
+    reports: VecDeque<(Vec<Report>, OwnedSemaphorePermit)>,
+    lines: BTreeMap<SwitchId, mpsc::UnboundedSender<Order>>,
+    seats: Seats,
+    timers: Timers,
+    metrics: Arc<Metrics>,
+    health: Arc<Health>,
+    wall: Wall,
+    next: u64,
+    after: After,
+    /// Those who wait for their job's registration, in the order of asking: two may want different jobs under one number.
+    registering: BTreeMap<JobId, VecDeque<oneshot::Sender<Result<(), RegisterError>>>>,
+    /// When members began to ask, to know how long they wait.
+    asking: FxHashMap<(JobId, u32, u32), Instant>,
+    /// There are records that the disk may not have.
+    unflushed: bool,
+    looked: Instant,
+}
+
+impl std::fmt::Debug for Engine {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Engine").field("store", &self.store).finish_non_exhaustive()
+    }
+}
+
+/// What follows when the batch is written.
+#[derive(Default)]
+struct After {
+    batch: Batch,
+    notices: Vec<Notice>,
+    orders: Vec<(SwitchId, Order)>,
+    /// They run from when it is carried out: a switch is not late if it was the store that kept its order back.
+    timers: Vec<(Timer, Duration)>,
+    registered: Vec<(JobId, Result<(), RegisterError>)>,
+    left: Vec<oneshot::Sender<()>>,
+    /// Of reports that were handled.
+    permits: Vec<OwnedSemaphorePermit>,
+}
+
+impl Engine {
+    /// An engine that goes on where the store says that the last one ended, and how to reach it. Nothing happens before
+    /// [`run`](Self::run).
+    ///
+    /// # Errors
+    ///
+    /// If the store cannot be read.
+    pub fn new(parts: Parts) -> Result<(Self, Inbox), crate::store::StoreError> {
+        let Saved { jobs, next, change, unfinished } = parts.store.load()?;
+        let switches: Vec<(SwitchId, u32)> = parts.switches.iter().map(|it| (it.0, it.1)).collect();
+        let (mut controller, out) = Controller::new(parts.policy, &switches, &jobs);
+        controller.number_changes_from(change);
+        let (inbox, receiver) = inbox::channel();
+        let now = Instant::now();
+        let mut engine = Self {
+            controller,
+            store: parts.store,
+            inbox: receiver,
+            reports: VecDeque::new(),
+            lines: parts.switches.into_iter().map(|it| (it.0, it.2)).collect(),
+            seats: Seats::new(parts.limits),
+            timers: Timers::default(),
+            metrics: parts.metrics,
+            health: parts.health,
+            wall: parts.wall,
+            next,
+            after: After::default(),
+            registering: BTreeMap::new(),
+            asking: FxHashMap::default(),
+            unflushed: false,
+            looked: now,
+        };
+        for job in &jobs {
+            engine.seats.expect(job, true, now);
+        }
+        engine.metrics.jobs.set(i64::try_from(jobs.len()).unwrap_or(i64::MAX));
+        let (version, jobs) = (env!("CARGO_PKG_VERSION").to_owned(), jobs.len() as u64);
+        engine.write(Entry::Service(Service::Started { version, jobs, unfinished }));
+        engine.after.batch.durable = true;
+        engine.take(out);
+        Ok((engine, inbox))
+    }
+
+    /// Works until it is told to stop, nobody is left who could, or another controller has taken its place.
+    pub fn run(mut self) {
+        if !self.settle() {
+            return;
+        }
+        loop {
+            let (messages, open) = self.receive();
+            let now = Instant::now();
+            let mut stop = None;
+            for message in messages {
+                if let Message::Stop(done) = message {
+                    stop = Some(done);
+                } else {
+                    self.handle(message, now);
+                }
+            }
+            self.handle_reports(now);
+            for timer in self.timers.due(now) {
+                if self.controller.minds(&timer) {
+                    let out = self.controller.handle(Input::Timer(timer));
+                    self.take(out);
+                }
+            }
+            self.look_for_the_lost(now);
+            if stop.is_some() || !open {
+                self.write(Entry::Service(Service::Stopped));
+                self.after.batch.durable = true;
+            }
+            if !self.settle() {
+                return;
+            }
+            if let Some(done) = stop {
+                // Nobody may wait for it any more.
+                let _ = done.send(());
+                return;
+            }
+            if !open {
+                return;
+            }
+        }
+    }
+
+    /// All that is there, after waiting for something to do. The second is `false` when nobody can send any more.
+    fn receive(&mut self) -> (Vec<Message>, bool) {
+        let now = Instant::now();
+        let mut until = if self.reports.is_empty() { self.looked + LOOK } else { now };
+        if self.unflushed {
+            until = until.min(now + FLUSH);
+        }
+        if let Some(timer) = self.timers.next() {
+            until = until.min(timer);
+        }
+        let wait = until.saturating_duration_since(now);
+        let mut messages = Vec::new();
+        let first = match self.inbox.recv_timeout(wait) {
+            Ok(first) => Some(first),
+            Err(RecvTimeoutError::Timeout) => {
+                // Quiet for long enough: what was not forced to the disk is now.
+                let quiet = self.reports.is_empty();
+                self.after.batch.durable |= quiet && std::mem::take(&mut self.unflushed);
+                None
+            }
+            Err(RecvTimeoutError::Disconnected) => return (messages, false),
+        };
+        for message in first.into_iter().chain(self.inbox.try_iter()) {
+            match message {
+                Message::Reports(reports, permit) => self.reports.push_back((reports, permit)),
+                other => messages.push(other),
+            }
+        }
+        (messages, true)
+    }
+
+    fn handle_reports(&mut self, now: Instant) {
+        let mut count = 0;
+        while count < MOST
+            && let Some((reports, permit)) = self.reports.pop_front()
+        {
+            count += reports.len();
+            for report in reports {
+                self.report(report, now);
+            }
+            self.after.permits.push(permit);
+        }
+        self.metrics.reports.inc_by(count as u64);
+    }
+
+    fn handle(&mut self, message: Message, now: Instant) {
+        match message {
+            Message::Register(it, reply) => {
+                self.registering.entry(it.job).or_default().push_back(reply);
+                let job = it.job;
+                let known = self.controller.registration(job).is_some();
+                let out = self.controller.handle(Input::Register(it));
+                self.take(out);
+                if !known && let Some(it) = self.controller.registration(job) {
+                    // Left and registered again in one batch: what is kept is that it is registered.
+                    self.after.batch.remove.retain(|it| *it != job);
+                    self.after.batch.put.push(it.clone());
+                    self.seats.expect(it, false, now);
+                }
+            }
+            Message::Leave(job, reply) => {
+                self.leave(job);
+                self.after.left.push(reply);
+            }
+            Message::Connect(id, sender, open) => self.seats.connect(id, sender, open),
+            Message::Join { connection, seats, tenant, reply } => {
+                let result = self.seats.join(&self.controller, connection, &seats, tenant);
+                self.metrics.members.set(self.seats.joined());
+                let _ = reply.send(result);
+            }
+            Message::Gone(connection) => {
+                self.seats.gone(connection, now);
+                self.metrics.members.set(self.seats.joined());
+            }
+            Message::Switch(switch, answer) => {
+                let out = self.controller.handle(Input::Switch(switch, answer));
+                self.take(out);
+            }
+            Message::Look(look) => look(&self.controller),
+            // Taken care of by whoever took them from the inbox.
+            Message::Reports(..) | Message::Stop(_) => {}
+        }
+    }
+
+    fn report(&mut self, report: Report, now: Instant) {
+        let key = (report.job, report.group.0, report.member.0);
+        match report.stance {
+            Stance::Asking { .. } => {
+                self.asking.entry(key).or_insert(now);
+            }
+            Stance::Away | Stance::Holding => {
+                self.asking.remove(&key);
+            }
+        }
+        let out = self.controller.handle(Input::Report(report));
+        self.take(out);
+    }
+
+    fn leave(&mut self, job: JobId) {
+        if self.controller.registration(job).is_some() {
+            self.after.batch.remove.push(job);
+            // Registered and left in one batch: what is kept is that it has left.
+            self.after.batch.put.retain(|it| it.job != job);
+        }
+        self.seats.forget(job);
+        self.asking.retain(|it, _| it.0 != job);
+        let out = self.controller.handle(Input::Leave(job));
+        self.take(out);
+    }
+
+    /// Ends jobs whose members have been gone for too long.
+    fn look_for_the_lost(&mut self, now: Instant) {
+        if now.duration_since(self.looked) < LOOK {
+            return;
+        }
+        self.looked = now;
+        for job in self.seats.abandoned(now) {
+            warn!(%job, "members are gone for too long; the job counts as ended");
+            self.write(Entry::Service(Service::Abandoned { job }));
+            self.leave(job);
+        }
+    }
+
+    /// Notes what follows, to be carried out when it is written.
+    fn take(&mut self, out: Vec<Output>) {
+        for output in out {
+            match output {
+                Output::Registered(job, result) => self.after.registered.push((job, result)),
+                Output::Notice(it) => self.after.notices.push(it),
+                Output::Order(switch, order) => self.after.orders.push((switch, order)),
+                Output::Timer(timer, after) => {
+                    let after = Duration::from_nanos(after.as_ps().div_ceil(1000));
+                    self.after.timers.push((timer, after));
+                }
+                Output::Journal(event) => {
+                    self.after.batch.durable |= must_survive(&event);
+                    self.metrics.count(&event);
+                    self.write(Entry::Controller(event));
+                }
+            }
+        }
+    }
+
+    fn write(&mut self, entry: Entry) {
+        match &entry {
+            Entry::Controller(Event::Granted { .. }) => debug!(number = self.next, "{entry}"),
+            Entry::Controller(Event::Failed { .. } | Event::SwitchLost { .. }) => {
+                warn!(number = self.next, "{entry}");
+            }
+            Entry::Controller(
+                Event::Begun { .. } | Event::Committed { .. } | Event::Done { .. },
+            ) => debug!(number = self.next, "{entry}"),
+            _ => info!(number = self.next, "{entry}"),
+        }
+        let record = Record { number: self.next, time: (self.wall)(), entry };
+        self.next += 1;
+        self.after.batch.records.push(record);
+    }
+
+    /// Writes the batch and carries out what follows from it. `false` if it may not: the engine ends.
+    fn settle(&mut self) -> bool {
+        let after = std::mem::take(&mut self.after);
+        if !after.batch.is_empty() {
+            if !self.commit(&after.batch) {
+                return false;
+            }
+            self.unflushed = !after.batch.durable;
+        }
+        for (job, result) in after.registered {
+            let Some(waiting) = self.registering.get_mut(&job) else { continue };
+            if let Some(reply) = waiting.pop_front() {
+                let _ = reply.send(result);
+            }
+            if waiting.is_empty() {
+                self.registering.remove(&job);
+            }
+        }
+        for reply in after.left {
+            let _ = reply.send(());
+        }
+        for (switch, order) in after.orders {
+            if let Some(line) = self.lines.get(&switch) {
+                // A line ends with the service only.
+                let _ = line.send(order);
+            }
+        }
+        let now = Instant::now();
+        for (timer, time) in after.timers {
+            self.timers.add(now + time, timer);
+        }
+        for notice in &after.notices {
+            if let Word::Reply { .. } = notice.what {
+                let key = (notice.job, notice.group.0, notice.member.0);
+                if let Some(since) = self.asking.remove(&key) {
+                    self.metrics.asked.observe(now.duration_since(since).as_secs_f64());
+                }
+            }
+            self.metrics.word(notice.what);
+        }
+        for slow in self.seats.tell(after.notices) {
+            self.metrics.slow_readers.inc();
+            warn!(
+                connection = slow.0,
+                "a client does not read what it is told; its connection is closed"
+            );
+            self.seats.gone(slow, now);
+        }
+        drop(after.permits);
+        let (queued, changing) = self.controller.pending();
+        self.metrics.queue.set(i64::try_from(queued).unwrap_or(i64::MAX));
+        self.metrics.changing.set(i64::try_from(changing).unwrap_or(i64::MAX));
+        true
+    }
+
+    /// Writes a batch, however long it takes. `false` if that will never be, or the service is told to stop meanwhile.
+    fn commit(&mut self, batch: &Batch) -> bool {
+        let mut pause = Duration::from_millis(10);
+        loop {
+            let began = Instant::now();
+            match self.store.commit(batch) {
+                Ok(()) => {
+                    self.metrics.committed.observe(began.elapsed().as_secs_f64());
+                    if self.health.store_failing.swap(false, Ordering::Relaxed) {
+                        info!("the store works again");
+                    }
+                    return true;
+                }
+                Err(problem) => {
+                    self.metrics.store_failures.inc();
+                    if !self.health.store_failing.swap(true, Ordering::Relaxed) {
+                        error!("{problem}; nothing is granted until it works");
+                    }
+                    if problem.lost {
+                        error!("{problem}");
+                        return false;
+                    }
+                    if self.health.stopping.load(Ordering::Relaxed) {
+                        error!("stops without having written {} records", batch.records.len());
+                        return false;
+                    }
+                    std::thread::sleep(pause);
+                    pause = (pause * 2).min(Duration::from_secs(1));
+                }
+            }
+        }
+    }
+}
+
+/// Whether an event must be on the disk before anything follows from it: jobs that are told that they are registered. Changes
+/// of circuits must survive this process only: if the machine itself ends, the switches say what came of them, and the last
+/// second of the journal may be missing.
+const fn must_survive(event: &Event) -> bool {
+    matches!(event, Event::Registered { .. } | Event::Left { .. })
+}

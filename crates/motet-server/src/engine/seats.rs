@@ -1,0 +1,178 @@
+//! [`Seats`]: which member speaks on which connection, and which jobs have been left alone.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
+
+use motet_control::Controller;
+use motet_control::protocol::{JobId, Member, Notice, Registration, TenantId};
+use rustc_hash::FxHashMap;
+use tokio::sync::{mpsc, oneshot};
+
+use super::inbox::{ConnectionId, JoinError};
+
+/// How long what is waited for.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// For a member that has gone to come back, before its job counts as ended. A job that nobody speaks for ends too.
+    pub absence: Duration,
+}
+
+/// See the [module](self).
+#[derive(Debug)]
+pub(super) struct Seats {
+    limits: Limits,
+    connections: BTreeMap<ConnectionId, Connection>,
+    places: FxHashMap<(JobId, Member), ConnectionId>,
+    jobs: BTreeMap<JobId, Presence>,
+}
+
+#[derive(Debug)]
+struct Connection {
+    sender: mpsc::Sender<Vec<Notice>>,
+    /// Whoever listens to the client stops when this is dropped.
+    _open: oneshot::Sender<()>,
+    seats: BTreeSet<(JobId, Member)>,
+    /// What it is to be told together.
+    notices: Vec<Notice>,
+}
+
+/// Who of a job is there.
+#[derive(Debug)]
+struct Presence {
+    members: BTreeSet<Member>,
+    here: usize,
+    /// Members that have spoken and are gone, and since when.
+    gone: BTreeMap<Member, Instant>,
+    /// Since when nobody has been there.
+    alone: Option<Instant>,
+}
+
+impl Seats {
+    pub(super) const fn new(limits: Limits) -> Self {
+        let places = FxHashMap::with_hasher(rustc_hash::FxBuildHasher);
+        Self { limits, connections: BTreeMap::new(), places, jobs: BTreeMap::new() }
+    }
+
+    /// A job is registered: somebody will speak for it. If it was `there` before this process, all its members were, too.
+    pub(super) fn expect(&mut self, job: &Registration, there: bool, now: Instant) {
+        let members = job.groups.iter().flat_map(|it| &it.members);
+        let members: BTreeSet<Member> =
+            members.chain(job.ports.iter().map(|it| &it.0)).copied().collect();
+        let gone =
+            if there { members.iter().map(|it| (*it, now)).collect() } else { BTreeMap::new() };
+        let presence = Presence { members, here: 0, gone, alone: Some(now) };
+        self.jobs.entry(job.job).or_insert(presence);
+    }
+
+    pub(super) fn forget(&mut self, job: JobId) {
+        self.jobs.remove(&job);
+        self.places.retain(|it, _| it.0 != job);
+        for connection in self.connections.values_mut() {
+            connection.seats.retain(|it| it.0 != job);
+        }
+    }
+
+    pub(super) fn connect(
+        &mut self,
+        id: ConnectionId,
+        sender: mpsc::Sender<Vec<Notice>>,
+        open: oneshot::Sender<()>,
+    ) {
+        let (seats, notices) = (BTreeSet::new(), Vec::new());
+        self.connections.insert(id, Connection { sender, _open: open, seats, notices });
+    }
+
+    /// How many members have a connection.
+    pub(super) fn joined(&self) -> i64 {
+        i64::try_from(self.places.len()).unwrap_or(i64::MAX)
+    }
+
+    /// Members speak on this connection from now on. All of them or none.
+    pub(super) fn join(
+        &mut self,
+        controller: &Controller,
+        id: ConnectionId,
+        seats: &[(JobId, Member)],
+        tenant: Option<TenantId>,
+    ) -> Result<(), JoinError> {
+        for (job, member) in seats {
+            let registration = controller.registration(*job);
+            // A job of another tenant is as good as none: nobody learns from the answer which jobs there are.
+            let registration =
+                registration.filter(|it| tenant.is_none_or(|mine| it.tenant == mine));
+            let presence = self.jobs.get(job).filter(|_| registration.is_some());
+            let Some(presence) = presence else { return Err(JoinError::NoSuchJob(*job)) };
+            if !presence.members.contains(member) {
+                return Err(JoinError::NoSuchMember(*job, *member));
+            }
+        }
+        for seat in seats {
+            let before = self.places.insert(*seat, id);
+            if before == Some(id) {
+                continue;
+            }
+            match before {
+                // A member has one voice: the newer connection is the one that lives.
+                Some(before) => {
+                    if let Some(it) = self.connections.get_mut(&before) {
+                        it.seats.remove(seat);
+                    }
+                }
+                None => {
+                    if let Some(it) = self.jobs.get_mut(&seat.0) {
+                        it.here += 1;
+                        it.alone = None;
+                        it.gone.remove(&seat.1);
+                    }
+                }
+            }
+            if let Some(it) = self.connections.get_mut(&id) {
+                it.seats.insert(*seat);
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn gone(&mut self, id: ConnectionId, now: Instant) {
+        let Some(connection) = self.connections.remove(&id) else { return };
+        for seat in connection.seats {
+            self.places.remove(&seat);
+            if let Some(it) = self.jobs.get_mut(&seat.0) {
+                it.here = it.here.saturating_sub(1);
+                it.gone.insert(seat.1, now);
+                if it.here == 0 {
+                    it.alone = Some(now);
+                }
+            }
+        }
+    }
+
+    /// Jobs that nobody speaks for any more, or not all of those who did.
+    pub(super) fn abandoned(&self, now: Instant) -> Vec<JobId> {
+        let long = |since: &Instant| now.duration_since(*since) >= self.limits.absence;
+        let jobs = self
+            .jobs
+            .iter()
+            .filter(|it| it.1.alone.as_ref().is_some_and(long) || it.1.gone.values().any(long));
+        jobs.map(|it| *it.0).collect()
+    }
+
+    /// Tells members what they are to know. Connections that do not take it are given back: members connect again,
+    /// and report, so nothing is lost.
+    pub(super) fn tell(&mut self, notices: Vec<Notice>) -> Vec<ConnectionId> {
+        let mut told = BTreeSet::new();
+        for notice in notices {
+            let Some(id) = self.places.get(&(notice.job, notice.member)) else { continue };
+            if let Some(connection) = self.connections.get_mut(id) {
+                connection.notices.push(notice);
+                told.insert(*id);
+            }
+        }
+        let slow = told.into_iter().filter(|id| {
+            let Some(connection) = self.connections.get_mut(id) else { return false };
+            let notices = std::mem::take(&mut connection.notices);
+            connection.sender.try_send(notices).is_err()
+        });
+        slow.collect()
+    }
+}

@@ -1,0 +1,53 @@
+//! [`Timers`]: what the controller wants to be reminded of, by a clock that never jumps.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::time::Instant;
+
+use motet_control::Timer;
+
+/// See the [module](self). The number keeps timers of one instant in the order in which they came.
+#[derive(Debug, Default)]
+pub(super) struct Timers {
+    all: BinaryHeap<Reverse<(Instant, u64, Timer)>>,
+    count: u64,
+}
+
+impl Timers {
+    pub(super) fn add(&mut self, at: Instant, timer: Timer) {
+        self.all.push(Reverse((at, self.count, timer)));
+        self.count += 1;
+    }
+
+    pub(super) fn next(&self) -> Option<Instant> {
+        self.all.peek().map(|it| it.0.0)
+    }
+
+    /// Takes out all whose time has come.
+    pub(super) fn due(&mut self, now: Instant) -> Vec<Timer> {
+        let mut due = Vec::new();
+        while self.next().is_some_and(|it| it <= now) {
+            due.extend(self.all.pop().map(|it| it.0.2));
+        }
+        due
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn timers_come_in_order_and_once() {
+        let mut timers = Timers::default();
+        let now = Instant::now();
+        timers.add(now + Duration::from_secs(2), Timer::Nudge(2));
+        timers.add(now + Duration::from_secs(1), Timer::Nudge(1));
+        timers.add(now + Duration::from_secs(1), Timer::Nudge(3));
+        assert_eq!(timers.due(now), []);
+        assert_eq!(timers.due(now + Duration::from_secs(1)), [Timer::Nudge(1), Timer::Nudge(3)]);
+        assert_eq!(timers.due(now + Duration::from_secs(9)), [Timer::Nudge(2)]);
+        assert_eq!(timers.next(), None);
+    }
+}

@@ -1,0 +1,80 @@
+//! Who makes a request: found out before anything else is done with it.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use rustls::pki_types::CertificateDer;
+use tracing::warn;
+
+use super::views::Problem;
+use crate::auth::{Access, Refused};
+use crate::metrics::Metrics;
+
+/// Where a request comes from.
+#[derive(Clone, Debug)]
+pub struct Peer {
+    pub address: std::net::SocketAddr,
+    pub certificate: Option<CertificateDer<'static>>,
+}
+
+/// What the check needs.
+#[derive(Clone, Debug)]
+pub struct Check {
+    pub access: Arc<Access>,
+    pub metrics: Arc<Metrics>,
+}
+
+/// Lets a request through with its caller, or turns it away.
+pub async fn check(State(check): State<Check>, mut request: Request, next: Next) -> Response {
+    let peer = request.extensions().get::<Peer>();
+    let certificate = peer.and_then(|it| it.certificate.as_ref());
+    let header = request.headers().get(header::AUTHORIZATION);
+    let caller = check.access.identify(header.and_then(|it| it.to_str().ok()), certificate);
+    match caller {
+        Ok(caller) => {
+            request.extensions_mut().insert(caller);
+            next.run(request).await
+        }
+        Err(why) => {
+            check.metrics.refuse("unauthenticated");
+            let from = peer.map(|it| it.address.to_string()).unwrap_or_default();
+            warn!(peer = from, path = request.uri().path(), "refused: {why}");
+            refusal(request.headers(), why)
+        }
+    }
+}
+
+/// In the language of whoever asked.
+fn refusal(headers: &HeaderMap, why: Refused) -> Response {
+    let kind = headers.get(header::CONTENT_TYPE).and_then(|it| it.to_str().ok());
+    if kind.is_some_and(|it| it.starts_with("application/grpc")) {
+        return tonic::Status::unauthenticated(why.to_string()).into_http();
+    }
+    let problem = Json(Problem { problem: why.to_string() });
+    (StatusCode::UNAUTHORIZED, [(header::WWW_AUTHENTICATE, "Bearer")], problem).into_response()
+}
+
+/// How long a request over HTTP may take, its body included.
+const TIME: std::time::Duration = std::time::Duration::from_secs(30);
+
+/// Refuses bodies that say themselves that they are too large, and requests that take too long. Streams of gRPC do not come
+/// through here.
+pub async fn bound(request: Request, next: Next) -> Response {
+    let length = request.headers().get(header::CONTENT_LENGTH);
+    let length = length.and_then(|it| it.to_str().ok()).and_then(|it| it.parse::<u64>().ok());
+    if length.is_some_and(|it| it > super::MOST_BODY as u64) {
+        let problem = format!("the body is larger than {} bytes", super::MOST_BODY);
+        return (StatusCode::PAYLOAD_TOO_LARGE, Json(Problem { problem })).into_response();
+    }
+    match tokio::time::timeout(TIME, next.run(request)).await {
+        Ok(response) => response,
+        Err(_) => {
+            let problem = format!("the request took longer than {} s", TIME.as_secs());
+            (StatusCode::REQUEST_TIMEOUT, Json(Problem { problem })).into_response()
+        }
+    }
+}

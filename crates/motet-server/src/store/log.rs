@@ -1,0 +1,96 @@
+//! [`Log`]: the last records of the journal as lines of two files, until they are in the database.
+//!
+//! What is written to a file belongs to the operating system at once, and survives whatever happens to this process; only the
+//! end of the machine can lose it, until it has been forced to the disk. Forcing takes milliseconds on many disks, and a change
+//! of circuits would wait for it three times. So records go to a log first, and a thread of its own carries them into the
+//! database, in one file while the other is written.
+
+use std::fs::{File, OpenOptions};
+use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
+use std::path::{Path, PathBuf};
+
+use crate::record::Record;
+
+/// One of the two files.
+#[derive(Debug)]
+pub(super) struct Log {
+    file: File,
+    length: u64,
+}
+
+/// Where the two files of a store are.
+pub(super) fn paths(store: &Path) -> [PathBuf; 2] {
+    ["log0", "log1"].map(|it| {
+        let mut name = store.as_os_str().to_owned();
+        name.push(".");
+        name.push(it);
+        PathBuf::from(name)
+    })
+}
+
+impl Log {
+    /// Opens a file, or makes it, with the records that are in it. A last line that is not whole was being written when the
+    /// process ended, and nothing has followed from it.
+    pub(super) fn open(path: &Path) -> std::io::Result<(Self, Vec<Record>)> {
+        let mut file =
+            OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
+        let mut text = Vec::new();
+        file.read_to_end(&mut text)?;
+        let whole = text.split_inclusive(|it| *it == b'\n').filter(|it| it.ends_with(b"\n"));
+        let records = whole.map_while(|it| serde_json::from_slice(it).ok()).collect();
+        let length = text.len() as u64;
+        Ok((Self { file, length }, records))
+    }
+
+    /// Adds records: all of them or none.
+    pub(super) fn append(&mut self, records: &[Record]) -> std::io::Result<()> {
+        let mut text = Vec::new();
+        for record in records {
+            serde_json::to_writer(&mut text, record)?;
+            text.push(b'\n');
+        }
+        if let Err(error) = self.file.write_all(&text) {
+            // Half a line would hide all that come after it.
+            self.file.set_len(self.length)?;
+            self.file.seek(SeekFrom::Start(self.length))?;
+            return Err(error);
+        }
+        self.length += text.len() as u64;
+        Ok(())
+    }
+
+    /// Its records are in the database.
+    pub(super) fn clear(&mut self) -> std::io::Result<()> {
+        self.file.set_len(0)?;
+        self.file.seek(SeekFrom::Start(0))?;
+        self.length = 0;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::{Entry, Service};
+
+    fn record(number: u64) -> Record {
+        Record { number, time: 0, entry: Entry::Service(Service::Stopped) }
+    }
+
+    #[test]
+    fn half_a_line_is_ignored_and_the_rest_is_there() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("log");
+        let (mut log, records) = Log::open(&path).unwrap();
+        assert_eq!(records, []);
+        log.append(&[record(0), record(1)]).unwrap();
+        drop(log);
+        let mut file = OpenOptions::new().append(true).open(&path).unwrap();
+        file.write_all(br#"{"number":2,"ti"#).unwrap();
+        let (mut log, records) = Log::open(&path).unwrap();
+        assert_eq!(records, [record(0), record(1)]);
+        log.clear().unwrap();
+        log.append(&[record(7)]).unwrap();
+        assert_eq!(Log::open(&path).unwrap().1, [record(7)]);
+    }
+}
