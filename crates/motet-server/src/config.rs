@@ -8,6 +8,7 @@ use std::time::Duration as Time;
 
 use motet_control::controller::Policy;
 use motet_control::protocol::TenantId;
+use motet_switch::SwitchConfig;
 use motet_units::Duration;
 use serde::Deserialize;
 
@@ -42,6 +43,7 @@ pub struct Config {
     pub policy: PolicyConfig,
     #[serde(default, rename = "quota")]
     pub quotas: Vec<Quota>,
+    /// A switch's number is its place in the file, from 0.
     #[serde(default, rename = "switch")]
     pub switches: Vec<SwitchConfig>,
 }
@@ -83,40 +85,6 @@ pub struct Quota {
     pub ports: usize,
 }
 
-/// A switch. Its number is its place in the file, from 0.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct SwitchConfig {
-    /// What people call it.
-    pub name: String,
-    /// `sim`: the switch is simulated.
-    #[serde(default)]
-    pub driver: DriverKind,
-    pub ports: u32,
-    #[serde(default)]
-    pub sim: SimConfig,
-}
-
-/// What a switch speaks.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum DriverKind {
-    #[default]
-    Sim,
-}
-
-/// How a simulated switch behaves.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct SimConfig {
-    /// From the order to the moment when something moves.
-    pub command: Duration,
-    /// Until the light goes through.
-    pub optics: Duration,
-    /// A file that has the circuits, so that they outlive this process.
-    pub state: Option<PathBuf>,
-}
-
 /// What is wrong with a configuration, and what to do.
 #[derive(Debug, thiserror::Error)]
 #[error("{problem}")]
@@ -152,7 +120,7 @@ impl Config {
                 .for_each(beside);
         }
         for switch in &mut config.switches {
-            switch.sim.state.iter_mut().for_each(beside);
+            switch.files_in(folder);
         }
         Ok(config)
     }

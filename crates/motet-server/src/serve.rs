@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 
 use motet_control::SwitchId;
+use motet_switch::Operator;
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, oneshot, watch};
 use tracing::info;
@@ -20,8 +21,7 @@ use crate::http::check::{Check, check};
 use crate::metrics::Metrics;
 use crate::net::{Door, listen};
 use crate::store::{Embedded, Etcd, Memory, Store, StoreError};
-use crate::switch::sim::{Manner, Simulated};
-use crate::switch::{Switch, line};
+use crate::switch::line;
 
 /// Why the service does not start.
 #[derive(Debug, thiserror::Error)]
@@ -30,6 +30,8 @@ pub enum StartError {
     Config(#[from] ConfigError),
     #[error(transparent)]
     Store(#[from] StoreError),
+    #[error(transparent)]
+    Switch(#[from] motet_switch::Error),
     #[error("{0}; check the files of [tls]")]
     Tls(String),
     #[error("cannot listen on {0}: {1}; is another service there?")]
@@ -43,7 +45,6 @@ pub enum StartError {
 /// What can be put in the place of the parts that a configuration asks for; tests do.
 pub struct Instead {
     pub store: Option<Arc<dyn Store>>,
-    pub switches: Option<Vec<Arc<dyn Switch>>>,
     pub wall: Wall,
 }
 
@@ -55,7 +56,7 @@ impl std::fmt::Debug for Instead {
 
 impl Default for Instead {
     fn default() -> Self {
-        Self { store: None, switches: None, wall: Box::new(wall) }
+        Self { store: None, wall: Box::new(wall) }
     }
 }
 
@@ -106,11 +107,11 @@ pub async fn start_with(config: &Config, instead: Instead) -> Result<Running, St
         None => open_store(config).await?,
     };
     let (metrics, health) = (Metrics::shared(), Arc::new(Health::default()));
-    let switches = instead.switches.unwrap_or_else(|| open_switches(config));
+    let switches = open_switches(config)?;
     let (mut parts, mut lines) = (Vec::new(), Vec::new());
     for switch in switches {
         let (orders, waiting) = mpsc::unbounded_channel();
-        parts.push((switch.id(), switch.ports(), orders));
+        parts.push((switch.driver().id(), switch.driver().ports(), orders));
         lines.push((switch, waiting));
     }
     let (engine, inbox) = Engine::new(Parts {
@@ -163,17 +164,8 @@ async fn open_store(config: &Config) -> Result<Arc<dyn Store>, StoreError> {
     Ok(Arc::new(Embedded::open(&config.store, config.journal)?))
 }
 
-fn open_switches(config: &Config) -> Vec<Arc<dyn Switch>> {
-    let open = |(id, it): (u32, &crate::config::SwitchConfig)| {
-        let manner = Manner {
-            command: time(it.sim.command),
-            optics: time(it.sim.optics),
-            state: it.sim.state.clone(),
-        };
-        let switch: Arc<dyn Switch> =
-            Arc::new(Simulated::new(SwitchId(id), &it.name, it.ports, manner));
-        switch
-    };
+fn open_switches(config: &Config) -> Result<Vec<Arc<Operator>>, StartError> {
+    let open = |(id, it)| Ok(Arc::new(Operator::new(motet_switch::open(SwitchId(id), it)?)));
     (0..).zip(&config.switches).map(open).collect()
 }
 

@@ -38,3 +38,4 @@ pub use driver::{Delta, Driver, Failure, Notice, Pending, PortState, Snapshot, W
 pub use error::{Error, Problem};
 pub use layout::{Cross, Layout, Wiring};
 pub use managed::Managed;
+pub use orders::Operator;
