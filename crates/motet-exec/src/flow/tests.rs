@@ -1,0 +1,143 @@
+//! Frames thrown at the flow without sockets: what is in order is done, and all else refused.
+
+use super::*;
+use crate::element::{Element, Reduction};
+use crate::layout::Layout;
+use crate::memory::Memory;
+use crate::plan::Plan;
+use crate::run::{Outcome, Registered};
+use motet_collective::{Collective, CollectiveKind, ProgramBuilder, Slot, Transfer};
+use motet_units::{Instant, Rank};
+use proptest::prelude::*;
+use std::sync::mpsc::{Receiver, channel};
+
+/// Rank 0 of three, in the middle of an AllReduce whose sums go round a ring.
+fn started() -> (Flow, Receiver<Outcome>) {
+    let collective = Collective::new(CollectiveKind::AllReduce, 3, 3).unwrap();
+    let mut b = ProgramBuilder::new("p", collective);
+    let mut before = Vec::new();
+    for rank in 0..3u32 {
+        let to = Rank((rank + 1) % 3);
+        let slot = |it: Rank| Slot::input(it, 0);
+        let transfer = Transfer::reduce(slot(Rank(rank)), slot(to), 2);
+        before = vec![b.add_after(transfer, &before)];
+    }
+    let program = b.build();
+    let layout = Layout::new(&program, Rank(0), Element::F32, 100, false, 64).unwrap();
+    let memory = layout.regions.map(|it| Memory::new(it).unwrap());
+    let registered = Registered {
+        number: 0,
+        plan: Plan::new(&program, Rank(0)),
+        layout,
+        element: Element::F32,
+        reduction: Reduction::Sum,
+        output_is_sum: true,
+        ranks: 3,
+        foreign: BTreeMap::new(),
+    };
+    let (reply, outcome) = channel();
+    let run = Run::new(Arc::new(registered), memory, reply, Instant::from_ps(1));
+    let mut flow = Flow::new(0, 3, 1 << 10);
+    flow.start(run).unwrap();
+    (flow, outcome)
+}
+
+/// Rank 0 of two, which copies from the memory of rank 1.
+#[cfg(target_os = "linux")]
+fn sharing(failed: u8) -> (Flow, Receiver<Outcome>) {
+    use crate::memory::Foreign;
+    let collective = Collective::rooted(CollectiveKind::Broadcast, 2, 1, Rank(1)).unwrap();
+    let mut b = ProgramBuilder::new("p", collective);
+    b.add(Transfer::copy(Slot::input(Rank(1), 0), Slot::output(Rank(0), 0), 1));
+    let program = b.build();
+    let layout = |rank| Layout::new(&program, Rank(rank), Element::U8, 10, false, 64).unwrap();
+    let theirs = layout(1);
+    let mut memory = theirs.regions.map(|it| Memory::new(it).unwrap());
+    memory[0].bytes_mut().fill(7);
+    memory[2].bytes_mut()[theirs.failed] = failed;
+    let maps = memory.iter().map(|it| Foreign::open(std::process::id(), it.descriptor()));
+    let maps = maps.collect::<Result<Vec<Foreign>, String>>().unwrap();
+    let registered = Registered {
+        number: 0,
+        plan: Plan::new(&program, Rank(0)),
+        layout: layout(0),
+        element: Element::U8,
+        reduction: Reduction::Sum,
+        output_is_sum: false,
+        ranks: 2,
+        foreign: BTreeMap::from([(1, (theirs, maps))]),
+    };
+    let own = registered.layout.regions.map(|it| Memory::new(it).unwrap());
+    let (reply, outcome) = channel();
+    let run = Run::new(Arc::new(registered), own, reply, Instant::from_ps(1));
+    let mut flow = Flow::new(0, 2, 1 << 10);
+    flow.start(run).unwrap();
+    (flow, outcome)
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn memory_of_a_call_that_failed_is_not_taken_for_data() {
+    let offer = Header { operation: 1, ..Header::new(Kind::Offer) };
+    let (mut flow, outcome) = sharing(0);
+    flow.came(1, &offer, Sink::Buffer, &Aligned::default()).unwrap();
+    flow.work().unwrap();
+    assert_eq!(outcome.try_recv().unwrap().memory[1].bytes(), [7; 10]);
+    let (mut flow, outcome) = sharing(1);
+    flow.came(1, &offer, Sink::Buffer, &Aligned::default()).unwrap();
+    assert!(flow.work().unwrap_err().to_string().contains("its call has failed"));
+    assert!(outcome.try_recv().is_err());
+    // And no rank may offer the same twice.
+    let (mut flow, _outcome) = sharing(0);
+    flow.came(1, &offer, Sink::Buffer, &Aligned::default()).unwrap();
+    assert!(flow.came(1, &offer, Sink::Buffer, &Aligned::default()).is_err());
+}
+
+#[test]
+fn what_is_sent_early_is_limited() {
+    let (mut flow, _outcome) = started();
+    let header = Header { operation: 2, length: 1 << 20, ..Header::new(Kind::Data) };
+    let bytes = Aligned::from_bytes(&vec![0; 1 << 20]);
+    let refused = (0..10).find_map(|_| flow.came(1, &header, Sink::Buffer, &bytes).err());
+    assert!(refused.unwrap().to_string().contains("before a call is made"));
+    assert!(flow.lines[1].early_bytes <= EAGER + 2 * MAX_PIECE);
+}
+
+proptest! {
+    /// Any frames of an authenticated rank are taken or refused; none makes the engine panic.
+    #[test]
+    fn any_frames_are_taken_or_refused(
+        frames in prop::collection::vec(
+            (0..5usize, 1u32..3, 0u32..3, 0u32..9, 0u32..4, 0u64..500, 0u32..200),
+            1..20,
+        ),
+    ) {
+        let (mut flow, _outcome) = started();
+        let kinds = [Kind::Data, Kind::Offer, Kind::Taken, Kind::Notice, Kind::Started];
+        for (kind, from, operation, slice, transfer, offset, length) in frames {
+            let kind = kinds[kind];
+            let length = if kind == Kind::Data { length } else { 0 };
+            let header =
+                Header { operation, slice, transfer, length, offset, ..Header::new(kind) };
+            let bytes = Aligned::from_bytes(&vec![0; length as usize / 4 * 4]);
+            let header = Header { length: length / 4 * 4, ..header };
+            let header = Header { offset: offset / 4 * 4, ..header };
+            let done = match kind {
+                Kind::Started => flow.peer_started(from, &header),
+                _ => flow
+                    .sink(from, &header)
+                    .and_then(|_| flow.came(from, &header, Sink::Buffer, &bytes)),
+            };
+            while flow.has_work() {
+                let _ = flow.work();
+            }
+            while let Some(piece) = flow.next_piece(1) {
+                let _ = flow.went(&piece);
+            }
+            if let Err(error) = done {
+                flow.fail(&error);
+                return Ok(());
+            }
+        }
+    }
+}
