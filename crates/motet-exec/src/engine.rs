@@ -398,12 +398,14 @@ impl Engine {
         for (_, waiting) in std::mem::take(&mut self.waiting) {
             let _ = waiting.reply.send(Err(error.clone()));
         }
-        // Who was told by one rank need not tell the others: that one has.
-        if !matches!(error, ExecError::Told { .. }) {
-            let offset = error.culprit().map_or(NOBODY, u64::from);
-            let why = error.to_string();
-            self.flow.tell_all(Header { offset, ..Header::new(Kind::Abort) }, why.as_bytes());
-        }
+        // Who was told tells the others too: our connections are about to close, and a rank that the
+        // first teller has not reached by then would take us for the one at fault.
+        let offset = error.culprit().map_or(NOBODY, u64::from);
+        let why = match &error {
+            ExecError::Told { why, .. } => why.clone(),
+            error => error.to_string(),
+        };
+        self.flow.tell_all(Header { offset, ..Header::new(Kind::Abort) }, why.as_bytes());
         self.failed = Some(error);
         let now = self.clock.now();
         self.closing = Some(now + LINGER);

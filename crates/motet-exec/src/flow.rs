@@ -333,8 +333,9 @@ impl Flow {
         if waits && !run.registered.plan.may_wait_for_receiver {
             // The sender may need to go on before we can write.
             run.take_offer(index);
-            run.pull(from, message, true)?;
-            self.has_taken(from, message, index)?;
+            if run.pull(from, message, true)? {
+                self.has_taken(from, message, index)?;
+            }
         } else if !waits {
             self.work.push(Reverse(Work { message, from }));
         }
@@ -498,7 +499,9 @@ impl Flow {
             self.within(message, index)?;
         } else {
             run.take_offer(index);
-            run.pull(from, message, false)?;
+            if !run.pull(from, message, false)? {
+                return Ok(());
+            }
             self.has_taken(from, message, index)?;
         }
         self.settle()?;

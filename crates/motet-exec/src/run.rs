@@ -251,13 +251,14 @@ impl Run {
     }
 
     /// Reads a message from the memory of rank `from`: to its place, or, if it cannot be written
-    /// yet, to be kept.
+    /// yet, to be kept. False if that rank's call has failed: what was read then counts for nothing, and
+    /// nothing more is concluded here, because the frame that names the rank at fault is on its way.
     pub(crate) fn pull(
         &mut self,
         from: u32,
         message: Message,
         keep: bool,
-    ) -> Result<(), ExecError> {
+    ) -> Result<bool, ExecError> {
         let no_memory =
             ExecError::Protocol { rank: from, why: "it offers memory that it has not".into() };
         let registered = Arc::clone(&self.registered);
@@ -284,13 +285,13 @@ impl Run {
         // A rank whose call has failed may change its memory; it has said so there before.
         let work = memory.get(Region::Work as usize);
         if work.and_then(|it| it.byte_now(layout.failed)) != Some(0) {
-            return Err(ExecError::Lost { rank: from, why: "its call has failed".to_owned() });
+            return Ok(false);
         }
         if keep {
             let index = self.arrival(message).ok_or(no_memory)?;
             self.keep(index, 0, kept);
         }
-        Ok(())
+        Ok(true)
     }
 
     /// Keeps what cannot be written yet.
