@@ -1,5 +1,6 @@
 //! What ranks must agree on, ranks that go, and groups that go on without them.
 
+use std::sync::Barrier;
 use std::time::Duration as Wall;
 
 use motet_collective::{Program, Verified};
@@ -91,6 +92,8 @@ fn a_rank_that_does_not_call_is_waited_for_until_the_deadline() {
 #[test]
 fn a_rank_that_leaves_is_missed_at_once() {
     let program = all_reduce(3);
+    // A call that is still under way somewhere ends with the group, so all must have ended the first.
+    let ended = Barrier::new(3);
     on_all(
         3,
         |it| it,
@@ -98,6 +101,7 @@ fn a_rank_that_leaves_is_missed_at_once() {
             let mut group = group.unwrap();
             let mut operation = group.register(&program, CALL).unwrap();
             operation.run().unwrap();
+            ended.wait();
             if group.rank() == 2 {
                 return;
             }
@@ -113,6 +117,8 @@ fn a_rank_that_leaves_is_missed_at_once() {
 #[test]
 fn survivors_go_on_with_a_program_for_fewer() {
     let store = Store::serve("127.0.0.1:0".parse().unwrap(), "", clock(), silent()).unwrap();
+    // A call that is still under way somewhere ends with the group, so all must have ended the first.
+    let ended = &Barrier::new(4);
     std::thread::scope(|scope| {
         for rank in 0..4 {
             let config = config(&store, rank, 4);
@@ -120,6 +126,7 @@ fn survivors_go_on_with_a_program_for_fewer() {
                 let mut group = Group::join(&config, clock(), silent()).unwrap();
                 let program = all_reduce(4);
                 run_right(&mut group, &program).unwrap();
+                ended.wait();
                 if rank == 1 {
                     return;
                 }
