@@ -9,7 +9,8 @@ use motet_units::{Bandwidth, Bytes};
 use super::nccl_xml::GraphDump;
 use super::wan::WanDefaults;
 use super::{
-    ReadError, cluster_toml, gml, graphml, json, nccl_xml, node_link_json, nvidia_smi, taccl_json,
+    ReadError, cluster_toml, gml, graphml, infragraph, json, nccl_xml, node_link_json, nvidia_smi,
+    taccl_json,
 };
 use crate::Network;
 use crate::builders::Fetch;
@@ -27,11 +28,13 @@ pub enum NetworkFormat {
     NodeLinkJson,
     NvidiaSmi,
     TacclJson,
+    /// Keysight's InfraGraph.
+    InfraGraph,
 }
 
 impl NetworkFormat {
     /// Every format, in the order of the enum.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::ClusterToml,
         Self::NcclTopology,
         Self::NcclGraph,
@@ -40,6 +43,7 @@ impl NetworkFormat {
         Self::NodeLinkJson,
         Self::NvidiaSmi,
         Self::TacclJson,
+        Self::InfraGraph,
     ];
 
     /// The short name that output and JSON use.
@@ -54,6 +58,7 @@ impl NetworkFormat {
             Self::NodeLinkJson => "node-link-json",
             Self::NvidiaSmi => "nvidia-smi",
             Self::TacclJson => "taccl-json",
+            Self::InfraGraph => "infragraph",
         }
     }
 
@@ -69,6 +74,7 @@ impl NetworkFormat {
             Self::NodeLinkJson => "a node-link JSON graph",
             Self::NvidiaSmi => "the output of nvidia-smi topo -m",
             Self::TacclJson => "a TACCL topology file",
+            Self::InfraGraph => "an InfraGraph infrastructure (JSON)",
         }
     }
 
@@ -80,7 +86,7 @@ impl NetworkFormat {
             Self::NcclTopology | Self::NcclGraph => "xml",
             Self::Gml => "gml",
             Self::GraphMl => "graphml",
-            Self::NodeLinkJson | Self::TacclJson => "json",
+            Self::NodeLinkJson | Self::TacclJson | Self::InfraGraph => "json",
             Self::NvidiaSmi => "txt",
         }
     }
@@ -151,6 +157,8 @@ fn detect_json(text: &str) -> Option<NetworkFormat> {
         Some(NetworkFormat::NodeLinkJson)
     } else if has("gpus_per_node") || has("intranode_sketch") {
         Some(NetworkFormat::TacclJson)
+    } else if has("devices") && has("instances") {
+        Some(NetworkFormat::InfraGraph)
     } else {
         None
     }
@@ -214,6 +222,7 @@ pub fn read_any(
         NetworkFormat::NodeLinkJson => node_link_json::read(text, &options.wan),
         NetworkFormat::NvidiaSmi => nvidia_smi::read(text, options.nvlink, options.pcie),
         NetworkFormat::TacclJson => taccl_json::read(text, options.chunk, name_hint),
+        NetworkFormat::InfraGraph => infragraph::read(text),
     }
 }
 
@@ -261,6 +270,7 @@ mod tests {
             ("Creator \"x\"\ngraph\n[\n]", "x.txt", NetworkFormat::Gml),
             ("{\"nodes\": [], \"edges\": []}", "x.json", NetworkFormat::NodeLinkJson),
             ("{\"gpus_per_node\": 8}", "x.json", NetworkFormat::TacclJson),
+            ("{\"devices\": [], \"instances\": []}", "x.json", NetworkFormat::InfraGraph),
             ("\tGPU0\tCPU Affinity\nGPU0\t X \t0-3\n", "x.json", NetworkFormat::NvidiaSmi),
             ("# c\n[[node]]\nname = \"g0\"\n", "x", NetworkFormat::ClusterToml),
             ("", "cluster.toml", NetworkFormat::ClusterToml),

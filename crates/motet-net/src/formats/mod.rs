@@ -9,6 +9,7 @@
 //! | NCCL topology and graph dump, [`nccl_xml`] | yes | |
 //! | `nvidia-smi topo -m`, [`nvidia_smi`] | yes | |
 //! | TACCL topology, [`taccl_json`] | yes | |
+//! | InfraGraph infrastructure, [`infragraph`] | yes | |
 //! | [`gml`], [`node_link_json`] | yes | |
 //! | [`graphml`] | yes | yes |
 //! | pictures: Graphviz [`dot`], [`svg`] | | yes |
@@ -20,6 +21,7 @@ pub mod dot;
 pub mod error;
 pub mod gml;
 pub mod graphml;
+pub mod infragraph;
 mod json;
 pub mod nccl_xml;
 pub mod node_link_json;

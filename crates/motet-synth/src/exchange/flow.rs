@@ -31,7 +31,7 @@ const SETTLING: f64 = 1.001;
 const CHEAPEST: f64 = 1e-5;
 
 /// Most times that the ways of one sender are looked for in a round.
-const MAX_TURNS: usize = 8;
+const MAX_TURNS: usize = 64;
 
 /// So many visits of an arc are a unit of work.
 const VISITS_PER_WORK: u64 = 4;

@@ -5,12 +5,16 @@
 //! comes from afar has booked links long before what is sent later from nearby gets there, and either waits
 //! for the other. Here a leg joins the queue of each link when it gets there, and links carry legs in turns
 //! of their own.
+//!
+//! Jobs are due in waves, an even share of every link's work in each. If every link serves what is due first, a
+//! job of wave w on its h-th leg is done by the time that w + h waves take on the busiest link: so with many
+//! waves the whole takes hardly longer than that link needs, however often data is passed on.
 
 use motet_units::{Bytes, Duration};
 
-use super::plan::ExchangePlan;
+use super::plan::{ExchangePlan, NONE};
 use super::timing::{Cutting, Timing};
-use super::{GOOD, WORTH_IT};
+use super::{FEW, GOOD, WORTH_IT};
 use crate::fabric::Fabric;
 use crate::schedule::Jobs;
 use crate::task::Task;
@@ -18,11 +22,18 @@ use crate::task::Task;
 /// The jobs of a leg are due in so many waves: legs go on side by side rather than one after the other.
 const WAVES: u64 = 64;
 
+/// The golden ratio as a share of 2³².
+const GOLDEN: u32 = 0x9E37_79B9;
+
 /// How much scheduling with and without queues costs, in links that jobs cross.
 const WORK: u64 = 3;
 
 /// Jobs of more crossings than this in all are not tried: what that takes is better spent elsewhere.
 const MOST_CROSSINGS: u64 = 1 << 21;
+
+/// Finer cuts go on being tried while each is faster than the one before and the time is below this many times
+/// the best that is known.
+const HOPEFUL: f64 = 1.5;
 
 /// A plan whose legs are to be put in order.
 #[derive(Clone, Copy, Debug)]
@@ -39,8 +50,28 @@ impl Queued<'_> {
     pub(super) fn best(&self, known: Duration, most_transfers: u64) -> Option<(Cutting, Timing)> {
         let mut best: Option<(Cutting, Timing)> = None;
         let mut fastest = known.as_ps() as f64;
+        // All routes at once is better where some are long and should begin early; one after the other where
+        // many have little to carry.
+        for shifted in [false, true] {
+            let found = self.finer_and_finer(fastest, most_transfers, shifted);
+            if let Some((cutting, timing)) = found {
+                fastest = timing.makespan.as_ps() as f64;
+                best = Some((cutting, timing));
+            }
+        }
+        best
+    }
+
+    /// The same by one kind of waves; `None` if it is not faster than `fastest`.
+    fn finer_and_finer(
+        &self,
+        mut fastest: f64,
+        most_transfers: u64,
+        shifted: bool,
+    ) -> Option<(Cutting, Timing)> {
+        let mut best: Option<(Cutting, Timing)> = None;
         let mut grain = self.plan.legs.iter().map(|it| it.chunks).max().unwrap_or(0);
-        let (mut in_vain, mut crossed) = (0, 0);
+        let (mut in_vain, mut crossed, mut coarser) = (0, 0, f64::INFINITY);
         while grain > 0 && in_vain < 2 && Cutting::count(self.plan, grain) <= most_transfers {
             let cutting = Cutting::new(self.plan, grain);
             let crossings = self.crossings(&cutting);
@@ -52,9 +83,12 @@ impl Queued<'_> {
             if fastest <= jobs.busiest() as f64 * GOOD {
                 break;
             }
-            let timing = timing(&jobs, &cutting, &parts)?;
+            let waves = waves(self.plan, &cutting, &parts, shifted);
+            let Some(timing) = timing(&jobs, &waves, &parts) else { break };
             let made = timing.makespan.as_ps() as f64;
-            in_vain = if made * WORTH_IT > fastest { in_vain + 1 } else { 0 };
+            let helped = made * WORTH_IT <= coarser && made < fastest * HOPEFUL;
+            in_vain = if helped || cutting.jobs() < FEW { 0 } else { in_vain + 1 };
+            coarser = made;
             if made < fastest {
                 fastest = made;
                 best = Some((cutting, timing));
@@ -93,13 +127,30 @@ impl Queued<'_> {
     }
 }
 
-/// The order of the jobs; `None` if time was up before all were in it.
-fn timing(jobs: &Jobs<'_>, cutting: &Cutting, parts: &[(u32, u32)]) -> Option<Timing> {
+/// When each job is due: those of a leg one after the other over the whole time. If `shifted`, each route's so
+/// much later than another's that jobs of routes with few of them are spread over the time too. By the golden
+/// ratio any number of routes in a row are spread about evenly.
+fn waves(plan: &ExchangePlan, cutting: &Cutting, parts: &[(u32, u32)], shifted: bool) -> Vec<u32> {
+    let mut shift = vec![0u32; plan.legs.len()];
+    let mut routes = 0u32;
+    for (leg, it) in plan.legs.iter().enumerate() {
+        if it.after == NONE {
+            routes += 1;
+            shift[leg] = if shifted { routes.wrapping_mul(GOLDEN) } else { 0 };
+        } else {
+            shift[leg] = shift[it.after as usize];
+        }
+    }
     let wave = |(leg, nth): &(u32, u32)| {
-        (u64::from(*nth) * WAVES / u64::from(cutting.cuts(*leg).max(1))) as u32
+        let due = (u64::from(*nth) << 32) + u64::from(shift[*leg as usize]);
+        ((due / u64::from(cutting.cuts(*leg).max(1)) * WAVES) >> 32) as u32
     };
-    let waves: Vec<u32> = parts.iter().map(wave).collect();
-    let found = jobs.schedule_in_waves(&waves, 1);
+    parts.iter().map(wave).collect()
+}
+
+/// The order of the jobs; `None` if time was up before all were in it.
+fn timing(jobs: &Jobs<'_>, waves: &[u32], parts: &[(u32, u32)]) -> Option<Timing> {
+    let found = jobs.schedule_in_waves(waves, 1);
     if found.order.len() < parts.len() {
         return None;
     }

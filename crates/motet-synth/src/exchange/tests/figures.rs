@@ -123,7 +123,9 @@ fn other_collectives_are_not_exchanges() {
 /// way of the other GPUs, whose own links then have little time to spare.
 #[test]
 fn a_ring_of_messages_uses_all_network_cards() {
-    for (name, words, least) in [("dgx-h100", "count=4", 0.95), ("dgx-a100", "count=2", 0.95)] {
+    let all =
+        [("dgx-h100", "count=4", 0.95), ("dgx-a100", "count=2", 0.95), ("mi250", "count=2", 0.95)];
+    for (name, words, least) in all {
         let network = template(name, &[words]);
         let ranks = network.ranks().len() as u32;
         let pairs: Vec<(u32, u32)> = (0..ranks).map(|it| (it, (it + 1) % ranks)).collect();
