@@ -38,6 +38,11 @@ pub(super) fn kinds(graph: &Expanded, notes: &mut Vec<String>) -> Vec<Kind> {
         near[a] |= graph.is_server[b];
         near[b] |= graph.is_server[a];
     }
+    // A switch's chip may be called a CPU; a host's CPU has network cards beside it.
+    let mut is_host = graph.is_server.clone();
+    for part in graph.parts.iter().filter(|it| it.choice == "nic") {
+        is_host[part.instance] = true;
+    }
     let mut left_out = 0usize;
     let mut kinds = Vec::with_capacity(graph.parts.len());
     for part in &graph.parts {
@@ -45,7 +50,7 @@ pub(super) fn kinds(graph: &Expanded, notes: &mut Vec<String>) -> Vec<Kind> {
         let inside = graph.is_server[part.instance];
         kinds.push(match part.choice.as_str() {
             "xpu" => Kind::Node(NodeKind::Gpu),
-            "cpu" => Kind::Node(NodeKind::Cpu),
+            "cpu" if is_host[part.instance] => Kind::Node(NodeKind::Cpu),
             "nic" => Kind::Node(NodeKind::Nic),
             "port" => Kind::Port,
             "memory" => {
