@@ -128,6 +128,21 @@ pub struct Call {
     pub in_place: bool,
 }
 
+impl Call {
+    /// A call of `program` for a collective of `bytes` in nccl-tests' sense, or the next smaller that comes out whole; in place only
+    /// where the program has no other form.
+    #[must_use]
+    pub fn of_size(program: &Program, bytes: u64, element: Element, reduction: Reduction) -> Self {
+        let collective = program.collective();
+        // AllToAllV counts in chunks; all others in parts of so many chunks.
+        let per_part = if collective.counts().is_some() { 1 } else { collective.chunks() };
+        let parts = u64::from(collective.size_chunks().div_ceil(per_part.max(1)).max(1));
+        let elements = usize::try_from(bytes / parts / element.bytes() as u64);
+        let in_place = !program.forms().out_of_place;
+        Self { element, elements: elements.unwrap_or(usize::MAX), reduction, in_place }
+    }
+}
+
 /// Ranks that have found each other. Leaves the group when dropped.
 pub struct Group {
     config: Config,

@@ -1,6 +1,7 @@
 //! [`Built`]: a verified program compiled once so that it can be timed under any choice of routes,
 //! together with the routes that each of its flows may take.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use motet_collective::{Program, Verified};
@@ -24,6 +25,8 @@ pub struct Built {
     routes: Vec<Arc<[FlowRoute]>>,
     /// The flows that cross the WAN, largest first.
     movable: Vec<usize>,
+    /// Per flow: the flow whose route it takes too; itself unless pairs of ranks have one route each.
+    leaders: Vec<usize>,
     /// All other flows.
     fixed: Vec<usize>,
     /// Whether the routes of some movable flow differ in latency.
@@ -77,6 +80,10 @@ impl Built {
             standing.push(start);
             // The program's own route may be one that the table does not have.
             match between.iter().position(|it| it == route) {
+                None if table.is_by_pair() => {
+                    own.push(start);
+                    routes.push(between);
+                }
                 Some(at) => {
                     own.push(at as u32);
                     routes.push(between);
@@ -89,6 +96,8 @@ impl Built {
         }
         drop(routed);
         movable.sort_by_key(|it| std::cmp::Reverse(compiled.flows()[*it].bytes));
+        let leaders = leaders(compiled.flows(), &movable, table.is_by_pair());
+        let own: Vec<u32> = leaders.iter().map(|it| own[*it]).collect();
         let differ = |it: &[FlowRoute]| it.windows(2).any(|it| it[0].latency() != it[1].latency());
         Ok(Self {
             name: name.to_owned(),
@@ -98,6 +107,7 @@ impl Built {
             compiled,
             routes,
             movable,
+            leaders,
             fixed,
             standing: RouteChoice(standing),
             own: RouteChoice(own),
@@ -125,6 +135,12 @@ impl Built {
     #[must_use]
     pub fn movable(&self) -> &[usize] {
         &self.movable
+    }
+
+    /// The flow whose route a flow takes too, which is a flow between the same ranks; mostly itself.
+    #[must_use]
+    pub fn leader(&self, flow: usize) -> usize {
+        self.leaders[flow]
     }
 
     /// The flows that stay within a datacenter, or have only one route.
@@ -177,4 +193,17 @@ impl Built {
             self.routes.iter().zip(&routes.0).map(|(of, it)| &of[*it as usize]).collect();
         self.compiled.run(&taken, &bench.times, &mut bench.memory)
     }
+}
+
+/// Whose route each flow takes: where pairs of ranks have one route each, the largest flow's of its pair, and otherwise its own.
+fn leaders(flows: &[RankFlow], movable: &[usize], by_pair: bool) -> Vec<usize> {
+    let mut leaders: Vec<usize> = (0..flows.len()).collect();
+    if by_pair {
+        let mut first = BTreeMap::new();
+        for flow in movable {
+            let pair = (flows[*flow].from, flows[*flow].to);
+            leaders[*flow] = *first.entry(pair).or_insert(*flow);
+        }
+    }
+    leaders
 }

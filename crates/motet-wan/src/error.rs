@@ -19,6 +19,9 @@ pub enum WanError {
     /// The run takes longer than the clock can count.
     #[error("before collective {index} the run has lasted longer than can be counted, 213 days")]
     TooLong { index: u32 },
+    /// What runs the collectives has failed.
+    #[error("collective {index}: {problem}")]
+    Failed { index: u32, problem: String },
     /// The account does not add up: a bug in Motet.
     #[error("collective {index} of mode {mode}: {problem}; this is a fault in Motet")]
     Unsound { index: u32, mode: &'static str, problem: String },

@@ -31,11 +31,10 @@ pub struct Setting {
 
 /// The settings of each of the scenario's collectives. The first leaves it as it is.
 pub fn settings(scenario: &Scenario<'_>) -> Result<Vec<Vec<Setting>>, WanError> {
-    let routes = &scenario.routes;
-    let mut table = RouteTable::new(scenario.network, routes.paths, routes.start, scenario.seed);
+    let mut table = RouteTable::of(scenario);
     let of = |asked: &Asked| {
         let as_it_is = base(scenario, asked, &mut table)?;
-        let channels = routes.split;
+        let channels = scenario.routes.split;
         let first = Setting { algorithm: None, channels, nominal: nominal(scenario, &as_it_is)? };
         let others = offered(scenario, asked, &mut table)?;
         Ok([first].into_iter().chain(others.into_iter().map(|it| it.0)).collect())

@@ -21,6 +21,7 @@
 //!   present state will last.
 //! - [`knobs`]: what a third hand, which `motet-agent` has, may choose from before every collective.
 //! - [`trigger`]: when a hand is asked, and what a move costs.
+//! - [`world`]: where collectives happen: in the simulator, or on a testbed.
 //! - [`mode`]: which hands may move; [`account`]: what a mode adds up to; [`error`]: why a run ended
 //!   early.
 //! - [`yardstick`]: the bound, and the best program in hindsight, on a sample of the collectives;
@@ -47,10 +48,12 @@ pub mod run;
 pub mod scenario;
 pub mod trigger;
 pub mod variation;
+pub mod world;
 pub mod yardstick;
 
 pub use account::Account;
 pub use error::WanError;
 pub use mode::{Mode, Strength};
-pub use run::{run_mode, run_with};
+pub use run::{run_in, run_mode, run_with};
 pub use scenario::{Asked, Scenario};
+pub use world::World;

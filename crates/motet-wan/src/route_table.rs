@@ -9,7 +9,7 @@ use motet_sim::replay::FlowRoute;
 use motet_units::{Rank, Seed};
 use rand::Rng;
 
-use crate::scenario::StartRoutes;
+use crate::scenario::{Scenario, StartRoutes};
 
 /// The candidate routes between ranks of a network.
 #[derive(Clone, Debug)]
@@ -18,6 +18,7 @@ pub struct RouteTable<'a> {
     paths: usize,
     start: StartRoutes,
     seed: Seed,
+    by_pair: bool,
     known: BTreeMap<(Rank, Rank), Arc<[FlowRoute]>>,
 }
 
@@ -27,7 +28,22 @@ impl<'a> RouteTable<'a> {
     #[must_use]
     pub fn new(network: &'a Network, paths: usize, start: StartRoutes, seed: Seed) -> Self {
         let seed = seed.named("routes");
-        Self { network, paths: paths.max(1), start, seed, known: BTreeMap::new() }
+        let (paths, known) = (paths.max(1), BTreeMap::new());
+        Self { network, paths, start, seed, by_pair: false, known }
+    }
+
+    /// The table of a scenario's routes hand.
+    #[must_use]
+    pub fn of(scenario: &Scenario<'a>) -> Self {
+        let routes = &scenario.routes;
+        let table = Self::new(scenario.network, routes.paths, routes.start, scenario.seed);
+        Self { by_pair: routes.by_pair, ..table }
+    }
+
+    /// Whether all that a rank sends another takes one route together.
+    #[must_use]
+    pub const fn is_by_pair(&self) -> bool {
+        self.by_pair
     }
 
     #[must_use]

@@ -113,6 +113,13 @@ impl Loads {
                 if round > 0 {
                     self.add(built, *flow, routes.0[*flow], -1.0);
                 }
+                let leader = built.leader(*flow);
+                if leader != *flow {
+                    // Leaders are larger and have been placed.
+                    routes.0[*flow] = routes.0[leader];
+                    self.add(built, *flow, routes.0[*flow], 1.0);
+                    continue;
+                }
                 let costs =
                     (0..built.routes_of(*flow).len()).map(|it| self.cost(built, *flow, it, aim));
                 let best = costs.enumerate().min_by(|a, b| a.1.total_cmp(&b.1));

@@ -18,7 +18,6 @@ use motet_units::{Bandwidth, Duration, Instant, LinkId};
 use crate::account::{Account, Last, What};
 use crate::built::{Bench, Built, RouteChoice};
 use crate::error::WanError;
-use crate::fault;
 use crate::forecast::Forecast;
 use crate::knobs;
 use crate::mode::Mode;
@@ -26,7 +25,7 @@ use crate::programs::Rebuilder;
 use crate::route_table::RouteTable;
 use crate::routes::{Loads, around_failures};
 use crate::scenario::Scenario;
-use crate::variation::Course;
+use crate::world::{Running, Simulated, Took, World};
 use hands::{ProgramsMover, RoutesMover, Told};
 
 /// A program that a collective may run by, and its routes.
@@ -79,11 +78,22 @@ pub fn run_with(
     knobs: Option<&mut dyn KnobsHand>,
     progress: &(dyn Fn(u32) + Sync),
 ) -> Result<Account, WanError> {
+    run_in(scenario, mode, knobs, &mut Simulated::new(scenario), progress)
+}
+
+/// Runs a mode wherever `world` says, with a knobs hand if one is given and the mode has it.
+pub fn run_in(
+    scenario: &Scenario<'_>,
+    mode: Mode,
+    knobs: Option<&mut dyn KnobsHand>,
+    world: &mut dyn World,
+    progress: &(dyn Fn(u32) + Sync),
+) -> Result<Account, WanError> {
     let knobs: Option<&mut dyn KnobsHand> = match knobs {
         Some(it) if mode.moves_knobs() => Some(it),
         _ => None,
     };
-    let mut run = Run::new(scenario, mode, knobs)?;
+    let mut run = Run::new(scenario, mode, knobs, world)?;
     for index in 0..scenario.count {
         run.collective(index)?;
         if index.is_multiple_of(256) {
@@ -98,7 +108,7 @@ struct Run<'a> {
     scenario: &'a Scenario<'a>,
     mode: Mode,
     table: RouteTable<'a>,
-    course: Course<'a>,
+    world: &'a mut dyn World,
     forecast: Forecast,
     standing: Vec<Standing<'a>>,
     knobs: Option<&'a mut dyn KnobsHand>,
@@ -107,8 +117,8 @@ struct Run<'a> {
     bench: Bench,
     loads: Loads,
     state: NetworkState,
-    /// The sample and the faults that `state` is of.
-    state_of: Option<(u64, Vec<bool>)>,
+    /// The number of `state` in its world.
+    state_of: Option<u64>,
     /// Whether any link of `state` carries nothing.
     broken: bool,
 }
@@ -118,10 +128,10 @@ impl<'a> Run<'a> {
         scenario: &'a Scenario<'a>,
         mode: Mode,
         knobs: Option<&'a mut dyn KnobsHand>,
+        world: &'a mut dyn World,
     ) -> Result<Self, WanError> {
         let network = scenario.network;
-        let (paths, start) = (scenario.routes.paths, scenario.routes.start);
-        let mut table = RouteTable::new(network, paths, start, scenario.seed);
+        let mut table = RouteTable::of(scenario);
         let mut standing = Vec::new();
         let mut account = Account::new(network.links().len(), scenario.count);
         for asked in &scenario.collectives {
@@ -145,7 +155,7 @@ impl<'a> Run<'a> {
             scenario,
             mode,
             table,
-            course: Course::new(network, &scenario.variation, scenario.seed),
+            world,
             forecast: Forecast::new(network),
             standing,
             knobs,
@@ -162,7 +172,7 @@ impl<'a> Run<'a> {
     fn collective(&mut self, index: u32) -> Result<(), WanError> {
         let which = index as usize % self.scenario.collectives.len();
         let mut found = self.attempt(index, which, false)?;
-        let time = loop {
+        let took = loop {
             // What comes into force at the first of these may have been decided long before; the
             // second decides by what is now.
             for _ in 0..2 {
@@ -171,19 +181,19 @@ impl<'a> Run<'a> {
                 }
             }
             match found {
-                Some(time) => break time,
+                Some(took) => break took,
                 None => self.wait_for_change(index, which)?,
             }
         };
-        self.now += time;
-        self.account.collectives += time;
-        self.account.times.push(time);
+        self.now += took.time;
+        self.account.collectives += took.time;
+        self.account.times.push(took.time);
         let links = self.scenario.network.link_ids();
         for (sum, link) in self.account.available.iter_mut().zip(links) {
             *sum += self.state.bandwidth(link).bits_per_s() as f64;
         }
-        self.now += self.scenario.gap;
-        self.account.gaps += self.scenario.gap;
+        self.now += took.gap;
+        self.account.gaps += took.gap;
         self.check(index)
     }
 
@@ -194,16 +204,16 @@ impl<'a> Run<'a> {
         index: u32,
         which: usize,
         forced: bool,
-    ) -> Result<Option<Duration>, WanError> {
-        self.look(index);
+    ) -> Result<Option<Took>, WanError> {
+        self.look(index)?;
         let moved_program = self.move_program(index, which, forced)?;
         // Whatever the knobs hand says, what cannot run by it may run by the program in force.
         let chosen = if forced { 0 } else { self.choose_way(which) };
-        let mut time = self.run_way(index, (which, chosen), forced, moved_program)?;
-        if time.is_none() && chosen != 0 {
-            time = self.run_way(index, (which, 0), forced, moved_program)?;
+        let mut took = self.run_way(index, (which, chosen), forced, moved_program)?;
+        if took.is_none() && chosen != 0 {
+            took = self.run_way(index, (which, 0), forced, moved_program)?;
         }
-        Ok(time)
+        Ok(took)
     }
 
     /// Runs the collective by one of its ways; `None` if it cannot run in this state.
@@ -213,17 +223,18 @@ impl<'a> Run<'a> {
         (which, number): (usize, usize),
         forced: bool,
         moved_program: bool,
-    ) -> Result<Option<Duration>, WanError> {
+    ) -> Result<Option<Took>, WanError> {
         let (moved_routes, foreseen) = self.move_routes(index, (which, number), forced);
         let standing = &mut self.standing[which];
         let way = &mut standing.ways[number];
         let around = self.broken.then(|| around_failures(&way.built, &way.routes, &self.state));
         let routes = around.as_ref().unwrap_or(&way.routes);
-        let time = match foreseen {
-            Some(time) => Some(time),
-            None => way.built.time(routes, &self.state, &mut self.bench).ok(),
-        };
-        let Some(time) = time else { return Ok(None) };
+        let (built, state) = (&way.built, &self.state);
+        let running = Running { index, which, built, routes, state, foreseen };
+        let Some(took) = self.world.run(running, &mut self.bench)? else { return Ok(None) };
+        self.now += took.pause;
+        self.account.pauses += took.pause;
+        let time = took.time;
         way.hand.learn(&Told { time, moved: moved_routes || moved_program });
         if let Some(programs) = standing.programs.as_mut().filter(|_| number == 0) {
             programs.learn(&Told { time, moved: moved_program });
@@ -232,7 +243,8 @@ impl<'a> Run<'a> {
         if let Some((link, seconds)) = self.loads.busiest() {
             self.account.bottleneck[link.index()] += 1;
             // Rounding up to picoseconds is for the program's good; a link's share of it is not.
-            if seconds > time.as_us_f64() * 1e-6 * (1.0 + 1e-6) + 1e-9 {
+            let most = time.as_us_f64() * 1e-6 * (1.0 + 1e-6) + 1e-9;
+            if seconds > most && self.world.is_ideal() {
                 let problem = format!("a link is busy for {seconds} s of {time}");
                 return Err(WanError::Unsound { index, mode: self.mode.name(), problem });
             }
@@ -243,18 +255,15 @@ impl<'a> Run<'a> {
             self.account.settings[which][number] += 1;
         }
         standing.last = number;
-        Ok(Some(time))
+        Ok(Some(took))
     }
 
     /// Takes in the state that the collective finds.
-    fn look(&mut self, index: u32) {
-        let (state, sample) = self.course.state(index, self.now);
-        let faults = &self.scenario.faults;
-        let on: Vec<bool> = faults.iter().map(|it| it.is_on(self.now)).collect();
-        if self.state_of.as_ref() != Some(&(sample, on.clone())) {
+    fn look(&mut self, index: u32) -> Result<(), WanError> {
+        let (state, number) = self.world.state(index, self.now)?;
+        if self.state_of != Some(number) {
             self.state.clone_from(state);
-            fault::apply(faults, self.now, &mut self.state);
-            self.state_of = Some((sample, on));
+            self.state_of = Some(number);
             let mut links = self.scenario.network.link_ids();
             self.broken = links.any(|it| self.state.bandwidth(it).is_zero());
             if self.mode == Mode::Base {
@@ -263,6 +272,7 @@ impl<'a> Run<'a> {
             }
         }
         self.forecast.learn(&self.state);
+        Ok(())
     }
 
     /// The collective cannot run: time passes until the network changes, or a decision that is
@@ -270,8 +280,7 @@ impl<'a> Run<'a> {
     fn wait_for_change(&mut self, index: u32, which: usize) -> Result<(), WanError> {
         let standing = &self.standing[which];
         let changes = [
-            fault::next_change(&self.scenario.faults, self.now),
-            self.course.next_change(),
+            self.world.next_change(self.now),
             standing.waiting.from(),
             standing.ways[0].waiting.from(),
         ];

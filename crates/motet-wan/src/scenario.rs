@@ -27,6 +27,24 @@ pub struct Scenario<'a> {
     pub routes: RoutesHand,
     pub programs: ProgramsHand,
     pub faults: Vec<Fault>,
+    pub testbed: Testbed,
+}
+
+/// What a testbed needs to know beside: nothing of it is simulated.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Testbed {
+    /// How much waits before a WAN link, as the time in which the link carries that much.
+    pub queue: Duration,
+    /// The share of packets that WAN links lose.
+    pub loss: f64,
+    /// How long a sample of the variation lasts where nobody counts collectives.
+    pub period: Duration,
+}
+
+impl Default for Testbed {
+    fn default() -> Self {
+        Self { queue: Duration::from_ms(20), loss: 0.0, period: Duration::from_ms(2000) }
+    }
 }
 
 /// One of the collectives of a run.
@@ -45,6 +63,8 @@ pub struct RoutesHand {
     pub paths: usize,
     /// Into how many parts a flow is split, each of which may take a route of its own.
     pub split: u32,
+    /// Whether all that a rank sends another takes one route together, as where routers know packets by their addresses only.
+    pub by_pair: bool,
     /// The routes of flows until they are moved.
     pub start: StartRoutes,
 }

@@ -56,12 +56,7 @@ pub fn measure(
     modes: &[&Account],
 ) -> Result<Yardstick, WanError> {
     let states = states(scenario, sample);
-    let mut table = RouteTable::new(
-        scenario.network,
-        scenario.routes.paths,
-        scenario.routes.start,
-        scenario.seed,
-    );
+    let mut table = RouteTable::of(scenario);
     let mut pools = Vec::new();
     for asked in &scenario.collectives {
         let of = |strength| Rebuilder::new(scenario, asked, &mut table, Some(strength));

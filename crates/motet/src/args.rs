@@ -20,6 +20,7 @@ pub(crate) mod serve;
 pub(crate) mod sim;
 pub(crate) mod sketch;
 pub(crate) mod synth;
+pub(crate) mod testbed;
 pub(crate) mod trace;
 pub(crate) mod wan;
 pub(crate) mod what_if;
@@ -103,6 +104,9 @@ pub(crate) enum Command {
     /// Programs run between processes, over TCP and shared memory
     #[command(subcommand)]
     Exec(exec::ExecCommand),
+    /// Datacenters out of network namespaces, joined by emulated WAN links, for programs and routes live
+    #[command(subcommand)]
+    Testbed(testbed::TestbedCommand),
     /// The controller of optical circuits as a service: gRPC, HTTP and a journal
     #[cfg(feature = "server")]
     Serve(serve::ServeArgs),

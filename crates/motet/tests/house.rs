@@ -15,7 +15,7 @@ const BESIDE: [(&str, &str); 4] = [
 
 /// Each crate with its floor; a crate may use what stands on a floor below it, and on its own
 /// floor only what [`BESIDE`] says.
-const FLOORS: [(&str, u32); 23] = [
+const FLOORS: [(&str, u32); 24] = [
     ("motet-units", 0),
     ("motet-testdata", 0),
     ("motet-graph", 0),
@@ -38,6 +38,7 @@ const FLOORS: [(&str, u32); 23] = [
     ("motet-nccl-plugin", 6),
     ("motet-switch", 6),
     ("motet-server", 6),
+    ("motet-testbed", 6),
     ("motet", 7),
 ];
 

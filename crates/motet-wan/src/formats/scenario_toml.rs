@@ -14,7 +14,7 @@ use toml::Spanned;
 
 use super::{matrices_csv, trace_csv};
 use crate::fault::Fault;
-use crate::scenario::{Asked, ProgramsHand, RoutesHand, Scenario, StartRoutes};
+use crate::scenario::{Asked, ProgramsHand, RoutesHand, Scenario, StartRoutes, Testbed};
 use crate::trigger::{Costs, Hand, Trigger};
 use crate::variation::Variation;
 
@@ -51,6 +51,8 @@ pub struct ScenarioFile {
     programs: HandTable,
     #[serde(default)]
     fault: Vec<Spanned<FaultTable>>,
+    #[serde(default)]
+    testbed: TestbedTable,
     #[serde(skip)]
     text: String,
 }
@@ -91,6 +93,7 @@ struct HandTable {
     paths: Option<Spanned<u32>>,
     split: Option<Spanned<u32>>,
     start: Option<Spanned<String>>,
+    by: Option<Spanned<String>>,
     base: Option<Spanned<String>>,
 }
 
@@ -103,6 +106,15 @@ struct FaultTable {
     at: Spanned<String>,
     #[serde(rename = "for")]
     lasts: Option<Spanned<String>>,
+}
+
+/// What only a testbed needs.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct TestbedTable {
+    queue: Option<Spanned<String>>,
+    loss: Option<Spanned<f64>>,
+    period: Option<Spanned<String>>,
 }
 
 impl ScenarioFile {
@@ -155,6 +167,7 @@ impl ScenarioFile {
             routes: self.routes_hand()?,
             programs: self.programs_hand()?,
             faults: faults.collect::<Result<_, _>>()?,
+            testbed: self.testbed()?,
         })
     }
 
@@ -358,7 +371,17 @@ impl ScenarioFile {
                 return Err(error.with_remedy("write hashed or first"));
             }
         };
+        let by_pair = match table.by.as_ref().map_or("path", |it| it.get_ref().as_str()) {
+            "path" => false,
+            "pair" => true,
+            other => {
+                let at = table.by.as_ref().map_or(0..0, Spanned::span);
+                let error = self.wrong(at, format!("flows are not told apart by `{other}`"));
+                return Err(error.with_remedy("write path or pair"));
+            }
+        };
         Ok(RoutesHand {
+            by_pair,
             hand: self.hand(table, 1)?,
             paths: self.number(table.paths.as_ref(), 1..MAX_PATHS + 1, 16)? as usize,
             split: self.number(table.split.as_ref(), 1..65, 1)?,
@@ -366,13 +389,27 @@ impl ScenarioFile {
         })
     }
 
+    fn testbed(&self) -> Result<Testbed, ReadError> {
+        let (table, usual) = (&self.testbed, Testbed::default());
+        let loss = table.loss.as_ref().map_or(usual.loss, |it| *it.get_ref());
+        if let Some(it) = table.loss.as_ref().filter(|_| !(0.0..1.0).contains(&loss)) {
+            return Err(self.wrong(it.span(), "a loss is from 0 to less than 1"));
+        }
+        let period = self.value(table.period.as_ref())?.unwrap_or(usual.period);
+        if let Some(it) = table.period.as_ref().filter(|_| period < Duration::from_ms(10)) {
+            return Err(self.wrong(it.span(), "a period is at least 10 ms"));
+        }
+        let queue = self.value(table.queue.as_ref())?.unwrap_or(usual.queue);
+        Ok(Testbed { queue, loss, period })
+    }
+
     fn programs_hand(&self) -> Result<ProgramsHand, ReadError> {
         let table = &self.programs;
         let others =
             [table.paths.as_ref().map(Spanned::span), table.split.as_ref().map(Spanned::span)];
-        let start = table.start.as_ref().map(Spanned::span);
-        if let Some(at) = others.into_iter().chain([start]).flatten().next() {
-            return Err(self.wrong(at, "`paths`, `split` and `start` are keys of [routes]"));
+        let start = [&table.start, &table.by].map(|it| it.as_ref().map(Spanned::span));
+        if let Some(at) = others.into_iter().chain(start).flatten().next() {
+            return Err(self.wrong(at, "`paths`, `split`, `start` and `by` are keys of [routes]"));
         }
         let base = match &table.base {
             None => None,

@@ -130,7 +130,8 @@ impl Run<'_> {
     }
 
     fn pause(&mut self, costs: Costs) {
-        self.now += costs.pause();
-        self.account.pauses += costs.pause();
+        let pause = self.world.pause(costs);
+        self.now += pause;
+        self.account.pauses += pause;
     }
 }

@@ -14,7 +14,7 @@ const GROUPS: [(&str, &[&str]); 5] = [
     ("From a cluster to a plan", &["net", "bound", "plan", "bench", "calibrate", "trace", "agent"]),
     ("Training jobs and optical rails", &["workload", "rails", "serve", "manager"]),
     ("One program at a time", &["synth", "verify", "sim", "export"]),
-    ("Between hosts and datacenters", &["probe", "wan", "exec"]),
+    ("Between hosts and datacenters", &["probe", "wan", "exec", "testbed"]),
     ("Everything else", &["reproduce", "completions", "man", "help"]),
 ];
 

@@ -4,7 +4,7 @@ use clap::Args;
 use motet_units::{Bandwidth, Bytes};
 
 /// What a file may leave open.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 pub(crate) struct ReadArgs {
     /// Bandwidth of wide-area links whose file gives none
     #[arg(long, value_name = "BANDWIDTH", help_heading = "Reading")]

@@ -24,6 +24,15 @@ impl From<Hand> for Strength {
     }
 }
 
+/// How a live run's hands know the rates of links.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LiveSight {
+    /// They are told them, as the simulation assumes
+    Told,
+    /// From the throughput of the collectives so far
+    Measured,
+}
+
 #[derive(Debug, Args)]
 pub(crate) struct WanArgs {
     /// What to run: see docs/wan.md
@@ -60,6 +69,19 @@ pub(crate) struct WanArgs {
     /// Draw how completion times are distributed
     #[arg(long, value_name = "OUT.svg")]
     pub(crate) svg: Option<String>,
+    /// Run base, routes, programs and both on a testbed of network namespaces too, and print live beside simulated (Linux, root;
+    /// see docs/testbed.md)
+    #[arg(long, help_heading = "Live", conflicts_with_all = ["hands", "agent", "output", "timeline", "svg"])]
+    pub(crate) live: bool,
+    /// What the hands know of links' rates in a live run
+    #[arg(
+        long,
+        value_name = "HOW",
+        default_value = "told",
+        requires = "live",
+        help_heading = "Live"
+    )]
+    pub(crate) sight: LiveSight,
     #[command(flatten)]
     pub(crate) read: ReadArgs,
 }

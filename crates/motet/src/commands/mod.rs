@@ -18,11 +18,13 @@ mod probe;
 mod rails;
 mod reproduce;
 mod reroute;
+mod scenario;
 #[cfg(feature = "server")]
 mod serve;
 mod sim;
 mod sourced;
 mod synth;
+mod testbed;
 mod trace;
 mod verify;
 mod wan;
@@ -68,6 +70,7 @@ pub(crate) fn run(command: &Command, printer: &mut Printer) -> Result<Status, Fa
         Command::Agent(AgentCommand::Eval(args)) => agent::eval::run(args, printer),
         Command::Agent(AgentCommand::Show(args)) => agent::show::run(args, printer),
         Command::Wan(args) => wan::run(args, printer),
+        Command::Testbed(command) => testbed::dispatch(command, printer),
         Command::Exec(ExecCommand::Run(args)) => exec::run::run(args, printer),
         Command::Exec(ExecCommand::Bench(args)) => exec::bench::run(args, printer),
         Command::Exec(ExecCommand::Store(args)) => exec::store::run(args, printer),

@@ -4,31 +4,28 @@
 //! write it, [`moves`] the programs and routes themselves.
 
 mod knobs;
+#[cfg(target_os = "linux")]
+mod live;
 mod moves;
 mod pictures;
 mod report;
 mod tables;
 
-use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use motet_collective::bound::Bound;
 use motet_control::hand::KnobsHand;
-use motet_net::formats::read_any;
 use motet_net::{Network, NetworkState};
-use motet_units::Seed;
 use motet_wan::cut::RegionCut;
-use motet_wan::formats::ScenarioFile;
-use motet_wan::formats::scenario_toml::Cluster;
 use motet_wan::knobs::Setting;
 use motet_wan::yardstick::{self, Yardstick};
 use motet_wan::{Account, Mode, Scenario, WanError, run_mode, run_with};
 use rayon::prelude::*;
 
 use crate::args::wan::WanArgs;
+use crate::commands::scenario::Loaded;
 use crate::failure::{Failure, Status};
 use crate::files;
-use crate::mistaken;
 use crate::printer::Printer;
 use crate::progress::Bar;
 
@@ -36,29 +33,24 @@ use knobs::Knobs;
 pub(crate) use pictures::distribution;
 pub(crate) use tables::bottleneck_table;
 
-/// The seed where neither the command line nor the scenario gives one.
-const DEFAULT_SEED: u64 = 1;
-
 /// A mode, and what it added up to.
 pub(crate) type Outcome = (Mode, Account);
 
 pub(crate) fn run(args: &WanArgs, printer: &mut Printer) -> Result<Status, Failure> {
-    let text = files::read(&args.scenario)?;
     let in_file = |it: Failure| it.in_file(&args.scenario);
-    let file = ScenarioFile::read(&text)
-        .map_err(|it| mistaken::for_scenario(&args.scenario, &text, in_file(it.into())))?;
-    let network = network(args, &file, printer)?;
-    let variation = match file.variation_file() {
-        Some(name) => Some(files::read(&beside(&args.scenario, name))?),
-        None => None,
-    };
-    let seed = Seed::new(args.seed.or(file.seed).unwrap_or(DEFAULT_SEED));
-    let scenario = file.resolve(&network, variation.as_deref(), seed);
-    let mut scenario = scenario.map_err(|it| in_file(it.into()))?;
+    let loaded = Loaded::read(&args.scenario, &args.read, printer)?;
+    let network = &loaded.network;
+    let mut scenario = loaded.scenario(args.seed)?;
     if let Some(count) = args.count {
         scenario.count = count;
     }
-    let wrong = |it: WanError| in_file(failure(&it, &network));
+    if args.live {
+        #[cfg(target_os = "linux")]
+        return live::run(args, &scenario, printer);
+        #[cfg(not(target_os = "linux"))]
+        return Err(crate::commands::testbed::no_linux());
+    }
+    let wrong = |it: WanError| in_file(failure(&it, network));
     let policy = Knobs::asked_for(args)?;
     let knobs = policy.map(|it| Knobs::new(it, &scenario)).transpose().map_err(wrong)?;
     let modes = knobs::modes(args, knobs.is_some())?;
@@ -69,7 +61,7 @@ pub(crate) fn run(args: &WanArgs, printer: &mut Printer) -> Result<Status, Failu
         sample => {
             let modes: Vec<&Account> = accounts.iter().map(|it| &it.1).collect();
             let found = yardstick::measure(&scenario, sample, &modes);
-            Some(found.map_err(|it| in_file(failure(&it, &network)))?)
+            Some(found.map_err(|it| in_file(failure(&it, network)))?)
         }
     };
     let mut ran = Ran::new(&scenario, &accounts, yardstick);
@@ -81,33 +73,6 @@ pub(crate) fn run(args: &WanArgs, printer: &mut Printer) -> Result<Status, Failu
         printer.out(&ran.text())?;
     }
     Ok(Status::Done)
-}
-
-/// The network that the scenario names or holds; files are looked for beside the scenario first.
-fn network(args: &WanArgs, file: &ScenarioFile, printer: &Printer) -> Result<Network, Failure> {
-    let in_file = |it: Failure| it.in_file(&args.scenario);
-    match file.cluster().map_err(|it| in_file(it.into()))? {
-        Cluster::Named(name) => {
-            let name = beside(&args.scenario, &name);
-            Ok(files::network(&name, &args.read.options(), printer)?.network)
-        }
-        Cluster::Inline(text) => {
-            let fetch = |name: &str| {
-                files::read(&beside(&args.scenario, name)).map_err(|it| it.to_string())
-            };
-            let read = read_any(&text, Some("cluster.toml"), &args.read.options(), &fetch);
-            // Places are those of the tables as Motet wrote them out, which the user never saw.
-            let read = read.map_err(|it| {
-                let mut failure = Failure::from(it);
-                (failure.at, failure.problem) = (None, format!("[cluster]: {}", failure.problem));
-                in_file(failure)
-            })?;
-            for note in &read.notes {
-                printer.note(&format!("{}: {note}", args.scenario));
-            }
-            Ok(read.network)
-        }
-    }
 }
 
 /// All modes, over all cores, without a knobs hand.
@@ -162,14 +127,6 @@ fn run_all(
         modes.par_iter().rev().with_max_len(1).map(run).collect::<Result<_, _>>()?;
     ran.reverse();
     Ok(ran)
-}
-
-/// A file that a scenario names, relative to the scenario or else to where we are; templates stay
-/// as they are.
-fn beside(scenario: &str, name: &str) -> String {
-    let folder = Path::new(scenario).parent().unwrap_or(Path::new(""));
-    let path = folder.join(name);
-    if path.exists() { path.to_string_lossy().into_owned() } else { name.to_owned() }
 }
 
 fn failure(error: &WanError, network: &Network) -> Failure {

@@ -13,7 +13,7 @@ use motet_units::Instant;
 use crate::failure::Failure;
 
 /// The time since the command began.
-fn clock() -> SharedClock {
+pub(crate) fn clock() -> SharedClock {
     #[allow(clippy::disallowed_methods, reason = "the binary may read the clock")]
     let start = std::time::Instant::now();
     Arc::new(move || {
@@ -23,7 +23,7 @@ fn clock() -> SharedClock {
 }
 
 /// Notes of threads: lines on stderr, unless that is to be quiet.
-fn note(shown: bool) -> Note {
+pub(crate) fn note(shown: bool) -> Note {
     Arc::new(move |line: &str| {
         if shown {
             let mut stderr = std::io::stderr().lock();

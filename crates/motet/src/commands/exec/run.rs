@@ -13,38 +13,28 @@ use crate::printer::Printer;
 
 /// What a rank says of one size.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct Row {
-    pub(super) size_bytes: u64,
-    pub(super) elements: u64,
-    pub(super) program: String,
+pub(crate) struct Row {
+    pub(crate) size_bytes: u64,
+    pub(crate) elements: u64,
+    pub(crate) program: String,
     /// How long each timed call took at this rank.
-    pub(super) times_us: Vec<f64>,
+    pub(crate) times_us: Vec<f64>,
     /// Elements of this rank that are wrong, in the first and the last call.
-    pub(super) wrong: u64,
-    pub(super) first_wrong: Option<String>,
+    pub(crate) wrong: u64,
+    pub(crate) first_wrong: Option<String>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct RankJson {
-    pub(super) rank: u32,
-    pub(super) ranks: u32,
-    pub(super) rows: Vec<Row>,
+pub(crate) struct RankJson {
+    pub(crate) rank: u32,
+    pub(crate) ranks: u32,
+    pub(crate) rows: Vec<Row>,
     /// Why ranks were lost, if the group went on without them.
-    pub(super) losses: Vec<String>,
+    pub(crate) losses: Vec<String>,
 }
 
 pub(super) fn call(args: &WhatArgs, program: &motet_collective::Program, size: Bytes) -> Call {
-    let collective = program.collective();
-    // AllToAllV counts in chunks; all others in parts of so many chunks.
-    let per_part = if collective.counts().is_some() { 1 } else { collective.chunks() };
-    let parts = u64::from(collective.size_chunks().div_ceil(per_part.max(1)).max(1));
-    let elements = size.get() / parts / args.element.bytes() as u64;
-    Call {
-        element: args.element,
-        elements: usize::try_from(elements).unwrap_or(usize::MAX),
-        reduction: args.reduction,
-        in_place: !program.forms().out_of_place,
-    }
+    Call::of_size(program, size.get(), args.element, args.reduction)
 }
 
 pub(crate) fn run(args: &RunArgs, printer: &mut Printer) -> Result<Status, Failure> {

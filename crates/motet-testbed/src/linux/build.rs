@@ -1,0 +1,173 @@
+//! [`Spaces`]: the namespaces of a testbed and all that is in them, made by a [`Layout`].
+
+use std::fs::File;
+use std::net::Ipv4Addr;
+use std::os::fd::{AsRawFd as _, OwnedFd};
+
+use super::netlink::{Netlink, Route};
+use super::sys::{new_namespace, open_tun, within};
+use crate::error::TestbedError;
+use crate::layout::Layout;
+use crate::ways::{Device, Hop, Place};
+
+/// What a host's and a router's device in its datacenter is called.
+const LAN: &str = "eth0";
+/// The table of a router for what rank 0 sends; those of the other ranks follow.
+const FIRST_TABLE: u32 = 1000;
+/// The bits of a datacenter's addresses, and of a wire's.
+const LAN_BITS: u8 = 16;
+const WIRE_BITS: u8 = 30;
+
+/// A host or router.
+#[derive(Debug)]
+pub(super) struct Space {
+    pub(super) namespace: OwnedFd,
+    netlink: Netlink,
+    /// The number of its device in the datacenter.
+    lan: Option<u32>,
+    /// The numbers of its ends of wires.
+    wires: Vec<(usize, u32)>,
+}
+
+/// See the [module](self).
+#[derive(Debug)]
+pub(super) struct Spaces {
+    pub(super) lans: Vec<(OwnedFd, Netlink)>,
+    pub(super) hosts: Vec<Space>,
+    pub(super) routers: Vec<Space>,
+    /// By wire: the devices at its two ends.
+    pub(super) tuns: Vec<[File; 2]>,
+}
+
+impl Spaces {
+    /// Makes everything.
+    pub(super) fn new(layout: &Layout) -> Result<Self, TestbedError> {
+        let mut lans = Vec::new();
+        for _ in &layout.lans {
+            lans.push(new_lan()?);
+        }
+        let mut made = Self { lans, hosts: Vec::new(), routers: Vec::new(), tuns: Vec::new() };
+        for (number, host) in layout.hosts.iter().enumerate() {
+            let mut space = new_space(false)?;
+            made.attach(&mut space, host.lan, host.address, &format!("h{number}"))?;
+            made.hosts.push(space);
+        }
+        for (number, router) in layout.routers.iter().enumerate() {
+            let mut space = new_space(true)?;
+            if let Some((lan, address)) = router.lan {
+                made.attach(&mut space, lan, address, &format!("r{number}"))?;
+            }
+            for (rank, host) in (FIRST_TABLE..).zip(&layout.hosts) {
+                space.netlink.add_rule(host.address, rank)?;
+            }
+            made.routers.push(space);
+        }
+        for number in 0..layout.wires.len() {
+            let tuns = made.wire(layout, number)?;
+            made.tuns.push(tuns);
+        }
+        Ok(made)
+    }
+
+    /// Joins a host or router to its datacenter's bridge.
+    fn attach(
+        &mut self,
+        space: &mut Space,
+        lan: usize,
+        address: Ipv4Addr,
+        peer: &str,
+    ) -> Result<(), TestbedError> {
+        let none = || TestbedError::Layout("there is no such datacenter".to_owned());
+        let (namespace, bridge) = self.lans.get_mut(lan).ok_or_else(none)?;
+        space.netlink.add_veth(LAN, peer, namespace.as_raw_fd())?;
+        let (device, port) = (space.netlink.index(LAN)?, bridge.index(peer)?);
+        space.netlink.add_address(device, address, LAN_BITS)?;
+        space.netlink.set_up(device, None)?;
+        let master = bridge.index("br0")?;
+        bridge.set_up(port, Some(master))?;
+        space.lan = Some(device);
+        Ok(())
+    }
+
+    /// Makes the two ends of a wire.
+    fn wire(&mut self, layout: &Layout, number: usize) -> Result<[File; 2], TestbedError> {
+        let wire = &layout.wires[number];
+        let mut end = |end: usize| {
+            let name = format!("wan{number}");
+            let space = &mut self.routers[wire.ends[end]];
+            // A loop from a router to itself would have two devices of one name; the layout has none.
+            let tun = within(&space.namespace, || open_tun(&name))?;
+            let device = space.netlink.index(&name)?;
+            space.netlink.add_address(device, wire.addresses[end], WIRE_BITS)?;
+            space.netlink.set_up(device, None)?;
+            space.wires.push((number, device));
+            Ok(tun)
+        };
+        Ok([end(0)?, end(1)?])
+    }
+
+    fn route(
+        &mut self,
+        from: u32,
+        to: Ipv4Addr,
+        hop: Hop,
+    ) -> Result<(&mut Netlink, Route), TestbedError> {
+        let none = || TestbedError::Layout("a route by a device that is not there".to_owned());
+        let (space, table) = match hop.at {
+            Place::Host(it) => (self.hosts.get_mut(it), None),
+            Place::Router(it) => (self.routers.get_mut(it), Some(FIRST_TABLE + from)),
+        };
+        let space = space.ok_or_else(none)?;
+        let device = match hop.device {
+            Device::Lan => space.lan,
+            Device::Wire(it) => space.wires.iter().find(|wire| wire.0 == it).map(|it| it.1),
+        };
+        let device = device.ok_or_else(none)?;
+        Ok((&mut space.netlink, Route { table, to, bits: 32, via: hop.via, device }))
+    }
+
+    /// Has one place send what `from` sends to `to` on by a hop.
+    pub(super) fn set(&mut self, from: u32, to: Ipv4Addr, hop: Hop) -> Result<(), TestbedError> {
+        let (netlink, route) = self.route(from, to, hop)?;
+        netlink.set_route(route)
+    }
+
+    /// Undoes that.
+    pub(super) fn unset(&mut self, from: u32, to: Ipv4Addr, hop: Hop) -> Result<(), TestbedError> {
+        let (netlink, route) = self.route(from, to, hop)?;
+        netlink.remove_route(route)
+    }
+}
+
+fn new_lan() -> Result<(OwnedFd, Netlink), TestbedError> {
+    let namespace = new_namespace()?;
+    let mut netlink = within(&namespace, Netlink::open)?;
+    netlink.add_bridge("br0")?;
+    let bridge = netlink.index("br0")?;
+    netlink.set_up(bridge, None)?;
+    Ok((namespace, netlink))
+}
+
+fn new_space(router: bool) -> Result<Space, TestbedError> {
+    let namespace = new_namespace()?;
+    let mut netlink = within(&namespace, || {
+        let set = |name: &str, value: &str| {
+            let path = format!("/proc/sys/net/ipv4/{name}");
+            std::fs::write(&path, value)
+                .map_err(|it| TestbedError::system(format!("write {path}"), it))
+        };
+        // Packets of a pair may come back another way than they go.
+        set("conf/all/rp_filter", "0")?;
+        set("conf/default/rp_filter", "0")?;
+        if router {
+            set("ip_forward", "1")?;
+            // Routers tell nobody of a shorter way: the way is ours to choose.
+            set("conf/all/send_redirects", "0")?;
+            set("conf/default/send_redirects", "0")?;
+        }
+        Netlink::open()
+    })?;
+    let lo = netlink.index("lo")?;
+    netlink.set_up(lo, None)?;
+    Ok(Space { namespace, netlink, lan: None, wires: Vec::new() })
+}

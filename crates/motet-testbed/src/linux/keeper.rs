@@ -1,0 +1,295 @@
+//! [`Keeper`]: the process that holds a testbed's namespaces, passes packets between the ends of its wires, and does what it is
+//! told.
+//!
+//! One thread waits for packets, orders and the next arrival at once. Everything that it made is gone when it ends, however it
+//! ends.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{Read as _, Write as _};
+use std::os::unix::net::{UnixListener, UnixStream};
+
+use motet_net::NetworkState;
+use motet_units::{Bandwidth, Instant, LinkId, Stream};
+use motet_wan::Scenario;
+use motet_wan::route_table::RouteTable;
+use rand::Rng as _;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use super::build::Spaces;
+use super::process::{end_all, number};
+use crate::error::TestbedError;
+use crate::layout::Layout;
+use crate::line::{Line, Shape};
+use crate::order::Order;
+use crate::packet::line_bytes;
+use crate::schedule::Schedule;
+use crate::state::HostState;
+use crate::ways::{self, Hop, Place};
+
+/// The longest packet that a TUN device gives, with its header.
+const LONGEST: usize = 70_000;
+/// Packets that are taken from a device before the others have their turn.
+const ONCE: usize = 64;
+/// Bytes of an order that has no end.
+const LONGEST_ORDER: usize = 16 << 10;
+
+/// See the [module](self).
+pub struct Keeper<'a> {
+    scenario: &'a Scenario<'a>,
+    layout: Layout,
+    spaces: Spaces,
+    /// By wire and direction.
+    lines: Vec<[Line<Box<[u8]>>; 2]>,
+    /// What places know, by pair and place.
+    ways: BTreeMap<(u32, u32), BTreeMap<Place, Hop>>,
+    schedule: Option<Schedule<'a>>,
+    chance: Stream,
+    stopped: bool,
+}
+
+impl std::fmt::Debug for Keeper<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Keeper({})", self.layout.summary())
+    }
+}
+
+struct Client {
+    stream: UnixStream,
+    said: Vec<u8>,
+}
+
+impl<'a> Keeper<'a> {
+    /// Makes a testbed. With `by_the_clock`, links change as the scenario says; otherwise when told.
+    pub fn new(scenario: &'a Scenario<'a>, by_the_clock: bool) -> Result<Self, TestbedError> {
+        let layout = Layout::new(scenario.network)?;
+        let spaces = Spaces::new(&layout)?;
+        let nominal = NetworkState::nominal(scenario.network);
+        let line = |link: LinkId| {
+            Line::new(Shape {
+                rate: nominal.bandwidth(link),
+                delay: scenario.network.link(link).spec.latency,
+                queue: scenario.testbed.queue,
+                loss: scenario.testbed.loss,
+            })
+        };
+        let lines = layout.wires.iter().map(|it| it.links.map(line)).collect();
+        let mut keeper = Self {
+            scenario,
+            layout,
+            spaces,
+            lines,
+            ways: BTreeMap::new(),
+            schedule: by_the_clock.then(|| Schedule::new(scenario)),
+            chance: scenario.seed.stream("loss"),
+            stopped: false,
+        };
+        keeper.start_ways()?;
+        Ok(keeper)
+    }
+
+    /// Every pair on the route that routers give it by themselves.
+    fn start_ways(&mut self) -> Result<(), TestbedError> {
+        let mut table = RouteTable::of(self.scenario);
+        let ranks = self.layout.hosts.len() as u32;
+        for from in 0..ranks {
+            for to in (0..ranks).filter(|it| *it != from) {
+                let (a, b) = (motet_units::Rank(from), motet_units::Rank(to));
+                let routes = table.between(a, b);
+                let start = table.start(&routes, a, b, 0) as usize;
+                let links: Vec<LinkId> =
+                    routes.get(start).map_or_else(Vec::new, |it| it.links().collect());
+                // Ranks that nothing joins are no fault of the testbed.
+                if !links.is_empty() {
+                    self.set_way(from, to, &links)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts a pair on its way: the end of the way first, so that no packet finds less than it needs. Places that are no longer on it go
+    /// on sending what is still on its way to them as before; only where the way now ends nothing may send it on.
+    fn set_way(&mut self, from: u32, to: u32, links: &[LinkId]) -> Result<(), TestbedError> {
+        let hops = ways::hops(&self.layout, from as usize, to as usize, links)?;
+        let target = self.layout.hosts[to as usize].address;
+        let known = self.ways.entry((from, to)).or_default();
+        let last = links.iter().rev().find_map(|it| self.layout.wire_of(*it));
+        let last = last.map(|(wire, way)| Place::Router(self.layout.wires[wire].ends[1 - way]));
+        if let Some(hop) = last.and_then(|it| known.remove(&it)) {
+            self.spaces.unset(from, target, hop)?;
+        }
+        for hop in hops.iter().rev().filter(|it| known.get(&it.at) != Some(it)) {
+            self.spaces.set(from, target, *hop)?;
+        }
+        known.extend(hops.iter().map(|it| (it.at, *it)));
+        Ok(())
+    }
+
+    /// The hosts, as ranks need them.
+    #[must_use]
+    pub fn hosts(&self) -> Vec<HostState> {
+        let all = self.layout.hosts.iter().zip(&self.spaces.hosts);
+        all.map(|(host, space)| HostState {
+            name: host.name.clone(),
+            address: host.address,
+            namespace: u32::try_from(std::os::fd::AsRawFd::as_raw_fd(&space.namespace))
+                .unwrap_or(0),
+        })
+        .collect()
+    }
+
+    /// The numbers of all namespaces that processes may be in.
+    #[must_use]
+    pub fn namespaces(&self) -> Vec<u64> {
+        let all = self.spaces.hosts.iter().chain(&self.spaces.routers);
+        all.filter_map(|it| number(&it.namespace)).collect()
+    }
+
+    /// What was made, in words.
+    #[must_use]
+    pub fn summary(&self) -> String {
+        self.layout.summary()
+    }
+
+    /// Runs until told to stop, or until the writer of `parent` is gone; then ends all that runs in the namespaces.
+    pub fn run(
+        mut self,
+        control: &UnixListener,
+        parent: Option<&File>,
+        clock: &dyn Fn() -> Instant,
+    ) -> Result<(), TestbedError> {
+        let failed = |it: std::io::Error| TestbedError::system("listen for orders", it);
+        control.set_nonblocking(true).map_err(failed)?;
+        let mut clients: Vec<Client> = Vec::new();
+        let mut buffer = vec![0; LONGEST];
+        while !self.stopped {
+            self.wait(control, parent, &clients, clock())?;
+            if let Some(schedule) = &mut self.schedule {
+                for (link, rate) in schedule.changes(clock()) {
+                    self.set_rate(link, rate, clock());
+                }
+            }
+            if let Ok((stream, _)) = control.accept()
+                && stream.set_nonblocking(true).is_ok()
+            {
+                clients.push(Client { stream, said: Vec::new() });
+            }
+            self.stopped |= parent.is_some_and(is_closed);
+            clients.retain_mut(|it| self.serve(it, clock()));
+            self.pass(&mut buffer, clock);
+        }
+        end_all(&self.namespaces());
+        Ok(())
+    }
+
+    /// Until there is something to do.
+    fn wait(
+        &self,
+        control: &UnixListener,
+        parent: Option<&File>,
+        clients: &[Client],
+        now: Instant,
+    ) -> Result<(), TestbedError> {
+        let mut files = vec![PollFd::new(control, PollFlags::IN)];
+        files.extend(parent.map(|it| PollFd::new(it, PollFlags::IN)));
+        files.extend(clients.iter().map(|it| PollFd::new(&it.stream, PollFlags::IN)));
+        files.extend(self.spaces.tuns.iter().flatten().map(|it| PollFd::new(it, PollFlags::IN)));
+        let next = self.lines.iter().flatten().filter_map(Line::next);
+        let next = next.chain(self.schedule.as_ref().and_then(Schedule::next)).min();
+        let timeout = next.map(|it| {
+            let ns = it.since(now).as_ps() / 1000;
+            Timespec { tv_sec: (ns / 1_000_000_000) as i64, tv_nsec: (ns % 1_000_000_000) as _ }
+        });
+        match poll(&mut files, timeout.as_ref()) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+            Err(error) => Err(TestbedError::system("wait for packets", error)),
+        }
+    }
+
+    /// Takes packets from all devices and gives those that have arrived.
+    fn pass(&mut self, buffer: &mut [u8], clock: &dyn Fn() -> Instant) {
+        for (tuns, lines) in self.spaces.tuns.iter().zip(&mut self.lines) {
+            for (way, line) in lines.iter_mut().enumerate() {
+                let (mut from, mut to) = (&tuns[way], &tuns[1 - way]);
+                for _ in 0..ONCE {
+                    let Ok(length) = from.read(buffer) else { break };
+                    let packet = buffer.get(..length).unwrap_or_default();
+                    let draw = self.chance.next_u64() as f64 / u64::MAX as f64;
+                    line.offer(clock(), line_bytes(packet), packet.into(), draw);
+                }
+                let now = clock();
+                while let Some(packet) = line.take(now) {
+                    // A device that is full drops, as a line would.
+                    let _ = to.write(&packet);
+                }
+            }
+        }
+    }
+
+    fn set_rate(&mut self, link: LinkId, rate: Bandwidth, now: Instant) {
+        if let Some((wire, way)) = self.layout.wire_of(link) {
+            let line = &mut self.lines[wire][way];
+            line.reshape(now, Shape { rate, ..line.shape() });
+        }
+    }
+
+    /// Reads what a client says and answers; whether it is still there.
+    fn serve(&mut self, client: &mut Client, now: Instant) -> bool {
+        let mut buffer = [0; 4096];
+        loop {
+            match client.stream.read(&mut buffer) {
+                Ok(0) => return false,
+                Ok(length) => {
+                    client.said.extend_from_slice(buffer.get(..length).unwrap_or_default());
+                }
+                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => break,
+                Err(_) => return false,
+            }
+        }
+        let mut answers = String::new();
+        while let Some(end) = client.said.iter().position(|it| *it == b'\n') {
+            let line: Vec<u8> = client.said.drain(..=end).collect();
+            answers += &self.answer(&String::from_utf8_lossy(&line), now);
+            answers.push('\n');
+        }
+        client.said.len() <= LONGEST_ORDER && client.stream.write_all(answers.as_bytes()).is_ok()
+    }
+
+    fn answer(&mut self, text: &str, now: Instant) -> String {
+        let done = match text.parse::<Order>() {
+            Err(error) => return format!("no {error}"),
+            Ok(Order::Rate(link, rate)) => {
+                self.set_rate(link, rate, now);
+                Ok(())
+            }
+            Ok(Order::Way(from, to, links)) => self.set_way(from, to, &links),
+            Ok(Order::Stop) => {
+                self.stopped = true;
+                Ok(())
+            }
+            Ok(Order::Carried) => return self.carried(),
+        };
+        done.map_or_else(|it| format!("no {it}"), |()| "ok".to_owned())
+    }
+
+    fn carried(&self) -> String {
+        let mut answer = "ok".to_owned();
+        for (wire, lines) in self.layout.wires.iter().zip(&self.lines) {
+            for (link, line) in wire.links.iter().zip(lines) {
+                answer += &format!(" {} {}", link.0, line.counts().arrived);
+            }
+        }
+        answer
+    }
+}
+
+/// Whether nobody can write to it any more.
+fn is_closed(mut file: &File) -> bool {
+    let mut fds = [PollFd::new(file, PollFlags::IN)];
+    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+    if !matches!(poll(&mut fds, Some(&now)), Ok(1..)) {
+        return false;
+    }
+    matches!(file.read(&mut [0; 64]), Ok(0))
+}

@@ -1,0 +1,206 @@
+//! [`Netlink`]: links, addresses, routes and rules of one namespace, by the kernel's own protocol.
+//!
+//! A netlink socket belongs for good to the namespace that it was made in, so that the keeper can use those of all its namespaces from one
+//! thread.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::os::fd::RawFd;
+
+use netlink_packet_core::{
+    NLM_F_ACK, NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE, NLM_F_REQUEST, NetlinkMessage,
+    NetlinkPayload,
+};
+use netlink_packet_route::address::{AddressAttribute, AddressMessage};
+use netlink_packet_route::link::{
+    InfoData, InfoKind, InfoVeth, LinkAttribute, LinkFlags, LinkInfo, LinkMessage,
+};
+use netlink_packet_route::route::{
+    RouteAddress, RouteAttribute, RouteMessage, RouteProtocol, RouteScope, RouteType,
+};
+use netlink_packet_route::rule::{RuleAction, RuleAttribute, RuleMessage};
+use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
+use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
+
+use crate::error::TestbedError;
+
+/// What a route says. `table` is the usual one if not given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Route {
+    pub table: Option<u32>,
+    pub to: Ipv4Addr,
+    pub bits: u8,
+    pub via: Ipv4Addr,
+    pub device: u32,
+}
+
+/// The number of the usual table.
+const MAIN: u8 = 254;
+/// Before the usual rules.
+const PRIORITY: u32 = 1000;
+
+/// See the [module](self).
+pub struct Netlink {
+    socket: Socket,
+    sequence: u32,
+}
+
+impl std::fmt::Debug for Netlink {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Netlink")
+    }
+}
+
+impl Netlink {
+    /// Of the namespace of this thread.
+    pub fn open() -> Result<Self, TestbedError> {
+        let open = || {
+            let mut socket = Socket::new(NETLINK_ROUTE)?;
+            socket.bind_auto()?;
+            socket.connect(&SocketAddr::new(0, 0))?;
+            Ok(Self { socket, sequence: 0 })
+        };
+        open().map_err(|it: std::io::Error| TestbedError::system("open a netlink socket", it))
+    }
+
+    /// Tells the kernel something, and hears whether it was done. `what` is for errors. The index of a link, if that was asked for.
+    fn ask(
+        &mut self,
+        what: &str,
+        message: RouteNetlinkMessage,
+        flags: u16,
+    ) -> Result<Option<u32>, TestbedError> {
+        let failed = |it: std::io::Error| TestbedError::system(what, it);
+        let mut message = NetlinkMessage::from(message);
+        self.sequence += 1;
+        message.header.flags = NLM_F_REQUEST | NLM_F_ACK | flags;
+        message.header.sequence_number = self.sequence;
+        message.finalize();
+        let mut bytes = vec![0; message.buffer_len()];
+        message.serialize(&mut bytes);
+        self.socket.send(&bytes, 0).map_err(failed)?;
+        let mut found = None;
+        loop {
+            let (answer, _) = self.socket.recv_from_full().map_err(failed)?;
+            let mut rest = answer.as_slice();
+            while !rest.is_empty() {
+                let read = NetlinkMessage::<RouteNetlinkMessage>::deserialize(rest)
+                    .map_err(|it| TestbedError::system(what, it))?;
+                let length = (read.header.length as usize).next_multiple_of(4).min(rest.len());
+                rest = &rest[length.max(1).min(rest.len())..];
+                match read.payload {
+                    NetlinkPayload::Error(error) if error.code.is_some() => {
+                        return Err(failed(error.to_io()));
+                    }
+                    NetlinkPayload::Error(_) => return Ok(found),
+                    NetlinkPayload::InnerMessage(RouteNetlinkMessage::NewLink(link)) => {
+                        found = Some(link.header.index);
+                    }
+                    _ => {}
+                }
+            }
+        }
+    }
+
+    /// The number of a device.
+    pub fn index(&mut self, name: &str) -> Result<u32, TestbedError> {
+        let mut message = LinkMessage::default();
+        message.attributes.push(LinkAttribute::IfName(name.to_owned()));
+        let what = format!("find the device {name}");
+        let found = self.ask(&what, RouteNetlinkMessage::GetLink(message), 0)?;
+        found.ok_or_else(|| TestbedError::system(what, "there is none"))
+    }
+
+    /// Makes a bridge.
+    pub fn add_bridge(&mut self, name: &str) -> Result<(), TestbedError> {
+        let mut message = LinkMessage::default();
+        message.attributes.push(LinkAttribute::IfName(name.to_owned()));
+        message.attributes.push(LinkAttribute::LinkInfo(vec![LinkInfo::Kind(InfoKind::Bridge)]));
+        let flags = NLM_F_CREATE | NLM_F_EXCL;
+        self.ask("make a bridge", RouteNetlinkMessage::NewLink(message), flags).map(drop)
+    }
+
+    /// Makes a pair of devices, the second in the namespace `there`.
+    pub fn add_veth(&mut self, name: &str, peer: &str, there: RawFd) -> Result<(), TestbedError> {
+        let mut other = LinkMessage::default();
+        other.attributes.push(LinkAttribute::IfName(peer.to_owned()));
+        other.attributes.push(LinkAttribute::NetNsFd(there));
+        let mut message = LinkMessage::default();
+        message.attributes.push(LinkAttribute::IfName(name.to_owned()));
+        message.attributes.push(LinkAttribute::LinkInfo(vec![
+            LinkInfo::Kind(InfoKind::Veth),
+            LinkInfo::Data(InfoData::Veth(InfoVeth::Peer(other))),
+        ]));
+        let flags = NLM_F_CREATE | NLM_F_EXCL;
+        self.ask("make a veth pair", RouteNetlinkMessage::NewLink(message), flags).map(drop)
+    }
+
+    /// Takes a device into use, at a bridge if one is given.
+    pub fn set_up(&mut self, device: u32, bridge: Option<u32>) -> Result<(), TestbedError> {
+        let mut message = LinkMessage::default();
+        message.header.index = device;
+        message.header.flags = LinkFlags::Up;
+        message.header.change_mask = LinkFlags::Up;
+        message.attributes.extend(bridge.map(LinkAttribute::Controller));
+        self.ask("take a device into use", RouteNetlinkMessage::SetLink(message), 0).map(drop)
+    }
+
+    /// Gives a device an address.
+    pub fn add_address(
+        &mut self,
+        device: u32,
+        address: Ipv4Addr,
+        bits: u8,
+    ) -> Result<(), TestbedError> {
+        let mut message = AddressMessage::default();
+        message.header.family = AddressFamily::Inet;
+        message.header.prefix_len = bits;
+        message.header.index = device;
+        message.attributes.push(AddressAttribute::Local(IpAddr::V4(address)));
+        message.attributes.push(AddressAttribute::Address(IpAddr::V4(address)));
+        let flags = NLM_F_CREATE | NLM_F_EXCL;
+        self.ask("give a device an address", RouteNetlinkMessage::NewAddress(message), flags)
+            .map(drop)
+    }
+
+    fn route_message(route: Route) -> RouteMessage {
+        let mut message = RouteMessage::default();
+        message.header.address_family = AddressFamily::Inet;
+        message.header.destination_prefix_length = route.bits;
+        message.header.table = if route.table.is_some() { 0 } else { MAIN };
+        message.header.protocol = RouteProtocol::Static;
+        message.header.scope = RouteScope::Universe;
+        message.header.kind = RouteType::Unicast;
+        message.attributes.extend(route.table.map(RouteAttribute::Table));
+        if route.bits > 0 {
+            message.attributes.push(RouteAttribute::Destination(RouteAddress::Inet(route.to)));
+        }
+        message.attributes.push(RouteAttribute::Gateway(RouteAddress::Inet(route.via)));
+        message.attributes.push(RouteAttribute::Oif(route.device));
+        message
+    }
+
+    /// Puts a route in the place of whatever there was to the same end.
+    pub fn set_route(&mut self, route: Route) -> Result<(), TestbedError> {
+        let message = RouteNetlinkMessage::NewRoute(Self::route_message(route));
+        self.ask("set a route", message, NLM_F_CREATE | NLM_F_REPLACE).map(drop)
+    }
+
+    /// Removes a route.
+    pub fn remove_route(&mut self, route: Route) -> Result<(), TestbedError> {
+        let message = RouteNetlinkMessage::DelRoute(Self::route_message(route));
+        self.ask("remove a route", message, 0).map(drop)
+    }
+
+    /// Has what `source` sends looked up in a table of its own first.
+    pub fn add_rule(&mut self, source: Ipv4Addr, table: u32) -> Result<(), TestbedError> {
+        let mut message = RuleMessage::default();
+        message.header.family = AddressFamily::Inet;
+        message.header.src_len = 32;
+        message.header.action = RuleAction::ToTable;
+        message.attributes.push(RuleAttribute::Source(IpAddr::V4(source)));
+        message.attributes.push(RuleAttribute::Table(table));
+        message.attributes.push(RuleAttribute::Priority(PRIORITY));
+        let flags = NLM_F_CREATE | NLM_F_EXCL;
+        self.ask("add a routing rule", RouteNetlinkMessage::NewRule(message), flags).map(drop)
+    }
+}

@@ -1,0 +1,132 @@
+//! [`State`]: the file by which `up`, `run` and `down` find a testbed, and how they know whether it is still there.
+//!
+//! Process numbers are used again. So the file also says when the keeper started and in which run of the machine, and a keeper
+//! counts as there only if all three agree ([`State::is_of`]). A file whose keeper is gone is left over from one that was killed: with it went
+//! the namespaces, and nothing but the file remains to be cleaned up.
+
+use std::net::Ipv4Addr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::TestbedError;
+
+/// The version of the file.
+const VERSION: u32 = 1;
+
+/// A process, as surely as the system can name one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProcessId {
+    pub pid: u32,
+    /// When it started, in the system's ticks since the machine did.
+    pub started: u64,
+}
+
+/// A host, as a rank needs it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HostState {
+    pub name: String,
+    pub address: Ipv4Addr,
+    /// The number under which the keeper holds its namespace open.
+    pub namespace: u32,
+}
+
+/// A testbed that is up.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct State {
+    pub version: u32,
+    /// The scenario file, as it was given.
+    pub scenario: String,
+    pub keeper: ProcessId,
+    /// Which run of the machine.
+    pub boot: String,
+    /// By rank.
+    pub hosts: Vec<HostState>,
+    /// The numbers of all namespaces, by which processes in them are found.
+    pub namespaces: Vec<u64>,
+}
+
+impl State {
+    #[must_use]
+    pub fn new(
+        scenario: &str,
+        keeper: ProcessId,
+        boot: &str,
+        hosts: Vec<HostState>,
+        namespaces: Vec<u64>,
+    ) -> Self {
+        let (scenario, boot) = (scenario.to_owned(), boot.to_owned());
+        Self { version: VERSION, scenario, keeper, boot, hosts, namespaces }
+    }
+
+    /// Reads the text of a state file.
+    pub fn read(text: &str) -> Result<Self, TestbedError> {
+        let state: Self = serde_json::from_str(text)
+            .map_err(|it| TestbedError::Unreadable(format!("not the state of a testbed: {it}")))?;
+        if state.version != VERSION {
+            let problem =
+                format!("the state of a testbed is of version {}, not {VERSION}", state.version);
+            return Err(TestbedError::Unreadable(problem));
+        }
+        Ok(state)
+    }
+
+    /// The text of a state file.
+    pub fn write(&self) -> Result<String, TestbedError> {
+        serde_json::to_string_pretty(self).map_err(|it| TestbedError::Unreadable(it.to_string()))
+    }
+
+    /// Whether the keeper is there, given the present run of the machine and when the process that has its number now started.
+    #[must_use]
+    pub fn is_of(&self, boot: &str, started: Option<u64>) -> bool {
+        self.boot == boot && started == Some(self.keeper.started)
+    }
+}
+
+/// When a process started, if it has not ended, from the text of its `/proc/PID/stat`. The command, which comes second, may hold anything but is in parentheses.
+#[must_use]
+pub fn started(stat: &str) -> Option<u64> {
+    let (_, rest) = stat.rsplit_once(')')?;
+    // One that has ended and that nobody has asked about is still listed.
+    let ended = rest.trim_start().starts_with(['Z', 'X']);
+    rest.split_ascii_whitespace().nth(19).filter(|_| !ended)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn state() -> State {
+        let host =
+            HostState { name: "a0".into(), address: Ipv4Addr::new(10, 100, 0, 1), namespace: 7 };
+        State::new("two.toml", ProcessId { pid: 77, started: 1234 }, "b", vec![host], vec![4026])
+    }
+
+    #[test]
+    fn a_state_reads_back_and_others_are_refused() {
+        let text = state().write().unwrap();
+        assert_eq!(State::read(&text).unwrap(), state());
+        assert!(State::read(&text.replace("\"version\": 1", "\"version\": 2")).is_err());
+        assert!(State::read("{}").is_err());
+    }
+
+    #[test]
+    fn a_keeper_is_there_only_if_all_agrees() {
+        assert!(state().is_of("b", Some(1234)));
+        // Gone; another process with its number; another run of the machine.
+        assert!(!state().is_of("b", None));
+        assert!(!state().is_of("b", Some(1235)));
+        assert!(!state().is_of("c", Some(1234)));
+    }
+
+    #[test]
+    fn the_start_is_found_behind_any_name() {
+        let rest = (4..=21).map(|it| it.to_string()).collect::<Vec<_>>().join(" ");
+        for name in ["motet", "a) b (c", ") 1 2 3"] {
+            let stat = format!("77 ({name}) S {rest} 987654 23 24");
+            assert_eq!(started(&stat), Some(987_654));
+        }
+        assert_eq!(started(&format!("77 (motet) Z {rest} 987654 23 24")), None);
+        assert_eq!((started(""), started("77 (x) S 1")), (None, None));
+    }
+}

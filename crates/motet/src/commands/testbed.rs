@@ -1,0 +1,55 @@
+//! `motet testbed`: datacenters out of network namespaces, for programs and routes live.
+//!
+//! [`keep`] is the process that holds a testbed; [`up`], [`run`] and [`down`] start it, use it and end it. [`place`] is the folder by which they find each other.
+
+#[cfg(target_os = "linux")]
+pub(crate) mod down;
+#[cfg(target_os = "linux")]
+pub(crate) mod keep;
+#[cfg(target_os = "linux")]
+pub(crate) mod place;
+#[cfg(target_os = "linux")]
+pub(crate) mod rank;
+#[cfg(target_os = "linux")]
+pub(crate) mod run;
+#[cfg(target_os = "linux")]
+pub(crate) mod up;
+
+use crate::args::testbed::TestbedCommand;
+use crate::failure::{Failure, Status};
+use crate::printer::Printer;
+
+#[cfg(target_os = "linux")]
+pub(crate) fn dispatch(command: &TestbedCommand, printer: &mut Printer) -> Result<Status, Failure> {
+    match command {
+        TestbedCommand::Up(args) => up::run(args, printer),
+        TestbedCommand::Run(args) => run::run(args, printer),
+        TestbedCommand::Down(args) => down::run(args, printer),
+        TestbedCommand::Keep(args) => keep::run(args, printer),
+        TestbedCommand::Enter(args) => keep::enter(args),
+        TestbedCommand::Rank(args) => rank::run(args, printer),
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn dispatch(_: &TestbedCommand, _: &mut Printer) -> Result<Status, Failure> {
+    Err(no_linux())
+}
+
+/// What is said elsewhere.
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn no_linux() -> Failure {
+    Failure::unreadable(
+        "a testbed is made of Linux's network namespaces, which this system does not have",
+    )
+    .with_remedy("run it on Linux; `motet wan` simulates the same scenario anywhere")
+}
+
+#[cfg(target_os = "linux")]
+pub(crate) fn failure(error: &motet_testbed::TestbedError) -> Failure {
+    let failure = Failure::wrong(error.to_string());
+    match error.remedy() {
+        Some(remedy) => failure.with_remedy(remedy),
+        None => failure,
+    }
+}

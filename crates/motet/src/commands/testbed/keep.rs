@@ -1,0 +1,68 @@
+//! `motet testbed keep` and `enter`: the two processes that Motet starts of itself.
+
+use std::io::Write as _;
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::unix::net::UnixListener;
+use std::os::unix::process::CommandExt as _;
+
+use motet_net::formats::cluster_toml;
+use motet_testbed::linux::keeper::Keeper;
+use motet_testbed::linux::process;
+use motet_testbed::state::State;
+use motet_units::Instant;
+
+use super::failure;
+use super::place::Place;
+use crate::args::testbed::{EnterArgs, KeepArgs};
+use crate::commands::scenario::Loaded;
+use crate::failure::{Failure, Status};
+use crate::printer::Printer;
+
+/// The keeper's real-time priority; ranks of a live run have 1.
+const PRIORITY: u32 = 20;
+
+pub(crate) fn run(args: &KeepArgs, printer: &mut Printer) -> Result<Status, Failure> {
+    let place = Place::at(&args.folder);
+    let kept = keep(args, &place, printer);
+    place.remove();
+    kept.map(|()| Status::Done)
+}
+
+fn keep(args: &KeepArgs, place: &Place, printer: &mut Printer) -> Result<(), Failure> {
+    let loaded = Loaded::read(&args.up.scenario, &args.up.read, printer)?;
+    let scenario = loaded.scenario(args.up.seed)?;
+    // An interrupt is for whoever is at the terminal, and they tell the keeper.
+    process::detach();
+    // Before the ranks: a packet that is late counts as lost with them.
+    process::hurry(PRIORITY);
+    let keeper = Keeper::new(&scenario, !args.when_told).map_err(|it| failure(&it))?;
+    let cannot = |it: std::io::Error| Failure::unreadable(format!("cannot keep a testbed: {it}"));
+    let control = UnixListener::bind(place.socket()).map_err(cannot)?;
+    std::fs::write(place.cluster(), cluster_toml::write(&loaded.network)).map_err(cannot)?;
+    let own = process::own().map_err(|it| failure(&it))?;
+    let boot = process::boot().map_err(|it| failure(&it))?;
+    let state = State::new(&args.up.scenario, own, &boot, keeper.hosts(), keeper.namespaces());
+    let text = state.write().map_err(|it| failure(&it))?;
+    std::fs::write(place.state_file(), text).map_err(cannot)?;
+    let mut stdout = std::io::stdout();
+    stdout.write_all(b"ready\n").and_then(|()| stdout.flush()).map_err(cannot)?;
+    let parent = args.with_parent.then(|| std::io::stdin().as_fd().try_clone_to_owned());
+    let parent = parent.transpose().map_err(cannot)?.map(|it: OwnedFd| std::fs::File::from(it));
+    #[allow(clippy::disallowed_methods, reason = "the binary may read the clock")]
+    let start = std::time::Instant::now();
+    let clock = || {
+        let ns = u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        Instant::from_ps(ns.saturating_mul(1000))
+    };
+    keeper.run(&control, parent.as_ref(), &clock).map_err(|it| failure(&it))
+}
+
+/// Becomes another program in a host.
+pub(crate) fn enter(args: &EnterArgs) -> Result<Status, Failure> {
+    process::enter(args.keeper, args.namespace).map_err(|it| failure(&it))?;
+    let Some((program, words)) = args.command.split_first() else {
+        return Err(Failure::unreadable("no command to run"));
+    };
+    let error = std::process::Command::new(program).args(words).exec();
+    Err(Failure::unreadable(format!("cannot run `{program}`: {error}")))
+}

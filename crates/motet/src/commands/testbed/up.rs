@@ -1,0 +1,50 @@
+//! `motet testbed up`: makes a testbed and leaves it.
+
+use motet_testbed::Layout;
+
+use super::failure;
+use super::place::Place;
+use crate::args::testbed::UpArgs;
+use crate::commands::scenario::Loaded;
+use crate::failure::{Failure, Status};
+use crate::printer::Printer;
+
+pub(crate) fn run(args: &UpArgs, printer: &mut Printer) -> Result<Status, Failure> {
+    let loaded = Loaded::read(&args.scenario, &args.read, printer)?;
+    // What is wrong with the scenario is said here, where its file is known, and not by the keeper.
+    loaded.scenario(args.seed)?;
+    let layout = Layout::new(&loaded.network).map_err(|it| failure(&it).in_file(&args.scenario))?;
+    let place = Place::of(&args.scenario);
+    let known = place.find();
+    let was_up = known.is_some();
+    let state = match known {
+        Some(state) => state,
+        None => {
+            drop(place.start(args, false, false)?);
+            place.find().ok_or_else(|| Failure::wrong("the keeper ended at once"))?
+        }
+    };
+    if printer.is_json() {
+        let hosts: Vec<_> = state
+            .hosts
+            .iter()
+            .map(|it| serde_json::json!({ "name": it.name, "address": it.address.to_string() }))
+            .collect();
+        printer.json(&serde_json::json!({
+            "keeper": state.keeper.pid,
+            "was_up": was_up,
+            "hosts": hosts,
+            "routers": layout.routers.len(),
+            "wan_links": layout.wires.len(),
+        }))?;
+    } else {
+        let word = if was_up { "is up already" } else { "is up" };
+        printer.out(&format!(
+            "{word}: {}; held by process {}\nmotet testbed down {} takes it down\n",
+            layout.summary(),
+            state.keeper.pid,
+            args.scenario
+        ))?;
+    }
+    Ok(Status::Done)
+}

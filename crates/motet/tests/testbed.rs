@@ -1,0 +1,162 @@
+//! `motet testbed` and `motet wan --live` as a whole, where there are root, namespaces and TUN devices; elsewhere these tests say that they are skipped.
+
+#![cfg(target_os = "linux")]
+#![allow(
+    clippy::panic,
+    clippy::unwrap_used,
+    clippy::print_stderr,
+    reason = "tests may fail, and say so"
+)]
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+const SCENARIO: &str = r#"
+name = "small"
+cluster = "two-dc:gpus=2,leaves=1,spines=1,borders=1,intra=10 Gbit/s,wan=200 Mbit/s,wan-latency=1 ms"
+count = 4
+
+[[collective]]
+kind = "allgather"
+size = "256 KiB"
+
+[variation]
+kind = "uniform"
+wan = ["100 Mbit/s", "200 Mbit/s"]
+every = 2
+"#;
+
+/// A folder with the scenario, of its own for each test, and where its testbeds are kept.
+struct Bench {
+    folder: PathBuf,
+}
+
+impl Bench {
+    /// None where a testbed cannot be made, with the reason printed.
+    fn new(name: &str) -> Option<Self> {
+        let tried = Command::new("unshare").args(["--net", "true"]).output();
+        if !tried.is_ok_and(|it| it.status.success()) {
+            eprintln!(
+                "skipped: no right to make network namespaces, or no `unshare` to try it with"
+            );
+            return None;
+        }
+        if std::fs::OpenOptions::new().read(true).write(true).open("/dev/net/tun").is_err() {
+            eprintln!("skipped: /dev/net/tun cannot be opened");
+            return None;
+        }
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("testbed-{name}"));
+        let _ = std::fs::remove_dir_all(&folder);
+        std::fs::create_dir_all(&folder).unwrap();
+        std::fs::write(folder.join("small.toml"), SCENARIO).unwrap();
+        Some(Self { folder })
+    }
+
+    fn motet(&self, words: &[&str]) -> Output {
+        Command::new(env!("CARGO_BIN_EXE_motet"))
+            .args(words)
+            .current_dir(&self.folder)
+            // Short, because the path of a socket must be.
+            .env("MOTET_TESTBED_DIR", self.beds())
+            .output()
+            .unwrap()
+    }
+
+    fn beds(&self) -> PathBuf {
+        let name = self.folder.file_name().unwrap().to_string_lossy().into_owned();
+        std::env::temp_dir().join(format!("motet-{name}-{}", std::process::id()))
+    }
+
+    /// The folders of testbeds that are there.
+    fn left(&self) -> usize {
+        std::fs::read_dir(self.beds()).map_or(0, Iterator::count)
+    }
+}
+
+impl Drop for Bench {
+    fn drop(&mut self) {
+        self.motet(&["testbed", "down", "small.toml"]);
+        let _ = std::fs::remove_dir_all(self.beds());
+    }
+}
+
+fn said(output: &Output) -> String {
+    format!(
+        "{}{}",
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    )
+}
+
+#[test]
+fn a_command_runs_on_every_host_and_nothing_is_left() {
+    let Some(bench) = Bench::new("run") else { return };
+    let script = "echo $MOTET_RANK of $MOTET_RANKS; test -n \"$MOTET_STORE\"";
+    let output = bench.motet(&["testbed", "run", "small.toml", "--", "sh", "-c", script]);
+    let text = said(&output);
+    assert!(output.status.success(), "{text}");
+    let mut lines: Vec<&str> = text.lines().filter(|it| it.contains(" of ")).collect();
+    lines.sort_unstable();
+    assert_eq!(lines, ["0: 0 of 4", "1: 1 of 4", "2: 2 of 4", "3: 3 of 4"], "{text}");
+    assert_eq!(bench.left(), 0);
+    // What fails is named, and ends with 1.
+    let output =
+        bench.motet(&["testbed", "run", "small.toml", "--", "sh", "-c", "test $MOTET_RANK != 2"]);
+    assert_eq!(output.status.code(), Some(1), "{}", said(&output));
+    assert!(said(&output).contains("rank 2"), "{}", said(&output));
+}
+
+#[test]
+fn collectives_are_right_across_it() {
+    let Some(bench) = Bench::new("collectives") else { return };
+    let output = bench.motet(&["--json", "testbed", "run", "small.toml", "-i", "3"]);
+    let text = said(&output);
+    assert!(output.status.success(), "{text}");
+    assert!(text.contains("\"wrong\":0") || text.contains("\"wrong\": 0"), "{text}");
+    assert_eq!(bench.left(), 0);
+}
+
+#[test]
+fn what_was_killed_is_cleaned_up_by_the_next_start() {
+    let Some(bench) = Bench::new("killed") else { return };
+    let keeper = |output: &Output| {
+        let text = said(output);
+        let (_, rest) = text.split_once("held by process ").unwrap_or_else(|| panic!("{text}"));
+        rest.split_whitespace().next().unwrap().to_owned()
+    };
+    let first = keeper(&bench.motet(&["testbed", "up", "small.toml"]));
+    assert_eq!(keeper(&bench.motet(&["testbed", "up", "small.toml"])), first);
+    assert!(Command::new("kill").args(["-9", &first]).status().unwrap().success());
+    // The kernel may take a moment.
+    let there = || {
+        std::fs::read_to_string(format!("/proc/{first}/stat")).is_ok_and(|it| !it.contains(") Z"))
+    };
+    for _ in 0..200 {
+        if !there() {
+            break;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+    let again = bench.motet(&["testbed", "up", "small.toml"]);
+    assert!(again.status.success(), "{}", said(&again));
+    assert_ne!(keeper(&again), first);
+    assert_eq!(bench.left(), 1);
+    let down = bench.motet(&["testbed", "down", "small.toml"]);
+    assert!(said(&down).contains("is down"), "{}", said(&down));
+    assert_eq!(bench.left(), 0);
+    assert!(said(&bench.motet(&["testbed", "down", "small.toml"])).contains("nothing is up"));
+}
+
+#[test]
+fn the_modes_run_live() {
+    let Some(bench) = Bench::new("live") else { return };
+    for sight in ["told", "measured"] {
+        let output = bench.motet(&["wan", "--live", "small.toml", "--sight", sight]);
+        let text = said(&output);
+        assert!(output.status.success(), "{text}");
+        for mode in ["base", "routes", "programs (synth)", "both (synth)"] {
+            assert!(text.contains(mode), "{text}");
+        }
+        assert_eq!(bench.left(), 0);
+    }
+}
