@@ -1,4 +1,4 @@
-"""AllReduce and AllGather with torch's Gloo: the median over calls of the slowest rank's time, in µs.
+"""AllReduce and AllGather with torch's Gloo (or, with BACKEND=motet, Motet's backend of torch): the median over calls of the slowest rank's time, in µs.
 
 Usage: RANK=r WORLD_SIZE=n MASTER_ADDR=… MASTER_PORT=… gloo_bench.py COLLECTIVE BYTES CALLS
 """
@@ -11,7 +11,10 @@ import torch.distributed as dist
 
 torch.set_num_threads(1)
 collective, size, calls = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
-dist.init_process_group("gloo")
+backend = os.environ.get("BACKEND", "gloo")
+if backend == "motet":
+    import motet.torch  # noqa: F401: registers the backend
+dist.init_process_group(backend)
 rank, ranks = dist.get_rank(), dist.get_world_size()
 if collective == "allreduce":
     data = torch.ones(size // 4)

@@ -18,7 +18,8 @@ import subprocess
 import sys
 import tempfile
 
-PREFIX = "motet-wan-"
+# Names of namespaces; two runs on one machine need two, because each takes down what it finds under its own.
+PREFIX = os.environ.get("MOTET_WAN_PREFIX", "motet-wan-")
 HERE = os.path.dirname(os.path.abspath(__file__))
 
 
@@ -161,4 +162,5 @@ def main():
         down()
 
 
-main()
+if __name__ == "__main__":
+    main()

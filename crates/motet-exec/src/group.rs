@@ -149,6 +149,8 @@ pub struct Group {
     generation: u32,
     rank: u32,
     ranks: u32,
+    /// The number that each rank came with.
+    members: Vec<u32>,
     /// Ranks that share memory with this one.
     shared: Vec<bool>,
     commands: Sender<Command>,
@@ -246,6 +248,7 @@ impl Group {
         Ok(Self {
             rank: rank as u32,
             ranks: roster.members.len() as u32,
+            members: roster.members.iter().map(|it| it.rank).collect(),
             config,
             generation,
             shared,
@@ -270,6 +273,13 @@ impl Group {
     #[must_use]
     pub const fn ranks(&self) -> u32 {
         self.ranks
+    }
+
+    /// The number that each rank came with: after [`survivors`](Self::survivors), the one that it had in the group
+    /// before.
+    #[must_use]
+    pub fn members(&self) -> &[u32] {
+        &self.members
     }
 
     /// Where this rank serves the store, if it does.

@@ -13,6 +13,7 @@
 //! What is asked, and who answers:
 //! - [`task`]: [`Task`], [`Goal`], and why there may be no program: [`SynthError`].
 //! - [`auto`]: one method, or the best of those worth trying; [`method`]: all of them by name.
+//! - [`mod@for_sockets`]: the one to run between processes.
 //! - [`effort`], [`watch`]: how hard to try, and how methods notice that they should stop.
 //! - `prove`: a draft is verified, simulated and compared with the bound.
 //!
@@ -33,6 +34,7 @@
 //! - [`tree`]: spanning trees over ranks, with weights.
 //! - [`lower`], [`schedule`], [`mod@order`]: from trees (or any transfers) to a program in a good order.
 //! - [`mod@grid`]: whether the ranks form a mesh or torus, and where each stands.
+//! - [`mod@one_sum`]: whether all ranks end with the same bits.
 //! - [`limits`]: what no program may exceed.
 
 pub mod auto;
@@ -40,6 +42,7 @@ pub mod classic;
 pub mod effort;
 pub mod exchange;
 pub mod fabric;
+pub mod for_sockets;
 pub mod forest;
 pub mod greedy;
 pub mod grid;
@@ -48,6 +51,7 @@ pub mod limits;
 pub mod lower;
 pub mod method;
 pub mod one_sided;
+pub mod one_sum;
 pub mod order;
 pub mod packing;
 mod prove;
@@ -62,6 +66,7 @@ pub mod watch;
 pub use auto::{Draft, Synthesis, Tried, synthesize};
 pub use effort::{Effort, Progress};
 pub use fabric::{Fabric, Path};
+pub use for_sockets::{for_sockets, unknown_network};
 pub use lower::{Lowered, Lowering, Trees};
 pub use method::Method;
 pub use order::order;

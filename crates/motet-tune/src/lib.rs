@@ -8,6 +8,7 @@
 //!
 //! - [`plan`]: plans: how they are made, what they hold, how they look on disk.
 //! - [`measure`]: plans from measurements instead: NCCL's settings tried out on the machine.
+//! - [`sockets`]: plans for the executor, of programs timed between processes.
 //! - [`layouts`]: programs laid out on thread blocks as MSCCL's executor would run them; what is timed is
 //!   the file read back.
 //! - [`space`], [`profile`], [`search`]: a finite set of settings, whatever says how long each of them
@@ -25,5 +26,6 @@ pub mod plan;
 pub mod profile;
 pub mod search;
 pub mod sketch;
+pub mod sockets;
 pub mod space;
 pub mod within;

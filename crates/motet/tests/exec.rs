@@ -248,3 +248,47 @@ fn programs_of_every_method_run_right() {
     assert!(used.len() >= 8 && programs.len() >= 40, "{used:?}, {} programs", programs.len());
     run_all(&programs, 6);
 }
+
+/// Programs timed between processes of this machine: all tasks are measured, the plan can be read again, and its programs are right.
+#[test]
+fn a_plan_of_programs_timed_on_sockets() {
+    let folder = tempfile::tempdir().unwrap();
+    let plan = folder.path().join("plan");
+    let plan = plan.to_str().unwrap();
+    let said = |words: &[&str]| {
+        let output = motet().args(words).output();
+        let output = output.unwrap();
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{words:?}: {text}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let words = ["--json", "plan", "ring:gpus=3", "-o", plan, "--backend", "tcp"];
+    let what =
+        ["-c", "allreduce,broadcast", "--min", "1 KiB", "--max", "2 KiB", "--budget", "100s"];
+    let json = said(&[&words[..], &what].concat());
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!((json["tasks"].as_u64(), json["measured"].as_u64()), (Some(4), Some(4)), "{json}");
+    assert_eq!((&json["backend"], &json["wrong"]), (&"tcp".into(), &0.into()));
+    let shown = said(&["--json", "plan", "show", plan]);
+    let shown: serde_json::Value = serde_json::from_str(&shown).unwrap();
+    let tasks = shown["tasks"].as_array().unwrap();
+    for task in tasks {
+        let tried = task["tried"].as_array().unwrap();
+        assert!(tried.len() > 1, "{task}");
+        // Every candidate was timed at least once, what is run without a plan twice a round.
+        assert!(tried.iter().all(|it| !it["times_ps"].as_array().unwrap().is_empty()), "{task}");
+        assert!(task["time_ps"].as_u64().unwrap() > 0);
+        let program = format!("{plan}/{}", task["program"].as_str().unwrap());
+        said(&["verify", &program]);
+    }
+    assert!(said(&["plan", "show", plan, "--network", "ring:gpus=3"]).contains("allreduce"));
+    let checked: serde_json::Value =
+        serde_json::from_str(&said(&["--json", "plan", "check", plan])).unwrap();
+    assert_eq!((&checked["ok"], &checked["programs"]), (&true.into(), &4.into()));
+    // A program that was changed is found.
+    let program = format!("{plan}/programs/allreduce-1024.json");
+    let text = std::fs::read_to_string(&program).unwrap();
+    std::fs::write(&program, text.replacen("\"allreduce\"", "\"allgather\"", 1)).unwrap();
+    let output = motet().args(["plan", "check", plan]).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+}

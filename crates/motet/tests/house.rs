@@ -30,6 +30,7 @@ const FLOORS: [(&str, u32); 24] = [
     ("motet-nccl", 3),
     ("motet-synth", 3),
     ("motet-workload", 3),
+    ("motet-capi", 4),
     ("motet-exact", 4),
     ("motet-tune", 4),
     ("motet-agent", 5),

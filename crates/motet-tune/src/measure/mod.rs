@@ -21,6 +21,7 @@ use motet_units::{Bytes, Duration};
 use serde::{Deserialize, Serialize};
 
 pub use point::Point;
+pub use race::Race;
 pub use walk::{Walk, WalkEvent, walk};
 
 /// A call: a collective, and its size in nccl-tests' sense.

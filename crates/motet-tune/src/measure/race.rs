@@ -3,6 +3,8 @@
 //! Machines drift, so a time means little beside one that was taken a minute earlier. In every round NCCL's own choice is
 //! timed first and last, and all that is left in between; a setting is judged by its ratio to NCCL's own within the round. The
 //! two times of the same choice show how much is noise.
+//!
+//! Of the executor's programs "NCCL's own" is the program that is run without a plan.
 
 use motet_units::Duration;
 
@@ -21,7 +23,7 @@ const ALIKE: f64 = 1.02;
 
 /// See the [module](self). Settings are numbers; 0 is NCCL's own.
 #[derive(Clone, Debug)]
-pub(super) struct Race {
+pub struct Race {
     /// Of each setting, each round's time over that of NCCL's own in the round.
     ratios: Vec<Vec<f64>>,
     times: Vec<Vec<Duration>>,
@@ -31,13 +33,15 @@ pub(super) struct Race {
 }
 
 impl Race {
-    pub(super) fn new(settings: usize) -> Self {
+    #[must_use]
+    pub fn new(settings: usize) -> Self {
         let (ratios, times) = (vec![Vec::new(); settings], vec![Vec::new(); settings]);
         Self { ratios, times, left: (1..settings).collect(), rounds: 0 }
     }
 
     /// What to time next, in this order.
-    pub(super) fn round(&self) -> Vec<usize> {
+    #[must_use]
+    pub fn round(&self) -> Vec<usize> {
         let mut order = vec![0];
         // Not always the same behind the same.
         let turn = self.rounds.checked_rem(self.left.len()).unwrap_or(0);
@@ -47,7 +51,7 @@ impl Race {
     }
 
     /// The times of a round, in its order.
-    pub(super) fn add(&mut self, times: &[Duration]) {
+    pub fn add(&mut self, times: &[Duration]) {
         let order = self.round();
         let (Some(first), Some(last)) = (times.first(), times.last()) else { return };
         let own = (first.as_us_f64() + last.as_us_f64()) / 2.0;
@@ -66,13 +70,15 @@ impl Race {
     }
 
     /// Whether more rounds would change nothing.
-    pub(super) fn is_over(&self) -> bool {
+    #[must_use]
+    pub fn is_over(&self) -> bool {
         self.left.is_empty()
             || self.rounds >= MOST_ROUNDS
             || (self.left.len() == 1 && self.rounds >= LEAST_ROUNDS)
     }
 
-    pub(super) const fn rounds(&self) -> usize {
+    #[must_use]
+    pub const fn rounds(&self) -> usize {
         self.rounds
     }
 
@@ -87,7 +93,8 @@ impl Race {
     }
 
     /// Those that are still in it, the best first, with their ratios to NCCL's own.
-    pub(super) fn standing(&self) -> Vec<(usize, f64)> {
+    #[must_use]
+    pub fn standing(&self) -> Vec<(usize, f64)> {
         let mut all: Vec<_> = self.left.iter().map(|it| (*it, self.ratio(*it))).collect();
         all.sort_by(|a, b| a.1.total_cmp(&b.1));
         all
@@ -95,7 +102,8 @@ impl Race {
 
     /// The setting that gains over NCCL's own: clearly in the middle, and in three rounds of four. Of those that are as
     /// good, the first.
-    pub(super) fn winner(&self) -> Option<usize> {
+    #[must_use]
+    pub fn winner(&self) -> Option<usize> {
         let most = self.ratio(self.best()?) * ALIKE;
         let best = self.left.iter().copied().find(|it| self.ratio(*it) <= most)?;
         let mut ratios = self.ratios[best].clone();
@@ -105,7 +113,8 @@ impl Race {
     }
 
     /// All times of a setting.
-    pub(super) fn times(&self, setting: usize) -> &[Duration] {
+    #[must_use]
+    pub fn times(&self, setting: usize) -> &[Duration] {
         &self.times[setting]
     }
 }

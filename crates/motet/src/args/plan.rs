@@ -1,12 +1,11 @@
 //! The arguments of `motet plan`.
 
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
 use motet_collective::CollectiveKind;
 use motet_tune::search::Method;
 use motet_units::{Bytes, Duration};
 
 use super::CLUSTER;
-use super::bench::Backend;
 use super::live::LiveArgs;
 use super::read::ReadArgs;
 use super::workload::LayoutArgs;
@@ -96,16 +95,50 @@ pub(crate) struct MakeArgs {
     pub(crate) seed: u64,
     #[command(flatten)]
     pub(crate) read: ReadArgs,
-    /// What times are from: models (sim), or NCCL itself on the GPUs of this machine or of a job (nccl)
+    /// What times are from
     #[arg(long, default_value = "sim")]
     pub(crate) backend: Backend,
     /// How long to measure, as 90s, 10m or 1h
-    #[arg(long, value_name = "TIME", default_value = "10m", value_parser = time, help_heading = "With --backend nccl")]
+    #[arg(long, value_name = "TIME", default_value = "10m", value_parser = time, help_heading = "With --backend nccl or tcp")]
     pub(crate) budget: Duration,
     #[command(flatten)]
     pub(crate) live: LiveArgs,
     #[command(flatten)]
+    pub(crate) tcp: TcpArgs,
+    #[command(flatten)]
     pub(crate) layout: LayoutArgs,
+}
+
+/// What the times of a plan are from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Backend {
+    /// Models of NCCL, MSCCL and MSCCL++
+    Sim,
+    /// NCCL itself, on the GPUs of this machine or of a job
+    Nccl,
+    /// Programs between processes, as `motet exec` runs them
+    Tcp,
+}
+
+/// How ranks of `--backend tcp` find each other, where they are not all on this machine.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "With --backend tcp")]
+pub(crate) struct TcpArgs {
+    /// Run as this rank of the cluster alone; the same command on all hosts, and rank 0 writes the plan
+    #[arg(long, requires = "store")]
+    pub(crate) rank: Option<u32>,
+    /// Where ranks meet; rank 0 serves it
+    #[arg(long, value_name = "HOST:PORT", requires = "rank")]
+    pub(crate) store: Option<String>,
+    /// What all ranks know; needed outside loopback [default: MOTET_EXEC_TOKEN]
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) token: Option<String>,
+    /// TCP connections for data between two ranks
+    #[arg(long, value_name = "COUNT", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
+    pub(crate) streams: u32,
+    /// TCP between ranks of one host too
+    #[arg(long)]
+    pub(crate) no_shared_memory: bool,
 }
 
 fn time(text: &str) -> Result<Duration, String> {

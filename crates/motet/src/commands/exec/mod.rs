@@ -33,7 +33,7 @@ pub(crate) fn note(shown: bool) -> Note {
     })
 }
 
-fn failure(error: &ExecError) -> Failure {
+pub(crate) fn failure(error: &ExecError) -> Failure {
     let failure = Failure::wrong(error.to_string());
     match error {
         ExecError::NeedsToken { .. } => {

@@ -4,7 +4,7 @@ use motet_collective::{CollectiveKind, Program, Verified};
 use motet_net::Network;
 use motet_net::formats::ReadOptions;
 use motet_sim::{Prepared, Routed, SimOptions, Simulation, SwitchForwarding};
-use motet_synth::{Effort, Goal, Method, Task, synthesize};
+use motet_synth::{Goal, for_sockets, unknown_network};
 use motet_units::{Bytes, Duration, Rank, Seed};
 
 use crate::args::exec::WhatArgs;
@@ -51,14 +51,8 @@ pub(super) fn choose(
     let predicts = network.is_some();
     let network = match network {
         Some(network) => network,
-        None if ranks == 1 => {
-            files::network("ring:gpus=3", &ReadOptions::default(), printer)?.network
-        }
         // No figures are known; with equal ones the program is the direct one.
-        None => {
-            files::network(&format!("full-mesh:gpus={ranks}"), &ReadOptions::default(), printer)?
-                .network
-        }
+        None => unknown_network(ranks).map_err(Failure::from)?,
     };
     let kind = args.collective.unwrap_or(CollectiveKind::AllReduce);
     let goal = match kind {
@@ -68,20 +62,8 @@ pub(super) fn choose(
         kind => Goal::rooted(kind, ranks, Rank(args.root)),
     };
     let goal = goal.map_err(|it| Failure::unreadable(it.to_string()))?;
-    let task = Task::new(&network, goal, size);
-    let effort = Effort::normal(Seed::new(args.seed));
-    let make = |method| synthesize(&task, method, &effort).and_then(|it| it.prove(&task));
-    let mut made = make(args.method).map_err(|it| Failure::wrong(it.to_string()))?;
-    // On ideal links sums first and copies after take as long as both at once, up and down trees. On real ones they
-    // do not: with nothing between the two halves, no rank waits for the slowest part of the first (BENCHMARKS.md).
-    if kind == CollectiveKind::AllReduce
-        && predicts
-        && matches!(args.method, Method::Auto)
-        && let Ok(trees) = make(Method::Packing)
-        && trees.time.as_ps() / 50 <= made.time.as_ps() / 49
-    {
-        made = trees;
-    }
+    let made = for_sockets(&network, predicts, &goal, size, args.method, Seed::new(args.seed));
+    let made = made.map_err(|it| Failure::wrong(it.to_string()))?;
     Ok(Chosen { predicted: predicts.then_some(made.time), program: made.program })
 }
 

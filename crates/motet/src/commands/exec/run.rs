@@ -1,13 +1,13 @@
 //! `motet exec run`: one rank of a group.
 
 use motet_exec::check::Data;
-use motet_exec::{Call, Config, ExecError, Group, SharedClock};
+use motet_exec::{Call, Config, Element, ExecError, Group, Reduction, SharedClock};
 use motet_units::{Bytes, Duration, Seed};
 use serde::{Deserialize, Serialize};
 
 use super::program::choose;
 use super::{clock, failure, note};
-use crate::args::exec::{OnLoss, RunArgs, WhatArgs};
+use crate::args::exec::{OnLoss, RunArgs};
 use crate::failure::{Failure, Status};
 use crate::printer::Printer;
 
@@ -33,8 +33,14 @@ pub(crate) struct RankJson {
     pub(crate) losses: Vec<String>,
 }
 
-pub(super) fn call(args: &WhatArgs, program: &motet_collective::Program, size: Bytes) -> Call {
-    Call::of_size(program, size.get(), args.element, args.reduction)
+/// The call that a size in nccl-tests' sense is.
+pub(crate) fn call(
+    element: Element,
+    reduction: Reduction,
+    program: &motet_collective::Program,
+    size: Bytes,
+) -> Call {
+    Call::of_size(program, size.get(), element, reduction)
 }
 
 pub(crate) fn run(args: &RunArgs, printer: &mut Printer) -> Result<Status, Failure> {
@@ -123,7 +129,7 @@ fn timed(
 ) -> Result<Result<Row, ExecError>, Failure> {
     let what = &args.what;
     let program = choose(what, group.ranks(), size, printer)?.program;
-    let call = call(what, &program, size);
+    let call = call(what.element, what.reduction, &program, size);
     let seed = Seed::new(what.seed);
     let data = Data::new(program.collective(), call, seed);
     let rank = group.rank();

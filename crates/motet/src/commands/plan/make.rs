@@ -19,10 +19,10 @@ use serde::de::DeserializeOwned;
 use super::considered::Considered;
 use super::measured;
 use super::report::Report;
+use super::sockets;
 use super::store::Store;
 use super::workload;
-use crate::args::bench::Backend;
-use crate::args::plan::MakeArgs;
+use crate::args::plan::{Backend, MakeArgs};
 use crate::failure::{Failure, Status};
 use crate::files;
 use crate::printer::Printer;
@@ -75,6 +75,9 @@ pub(crate) fn run(args: &MakeArgs, printer: &mut Printer) -> Result<Status, Fail
     }
     if args.backend == Backend::Nccl {
         return measured::run(args, network, output, printer);
+    }
+    if args.backend == Backend::Tcp {
+        return sockets::run(args, network, output, printer);
     }
     let (plan, resumed) =
         one(args, network, &request(args, network)?, output, printer, &Plan::clone)?;

@@ -2,7 +2,7 @@
 //!
 //! [`make`] makes one, in a folder that [`store`] writes whole or not at all; [`report`] is its page
 //! for people; [`workload`] makes one for each sort of group of a training job; [`show`] and [`diff`] read plans, [`check`] proves them; [`considered`] writes what was
-//! not picked.
+//! not picked. [`measured`] and [`sockets`] are plans from measurements, of NCCL and of the executor.
 
 mod check;
 mod considered;
@@ -11,6 +11,7 @@ mod make;
 mod measured;
 mod report;
 mod show;
+mod sockets;
 mod store;
 mod workload;
 

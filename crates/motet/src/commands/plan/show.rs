@@ -7,13 +7,16 @@ use motet_tune::plan::folder::Manifest;
 use motet_tune::plan::{Pick, TunedTask, algbw};
 use motet_units::Duration;
 
-use super::store;
+use super::{sockets, store};
 use crate::args::plan::ShowArgs;
 use crate::failure::{Failure, Status};
 use crate::files;
 use crate::printer::Printer;
 
 pub(crate) fn run(args: &ShowArgs, printer: &mut Printer) -> Result<Status, Failure> {
+    if let Some(plan) = sockets::stored(&args.folder)? {
+        return sockets::show(args, &plan, printer);
+    }
     let stored = store::read(&args.folder)?;
     if let Some(name) = &args.network {
         let cluster = files::network(name, &args.read.options(), printer)?;

@@ -16,8 +16,7 @@ use motet_workload::{Parallelism, Recording};
 use serde::Serialize;
 
 use super::make::{one, request};
-use crate::args::bench::Backend;
-use crate::args::plan::MakeArgs;
+use crate::args::plan::{Backend, MakeArgs};
 use crate::commands::workload::input::{self, Workload as Input};
 use crate::commands::workload::{short, time};
 use crate::failure::{Failure, Status};
@@ -80,9 +79,9 @@ pub(super) fn run(
     output: &str,
     printer: &mut Printer,
 ) -> Result<Status, Failure> {
-    if args.backend == Backend::Nccl {
+    if args.backend != Backend::Sim {
         return Err(Failure::unreadable(
-            "a workload is planned by models, not by `--backend nccl`",
+            "a workload is planned by models, not by `--backend nccl` or `tcp`",
         )
         .with_remedy(
             "leave out `--backend`, or measure with `--collectives`, `--min` and `--max`",

@@ -1,0 +1,121 @@
+//! [`Call`]: what is asked, and how much memory of a rank it takes.
+
+use motet_collective::CollectiveKind;
+use motet_exec::{Element, Reduction};
+use motet_synth::Goal;
+use motet_units::{Bytes, Rank};
+
+use crate::error::CommError;
+
+/// A collective, with its root, or with who sends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    AllReduce(Reduction),
+    ReduceScatter(Reduction),
+    Reduce(Reduction, u32),
+    AllGather,
+    AllToAll,
+    Broadcast(u32),
+    Gather(u32),
+    Scatter(u32),
+    /// Rank 0 of two sends to rank 1.
+    Send,
+}
+
+/// What is asked. Two calls that are equal are served by the same operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Call {
+    pub kind: Kind,
+    pub element: Element,
+    /// Elements of a part: what the smaller of a rank's two buffers holds.
+    pub count: usize,
+}
+
+impl Call {
+    /// A call. What is only moved is moved as bytes, so that all types share an operation.
+    pub fn new(kind: Kind, element: Element, count: usize) -> Result<Self, CommError> {
+        if kind.reduction().is_some() {
+            return Ok(Self { kind, element, count });
+        }
+        let bytes = count.checked_mul(element.bytes());
+        let count =
+            bytes.ok_or_else(|| CommError::invalid("more elements than can be addressed"))?;
+        Ok(Self { kind, element: Element::U8, count })
+    }
+
+    /// Bytes of a part.
+    pub(crate) const fn part(&self) -> usize {
+        self.count.saturating_mul(self.element.bytes())
+    }
+
+    /// Bytes that a rank gives and gets.
+    #[must_use]
+    pub fn bytes(&self, rank: u32, ranks: u32) -> (usize, usize) {
+        let part = self.part();
+        let all = part.saturating_mul(ranks as usize);
+        let only = |root: u32, bytes: usize| if rank == root { bytes } else { 0 };
+        match self.kind {
+            Kind::AllReduce(_) => (part, part),
+            Kind::ReduceScatter(_) => (all, part),
+            Kind::Reduce(_, root) => (part, only(root, part)),
+            Kind::AllGather => (part, all),
+            Kind::AllToAll => (all, all),
+            Kind::Broadcast(root) => (only(root, part), part),
+            Kind::Gather(root) => (part, only(root, all)),
+            Kind::Scatter(root) => (only(root, all), part),
+            Kind::Send => (only(0, part), only(1, part)),
+        }
+    }
+
+    /// The size in nccl-tests' sense, which programs are made for.
+    pub(crate) fn size(&self, ranks: u32) -> Bytes {
+        let parts = match self.kind {
+            Kind::AllReduce(_) | Kind::Reduce(..) | Kind::Broadcast(_) | Kind::Send => 1,
+            _ => u64::from(ranks),
+        };
+        Bytes::new((self.part() as u64).saturating_mul(parts).max(1))
+    }
+
+    pub(crate) fn goal(&self, ranks: u32) -> Result<Goal, CommError> {
+        let goal = match self.kind {
+            Kind::Send => Goal::send_recv(vec![Some(Rank(1)), None]),
+            kind => Goal::rooted(kind.collective(), ranks, Rank(kind.root().unwrap_or(0))),
+        };
+        goal.map_err(|it| CommError::invalid(it.to_string()))
+    }
+}
+
+impl Kind {
+    #[must_use]
+    pub const fn collective(self) -> CollectiveKind {
+        match self {
+            Self::AllReduce(_) => CollectiveKind::AllReduce,
+            Self::ReduceScatter(_) => CollectiveKind::ReduceScatter,
+            Self::Reduce(..) => CollectiveKind::Reduce,
+            Self::AllGather => CollectiveKind::AllGather,
+            Self::AllToAll => CollectiveKind::AllToAll,
+            Self::Broadcast(_) => CollectiveKind::Broadcast,
+            Self::Gather(_) => CollectiveKind::Gather,
+            Self::Scatter(_) => CollectiveKind::Scatter,
+            Self::Send => CollectiveKind::SendRecv,
+        }
+    }
+
+    #[must_use]
+    pub const fn root(self) -> Option<u32> {
+        match self {
+            Self::Reduce(_, root)
+            | Self::Broadcast(root)
+            | Self::Gather(root)
+            | Self::Scatter(root) => Some(root),
+            _ => None,
+        }
+    }
+
+    pub(crate) const fn reduction(self) -> Option<Reduction> {
+        match self {
+            Self::AllReduce(it) | Self::ReduceScatter(it) | Self::Reduce(it, _) => Some(it),
+            _ => None,
+        }
+    }
+}

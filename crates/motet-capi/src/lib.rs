@@ -1,0 +1,47 @@
+//! Motet's executor for C, and for everything that calls C: `libmotet_capi.so` and `include/motet.h`.
+//!
+//! [`Communicator`] is `motet-exec`'s [`Group`](motet_exec::Group) as other libraries have theirs: buffers are the
+//! caller's, a call returns at once, and nothing has to be registered. Behind it operations are registered when they are
+//! first called, and kept for the next call of the same sort.
+//!
+//! | where | what |
+//! | --- | --- |
+//! | [`communicator`] | the front: calls, and going on after a loss |
+//! | [`options`] | what a rank says when it joins |
+//! | [`call`] | one call: what is asked, and how much memory it takes |
+//! | [`buffers`] | the caller's memory |
+//! | [`completion`] | how a call ends, and who waits for that |
+//! | [`programs`] | which program serves a call |
+//! | [`starter`], [`cache`] | the thread that starts calls, and the operations that it has registered |
+//! | [`finisher`] | the thread that sees them end |
+//! | [`signals`] | why a broken connection does not end a C program |
+//! | [`error`] | what can go wrong |
+//! | [`exports`] | the functions of `include/motet.h` |
+//!
+//! **Order.** All ranks make the same calls in the same order; which operation serves a call follows from that order
+//! alone, never from what has ended when, so that all ranks choose alike.
+//!
+//! **Copies.** An operation's memory is its own, because ranks of one host read each other's. So data is copied in before a call and
+//! out after it, by these two threads: twice the size of the call at the speed of memory.
+//!
+//! The clock is read here, and the cluster file: this is a program's whole in a library. docs/torch.md is for users.
+
+mod buffers;
+mod cache;
+pub mod call;
+pub mod communicator;
+pub mod completion;
+pub mod error;
+pub mod exports;
+mod finisher;
+pub mod options;
+mod programs;
+mod signals;
+mod starter;
+
+pub use buffers::{Input, Output};
+pub use call::{Call, Kind};
+pub use communicator::Communicator;
+pub use completion::Handle;
+pub use error::{CommError, Status};
+pub use options::Options;

@@ -1,0 +1,446 @@
+"""The backend "motet" of torch.distributed: `import motet.torch`, then `init_process_group("motet")`.
+
+A `ProcessGroupMotet` is a process group in Python over `motet.Communicator`. Collectives of CPU tensors read and write
+the tensors' memory; those of other devices, and tensors that are not contiguous, go through a buffer in the memory of the host (pinned, for
+CUDA). Calls return at once. A thread for each group sees their ends, completes their futures and keeps their tensors
+alive meanwhile.
+"""
+import ipaddress
+import os
+import queue
+import secrets
+import socket
+import threading
+
+import torch
+import torch.distributed as dist
+from torch._C._distributed_c10d import ProcessGroup, Work
+
+from ._motet import Communicator, Store
+
+_ELEMENTS = {
+    torch.float32: "f32", torch.bfloat16: "bf16", torch.float16: "f16", torch.float64: "f64", torch.int8: "i8",
+    torch.uint8: "u8", torch.int32: "i32", torch.int64: "i64", torch.bool: "u8",
+}
+_ELEMENTS.update({getattr(torch, name): short for name, short in (("uint32", "u32"), ("uint64", "u64"))
+                  if hasattr(torch, name)})
+
+_REDUCTIONS = {
+    dist.ReduceOp.SUM: "sum", dist.ReduceOp.AVG: "average", dist.ReduceOp.PRODUCT: "product", dist.ReduceOp.MIN: "min",
+    dist.ReduceOp.MAX: "max",
+}
+# Of zeros and ones: a sum is whether there is any, a product whether all are.
+_OF_BOOL = {"sum": "max", "product": "min", "min": "min", "max": "max"}
+
+
+def _reduction(op, dtype):
+    op = getattr(op, "op", op)
+    name = next((it for known, it in _REDUCTIONS.items() if op == known), None)
+    if dtype is torch.bool:
+        name = _OF_BOOL.get(name)
+    if name is None:
+        raise ValueError(f"motet has no reduction {op} of {dtype}")
+    if dtype not in _ELEMENTS:
+        raise ValueError(f"motet reduces no {dtype}; it does {', '.join(str(it) for it in _ELEMENTS)}")
+    return name
+
+
+def _place(tensor):
+    """Where a contiguous tensor of the host is, and its length in bytes."""
+    return (tensor.data_ptr(), tensor.numel() * tensor.element_size())
+
+
+def _on_host(like, shape=None):
+    """A buffer of the host like a tensor."""
+    pinned = like.device.type == "cuda"
+    return torch.empty(like.shape if shape is None else shape, dtype=like.dtype, pin_memory=pinned)
+
+
+def _is_plain(tensor):
+    return tensor.device.type == "cpu" and tensor.is_contiguous()
+
+
+def _check(tensor):
+    if tensor.layout is not torch.strided:
+        raise ValueError(f"motet moves dense tensors, and this one is {tensor.layout}")
+
+
+def _readable(tensor):
+    """The tensor, or a copy of it that calls can read."""
+    _check(tensor)
+    tensor = tensor.detach()
+    if _is_plain(tensor):
+        return tensor
+    return _on_host(tensor).copy_(tensor)
+
+
+def _writable(tensor):
+    """What calls can write, and what then brings it into the tensor, if that is something else."""
+    _check(tensor)
+    tensor = tensor.detach()
+    if _is_plain(tensor):
+        return tensor, None
+    buffer = _on_host(tensor)
+    return buffer, lambda: tensor.copy_(buffer)
+
+
+def _flat(tensors):
+    """Tensors one behind the other, in the memory of the host."""
+    for it in tensors:
+        _check(it)
+    return _readable(torch.cat([it.detach().reshape(-1) for it in tensors]))
+
+
+def _spread(flat, tensors):
+    """The opposite of `_flat`."""
+    start = 0
+    for it in tensors:
+        it.detach().copy_(flat[start:start + it.numel()].view(it.shape))
+        start += it.numel()
+
+
+class _Work(Work):
+    """Calls under way. Any thread may wait; whoever is first does what is to be done at the end."""
+
+    def __init__(self, handles, result, keep=(), finish=None):
+        super().__init__()
+        self._handles = handles
+        self._result = result
+        self._keep = keep
+        self._finish = finish
+        self._lock = threading.Lock()
+        self._ended = False
+        self._error = None
+        self._future = torch.futures.Future()
+
+    def _end(self):
+        with self._lock:
+            if self._ended:
+                return
+            try:
+                for handle in self._handles:
+                    handle.wait()
+                if self._finish is not None:
+                    self._finish()
+            except Exception as error:  # noqa: BLE001: it is the caller's, wherever that waits
+                self._error = error
+            self._ended = True
+            self._keep = self._finish = None
+
+    def _complete(self):
+        """What the group's thread does."""
+        self._end()
+        if self._error is None:
+            self._future.set_result(self._result)
+        else:
+            self._future.set_exception(self._error)
+
+    def wait(self, timeout=None):
+        self._end()
+        if self._error is not None:
+            raise self._error
+        return True
+
+    def synchronize(self):
+        self.wait()
+
+    def is_completed(self):
+        return self._ended or all(it.ended() for it in self._handles)
+
+    def is_success(self):
+        return self.is_completed() and self._end() is None and self._error is None
+
+    def exception(self):
+        return self._error
+
+    def result(self):
+        self.wait()
+        return self._result
+
+    def get_future(self):
+        return self._future
+
+
+class ProcessGroupMotet(ProcessGroup):
+    """Ranks of a `motet.Communicator` as a process group."""
+
+    def __init__(self, rank, size, communicator, store=None):
+        super().__init__(rank, size)
+        self._rank, self._size = rank, size
+        self._communicator = communicator
+        self._store = store
+        self._works = queue.SimpleQueue()
+        threading.Thread(target=_watch, args=(self._works,), name="motet-works", daemon=True).start()
+
+    def getBackendName(self):  # noqa: N802: torch's name
+        return "motet"
+
+    def name(self):
+        return "motet"
+
+    def getRank(self):  # noqa: N802
+        return self._rank
+
+    def getSize(self):  # noqa: N802
+        return self._size
+
+    def rank(self):
+        return self._rank
+
+    def size(self):
+        return self._size
+
+    def __repr__(self):
+        return f"ProcessGroupMotet(rank {self._rank} of {self._size})"
+
+    # How calls are started.
+
+    def _started(self, handles, result, keep, finish=None):
+        work = _Work(handles, result, keep, finish)
+        self._works.put(work)
+        return work
+
+    def _call(self, name, source, target, part, result, *, reduction=None, root=0, finish=None):
+        """A collective from a buffer to a buffer, either of which may be none; `part` is a tensor's elements."""
+        some = target if source is None else source
+        nothing = (0, 0)
+        moved = reduction is None
+        element = "u8" if moved else _ELEMENTS[some.dtype]
+        count = part * some.element_size() if moved else part
+        handle = self._communicator.start(
+            name, element, count, nothing if source is None else _place(source),
+            nothing if target is None else _place(target), reduction, root)
+        return self._started([handle], result, (source, target, result), finish)
+
+    def _joined(self, works, result):
+        """Several calls as one."""
+        def finish():
+            for it in works:
+                it.wait()
+        return self._started([], result, works, finish)
+
+    # Reductions.
+
+    def allreduce(self, tensors, opts=None):
+        if len(tensors) != 1:
+            return self.allreduce_coalesced(tensors, opts)
+        tensor = tensors[0]
+        reduction = _reduction(_op(opts), tensor.dtype)
+        source = _readable(tensor)
+        if source.data_ptr() == tensor.data_ptr():
+            return self._call("allreduce", source, source, source.numel(), tensors, reduction=reduction)
+        # The copy is read before it is written.
+        return self._call("allreduce", source, source, source.numel(), tensors, reduction=reduction,
+                          finish=lambda: tensor.detach().copy_(source))
+
+    def allreduce_coalesced(self, tensors, opts=None):
+        return self._joined([self.allreduce([it], opts) for it in tensors], tensors)
+
+    def reduce(self, tensors, opts):
+        tensor, = tensors
+        reduction = _reduction(opts.reduceOp, tensor.dtype)
+        source = _readable(tensor)
+        target, finish = _writable(tensor) if opts.rootRank == self._rank else (None, None)
+        return self._call("reduce", source, target, source.numel(), tensors, reduction=reduction, root=opts.rootRank,
+                          finish=finish)
+
+    def reduce_scatter_single(self, output, input, opts=None):  # noqa: A002: torch's name
+        reduction = _reduction(_op(opts), input.dtype)
+        self._same(input, output.numel() * self._size)
+        source, (target, finish) = _readable(input), _writable(output)
+        return self._call("reducescatter", source, target, output.numel(), [output], reduction=reduction, finish=finish)
+
+    def _reduce_scatter_base(self, output, input, opts=None):  # noqa: A002
+        return self.reduce_scatter_single(output, input, opts)
+
+    def reduce_scatter(self, outputs, inputs, opts=None):
+        output, = outputs
+        return self.reduce_scatter_single(output, _flat(inputs[0]), opts)
+
+    def reduce_scatter_single_coalesced(self, outputs, inputs, opts=None):
+        works = [self.reduce_scatter_single(*it, opts) for it in zip(outputs, inputs)]
+        return self._joined(works, outputs)
+
+    def reduce_scatter_tensor_coalesced(self, outputs, inputs, opts=None):
+        return self.reduce_scatter_single_coalesced(outputs, inputs, opts)
+
+    # Copies.
+
+    def all_gather_single(self, output, input, opts=None):  # noqa: A002
+        self._same(output, input.numel() * self._size)
+        source, (target, finish) = _readable(input), _writable(output)
+        return self._call("allgather", source, target, source.numel(), [output], finish=finish)
+
+    def _allgather_base(self, output, input, opts=None):  # noqa: A002
+        return self.all_gather_single(output, input, opts)
+
+    def allgather(self, outputs, inputs, opts=None):
+        tensor, = inputs
+        for it in outputs[0]:
+            self._same(it, tensor.numel())
+        source = _readable(tensor)
+        flat = _on_host(source, (self._size * source.numel(),))
+        return self._call("allgather", source, flat, source.numel(), outputs, finish=lambda: _spread(flat, outputs[0]))
+
+    def all_gather_single_coalesced(self, outputs, inputs, opts=None):
+        return self._joined([self.all_gather_single(*it, opts) for it in zip(outputs, inputs)], outputs)
+
+    def allgather_into_tensor_coalesced(self, outputs, inputs, opts=None):
+        return self.all_gather_single_coalesced(outputs, inputs, opts)
+
+    def allgather_coalesced(self, output_lists, inputs, opts=None):
+        works = [self.allgather([[lists[place] for lists in output_lists]], [it], opts)
+                 for place, it in enumerate(inputs)]
+        return self._joined(works, output_lists)
+
+    def broadcast(self, tensors, opts):
+        tensor, = tensors
+        if opts.rootRank == self._rank:
+            source = _readable(tensor)
+            return self._call("broadcast", source, None, source.numel(), tensors, root=opts.rootRank)
+        target, finish = _writable(tensor)
+        return self._call("broadcast", None, target, target.numel(), tensors, root=opts.rootRank, finish=finish)
+
+    def gather(self, outputs, inputs, opts):
+        tensor, = inputs
+        source, flat, finish = _readable(tensor), None, None
+        if opts.rootRank == self._rank:
+            flat = _on_host(source, (self._size * source.numel(),))
+
+            def finish():
+                _spread(flat, outputs[0])
+        return self._call("gather", source, flat, source.numel(), outputs, root=opts.rootRank, finish=finish)
+
+    def scatter(self, outputs, inputs, opts):
+        output, = outputs
+        source = _flat(inputs[0]) if opts.rootRank == self._rank else None
+        if source is not None:
+            self._same(source, output.numel() * self._size)
+        target, finish = _writable(output)
+        return self._call("scatter", source, target, target.numel(), outputs, root=opts.rootRank, finish=finish)
+
+    def all_to_all_single(self, output, input, output_splits, input_splits, opts=None):  # noqa: A002
+        if not output_splits and not input_splits:
+            self._same(output, input.numel())
+            source, (target, finish) = _readable(input), _writable(output)
+            return self._call("alltoall", source, target, input.numel() // self._size, [output], finish=finish)
+        def parts(tensor, splits):
+            splits = list(splits) or [tensor.shape[0] // self._size] * self._size
+            return list(tensor.detach().split(splits))
+        return self._uneven(parts(output, output_splits), parts(input, input_splits), [output])
+
+    def alltoall_base(self, output, input, output_splits, input_splits, opts=None):  # noqa: A002
+        return self.all_to_all_single(output, input, output_splits, input_splits, opts)
+
+    def alltoall(self, outputs, inputs, opts=None):
+        return self._uneven(outputs, inputs, outputs)
+
+    def _uneven(self, outputs, inputs, result):
+        """An AllToAll of parts of different lengths: as long as the longest, so all ranks must first know that."""
+        lengths = [it.numel() for it in [*outputs, *inputs]]
+        longest = torch.tensor([max(lengths, default=0)])
+        self.allreduce([longest], _Max).wait()
+        part = _rounded(int(longest))
+        source = _on_host(inputs[0], (self._size, part))
+        target = _on_host(outputs[0], (self._size, part))
+        for row, it in zip(source, inputs):
+            row[:it.numel()].copy_(it.detach().reshape(-1))
+
+        def finish():
+            for row, it in zip(target, outputs):
+                it.detach().copy_(row[:it.numel()].view(it.shape))
+        return self._call("alltoall", source, target, part, result, finish=finish)
+
+    def barrier(self, opts=None):
+        source, target = torch.zeros(1, dtype=torch.uint8), torch.empty(self._size, dtype=torch.uint8)
+        return self._call("allgather", source, target, 1, [])
+
+    # Between two ranks.
+
+    def send(self, tensors, to, tag=0):
+        tensor, = tensors
+        source = _readable(tensor)
+        return self._started([self._communicator.send(_place(source), to, tag)], tensors, (source, tensors))
+
+    def recv(self, tensors, source, tag=0):
+        tensor, = tensors
+        target, finish = _writable(tensor)
+        handle = self._communicator.receive(_place(target), source, tag)
+        return self._started([handle], tensors, (target, tensors), finish)
+
+    def recv_anysource(self, tensors, tag=0):
+        raise NotImplementedError("motet receives from a rank that is named")
+
+    def _same(self, tensor, elements):
+        if tensor.numel() != elements:
+            raise ValueError(f"a tensor must have {elements} elements and has {tensor.numel()}")
+
+    # The end.
+
+    def shutdown(self):
+        self._communicator.leave()
+        self._works.put(None)
+
+    def abort(self):
+        self.shutdown()
+
+
+class _Max:
+    reduceOp = dist.ReduceOp.MAX
+
+
+def _op(opts):
+    return dist.ReduceOp.SUM if opts is None else opts.reduceOp
+
+
+def _rounded(elements):
+    """A little more, so that calls of nearly the same length share an operation."""
+    step = max(1, 1 << max(0, elements.bit_length() - 4))
+    return max(1, -(-elements // step) * step)
+
+
+def _watch(works):
+    """Completes works in their order."""
+    while (work := works.get()) is not None:
+        work._complete()
+        # Not kept until the next one comes.
+        del work
+
+
+def _address():
+    """The address of this host at which others reach it: the one that it has towards the job's master."""
+    given = os.environ.get("MOTET_ADDRESS")
+    if given:
+        return given
+    master = os.environ.get("MASTER_ADDR", "127.0.0.1")
+    family, _, _, _, address = socket.getaddrinfo(master, 9, type=socket.SOCK_DGRAM)[0]
+    with socket.socket(family, socket.SOCK_DGRAM) as probe:
+        # Of a datagram socket this sends nothing: it only chooses the way.
+        probe.connect(address)
+        return probe.getsockname()[0]
+
+
+def _create(opts, backend_options=None):
+    """What `init_process_group` and `new_group` call."""
+    rank, size = opts.group_rank, opts.group_size
+    served = None
+    if rank == 0:
+        address, token = ipaddress.ip_address(_address().split("%")[0]), secrets.token_hex(16)
+        host = f"[{address}]" if address.version == 6 else str(address)
+        served = Store(f"{host}:0", token)
+        opts.store.set("motet", f"{served.address} {token}")
+    address, token = opts.store.get("motet").decode().split(" ")
+    seconds = max(1, int(opts.timeout.total_seconds()))
+    environment = os.environ.get
+    cluster = environment("MOTET_CLUSTER") or None
+    members = list(opts.global_ranks_in_group) or None
+    communicator = Communicator(
+        address, rank, size, token=token, store_apart=True, cluster=cluster, members=members if cluster else None,
+        method=environment("MOTET_METHOD", "auto"), streams=int(environment("MOTET_STREAMS", "1")),
+        bind=environment("MOTET_ADDRESS") or None, shared_memory=environment("MOTET_SHARED_MEMORY", "1") != "0",
+        checksums=environment("MOTET_CHECKSUMS", "0") == "1", silence=int(environment("MOTET_SILENCE", "30")),
+        wait=seconds, deadline=seconds)
+    return ProcessGroupMotet(rank, size, communicator, served)
+
+
+dist.Backend.register_backend("motet", _create, extended_api=True, devices=["cpu", "cuda"])

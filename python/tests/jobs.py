@@ -1,0 +1,193 @@
+"""What ranks do in the tests: functions that are run by processes of their own."""
+import datetime
+import os
+
+import torch
+import torch.distributed as dist
+
+SECONDS = datetime.timedelta(seconds=120)
+
+
+def begin(backend, rank, ranks, port):
+    torch.set_num_threads(1)
+    if backend == "motet":
+        import motet.torch  # noqa: F401: registers the backend
+    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
+    store = dist.TCPStore("127.0.0.1", port, ranks, is_master=False, timeout=SECONDS)
+    dist.init_process_group(backend, store=store, rank=rank, world_size=ranks, timeout=SECONDS)
+
+
+def data(rank, *shape, dtype=torch.float32):
+    """Small integers, so that sums are exact in any order."""
+    draws = torch.Generator().manual_seed(100 + rank)
+    return torch.randint(-8, 8, shape, generator=draws).to(dtype)
+
+
+def collectives(rank, ranks, port, seen):
+    begin("motet", rank, ranks, port)
+    of = range(ranks)
+    for dtype in (torch.float32, torch.bfloat16, torch.float16, torch.float64, torch.int32, torch.int64):
+        mine = data(rank, 5, 7, dtype=dtype)
+        both = mine.clone()
+        dist.all_reduce(both)
+        assert torch.equal(both, sum(data(it, 5, 7, dtype=dtype) for it in of)), dtype
+        assert torch.equal(mine, data(rank, 5, 7, dtype=dtype))
+    all_of = torch.stack([data(it, 33) for it in of])
+    for op, result in ((dist.ReduceOp.MAX, all_of.amax(0)), (dist.ReduceOp.MIN, all_of.amin(0)),
+                       (dist.ReduceOp.PRODUCT, all_of.prod(0)), (dist.ReduceOp.AVG, all_of.mean(0))):
+        both = data(rank, 33)
+        dist.all_reduce(both, op=op)
+        assert torch.allclose(both, result), op
+    flags = torch.tensor([rank == 0, True, False])
+    dist.all_reduce(flags)
+    assert flags.tolist() == [True, True, False]
+    # Not contiguous.
+    whole = data(rank, 6, 4)
+    dist.all_reduce(whole.t()[1:3])
+    expected = data(rank, 6, 4)
+    expected[:, 1:3] = sum(data(it, 6, 4)[:, 1:3] for it in of)
+    assert torch.equal(whole, expected)
+    copies(rank, ranks)
+    uneven(rank, ranks)
+    pairs(rank, ranks)
+    asynchronous(rank, ranks)
+    mistakes(rank, ranks)
+    groups(rank, ranks)
+    dist.barrier()
+    dist.destroy_process_group()
+    seen.put(rank)
+
+
+def copies(rank, ranks):
+    of, mine = range(ranks), data(rank, 3, 5)
+    lists = [torch.zeros(3, 5) for _ in of]
+    dist.all_gather(lists, mine)
+    assert all(torch.equal(lists[it], data(it, 3, 5)) for it in of)
+    one = torch.zeros(ranks * 3, 5)
+    dist.all_gather_into_tensor(one, mine)
+    assert torch.equal(one, torch.cat(lists))
+    # Any type can be moved.
+    shorts = [torch.zeros(3, dtype=torch.int16) for _ in of]
+    dist.all_gather(shorts, torch.full((3,), rank, dtype=torch.int16))
+    assert [it[0].item() for it in shorts] == list(of)
+    part = torch.zeros(4)
+    dist.reduce_scatter_tensor(part, data(rank, ranks * 4))
+    assert torch.equal(part, sum(data(it, ranks * 4) for it in of)[rank * 4:][:4])
+    dist.reduce_scatter(part, list(data(rank, ranks, 4)))
+    assert torch.equal(part, sum(data(it, ranks, 4) for it in of)[rank])
+    for root in (0, ranks - 1):
+        both = data(rank, 11)
+        dist.broadcast(both, src=root)
+        assert torch.equal(both, data(root, 11))
+        both = data(rank, 11)
+        dist.reduce(both, dst=root)
+        assert torch.equal(both, sum(data(it, 11) for it in of) if rank == root else data(rank, 11))
+        gathered = [torch.zeros(11) for _ in of] if rank == root else None
+        dist.gather(data(rank, 11), gathered, dst=root)
+        assert rank != root or all(torch.equal(gathered[it], data(it, 11)) for it in of)
+        mine = torch.zeros(11)
+        dist.scatter(mine, list(data(root, ranks, 11)) if rank == root else None, src=root)
+        assert torch.equal(mine, data(root, ranks, 11)[rank])
+    objects = [None] * ranks
+    dist.all_gather_object(objects, {"rank": rank, "text": "x" * rank})
+    assert objects == [{"rank": it, "text": "x" * it} for it in of]
+
+
+def uneven(rank, ranks):
+    of = range(ranks)
+    even = torch.zeros(ranks * 2, 3)
+    dist.all_to_all_single(even, data(rank, ranks * 2, 3))
+    assert torch.equal(even, torch.cat([data(it, ranks * 2, 3)[rank * 2:][:2] for it in of]))
+    # Rank r gives s + 1 rows to rank s where r is even, and none where it is odd.
+    gives = lambda it: [to + 1 if it % 2 == 0 else 0 for to in of]  # noqa: E731
+    mine = data(rank, sum(gives(rank)), 3)
+    got = torch.zeros(sum(gives(it)[rank] for it in of), 3)
+    dist.all_to_all_single(got, mine, [gives(it)[rank] for it in of], gives(rank))
+    expected = [data(it, sum(gives(it)), 3).split(gives(it))[rank] for it in of]
+    assert torch.equal(got, torch.cat(expected))
+    outputs = [torch.zeros(rank + 1) for _ in of]
+    dist.all_to_all(outputs, [torch.full((to + 1,), float(rank)) for to in of])
+    assert all(torch.equal(outputs[it], torch.full((rank + 1,), float(it))) for it in of)
+
+
+def pairs(rank, ranks):
+    to, source = (rank + 1) % ranks, (rank - 1) % ranks
+    got = torch.zeros(17)
+    works = [dist.isend(data(rank, 17), to), dist.irecv(got, source)]
+    for it in works:
+        it.wait()
+    assert torch.equal(got, data(source, 17))
+    if rank < 2:
+        dist.send(data(rank, 9), 1 - rank, tag=4) if rank == 0 else dist.recv(got[:9], 0, tag=4)
+        assert rank == 0 or torch.equal(got[:9], data(0, 9))
+
+
+def asynchronous(rank, ranks):
+    tensors = [data(rank, 1000) + it for it in range(8)]
+    works = [dist.all_reduce(it, async_op=True) for it in tensors]
+    futures = [it.get_future() for it in works]
+    doubled = futures[0].then(lambda it: it.value()[0] * 2)
+    for work in reversed(works):
+        assert work.wait()
+    expected = sum(data(it, 1000) for it in range(ranks))
+    for number, tensor in enumerate(tensors):
+        assert torch.equal(tensor, expected + number * ranks)
+    assert torch.equal(doubled.wait(), 2 * expected)
+    assert all(it.is_completed() and it.is_success() for it in works)
+
+
+def mistakes(rank, ranks):
+    for wrong in (lambda: dist.all_reduce(torch.zeros(3, dtype=torch.int16)),
+                  lambda: dist.all_reduce(torch.zeros(3, dtype=torch.int32), op=dist.ReduceOp.BAND),
+                  lambda: dist.all_gather_into_tensor(torch.zeros(2), torch.zeros(5))):
+        try:
+            wrong()
+        except (ValueError, RuntimeError):
+            pass
+        else:
+            raise AssertionError("it should be refused")
+
+
+def groups(rank, ranks):
+    members = list(range(1, ranks))
+    group = dist.new_group(members, timeout=SECONDS)
+    if rank in members:
+        value = torch.tensor([float(rank)])
+        dist.all_reduce(value, group=group)
+        assert value.item() == sum(members)
+
+
+def train(backend, rank, ranks, port, seen):
+    """A small job with DDP; its losses, and a digest of its parameters."""
+    begin(backend, rank, ranks, port)
+    torch.manual_seed(3)
+    model = torch.nn.Sequential(torch.nn.Linear(32, 300), torch.nn.Tanh(), torch.nn.Linear(300, 10))
+    model = torch.nn.parallel.DistributedDataParallel(model, bucket_cap_mb=0.01)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+    losses = []
+    for step in range(6):
+        draws = torch.Generator().manual_seed(1000 * step + rank)
+        inputs = torch.randn(8, 32, generator=draws)
+        wanted = torch.randint(0, 10, (8,), generator=draws)
+        optimizer.zero_grad()
+        loss = torch.nn.functional.cross_entropy(model(inputs), wanted)
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    total = torch.cat([it.detach().reshape(-1) for it in model.parameters()]).double().sum().item()
+    dist.barrier()
+    dist.destroy_process_group()
+    seen.put((rank, losses, total))
+
+
+def lost(rank, ranks, port, seen):
+    """The last rank goes without a word; the others hear of it and do not wait for ever."""
+    begin("motet", rank, ranks, port)
+    dist.all_reduce(torch.ones(4))
+    if rank == ranks - 1:
+        os._exit(0)
+    import motet
+    try:
+        dist.all_reduce(torch.ones(100_000))
+    except motet.LostError as error:
+        seen.put((rank, str(error)))

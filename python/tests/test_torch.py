@@ -1,0 +1,51 @@
+"""The backend of torch.distributed, with ranks as processes of this machine. Skipped where torch or the package are not."""
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("motet.torch")
+
+import jobs  # noqa: E402
+import torch.distributed as dist  # noqa: E402
+import torch.multiprocessing as mp  # noqa: E402
+
+
+def run(job, ranks, *before, gone=()):
+    """Runs a job on all ranks; what they said, in rank order."""
+    context = mp.get_context("spawn")
+    seen = context.SimpleQueue()
+    # Port 0: whichever is free. The store lives in this process, so no rank can take it along.
+    store = dist.TCPStore("127.0.0.1", 0, ranks, is_master=True, wait_for_workers=False)
+    processes = [context.Process(target=job, args=(*before, rank, ranks, store.port, seen)) for rank in range(ranks)]
+    for it in processes:
+        it.start()
+    for it in processes:
+        it.join(240)
+    codes = [it.exitcode for it in processes]
+    for it in processes:
+        it.kill()
+    assert codes == [0] * ranks, f"exit codes {codes}"
+    said = []
+    while not seen.empty():
+        said.append(seen.get())
+    assert len(said) == ranks - len(gone)
+    return sorted(said)
+
+
+def test_collectives():
+    assert run(jobs.collectives, 3) == [0, 1, 2]
+
+
+def test_ddp_as_gloo_does():
+    ours, gloo = run(jobs.train, 3, "motet"), run(jobs.train, 3, "gloo")
+    for (rank, losses, total), (other, expected, total_of_gloo) in zip(ours, gloo):
+        assert rank == other
+        # Sums in another order differ in the last bits.
+        assert losses == pytest.approx(expected, rel=1e-5)
+        assert total == pytest.approx(total_of_gloo, rel=1e-4, abs=1e-4)
+    assert len({it[2] for it in ours}) == 1, "all ranks have the same model"
+
+
+def test_a_rank_that_is_gone_is_named():
+    said = run(jobs.lost, 3, gone=(2,))
+    assert [it[0] for it in said] == [0, 1]
+    assert all("rank 2" in text for _, text in said), said
