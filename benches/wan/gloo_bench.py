@@ -1,4 +1,5 @@
-"""AllReduce and AllGather with torch's Gloo (or, with BACKEND=motet, Motet's backend of torch): the median over calls of the slowest rank's time, in µs.
+"""AllReduce and AllGather with torch's Gloo (or, with BACKEND=motet, Motet's backend of torch): median, least and most of the slowest rank's times,
+in µs, and then the time of each call.
 
 Usage: RANK=r WORLD_SIZE=n MASTER_ADDR=… MASTER_PORT=… gloo_bench.py COLLECTIVE BYTES CALLS
 """
@@ -40,6 +41,7 @@ else:
 slowest = torch.tensor(times)
 dist.all_reduce(slowest, op=dist.ReduceOp.MAX)
 if rank == 0:
-    ordered = sorted(slowest.tolist())
+    times = [it * 1e6 for it in slowest.tolist()]
+    ordered = sorted(times)
     middle, least, most = ordered[len(ordered) // 2], ordered[0], ordered[-1]
-    print(f"{collective} {size} {middle * 1e6:.0f} {least * 1e6:.0f} {most * 1e6:.0f}")
+    print(collective, size, *(f"{it:.0f}" for it in [middle, least, most, *times]))

@@ -4,7 +4,10 @@ and Motet and Gloo over it by turns. Needs root, iproute2, a C compiler and /dev
 left out. Everything is taken down at the end, and what an earlier run left over at the beginning.
 
     two_dcs.py --mbit 1000 --ms 5 --bytes 67108864 --calls 20 --rounds 1 [--congestion bbr|cubic]
-        [--peers motet,gloo]
+        [--peers motet,gloo] [--second 500] [--drop 100]
+
+`--drop MBIT` changes the first link to so many Mbit/s after half of the calls, while they run, and prints how long each
+call after that took.
 
 The link (`wanlink.c`) passes packets between two TUN devices. Kernels with netem could do the same; this one needs
 nothing. Link and ranks run with real-time priority (`chrt`), so that whatever else the machine does is not measured.
@@ -17,9 +20,14 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import threading
+import time
 
 # Names of namespaces; two runs on one machine need two, because each takes down what it finds under its own.
 PREFIX = os.environ.get("MOTET_WAN_PREFIX", "motet-wan-")
+# How often the data crosses from one datacenter to the other with Gloo's rings, in rank order: n - 1 parts of n for every part.
+GLOO_CROSSES = {"allgather": 7 / 4, "allreduce": 7 / 4}
+TURNS = "/proc/sys/kernel/sched_rr_timeslice_ms"
 HERE = os.path.dirname(os.path.abspath(__file__))
 
 
@@ -96,15 +104,49 @@ def on_all(command, environment=None):
     return said
 
 
+def crossed(links):
+    """Bytes that have gone from a to b."""
+    files = " ".join(f"/sys/class/net/wan{it}/statistics/tx_bytes" for it in range(links))
+    return sum(int(it) for it in sh(f"ip netns exec {PREFIX}ra cat {files}").stdout.split())
+
+
+class Drop(threading.Thread):
+    """Slows the first link down once so many bytes have crossed since the start, and sets it back when stopped."""
+
+    def __init__(self, args, link, after):
+        super().__init__(daemon=True)
+        self.args, self.link, self.after, self.done = args, link, after, threading.Event()
+
+    def tell(self, mbit):
+        self.link.stdin.write(f"{mbit} {self.args.ms}\n")
+        self.link.stdin.flush()
+
+    def run(self):
+        links = 2 if self.args.second else 1
+        start = crossed(links)
+        while not self.done.is_set():
+            if crossed(links) - start >= self.after:
+                self.tell(self.args.drop)
+                self.done.wait()
+            time.sleep(0.005)
+
+    def stop(self):
+        self.done.set()
+        self.join()
+        self.tell(self.args.mbit)
+
+
 def motet(args, collective, port):
+    streams = ["--streams", str(args.streams)] if args.streams else []
+    what = [args.program] if args.program else ["-c", collective, "--cluster", f"{HERE}/{args.cluster}"]
+
     def command(rank):
-        return [args.motet, "--json", "exec", "run", "-c", collective, "--cluster", f"{HERE}/{args.cluster}",
+        return [args.motet, "--json", "exec", "run", *what,
                 "--size", f"{args.bytes} B", "-i", str(args.calls), "--rank", str(rank), "--ranks", "8",
-                "--store", f"10.71.1.1:{port}", "--token", "bench", "--streams", str(args.streams)] + args.more.split()
+                "--store", f"10.71.1.1:{port}", "--token", "bench", *streams] + args.more.split()
     ranks = [json.loads(it)["rows"][0] for it in on_all(command)]
     assert all(it["wrong"] == 0 for it in ranks)
-    times = [max(it["times_us"][call] for it in ranks) for call in range(args.calls)]
-    return statistics.median(times), min(times), max(times)
+    return [max(it["times_us"][call] for it in ranks) for call in range(args.calls)]
 
 
 def gloo(args, collective, port):
@@ -113,7 +155,29 @@ def gloo(args, collective, port):
                 "GLOO_SOCKET_IFNAME": "eth0"}
     said = on_all(lambda rank: [args.python, f"{HERE}/gloo_bench.py", collective, str(args.bytes), str(args.calls)],
                   environment)
-    return tuple(float(it) for it in said[0].split()[2:5])
+    return [float(it) for it in said[0].split()[5:]]
+
+
+def report(args, peer, collective, times, load):
+    crosses = args.bytes if collective == "allreduce" else args.bytes / 2
+    limit = crosses * 8 / (args.mbit + args.second) + args.ms * 1e3
+    middle = statistics.median(times)
+    print(f"{peer:6} {collective:10} {args.bytes} B: median {middle / 1e3:.1f} ms, "
+          f"{min(times) / 1e3:.1f} to {max(times) / 1e3:.1f}, {100 * limit / middle:.1f}% of the raw limit "
+          f"{limit / 1e3:.1f} ms (load {load}, {args.congestion})", flush=True)
+
+
+def report_drop(args, peer, collective, times, load):
+    """The calls after the drop, in percent of the limit after it; the first of them is the one in which it came."""
+    crosses = args.bytes if collective == "allreduce" else args.bytes / 2
+    limit = crosses * 8 / (args.drop + args.second) + args.ms * 1e3
+    before = statistics.median(times[:args.calls // 2 - 2])
+    after = times[args.calls // 2:]
+    percent = [100 * limit / it for it in after]
+    late = statistics.median(percent[10:]) if percent[10:] else float("nan")
+    print(f"{peer:6} {collective:10} {args.bytes} B: {before / 1e3:.1f} ms before the drop to {args.drop} Mbit/s; then % of the new "
+          f"limit {limit / 1e3:.1f} ms, call by call: {' '.join(f'{it:.0f}' for it in percent)}; "
+          f"median from the 11th on {late:.1f}% (load {load}, {args.congestion})", flush=True)
 
 
 def main():
@@ -125,8 +189,10 @@ def main():
     parser.add_argument("--bytes", type=int, default=64 << 20)
     parser.add_argument("--calls", type=int, default=20)
     parser.add_argument("--rounds", type=int, default=1)
-    parser.add_argument("--streams", type=int, default=1)
+    parser.add_argument("--streams", type=int, default=0, help="as many as it likes without this")
     parser.add_argument("--cluster", default="two-dcs.toml")
+    parser.add_argument("--drop", type=float, default=0, help="Mbit/s of the first link after half of the calls")
+    parser.add_argument("--program", default="", help="a program's file instead of one made for the cluster")
     parser.add_argument("--more", default="")
     parser.add_argument("--congestion", default="bbr")
     parser.add_argument("--peers", default="motet,gloo")
@@ -136,26 +202,37 @@ def main():
     args = parser.parse_args()
     down()
     children = []
+    # Eight hosts on few cores: they take turns every millisecond, not every tenth of a second.
+    turns = open(TURNS).read()
     try:
+        open(TURNS, "w").write("1")
         up(args.congestion)
         children = start_links(args)
         port = 29500
         for _ in range(args.rounds):
             for collective in args.collectives.split(","):
-                crosses = args.bytes if collective == "allreduce" else args.bytes / 2
-                limit = crosses * 8 / (args.mbit + args.second) + args.ms * 1e3
                 for peer in args.peers.split(","):
                     port += 1
                     load = open("/proc/loadavg").read().split()[0]
+                    drop = None
+                    if args.drop:
+                        crosses = args.bytes if collective == "allreduce" else args.bytes / 2
+                        # Three calls are not timed. Headers are 4%; Gloo's own way of doing it crosses more often.
+                        times = {"motet": 1, "gloo": GLOO_CROSSES[collective]}[peer]
+                        after = (args.calls // 2 + 3.2) * crosses * 1.04 * times
+                        drop = Drop(args, children[0], after)
+                        drop.start()
                     try:
-                        middle, least, most = {"motet": motet, "gloo": gloo}[peer](args, collective, port)
+                        times = {"motet": motet, "gloo": gloo}[peer](args, collective, port)
                     except (ValueError, IndexError, AssertionError) as error:
                         print(f"{peer} {collective}: failed: {error!r}")
                         continue
-                    print(f"{peer:6} {collective:10} {args.bytes} B: median {middle / 1e3:.1f} ms, "
-                          f"{least / 1e3:.1f} to {most / 1e3:.1f}, {100 * limit / middle:.1f}% of the raw limit "
-                          f"{limit / 1e3:.1f} ms (load {load}, {args.congestion})", flush=True)
+                    finally:
+                        if drop:
+                            drop.stop()
+                    (report_drop if args.drop else report)(args, peer, collective, times, load)
     finally:
+        open(TURNS, "w").write(turns)
         for child in children:
             child.kill()
             child.wait()

@@ -19,7 +19,7 @@ use motet_units::{Duration, Instant};
 use crate::error::ExecError;
 use crate::flow::Flow;
 use crate::run::{Outcome, Regions, Registered, Run};
-use crate::stream::{Mail, Stream, Takes};
+use crate::stream::{Mail, Share, Stream, Takes};
 use crate::wire::header::NOBODY;
 use crate::wire::{Header, Kind, Registration};
 
@@ -219,18 +219,17 @@ impl Engine {
         if self.flow.lines[peer].shared {
             self.flow.offer_all(peer as u32);
         }
-        let best = self.streams[peer].iter().map(Stream::rate).fold(0.0, f64::max);
-        for (index, stream) in self.streams[peer].iter_mut().enumerate() {
+        if self.streams[peer].len() > 2 {
+            self.streams[peer].iter_mut().skip(1).for_each(|it| it.look(now));
+        }
+        for index in 0..self.streams[peer].len() {
+            let stream = &self.streams[peer][index];
             if !stream.can_write || stream.ended {
                 continue;
             }
-            // At the end of what there is to send, a slow way would be waited for.
-            let slow = stream.rate() > 0.0 && stream.rate() < 0.5 * best;
-            let takes = match index {
-                0 => Takes::Controls,
-                _ if slow && self.flow.lines[peer].is_last_message() => Takes::Nothing,
-                _ => Takes::Data,
-            };
+            let takes =
+                if index == 0 { Takes::Controls } else { Takes::Data(self.share(peer, index)) };
+            let stream = &mut self.streams[peer][index];
             let sent = stream.send(&mut self.flow, takes, now);
             match sent {
                 // A rank that has left needs nothing any more.
@@ -239,6 +238,22 @@ impl Engine {
             }
         }
         Ok(())
+    }
+
+    /// What the other streams to a rank carry and have to.
+    fn share(&self, peer: usize, own: usize) -> Share {
+        let mut share = Share::default();
+        for (index, stream) in self.streams[peer].iter().enumerate().skip(1) {
+            let pace = &stream.pace;
+            let Some(rate) = pace.rate().filter(|_| index != own) else { continue };
+            share.rate += rate;
+            share.backlog += pace.backlog();
+            let until = pace.backlog() / rate;
+            if share.first.is_none_or(|it| rate > it.1) {
+                share.first = Some((until, rate));
+            }
+        }
+        share
     }
 
     /// Signs of life, silence and deadlines.

@@ -39,6 +39,8 @@ pub(crate) struct Line {
     pub(crate) controls: VecDeque<(Header, Vec<u8>)>,
     /// Messages to send, or to offer.
     ready: BinaryHeap<Reverse<Message>>,
+    /// Bytes of all calls under way that are still to be sent, whether they are there yet or not.
+    pub(crate) owed: usize,
     /// The message that is being cut into pieces, and how far that is.
     current: Option<(Message, usize)>,
     /// Notices of calls that the rank has not made yet.
@@ -67,11 +69,6 @@ impl Line {
         if operation > self.started {
             *self.ahead.entry(operation).or_default() += bytes + FRAME_COST;
         }
-    }
-
-    /// Whether what there is to send is one message or less.
-    pub(crate) fn is_last_message(&self) -> bool {
-        self.ready.is_empty()
     }
 }
 
@@ -120,7 +117,8 @@ pub(crate) struct Flow {
     called: BTreeMap<u32, u32>,
     work: BinaryHeap<Reverse<Work>>,
     agenda: Vec<(u32, usize, Next)>,
-    piece: usize,
+    /// Bytes of a frame, at most.
+    pub(crate) piece: usize,
     /// Something is to be sent that was not before: set here, taken back by whoever has looked.
     pub(crate) fresh: bool,
 }
@@ -194,6 +192,9 @@ impl Flow {
         }
         self.called.insert(operation, transfer);
         self.tell_all(Header { operation, transfer, ..Header::new(Kind::Started) }, &[]);
+        for (to, bytes) in run.to_send() {
+            self.lines[to].owed += bytes;
+        }
         let at_once = run.at_once();
         self.runs.insert(operation, run);
         self.agenda.extend(at_once.into_iter().rev().map(|it| (operation, it, Next::Enabled)));
@@ -547,7 +548,7 @@ impl Flow {
     }
 
     /// The next piece of data for a rank, if there is any.
-    pub(crate) fn next_piece(&mut self, to: u32) -> Option<Piece> {
+    pub(crate) fn next_piece(&mut self, to: u32, most: usize) -> Option<Piece> {
         let line = &mut self.lines[to as usize];
         let (message, offset) = match line.current.take() {
             Some(current) => current,
@@ -561,11 +562,12 @@ impl Flow {
             return None;
         }
         let run = self.runs.get(&message.operation)?;
-        let span = run.source(message, offset, self.piece)?;
+        let span = run.source(message, offset, self.piece.min(most))?;
         if offset + span.len < run.message_bytes(message) {
             line.current = Some((message, offset + span.len));
         }
         line.sent(message.operation, span.len);
+        line.owed = line.owed.saturating_sub(span.len);
         Some(Piece { message, offset, span })
     }
 

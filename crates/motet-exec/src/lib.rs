@@ -10,10 +10,11 @@
 //! 2. [`plan`] is a program as one rank sees it, and [`layout`] where its chunks lie: why a program is run
 //!    in slices;
 //! 3. [`flow`] decides what happens next, without sockets or a clock; [`run`] is one call;
-//! 4. [`engine`] is the thread that moves data, [`stream`] one connection, [`memory`] what ranks of one host
-//!    share;
+//! 4. [`engine`] is the thread that moves data, [`stream`] one connection, [`pace`] how fast it delivers,
+//!    [`memory`] what ranks of one host share;
 //! 5. [`store`], [`mesh`] and [`handshake`] are how ranks meet; [`wire`] is what goes over the wire;
-//! 6. [`element`] and [`reduce`] are types and arithmetic, [`check`] is data to check results by.
+//! 6. [`element`] and [`reduce`] are types and arithmetic, [`check`] is data to check results by,
+//!    [`gateways`] programs between datacenters.
 //!
 //! Nothing here reads a clock of its own: whoever joins a group passes one. There is no async runtime: one
 //! thread for each group and rank waits for its sockets. `docs/exec.md` is the user's page.
@@ -23,12 +24,14 @@ pub mod element;
 mod engine;
 pub mod error;
 mod flow;
+pub mod gateways;
 pub mod group;
 mod handshake;
 mod layout;
 mod memory;
 mod mesh;
 pub mod operation;
+mod pace;
 mod plan;
 mod reduce;
 mod run;

@@ -7,7 +7,7 @@ use std::sync::mpsc::{Sender, channel};
 use std::time::Duration as Wall;
 
 use motet_net::probe::Clock;
-use motet_units::Instant;
+use motet_units::{Duration, Instant};
 
 use crate::error::ExecError;
 use crate::handshake::{HandshakeError, Talk};
@@ -21,7 +21,7 @@ const PAUSE: Wall = Wall::from_millis(1);
 /// Data that the system takes before it has sent what it has: enough to keep a link busy, and no more, so
 /// that of several ways each takes what it can carry.
 #[cfg(target_os = "linux")]
-const UNSENT: u32 = 256 << 10;
+pub(crate) const UNSENT: u32 = 256 << 10;
 
 /// Who we are, and whom we want to know.
 pub(crate) struct Mesh<'a> {
@@ -30,24 +30,33 @@ pub(crate) struct Mesh<'a> {
     pub(crate) rank: usize,
     pub(crate) roster: &'a Roster,
     pub(crate) token: &'a str,
-    /// Connections to each rank.
-    pub(crate) streams: u32,
+    /// Connections to each rank; `None` if that depends on how far away it is.
+    pub(crate) streams: Option<u32>,
     pub(crate) clock: &'a (dyn Clock + Send),
     pub(crate) note: &'a Note,
     pub(crate) until: Instant,
 }
 
-/// A connection that has been made: the rank at the other end, which of the streams, and the socket.
-type Made = (usize, usize, TcpStream);
+/// Connections to a rank nearby and to one far away: a LAN is one way, a WAN may be several, which routers share
+/// out by connection. With eight, one of 25 pairs misses a way that a third of connections take.
+const NEAR: u32 = 2;
+const FAR: u32 = 9;
+/// From so long a time to connect on, a rank is far away.
+const FAR_AWAY: Duration = Duration::from_ms(2);
+
+/// A connection that has been made: the rank at the other end, which of how many streams, and the socket.
+type Made = (usize, usize, usize, TcpStream);
+/// The connections to each rank, as far as they are there; `None` as long as their number is not known.
+type Found = Vec<Option<Vec<Option<TcpStream>>>>;
 
 impl Mesh<'_> {
-    fn intro(&self, stream: u32) -> Intro {
+    fn intro(&self, stream: u32, streams: u32) -> Intro {
         Intro {
             group: self.group.to_owned(),
             generation: self.generation,
             rank: self.rank as u32,
             stream,
-            streams: self.streams,
+            streams,
         }
     }
 
@@ -56,24 +65,25 @@ impl Mesh<'_> {
         let ranks = self.roster.members.len();
         let (sender, made) = channel();
         let stop = AtomicBool::new(false);
-        let mut all: Vec<Vec<Option<TcpStream>>> = (0..ranks)
-            .map(|it| {
-                if it == self.rank { Vec::new() } else { (0..self.streams).map(|_| None).collect() }
-            })
-            .collect();
+        let mut all: Found = (0..ranks).map(|it| (it == self.rank).then(Vec::new)).collect();
         std::thread::scope(|scope| {
             let acceptor = sender.clone();
             let stop = &stop;
             scope.spawn(move || self.accept_all(listener, &acceptor, stop));
             let result = self.call_all(&mut all).and_then(|()| {
-                while let Some(missing) = all.iter().position(|it| it.iter().any(Option::is_none)) {
+                let lacks = |it: &Option<Vec<Option<TcpStream>>>| {
+                    it.as_ref().is_none_or(|it| it.iter().any(Option::is_none))
+                };
+                while let Some(missing) = all.iter().position(lacks) {
                     let left = crate::handshake::left(self.clock, self.until);
                     let came =
                         left.and_then(|it| made.recv_timeout(it.min(Wall::from_millis(100))).ok());
                     match came {
-                        Some((rank, stream, socket)) => {
-                            if let Some(place) = all.get_mut(rank).and_then(|it| it.get_mut(stream))
-                            {
+                        Some((rank, stream, streams, socket)) => {
+                            let places = all.get_mut(rank).map(|it| {
+                                it.get_or_insert_with(|| (0..streams).map(|_| None).collect())
+                            });
+                            if let Some(place) = places.and_then(|it| it.get_mut(stream)) {
                                 *place = Some(socket);
                             }
                         }
@@ -86,7 +96,7 @@ impl Mesh<'_> {
             stop.store(true, Ordering::Release);
             result
         })?;
-        Ok(all.into_iter().map(|it| it.into_iter().flatten().collect()).collect())
+        Ok(all.into_iter().map(|it| it.into_iter().flatten().flatten().collect()).collect())
     }
 
     fn missing(&self, rank: usize) -> ExecError {
@@ -97,20 +107,34 @@ impl Mesh<'_> {
     }
 
     /// Connects to all lower ranks.
-    fn call_all(&self, all: &mut [Vec<Option<TcpStream>>]) -> Result<(), ExecError> {
+    fn call_all(&self, all: &mut Found) -> Result<(), ExecError> {
         for (rank, member) in self.roster.members.iter().enumerate().take(self.rank) {
             let who = format!("rank {rank}");
-            for stream in 0..self.streams {
-                let socket = connect(&who, &member.address, self.clock, self.until)?;
-                let mut talk = Talk::new(&socket, self.clock, HANDSHAKE);
-                talk.connect(self.token, &self.intro(stream).encode()).map_err(|it| match it {
+            let reach = || connect(&who, &member.address, self.clock, self.until);
+            // The first two are needed anyhow, and tell how far away the rank is.
+            let mut sockets = Vec::new();
+            let mut distance = Duration::MAX;
+            for _ in 0..NEAR {
+                let before = self.clock.now();
+                sockets.push(reach()?);
+                distance = distance.min(self.clock.now().since(before));
+            }
+            let streams = self.streams.unwrap_or(if distance < FAR_AWAY { NEAR } else { FAR });
+            for stream in 0..streams {
+                if sockets.len() <= stream as usize {
+                    sockets.push(reach()?);
+                }
+                let Some(socket) = sockets.get(stream as usize) else { continue };
+                let mut talk = Talk::new(socket, self.clock, HANDSHAKE);
+                let intro = self.intro(stream, streams).encode();
+                talk.connect(self.token, &intro).map_err(|it| match it {
                     HandshakeError::Refused(why) => ExecError::Refused { who: who.clone(), why },
                     it => ExecError::Handshake { who: who.clone(), why: it.to_string() },
                 })?;
-                prepare(&socket);
-                if let Some(place) = all.get_mut(rank).and_then(|it| it.get_mut(stream as usize)) {
-                    *place = Some(socket);
-                }
+                prepare(socket);
+            }
+            if let Some(place) = all.get_mut(rank) {
+                *place = Some(sockets.into_iter().map(Some).collect());
             }
         }
         Ok(())
@@ -137,10 +161,10 @@ impl Mesh<'_> {
                 let busy = &busy;
                 let work = move || {
                     match self.greet(&socket) {
-                        Ok((rank, stream)) => {
+                        Ok((rank, stream, streams)) => {
                             prepare(&socket);
                             // The other end of the channel lives as long as this.
-                            let _ = made.send((rank, stream, socket));
+                            let _ = made.send((rank, stream, streams, socket));
                         }
                         Err(error) => (self.note)(&format!("{peer}: refused: {error}")),
                     }
@@ -153,7 +177,7 @@ impl Mesh<'_> {
         });
     }
 
-    fn greet(&self, socket: &TcpStream) -> Result<(usize, usize), HandshakeError> {
+    fn greet(&self, socket: &TcpStream) -> Result<(usize, usize, usize), HandshakeError> {
         socket.set_nonblocking(false)?;
         let mut talk = Talk::new(socket, self.clock, HANDSHAKE);
         talk.accept(self.token, |said| {
@@ -165,18 +189,23 @@ impl Mesh<'_> {
                     self.group, self.generation
                 ));
             }
-            if streams != self.streams {
-                let (ours, theirs) = (self.streams - 1, streams.saturating_sub(1));
+            let right = match self.streams {
+                Some(ours) => streams == ours,
+                None => streams == NEAR || streams == FAR,
+            };
+            if !right {
+                let theirs = streams.saturating_sub(1);
+                let ours = self.streams.map_or("1 or 8".to_owned(), |it| (it - 1).to_string());
                 return Err(format!(
                     "it has {theirs} streams to each rank and this one has {ours}"
                 ));
             }
-            let (rank, stream) = (rank as usize, stream as usize);
+            let (rank, stream, streams) = (rank as usize, stream as usize, streams as usize);
             let higher = rank > self.rank && rank < self.roster.members.len();
-            if !higher || stream >= self.streams as usize {
+            if !higher || stream >= streams {
                 return Err(format!("rank {rank} does not connect to rank {}", self.rank));
             }
-            Ok((rank, stream))
+            Ok((rank, stream, streams))
         })
     }
 }

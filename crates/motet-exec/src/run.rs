@@ -107,6 +107,21 @@ impl Run {
         ((index / events) as u32, index % events)
     }
 
+    /// How much goes to each other rank, over all of the call.
+    pub(crate) fn to_send(&self) -> BTreeMap<usize, usize> {
+        let Registered { plan, layout, .. } = &*self.registered;
+        let chunk: usize = layout.slices.iter().map(|it| it.len).sum();
+        let mut all = BTreeMap::new();
+        for event in plan.events.iter().filter(|it| it.is_sent()) {
+            let transfer = &plan.transfers[event.transfer().index()];
+            if transfer.dst.rank != plan.rank {
+                *all.entry(transfer.dst.rank.0 as usize).or_default() +=
+                    chunk * transfer.count as usize;
+            }
+        }
+        all
+    }
+
     /// Events that wait for nothing, in order.
     pub(crate) fn at_once(&self) -> Vec<usize> {
         (0..self.waits.len()).filter(|it| self.waits[*it] == 0).collect()

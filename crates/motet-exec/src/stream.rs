@@ -7,11 +7,12 @@
 use std::io::{self, ErrorKind, IoSlice, Read as _, Write as _};
 
 use mio::net::TcpStream;
-use motet_units::{Duration, Instant};
+use motet_units::Instant;
 
 use crate::error::ExecError;
 use crate::flow::{Flow, Piece, Sink};
 use crate::memory::Aligned;
+use crate::pace::Pace;
 use crate::wire::{FrameError, HEADER, Header, Kind};
 
 /// Headers and small frames are read in batches of this size.
@@ -20,19 +21,22 @@ const INBOX: usize = 8 << 10;
 const BATCH: usize = 32 << 10;
 /// Bytes in one direction before another stream has its turn.
 const TURN: usize = 1 << 20;
+/// What a slow stream takes at once: enough to become faster, if its way does, and little to wait for.
+const LITTLE: usize = 64 << 10;
+/// How many times slower than the best a stream is that is treated with care. Connections that share one way
+/// differ by less.
+const SLOW: f64 = 6.0;
 
 /// Frames that are not about calls: the engine's business.
 pub(crate) type Mail = Vec<(Header, Vec<u8>)>;
 
 /// What a stream is for, now.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Takes {
     /// The first stream of a rank: all frames but data, so that none waits behind data.
     Controls,
     /// The others.
-    Data,
-    /// One of the others that is too slow for what is left.
-    Nothing,
+    Data(Share),
 }
 
 #[derive(Debug)]
@@ -73,36 +77,22 @@ pub(crate) struct Stream {
     pub(crate) bye: bool,
     pub(crate) ended: bool,
     checksums: bool,
-    pace: Pace,
+    pub(crate) pace: Pace,
+    /// What the system takes before it has sent what it has.
+    #[cfg(target_os = "linux")]
+    unsent: usize,
 }
 
-/// How fast a stream is when it has something to send, in bytes per second.
-#[derive(Debug, Default)]
-struct Pace {
-    since: Option<Instant>,
-    bytes: u64,
-    rate: f64,
-}
-
-impl Pace {
-    /// Times shorter than this say more about buffers than about the way.
-    const SHORTEST: Duration = Duration::from_ms(5);
-
-    fn wrote(&mut self, bytes: usize, now: Instant) {
-        let since = *self.since.get_or_insert(now);
-        self.bytes += bytes as u64;
-        let time = now.since(since);
-        if time >= Self::SHORTEST {
-            let rate = self.bytes as f64 / (time.as_ps() as f64 * 1e-12);
-            self.rate = if self.rate > 0.0 { 0.5 * self.rate + 0.5 * rate } else { rate };
-            (self.since, self.bytes) = (Some(now), 0);
-        }
-    }
-
-    /// Nothing to send: the time until there is does not count.
-    fn rest(&mut self) {
-        (self.since, self.bytes) = (None, 0);
-    }
+/// What decides whether a stream takes another piece: how fast it and the others to the same rank are, and
+/// what they still have to deliver.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Share {
+    /// Of the other streams together: bytes per second, and bytes on the way.
+    pub(crate) rate: f64,
+    pub(crate) backlog: f64,
+    /// Of the one that would be the first to deliver another piece: when, in seconds, without the piece
+    /// itself, and its rate.
+    pub(crate) first: Option<(f64, f64)>,
 }
 
 impl Stream {
@@ -125,6 +115,8 @@ impl Stream {
             ended: false,
             checksums,
             pace: Pace::default(),
+            #[cfg(target_os = "linux")]
+            unsent: crate::mesh::UNSENT as usize,
         }
     }
 
@@ -136,9 +128,39 @@ impl Stream {
         ExecError::Frame { rank: self.rank, error }
     }
 
-    /// How fast it has been, in bytes per second; 0 before anything was measured.
-    pub(crate) fn rate(&self) -> f64 {
-        self.pace.rate
+    /// Looks how fast it delivers and what it still has to.
+    pub(crate) fn look(&mut self, now: Instant) {
+        self.pace.look(&self.socket, !self.can_write, now);
+    }
+
+    /// How much of a message it takes at once. A stream whose way is much slower than the best takes no more
+    /// than [`LITTLE`], so that it has not long what another could carry; the system takes as
+    /// much before it has sent what it has.
+    fn piece(&mut self, share: &Share, most: usize) -> usize {
+        let slow = self.is_slow(share);
+        let piece = if slow { most.min(LITTLE) } else { most };
+        #[cfg(target_os = "linux")]
+        if piece * 2 < self.unsent || piece > self.unsent * 2 {
+            self.unsent = piece;
+            let unsent = u32::try_from(piece).unwrap_or(u32::MAX);
+            // A system that has not this option sends as well.
+            let _ = socket2::SockRef::from(&self.socket).set_tcp_notsent_lowat(unsent);
+        }
+        piece
+    }
+
+    fn is_slow(&self, share: &Share) -> bool {
+        let best = share.first.map_or(0.0, |it| it.1);
+        self.pace.rate().is_some_and(|it| it * SLOW < best)
+    }
+
+    /// Whether the end comes no later if this stream takes a piece of what is left to be sent.
+    fn pays(&self, share: &Share, piece: usize, left: usize) -> bool {
+        let Some(rate) = self.pace.rate().filter(|_| self.is_slow(share)) else { return true };
+        let own = (self.pace.backlog() + piece as f64) / rate;
+        // One that has nothing to deliver may have become faster, which only sending shows.
+        let probe = self.pace.backlog() == 0.0 && left as f64 > 0.1 * share.rate;
+        probe || own <= (left as f64 + share.backlog) / share.rate
     }
 
     /// Receives what there is, up to a turn's worth.
@@ -298,7 +320,6 @@ impl Stream {
                 self.outbound = self.next(flow, takes);
             }
             let Some(outbound) = &mut self.outbound else {
-                self.pace.rest();
                 return Ok(false);
             };
             let body = outbound.piece.as_ref().map_or(&[][..], |it| flow.bytes_of(it));
@@ -311,7 +332,7 @@ impl Stream {
                     outbound.done += bytes;
                     turn += bytes;
                     self.spoke = now;
-                    self.pace.wrote(bytes, now);
+                    self.pace.wrote(bytes);
                 }
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
@@ -344,8 +365,16 @@ impl Stream {
         if !head.is_empty() {
             return Some(Outbound { head, piece: None, done: 0 });
         }
-        let data = takes == Takes::Data && !line.shared;
-        let Some(piece) = data.then(|| flow.next_piece(self.rank)).flatten() else {
+        let shared = line.shared;
+        let piece = match takes {
+            Takes::Data(share) if !shared => {
+                let most = self.piece(&share, flow.piece);
+                let left = flow.lines.get(self.rank as usize)?.owed;
+                self.pays(&share, most.min(left), left).then(|| flow.next_piece(self.rank, most))
+            }
+            _ => None,
+        };
+        let Some(piece) = piece.flatten() else {
             if !std::mem::take(&mut self.bye) {
                 return None;
             }

@@ -132,7 +132,7 @@ proptest! {
             while flow.has_work() {
                 let _ = flow.work();
             }
-            while let Some(piece) = flow.next_piece(1) {
+            while let Some(piece) = flow.next_piece(1, 1 << 20) {
                 let _ = flow.went(&piece);
             }
             if let Err(error) = done {

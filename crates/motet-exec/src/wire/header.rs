@@ -60,8 +60,6 @@ pub enum Kind {
     Welcome,
     /// It does not; the payload says why.
     Refused,
-    /// A rank comes to the store.
-    Join,
     /// Who has come.
     Roster,
 }
@@ -70,7 +68,7 @@ pub enum Kind {
 pub const NOBODY: u64 = u32::MAX as u64;
 
 impl Kind {
-    const ALL: [(u8, Self); 16] = [
+    const ALL: [(u8, Self); 15] = [
         (1, Self::Data),
         (2, Self::Offer),
         (3, Self::Taken),
@@ -85,7 +83,6 @@ impl Kind {
         (34, Self::Intro),
         (35, Self::Welcome),
         (36, Self::Refused),
-        (37, Self::Join),
         (38, Self::Roster),
     ];
 

@@ -22,10 +22,12 @@ pub fn replay(mut bytes: &[u8]) {
         let Some((payload, rest)) = rest.split_at_checked(header.length as usize) else { return };
         let again = match header.kind {
             Kind::Register => Registration::decode(payload).map(|it| it.encode()),
-            Kind::Join => Join::decode(payload).map(|it| it.encode()),
             Kind::Roster => Roster::decode(payload).map(|it| it.encode()),
+            // To a rank or to the store, behind the proof.
             Kind::Intro => {
-                Intro::decode(payload.get(32..).unwrap_or_default()).map(|it| it.encode())
+                let said = payload.get(32..).unwrap_or_default();
+                let to_rank = Intro::decode(said).map(|it| it.encode());
+                to_rank.or_else(|_| Join::decode(said).map(|it| it.encode()))
             }
             _ => Err(payload::Malformed),
         };

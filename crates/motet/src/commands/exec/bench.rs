@@ -148,7 +148,9 @@ fn words(what: &WhatArgs) -> Vec<String> {
     option("iterations", what.iterations.to_string());
     option("warm-up", what.warm_up.to_string());
     option("seed", what.seed.to_string());
-    option("streams", what.streams.to_string());
+    if let Some(streams) = what.streams {
+        option("streams", streams.to_string());
+    }
     option("slice", format!("{} B", what.slice.get()));
     option("silence", what.silence.to_string());
     option("deadline", what.deadline.to_string());

@@ -107,7 +107,7 @@ fn config(args: &RunArgs) -> Config {
         bind: args.bind,
         port: args.port,
         advertise: args.advertise.clone(),
-        streams: what.streams,
+        streams: what.streams.unwrap_or(0),
         shared_memory: !what.no_shared_memory,
         checksums: what.checksums,
         slice: usize::try_from(what.slice.get()).unwrap_or(usize::MAX).max(1),

@@ -1,0 +1,244 @@
+//! Programs for datacenters far apart whose data crosses between one rank of each, the gateway.
+//!
+//! On ideal links it does not matter which ranks carry data over the WAN. On real ones it does: each pair of
+//! ranks has its own connections, and routers put a connection on one of several ways by its ports. With
+//! many pairs, each with a fixed part of the data, one is unlucky with its ways and all wait for it. With one
+//! pair the connections take turns at all of the data, and whatever each way can carry is used until the end.
+//!
+//! Inside a datacenter data goes along a chain, so that no host sends more than it gets. What ranks of one
+//! datacenter exchange among themselves waits for what comes over the WAN, piece for piece: it has time, and
+//! all at once at the beginning it would take hosts and links from what has to go far.
+
+use std::collections::BTreeMap;
+
+use motet_collective::program::Forms;
+use motet_collective::{
+    Collective, CollectiveKind, Program, ProgramBuilder, Slot, Transfer, TransferId, Verified,
+};
+use motet_units::{Bytes, Rank};
+
+/// Bytes of a chunk, and how many chunks a rank's part has at most.
+const ALLGATHER: (u64, u32) = (64 << 10, 128);
+const ALLREDUCE: (u64, u32) = (256 << 10, 256);
+/// Chunks from nearby that go before any has come from far away.
+const HEAD_START: usize = 8;
+/// Longer calls might have to keep more data than a group allows.
+const LONGEST: u64 = 512 << 20;
+
+/// A program for ranks of which each list is in one datacenter, all ranks together from 0 on; `None` if there are fewer
+/// than two, if the call is too long, or if it is another collective than AllGather or AllReduce.
+#[must_use]
+pub fn program(
+    kind: CollectiveKind,
+    sites: &[Vec<Rank>],
+    size: Bytes,
+) -> Option<Verified<Program>> {
+    let ranks = u32::try_from(sites.iter().map(Vec::len).sum::<usize>()).ok()?;
+    if sites.len() < 2 || sites.iter().any(Vec::is_empty) || size.get() > LONGEST {
+        return None;
+    }
+    let count = |bytes: u64, (chunk, most): (u64, u32)| {
+        u32::try_from(bytes.div_ceil(chunk)).unwrap_or(most).clamp(1, most)
+    };
+    let make = |forms| {
+        let maker = match kind {
+            CollectiveKind::AllGather => {
+                let chunks = count(size.get() / u64::from(ranks), ALLGATHER);
+                Maker::new(kind, ranks, chunks)?.all_gather(sites)
+            }
+            CollectiveKind::AllReduce => {
+                Maker::new(kind, ranks, count(size.get(), ALLREDUCE))?.all_reduce(sites)
+            }
+            _ => return None,
+        };
+        Verified::new(maker.builder.forms(forms).build(), None).ok()
+    };
+    make(Forms { in_place: true, out_of_place: true }).or_else(|| make(Forms::OUT_OF_PLACE))
+}
+
+struct Maker {
+    builder: ProgramBuilder,
+    chunks: u32,
+}
+
+impl Maker {
+    fn new(kind: CollectiveKind, ranks: u32, chunks: u32) -> Option<Self> {
+        let collective = Collective::new(kind, ranks, chunks).ok()?;
+        Some(Self { builder: ProgramBuilder::new("gateways", collective), chunks })
+    }
+
+    /// Every rank's own part to where it belongs in its output.
+    fn own(&mut self, rank: Rank, chunk: u32, slot: u32) -> TransferId {
+        self.builder.add(Transfer::copy(Slot::input(rank, chunk), Slot::output(rank, slot), 1))
+    }
+
+    /// Copies a chunk of the output to the same place at another rank, after it has come here.
+    fn pass(&mut self, from: Rank, to: Rank, slot: u32, after: TransferId) -> TransferId {
+        let transfer = Transfer::copy(Slot::output(from, slot), Slot::output(to, slot), 1);
+        self.builder.add_after(transfer, &[after])
+    }
+
+    fn all_gather(mut self, sites: &[Vec<Rank>]) -> Self {
+        for site in sites {
+            for rank in site {
+                for chunk in 0..self.chunks {
+                    self.own(*rank, chunk, rank.0 * self.chunks + chunk);
+                }
+            }
+        }
+        let longest = sites.iter().map(Vec::len).max().unwrap_or(0);
+        let order: Vec<(u32, usize)> =
+            (0..self.chunks).flat_map(|chunk| (0..longest).map(move |it| (chunk, it))).collect();
+        // What brought the n-th chunk from far away to each rank.
+        let mut came: BTreeMap<(Rank, usize), TransferId> = BTreeMap::new();
+        for (n, (chunk, index)) in order.iter().enumerate() {
+            for (own, site) in sites.iter().enumerate() {
+                let (Some(rank), Some(gateway)) = (site.get(*index), site.first()) else {
+                    continue;
+                };
+                let slot = rank.0 * self.chunks + chunk;
+                let input = Slot::input(*rank, *chunk);
+                let near = (rank != gateway).then(|| {
+                    self.builder.add(Transfer::copy(input, Slot::output(*gateway, slot), 1))
+                });
+                for (_, other) in sites.iter().enumerate().filter(|it| it.0 != own) {
+                    let mut last: Option<(Rank, TransferId)> = None;
+                    for to in other {
+                        let id = match (last, near) {
+                            (Some((from, id)), _) => self.pass(from, *to, slot, id),
+                            (None, Some(near)) => self.pass(*gateway, *to, slot, near),
+                            (None, None) => {
+                                self.builder.add(Transfer::copy(input, Slot::output(*to, slot), 1))
+                            }
+                        };
+                        came.insert((*to, n), id);
+                        last = Some((*to, id));
+                    }
+                }
+            }
+        }
+        for (n, (chunk, index)) in order.iter().enumerate() {
+            // All of it in four fifths of the time, so that it is not what is waited for at the end.
+            let awaited = n.checked_sub(HEAD_START).map(|it| it * 4 / 5);
+            for site in sites {
+                let Some(rank) = site.get(*index) else { continue };
+                let after = awaited.and_then(|it| came.get(&(*rank, it)).copied());
+                // The gateway has it already.
+                for to in site.iter().skip(1).filter(|it| *it != rank) {
+                    let slot = Slot::output(*to, rank.0 * self.chunks + chunk);
+                    let transfer = Transfer::copy(Slot::input(*rank, *chunk), slot, 1);
+                    self.builder.add_after(transfer, after.as_slice());
+                }
+            }
+        }
+        self
+    }
+
+    /// Each chunk is summed along the chain of each datacenter, then at the gateway of one of them, and goes back
+    /// the same way. No more than a quarter of the chunks is under way at a time.
+    fn all_reduce(mut self, sites: &[Vec<Rank>]) -> Self {
+        let window = (self.chunks / 4).max(8);
+        let mut done: BTreeMap<(Rank, u32), TransferId> = BTreeMap::new();
+        for chunk in 0..self.chunks {
+            let root = chunk as usize % sites.len();
+            let sums: Vec<(Rank, TransferId)> =
+                sites.iter().filter_map(|it| self.chain(it, chunk, window, &done)).collect();
+            let Some((home, mut sum)) = sums.get(root).copied() else { return self };
+            for (from, id) in sums.iter().filter(|it| it.0 != home) {
+                let (from, to) = (Slot::output(*from, chunk), Slot::output(home, chunk));
+                let next = self.builder.add_after(Transfer::reduce(from, to, 1), &[*id]);
+                // One after the other, so that sums are the same every time.
+                self.builder.wait(next.arrived(), sum.arrived());
+                sum = next;
+            }
+            for (index, site) in sites.iter().enumerate() {
+                let Some(gateway) = site.first() else { continue };
+                let mut id = sum;
+                if index != root {
+                    id = self.pass(home, *gateway, chunk, sum);
+                }
+                done.insert((*gateway, chunk), id);
+                for pair in site.windows(2) {
+                    id = self.pass(pair[0], pair[1], chunk, id);
+                    done.insert((pair[1], chunk), id);
+                }
+            }
+        }
+        self
+    }
+
+    /// Sums a chunk towards the gateway; the gateway, and what completes the sum there.
+    fn chain(
+        &mut self,
+        site: &[Rank],
+        chunk: u32,
+        window: u32,
+        done: &BTreeMap<(Rank, u32), TransferId>,
+    ) -> Option<(Rank, TransferId)> {
+        let mut last: Option<(Rank, TransferId)> = None;
+        for rank in site.iter().rev() {
+            let own = self.own(*rank, chunk, chunk);
+            let Some((from, before)) = last else {
+                last = Some((*rank, own));
+                if let Some(ended) = chunk.checked_sub(window).and_then(|it| done.get(&(*rank, it)))
+                {
+                    self.builder.wait(own.sent(), ended.arrived());
+                }
+                continue;
+            };
+            let (source, target) = (Slot::output(from, chunk), Slot::output(*rank, chunk));
+            let id = self.builder.add_after(Transfer::reduce(source, target, 1), &[before]);
+            self.builder.wait(id.arrived(), own.arrived());
+            last = Some((*rank, id));
+        }
+        last
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sites(counts: &[u32]) -> Vec<Vec<Rank>> {
+        let mut next = 0;
+        let mut site = |count: &u32| {
+            next += count;
+            (next - count..next).map(Rank).collect()
+        };
+        counts.iter().map(&mut site).collect()
+    }
+
+    #[test]
+    fn programs_are_right_and_cross_between_gateways_only() {
+        for counts in [&[4, 4][..], &[1, 1], &[3, 1], &[2, 3, 1], &[2, 2, 2, 2]] {
+            for kind in [CollectiveKind::AllGather, CollectiveKind::AllReduce] {
+                for size in [1, 1 << 20, 64 << 20] {
+                    let sites = sites(counts);
+                    let made = program(kind, &sites, Bytes::new(size)).unwrap();
+                    assert!(made.forms().in_place && made.forms().out_of_place);
+                    let site = |rank: Rank| sites.iter().position(|it| it.contains(&rank));
+                    let mut crossing = 0;
+                    for it in made.transfers() {
+                        let (from, to) = (it.src.rank, it.dst.rank);
+                        if site(from) != site(to) {
+                            crossing += u64::from(it.count);
+                            assert!(sites.iter().any(|it| it[0] == from));
+                            assert!(sites.iter().any(|it| it[0] == to));
+                        }
+                    }
+                    let others = sites.len() as u64 - 1;
+                    let (ranks, chunks) =
+                        (made.collective().ranks(), u64::from(made.collective().chunks()));
+                    let least = match kind {
+                        CollectiveKind::AllGather => u64::from(ranks) * chunks * others,
+                        _ => 2 * chunks * others,
+                    };
+                    assert_eq!(crossing, least);
+                }
+            }
+        }
+        assert!(program(CollectiveKind::AllGather, &sites(&[4]), Bytes::new(1)).is_none());
+        assert!(program(CollectiveKind::AllToAll, &sites(&[2, 2]), Bytes::new(1)).is_none());
+        assert!(program(CollectiveKind::AllReduce, &sites(&[2, 2]), Bytes::new(1 << 40)).is_none());
+    }
+}
