@@ -80,7 +80,7 @@ pub(super) fn choose(
         && time.as_ps() / 50 <= made.time.as_ps() / 49
     {
         let predicted = Some(simulate(&program, &network, size)?);
-        return Ok(Chosen { predicted, program });
+        return Ok(Chosen { program, predicted });
     }
     Ok(Chosen { predicted: predicts.then_some(made.time), program: made.program })
 }
