@@ -106,7 +106,7 @@ fn a_group_of_some_of_a_clusters_ranks() {
     assert_eq!(Communicator::join(wrong).unwrap_err().status, Status::Invalid);
 }
 
-/// Whoever leaves ends what is under way: nobody waits for ever. A rank that registers just when another leaves may hear of it only by the deadline.
+/// Whoever leaves ends what is under way: nobody waits for ever.
 #[test]
 fn who_leaves_ends_what_is_under_way() {
     ranks(

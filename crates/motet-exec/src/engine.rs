@@ -286,6 +286,14 @@ impl Engine {
         Ok(())
     }
 
+    /// A rank that has left and did not register this, which waits for all.
+    fn left_without(&self, number: u32) -> Option<u32> {
+        let waits = self.waiting.contains_key(&number);
+        let lacks =
+            |it: &usize| self.flow.lines[*it].left && !self.theirs[*it].contains_key(&number);
+        (0..self.theirs.len()).filter(|_| waits).find(lacks).map(|it| it as u32)
+    }
+
     fn missing(&self, number: u32) -> usize {
         let others = (0..self.theirs.len()).filter(|it| *it != self.rank as usize);
         others.into_iter().find(|it| !self.theirs[*it].contains_key(&number)).unwrap_or(0)
@@ -359,6 +367,10 @@ impl Engine {
                 let waiting = Waiting { own: registration, reply, since: now };
                 self.waiting.insert(operation, waiting);
                 self.compare(operation);
+                if let Some(rank) = self.left_without(operation) {
+                    let why = "it has left the group".to_owned();
+                    self.fail(ExecError::Lost { rank, why });
+                }
             }
             (Command::Start { registered, memory, reply }, None) => {
                 let run = Run::new(registered, memory, reply, now + self.settings.deadline);

@@ -115,6 +115,33 @@ fn a_rank_that_leaves_is_missed_at_once() {
 }
 
 #[test]
+fn registering_after_a_rank_has_left_fails_at_once() {
+    let program = all_reduce(3);
+    let left = Barrier::new(3);
+    on_all(
+        3,
+        |it| it,
+        |group| {
+            let mut group = group.unwrap();
+            let rank = group.rank();
+            if rank == 2 {
+                // Returns when all others know.
+                drop(group);
+                left.wait();
+                return;
+            }
+            left.wait();
+            // Long before the deadline, by which everything ends.
+            let (clock, deadline) = (clock(), Duration::from_ms(30_000));
+            let started = clock.now();
+            let error = group.register(&program, CALL).err().unwrap();
+            assert_eq!(error.culprit(), Some(2), "{error}");
+            assert!(clock.now().since(started) < deadline, "{error}");
+        },
+    );
+}
+
+#[test]
 fn survivors_go_on_with_a_program_for_fewer() {
     let store = Store::serve("127.0.0.1:0".parse().unwrap(), "", clock(), silent()).unwrap();
     // A call that is still under way somewhere ends with the group, so all must have ended the first.
