@@ -196,8 +196,14 @@ impl Engine {
     fn receive(&mut self, peer: usize, now: Instant) -> Result<(), ExecError> {
         let mut mail = Mail::new();
         for stream in &mut self.streams[peer] {
-            if stream.can_read && !stream.ended {
-                stream.receive(&mut self.flow, now, &mut mail)?;
+            if !stream.can_read || stream.ended {
+                continue;
+            }
+            match stream.receive(&mut self.flow, now, &mut mail) {
+                // A rank that has left has closed what we may still have been writing to, for which
+                // systems answer with a reset. All that it sent is in.
+                Err(ExecError::Lost { .. }) if self.flow.lines[peer].left => stream.ended = true,
+                received => received?,
             }
         }
         for (header, payload) in mail {
