@@ -14,11 +14,14 @@ With `--stages 2` half of the layers is on half of the ranks, by PyTorch's pipel
 norm of the gradients summed over replicas and then over stages, clipping, optimizer, loss. Such traces have two parallelisms, and so
 windows (`motet rails windows traces --domain 1`).
 
+With `--times` nothing is recorded but how long steps take; benches/shim/run.py uses that.
+
 Needs PyTorch 2.4 or later, and 2.6 for stages. `--backend gloo` runs on CPUs, to try the script: such a trace has no kernels, and Motet
 refuses it with that reason.
 """
 
 import argparse
+import ctypes
 import functools
 import os
 import socket
@@ -42,6 +45,7 @@ def arguments():
     parser.add_argument("--stages", type=int, default=1, help="stages of a pipeline")
     parser.add_argument("--micro-batches", type=int, default=2, help="into which a pipeline cuts the batch")
     parser.add_argument("--warmup", type=int, default=3, help="steps before them")
+    parser.add_argument("--times", action="store_true", help="write how long steps take (steps-RANK.csv) instead of traces")
     return parser.parse_args()
 
 
@@ -190,6 +194,24 @@ def pipeline(args, net, mesh, stage, device):
     return step
 
 
+def time_steps(args, step, on_gpu, rank):
+    """Takes the steps without a profiler and writes how long each took. A preloaded shim is told where steps end."""
+    import torch
+
+    mark = getattr(ctypes.CDLL(None), "motet_shim_iteration", lambda: None)
+    taken = []
+    for _ in range(args.warmup + args.steps):
+        start = time.perf_counter()
+        loss = step()
+        if on_gpu:
+            torch.cuda.synchronize()
+        mark()
+        taken.append((time.perf_counter() - start, float(loss)))
+    with open(os.path.join(args.out, f"steps-{rank}.csv"), "w") as file:
+        file.write("step,seconds,loss\n")
+        file.writelines(f"{number},{seconds:.6f},{loss:.6f}\n" for number, (seconds, loss) in enumerate(taken))
+
+
 def train(args):
     rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     local = int(os.environ.get("LOCAL_RANK", rank))
@@ -226,6 +248,11 @@ def train(args):
     targets = torch.randint(args.vocab, shape, device=device)
 
     os.makedirs(args.out, exist_ok=True)
+    if args.times:
+        time_steps(args, lambda: step(optimizer, tokens, targets), on_gpu, rank)
+        dist.barrier()
+        dist.destroy_process_group()
+        return
     file = os.path.join(args.out, f"rank-{rank}.json")
     activities = [ProfilerActivity.CPU] + ([ProfilerActivity.CUDA] if on_gpu else [])
     plan = schedule(wait=args.warmup - 1, warmup=1, active=args.steps, repeat=1)

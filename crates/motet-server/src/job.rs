@@ -43,9 +43,12 @@ pub struct GroupSpec {
     pub id: u32,
     pub members: Vec<u32>,
     pub circuits: Vec<CircuitSpec>,
-    /// The ranks of each member, in the order of `members`; only managers need them.
+    /// The ranks of each member, in the order of `members`; only managers and ranks need them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ranks: Vec<Vec<u32>>,
+    /// What it is for, as in traces of the job: `dp_shard`, `pp` …
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub name: String,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]

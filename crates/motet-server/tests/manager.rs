@@ -42,6 +42,7 @@ fn spec() -> JobSpec {
         members: vec![a, b],
         circuits: vec![CircuitSpec { switch: 0, a, b }],
         ranks: vec![vec![2 * a, 2 * a + 1], vec![2 * b, 2 * b + 1]],
+        name: String::new(),
     };
     JobSpec {
         job: 5,

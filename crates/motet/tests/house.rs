@@ -37,6 +37,7 @@ const FLOORS: [(&str, u32); 25] = [
     ("motet-rails", 5),
     ("motet-wan", 5),
     ("motet-nccl-plugin", 6),
+    ("motet-shim", 6),
     ("motet-switch", 6),
     ("motet-server", 6),
     ("motet-testbed", 6),

@@ -6,7 +6,6 @@
 
 mod metrics;
 mod outputs;
-mod path;
 
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Condvar, Mutex, OnceLock, PoisonError};

@@ -8,11 +8,11 @@ use std::path::{Path, PathBuf};
 
 use motet_runtime::{
     Bucket, Call, Choice, Communicator, Method, Segment, Source, TimeKey, TraceWriter, TracedCall,
+    own_file,
 };
 use motet_units::{Bytes, Duration, Rank};
 
 use super::metrics::{self, Metrics, Planned};
-use super::path::own;
 use crate::log::Log;
 use crate::profiler::sampling::{self, Captured};
 use crate::profiler::{Finished, by_index, lost};
@@ -45,7 +45,7 @@ impl Outputs {
     pub(super) fn from_environment(rank: Option<u32>, log: Log) -> Option<Self> {
         let path = |name: &str| {
             let path = std::env::var_os(name).filter(|it| !it.is_empty())?;
-            Some(own(Path::new(&path), rank, std::process::id()))
+            Some(own_file(Path::new(&path), rank, std::process::id()))
         };
         let trace = path("MOTET_TRACE").map(|path| TraceFile {
             file: None,

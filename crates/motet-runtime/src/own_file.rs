@@ -1,11 +1,12 @@
-//! File names that are one's own: several ranks are given the same `MOTET_TRACE` and `MOTET_METRICS`.
+//! [`own_file`]: a name of one's own, where several ranks are given the same path for their traces or metrics.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-/// The path with the rank for `%r` (or `p` and the process's number, where NCCL does not tell the rank) and the
+/// The path with the rank for `%r` (or `p` and the process's number, where the rank is not known) and the
 /// process's number for `%p`; with neither, the number is put before the extension.
-pub(super) fn own(path: &Path, rank: Option<u32>, process: u32) -> PathBuf {
+#[must_use]
+pub fn own_file(path: &Path, rank: Option<u32>, process: u32) -> PathBuf {
     let text = path.to_string_lossy();
     if text.contains("%r") || text.contains("%p") {
         let rank = rank.map_or_else(|| format!("p{process}"), |it| it.to_string());
@@ -26,11 +27,12 @@ mod tests {
 
     #[test]
     fn every_process_has_its_own_file() {
-        let own = |path: &str| own(Path::new(path), Some(3), 77).to_string_lossy().into_owned();
+        let own =
+            |path: &str| own_file(Path::new(path), Some(3), 77).to_string_lossy().into_owned();
         assert_eq!(own("/x/rank-%r.prom"), "/x/rank-3.prom");
         assert_eq!(own("/x/%r-%p"), "/x/3-77");
         assert_eq!(own("/x/job.trace"), "/x/job.77.trace");
         assert_eq!(own("job"), "job.77");
-        assert_eq!(super::own(Path::new("%r.prom"), None, 77), Path::new("p77.prom"));
+        assert_eq!(own_file(Path::new("%r.prom"), None, 77), Path::new("p77.prom"));
     }
 }
