@@ -59,6 +59,8 @@ struct Local {
     next: bool,
     /// It has no more calls for now.
     done: bool,
+    /// How many calls of the group it makes in a row, from that one on; 0 if that is not known.
+    run: u32,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -109,10 +111,10 @@ impl Manager {
     /// A rank's shim says something.
     pub fn tell(&mut self, rank: Rank, tell: Tell) -> Vec<Said> {
         match tell {
-            Tell::Call(call) => {
+            Tell::Call { call, run } => {
                 let mut said = self.correct(rank, call.group);
                 said.extend(match self.network(&call) {
-                    Network::Rails => self.desk(call.group, |desk| desk.call(rank)),
+                    Network::Rails => self.desk(call.group, |desk| desk.call(rank, run)),
                     network => {
                         self.desk(call.group, |desk| desk.open(rank, network));
                         vec![Said::Go { rank, group: call.group, network }]
@@ -121,13 +123,13 @@ impl Manager {
                 said
             }
             Tell::Ended(group) => self.desk(group, |desk| desk.ended(rank)),
-            Tell::Next { call, after } => {
+            Tell::Next { call, after, run } => {
                 let mut said = Vec::new();
                 if call.group != after {
                     said = self.desk(after, |desk| desk.done(rank));
                 }
                 if self.network(&call) == Network::Rails {
-                    said.extend(self.desk(call.group, |desk| desk.next(rank)));
+                    said.extend(self.desk(call.group, |desk| desk.next(rank, run)));
                 }
                 said
             }
@@ -191,10 +193,10 @@ impl Manager {
 }
 
 impl Desk {
-    fn call(&mut self, rank: Rank) -> Vec<Said> {
+    fn call(&mut self, rank: Rank, run: u32) -> Vec<Said> {
         let Some(local) = self.locals.get_mut(&rank) else { return Vec::new() };
         local.made += 1;
-        (local.next, local.done) = (false, false);
+        (local.next, local.done, local.run) = (false, false, run);
         let (number, group) = (local.made, self.seat.group());
         if let Some(network) = self.going.get(&number).copied() {
             // Another rank of the domain has begun it already.
@@ -211,12 +213,21 @@ impl Desk {
         let called = self.locals.values().any(|it| it.waiting);
         let all = self.locals.values().all(|it| it.waiting || it.next);
         let held = self.seat.stance() == crate::protocol::Stance::Holding;
+        self.seat.expect(self.run());
         if called && (all || held) && !self.seat.is_waiting() {
             let step = self.seat.call();
             return self.step(step);
         }
         let report = (all && !called).then(|| self.seat.foresee()).flatten();
         report.map(Said::Report).into_iter().collect()
+    }
+
+    /// How many calls come in a row, if all ranks say the same.
+    fn run(&self) -> u64 {
+        let mut runs = self.locals.values().map(|it| it.run);
+        let first = runs.next().unwrap_or(0);
+        let alike = runs.all(|it| it == first);
+        u64::from(if alike { first } else { 0 })
     }
 
     fn step(&mut self, step: Step) -> Vec<Said> {
@@ -286,9 +297,9 @@ impl Desk {
         report.map(Said::Report).into_iter().collect()
     }
 
-    fn next(&mut self, rank: Rank) -> Vec<Said> {
+    fn next(&mut self, rank: Rank, run: u32) -> Vec<Said> {
         if let Some(local) = self.locals.get_mut(&rank) {
-            (local.next, local.done) = (true, false);
+            (local.next, local.done, local.run) = (true, false, run);
         }
         self.push()
     }
@@ -308,7 +319,7 @@ mod tests {
     }
 
     fn call(group: GroupId, collective: Collective, bytes: u64) -> Tell {
-        Tell::Call(Call { group, collective, bytes: Bytes::new(bytes) })
+        Tell::Call { call: Call { group, collective, bytes: Bytes::new(bytes) }, run: 2 }
     }
 
     fn big() -> Tell {
@@ -369,8 +380,8 @@ mod tests {
     #[test]
     fn calls_that_are_foreseen_by_all_are_asked_for_ahead() {
         let mut manager = manager();
-        let Tell::Call(call) = big() else { panic!("a call") };
-        let next = Tell::Next { call, after: GroupId(9) };
+        let Tell::Call { call, .. } = big() else { panic!("a call") };
+        let next = Tell::Next { call, after: GroupId(9), run: 2 };
         assert_eq!(manager.tell(Rank(0), next), []);
         let said = manager.tell(Rank(1), next);
         let [Said::Report(report)] = said[..] else { panic!("{said:?}") };
@@ -381,7 +392,7 @@ mod tests {
         for rank in [0, 1] {
             manager.tell(Rank(rank), Tell::Ended(GROUP));
         }
-        let after = Tell::Next { call: Call { group: GroupId(9), ..call }, after: GROUP };
+        let after = Tell::Next { call: Call { group: GroupId(9), ..call }, after: GROUP, run: 2 };
         assert_eq!(manager.tell(Rank(0), after), []);
         let said = manager.tell(Rank(1), after);
         let [Said::Report(report)] = said[..] else { panic!("{said:?}") };
@@ -391,8 +402,8 @@ mod tests {
     #[test]
     fn circuits_that_are_taken_away_are_asked_for_again_if_they_will_be_needed() {
         let mut manager = manager();
-        let Tell::Call(call) = big() else { panic!("a call") };
-        let next = Tell::Next { call, after: GROUP };
+        let Tell::Call { call, .. } = big() else { panic!("a call") };
+        let next = Tell::Next { call, after: GROUP, run: 2 };
         manager.tell(Rank(0), next);
         let said = manager.tell(Rank(1), next);
         let [Said::Report(report)] = said[..] else { panic!("{said:?}") };
@@ -430,11 +441,11 @@ mod tests {
     #[test]
     fn what_was_foreseen_wrongly_is_given_up() {
         let mut manager = manager();
-        let Tell::Call(call) = big() else { panic!("a call") };
+        let Tell::Call { call, .. } = big() else { panic!("a call") };
         for rank in [0, 1] {
-            manager.tell(Rank(rank), Tell::Next { call, after: GroupId(9) });
+            manager.tell(Rank(rank), Tell::Next { call, after: GroupId(9), run: 2 });
         }
-        let inside = Tell::Call(Call { group: GroupId(9), ..call });
+        let inside = Tell::Call { call: Call { group: GroupId(9), ..call }, run: 2 };
         let said = manager.tell(Rank(1), inside);
         let [Said::Report(report), Said::Go { .. }] = said[..] else { panic!("{said:?}") };
         assert_eq!((report.group, report.stance), (GROUP, Stance::Away));

@@ -18,6 +18,13 @@
 //! **Why members hold circuits until they are recalled.** A phase of traffic has many calls, and a message for each of
 //! them would cost more than many a call takes. So circuits are given for as long as nobody else needs their ports.
 //!
+//! **Why only members that go on alike may hold circuits.** Ranks start a call as soon as it is theirs to make, and then wait inside it for the
+//! others. If a member went on to the group's next call while another turns to another group first, whose circuits need the same ports, then that
+//! call could not end before the other group had its circuits, nor these be set before the call had ended. (The first stage of a pipeline
+//! does just that: it sends its second activation while the second stage, having received the first, gathers parameters.) So members say how long
+//! their [`run`](Report::run) of calls is. If all say the same, circuits are granted; otherwise each call is let through by itself, when all members
+//! ask for it.
+//!
 //! **Why nothing locks up.** Groups that want the same ports are served in the order in which they became complete (all
 //! members asking). Holders that stand in the way are recalled and can begin nothing new. But a call that *some* member has
 //! already begun must be let through at all others, or it would never end: those get a [`Reply::Pass`] for just the
@@ -110,6 +117,10 @@ pub struct Report {
     pub ended: u64,
     /// The last call that took the packet network; 0 if none did. Whoever comes later to that call must take it too.
     pub host: u64,
+    /// How many calls of this group the member will make in a row, the one that it asks for included, before one of another
+    /// group; 0 if it does not know.
+    #[serde(default)]
+    pub run: u64,
 }
 
 /// The controller's word to a member about one of its groups.

@@ -35,7 +35,12 @@ pub struct Seat {
     waiting: bool,
     /// The next call was answered before the job has made it.
     early: Option<Go>,
+    /// See [`Report::run`].
+    run: u64,
 }
+
+/// A [`run`](Report::run) that does not end.
+pub const ENDLESS: u64 = u64::MAX;
 
 impl Seat {
     #[must_use]
@@ -51,7 +56,14 @@ impl Seat {
             host: 0,
             waiting: false,
             early: None,
+            run: ENDLESS,
         }
+    }
+
+    /// How many calls of the group come in a row, from the next one on; 0 if that is not known. Until it is told, a seat takes it
+    /// that there is no other group.
+    pub const fn expect(&mut self, run: u64) {
+        self.run = run;
     }
 
     #[must_use]
@@ -227,6 +239,7 @@ impl Seat {
             begun: self.begun,
             ended: self.ended,
             host: self.host,
+            run: self.run,
         }
     }
 }

@@ -5,10 +5,10 @@
 //!
 //! | byte | frame | from | holds |
 //! | --- | --- | --- | --- |
-//! | 1 | hello | rank | the first of a connection: `MOTETMG1`, job (8), rank (4) |
-//! | 2 | call | rank | group (4), collective (1), bytes (8): the rank makes this call, and waits for `go` |
+//! | 1 | hello | rank | the first of a connection: `MOTETMG2`, job (8), rank (4) |
+//! | 2 | call | rank | group (4), collective (1), bytes (8), run (4): the rank makes this call, and waits for `go`; it is the first of so many of its group in a row (0: not known) |
 //! | 3 | ended | rank | group (4): a call of that group has ended |
-//! | 4 | next | rank | group (4), collective (1), bytes (8), and the group (4) that has no more calls for now |
+//! | 4 | next | rank | the same of the call that will be next, and the group (4) that has no more calls for now |
 //! | 5 | bye | rank | the rank ends; when all ranks of a domain have said so, the job leaves |
 //! | 17 | welcome | manager | mode (1): 0 observe, 1 on demand, 2 provisioned |
 //! | 18 | go | manager | group (4), network (1): 0 scale-up, 1 rails, 2 host |
@@ -25,7 +25,7 @@ use crate::manager::Network;
 use crate::protocol::{GroupId, JobId};
 use crate::shim::{Call, Mode, Tell};
 
-const MAGIC: [u8; 8] = *b"MOTETMG1";
+const MAGIC: [u8; 8] = *b"MOTETMG2";
 /// The most bytes of a frame, its length included.
 pub const MOST: usize = 64;
 
@@ -58,17 +58,17 @@ impl Frame {
                 to.extend(job.0.to_le_bytes());
                 to.extend(rank.0.to_le_bytes());
             }
-            Self::Tell(Tell::Call(call)) => {
+            Self::Tell(Tell::Call { call, run }) => {
                 to.push(2);
-                write_call(call, to);
+                write_call(call, *run, to);
             }
             Self::Tell(Tell::Ended(group)) => {
                 to.push(3);
                 to.extend(group.0.to_le_bytes());
             }
-            Self::Tell(Tell::Next { call, after }) => {
+            Self::Tell(Tell::Next { call, after, run }) => {
                 to.push(4);
-                write_call(call, to);
+                write_call(call, *run, to);
                 to.extend(after.0.to_le_bytes());
             }
             Self::Bye => to.push(5),
@@ -119,11 +119,12 @@ impl Frame {
     }
 }
 
-fn write_call(call: &Call, to: &mut Vec<u8>) {
+fn write_call(call: &Call, run: u32, to: &mut Vec<u8>) {
     to.extend(call.group.0.to_le_bytes());
     let number = Collective::ALL.iter().position(|it| *it == call.collective);
     to.push(number.and_then(|it| u8::try_from(it).ok()).unwrap_or(u8::MAX));
     to.extend(call.bytes.get().to_le_bytes());
+    to.extend(run.to_le_bytes());
 }
 
 /// What is still to be read.
@@ -146,9 +147,15 @@ impl Rest<'_> {
                 let job = JobId(u64::from_le_bytes(self.take()?));
                 Frame::Hello { job, rank: Rank(u32::from_le_bytes(self.take()?)) }
             }
-            2 => Frame::Tell(Tell::Call(self.call()?)),
+            2 => {
+                let (call, run) = self.call()?;
+                Frame::Tell(Tell::Call { call, run })
+            }
             3 => Frame::Tell(Tell::Ended(self.group()?)),
-            4 => Frame::Tell(Tell::Next { call: self.call()?, after: self.group()? }),
+            4 => {
+                let (call, run) = self.call()?;
+                Frame::Tell(Tell::Next { call, after: self.group()?, run })
+            }
             5 => Frame::Bye,
             17 => Frame::Welcome(match self.take()? {
                 [0] => Mode::Observe,
@@ -176,12 +183,13 @@ impl Rest<'_> {
         Ok(GroupId(u32::from_le_bytes(self.take()?)))
     }
 
-    fn call(&mut self) -> Result<Call, Stranger> {
+    fn call(&mut self) -> Result<(Call, u32), Stranger> {
         let group = self.group()?;
         let [number] = self.take()?;
         let collective = Collective::ALL.get(usize::from(number)).copied();
         let collective = collective.ok_or(Stranger("a collective that there is not"))?;
-        Ok(Call { group, collective, bytes: Bytes::new(u64::from_le_bytes(self.take()?)) })
+        let bytes = Bytes::new(u64::from_le_bytes(self.take()?));
+        Ok((Call { group, collective, bytes }, u32::from_le_bytes(self.take()?)))
     }
 }
 
@@ -198,9 +206,9 @@ mod tests {
         };
         let frames = [
             Frame::Hello { job: JobId(u64::MAX), rank: Rank(3) },
-            Frame::Tell(Tell::Call(call)),
+            Frame::Tell(Tell::Call { call, run: 3 }),
             Frame::Tell(Tell::Ended(GroupId(7))),
-            Frame::Tell(Tell::Next { call, after: GroupId(9) }),
+            Frame::Tell(Tell::Next { call, after: GroupId(9), run: u32::MAX }),
             Frame::Bye,
             Frame::Welcome(Mode::Provisioned),
             Frame::Go { group: GroupId(7), network: Network::Rails },

@@ -33,24 +33,31 @@ fn key(world: &World) -> u128 {
 /// Explores, and gives how many states there are.
 fn explore(setups: Vec<Setup>, switches: &[(u32, u32)], mishaps: Mishaps, most: usize) -> usize {
     let switches = switches.iter().map(|it| (SwitchId(it.0), it.1)).collect();
-    let stage = Stage { setups, switches, policy: Policy::default() };
-    let first = World::new(&stage, mishaps);
+    let stage = Stage { setups, switches, policy: Policy::default(), foresight: false };
+    explore_stage(&stage, mishaps, most).0
+}
+
+/// The same, and how many calls took the packet network where most did.
+fn explore_stage(stage: &Stage, mishaps: Mishaps, most: usize) -> (usize, usize) {
+    let mut refused = 0;
+    let first = World::new(stage, mishaps);
     let mut known: BTreeMap<u128, u32> = BTreeMap::from([(key(&first), 0)]);
     let mut before: Vec<Vec<u32>> = vec![Vec::new()];
     let mut done: Vec<u32> = Vec::new();
     let mut front = vec![(0, first)];
     while let Some((number, world)) = front.pop() {
-        if world.is_done(&stage) {
+        refused = refused.max(world.refused());
+        if world.is_done(stage) {
             done.push(number);
         }
-        let mut acts = world.ordinary(&stage);
+        let mut acts = world.ordinary(stage);
         if acts.is_empty() {
             acts = world.late();
         }
-        acts.extend(world.mishaps(&stage));
+        acts.extend(world.mishaps(stage));
         for act in acts {
             let mut next = world.clone();
-            next.act(&stage, &act);
+            next.act(stage, &act);
             let fresh = u32::try_from(before.len()).unwrap();
             let at = *known.entry(key(&next)).or_insert(fresh);
             if at == fresh {
@@ -69,7 +76,7 @@ fn explore(setups: Vec<Setup>, switches: &[(u32, u32)], mishaps: Mishaps, most: 
     }
     let stuck = leads.iter().filter(|it| !**it).count();
     assert_eq!(stuck, 0, "of {} states {stuck} lead nowhere", leads.len());
-    leads.len()
+    (leads.len(), refused)
 }
 
 /// Two members with a port each, and a third: groups {0, 1} and {1, 2} want the port of member 1.
@@ -90,11 +97,28 @@ fn nothing_locks_up_when_all_goes_well() {
     }
 }
 
+/// A member that goes on while another has to turn elsewhere first (a pipeline's first stage) must not take along the circuits that the other
+/// needs for that. If both say what they are about to do, no call is turned away in any state that can be reached; if they do not, some
+/// are.
+#[test]
+fn members_that_say_how_long_they_go_on_are_never_turned_away() {
+    for (foresight, expected) in [(true, 0), (false, 1)] {
+        let (setups, switches) = (chain(TAKING_TURNS), vec![(SwitchId(0), 3)]);
+        let stage = Stage { setups, switches, policy: Policy::default(), foresight };
+        let (states, refused) = explore_stage(&stage, Mishaps::default(), 2_000_000);
+        println!("{states} states");
+        assert_eq!(refused, expected);
+    }
+}
+
 /// Each mishap once, on programs as short as show it.
 fn with(mishaps: &[Mishaps]) {
-    for programs in [SHORT, AT_ONCE] {
+    // Circuits that are let go after each call, and circuits that are held.
+    for (programs, foresight) in [(SHORT, true), (AT_ONCE, false)] {
         for it in mishaps {
-            let states = explore(chain(programs), &[(0, 3)], *it, 2_000_000);
+            let (setups, switches) = (chain(programs), vec![(SwitchId(0), 3)]);
+            let stage = Stage { setups, switches, policy: Policy::default(), foresight };
+            let (states, _) = explore_stage(&stage, *it, 2_000_000);
             println!("{it:?}: {states} states");
         }
     }

@@ -59,11 +59,11 @@ fn random_job(number: u32, random: &mut impl rand::Rng, calls: usize) -> Setup {
     Setup { registration, programs }
 }
 
-fn soak(seed: u64, calls: usize, least: u64) {
+fn soak(seed: u64, calls: usize, least: u64, foresight: bool) {
     let mut random = Seed::new(seed).stream("soak");
     let setups = (0..4).map(|it| random_job(it, &mut random, calls)).collect();
     let switches = vec![(SwitchId(0), 32), (SwitchId(1), 32)];
-    let stage = Stage { setups, switches, policy: Policy::default() };
+    let stage = Stage { setups, switches, policy: Policy::default(), foresight };
     let mishaps = Mishaps {
         lost: 1,
         doubled: 1,
@@ -100,5 +100,7 @@ fn soak(seed: u64, calls: usize, least: u64) {
 
 #[test]
 fn a_million_steps_with_faults_end_well() {
-    soak(1, 5000, 1_000_000);
+    soak(1, 5000, 1_000_000, false);
+    // Most circuits are let go after each call.
+    soak(2, 1500, 150_000, true);
 }

@@ -100,7 +100,7 @@ impl Shim {
     fn call(&mut self, group: u32) {
         let bytes = Bytes::new(1 << 30);
         let call = Call { group: GroupId(group), collective: Collective::AllGather, bytes };
-        self.say(Frame::Tell(Tell::Call(call)));
+        self.say(Frame::Tell(Tell::Call { call, run: 2 }));
     }
 
     /// Until the call may go; what else was said meanwhile.

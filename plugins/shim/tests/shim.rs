@@ -228,7 +228,7 @@ fn calls_wait_for_the_word_to_go() {
         let mut gone = 0;
         while let Some(frame) = peer.next() {
             match frame {
-                Frame::Tell(Tell::Call(call)) => {
+                Frame::Tell(Tell::Call { call, .. }) => {
                     std::thread::sleep(Wall::from_millis(20));
                     // Nothing has run that was not let go.
                     assert_eq!(Job::ran(ran), gone);
@@ -257,8 +257,10 @@ fn what_comes_next_is_said_ahead() {
         let mut ahead = Vec::new();
         while let Some(frame) = peer.next() {
             match frame {
-                Frame::Tell(Tell::Call(call)) => peer.go(call.group),
-                Frame::Tell(Tell::Next { call, after }) if call.group != after => ahead.push(call),
+                Frame::Tell(Tell::Call { call, .. }) => peer.go(call.group),
+                Frame::Tell(Tell::Next { call, after, .. }) if call.group != after => {
+                    ahead.push(call)
+                }
                 _ => {}
             }
         }

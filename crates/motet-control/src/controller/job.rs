@@ -41,6 +41,7 @@ pub(super) struct View {
     pub(super) begun: u64,
     pub(super) ended: u64,
     pub(super) host: u64,
+    pub(super) run: u64,
     /// What was said to the report of that version, to say it again if it got lost.
     pub(super) reply: Option<Reply>,
 }
@@ -53,6 +54,7 @@ impl View {
         begun: 0,
         ended: 0,
         host: 0,
+        run: 0,
         reply: None,
     };
 
@@ -73,6 +75,7 @@ impl View {
             begun: report.begun,
             ended: report.ended,
             host: report.host,
+            run: report.run,
             reply: None,
         };
         true
@@ -124,6 +127,14 @@ impl Group {
     /// Whether others have taken the packet network for the call that is asked for.
     pub(super) fn is_elsewhere(&self) -> bool {
         self.asked().is_some_and(|call| self.views.values().any(|it| it.host == call))
+    }
+
+    /// Whether all who ask make equally many calls before they turn to another group, so that none goes on without the others.
+    pub(super) fn goes_on_alike(&self) -> bool {
+        let asks = |it: &&View| matches!(it.stance, Stance::Asking { .. });
+        let mut runs = self.views.values().filter(asks).map(|it| it.run);
+        let first = runs.next().unwrap_or(0);
+        first > 0 && runs.all(|it| it == first)
     }
 
     /// Whether all members ask, so that none has begun the call and all can be told to take another network.

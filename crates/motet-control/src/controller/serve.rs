@@ -263,7 +263,9 @@ impl Controller {
     fn grant(&mut self, key: Key, ticket: u64, out: &mut Vec<Output>) {
         let (job, group) = key;
         out.push(Output::Journal(Event::Granted { job, group }));
-        self.reply(key, u64::MAX, Reply::Grant, out);
+        let alike = self.group(key).is_some_and(super::job::Group::goes_on_alike);
+        let reply = if alike { Reply::Grant } else { Reply::Pass };
+        self.reply(key, u64::MAX, reply, out);
         if let Some(it) = self.group_mut(key) {
             it.attempts = 0;
         }

@@ -47,13 +47,14 @@ pub enum Mode {
 /// What a shim tells its manager.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Tell {
-    /// The rank makes a call, and waits for the word to go.
-    Call(Call),
+    /// The rank makes a call, and waits for the word to go. It is the first of so many of its group in a row; 0 if that is not
+    /// known.
+    Call { call: Call, run: u32 },
     /// A call of that group has ended.
     Ended(GroupId),
     /// The next call will be this one. If it is of another group than the one before, that has no more calls for now; if
     /// it is of the same, circuits that are taken away meanwhile will be needed again.
-    Next { call: Call, after: GroupId },
+    Next { call: Call, after: GroupId, run: u32 },
 }
 
 /// See the [module](self).
@@ -115,7 +116,9 @@ impl Shim {
         }
         *self.busy.entry(call.group).or_default() += 1;
         self.last = Some(call);
-        (self.mode != Mode::Observe).then_some(Tell::Call(call))
+        let run = self.predictor.run_of(call.group);
+        let run = run.map_or(0, |it| it.saturating_add(1));
+        (self.mode != Mode::Observe).then_some(Tell::Call { call, run })
     }
 
     /// A call of that group has ended. What the manager must know of it, in order.
@@ -136,7 +139,8 @@ impl Shim {
         let idle = self.busy.values().all(|it| *it == 0);
         let (after, next) = (self.last?.group, self.predictor.next()?);
         let may = self.mode == Mode::Provisioned && self.trial.asks_ahead();
-        (may && idle).then_some(Tell::Next { call: next, after })
+        let run = self.predictor.run_of(next.group).unwrap_or(0);
+        (may && idle).then_some(Tell::Next { call: next, after, run })
     }
 }
 
@@ -159,7 +163,7 @@ mod tests {
                 shim.iteration(Instant::START);
             }
         }
-        let next = |it: &Tell| matches!(it, Tell::Next { call, after } if call.group != *after);
+        let next = |it: &Tell| matches!(it, Tell::Next { call, after, .. } if call.group != *after);
         (all.into_iter().filter(next).collect(), shim.score())
     }
 
@@ -172,7 +176,7 @@ mod tests {
         // measured.
         assert!(next.len() >= 2 * 14, "{}", next.len());
         assert!(hits >= 90 && misses <= 3, "{hits} {misses}");
-        let ahead = Tell::Next { call: call(1, 5), after: GroupId(0) };
+        let ahead = Tell::Next { call: call(1, 5), after: GroupId(0), run: 2 };
         assert!(next.contains(&ahead));
     }
 

@@ -8,6 +8,7 @@
 use std::collections::BTreeMap;
 
 use super::Call;
+use crate::protocol::GroupId;
 
 /// Calls that are remembered: several iterations of a large job, and little memory.
 const MOST: usize = 1 << 16;
@@ -33,6 +34,15 @@ impl Predictor {
     #[must_use]
     pub fn next(&self) -> Option<Call> {
         self.seen.get(self.at?).copied()
+    }
+
+    /// How many of the calls that are expected next are of that group, before one of another. `None` if nothing is expected; more than
+    /// there ever are if no other group is.
+    #[must_use]
+    pub fn run_of(&self, group: GroupId) -> Option<u32> {
+        let rest = self.seen.get(self.at?..)?;
+        let run = rest.iter().take(LONGEST).position(|it| it.group != group);
+        Some(run.map_or(u32::MAX, |it| u32::try_from(it).unwrap_or(u32::MAX)))
     }
 
     /// The job has made a call.
@@ -85,7 +95,6 @@ mod tests {
     use motet_units::Bytes;
 
     use super::*;
-    use crate::protocol::GroupId;
 
     fn call(group: u32) -> Call {
         Call { group: GroupId(group), collective: Collective::AllReduce, bytes: Bytes::new(1) }

@@ -109,6 +109,8 @@ pub struct Stage {
     pub setups: Vec<Setup>,
     pub switches: Vec<(SwitchId, u32)>,
     pub policy: Policy,
+    /// Members know how many calls of a group they make in a row, and say so.
+    pub foresight: bool,
 }
 
 impl Stage {
@@ -295,6 +297,11 @@ impl World {
         acts
     }
 
+    /// Calls that took the packet network.
+    pub fn refused(&self) -> usize {
+        self.networks.values().filter(|it| **it == GoOrd::Host).count()
+    }
+
     fn all_began(&self, stage: &Stage, job: JobId, group: GroupId, number: u64) -> bool {
         let members = &stage.spec(job, group).members;
         members.iter().all(|it| self.seats[&(job, *it)][&group].begun() >= number)
@@ -404,7 +411,12 @@ impl World {
 
     fn call(&mut self, stage: &Stage, place: Place, number: usize) {
         let Stream::Ready { at } = self.streams[&place][number] else { panic!("not ready") };
-        let group = stage.program(place)[number][at];
+        let calls = &stage.program(place)[number];
+        let group = calls[at];
+        if stage.foresight {
+            let run = calls[at..].iter().take_while(|it| **it == group).count();
+            self.seat(place, group).expect(run as u64);
+        }
         let step = self.seat(place, group).call();
         self.streams.get_mut(&place).unwrap()[number] = Stream::Waiting { at };
         self.step(stage, place, group, step);

@@ -116,6 +116,7 @@ impl TryFrom<v1::Report> for Report {
             begun: it.begun,
             ended: it.ended,
             host: it.host,
+            run: it.run,
         })
     }
 }
@@ -137,6 +138,7 @@ impl From<&Report> for v1::Report {
             begun: it.begun,
             ended: it.ended,
             host: it.host,
+            run: it.run,
         }
     }
 }
@@ -296,8 +298,8 @@ mod tests {
         }
         for stance in [Stance::Away, Stance::Asking { call: 8 }, Stance::Holding] {
             let (job, member, group) = (JobId(1), Member(2), GroupId(3));
-            let (version, begun, ended, host) = (4, 7, 6, 5);
-            let report = Report { job, member, group, version, stance, begun, ended, host };
+            let (version, begun, ended, host, run) = (4, 7, 6, 5, 3);
+            let report = Report { job, member, group, version, stance, begun, ended, host, run };
             assert_eq!(Report::try_from(v1::Report::from(&report)), Ok(report));
         }
     }

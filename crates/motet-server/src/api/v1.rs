@@ -142,6 +142,10 @@ pub struct Report {
     /// The last call that took the packet network; 0 if none did.
     #[prost(uint64, tag = "9")]
     pub host: u64,
+    /// How many calls of this group the member will make in a row, the one that it asks for included, before one of another group; 0
+    /// if it does not know. Circuits are granted until a recall only if all members say the same; otherwise for one call at a time.
+    #[prost(uint64, tag = "10")]
+    pub run: u64,
 }
 /// The controller's word to a member about one of its groups.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
