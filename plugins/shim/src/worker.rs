@@ -205,11 +205,12 @@ impl Worker {
                 }
             }
         }
-        for (stream, place) in ended.into_iter().rev() {
-            let opens = self.streams.get_mut(&stream);
-            if let Some(open) = opens.and_then(|it| it.remove(place)) {
-                failed = self.ended(&open, now).err().or(failed);
-            }
+        // From behind, so that places stay right; then told in the order in which they ended.
+        let remove = |(stream, place)| self.streams.get_mut(&stream)?.remove(place);
+        let mut ended: Vec<Open> = ended.into_iter().rev().filter_map(remove).collect();
+        ended.reverse();
+        for open in ended {
+            failed = self.ended(&open, now).err().or(failed);
         }
         self.streams.retain(|_, it| !it.is_empty());
         if let Some(why) = failed {
