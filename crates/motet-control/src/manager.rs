@@ -187,6 +187,12 @@ impl Manager {
         self.desks.values().map(|it| it.seat.report())
     }
 
+    /// Calls of a group that have ended on all ranks of the domain; those that took another network count at once.
+    #[must_use]
+    pub fn ended(&self, group: GroupId) -> u64 {
+        self.desks.get(&group).map_or(0, |it| it.seat.report().ended)
+    }
+
     fn desk(&mut self, group: GroupId, act: impl FnOnce(&mut Desk) -> Vec<Said>) -> Vec<Said> {
         self.desks.get_mut(&group).map_or_else(Vec::new, act)
     }

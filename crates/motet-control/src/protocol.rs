@@ -35,6 +35,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::circuit::{Circuit, Port, SwitchId};
+use crate::shim::Mode;
 
 macro_rules! id {
     ($(#[$doc:meta])* $name:ident, $number:ty, $word:literal) => {
@@ -84,6 +85,9 @@ pub struct Registration {
     /// The ports of each member.
     pub ports: Vec<(Member, Port)>,
     pub groups: Vec<GroupSpec>,
+    /// What its ranks do, if they have said it. The controller does the same for all; people want to know.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mode: Option<Mode>,
 }
 
 /// A group: who is in it, and the circuits it needs, on all switches (rails) together.

@@ -100,6 +100,7 @@ impl Job {
             tenant: TenantId(0),
             ports: all.collect(),
             groups: groups.collect(),
+            mode: None,
         };
         let (controller, out) = Controller::new(Policy::default(), &[(switch, 8)], &[]);
         let managers = (0..SERVERS).map(|server| {

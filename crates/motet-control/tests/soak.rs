@@ -55,6 +55,7 @@ fn random_job(number: u32, random: &mut impl rand::Rng, calls: usize) -> Setup {
         tenant: TenantId(0),
         ports: all.collect(),
         groups,
+        mode: None,
     };
     Setup { registration, programs }
 }

@@ -51,6 +51,7 @@ fn job(number: u64, quads: u32, switch: u32) -> Registration {
         tenant: TenantId(0),
         ports: (0..4 * quads).map(|it| (Member(it), Port { switch, number: it })).collect(),
         groups: groups.collect(),
+        mode: None,
     }
 }
 
@@ -256,7 +257,7 @@ async fn memory() {
     let all =
         (0..RANKS).flat_map(|rank| ports(rank).map(|it| (Member(rank), Port::new(rank % 8, it))));
     let (ports, count) = (all.collect(), groups.len());
-    let job = Registration { job: JobId(1), tenant: TenantId(0), ports, groups };
+    let job = Registration { job: JobId(1), tenant: TenantId(0), ports, groups, mode: None };
     let client =
         Client::new(&Address { url: format!("http://{}", running.address), ..Address::default() })
             .unwrap();

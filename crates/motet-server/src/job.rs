@@ -91,6 +91,7 @@ impl JobSpec {
             tenant: TenantId(self.tenant),
             ports: self.ports.iter().map(port).collect(),
             groups: self.groups.iter().map(group).collect::<Result<_, _>>()?,
+            mode: Some(self.mode),
         })
     }
 

@@ -29,6 +29,7 @@ pub mod run;
 pub mod serve;
 pub mod store;
 pub mod switch;
+pub mod timeline;
 
 pub use config::Config;
 pub use serve::{Running, StartError, start};

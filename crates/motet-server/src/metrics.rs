@@ -38,6 +38,8 @@ pub struct Metrics {
     pub store_failures: Counter,
     /// Clients that were turned away, by reason.
     pub refused: Family<Kind, Counter>,
+    /// The same, for whatever reason.
+    turned_away: Counter,
 }
 
 impl Default for Metrics {
@@ -60,6 +62,7 @@ impl Default for Metrics {
             slow_readers: Counter::default(),
             store_failures: Counter::default(),
             refused: Family::default(),
+            turned_away: Counter::default(),
         };
         it.register();
         it
@@ -93,6 +96,25 @@ impl Metrics {
     /// Somebody is turned away.
     pub fn refuse(&self, kind: &'static str) {
         self.refused.get_or_create(&Kind { kind }).inc();
+        self.turned_away.inc();
+    }
+
+    /// How many clients were turned away.
+    #[must_use]
+    pub fn turned_away(&self) -> u64 {
+        self.turned_away.get()
+    }
+
+    /// How many notices of that kind there were.
+    #[must_use]
+    pub fn notices_of(&self, kind: &'static str) -> u64 {
+        self.notices.get(&Kind { kind }).map_or(0, |it| it.get())
+    }
+
+    /// How many changes came to that.
+    #[must_use]
+    pub fn changes_of(&self, kind: &'static str) -> u64 {
+        self.changes.get(&Kind { kind }).map_or(0, |it| it.get())
     }
 
     pub(crate) fn count(&self, event: &Event) {

@@ -137,6 +137,7 @@ pub async fn start_with(config: &Config, instead: Instead) -> Result<Running, St
         store,
         metrics: Arc::clone(&metrics),
         health: Arc::clone(&health),
+        names: config.switches.iter().map(|it| it.name.clone()).collect(),
     };
     let door = Door {
         routes: routes(context, access),

@@ -129,6 +129,30 @@ fn whole_call(shims: &mut [Shim], group: u32) -> Network {
     went[0]
 }
 
+/// Ten turns that took turns on a port, of which the last has not ended: eight windows, each between traffic that managers have
+/// told of.
+async fn windows_are_told(running: &motet_server::Running) {
+    let (status, body) = common::get(running, "/v1/jobs/5/timeline", None).await;
+    assert_eq!(status, 200, "{body}");
+    let timeline: serde_json::Value = serde_json::from_str(&body).unwrap();
+    let all = |name: &str| timeline[name].as_array().unwrap().clone();
+    let (phases, windows) = (all("phases"), all("windows"));
+    assert_eq!((phases.len(), windows.len(), all("changes").len()), (10, 8, 10), "{body}");
+    let us = |it: &serde_json::Value| it.as_u64().unwrap();
+    for phase in phases.iter().take(9) {
+        let (held, ended) = (us(&phase["held_us"]), us(&phase["ended_us"]));
+        let traffic = &phase["traffic"];
+        let (from, to) = (us(&traffic["began_us"]), us(&traffic["ended_us"]));
+        // Times are cut to whole microseconds.
+        assert!(held <= from + 1 && from <= to && to <= ended, "{phase}");
+    }
+    for pair in windows.windows(2) {
+        assert!(pair[0]["to_us"].as_u64() <= pair[1]["from_us"].as_u64(), "{pair:?}");
+    }
+    let (_, body) = common::get(running, "/v1/jobs", None).await;
+    assert!(body.contains(r#""mode":"on_demand","members":3,"present":3,"absent":[]"#), "{body}");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn ranks_get_circuits_and_pass_while_the_controller_is_gone() {
     let folder = tempfile::tempdir().unwrap();
@@ -167,6 +191,7 @@ async fn ranks_get_circuits_and_pass_while_the_controller_is_gone() {
         shims
     });
     let mut shims = shims.await.unwrap();
+    windows_are_told(&first).await;
     first.stop().await;
     let shims = tokio::task::spawn_blocking(move || {
         // Group 0 must ask, and nobody answers: after a while its calls pass.

@@ -15,6 +15,9 @@
 )]
 mod common;
 
+#[path = "dashboard/mod.rs"]
+mod dashboard;
+
 use common::{Members, ONE_SWITCH, circuits, client, get, job, register, service};
 use motet_control::seat::Go;
 use motet_server::serve::Instead;
@@ -48,7 +51,10 @@ async fn groups_take_turns_over_the_same_ports() {
     let done = records.iter().filter(|it| it["event"] == "done").count();
     assert_eq!(done, 40);
     let (status, body) = get(&running, "/v1/circuits", None).await;
-    assert_eq!((status, body.as_str()), (200, r#"[{"switch":0,"a":1,"b":2,"job":1}]"#));
+    assert_eq!(
+        (status, body.as_str()),
+        (200, r#"[{"switch":0,"a":1,"b":2,"job":1,"members":[1,2],"groups":[1],"in_use":true}]"#)
+    );
     client
         .calls()
         .leave(client.request(motet_server::api::v1::LeaveRequest { job: 1 }))

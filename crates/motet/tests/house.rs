@@ -15,10 +15,11 @@ const BESIDE: [(&str, &str); 4] = [
 
 /// Each crate with its floor; a crate may use what stands on a floor below it, and on its own
 /// floor only what [`BESIDE`] says.
-const FLOORS: [(&str, u32); 25] = [
+const FLOORS: [(&str, u32); 27] = [
     ("motet-units", 0),
     ("motet-testdata", 0),
     ("motet-graph", 0),
+    ("motet-page", 0),
     ("motet-runtime", 0),
     ("motet-cuda", 1),
     ("motet-net", 1),

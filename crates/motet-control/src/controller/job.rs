@@ -63,9 +63,13 @@ impl View {
         !self.known || self.stance == Stance::Holding || self.begun > self.ended
     }
 
+    pub(super) const fn is_news(&self, report: &Report) -> bool {
+        !self.known || report.version > self.version
+    }
+
     /// Takes a report, unless it is an old one. Whether it is news.
     pub(super) fn update(&mut self, report: &Report) -> bool {
-        if self.known && report.version <= self.version {
+        if !self.is_news(report) {
             return false;
         }
         *self = Self {

@@ -218,7 +218,7 @@ impl Controller {
     }
 
     /// Those at the ends of a circuit who may be sending over it.
-    fn senders(&self, circuit: &Circuit) -> Vec<(Key, Member)> {
+    pub(super) fn senders(&self, circuit: &Circuit) -> Vec<(Key, Member)> {
         let mut all = Vec::new();
         for port in circuit.ends() {
             let Some((job, member)) = self.owners.get(&port) else { continue };

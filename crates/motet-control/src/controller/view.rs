@@ -4,8 +4,8 @@ use serde::{Deserialize, Serialize};
 
 use super::switch::Status;
 use super::{ChangeId, Controller, Phase};
-use crate::circuit::{Port, SwitchId};
-use crate::protocol::{GroupId, JobId, Member, Registration, Stance};
+use crate::circuit::{Circuit, Port, SwitchId};
+use crate::protocol::{GroupId, JobId, Member, Registration, Report, Stance};
 
 /// Whether a switch answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -65,7 +65,7 @@ impl Controller {
     pub fn groups(&self, job: JobId) -> impl Iterator<Item = GroupView> {
         let groups = self.jobs.get(&job).into_iter().flat_map(|it| &it.groups);
         groups.map(|(id, it)| {
-            let is_set = |circuit: &&crate::circuit::Circuit| {
+            let is_set = |circuit: &&Circuit| {
                 let switch = self.switches.get(&circuit.switch);
                 switch.is_some_and(|it| it.status == Status::Up && it.is_set(circuit))
             };
@@ -100,6 +100,34 @@ impl Controller {
     #[must_use]
     pub fn owner(&self, port: Port) -> Option<(JobId, Member)> {
         self.owners.get(&port).copied()
+    }
+
+    /// The groups that a circuit between ports of their job is for.
+    pub fn users(&self, circuit: &Circuit) -> impl Iterator<Item = GroupId> {
+        let owner = circuit.ends().into_iter().find_map(|port| self.owners.get(&port));
+        let job = owner.and_then(|it| self.jobs.get(&it.0));
+        job.and_then(|it| it.users.get(circuit)).into_iter().flatten().copied()
+    }
+
+    /// Whether a member may be sending over a group's circuits, or may begin to without asking.
+    #[must_use]
+    pub fn may_send(&self, job: JobId, group: GroupId, member: Member) -> bool {
+        let view = self.group((job, group)).and_then(|it| it.views.get(&member));
+        view.is_some_and(super::job::View::may_send)
+    }
+
+    /// Whether a report says something that is not known yet. One that was sent again does not, nor one that comes late.
+    #[must_use]
+    pub fn is_news(&self, report: &Report) -> bool {
+        let view =
+            self.group((report.job, report.group)).and_then(|it| it.views.get(&report.member));
+        view.is_some_and(|it| it.is_news(report))
+    }
+
+    /// Whether somebody may be sending over a circuit, so that it stays as it is.
+    #[must_use]
+    pub fn is_in_use(&self, circuit: &Circuit) -> bool {
+        !self.senders(circuit).is_empty()
     }
 
     /// The changes that are under way.

@@ -561,8 +561,13 @@ pub fn job(
     let all = ports.iter().flat_map(|(member, numbers)| {
         numbers.iter().map(move |number| (Member(*member), Port { switch, number: *number }))
     });
-    let registration =
-        Registration { job: JobId(number), tenant: TenantId(0), ports: all.collect(), groups };
+    let registration = Registration {
+        job: JobId(number),
+        tenant: TenantId(0),
+        ports: all.collect(),
+        groups,
+        mode: None,
+    };
     let programs = ports.iter().zip(programs).map(|(port, streams)| {
         let streams = streams.iter().map(|it| it.iter().copied().map(GroupId).collect());
         (Member(port.0), streams.collect())

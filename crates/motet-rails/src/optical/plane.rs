@@ -117,6 +117,7 @@ impl ControlPlane {
             tenant: TenantId(0),
             ports: ports.collect(),
             groups: groups.collect(),
+            mode: None,
         };
         let managers = (0..speakers).map(|it| {
             let mine = |line: &&(u32, &Line)| line.1.members.contains(&(it as usize));

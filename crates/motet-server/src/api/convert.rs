@@ -5,6 +5,7 @@ use motet_control::protocol::{
     GroupId, GroupSpec, JobId, Member, Notice, Refusal, Registration, Reply, Report, Stance,
     TenantId, Word,
 };
+use motet_control::shim::Mode;
 use motet_control::{Circuit, Controller, Input, Output, Port, SwitchId, Timer};
 
 use super::v1;
@@ -57,11 +58,19 @@ impl TryFrom<v1::RegisterRequest> for Registration {
                 circuits: circuits.collect::<Result<_, _>>()?,
             })
         };
+        let mode = match v1::Mode::try_from(it.mode) {
+            Ok(v1::Mode::Unspecified) => None,
+            Ok(v1::Mode::Observe) => Some(Mode::Observe),
+            Ok(v1::Mode::OnDemand) => Some(Mode::OnDemand),
+            Ok(v1::Mode::Provisioned) => Some(Mode::Provisioned),
+            Err(_) => return Err(malformed("mode", "it is none that this version knows")),
+        };
         Ok(Self {
             job: JobId(it.job),
             tenant: TenantId(it.tenant),
             ports: it.ports.into_iter().map(port).collect::<Result<_, _>>()?,
             groups: it.groups.into_iter().map(group).collect::<Result<_, _>>()?,
+            mode,
         })
     }
 }
@@ -77,11 +86,18 @@ impl From<&Registration> for v1::RegisterRequest {
             members: it.members.iter().map(|it| it.0).collect(),
             circuits: it.circuits.iter().map(Into::into).collect(),
         };
+        let mode = match it.mode {
+            None => v1::Mode::Unspecified,
+            Some(Mode::Observe) => v1::Mode::Observe,
+            Some(Mode::OnDemand) => v1::Mode::OnDemand,
+            Some(Mode::Provisioned) => v1::Mode::Provisioned,
+        };
         Self {
             job: it.job.0,
             tenant: it.tenant.0,
             ports: it.ports.iter().map(port).collect(),
             groups: it.groups.iter().map(group).collect(),
+            mode: mode.into(),
         }
     }
 }
@@ -139,6 +155,7 @@ impl From<&Report> for v1::Report {
             ended: it.ended,
             host: it.host,
             run: it.run,
+            traffic: None,
         }
     }
 }
@@ -243,7 +260,7 @@ pub fn check(kind: u8, bytes: &[u8]) -> Result<(), String> {
     };
     let groups = vec![pair(0), pair(1)];
     let (job, tenant) = (JobId(1), TenantId(0));
-    let job = Registration { job, tenant, ports: three.to_vec(), groups };
+    let job = Registration { job, tenant, ports: three.to_vec(), groups, mode: None };
     controller.handle(Input::Register(job));
     for report in v1::ToController::decode(bytes).map_err(text)?.reports {
         let report = Report::try_from(report).map_err(|it| it.to_string())?;

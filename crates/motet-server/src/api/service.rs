@@ -17,7 +17,7 @@ use super::convert::{MOST_REPORTS, Malformed};
 use super::v1;
 use super::v1::control_server::Control;
 use crate::auth::Caller;
-use crate::engine::{ConnectionId, Inbox, JoinError, Message};
+use crate::engine::{Ago, ConnectionId, Inbox, JoinError, Message, Told};
 use crate::metrics::Metrics;
 
 /// How many reports of one client may wait for the engine.
@@ -277,6 +277,8 @@ impl Conversation {
         }
         let mut all = Vec::with_capacity(reports.len());
         for report in reports {
+            let traffic =
+                report.traffic.map(|it| Ago { began: it.began_us_ago, ended: it.ended_us_ago });
             let report = Report::try_from(report);
             let report = report.map_err(|it| refuse("malformed", malformed(&it)))?;
             if !self.seats.contains(&(report.job, report.member)) {
@@ -284,7 +286,7 @@ impl Conversation {
                     format!("{} of {} has not joined on this stream", report.member, report.job);
                 return Err(refuse("not_joined", Status::permission_denied(who)));
             }
-            all.push(report);
+            all.push(Told { report, traffic });
         }
         // Whoever says more than the engine can handle is not read any further until it has.
         let count = u32::try_from(all.len().min(UNDER_WAY)).unwrap_or(u32::MAX);

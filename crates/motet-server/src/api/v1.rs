@@ -47,6 +47,8 @@ pub struct RegisterRequest {
     pub ports: ::prost::alloc::vec::Vec<MemberPort>,
     #[prost(message, repeated, tag = "4")]
     pub groups: ::prost::alloc::vec::Vec<Group>,
+    #[prost(enumeration = "Mode", tag = "5")]
+    pub mode: i32,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct RegisterResponse {}
@@ -146,6 +148,18 @@ pub struct Report {
     /// if it does not know. Circuits are granted until a recall only if all members say the same; otherwise for one call at a time.
     #[prost(uint64, tag = "10")]
     pub run: u64,
+    /// Calls that went over circuits since they were last told of. For people (windows): nothing is decided by it, and members
+    /// need not say it.
+    #[prost(message, optional, tag = "11")]
+    pub traffic: ::core::option::Option<Traffic>,
+}
+/// A run of calls, as the member's own clock has it: how long before this message was sent the first began and the last ended.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Traffic {
+    #[prost(uint64, tag = "1")]
+    pub began_us_ago: u64,
+    #[prost(uint64, tag = "2")]
+    pub ended_us_ago: u64,
 }
 /// The controller's word to a member about one of its groups.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
@@ -190,6 +204,43 @@ pub mod refusal {
         /// Others have kept the ports for longer than the controller waits.
         #[prost(bool, tag = "5")]
         Impatient(bool),
+    }
+}
+/// What the ranks of a job do. For people: the controller does the same for all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum Mode {
+    /// They have not said it.
+    Unspecified = 0,
+    /// They look on, and no call waits.
+    Observe = 1,
+    /// Calls wait for their circuits.
+    OnDemand = 2,
+    /// The same, and circuits are asked for ahead.
+    Provisioned = 3,
+}
+impl Mode {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "MODE_UNSPECIFIED",
+            Self::Observe => "MODE_OBSERVE",
+            Self::OnDemand => "MODE_ON_DEMAND",
+            Self::Provisioned => "MODE_PROVISIONED",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "MODE_UNSPECIFIED" => Some(Self::Unspecified),
+            "MODE_OBSERVE" => Some(Self::Observe),
+            "MODE_ON_DEMAND" => Some(Self::OnDemand),
+            "MODE_PROVISIONED" => Some(Self::Provisioned),
+            _ => None,
+        }
     }
 }
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]

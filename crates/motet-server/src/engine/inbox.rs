@@ -7,6 +7,9 @@ use motet_control::protocol::{JobId, Member, Notice, Registration, Report, Tenan
 use motet_control::{Controller, SwitchId};
 use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 
+use super::seats::{Presence, Seats};
+use crate::timeline::{History, Moment};
+
 /// A connection, by a number that no other has had.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ConnectionId(pub u64);
@@ -28,10 +31,10 @@ pub enum Message {
     Gone(ConnectionId),
     /// Of members that have joined. The permit is dropped when all that follows from them has been sent, so that a connection
     /// has only so many under way.
-    Reports(Vec<Report>, OwnedSemaphorePermit),
+    Reports(Vec<Told>, OwnedSemaphorePermit),
     Switch(SwitchId, Answer),
-    /// A question about the controller.
-    Look(Box<dyn FnOnce(&Controller) + Send>),
+    /// A question about the controller, or the engine around it.
+    Look(Box<dyn FnOnce(&Sight<'_>) + Send>),
     Stop(oneshot::Sender<()>),
 }
 
@@ -48,6 +51,43 @@ impl std::fmt::Debug for Message {
             Self::Look(..) => "Look",
             Self::Stop(..) => "Stop",
         })
+    }
+}
+
+/// A report, and what its member says beside it for people.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Told {
+    pub report: Report,
+    pub traffic: Option<Ago>,
+}
+
+/// A run of calls over circuits: how many microseconds before the report the first began, and the last ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ago {
+    pub began: u64,
+    pub ended: u64,
+}
+
+/// What can be seen of an engine.
+#[derive(Debug)]
+pub struct Sight<'a> {
+    pub controller: &'a Controller,
+    pub history: &'a History,
+    pub now: Moment,
+    pub(super) seats: &'a Seats,
+}
+
+impl Sight<'_> {
+    /// How many members a job has, and how many have a connection.
+    #[must_use]
+    pub fn presence(&self, job: JobId) -> Presence {
+        self.seats.presence(job)
+    }
+
+    /// The first members of a job, up to so many, that have no connection.
+    #[must_use]
+    pub fn absent(&self, job: JobId, most: usize) -> Vec<Member> {
+        self.seats.absent(job, most)
     }
 }
 
@@ -95,10 +135,22 @@ impl Inbox {
         &self,
         question: impl FnOnce(&Controller) -> T + Send + 'static,
     ) -> Result<T, Stopped> {
+        self.see(|sight| question(sight.controller)).await
+    }
+
+    /// Asks a question about the engine.
+    ///
+    /// # Errors
+    ///
+    /// If the engine has stopped.
+    pub async fn see<T: Send + 'static>(
+        &self,
+        question: impl FnOnce(&Sight<'_>) -> T + Send + 'static,
+    ) -> Result<T, Stopped> {
         let (reply, answer) = oneshot::channel();
-        self.send(Message::Look(Box::new(move |controller| {
+        self.send(Message::Look(Box::new(move |sight| {
             // Whoever asked may have gone.
-            let _ = reply.send(question(controller));
+            let _ = reply.send(question(sight));
         })))?;
         answer.await.map_err(|_| Stopped)
     }

@@ -23,18 +23,19 @@ use std::time::{Duration, Instant};
 
 use motet_control::controller::{Order, RegisterError};
 use motet_control::journal::Event;
-use motet_control::protocol::{JobId, Notice, Report, Stance, Word};
+use motet_control::protocol::{JobId, Notice, Reply, Stance, Word};
 use motet_control::{Controller, Input, Output, SwitchId, Timer};
 use rustc_hash::FxHashMap;
 use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 use tracing::{debug, error, info, warn};
 
-pub use inbox::{ConnectionId, Inbox, JoinError, Message};
-pub use seats::Limits;
+pub use inbox::{Ago, ConnectionId, Inbox, JoinError, Message, Sight, Told};
+pub use seats::{Limits, Presence};
 
 use crate::metrics::Metrics;
 use crate::record::{Entry, Record, Service};
 use crate::store::{Batch, Saved, Store};
+use crate::timeline::{History, Moment, Seen, Traffic};
 use seats::Seats;
 use timers::Timers;
 
@@ -81,7 +82,7 @@ pub struct Engine {
     inbox: Receiver<Message>,
     /// Reports that have come and were not handled yet. Everything else is handled before them: an answer of a switch, or its
     /// timer, must not wait until somebody has said all that they want to say.
-    reports: VecDeque<(Vec<Report>, OwnedSemaphorePermit)>,
+    reports: VecDeque<(Vec<Told>, OwnedSemaphorePermit)>,
     lines: BTreeMap<SwitchId, mpsc::UnboundedSender<Order>>,
     seats: Seats,
     timers: Timers,
@@ -97,6 +98,11 @@ pub struct Engine {
     /// There are records that the disk may not have.
     unflushed: bool,
     looked: Instant,
+    /// For people: what jobs did, in time since the engine began.
+    history: History,
+    began: Instant,
+    /// When what is handled now was taken from the inbox.
+    now: Instant,
 }
 
 impl std::fmt::Debug for Engine {
@@ -150,6 +156,9 @@ impl Engine {
             asking: FxHashMap::default(),
             unflushed: false,
             looked: now,
+            history: History::default(),
+            began: now,
+            now,
         };
         for job in &jobs {
             engine.seats.expect(job, true, now);
@@ -170,6 +179,7 @@ impl Engine {
         loop {
             let (messages, open) = self.receive();
             let now = Instant::now();
+            self.now = now;
             let mut stop = None;
             for message in messages {
                 if let Message::Stop(done) = message {
@@ -241,8 +251,8 @@ impl Engine {
             && let Some((reports, permit)) = self.reports.pop_front()
         {
             count += reports.len();
-            for report in reports {
-                self.report(report, now);
+            for told in reports {
+                self.report(told, now);
             }
             self.after.permits.push(permit);
         }
@@ -282,13 +292,17 @@ impl Engine {
                 let out = self.controller.handle(Input::Switch(switch, answer));
                 self.take(out);
             }
-            Message::Look(look) => look(&self.controller),
+            Message::Look(look) => {
+                let (controller, history, seats) = (&self.controller, &self.history, &self.seats);
+                look(&Sight { controller, history, seats, now: self.moment(now) });
+            }
             // Taken care of by whoever took them from the inbox.
             Message::Reports(..) | Message::Stop(_) => {}
         }
     }
 
-    fn report(&mut self, report: Report, now: Instant) {
+    fn report(&mut self, told: Told, now: Instant) {
+        let report = told.report;
         let key = (report.job, report.group.0, report.member.0);
         match report.stance {
             Stance::Asking { .. } => {
@@ -298,8 +312,29 @@ impl Engine {
                 self.asking.remove(&key);
             }
         }
+        if self.controller.is_news(&report) {
+            self.note(told, now);
+        }
         let out = self.controller.handle(Input::Report(report));
         self.take(out);
+    }
+
+    fn moment(&self, at: Instant) -> Moment {
+        u64::try_from(at.saturating_duration_since(self.began).as_micros()).unwrap_or(u64::MAX)
+    }
+
+    /// Writes down for people what a report says.
+    fn note(&mut self, Told { report, traffic }: Told, now: Instant) {
+        let at = self.moment(now);
+        if let Some(ago) = traffic {
+            let began_us = at.saturating_sub(ago.began);
+            let ended_us = at.saturating_sub(ago.ended).max(began_us);
+            self.history.traffic(report.job, report.group, Traffic { began_us, ended_us });
+        }
+        let asks = matches!(report.stance, Stance::Asking { .. });
+        let sends = report.stance == Stance::Holding || report.begun > report.ended;
+        let seat = (report.job, report.group, report.member);
+        self.history.member(at, seat, Seen { asks, sends }, false);
     }
 
     fn leave(&mut self, job: JobId) {
@@ -312,6 +347,7 @@ impl Engine {
         self.asking.retain(|it, _| it.0 != job);
         let out = self.controller.handle(Input::Leave(job));
         self.take(out);
+        self.history.forget(job);
     }
 
     /// Ends jobs whose members have been gone for too long.
@@ -341,6 +377,7 @@ impl Engine {
                 Output::Journal(event) => {
                     self.after.batch.durable |= must_survive(&event);
                     self.metrics.count(&event);
+                    self.history.event(self.moment(self.now), &event);
                     self.write(Entry::Controller(event));
                 }
             }
@@ -395,10 +432,18 @@ impl Engine {
             self.timers.add(now + time, timer);
         }
         for notice in &after.notices {
-            if let Word::Reply { .. } = notice.what {
+            if let Word::Reply { reply, .. } = notice.what {
                 let key = (notice.job, notice.group.0, notice.member.0);
                 if let Some(since) = self.asking.remove(&key) {
-                    self.metrics.asked.observe(now.duration_since(since).as_secs_f64());
+                    let waited = now.duration_since(since);
+                    self.metrics.asked.observe(waited.as_secs_f64());
+                    self.history.waited(u64::try_from(waited.as_micros()).unwrap_or(u64::MAX));
+                }
+                // Unless it has said since that it does not want it any more.
+                let (job, group, member) = (notice.job, notice.group, notice.member);
+                if matches!(reply, Reply::Refuse(_)) || self.controller.may_send(job, group, member)
+                {
+                    self.history.answered(self.moment(now), (job, group, member), reply);
                 }
             }
             self.metrics.word(notice.what);

@@ -23,7 +23,7 @@ pub(super) struct Seats {
     limits: Limits,
     connections: BTreeMap<ConnectionId, Connection>,
     places: FxHashMap<(JobId, Member), ConnectionId>,
-    jobs: BTreeMap<JobId, Presence>,
+    jobs: BTreeMap<JobId, Attendance>,
 }
 
 #[derive(Debug)]
@@ -36,9 +36,16 @@ struct Connection {
     notices: Vec<Notice>,
 }
 
+/// How many members a job has, and how many of them have a connection.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Presence {
+    pub members: usize,
+    pub here: usize,
+}
+
 /// Who of a job is there.
 #[derive(Debug)]
-struct Presence {
+struct Attendance {
     members: BTreeSet<Member>,
     here: usize,
     /// Members that have spoken and are gone, and since when.
@@ -60,7 +67,7 @@ impl Seats {
             members.chain(job.ports.iter().map(|it| &it.0)).copied().collect();
         let gone =
             if there { members.iter().map(|it| (*it, now)).collect() } else { BTreeMap::new() };
-        let presence = Presence { members, here: 0, gone, alone: Some(now) };
+        let presence = Attendance { members, here: 0, gone, alone: Some(now) };
         self.jobs.entry(job.job).or_insert(presence);
     }
 
@@ -85,6 +92,20 @@ impl Seats {
     /// How many members have a connection.
     pub(super) fn joined(&self) -> i64 {
         i64::try_from(self.places.len()).unwrap_or(i64::MAX)
+    }
+
+    pub(super) fn presence(&self, job: JobId) -> Presence {
+        let job = self.jobs.get(&job);
+        job.map_or_else(Presence::default, |it| Presence {
+            members: it.members.len(),
+            here: it.here,
+        })
+    }
+
+    pub(super) fn absent(&self, job: JobId, most: usize) -> Vec<Member> {
+        let members = self.jobs.get(&job).into_iter().flat_map(|it| &it.members);
+        let absent = members.filter(|it| !self.places.contains_key(&(job, **it)));
+        absent.take(most).copied().collect()
     }
 
     /// Members speak on this connection from now on. All of them or none.

@@ -1,17 +1,20 @@
 //! The HTTP/JSON API, with its OpenAPI document at `/openapi.json`.
 //!
-//! [`views`] has what is answered, [`check`] who may ask. `/healthz` and `/openapi.json` are for everybody.
+//! [`views`] has what is answered, [`check`] who may ask, `dashboard` what people want to see of the past, `ui` the page that
+//! shows it. `/healthz`, `/openapi.json` and the page (without data) are for everybody.
 
 #![allow(unused_qualifications, reason = "utoipa's macros write them")]
 
 pub mod check;
+mod dashboard;
+mod ui;
 pub mod views;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use axum::extract::{Extension, Path, Query, State};
-use axum::http::StatusCode;
+use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
@@ -39,6 +42,8 @@ pub struct Context {
     pub store: Arc<dyn Store>,
     pub metrics: Arc<Metrics>,
     pub health: Arc<Health>,
+    /// What the switches are called, in the order of their numbers.
+    pub names: Arc<[String]>,
 }
 
 #[derive(OpenApi)]
@@ -47,7 +52,20 @@ pub struct Context {
         title = "Motet's controller",
         description = "Optical circuits of training jobs: what there is, and why"
     ),
-    paths(health, jobs, job, groups, register, leave, circuits, switches, journal)
+    paths(
+        health,
+        jobs,
+        job,
+        groups,
+        register,
+        leave,
+        circuits,
+        switches,
+        journal,
+        dashboard::timeline,
+        dashboard::stats,
+        dashboard::report
+    )
 )]
 struct Document;
 
@@ -66,13 +84,27 @@ pub fn routes(context: Context) -> Router {
         .route("/v1/jobs", get(jobs).post(register))
         .route("/v1/jobs/{job}", get(job).delete(leave))
         .route("/v1/jobs/{job}/groups", get(groups))
+        .route("/v1/jobs/{job}/timeline", get(dashboard::timeline))
+        .route("/v1/stats", get(dashboard::stats))
+        .route("/v1/report", get(dashboard::report))
         .route("/v1/circuits", get(circuits))
         .route("/v1/switches", get(switches))
         .route("/v1/journal", get(journal))
         .route("/metrics", get(metrics))
         .layer(axum::extract::DefaultBodyLimit::max(MOST_BODY))
         .layer(axum::middleware::from_fn(check::bound))
+        .layer(axum::middleware::map_response(private))
         .with_state(context)
+}
+
+/// What is answered is what it says it is, and no browser keeps it.
+async fn private(mut response: Response) -> Response {
+    let headers = response.headers_mut();
+    for (name, value) in ui::SAFE {
+        headers.insert(name, axum::http::HeaderValue::from_static(value));
+    }
+    headers.insert(header::CACHE_CONTROL, axum::http::HeaderValue::from_static("no-store"));
+    response
 }
 
 /// The routes for everybody.
@@ -90,7 +122,8 @@ pub fn open_routes(health: Arc<Health>) -> Router {
         }
     };
     let document = || async { ([("content-type", "application/json")], openapi()) };
-    Router::new().route("/healthz", get(healthz)).route("/openapi.json", get(document))
+    let open = Router::new().route("/healthz", get(healthz)).route("/openapi.json", get(document));
+    open.merge(ui::routes())
 }
 
 /// Why there is no answer.
@@ -150,9 +183,10 @@ async fn jobs(
     State(context): State<Context>,
     Extension(caller): Extension<Caller>,
 ) -> Answer<Vec<JobView>> {
-    let look = context.inbox.look(move |it| {
-        let mine = it.registrations().filter(|it| caller.may_see(it.job, it.tenant));
-        mine.take(MOST).map(JobView::new).collect()
+    let look = context.inbox.see(move |sight| {
+        let mine = sight.controller.registrations();
+        let mine = mine.filter(|it| caller.may_see(it.job, it.tenant)).take(MOST);
+        mine.map(|it| JobView::new(it, sight)).collect()
     });
     Ok(Json(look.await.map_err(stopped)?))
 }
@@ -165,9 +199,9 @@ async fn job(
     Extension(caller): Extension<Caller>,
     Path(job): Path<u64>,
 ) -> Answer<JobView> {
-    let look = context.inbox.look(move |it| {
-        let found = it.registration(JobId(job));
-        found.filter(|it| caller.may_see(it.job, it.tenant)).map(JobView::new)
+    let look = context.inbox.see(move |sight| {
+        let found = sight.controller.registration(JobId(job));
+        found.filter(|it| caller.may_see(it.job, it.tenant)).map(|it| JobView::new(it, sight))
     });
     look.await.map_err(stopped)?.map(Json).ok_or_else(|| unknown(job))
 }
@@ -243,7 +277,15 @@ async fn circuits(
                 None => caller.may_see_all(),
             };
             let CircuitSpec { switch, a, b } = circuit.into();
-            sees.then_some(CircuitView { switch, a, b, job: owner.map(|it| it.0) })
+            sees.then(|| CircuitView {
+                switch,
+                a,
+                b,
+                job: owner.map(|it| it.0),
+                members: circuit.ends().map(|port| it.owner(port).map(|it| it.1.0)),
+                groups: it.users(&circuit).map(|it| it.0).collect(),
+                in_use: it.is_in_use(&circuit),
+            })
         };
         it.circuits().filter_map(view).take(MOST).collect()
     });
@@ -259,8 +301,8 @@ async fn switches(
     if !caller.may_see_all() {
         return Err(forbidden("look at switches"));
     }
-    let look = context.inbox.look(|it| it.switches().map(SwitchView::from).collect());
-    Ok(Json(look.await.map_err(stopped)?))
+    let look = context.inbox.look(|it| it.switches().collect::<Vec<_>>()).await.map_err(stopped)?;
+    Ok(Json(look.into_iter().map(|it| SwitchView::new(it, &context.names)).collect()))
 }
 
 #[derive(Debug, Deserialize, IntoParams)]

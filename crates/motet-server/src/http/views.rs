@@ -2,10 +2,15 @@
 
 use motet_control::controller;
 use motet_control::protocol::Registration;
+use motet_control::shim::Mode;
 use serde::Serialize;
 use utoipa::ToSchema;
 
+use crate::engine::{Presence, Sight};
 use crate::record::Record;
+
+/// The most members that are named one by one.
+const MOST_NAMED: usize = 32;
 
 /// Why there is no answer, and what to do.
 #[derive(Debug, Serialize, ToSchema)]
@@ -31,19 +36,29 @@ pub struct HealthView {
 pub struct JobView {
     pub job: u64,
     pub tenant: u32,
+    /// What its ranks do: `observe`, `on_demand` or `provisioned`; nothing if they have not said it.
+    #[schema(value_type = Option<String>)]
+    pub mode: Option<Mode>,
     pub members: usize,
+    /// Members that have a connection.
+    pub present: usize,
+    /// The first members that have none.
+    pub absent: Vec<u32>,
     pub ports: usize,
     pub groups: usize,
 }
 
 impl JobView {
-    pub(super) fn new(it: &Registration) -> Self {
-        let members = it.ports.iter().map(|it| it.0);
-        let members = members.chain(it.groups.iter().flat_map(|it| it.members.iter().copied()));
+    pub(super) fn new(it: &Registration, sight: &Sight<'_>) -> Self {
+        let Presence { members, here } = sight.presence(it.job);
+        let absent = if here < members { sight.absent(it.job, MOST_NAMED) } else { Vec::new() };
         Self {
             job: it.job.0,
             tenant: it.tenant.0,
-            members: members.collect::<std::collections::BTreeSet<_>>().len(),
+            mode: it.mode,
+            members,
+            present: here,
+            absent: absent.into_iter().map(|it| it.0).collect(),
             ports: it.ports.len(),
             groups: it.groups.len(),
         }
@@ -88,11 +103,19 @@ pub struct CircuitView {
     pub b: u32,
     /// Whose ports these are.
     pub job: Option<u64>,
+    /// The members at the two ends.
+    pub members: [Option<u32>; 2],
+    /// The groups of the job that it is for.
+    pub groups: Vec<u32>,
+    /// Somebody may be sending over it, so it stays.
+    pub in_use: bool,
 }
 
 #[derive(Debug, Serialize, ToSchema)]
 pub struct SwitchView {
     pub switch: u32,
+    /// As the configuration calls it.
+    pub name: String,
     pub ports: u32,
     /// `up`, `down`, or `unread` while it is asked for its circuits.
     #[schema(value_type = String)]
@@ -104,10 +127,12 @@ pub struct SwitchView {
     pub failed: Vec<u32>,
 }
 
-impl From<controller::SwitchView> for SwitchView {
-    fn from(it: controller::SwitchView) -> Self {
+impl SwitchView {
+    pub(super) fn new(it: controller::SwitchView, names: &[String]) -> Self {
+        let name = usize::try_from(it.id.0).ok().and_then(|at| names.get(at));
         Self {
             switch: it.id.0,
+            name: name.cloned().unwrap_or_default(),
             ports: it.ports,
             contact: it.contact,
             circuits: it.circuits,

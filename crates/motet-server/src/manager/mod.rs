@@ -5,9 +5,11 @@
 //! If the controller cannot be reached for longer than the manager's patience, ranks are told to pass: no call waits any
 //! more, until the controller is back. So a controller that is gone costs a job its circuits at most.
 //!
-//! - [`ranks`]: the socket; [`upstream`]: the connection to the controller, made again whenever it breaks.
+//! - [`ranks`]: the socket; [`upstream`]: the connection to the controller, made again whenever it breaks;
+//! - `traffic`: when calls went over circuits, for people.
 
 pub mod ranks;
+mod traffic;
 pub mod upstream;
 
 use std::collections::BTreeMap;
@@ -15,9 +17,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use motet_control::Manager;
-use motet_control::manager::Said;
+use motet_control::manager::{Network, Said};
 use motet_control::protocol::{JobId, Member, Notice};
-use motet_control::shim::Mode;
+use motet_control::shim::{Mode, Tell};
 use motet_control::wire::Frame;
 use motet_units::Rank;
 use tokio::sync::{mpsc, watch};
@@ -97,6 +99,7 @@ pub async fn run(
         lost: Some(Instant::now()),
         passing: false,
         said: Instant::now(),
+        runs: traffic::Runs::default(),
     };
     let mut tick = tokio::time::interval(TICK);
     loop {
@@ -140,6 +143,7 @@ struct Desk {
     lost: Option<Instant>,
     passing: bool,
     said: Instant,
+    runs: traffic::Runs,
 }
 
 impl Desk {
@@ -157,7 +161,7 @@ impl Desk {
                 }
             }
             Event::Frame(rank, Frame::Tell(tell)) => {
-                let said = self.manager.tell(rank, tell);
+                let said = self.told(rank, tell);
                 self.say(said);
                 if self.passing {
                     let said = self.manager.give_up();
@@ -187,6 +191,17 @@ impl Desk {
                 self.lost.get_or_insert_with(Instant::now);
             }
         }
+    }
+
+    /// A rank says something; ends of calls over circuits are noted.
+    fn told(&mut self, rank: Rank, tell: Tell) -> Vec<Said> {
+        let Tell::Ended(group) = tell else { return self.manager.tell(rank, tell) };
+        let before = self.manager.ended(group);
+        let said = self.manager.tell(rank, tell);
+        if self.manager.ended(group) > before {
+            self.runs.ended(group, Instant::now());
+        }
+        said
     }
 
     fn up(&mut self, sender: mpsc::Sender<v1::ToController>) {
@@ -223,11 +238,17 @@ impl Desk {
     }
 
     fn say(&mut self, said: Vec<Said>) {
+        let now = Instant::now();
         let mut reports = Vec::new();
         for it in said {
             match it {
-                Said::Report(report) => reports.push((&report).into()),
-                Said::Go { rank, group, network } => self.tell(rank, Frame::Go { group, network }),
+                Said::Report(report) => reports.push(self.runs.with(&report, now)),
+                Said::Go { rank, group, network } => {
+                    if network == Network::Rails {
+                        self.runs.goes(group, rank, now);
+                    }
+                    self.tell(rank, Frame::Go { group, network });
+                }
             }
         }
         if !reports.is_empty() {

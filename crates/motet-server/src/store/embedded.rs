@@ -340,7 +340,7 @@ mod tests {
 
     fn job(number: u64) -> Registration {
         let (job, tenant) = (JobId(number), TenantId(1));
-        Registration { job, tenant, ports: Vec::new(), groups: Vec::new() }
+        Registration { job, tenant, ports: Vec::new(), groups: Vec::new(), mode: None }
     }
 
     fn record(number: u64) -> Record {

@@ -48,6 +48,7 @@ pub fn job(number: u64, tenant: u32, first: u32) -> Registration {
         tenant: TenantId(tenant),
         ports: (0..3).map(|it| (Member(it), Port { switch, number: first + it })).collect(),
         groups: vec![pair(0, 0, 1), pair(1, 1, 2)],
+        mode: None,
     }
 }
 
@@ -62,6 +63,8 @@ pub struct Members {
     pub seats: BTreeMap<(Member, GroupId), Seat>,
     /// What may go and was not asked for yet.
     pub gone: Vec<(Member, GroupId, Go)>,
+    /// What is said of a group's traffic with its reports.
+    pub traffic: BTreeMap<GroupId, v1::Traffic>,
 }
 
 impl Members {
@@ -95,12 +98,13 @@ impl Members {
         let mut replies = client.calls().connect(request).await?.into_inner();
         let first = replies.message().await?.unwrap();
         assert_eq!(first.joined.len(), members.len());
-        Ok(Self { out, replies, seats, gone: Vec::new() })
+        Ok(Self { out, replies, seats, gone: Vec::new(), traffic: BTreeMap::new() })
     }
 
     pub async fn send(&self, report: Option<Report>) {
         if let Some(report) = report {
-            let reports = vec![(&report).into()];
+            let traffic = self.traffic.get(&report.group).copied();
+            let reports = vec![v1::Report { traffic, ..(&report).into() }];
             let message = v1::ToController { join: Vec::new(), reports };
             // A stream that has ended takes nothing more; `hear` says so.
             let _ = self.out.send(message).await;
@@ -171,15 +175,20 @@ pub async fn get(running: &Running, path: &str, token: Option<&str>) -> (u16, St
 }
 
 pub async fn exchange(address: std::net::SocketAddr, request: &[u8]) -> (u16, String) {
+    let answer = whole(address, request).await;
+    let status = answer.get(9..12).and_then(|it| it.parse().ok()).unwrap_or(0);
+    let body = answer.split_once("\r\n\r\n").map_or("", |it| it.1).to_owned();
+    (status, body)
+}
+
+/// The answer with its headers.
+pub async fn whole(address: std::net::SocketAddr, request: &[u8]) -> String {
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
     let mut stream = tokio::net::TcpStream::connect(address).await.unwrap();
     stream.write_all(request).await.unwrap();
     let mut answer = Vec::new();
     tokio::time::timeout(LONG, stream.read_to_end(&mut answer)).await.unwrap().unwrap();
-    let answer = String::from_utf8_lossy(&answer).into_owned();
-    let status = answer.get(9..12).and_then(|it| it.parse().ok()).unwrap_or(0);
-    let body = answer.split_once("\r\n\r\n").map_or("", |it| it.1).to_owned();
-    (status, body)
+    String::from_utf8_lossy(&answer).into_owned()
 }
 
 /// The circuits that the service says are set, as `[switch, a, b]`.

@@ -148,7 +148,7 @@ impl Charts<'_> {
         let sizes = self.tasks.iter().map(|it| it.size().to_string()).collect();
         let data = Data { sizes, lines: lines.collect() };
         // Text and lists of it are always JSON; `<` must not end the script.
-        serde_json::to_string(&data).unwrap_or_default().replace('<', "\\u003c")
+        motet_page::embedded(&serde_json::to_string(&data).unwrap_or_default())
     }
 
     fn chart(&self, scale: Scale, what: &str) -> String {

@@ -19,6 +19,7 @@ use std::fmt::Write as _;
 
 use motet_collective::CollectiveKind;
 use motet_net::Network;
+use motet_page::{FILE_POLICY as POLICY, STYLE as SHARED};
 use motet_synth::Goal;
 use motet_tune::plan::files::{ProgramFile, runs};
 use motet_tune::plan::folder::Maker;
@@ -30,9 +31,6 @@ use lines::{COMPARED, Charts, PARTS};
 
 const STYLE: &str = include_str!("style.css");
 const SCRIPT: &str = include_str!("script.js");
-
-/// What the browser may load for the page: nothing.
-const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'";
 
 /// A plan and the network it is for.
 pub(super) struct Report<'a> {
@@ -51,7 +49,7 @@ impl Report<'_> {
             "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
              <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
              <meta http-equiv=\"Content-Security-Policy\" content=\"{POLICY}\">\n\
-             <title>{title}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<header>\n\
+             <title>{title}</title>\n<style>\n{SHARED}{STYLE}</style>\n</head>\n<body>\n<header>\n\
              <h1>{title}</h1>\n<p class=\"soft\">{} of {} over {ranks} ranks; made by \
              Motet {}</p>\n</header>\n",
             counted(tasks.len(), "task"),
