@@ -31,6 +31,12 @@
 //! calls that others have begun, ahead of the queue. A group that still cannot be served within the controller's patience
 //! is refused, and its traffic takes the host's packet network; all members of a group are refused the same call, and one that
 //! did not hear of it is refused when it asks again.
+//!
+//! **Where a call can be split after all.** If the controller vanishes when it has answered some members and not all, those who give
+//! up waiting ([`Seat::give_up`](crate::seat::Seat::give_up)) take the packet network, and the others send over circuits. Nothing
+//! that is said through the controller alone can prevent it, for the last message may be the one that is lost (the two generals'
+//! problem): another round trip before every grant would only make the time shorter in which a member that must not split has to wait
+//! until the controller is back, and managers that settle it among themselves would need connections of their own.
 
 use serde::{Deserialize, Serialize};
 

@@ -154,7 +154,8 @@ impl Seat {
     /// packet network. Circuits that are held stay: nobody can take them while the controller is gone.
     ///
     /// This is the one case in which members may take different networks for one call: when the controller has answered some
-    /// of them and is gone before it has answered all. A job that goes on is worth more than one that waits for ever.
+    /// of them and is gone before it has answered all ([`protocol`](crate::protocol) says why). A job that goes on is worth more
+    /// than one that waits for ever.
     pub fn give_up(&mut self) -> Step {
         if !matches!(self.stance, Stance::Asking { .. }) {
             return Step::default();

@@ -10,13 +10,14 @@
 //! What is decided is decided in `motet-control`, which knows neither time nor network. Here is what that needs in the real
 //! world: [`engine`] gives the controller its messages and timers and writes down what it does, [`store`] keeps that, [`switch`]
 //! carries out its orders, [`api`] and [`http`] are how others reach it, [`auth`] says who they are. [`serve`] puts it all together from
-//! a [`config`].
+//! a [`config`]; [`fuzz`] throws anything at it.
 
 pub mod api;
 pub mod auth;
 pub mod client;
 pub mod config;
 pub mod engine;
+pub mod fuzz;
 pub mod http;
 pub mod job;
 pub mod logs;

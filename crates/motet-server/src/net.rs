@@ -3,6 +3,7 @@
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use axum::Router;
@@ -21,8 +22,8 @@ use crate::metrics::Metrics;
 
 /// The most connections at a time; more wait.
 const MOST: usize = 16_384;
-/// For the beginning of a connection: handshake, headers.
-const BEGINNING: Duration = Duration::from_secs(10);
+/// For the beginning of a connection: handshake, first request, headers.
+pub const BEGINNING: Duration = Duration::from_secs(10);
 /// How often a silent client is asked whether it is there, and how long it may take to answer.
 const ALIVE: Duration = Duration::from_secs(20);
 /// For answers under way when the service stops.
@@ -34,6 +35,8 @@ pub struct Door {
     pub routes: Router,
     pub tls: Option<TlsAcceptor>,
     pub metrics: Arc<Metrics>,
+    /// Usually [`BEGINNING`].
+    pub beginning: Duration,
 }
 
 impl std::fmt::Debug for Door {
@@ -78,34 +81,40 @@ async fn begin(stream: TcpStream, address: SocketAddr, door: Door, watcher: Watc
     if let Err(error) = stream.set_nodelay(true) {
         debug!(peer = %address, "{error}");
     }
-    let Some(tls) = door.tls else {
+    let Some(tls) = door.tls.clone() else {
         let peer = Peer { address, certificate: None };
-        return carry(stream, peer, door.routes, watcher).await;
+        return carry(stream, peer, door, watcher).await;
     };
-    match tokio::time::timeout(BEGINNING, tls.accept(stream)).await {
+    match tokio::time::timeout(door.beginning, tls.accept(stream)).await {
         Ok(Ok(stream)) => {
             let certificates = stream.get_ref().1.peer_certificates();
             let certificate =
                 certificates.and_then(|it| it.first()).map(|it| it.clone().into_owned());
-            carry(stream, Peer { address, certificate }, door.routes, watcher).await;
+            carry(stream, Peer { address, certificate }, door, watcher).await;
         }
         Ok(Err(error)) => {
             door.metrics.refuse("tls");
             warn!(peer = %address, "refused: {error}");
         }
-        Err(_) => {
-            door.metrics.refuse("slow");
-            warn!(peer = %address, "refused: no TLS handshake within {BEGINNING:?}");
-        }
+        Err(_) => slow(&door, address, "no TLS handshake"),
     }
 }
 
-async fn carry<S>(stream: S, peer: Peer, routes: Router, watcher: Watcher)
+fn slow(door: &Door, peer: SocketAddr, what: &str) {
+    door.metrics.refuse("slow");
+    warn!(%peer, "refused: {what} within {:?}", door.beginning);
+}
+
+/// One connection, until it ends or the service stops.
+pub(crate) async fn carry<S>(stream: S, peer: Peer, door: Door, watcher: Watcher)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let address = peer.address;
+    let (address, routes) = (peer.address, door.routes.clone());
+    let asked = Arc::new(AtomicBool::new(false));
+    let asks = Arc::clone(&asked);
     let service = hyper::service::service_fn(move |mut request: hyper::Request<_>| {
+        asks.store(true, Ordering::Relaxed);
         request.extensions_mut().insert(peer.clone());
         let mut routes = routes.clone();
         async move {
@@ -114,7 +123,7 @@ where
         }
     });
     let mut builder = Builder::new(TokioExecutor::new());
-    builder.http1().timer(TokioTimer::new()).header_read_timeout(BEGINNING);
+    builder.http1().timer(TokioTimer::new()).header_read_timeout(door.beginning);
     builder
         .http2()
         .timer(TokioTimer::new())
@@ -123,7 +132,19 @@ where
         .max_concurrent_streams(1024)
         .max_header_list_size(16 << 10);
     let connection = builder.serve_connection(TokioIo::new(stream), service).into_owned();
-    if let Err(error) = watcher.watch(connection).await {
+    let mut connection = std::pin::pin!(watcher.watch(connection));
+    // Whoever asks for nothing takes a place from somebody who would. What is read first, to tell HTTP/1 from HTTP/2, has no limit
+    // of its own.
+    let ended = match tokio::time::timeout(door.beginning, &mut connection).await {
+        Ok(ended) => ended,
+        Err(_) if asked.load(Ordering::Relaxed) => connection.await,
+        Err(_) => return slow(&door, address, "no request"),
+    };
+    if let Err(error) = ended {
+        let late = error.downcast_ref::<hyper::Error>().is_some_and(hyper::Error::is_timeout);
+        if late {
+            return slow(&door, address, "no whole request");
+        }
         debug!(peer = %address, "{error}");
     }
 }

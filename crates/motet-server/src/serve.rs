@@ -46,6 +46,8 @@ pub enum StartError {
 pub struct Instead {
     pub store: Option<Arc<dyn Store>>,
     pub wall: Wall,
+    /// How long a connection may be silent before its first request.
+    pub beginning: std::time::Duration,
 }
 
 impl std::fmt::Debug for Instead {
@@ -56,7 +58,7 @@ impl std::fmt::Debug for Instead {
 
 impl Default for Instead {
     fn default() -> Self {
-        Self { store: None, wall: Box::new(wall) }
+        Self { store: None, wall: Box::new(wall), beginning: crate::net::BEGINNING }
     }
 }
 
@@ -106,6 +108,33 @@ pub async fn start_with(config: &Config, instead: Instead) -> Result<Running, St
         Some(store) => store,
         None => open_store(config).await?,
     };
+    let House { routes, inbox, metrics, health, engine, ended } =
+        assemble(config, access, store, instead.wall)?;
+    let (tls, beginning) = (tls.map(Into::into), instead.beginning);
+    let door = Door { routes, tls, metrics: Arc::clone(&metrics), beginning };
+    let (stop, stopped) = watch::channel(false);
+    info!(%address, switches = config.switches.len(), tls = door.tls.is_some(), "listens");
+    let door = tokio::spawn(listen(listener, door, stopped));
+    Ok(Running { address, inbox, metrics, health, stop, door, engine, ended })
+}
+
+/// All of a service but its door.
+pub(crate) struct House {
+    pub(crate) routes: axum::Router,
+    pub(crate) inbox: Inbox,
+    pub(crate) metrics: Arc<Metrics>,
+    health: Arc<Health>,
+    pub(crate) engine: JoinHandle<()>,
+    ended: mpsc::Receiver<()>,
+}
+
+/// Puts it together and has the engine run.
+pub(crate) fn assemble(
+    config: &Config,
+    access: Arc<Access>,
+    store: Arc<dyn Store>,
+    wall: Wall,
+) -> Result<House, StartError> {
     let (metrics, health) = (Metrics::shared(), Arc::new(Health::default()));
     let switches = open_switches(config)?;
     let (mut parts, mut lines) = (Vec::new(), Vec::new());
@@ -121,7 +150,7 @@ pub async fn start_with(config: &Config, instead: Instead) -> Result<Running, St
         limits: Limits { absence: time(config.absence) },
         metrics: Arc::clone(&metrics),
         health: Arc::clone(&health),
-        wall: instead.wall,
+        wall,
     })?;
     for (switch, waiting) in lines {
         tokio::spawn(line(switch, waiting, inbox.clone()));
@@ -139,15 +168,8 @@ pub async fn start_with(config: &Config, instead: Instead) -> Result<Running, St
         health: Arc::clone(&health),
         names: config.switches.iter().map(|it| it.name.clone()).collect(),
     };
-    let door = Door {
-        routes: routes(context, access),
-        tls: tls.map(Into::into),
-        metrics: Arc::clone(&metrics),
-    };
-    let (stop, stopped) = watch::channel(false);
-    info!(%address, switches = config.switches.len(), tls = door.tls.is_some(), "listens");
-    let door = tokio::spawn(listen(listener, door, stopped));
-    Ok(Running { address, inbox, metrics, health, stop, door, engine, ended })
+    let routes = routes(context, access);
+    Ok(House { routes, inbox, metrics, health, engine, ended })
 }
 
 async fn open_store(config: &Config) -> Result<Arc<dyn Store>, StoreError> {

@@ -14,6 +14,9 @@
     reason = "a module of several tests"
 )]
 mod common;
+#[allow(unreachable_pub, reason = "a module of several tests")]
+#[path = "common/certificates.rs"]
+mod signed;
 
 use std::time::Duration;
 
@@ -24,6 +27,7 @@ use motet_server::api::v1;
 use motet_server::client::{Address, Client};
 use motet_server::metrics::Kind;
 use motet_server::serve::{Instead, Running};
+use signed::certificates;
 use tonic::Code;
 
 const A: &str = "aaaaaaaaaaaaaaaaaaaa";
@@ -180,9 +184,137 @@ async fn oversized_bodies_are_refused() {
     let head = "POST /v1/jobs HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-type: application/json\r\n";
     let request = format!("{head}content-length: 99999999999\r\n\r\n{{");
     assert_eq!(exchange(running.address, request.as_bytes()).await.0, 413);
-    let request = format!("{head}content-length: 3\r\n\r\n{{}}}}");
-    assert!((400..500).contains(&exchange(running.address, request.as_bytes()).await.0));
-    register(&client, &job(1, 0, 0)).await.unwrap();
+    // One that does not say beforehand how long it is.
+    let mut request = format!("{head}transfer-encoding: chunked\r\n\r\n").into_bytes();
+    let chunk = [b"100000\r\n".as_slice(), &[b' '; 1 << 20], b"\r\n"].concat();
+    for _ in 0..33 {
+        request.extend(&chunk);
+    }
+    request.extend(b"0\r\n\r\n");
+    assert_eq!(upload(running.address, &request).await, 413);
+    assert_eq!(self::refused(&running, "oversized"), 3);
+    // The same on a stream: a message that is too long, and one with too many reports.
+    let good = job(1, 0, 0);
+    register(&client, &good).await.unwrap();
+    // Too many bytes, and too many reports.
+    let (job, version, stance, large) = (1, 1, 1, u64::MAX / 2);
+    let report = v1::Report {
+        job,
+        version,
+        stance,
+        begun: large,
+        ended: large,
+        host: large,
+        ..v1::Report::default()
+    };
+    for (many, code) in [(1_000_000, Code::OutOfRange), (65_537, Code::InvalidArgument)] {
+        let mut bad = Members::connect(&client, &good, &[0]).await.unwrap();
+        let message = v1::ToController { join: Vec::new(), reports: vec![report; many] };
+        bad.out.send(message).await.unwrap();
+        let end = tokio::time::timeout(LONG, bad.replies.message()).await.unwrap().unwrap_err();
+        assert_eq!(end.code(), code, "{end:?}");
+    }
+    assert_eq!(self::refused(&running, "oversized"), 5);
+    let mut members = Members::connect(&client, &good, &[0, 1, 2]).await.unwrap();
+    assert_eq!(members.whole_call(0, [0, 1]).await.unwrap(), Go::Circuits);
+    running.stop().await;
+}
+
+/// The status of the answer to a request that the service may not read to its end.
+async fn upload(address: std::net::SocketAddr, request: &[u8]) -> u16 {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    let (mut reader, mut writer) =
+        tokio::net::TcpStream::connect(address).await.unwrap().into_split();
+    let write = async {
+        let _ = writer.write_all(request).await;
+        std::future::pending::<()>().await;
+    };
+    let mut head = [0; 12];
+    let read = async { reader.read_exact(&mut head).await };
+    tokio::select! {
+        () = write => {}
+        read = tokio::time::timeout(LONG, read) => drop(read.unwrap().unwrap()),
+    }
+    std::str::from_utf8(&head[9..]).unwrap().parse().unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nonsense_over_http_is_refused_and_counted() {
+    let running = service(ONE_SWITCH, Instead::default()).await;
+    let post = |kind: &str, body: &str| {
+        let length = body.len();
+        let head = "POST /v1/jobs HTTP/1.1\r\nhost: x\r\nconnection: close\r\n";
+        format!("{head}{kind}content-length: {length}\r\n\r\n{body}").into_bytes()
+    };
+    let json = "content-type: application/json\r\n";
+    let itself = r#"{"job":1,"ports":[],"groups":[{"id":0,"members":[0],"circuits":[{"switch":0,"a":1,"b":1}]}]}"#;
+    for (request, status) in [
+        (post(json, "{"), 400),
+        (post("", "{}"), 415),
+        (post(json, "{\"job\": -1}"), 422),
+        (post(json, itself), 422),
+        (b"GET /v1/journal?most=-1 HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n".to_vec(), 400),
+        (b"GET /v1/jobs/-1 HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n".to_vec(), 400),
+    ] {
+        let answer = exchange(running.address, &request).await;
+        assert_eq!(answer.0, status, "{}: {}", String::from_utf8_lossy(&request), answer.1);
+    }
+    assert_eq!((refused(&running, "malformed"), refused(&running, "unprocessable")), (4, 2));
+    assert_eq!(get(&running, "/v1/jobs", None).await, (200, "[]".to_owned()));
+    running.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whoever_asks_for_nothing_is_shown_out() {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    let beginning = Duration::from_millis(500);
+    let running = service(ONE_SWITCH, Instead { beginning, ..Instead::default() }).await;
+    // Nothing at all, half a request of HTTP/1, and the first words of HTTP/2, of which two and three look alike for a while.
+    for words in ["", "GET /healthz HTTP/1.1\r\nhost: x\r\n", "PRI * HTTP/2.0\r\n"] {
+        let before = refused(&running, "slow");
+        let mut stream = tokio::net::TcpStream::connect(running.address).await.unwrap();
+        stream.write_all(words.as_bytes()).await.unwrap();
+        let mut answer = Vec::new();
+        let ended = tokio::time::timeout(LONG, stream.read_to_end(&mut answer)).await;
+        assert!(ended.is_ok(), "{words:?} keeps a connection open");
+        let counted = async {
+            while refused(&running, "slow") != before + 1 {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        assert!(tokio::time::timeout(LONG, counted).await.is_ok(), "{words:?} is not counted");
+    }
+    // Streams of those who have asked for something stay, however long they are silent.
+    let client = client(&running, None);
+    let good = job(1, 0, 0);
+    register(&client, &good).await.unwrap();
+    let mut members = Members::connect(&client, &good, &[0, 1, 2]).await.unwrap();
+    tokio::time::sleep(2 * beginning).await;
+    assert_eq!(members.whole_call(0, [0, 1]).await.unwrap(), Go::Circuits);
+    running.stop().await;
+}
+
+/// A stream on which members of a job have joined says nothing for the next job of that number, which may be another tenant's.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_number_that_changes_hands_takes_its_streams_with_it() {
+    let running = service(&tenants(), Instead::default()).await;
+    let [a, b] = [A, B].map(|it| client(&running, Some(it)));
+    register(&b, &job(1, 2, 0)).await.unwrap();
+    let mut old = Members::connect(&b, &job(1, 2, 0), &[0, 1, 2]).await.unwrap();
+    b.calls().leave(b.request(v1::LeaveRequest { job: 1 })).await.unwrap();
+    let mine = job(1, 1, 0);
+    register(&a, &mine).await.unwrap();
+    let mut members = Members::connect(&a, &mine, &[0, 1, 2]).await.unwrap();
+    assert_eq!(members.whole_call(0, [0, 1]).await.unwrap(), Go::Circuits);
+    // As if member 0 had given its circuits back: others could take them from under its traffic.
+    let away = v1::Report { job: 1, version: 99, stance: 1, ..v1::Report::default() };
+    old.out.send(v1::ToController { join: Vec::new(), reports: vec![away] }).await.unwrap();
+    let end = tokio::time::timeout(LONG, old.replies.message()).await.unwrap().unwrap_err();
+    assert_eq!(end.code(), Code::Unavailable, "{end:?}");
+    assert_eq!(refused(&running, "not_joined"), 1);
+    let (_, body) = get(&running, "/v1/jobs/1/groups", Some(A)).await;
+    assert!(body.contains(r#""holding":2"#), "{body}");
+    assert_eq!(members.whole_call(1, [1, 2]).await.unwrap(), Go::Circuits);
     running.stop().await;
 }
 
@@ -228,24 +360,6 @@ async fn whoever_does_not_read_is_cut_off() {
     assert!(tokio::time::timeout(LONG, either).await.is_ok(), "it was never cut off");
     assert_eq!(members.whole_call(0, [0, 1]).await.unwrap(), Go::Circuits);
     running.stop().await;
-}
-
-/// A certificate authority, and a certificate for each name, in a folder.
-fn certificates(folder: &std::path::Path, names: &[&str]) {
-    use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
-    let key = KeyPair::generate().unwrap();
-    let mut params = CertificateParams::new(Vec::new()).unwrap();
-    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-    let ca = params.self_signed(&key).unwrap();
-    std::fs::write(folder.join("ca.pem"), ca.pem()).unwrap();
-    let issuer = Issuer::new(params, key);
-    for name in names {
-        let key = KeyPair::generate().unwrap();
-        let mine = CertificateParams::new(vec![(*name).to_owned()]).unwrap();
-        let mine = mine.signed_by(&key, &issuer).unwrap();
-        std::fs::write(folder.join(format!("{name}.pem")), mine.pem()).unwrap();
-        std::fs::write(folder.join(format!("{name}.key")), key.serialize_pem()).unwrap();
-    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -4,10 +4,8 @@
 
 use std::path::Path;
 
-use motet_control::wire::Frame;
-use motet_server::Config;
-use motet_server::api::convert::check;
 use motet_server::job::JobSpec;
+use motet_server::{Config, fuzz};
 
 /// Replays a corpus. Gives how many files were understood, and how many refused.
 fn replay(name: &str, understood: impl Fn(&[u8]) -> bool) -> (usize, usize) {
@@ -23,28 +21,26 @@ fn replay(name: &str, understood: impl Fn(&[u8]) -> bool) -> (usize, usize) {
 
 #[test]
 fn frames_of_ranks() {
-    let counts = replay("control_wire", |bytes| match Frame::read(bytes) {
-        Ok(Some((frame, length))) => {
-            let mut again = Vec::new();
-            frame.write(&mut again);
-            assert_eq!(again, &bytes[..length]);
-            true
-        }
-        _ => false,
-    });
-    assert_eq!(counts, (9, 4));
+    let counts = replay("control_wire", |bytes| fuzz::frames::check(bytes).unwrap());
+    assert_eq!(counts, (10, 4));
 }
 
 #[test]
-fn messages_to_the_controller() {
-    let counts = replay("server_messages", |bytes| match check(bytes[0], &bytes[1..]) {
-        Ok(()) => true,
-        Err(why) => {
-            assert!(!why.starts_with("wrong:"), "{why}");
-            false
-        }
-    });
-    assert_eq!(counts, (7, 4));
+fn messages_to_the_controller_and_from_it() {
+    let counts = replay("server_messages", |bytes| fuzz::messages::check(bytes).unwrap());
+    assert_eq!(counts, (8, 4));
+}
+
+#[test]
+fn messages_in_any_order() {
+    let counts = replay("server_turns", |bytes| fuzz::turns::check(bytes).unwrap());
+    assert_eq!(counts, (6, 1));
+}
+
+#[test]
+fn requests_over_grpc_and_http() {
+    let counts = replay("server_requests", |bytes| fuzz::requests::check(bytes).unwrap());
+    assert_eq!(counts, (9, 9));
 }
 
 #[test]

@@ -143,6 +143,33 @@ async fn a_job_whose_members_vanish_gives_its_ports_back() {
     running.stop().await;
 }
 
+/// One host is cut off for longer than `absence`: its job counts as ended. The others' streams are still open, and would wait on
+/// them for ever; so they are closed, and all begin again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn those_who_stayed_begin_again_when_a_job_was_given_up() {
+    let running = service(&format!("absence = '1 s'\n{ONE_SWITCH}"), Instead::default()).await;
+    let client = client(&running, None);
+    let job = job(1, 0, 0);
+    register(&client, &job).await.unwrap();
+    let mut stays = Members::connect(&client, &job, &[1, 2]).await.unwrap();
+    let cut_off = Members::connect(&client, &job, &[0]).await.unwrap();
+    let seats = cut_off.seats.clone();
+    drop((cut_off.out, cut_off.replies));
+    until("the end of the job", async || get(&running, "/v1/jobs/1", None).await.0 == 404).await;
+    stays.call(1, 0).await;
+    let closed = stays.hear().await.unwrap_err();
+    assert_eq!(closed.code(), tonic::Code::Unavailable, "{closed:?}");
+    // As managers do: register, join, report.
+    register(&client, &job).await.unwrap();
+    let mut seats = seats;
+    seats.extend(stays.seats);
+    let mut all = Members::resume(&client, &job, &[0, 1, 2], seats).await.unwrap();
+    all.call(0, 0).await;
+    assert_eq!(all.until_gone(0, 0).await.unwrap(), Go::Circuits);
+    assert_eq!(all.until_gone(1, 0).await.unwrap(), Go::Circuits);
+    running.stop().await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_clock_that_jumps_changes_nothing_but_the_journals_times() {
     let at = Arc::new(AtomicU64::new(1_000_000));

@@ -30,7 +30,7 @@ use motet_control::wire::Frame;
 use motet_runtime::Collective;
 use motet_server::client::{Address, Client};
 use motet_server::job::{CircuitSpec, GroupSpec, JobSpec, PortSpec};
-use motet_server::manager::{Settings, run};
+use motet_server::manager::{ManagerError, Settings, run};
 use motet_server::serve::Instead;
 use motet_units::{Bytes, Rank};
 use tokio::sync::watch;
@@ -153,6 +153,65 @@ async fn windows_are_told(running: &motet_server::Running) {
     assert!(body.contains(r#""mode":"on_demand","members":3,"present":3,"absent":[]"#), "{body}");
 }
 
+type Managing = tokio::task::JoinHandle<Result<(), ManagerError>>;
+
+/// A manager for each member.
+fn manage(
+    address: std::net::SocketAddr,
+    sockets: &[PathBuf],
+    patience: Duration,
+    stopped: &watch::Receiver<bool>,
+) -> Vec<Managing> {
+    let start = |(member, socket): (u32, &PathBuf)| {
+        let url = format!("http://{address}");
+        let client = Client::new(&Address { url, ..Address::default() }).unwrap();
+        let settings = Settings { spec: spec(), member, socket: socket.clone(), patience };
+        tokio::spawn(run(settings, client, stopped.clone()))
+    };
+    (0..).zip(sockets).map(start).collect()
+}
+
+/// The manager of a host whose ranks are done ends the job. Where others still make calls it begins again, and ends with them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn the_others_go_on_when_the_first_host_is_done() {
+    let folder = tempfile::tempdir().unwrap();
+    let running = common::service(common::ONE_SWITCH, Instead::default()).await;
+    let (stop, stopped) = watch::channel(false);
+    let socket = |member: u32| folder.path().join(format!("{member}.sock"));
+    let sockets: Vec<PathBuf> = (0..3).map(socket).collect();
+    let mut managers = manage(running.address, &sockets, LONG, &stopped);
+    let shims = tokio::task::spawn_blocking(move || {
+        let mut shims: Vec<Shim> =
+            (0..6).map(|rank| Shim::connect(&sockets[rank as usize / 2], 5, rank)).collect();
+        assert_eq!(whole_call(&mut shims, 1), Network::Rails);
+        // Group 0 takes a port from it: for its next call it must ask.
+        assert_eq!(whole_call(&mut shims, 0), Network::Rails);
+        for shim in &mut shims[..2] {
+            shim.say(Frame::Bye);
+        }
+        shims
+    });
+    let mut shims = shims.await.unwrap();
+    tokio::time::timeout(LONG, managers.remove(0)).await.unwrap().unwrap().unwrap();
+    let shims = tokio::task::spawn_blocking(move || {
+        for _ in 0..3 {
+            assert_eq!(whole_call(&mut shims, 1), Network::Rails);
+        }
+        for shim in &mut shims[2..] {
+            shim.say(Frame::Bye);
+        }
+        shims
+    });
+    let _shims = shims.await.unwrap();
+    for manager in managers {
+        tokio::time::timeout(LONG, manager).await.unwrap().unwrap().unwrap();
+    }
+    let jobs = running.inbox.look(|it| it.registrations().count()).await.unwrap();
+    assert_eq!(jobs, 0);
+    drop(stop);
+    running.stop().await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn ranks_get_circuits_and_pass_while_the_controller_is_gone() {
     let folder = tempfile::tempdir().unwrap();
@@ -165,16 +224,8 @@ async fn ranks_get_circuits_and_pass_while_the_controller_is_gone() {
     let address = first.address;
     let socket = |member: u32| -> PathBuf { folder.path().join(format!("{member}.sock")) };
     let (stop, stopped) = watch::channel(false);
-    let managers: Vec<_> = (0..3)
-        .map(|member| {
-            let url = format!("http://{address}");
-            let client = Client::new(&Address { url, ..Address::default() }).unwrap();
-            let patience = Duration::from_millis(500);
-            let settings = Settings { spec: spec(), member, socket: socket(member), patience };
-            tokio::spawn(run(settings, client, stopped.clone()))
-        })
-        .collect();
     let sockets: Vec<PathBuf> = (0..3).map(socket).collect();
+    let managers = manage(address, &sockets, Duration::from_millis(500), &stopped);
     let shims = tokio::task::spawn_blocking(move || {
         // A stranger, and a rank of another job: turned away.
         let mut stranger = Shim::connect(&sockets[0], 99, 0);

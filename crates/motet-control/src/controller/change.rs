@@ -4,7 +4,7 @@
 //! From beginning to end the ports of a change are locked, so that nobody is granted circuits over them, and no two
 //! changes are about one port.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{ChangeId, Controller, Key, Order, Output, Phase, Status, Timer};
 use crate::circuit::{Circuit, Port, SwitchId};
@@ -268,7 +268,7 @@ impl Controller {
 
     /// Takes down circuits over these ports that belong to no job any more.
     pub(super) fn clean_up(&mut self, ports: &[Port], out: &mut Vec<Output>) {
-        let mut delete = Vec::new();
+        let mut delete = BTreeSet::new();
         for port in ports.iter().filter(|it| !self.owners.contains_key(it)) {
             let Some(switch) = self.switches.get(&port.switch) else { continue };
             let circuit = switch.circuit(port.number).filter(|it| {
@@ -280,13 +280,12 @@ impl Controller {
             });
             if switch.status == Status::Up
                 && let Some(circuit) = circuit
-                && !delete.contains(&circuit)
             {
-                delete.push(circuit);
+                delete.insert(circuit);
             }
         }
         if !delete.is_empty() {
-            self.begin(Vec::new(), delete, Vec::new(), out);
+            self.begin(Vec::new(), delete.into_iter().collect(), Vec::new(), out);
         }
     }
 }

@@ -176,9 +176,11 @@ impl Job {
                 return Err(RegisterError::NoMembers(group));
             }
             let mut ports = BTreeSet::new();
+            // A set, for whoever sends a job may send one of millions of members.
+            let members: BTreeSet<&Member> = spec.members.iter().collect();
             for circuit in &spec.circuits {
                 for port in circuit.ends() {
-                    let mine = owners.get(&port).is_some_and(|it| spec.members.contains(it));
+                    let mine = owners.get(&port).is_some_and(|it| members.contains(it));
                     if !mine {
                         return Err(RegisterError::ForeignPort { group, circuit: *circuit });
                     }

@@ -1,12 +1,11 @@
 //! Between the messages of the protos and the core's types. What makes no sense is refused with the name of the field.
 
-use motet_control::controller::{Answer, Order, Policy};
 use motet_control::protocol::{
     GroupId, GroupSpec, JobId, Member, Notice, Refusal, Registration, Reply, Report, Stance,
     TenantId, Word,
 };
 use motet_control::shim::Mode;
-use motet_control::{Circuit, Controller, Input, Output, Port, SwitchId, Timer};
+use motet_control::{Circuit, Port, SwitchId};
 
 use super::v1;
 
@@ -227,66 +226,6 @@ impl TryFrom<v1::Refusal> for Refusal {
             Why::Impatient(_) => Self::Impatient,
         })
     }
-}
-
-/// What anybody may send as the bytes of a message, taken apart as the service does and given to a controller: for fuzzing.
-/// Whatever is understood comes back the same when it is sent again, and no port is ever in two circuits.
-///
-/// # Errors
-///
-/// If it is no message, or makes no sense. A text that begins with `wrong:` is a mistake of ours.
-pub fn check(kind: u8, bytes: &[u8]) -> Result<(), String> {
-    use prost::Message as _;
-    let text = |it: prost::DecodeError| it.to_string();
-    let switches = [(SwitchId(0), 8)];
-    let (mut controller, _) = Controller::new(Policy::default(), &switches, &[]);
-    controller.handle(Input::Switch(SwitchId(0), Answer::Circuits(Vec::new())));
-    if kind == 0 {
-        let request = v1::RegisterRequest::decode(bytes).map_err(text)?;
-        let registration = Registration::try_from(request).map_err(|it| it.to_string())?;
-        if Registration::try_from(v1::RegisterRequest::from(&registration)).as_ref()
-            != Ok(&registration)
-        {
-            return Err("wrong: a registration does not come back".to_owned());
-        }
-        controller.handle(Input::Register(registration));
-        return Ok(());
-    }
-    let three = [0, 1, 2].map(|it| (Member(it), Port::new(0, it)));
-    let pair = |id: u32| GroupSpec {
-        id: GroupId(id),
-        members: vec![Member(id), Member(id + 1)],
-        circuits: Circuit::new(SwitchId(0), id, id + 1).into_iter().collect(),
-    };
-    let groups = vec![pair(0), pair(1)];
-    let (job, tenant) = (JobId(1), TenantId(0));
-    let job = Registration { job, tenant, ports: three.to_vec(), groups, mode: None };
-    controller.handle(Input::Register(job));
-    for report in v1::ToController::decode(bytes).map_err(text)?.reports {
-        let report = Report::try_from(report).map_err(|it| it.to_string())?;
-        if Report::try_from(v1::Report::from(&report)) != Ok(report) {
-            return Err("wrong: a report does not come back".to_owned());
-        }
-        let mut todo = controller.handle(Input::Report(report));
-        while let Some(output) = todo.pop() {
-            let input = match output {
-                Output::Order(switch, Order::Prepare { change, .. }) => {
-                    Input::Switch(switch, Answer::Prepared(change))
-                }
-                Output::Order(switch, Order::Apply { change, .. }) => {
-                    Input::Switch(switch, Answer::Applied(change))
-                }
-                Output::Timer(timer @ Timer::Gather(_), _) => Input::Timer(timer),
-                _ => continue,
-            };
-            todo.extend(controller.handle(input));
-        }
-        let mut ports = std::collections::BTreeSet::new();
-        if !controller.circuits().flat_map(|it| it.ends()).all(|it| ports.insert(it)) {
-            return Err("wrong: a port is in two circuits".to_owned());
-        }
-    }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -234,10 +234,11 @@ impl Conversation {
     async fn listen(&mut self, said: &mut Streaming<v1::ToController>) -> Result<(), Status> {
         loop {
             let message = tokio::select! {
-                message = said.message() => message?,
+                message = said.message() => message.map_err(|it| self.misread(it))?,
                 () = self.out.closed() => None,
                 _ = &mut self.closed => {
-                    let why = "the controller closed the connection: it stops, or too much was left unread";
+                    let why = "the controller closed the connection: it stops, too much was left unread, or a member speaks elsewhere by now; \
+                               connect again";
                     return Err(Status::unavailable(why));
                 }
             };
@@ -248,6 +249,15 @@ impl Conversation {
             if !message.reports.is_empty() {
                 self.reports(message.reports).await?;
             }
+        }
+    }
+
+    /// What was sent is no message, or too long for one; or the connection has broken, which is nobody's mistake.
+    fn misread(&self, status: Status) -> Status {
+        match status.code() {
+            tonic::Code::OutOfRange => self.service.refuse(&self.caller, "oversized", status),
+            tonic::Code::Internal => self.service.refuse(&self.caller, "malformed", status),
+            _ => status,
         }
     }
 
@@ -292,7 +302,7 @@ impl Conversation {
         let count = u32::try_from(all.len().min(UNDER_WAY)).unwrap_or(u32::MAX);
         let permit = Arc::clone(&self.room).acquire_many_owned(count);
         let permit = permit.await.map_err(stopped)?;
-        self.service.inbox.send(Message::Reports(all, permit)).map_err(stopped)
+        self.service.inbox.send(Message::Reports(self.id, all, permit)).map_err(stopped)
     }
 }
 

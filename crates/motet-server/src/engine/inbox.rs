@@ -29,9 +29,9 @@ pub enum Message {
         reply: oneshot::Sender<Result<(), JoinError>>,
     },
     Gone(ConnectionId),
-    /// Of members that have joined. The permit is dropped when all that follows from them has been sent, so that a connection
-    /// has only so many under way.
-    Reports(Vec<Told>, OwnedSemaphorePermit),
+    /// Of members that have joined on that connection. The permit is dropped when all that follows from them has been sent, so
+    /// that a connection has only so many under way.
+    Reports(ConnectionId, Vec<Told>, OwnedSemaphorePermit),
     Switch(SwitchId, Answer),
     /// A question about the controller, or the engine around it.
     Look(Box<dyn FnOnce(&Sight<'_>) + Send>),

@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 
 use motet_control::controller::{Order, RegisterError};
 use motet_control::journal::Event;
-use motet_control::protocol::{JobId, Notice, Reply, Stance, Word};
+use motet_control::protocol::{JobId, Notice, Reply, Report, Stance, Word};
 use motet_control::{Controller, Input, Output, SwitchId, Timer};
 use rustc_hash::FxHashMap;
 use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
@@ -80,9 +80,9 @@ pub struct Engine {
     controller: Controller,
     store: Arc<dyn Store>,
     inbox: Receiver<Message>,
-    /// Reports that have come and were not handled yet. Everything else is handled before them: an answer of a switch, or its
+    /// What clients have said and was not handled yet. Everything else is handled before it: an answer of a switch, or its
     /// timer, must not wait until somebody has said all that they want to say.
-    reports: VecDeque<(Vec<Told>, OwnedSemaphorePermit)>,
+    said: VecDeque<Said>,
     lines: BTreeMap<SwitchId, mpsc::UnboundedSender<Order>>,
     seats: Seats,
     timers: Timers,
@@ -109,6 +109,13 @@ impl std::fmt::Debug for Engine {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Engine").field("store", &self.store).finish_non_exhaustive()
     }
+}
+
+/// What a client has said.
+enum Said {
+    Reports(ConnectionId, Vec<Told>, OwnedSemaphorePermit),
+    /// The connection has ended. It stands in this line too, because what was said on it before counts.
+    Gone(ConnectionId),
 }
 
 /// What follows when the batch is written.
@@ -143,7 +150,7 @@ impl Engine {
             controller,
             store: parts.store,
             inbox: receiver,
-            reports: VecDeque::new(),
+            said: VecDeque::new(),
             lines: parts.switches.into_iter().map(|it| (it.0, it.2)).collect(),
             seats: Seats::new(parts.limits),
             timers: Timers::default(),
@@ -188,7 +195,7 @@ impl Engine {
                     self.handle(message, now);
                 }
             }
-            self.handle_reports(now);
+            self.hear(now);
             for timer in self.timers.due(now) {
                 if self.controller.minds(&timer) {
                     let out = self.controller.handle(Input::Timer(timer));
@@ -217,7 +224,7 @@ impl Engine {
     /// All that is there, after waiting for something to do. The second is `false` when nobody can send any more.
     fn receive(&mut self) -> (Vec<Message>, bool) {
         let now = Instant::now();
-        let mut until = if self.reports.is_empty() { self.looked + LOOK } else { now };
+        let mut until = if self.said.is_empty() { self.looked + LOOK } else { now };
         if self.unflushed {
             until = until.min(now + FLUSH);
         }
@@ -230,7 +237,7 @@ impl Engine {
             Ok(first) => Some(first),
             Err(RecvTimeoutError::Timeout) => {
                 // Quiet for long enough: what was not forced to the disk is now.
-                let quiet = self.reports.is_empty();
+                let quiet = self.said.is_empty();
                 self.after.batch.durable |= quiet && std::mem::take(&mut self.unflushed);
                 None
             }
@@ -238,21 +245,39 @@ impl Engine {
         };
         for message in first.into_iter().chain(self.inbox.try_iter()) {
             match message {
-                Message::Reports(reports, permit) => self.reports.push_back((reports, permit)),
+                Message::Reports(id, reports, permit) => {
+                    self.said.push_back(Said::Reports(id, reports, permit));
+                }
+                Message::Gone(id) => self.said.push_back(Said::Gone(id)),
                 other => messages.push(other),
             }
         }
         (messages, true)
     }
 
-    fn handle_reports(&mut self, now: Instant) {
+    /// Handles what clients have said, or much of it.
+    fn hear(&mut self, now: Instant) {
         let mut count = 0;
         while count < MOST
-            && let Some((reports, permit)) = self.reports.pop_front()
+            && let Some(said) = self.said.pop_front()
         {
+            let (id, reports, permit) = match said {
+                Said::Reports(id, reports, permit) => (id, reports, permit),
+                Said::Gone(id) => {
+                    self.seats.gone(id, now);
+                    self.metrics.members.set(self.seats.joined());
+                    continue;
+                }
+            };
             count += reports.len();
             for told in reports {
-                self.report(told, now);
+                let report = told.report;
+                if self.seats.speaks(id, report.job, report.member) {
+                    self.report(told, now);
+                } else {
+                    self.turn_away(id, &report, now);
+                    break;
+                }
             }
             self.after.permits.push(permit);
         }
@@ -284,10 +309,6 @@ impl Engine {
                 self.metrics.members.set(self.seats.joined());
                 let _ = reply.send(result);
             }
-            Message::Gone(connection) => {
-                self.seats.gone(connection, now);
-                self.metrics.members.set(self.seats.joined());
-            }
             Message::Switch(switch, answer) => {
                 let out = self.controller.handle(Input::Switch(switch, answer));
                 self.take(out);
@@ -297,8 +318,21 @@ impl Engine {
                 look(&Sight { controller, history, seats, now: self.moment(now) });
             }
             // Taken care of by whoever took them from the inbox.
-            Message::Reports(..) | Message::Stop(_) => {}
+            Message::Reports(..) | Message::Gone(_) | Message::Stop(_) => {}
         }
+    }
+
+    /// Somebody speaks for a member on a connection that is not the member's any more. The connection is closed: a member that
+    /// is meant to be here connects again, and registers its job if that has ended meanwhile.
+    fn turn_away(&mut self, id: ConnectionId, report: &Report, now: Instant) {
+        if !self.seats.gone(id, now) {
+            // It was closed before, and this is what it had said until then.
+            return;
+        }
+        let (job, member) = (report.job, report.member);
+        self.metrics.refuse("not_joined");
+        self.metrics.members.set(self.seats.joined());
+        warn!(connection = id.0, %job, %member, "refused: the member does not speak here any more");
     }
 
     fn report(&mut self, told: Told, now: Instant) {

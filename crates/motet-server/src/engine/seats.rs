@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use motet_control::Controller;
 use motet_control::protocol::{JobId, Member, Notice, Registration, TenantId};
 use rustc_hash::FxHashMap;
+use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, oneshot};
 
 use super::inbox::{ConnectionId, JoinError};
@@ -154,8 +155,15 @@ impl Seats {
         Ok(())
     }
 
-    pub(super) fn gone(&mut self, id: ConnectionId, now: Instant) {
-        let Some(connection) = self.connections.remove(&id) else { return };
+    /// Whether a member speaks on this connection. It does not any more if it has joined on another since, or if its job has
+    /// ended; a job that has its number now may be another tenant's.
+    pub(super) fn speaks(&self, id: ConnectionId, job: JobId, member: Member) -> bool {
+        self.places.get(&(job, member)) == Some(&id)
+    }
+
+    /// A connection has ended. Whether it was still there.
+    pub(super) fn gone(&mut self, id: ConnectionId, now: Instant) -> bool {
+        let Some(connection) = self.connections.remove(&id) else { return false };
         for seat in connection.seats {
             self.places.remove(&seat);
             if let Some(it) = self.jobs.get_mut(&seat.0) {
@@ -166,6 +174,7 @@ impl Seats {
                 }
             }
         }
+        true
     }
 
     /// Jobs that nobody speaks for any more, or not all of those who did.
@@ -178,8 +187,8 @@ impl Seats {
         jobs.map(|it| *it.0).collect()
     }
 
-    /// Tells members what they are to know. Connections that do not take it are given back: members connect again,
-    /// and report, so nothing is lost.
+    /// Tells members what they are to know. Connections that are full are given back: members connect again, and report, so
+    /// nothing is lost. One that has ended is about to say so.
     pub(super) fn tell(&mut self, notices: Vec<Notice>) -> Vec<ConnectionId> {
         let mut told = BTreeSet::new();
         for notice in notices {
@@ -192,7 +201,7 @@ impl Seats {
         let slow = told.into_iter().filter(|id| {
             let Some(connection) = self.connections.get_mut(id) else { return false };
             let notices = std::mem::take(&mut connection.notices);
-            connection.sender.try_send(notices).is_err()
+            matches!(connection.sender.try_send(notices), Err(TrySendError::Full(_)))
         });
         slow.collect()
     }

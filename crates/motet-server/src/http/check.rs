@@ -36,8 +36,15 @@ pub async fn check(State(check): State<Check>, mut request: Request, next: Next)
     let caller = check.access.identify(header.and_then(|it| it.to_str().ok()), certificate);
     match caller {
         Ok(caller) => {
+            let (who, path) = (caller.to_string(), request.uri().path().to_owned());
             request.extensions_mut().insert(caller);
-            next.run(request).await
+            let response = next.run(request).await;
+            if let Some(kind) = nonsense(&response) {
+                check.metrics.refuse(kind);
+                let status = response.status().as_u16();
+                warn!(caller = who, path, status, kind, "refused");
+            }
+            response
         }
         Err(why) => {
             check.metrics.refuse("unauthenticated");
@@ -45,6 +52,22 @@ pub async fn check(State(check): State<Check>, mut request: Request, next: Next)
             warn!(peer = from, path = request.uri().path(), "refused: {why}");
             refusal(request.headers(), why)
         }
+    }
+}
+
+/// What is wrong with a request that was refused before anybody looked at what it asks for; handlers count what they refuse
+/// themselves. gRPC says so in a header of its own.
+fn nonsense(response: &Response) -> Option<&'static str> {
+    let grpc = tonic::Status::from_header_map(response.headers()).map(|it| it.code());
+    match (grpc, response.status()) {
+        (Some(tonic::Code::OutOfRange), _) | (_, StatusCode::PAYLOAD_TOO_LARGE) => {
+            Some("oversized")
+        }
+        (Some(tonic::Code::Internal | tonic::Code::Unimplemented), _)
+        | (_, StatusCode::BAD_REQUEST | StatusCode::UNSUPPORTED_MEDIA_TYPE) => Some("malformed"),
+        (_, StatusCode::UNPROCESSABLE_ENTITY) => Some("unprocessable"),
+        (_, StatusCode::REQUEST_TIMEOUT) => Some("slow"),
+        _ => None,
     }
 }
 

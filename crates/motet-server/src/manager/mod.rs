@@ -85,7 +85,8 @@ pub async fn run(
         .map_err(|it| ManagerError::Socket(settings.socket.clone(), it))?;
     let socket = tokio::spawn(ranks::listen(listener, job, events.clone()));
     let up = upstream::Upstream { client: client.clone(), registration, member: settings.member };
-    let up = tokio::spawn(up.run(events));
+    let (over, ends) = watch::channel(false);
+    let mut up = tokio::spawn(up.run(events, ends));
     info!(%job, member = settings.member, socket = %settings.socket.display(), "manages");
     let member = Member(settings.member);
     let mut desk = Desk {
@@ -113,6 +114,9 @@ pub async fn run(
         }
         if desk.is_over() {
             info!(%job, "all ranks have said goodbye; the job leaves");
+            // First nothing registers it any more.
+            let _ = over.send(true);
+            let _ = tokio::time::timeout(AGAIN, &mut up).await;
             let leave = client.request(v1::LeaveRequest { job: job.0 });
             let mut calls = client.calls();
             let left = tokio::time::timeout(AGAIN, calls.leave(leave)).await;

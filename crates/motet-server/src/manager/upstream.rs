@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use motet_control::protocol::{Notice, Registration};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Code, Status};
 use tracing::{error, info, warn};
@@ -26,13 +26,26 @@ pub struct Upstream {
 }
 
 impl Upstream {
-    /// Connects and listens, until nobody wants to know any more.
-    pub async fn run(self, events: mpsc::Sender<Event>) {
+    /// Connects and listens, until it is told that it is over or nobody wants to know any more. When it has ended, nothing of it
+    /// is under way: a job that leaves after that is not registered again.
+    pub async fn run(self, events: mpsc::Sender<Event>, mut over: watch::Receiver<bool>) {
         let [mut pause, longest] = PAUSE;
         let mut told = None;
-        loop {
+        while !*over.borrow() {
             let mut reached = false;
-            let status = match self.listen(&events, &mut reached).await {
+            let mut calls = self.client.calls();
+            // The controller may never have heard of the job, or have ended it while this manager was away. This is not
+            // interrupted, for nobody would know whether the controller has heard it.
+            let register = calls.register(self.client.request((&self.registration).into())).await;
+            let listen = async {
+                register?;
+                self.listen(&events, &mut reached).await
+            };
+            let listened = tokio::select! {
+                listened = listen => listened,
+                _ = over.changed() => return,
+            };
+            let status = match listened {
                 Ok(()) => Status::unavailable("the controller has closed the connection"),
                 Err(status) => status,
             };
@@ -58,15 +71,16 @@ impl Upstream {
                     }
                 }
             }
-            tokio::time::sleep(pause).await;
+            tokio::select! {
+                () = tokio::time::sleep(pause) => {}
+                _ = over.changed() => return,
+            }
             pause = (pause * 2).min(longest);
         }
     }
 
     async fn listen(&self, events: &mpsc::Sender<Event>, reached: &mut bool) -> Result<(), Status> {
         let mut calls = self.client.calls();
-        // The controller may never have heard of the job, or have ended it while this manager was away.
-        calls.register(self.client.request((&self.registration).into())).await?;
         let (out, stream) = mpsc::channel(UNSENT);
         let seat = v1::Seat { job: self.registration.job.0, member: self.member };
         let join = v1::ToController { join: vec![seat], reports: Vec::new() };

@@ -1,9 +1,12 @@
 //! [`Embedded`]: a store in a file of redb (transactions that are whole or not there, whenever the process is killed), with a
 //! [`log`](super::log) beside it for records that need not wait for the disk.
+//!
+//! redb does nothing more with a file once a write to it has failed, which a full disk does. So the file is opened anew after
+//! every write that fails; redb then finds its last whole transaction.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Sender, channel};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -50,7 +53,9 @@ impl Drop for Embedded {
 
 #[derive(Debug)]
 struct Shared {
-    database: Database,
+    /// Nothing while it could not be opened again after a failure.
+    database: RwLock<Option<Database>>,
+    path: PathBuf,
     place: String,
     /// How many records are kept.
     most: u64,
@@ -119,7 +124,8 @@ impl Embedded {
             carrying: Arc::default(),
         };
         let shared = Arc::new(Shared {
-            database,
+            database: RwLock::new(Some(database)),
+            path: path.to_owned(),
             place: place.clone(),
             most,
             logs: Mutex::new(logs),
@@ -137,6 +143,29 @@ impl Embedded {
 }
 
 impl Shared {
+    /// Does something with the database. If it is not open since a failure, it is opened first.
+    fn with<T>(
+        &self,
+        act: impl FnOnce(&Database) -> Result<T, redb::Error>,
+    ) -> Result<T, redb::Error> {
+        if self.database.read().unwrap_or_else(PoisonError::into_inner).is_none() {
+            self.open_again()?;
+        }
+        let database = self.database.read().unwrap_or_else(PoisonError::into_inner);
+        // Another thread's write may have failed in between, and it is being opened.
+        let Some(database) = database.as_ref() else { return Err(redb::Error::PreviousIo) };
+        act(database)
+    }
+
+    /// Closes the file, which a failed write has made worthless, and opens it again. It is closed before, because redb lets nobody
+    /// open a file that is open.
+    fn open_again(&self) -> Result<(), redb::Error> {
+        let mut database = self.database.write().unwrap_or_else(PoisonError::into_inner);
+        drop(database.take());
+        *database = Some(Database::open(&self.path)?);
+        Ok(())
+    }
+
     fn logs(&self) -> MutexGuard<'_, Logs> {
         self.logs.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -195,18 +224,22 @@ impl Shared {
     }
 
     fn check_layout(&self) -> Result<(), StoreError> {
-        let write = self.database.begin_write().map_err(|it| self.failed(&it))?;
-        let layout = {
-            let mut numbers = write.open_table(NUMBERS).map_err(|it| self.failed(&it))?;
-            let found = numbers.get("layout").map_err(|it| self.failed(&it))?.map(|it| it.value());
-            if found.is_none() {
-                numbers.insert("layout", LAYOUT).map_err(|it| self.failed(&it))?;
-            }
-            write.open_table(JOBS).map_err(|it| self.failed(&it))?;
-            write.open_table(JOURNAL).map_err(|it| self.failed(&it))?;
-            found.unwrap_or(LAYOUT)
-        };
-        write.commit().map_err(|it| self.failed(&it))?;
+        let layout = self.with(|database| {
+            let write = database.begin_write()?;
+            let found = {
+                let mut numbers = write.open_table(NUMBERS)?;
+                let found = numbers.get("layout")?.map(|it| it.value());
+                if found.is_none() {
+                    numbers.insert("layout", LAYOUT)?;
+                }
+                write.open_table(JOBS)?;
+                write.open_table(JOURNAL)?;
+                found.unwrap_or(LAYOUT)
+            };
+            write.commit()?;
+            Ok(found)
+        });
+        let layout = layout.map_err(|it| self.failed(&it))?;
         if layout != LAYOUT {
             let problem = format!("it has layout {layout}, and this program reads layout {LAYOUT}");
             let remedy = "use the version of Motet that wrote it, or move the file away";
@@ -225,7 +258,10 @@ impl Shared {
     }
 
     fn try_load(&self) -> Result<Saved, redb::Error> {
-        let read = self.database.begin_read()?;
+        self.with(|it| Self::load(&it.begin_read()?))
+    }
+
+    fn load(read: &redb::ReadTransaction) -> Result<Saved, redb::Error> {
         let mut jobs = Vec::new();
         for entry in read.open_table(JOBS)?.iter()? {
             jobs.push(decoded::<Registration>(entry?.1.value())?);
@@ -246,7 +282,21 @@ impl Shared {
         remove: &[JobId],
         records: &[Record],
     ) -> Result<(), redb::Error> {
-        let mut write = self.database.begin_write()?;
+        let written = self.with(|it| self.write(it.begin_write()?, put, remove, records));
+        if written.is_err() {
+            // If this fails too, the next one tries again.
+            let _ = self.open_again();
+        }
+        written
+    }
+
+    fn write(
+        &self,
+        mut write: redb::WriteTransaction,
+        put: &[Registration],
+        remove: &[JobId],
+        records: &[Record],
+    ) -> Result<(), redb::Error> {
         write.set_durability(Durability::Immediate)?;
         if !(put.is_empty() && remove.is_empty()) {
             let mut jobs = write.open_table(JOBS)?;
@@ -276,14 +326,16 @@ impl Shared {
     }
 
     fn try_records(&self, from: Option<u64>, most: usize) -> Result<Vec<Record>, redb::Error> {
-        let journal = self.database.begin_read()?.open_table(JOURNAL)?;
-        let next = journal.last()?.map_or(0, |it| it.0.value() + 1);
-        let from = from.unwrap_or(next.saturating_sub(most as u64));
-        let mut records = Vec::new();
-        for entry in journal.range(from..)?.take(most) {
-            records.push(decoded(entry?.1.value())?);
-        }
-        Ok(records)
+        self.with(|database| {
+            let journal = database.begin_read()?.open_table(JOURNAL)?;
+            let next = journal.last()?.map_or(0, |it| it.0.value() + 1);
+            let from = from.unwrap_or(next.saturating_sub(most as u64));
+            let mut records = Vec::new();
+            for entry in journal.range(from..)?.take(most) {
+                records.push(decoded(entry?.1.value())?);
+            }
+            Ok(records)
+        })
     }
 }
 

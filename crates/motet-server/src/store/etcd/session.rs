@@ -6,6 +6,7 @@ use motet_control::protocol::Registration;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity};
+use tonic::{Code, Response, Status};
 use tracing::warn;
 
 use super::EtcdConfig;
@@ -18,7 +19,7 @@ use super::rpc::range_request::SortOrder;
 use super::rpc::request_op::Request;
 use super::rpc::{
     Compare, DeleteRangeRequest, KeyValue, LeaseGrantRequest, LeaseKeepAliveRequest,
-    LeaseRevokeRequest, PutRequest, RangeRequest, RequestOp, TxnRequest,
+    LeaseRevokeRequest, PutRequest, RangeRequest, RangeResponse, RequestOp, TxnRequest,
 };
 use crate::record::Record;
 use crate::store::{Batch, RECENT, Saved, StoreError};
@@ -29,6 +30,11 @@ const PAGE: i64 = 200;
 const LOT: u64 = 10_000;
 /// For one answer of etcd.
 const ANSWER: Duration = Duration::from_secs(5);
+/// How long what fails is tried again, and the pause before it is. Of several servers some may be gone: each try may reach another.
+const AGAIN: Duration = Duration::from_secs(3);
+const PAUSE: Duration = Duration::from_millis(100);
+/// How often silent servers are asked whether they are there. Not more often than every 5 s, or etcd hangs up.
+const ALIVE: Duration = Duration::from_secs(10);
 
 /// See the [module](self).
 pub(super) struct Session {
@@ -42,36 +48,57 @@ pub(super) struct Session {
 }
 
 impl Session {
-    /// Waits to be elected. The second is whether it had to wait for another.
+    /// Waits to be elected. The second is whether it had to wait, for another or for etcd.
     pub(super) async fn lead(
         config: &EtcdConfig,
         journal: u64,
     ) -> Result<(Self, bool), StoreError> {
         let place = config.endpoints.join(", ");
         let channel = channel(config).map_err(|it| failed(&place, it))?;
-        let mut leases = LeaseClient::new(channel.clone());
-        let grant = leases.lease_grant(LeaseGrantRequest { ttl: config.lease.max(2) });
-        let grant = grant.await.map_err(|it| failed(&place, it.message()))?.into_inner();
-        let lease = grant.id;
-        let alive =
-            tokio::spawn(keep_alive(leases.clone(), lease, grant.ttl.max(2).unsigned_abs()));
-        let mut election = ElectionClient::new(channel.clone());
-        let name = format!("{}/leader", config.prefix).into_bytes();
-        let value = format!("motet {}", std::process::id()).into_bytes();
-        let campaign = election.campaign(CampaignRequest { name, lease, value });
-        tokio::pin!(campaign);
-        let soon = tokio::time::timeout(Duration::from_secs(1), &mut campaign).await;
-        let (answer, waited) = match soon {
-            Ok(answer) => (answer, false),
-            Err(_) => {
-                warn!("another controller leads; waits for its place");
-                (campaign.await, true)
+        let leases = LeaseClient::new(channel.clone());
+        let mut waited = false;
+        loop {
+            let grant = tried(&place, || {
+                let mut leases = leases.clone();
+                let request = LeaseGrantRequest { ttl: config.lease.max(2) };
+                async move { leases.lease_grant(request).await }
+            });
+            let grant = match grant.await {
+                Ok(grant) => grant,
+                // It was there before: whoever waits for the lead waits for etcd too.
+                Err(error) if waited => {
+                    warn!("{error}");
+                    continue;
+                }
+                Err(error) => return Err(error),
+            };
+            let ttl = grant.ttl.max(2).unsigned_abs();
+            let alive = tokio::spawn(keep_alive(leases.clone(), grant.id, ttl));
+            match campaign(config, &channel, grant.id, &mut waited).await {
+                Ok(Some(leader)) => {
+                    let (kv, prefix) = (KvClient::new(channel), config.prefix.clone());
+                    return Ok((
+                        Self { kv, leases, leader, prefix, place, journal, alive },
+                        waited,
+                    ));
+                }
+                Ok(None) => {
+                    alive.abort();
+                    return Err(failed(&place, "it names no leader"));
+                }
+                Err(status) => {
+                    alive.abort();
+                    let never =
+                        [Code::PermissionDenied, Code::Unauthenticated, Code::Unimplemented];
+                    if never.contains(&status.code()) {
+                        return Err(failed(&place, status.message()));
+                    }
+                    warn!("{}; asks for the lead again", failed(&place, status.message()));
+                    waited = true;
+                    tokio::time::sleep(PAUSE).await;
+                }
             }
-        };
-        let leader = answer.map_err(|it| failed(&place, it.message()))?.into_inner().leader;
-        let leader = leader.ok_or_else(|| failed(&place, "it names no leader"))?;
-        let (kv, prefix) = (KvClient::new(channel), config.prefix.clone());
-        Ok((Self { kv, leases, leader, prefix, place, journal, alive }, waited))
+        }
     }
 
     /// Gives the lead away at once, where etcd would wait for the lease to end.
@@ -82,7 +109,7 @@ impl Session {
         let _ = tokio::time::timeout(ANSWER, revoke).await;
     }
 
-    pub(super) async fn load(&mut self) -> Result<Saved, StoreError> {
+    pub(super) async fn load(&self) -> Result<Saved, StoreError> {
         let mut jobs = Vec::new();
         for pair in self.all("jobs/", "").await? {
             jobs.push(self.decoded::<Registration>(&pair.value)?);
@@ -147,7 +174,7 @@ impl Session {
 
     /// The records of whole batches, cut to what was asked for.
     pub(super) async fn records(
-        &mut self,
+        &self,
         from: Option<u64>,
         most: usize,
     ) -> Result<Vec<Record>, StoreError> {
@@ -187,7 +214,7 @@ impl Session {
     }
 
     /// All pairs below a key, in ascending order.
-    async fn all(&mut self, below: &str, from: &str) -> Result<Vec<KeyValue>, StoreError> {
+    async fn all(&self, below: &str, from: &str) -> Result<Vec<KeyValue>, StoreError> {
         let mut key = format!("{}/{below}{from}", self.prefix).into_bytes();
         let range_end = after(&format!("{}/{below}", self.prefix));
         let mut all = Vec::new();
@@ -195,8 +222,7 @@ impl Session {
             let sort_order = SortOrder::Ascend.into();
             let range_end = range_end.clone();
             let request = RangeRequest { key: key.clone(), range_end, limit: PAGE, sort_order };
-            let answer = self.kv.range(request).await;
-            let answer = answer.map_err(|it| failed(&self.place, it.message()))?.into_inner();
+            let answer = self.range(request).await?;
             all.extend(answer.kvs);
             let Some(last) = all.last().filter(|_| answer.more) else { return Ok(all) };
             key.clone_from(&last.key);
@@ -206,7 +232,7 @@ impl Session {
 
     /// Some pairs below a key and before `end`.
     async fn page(
-        &mut self,
+        &self,
         below: &str,
         end: Option<&[u8]>,
         order: SortOrder,
@@ -214,8 +240,57 @@ impl Session {
         let key = format!("{}/{below}", self.prefix);
         let range_end = end.map_or_else(|| after(&key), <[u8]>::to_vec);
         let (key, sort_order) = (key.into_bytes(), order.into());
-        let answer = self.kv.range(RangeRequest { key, range_end, limit: PAGE, sort_order }).await;
-        Ok(answer.map_err(|it| failed(&self.place, it.message()))?.into_inner().kvs)
+        Ok(self.range(RangeRequest { key, range_end, limit: PAGE, sort_order }).await?.kvs)
+    }
+
+    async fn range(&self, request: RangeRequest) -> Result<RangeResponse, StoreError> {
+        let ask = || {
+            let (mut kv, request) = (self.kv.clone(), request.clone());
+            async move { kv.range(request).await }
+        };
+        tried(&self.place, ask).await
+    }
+}
+
+/// Waits for the lead. Nothing if etcd does not say under which key.
+async fn campaign(
+    config: &EtcdConfig,
+    channel: &Channel,
+    lease: i64,
+    waited: &mut bool,
+) -> Result<Option<LeaderKey>, Status> {
+    let mut election = ElectionClient::new(channel.clone());
+    let name = format!("{}/leader", config.prefix).into_bytes();
+    let value = format!("motet {}", std::process::id()).into_bytes();
+    let campaign = election.campaign(CampaignRequest { name, lease, value });
+    tokio::pin!(campaign);
+    let answer = match tokio::time::timeout(Duration::from_secs(1), &mut campaign).await {
+        Ok(answer) => answer,
+        Err(_) => {
+            warn!("another controller leads; waits for its place");
+            *waited = true;
+            campaign.await
+        }
+    };
+    Ok(answer?.into_inner().leader)
+}
+
+/// Asks etcd, and again for a while if it does not answer or says that it cannot.
+async fn tried<T, F>(place: &str, mut ask: impl FnMut() -> F) -> Result<T, StoreError>
+where
+    F: Future<Output = Result<Response<T>, Status>>,
+{
+    let again = tokio::time::Instant::now() + AGAIN;
+    loop {
+        let problem = match tokio::time::timeout(ANSWER, ask()).await {
+            Ok(Ok(answer)) => return Ok(answer.into_inner()),
+            Ok(Err(status)) => failed(place, status.message()),
+            Err(_) => failed(place, "it does not answer"),
+        };
+        if tokio::time::Instant::now() > again {
+            return Err(problem);
+        }
+        tokio::time::sleep(PAUSE).await;
     }
 }
 
@@ -260,7 +335,7 @@ async fn keep_alive(mut leases: LeaseClient<Channel>, id: i64, ttl: u64) {
                 }
             }
         }
-        tokio::time::sleep(Duration::from_millis(200)).await;
+        tokio::time::sleep(PAUSE).await;
     }
 }
 
@@ -268,7 +343,12 @@ fn channel(config: &EtcdConfig) -> Result<Channel, String> {
     let mut endpoints = Vec::new();
     for url in &config.endpoints {
         let endpoint = Endpoint::from_shared(url.clone()).map_err(|it| format!("{url}: {it}"))?;
-        let mut endpoint = endpoint.connect_timeout(ANSWER).tcp_nodelay(true);
+        let mut endpoint = endpoint
+            .connect_timeout(ANSWER)
+            .tcp_nodelay(true)
+            .http2_keep_alive_interval(ALIVE)
+            .keep_alive_timeout(ANSWER)
+            .keep_alive_while_idle(true);
         if url.starts_with("https://") {
             endpoint = endpoint.tls_config(tls(config)?).map_err(|it| it.to_string())?;
         }
