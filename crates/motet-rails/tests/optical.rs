@@ -123,7 +123,7 @@ fn on_demand(ports: u32, delay: u64, offload: bool, coarse: bool) -> Switching {
 
 /// A job's step on demand and provisioned. Nothing if the ports are too few for it.
 fn both_ways(job: &Job, iteration: &Iteration, late: &Switching) -> Option<[Switched; 2]> {
-    let early = Switching { provisioned: true, ..late.clone() };
+    let early = Switching { provisioned: true, ..*late };
     match switched(job, iteration, &perlmutter(), late) {
         Ok(it) => Some([it, switched(job, iteration, &perlmutter(), &early).unwrap()]),
         Err(RailsError::Refused(_)) => {

@@ -260,7 +260,7 @@ fn what_comes_next_is_said_ahead() {
             match frame {
                 Frame::Tell(Tell::Call { call, .. }) => peer.go(call.group),
                 Frame::Tell(Tell::Next { call, after, .. }) if call.group != after => {
-                    ahead.push(call)
+                    ahead.push(call);
                 }
                 _ => {}
             }
