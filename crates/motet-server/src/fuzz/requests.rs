@@ -210,9 +210,11 @@ impl Other {
         };
         let told = |it| Told { report: holds(it), traffic: None };
         let reports = vec![told(Member(0)), told(Member(1))];
-        let permit =
-            Arc::new(Semaphore::new(1)).try_acquire_owned().map_err(|it| it.to_string())?;
+        let room = Arc::new(Semaphore::new(1));
+        let permit = Arc::clone(&room).try_acquire_owned().map_err(|it| it.to_string())?;
         inbox.send(Message::Reports(connection, reports, permit)).map_err(stopped)?;
+        // The engine handles questions before reports. It gives the permit back when it has handled these.
+        drop(room.acquire().await.map_err(|it| it.to_string())?);
         Ok(Self { job, notices, _open: opened })
     }
 
