@@ -50,6 +50,8 @@ pub(crate) struct Ticket {
 
 /// A call under way.
 struct Open {
+    /// In the order in which the job made its calls.
+    number: u64,
     ticket: Ticket,
     arrived: Option<Instant>,
     /// The manager was asked, and has not answered.
@@ -73,6 +75,8 @@ pub(crate) struct Worker {
     link: Option<Link>,
     shim: Shim,
     streams: BTreeMap<usize, VecDeque<Open>>,
+    /// Calls that were handed over so far.
+    handed: u64,
     recorder: Option<Recorder>,
     account: Account,
 }
@@ -84,8 +88,8 @@ impl Worker {
         mode: Mode,
         recorder: Option<Recorder>,
     ) -> Self {
-        let (streams, account) = (BTreeMap::new(), Account::default());
-        Self { shared, link, shim: Shim::new(mode), streams, recorder, account }
+        let (streams, handed, account) = (BTreeMap::new(), 0, Account::default());
+        Self { shared, link, shim: Shim::new(mode), streams, handed, recorder, account }
     }
 
     /// Works until the process ends.
@@ -122,8 +126,15 @@ impl Worker {
                     }
                 }
                 Handed::Ticket(ticket) => {
-                    let open =
-                        Open { ticket, arrived: None, asked: false, told: false, began: None };
+                    self.handed += 1;
+                    let open = Open {
+                        number: self.handed,
+                        ticket,
+                        arrived: None,
+                        asked: false,
+                        told: false,
+                        began: None,
+                    };
                     self.streams.entry(ticket.stream).or_default().push_back(open);
                 }
                 Handed::Iteration => self.shim.iteration(self.shared.now()),
@@ -205,10 +216,10 @@ impl Worker {
                 }
             }
         }
-        // From behind, so that places stay right; then told in the order in which they ended.
+        // From behind, so that places stay right; then told in the order in which they were called.
         let remove = |(stream, place)| self.streams.get_mut(&stream)?.remove(place);
         let mut ended: Vec<Open> = ended.into_iter().rev().filter_map(remove).collect();
-        ended.reverse();
+        ended.sort_by_key(|it| it.number);
         for open in ended {
             failed = self.ended(&open, now).err().or(failed);
         }
