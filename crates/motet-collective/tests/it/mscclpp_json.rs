@@ -4,8 +4,9 @@
 
 use crate::programs;
 use motet_collective::formats::mscclpp_json::{self, Channel, Options};
-use motet_collective::program::Hints;
-use motet_collective::{CollectiveKind, Finding, Program, Severity, Verified};
+use motet_collective::program::{Forms, Hints, Lane, LaneKind, ProgramBuilder, Slot, Transfer};
+use motet_collective::{Collective, CollectiveKind, Finding, Program, Severity, Verified};
+use motet_units::Rank;
 use proptest::prelude::*;
 
 fn sample(name: &str) -> Option<String> {
@@ -94,6 +95,25 @@ fn what_a_plan_cannot_say_is_refused_with_a_reason() {
         let report = mscclpp_json::write(&verified, &Options::default()).unwrap_err();
         assert!(report.has(Finding::Limit), "{report}");
     }
+}
+
+/// Each GPU reads the other's input into its output: only GPU 0's part lies at the same place in both.
+#[test]
+fn reading_from_another_place_is_refused() {
+    let collective = Collective::new(CollectiveKind::AllGather, 2, 1).unwrap();
+    let mut builder = ProgramBuilder::new("pull", collective).forms(Forms::OUT_OF_PLACE);
+    for rank in [0, 1] {
+        let from = |it: u32| {
+            let (src, dst) = (Slot::input(Rank(it), 0), Slot::output(Rank(rank), it));
+            Transfer::copy(src, dst, 1)
+        };
+        let ids = [from(1 - rank), from(rank)].map(|it| builder.add(it));
+        let events = ids.iter().flat_map(|it| [it.sent(), it.arrived()]).collect();
+        builder.add_lane(Lane { rank: Rank(rank), kind: LaneKind::Block, channel: 0, events });
+    }
+    let right = Verified::new(builder.build(), None).unwrap();
+    let report = mscclpp_json::write(&right, &Options::default()).unwrap_err();
+    assert!(report.to_string().contains("let the source write instead"), "{report}");
 }
 
 #[test]

@@ -148,6 +148,35 @@ fn a_gpu_that_ends_early_is_worth_a_word() {
     finds(&plan, Finding::Race, Severity::Warning, "gpu 0 may end its call before 1 of 1");
 }
 
+/// A relaxed signal tells that reads are over, if all threads met before it, and nothing about writes.
+#[test]
+fn a_relaxed_signal_at_the_end_is_enough_for_readers_alone() {
+    let with = |first: fn(u32) -> Value, met: bool, signal: &str, wait: &str| {
+        let ops = |rank| {
+            let meeting = met.then(nop);
+            let ends = [memory(signal), memory(wait)];
+            [first(rank)].into_iter().chain(meeting).chain(ends).collect()
+        };
+        plan(vec![gpu(0, vec![ops(0)]), gpu(1, vec![ops(1)])])
+    };
+    let get = |rank: u32| {
+        json!({"name": "get", "channel_type": "memory",
+            "src_buff": [{"buffer_id": 0, "index": 1 - rank, "size": 1}],
+            "dst_buff": [{"type": "o", "index": 1 - rank, "size": 1}]})
+    };
+    assert_eq!(check(&with(get, true, "rlxsignal", "rlxwait")).to_string(), "");
+    assert_eq!(check(&with(get, true, "signal", "wait")).to_string(), "");
+    let early = "gpu 0 may end its call before 1 of 1";
+    for plan in [
+        with(get, false, "rlxsignal", "rlxwait"),
+        with(put, true, "rlxsignal", "rlxwait"),
+        with(put, true, "rlxsignal", "wait"),
+        with(put, true, "signal", "rlxwait"),
+    ] {
+        finds(&plan, Finding::Race, Severity::Warning, early);
+    }
+}
+
 /// GPU 0 forwards by way of GPU 1's scratch: put, tell; GPU 1 waits and copies to its output.
 fn through_scratch(before_signal: Vec<Value>, signal: &str, after_wait: Vec<Value>) -> Value {
     let to_scratch = json!({"name": "put", "channel_type": "memory",

@@ -62,6 +62,7 @@ impl Build {
                     all.iter().filter(|it| !stays(it)).for_each(|it| self.direct(it, slice));
                     all.iter().filter(stays).for_each(|it| self.direct(it, slice));
                 }
+                Pattern::Pull => self.pull(slice),
                 Pattern::DirectTwice => self.direct_twice(slice),
                 Pattern::Packets | Pattern::Staged => self.by_scratch(&all, slice),
                 Pattern::PacketsTwice => self.packets_twice(slice),
@@ -150,6 +151,20 @@ impl Build {
                 for from in several.iter().filter(|it| it.0 != part.to) {
                     self.add(key, Transfer::reduce(source(self, *from), dst, 1));
                 }
+            }
+        }
+    }
+
+    /// In place, every part lies in the source's output where it belongs in all others'.
+    fn pull(&mut self, slice: u32) {
+        if !self.forms.in_place {
+            return;
+        }
+        for rank in (0..self.ranks).map(Rank) {
+            for peer in self.others(rank) {
+                let at = self.chunk(peer.0, slice);
+                let (src, dst) = (Slot::output(peer, at), Slot::output(rank, at));
+                self.add(self.block(rank, peer, slice), Transfer::copy(src, dst, 1));
             }
         }
     }

@@ -11,6 +11,7 @@
 //! | pattern | copies | reductions | signals |
 //! | --- | --- | --- | --- |
 //! | [`Pattern::Direct`] | the source writes into the destination's output | the destination reads all inputs and sums them in one operation | at the begin and end of a call |
+//! | [`Pattern::Pull`] | AllGather in place: the destination reads from the source | – | at the begin and end, relaxed: nobody writes elsewhere |
 //! | [`Pattern::Packets`] | as packets into the destination's scratch, which unpacks them | as packets; the destination sums them | none: every packet carries a flag |
 //! | [`Pattern::DirectTwice`] | – | AllReduce: each rank sums its part of all inputs and writes the sum to all outputs | as for direct |
 //! | [`Pattern::PacketsTwice`] | – | the same with packets | none |
@@ -35,6 +36,11 @@ use motet_collective::{CollectiveError, CollectiveKind};
 pub enum Pattern {
     /// Straight into or out of the other GPU's input and output.
     Direct,
+    /// AllGather by reading from every other GPU's buffer. The signals at the end of a call need not wait
+    /// until others see what was written, as those of [`Pattern::Direct`] do, for a block writes only at home.
+    /// In place alone: where a part lies elsewhere in the source than in the destination, MSCCL++'s executor
+    /// (up to 0.10) exchanges the two places.
+    Pull,
     /// AllReduce as ReduceScatter and AllGather, both direct, in one operation of each block.
     DirectTwice,
     /// Straight to the other GPU's scratch, with a flag in every 16 bytes.
@@ -50,8 +56,9 @@ pub enum Pattern {
 }
 
 impl Pattern {
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::Direct,
+        Self::Pull,
         Self::DirectTwice,
         Self::Packets,
         Self::PacketsTwice,
@@ -64,6 +71,7 @@ impl Pattern {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Direct => "direct",
+            Self::Pull => "pull",
             Self::DirectTwice => "direct-twice",
             Self::Packets => "packets",
             Self::PacketsTwice => "packets-twice",
@@ -77,6 +85,7 @@ impl Pattern {
     pub const fn about(self) -> &'static str {
         match self {
             Self::Direct => "straight into or out of others' buffers",
+            Self::Pull => "straight out of others' buffers",
             Self::DirectTwice => {
                 "each rank sums its part of all inputs and writes it to all outputs"
             }
@@ -102,6 +111,7 @@ impl Pattern {
             Self::DirectTwice | Self::PacketsTwice => matches!(kind, AllReduce),
             Self::Rails => matches!(kind, AllGather | ReduceScatter | AllReduce),
             Self::Staged => matches!(kind, AllToAll),
+            Self::Pull => matches!(kind, AllGather),
             Self::Direct | Self::Packets => {
                 matches!(kind, AllGather | ReduceScatter | AllReduce | AllToAll)
             }
@@ -140,8 +150,8 @@ impl Shape {
         let summing = if groups > 1 || self.apart { 1 } else { 0 };
         let receiving = if self.apart { groups } else { 0 };
         let each = match (self.pattern, copies) {
-            (Pattern::Direct, true) => groups,
-            (Pattern::Direct, false) | (Pattern::DirectTwice, _) => 1,
+            (Pattern::Direct | Pattern::Pull, true) => groups,
+            (Pattern::Direct | Pattern::Pull, false) | (Pattern::DirectTwice, _) => 1,
             (Pattern::Packets | Pattern::Staged, true) => groups + receiving,
             (Pattern::Packets | Pattern::Staged, false) => groups + summing,
             (Pattern::PacketsTwice, _) => groups + summing + receiving,
@@ -165,6 +175,12 @@ impl Shape {
         }
     }
 
+    /// Whether there is a program for calls out of place.
+    #[must_use]
+    pub const fn serves_out_of_place(self) -> bool {
+        !matches!(self.pattern, Pattern::Pull)
+    }
+
     /// Whether the program is right for calls in place: no output may be written over an input that
     /// another block, here or elsewhere, may still read.
     #[must_use]
@@ -185,7 +201,8 @@ impl Shape {
 }
 
 /// A program for `kind` over `ranks` ranks, for in-place or for out-of-place calls; one that does nothing
-/// for a collective that the pattern [does](Pattern::does) not, or that the shape does not [suit](Shape::suits). Proving it right is the caller's.
+/// for a collective that the pattern [does](Pattern::does) not, or that the shape does not [suit](Shape::suits) or
+/// serve in this form. Proving it right is the caller's.
 ///
 /// # Errors
 /// If a collective cannot have so many ranks or chunks.

@@ -1,8 +1,10 @@
 //! One-sided programs are right, and MSCCL++ can say them.
 
 use motet_collective::formats::mscclpp_json;
-use motet_collective::program::Forms;
+use motet_collective::program::{Forms, Hints};
 use motet_collective::{CollectiveKind, Verified};
+
+use motet_units::Bytes;
 
 use super::{Pattern, Shape, program};
 
@@ -19,7 +21,10 @@ fn all_are_right_and_can_be_written() {
                         let gpus_per_server = None;
                         let shape =
                             Shape { pattern, slices, peers_per_block, apart, gpus_per_server };
-                        if !shape.suits(kind, ranks) {
+                        let out_of_place = forms == Forms::OUT_OF_PLACE;
+                        if !shape.suits(kind, ranks)
+                            || out_of_place && !shape.serves_out_of_place()
+                        {
                             continue;
                         }
                         let what = format!("{kind} {shape:?} {ranks} {forms:?}");
@@ -44,6 +49,57 @@ fn all_are_right_and_can_be_written() {
             }
         }
     }
+}
+
+/// Blocks that only read from others need not make sure that anything is seen when they end.
+#[test]
+fn only_those_that_write_elsewhere_end_with_full_signals() {
+    use CollectiveKind::{AllGather, AllReduce, ReduceScatter};
+    for (kind, pattern, forms, writes) in [
+        (AllGather, Pattern::Pull, Forms::IN_PLACE, false),
+        (AllGather, Pattern::Direct, Forms::IN_PLACE, true),
+        (ReduceScatter, Pattern::Direct, Forms::OUT_OF_PLACE, false),
+        (AllReduce, Pattern::Direct, Forms::OUT_OF_PLACE, false),
+        (AllReduce, Pattern::DirectTwice, Forms::IN_PLACE, true),
+    ] {
+        let gpus_per_server = None;
+        let shape = Shape { pattern, slices: 2, peers_per_block: 1, apart: false, gpus_per_server };
+        let made = Verified::new(program(kind, 4, forms, shape).unwrap(), None).unwrap();
+        let in_place = forms == Forms::IN_PLACE;
+        let options = mscclpp_json::Options { in_place, ..Default::default() };
+        let text = mscclpp_json::write(&made, &options).unwrap();
+        for word in ["\"signal\"", "\"wait\""] {
+            assert_eq!(text.contains(word), writes, "{kind} {pattern:?}: {word}");
+        }
+        assert_eq!(mscclpp_json::read(&text).unwrap().report.to_string(), "", "{kind} {pattern:?}");
+    }
+}
+
+/// Packets share the executor's scratch where their largest call fits it, and nothing else is reached.
+#[test]
+fn packets_share_scratch_as_far_as_it_goes() {
+    let shares = |pattern, gpus_per_server, most: Option<u64>| {
+        let kind = CollectiveKind::AllReduce;
+        let shape = Shape { pattern, slices: 2, peers_per_block: 7, apart: false, gpus_per_server };
+        let made = program(kind, 8, Forms::OUT_OF_PLACE, shape).unwrap();
+        let hints = Hints { max_size: most.map(Bytes::new), ..*made.hints() };
+        let right = Verified::new(made.to_builder().hints(hints).build(), None).unwrap();
+        let channel = match gpus_per_server {
+            Some(gpus_per_server) => mscclpp_json::Channel::Auto { gpus_per_server },
+            None => mscclpp_json::Channel::Memory,
+        };
+        let options = mscclpp_json::Options { channel, ..Default::default() };
+        let text = mscclpp_json::write(&right, &options).unwrap();
+        text.contains("\"reuse_resources\": true")
+    };
+    // In one phase every rank has all eight inputs in scratch, in two phases two times its own.
+    assert!(shares(Pattern::Packets, None, Some(4 << 20)));
+    assert!(!shares(Pattern::Packets, None, Some(5 << 20)));
+    assert!(shares(Pattern::PacketsTwice, None, Some(16 << 20)));
+    assert!(!shares(Pattern::PacketsTwice, None, Some(17 << 20)));
+    assert!(!shares(Pattern::Packets, None, None));
+    assert!(!shares(Pattern::Packets, Some(4), Some(1 << 20)));
+    assert!(!shares(Pattern::Direct, None, Some(1 << 20)));
 }
 
 /// Over ports a plan has threadblocks that the program has no lanes for: they count, too.

@@ -3,14 +3,18 @@
 use std::fmt;
 
 use motet_collective::formats::mscclpp_json::{self, Channel, Gpu};
-use motet_collective::program::{Forms, Program};
+use motet_collective::program::{Forms, Hints, Program};
 use motet_collective::{CollectiveKind, Verified};
 use motet_synth::one_sided::{Pattern, Shape, program};
+use motet_units::Bytes;
 
 /// Most ranks, slices and threads of an entry: names come from files.
 const MAX_RANKS: u32 = 64;
 const MAX_SLICES: u32 = 256;
 const MAX_THREADS: u32 = 1024;
+
+/// Packets are for small calls: in larger ones they take several times as long as plain data, and are not measured.
+pub(super) const LARGEST_PACKETS: u64 = 4 << 20;
 
 /// A one-sided program in one shape, for one form and number of threads. As text it is its name:
 /// `allreduce-8-packets-twice-s8-p1a-g4-in-t512` is collective, ranks, pattern, slices, peers per block,
@@ -81,14 +85,23 @@ impl Entry {
             && self.threads <= MAX_THREADS
             && pattern.does(self.kind)
             && self.shape.suits(self.kind, self.ranks)
-            && (!self.in_place || self.shape.serves_in_place(self.kind, self.ranks))
+            && if self.in_place {
+                self.shape.serves_in_place(self.kind, self.ranks)
+            } else {
+                self.shape.serves_out_of_place()
+            }
     }
 
     /// The program, proved right; `None` if there is none.
     #[must_use]
     pub fn program(&self) -> Option<Verified<Program>> {
         let forms = if self.in_place { Forms::IN_PLACE } else { Forms::OUT_OF_PLACE };
-        Verified::new(program(self.kind, self.ranks, forms, self.shape).ok()?, None).ok()
+        let made = program(self.kind, self.ranks, forms, self.shape).ok()?;
+        let Shape { pattern, gpus_per_server, .. } = self.shape;
+        let small = pattern.has_packets() && gpus_per_server.is_none();
+        let max_size = small.then_some(Bytes::new(LARGEST_PACKETS));
+        let hints = Hints { max_size, ..*made.hints() };
+        Verified::new(made.to_builder().hints(hints).build(), None).ok()
     }
 
     /// Thread blocks of each rank.
@@ -146,6 +159,7 @@ mod tests {
             "allreduce-8-packets-twice-s8-p1a-t512",
             "allreduce-8-packets-twice-s8-p1-in-t512",
             "allgather-2-direct-s60-p8-in-t1024",
+            "allgather-4-pull-s8-p1-in-t512",
             "allgather-8-packets-s1-p8-g1-t512",
             "allreduce-8-packets-twice-s2-p8a-g4-t512",
             "alltoall-6-packets-s2-p8-g3-in-t512",
@@ -158,6 +172,7 @@ mod tests {
             "allgather_pkt-2-i1t1024",
             "allreduce-8-direct-s8-p1-in-t512",
             "broadcast-8-direct-s8-p1-t512",
+            "allgather-4-pull-s8-p1-t512",
             "allreduce-99999-direct-s8-p1-t512",
             "allreduce-8-direct-s0-p1-t512",
             "allgather-8-direct-s1-p8-g4-t512",

@@ -6,7 +6,7 @@ use motet_collective::formats::mscclpp_json;
 use motet_synth::one_sided::{Pattern, Shape};
 use rayon::prelude::*;
 
-use super::entry::Entry;
+use super::entry::{Entry, LARGEST_PACKETS};
 use super::manifest::Manifest;
 
 const KINDS: [CollectiveKind; 4] = [
@@ -27,8 +27,6 @@ const THREADS: [u32; 2] = [512, 1024];
 /// As many peers as a thread block can have here: all of them.
 const ALL_PEERS: u32 = 8;
 
-/// Packets are for small calls: above this they are not measured.
-const LARGEST_PACKETS: u64 = 4 << 20;
 /// A block has at least so many bytes of every part,
 const LEAST_PART: u64 = 64;
 /// and large calls at least so many slices, or one plan takes as long as a hundred others.
@@ -107,7 +105,6 @@ fn shapes(
         .filter(move |it| pattern.has_packets() || !it.1)
         .flat_map(|(peers, apart)| [false, true].map(|in_place| (peers, apart, in_place)))
         .map(entry)
-        .filter(|it| !it.in_place || it.shape.serves_in_place(it.kind, it.ranks))
 }
 
 /// The plans of a sweep, where so many ranks share a GPU (`None`: all of them), without those that do not

@@ -9,6 +9,7 @@
 //! blocks that it may have, or MSCCL++. What neither takes is left out, by name and with the reason. NCCL's own rings
 //! and trees are not among them: NCCL runs those itself ([`baseline`](super::baseline)).
 
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use motet_collective::formats::mscclpp_json;
@@ -24,6 +25,9 @@ use motet_units::{Bytes, Duration, Rank, Seed};
 use super::{Pick, Runtime, one_sided};
 use crate::layouts::{Family, Layout};
 use crate::sketch;
+
+/// Calls of all sizes.
+pub(super) const ANY_SIZE: RangeInclusive<Bytes> = Bytes::ZERO..=Bytes::new(u64::MAX);
 
 /// How programs are made, and for which sizes; all of them where every link may be used.
 const MADE_BY: [(Method, Bytes); 5] = [
@@ -99,8 +103,8 @@ pub struct MscclppLayout {
     pub cost: PlanCost,
     terms: PlanTerms,
     options: mscclpp_json::Options,
-    /// The smallest call that it is considered for.
-    least: Bytes,
+    /// The calls that it is considered for, from the smallest to the largest.
+    calls: RangeInclusive<Bytes>,
 }
 
 impl MscclppLayout {
@@ -134,18 +138,18 @@ impl MscclppLayout {
         let threads_per_block = cost.outline.threads;
         let options = mscclpp_json::Options { threads_per_block, ..options.clone() };
         let (instances, terms) = (options.instances, *terms);
-        Ok(Self { instances, program, cost, terms, options, least: Bytes::ZERO })
+        Ok(Self { instances, program, cost, terms, options, calls: ANY_SIZE })
     }
 
-    /// The same for calls of at least this size alone.
-    pub(crate) fn for_calls_of(self, least: Bytes) -> Self {
-        Self { least, ..self }
+    /// The same for calls of these sizes alone.
+    pub(crate) fn for_calls_of(self, calls: RangeInclusive<Bytes>) -> Self {
+        Self { calls, ..self }
     }
 
     /// Whether the plan is for calls of this size, and the executor takes it.
     #[must_use]
     pub fn takes(&self, size: Bytes) -> bool {
-        size >= self.least && self.cost.outline.takes(size)
+        self.calls.contains(&size) && self.cost.outline.takes(size)
     }
 
     /// How long a call takes.

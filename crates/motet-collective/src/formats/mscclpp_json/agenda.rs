@@ -34,12 +34,16 @@ pub(super) struct Call {
     pub(super) greets: BTreeSet<usize>,
     /// Must have begun before this block does anything.
     pub(super) greeted_by: BTreeSet<usize>,
-    /// Told that this block is through with their GPU's memory.
+    /// Told that this block is through with their GPU's memory,
     pub(super) leaves: BTreeSet<usize>,
+    /// and those of them in whose memory it has only read: see [`super::handshake`].
+    pub(super) leaves_unchanged: BTreeSet<usize>,
     /// The item after which it is through with all of it.
     pub(super) leaves_after: usize,
-    /// Must be through with this GPU's memory before it ends.
+    /// Must be through with this GPU's memory before it ends,
     pub(super) left_by: BTreeSet<usize>,
+    /// and those of them that only read there.
+    pub(super) left_unchanged_by: BTreeSet<usize>,
     /// Told that what they posted has come.
     pub(super) confirms: BTreeSet<usize>,
     /// Must say that what this block posted has come.

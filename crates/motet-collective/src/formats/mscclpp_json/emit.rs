@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use motet_units::{Bytes, Rank};
 
-use super::agenda::{self, Agenda, Block, Item, Take};
+use super::agenda::{self, Agenda, Block, Call, Item, Take};
 use super::fuse::{self, Fused, Kind, PlanFuser};
 use super::lists::Lists;
 use super::model::{self, ChannelType, ExecutionPlan, PlanChunk, PlanOp};
@@ -40,7 +40,7 @@ pub(super) fn plan(
     }
     let hints = program.hints();
     let gpus = threadblocks.into_iter().enumerate();
-    let plan = ExecutionPlan {
+    let mut plan = ExecutionPlan {
         name: program.name().to_owned(),
         collective: program.collective().kind().name().to_owned(),
         protocol: hints.protocol.name().to_owned(),
@@ -55,8 +55,12 @@ pub(super) fn plan(
             .map(|(rank, blocks)| lists.gpu(program, Rank::from_index(rank), blocks))
             .collect(),
     };
+    plan.reuse_resources = style.packing.is_some_and(|it| it.doubled)
+        && limits::shares_scratch(&plan)
+        && limits::shared_size(program) >= Bytes::new(plan.max_message_size);
     // Ports may have needed threadblocks that the program has no lanes for.
     limits::check(&plan, options.gpu, &mut report);
+    limits::check_gets(&plan, &mut report);
     if report.is_right() { Ok(plan) } else { Err(report) }
 }
 
@@ -117,7 +121,9 @@ impl<'a> Emit<'a> {
             if through && !left {
                 // What the block still does within its own GPU, the others need not wait for.
                 self.meet();
-                self.tell("signal", &block.call.leaves);
+                let Call { leaves, leaves_unchanged, .. } = &block.call;
+                self.tell("rlxsignal", leaves_unchanged);
+                self.tell("signal", &(leaves - leaves_unchanged));
                 left = true;
             }
         }
@@ -178,9 +184,12 @@ impl<'a> Emit<'a> {
     fn end(&mut self, block: &Block) {
         let ports =
             block.last_takes.iter().map(|(lane, times)| Take::Port { lane: *lane, times: *times });
-        let blocks = block.call.left_by.iter().map(|it| Take::Block(*it));
+        let Call { left_by, left_unchanged_by, .. } = &block.call;
+        let blocks = left_by.difference(left_unchanged_by).map(|it| Take::Block(*it));
         let takes: Vec<Take> = ports.chain(blocks).collect();
         self.take("wait", &takes);
+        let takes: Vec<Take> = left_unchanged_by.iter().map(|it| Take::Block(*it)).collect();
+        self.take("rlxwait", &takes);
         if !block.call.confirms.is_empty() {
             self.meet();
             self.tell("signal", &block.call.confirms);

@@ -3,13 +3,16 @@
 //! A program does not say when a call ends, so that this is no fault of the program; but what a
 //! plan leaves to arrive after the end, the next kernel on the stream may miss or overwrite.
 //!
+//! What others write there must be seen, for which a relaxed signal is not enough. What a block of theirs reads
+//! there must only be over, and it is when the threads of the block have met since: each has stored what it read.
+//!
 //! Packets that are posted from scratch need no word that they have been fetched, if scratch is doubled and
 //! their reader waits for all of them: the next call uses the other half, and nobody ends it before
 //! everybody has ended this one, because everybody's data is in everybody's result.
 
 use motet_units::Rank;
 
-use super::graph::{StepGraph, event};
+use super::graph::{StepGraph, StepNode, event};
 use super::lanes::Numbered;
 use super::steps::PlanSteps;
 use super::waits::Sorted;
@@ -47,21 +50,24 @@ pub(super) fn check(
     let mut work = 0;
     for of_rank in touched.chunk_by(|a, b| a.0 == b.0) {
         let rank = of_rank[0].0;
-        work += u64::from(graph.nodes);
+        work += 2 * u64::from(graph.nodes);
         if work > MAX_WORK {
             return;
         }
         let own = (0..steps.blocks.len()).filter(|it| steps.blocks[*it].rank == rank);
-        let ends = own.filter_map(|it| graph.ends[it].last().copied());
-        let reached = sorted.reached(ends.collect());
+        let ends: Vec<StepNode> = own.filter_map(|it| graph.ends[it].last().copied()).collect();
+        let (seen, over) = (sorted.seen_by(ends.clone()), sorted.over_before(ends));
         let missed: Vec<TransferId> = of_rank
             .iter()
             .map(|it| it.1)
             .filter(|it| {
                 // What a proxy fetches is known to be fetched when it has arrived.
                 let writes = numbered.transfers[it.index()].dst.rank == rank;
-                let whole = writes || posted[it.index()];
-                !reached[event(if whole { it.arrived() } else { it.sent() }) as usize]
+                if writes || posted[it.index()] {
+                    !seen[event(it.arrived()) as usize]
+                } else {
+                    !over[event(it.sent()) as usize]
+                }
             })
             .collect();
         if let Some(first) = missed.first() {

@@ -5,6 +5,10 @@
 //! GPU's memory before that GPU has begun, and no GPU may end before all others are through with
 //! its memory and what it posted has been fetched. Where the signals of the program itself do not
 //! see to this, further ones do, which order nothing within the call.
+//!
+//! A signal at the end waits until the other GPU sees what the block has written, which takes longer than
+//! the signal itself. A block that only read there has nothing to be seen: what it read it has stored at
+//! home before its threads met, so that the reads are over, and a relaxed signal is enough.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,6 +24,8 @@ struct Access {
     first: usize,
     /// The last that the block does itself.
     last_own: Option<usize>,
+    /// Whether any of it writes there.
+    writes: bool,
 }
 
 /// Adds the handshakes of all blocks.
@@ -56,9 +62,13 @@ pub(super) fn add(program: &Program, packing: Option<Packing>, agenda: &mut Agen
             }
             if access.last_own.is_some_and(|it| !left(agenda, index, blocks, it)) {
                 let call = &mut agenda.blocks[index].call;
-                call.leaves.insert(partner);
                 call.leaves_after = call.leaves_after.max(access.last_own.unwrap_or(0));
+                call.leaves.insert(partner);
                 agenda.blocks[partner].call.left_by.insert(index);
+                if !access.writes {
+                    agenda.blocks[index].call.leaves_unchanged.insert(partner);
+                    agenda.blocks[partner].call.left_unchanged_by.insert(index);
+                }
             }
         }
     }
@@ -94,7 +104,9 @@ fn accesses(
         }
         for rank in [transfer.src.rank, transfer.dst.rank] {
             if rank != block.rank {
-                let access = accesses.entry(rank).or_insert(Access { first: at, last_own: None });
+                let none = Access { first: at, last_own: None, writes: false };
+                let access = accesses.entry(rank).or_insert(none);
+                access.writes |= rank == transfer.dst.rank;
                 if item.port.is_none() {
                     access.last_own = Some(at);
                 }

@@ -2,7 +2,7 @@
 
 use motet_units::{Bytes, Rank};
 
-use super::model::{ChannelType, ExecutionPlan, PlanGpu, PlanOp, Threadblock};
+use super::model::{BufferType, ChannelType, ExecutionPlan, PlanGpu, PlanOp, Threadblock};
 use super::{Gpu, Options};
 use crate::collective::Collective;
 use crate::diagnostic::{Diagnostic, Finding, Report};
@@ -61,6 +61,25 @@ fn misnamed(gpu: &PlanGpu) -> Option<String> {
         let place = block.ops.iter().position(wrong)?;
         Some(format!("gpu {}, threadblock {}, operation {place}", gpu.id, block.id))
     })
+}
+
+/// Refuses to write what the executor (0.9.0 to 0.10) gets wrong: of a `get` it takes the two offsets for each
+/// other's, so that both must be the same.
+pub(super) fn check_gets(plan: &ExecutionPlan, report: &mut Report) {
+    let moved = |op: &PlanOp| {
+        let pairs = op.src_buff.iter().zip(&op.dst_buff);
+        op.name == "get" && pairs.into_iter().any(|(src, dst)| src.index != dst.index)
+    };
+    for gpu in &plan.gpus {
+        let blocks = gpu.threadblocks.iter();
+        if let Some(block) = blocks.into_iter().find(|it| it.ops.iter().any(moved)) {
+            let message = "reads from another place of a peer's buffer than it writes to at home, which the \
+                           executor exchanges; let the source write instead";
+            let at = format!("gpu {}, threadblock {}", gpu.id, block.id);
+            push(report, message.to_owned(), Some(at));
+            return;
+        }
+    }
 }
 
 /// The bytes of a GPU's doubled scratch, if its halves are misaligned.
@@ -130,6 +149,34 @@ pub(super) fn largest_size(program: &Program) -> Bytes {
     });
     let most = chunks.max().unwrap_or(0).max(1);
     let chunk = MAX_OFFSET / most / ALIGNMENT * ALIGNMENT;
+    Bytes::new(chunk * u64::from(collective.size_chunks()))
+}
+
+/// What a GPU may have in the scratch that plans with `reuse_resources` share, without the flags of packets: the
+/// executor has 128 MiB for it, halves them for calls in turn, and packets are twice their data.
+const MAX_SHARED_SCRATCH: u64 = 32 << 20;
+
+/// Whether a plan can share its scratch with others (`reuse_resources`), so that the executor sets it up once and
+/// not anew for every pair of buffers: it must reach no other memory of its peers, and reach that without proxies.
+/// Only for packets: a flag of theirs belongs to one call, whatever plan it is of.
+pub(super) fn shares_scratch(plan: &ExecutionPlan) -> bool {
+    let memory = |kind: &ChannelType| *kind == ChannelType::Memory;
+    plan.gpus.iter().all(|gpu| {
+        let channels = gpu.channels.iter().all(|it| memory(&it.channel_type));
+        let mut buffers = gpu.remote_buffers.iter();
+        channels
+            && buffers.all(|it| {
+                it.buffer == BufferType::Scratch && it.access_channel_types.iter().all(memory)
+            })
+    })
+}
+
+/// The largest call, in nccl-tests' sense of size, whose packets fit shared scratch.
+pub(super) fn shared_size(program: &Program) -> Bytes {
+    let collective = program.collective();
+    let ranks = (0..collective.ranks()).map(Rank);
+    let most = ranks.map(|it| program.scratch_chunks(it)).max().unwrap_or(0).max(1);
+    let chunk = MAX_SHARED_SCRATCH / u64::from(most);
     Bytes::new(chunk * u64::from(collective.size_chunks()))
 }
 

@@ -83,14 +83,23 @@ impl Sorted {
         self.edges.row(node as usize)
     }
 
-    /// The nodes from which strong edges lead to one of `nodes`, and these.
-    pub(super) fn reached(&self, mut nodes: Vec<StepNode>) -> Vec<bool> {
+    /// The nodes from which strong edges lead to one of `nodes`, and these: what they see in memory.
+    pub(super) fn seen_by(&self, nodes: Vec<StepNode>) -> Vec<bool> {
+        self.reached(nodes, |it| it.strong)
+    }
+
+    /// The same by all edges: what is over when they are reached.
+    pub(super) fn over_before(&self, nodes: Vec<StepNode>) -> Vec<bool> {
+        self.reached(nodes, |_| true)
+    }
+
+    fn reached(&self, mut nodes: Vec<StepNode>, by: impl Fn(&StepEdge) -> bool) -> Vec<bool> {
         let mut reached = vec![false; self.edges.count()];
         for node in &nodes {
             reached[*node as usize] = true;
         }
         while let Some(node) = nodes.pop() {
-            for edge in self.before(node).iter().filter(|it| it.strong) {
+            for edge in self.before(node).iter().filter(|it| by(it)) {
                 if !std::mem::replace(&mut reached[edge.before as usize], true) {
                     nodes.push(edge.before);
                 }

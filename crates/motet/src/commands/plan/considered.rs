@@ -104,7 +104,9 @@ impl File {
         let priced: Vec<(u64, f64)> =
             taken.filter_map(|it| Some((it.get(), plan.time(*it)?.as_us_f64()))).collect();
         // As far as sizes double, as picks are: a plan's largest size is rounded down to whole chunks.
-        let (least, most) = (priced.first()?.0, priced.last()?.0.saturating_mul(2) - 1);
+        let (least, last) = (priced.first()?.0, priced.last()?.0);
+        let doubled = last.saturating_mul(2) - 1;
+        let most = if plan.takes(Bytes::new(doubled)) { doubled } else { last };
         let name = match plan.instances {
             1 => way.name.clone(),
             several => format!("{}-{several}x", way.name),
