@@ -1,5 +1,5 @@
 //! The cost model of MSCCL++ beside what was measured on an H200: a part of
-//! `benches/mscclpp/results/h200-2026-11-16/ours.csv`, with the plans made again from the shapes.
+//! `benches/mscclpp/results/h200-2026-11-17/ours.csv`, with the plans made again from the shapes.
 //! `motet calibrate` on the whole table gives the figures of docs/mscclpp-model.md.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
@@ -14,7 +14,7 @@ const ONE_IN: u64 = 16;
 
 fn table() -> String {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../benches/mscclpp/results");
-    std::fs::read_to_string(format!("{folder}/h200-2026-11-16/ours.csv")).unwrap()
+    std::fs::read_to_string(format!("{folder}/h200-2026-11-17/ours.csv")).unwrap()
 }
 
 /// A part that is the same on every machine.
@@ -24,7 +24,7 @@ fn samples() -> &'static Samples {
         let text = table();
         assert_eq!(calibrate::detect(&text).unwrap(), Format::Table);
         let mut calls = results::read_table(&text).unwrap().calls;
-        assert_eq!(calls.len(), 6242);
+        assert_eq!(calls.len(), 8159);
         calls.retain(|it| chosen(&it.plan));
         let samples = Samples::new(calls, Machine::OneGpu, &|_| None).unwrap();
         assert_eq!(samples.left_out, LeftOut::default());

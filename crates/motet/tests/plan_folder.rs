@@ -216,7 +216,7 @@ fn plans_in_place_by_own_terms() {
     let at = folder.path();
     let results = concat!(
         env!("CARGO_MANIFEST_DIR"),
-        "/../../benches/mscclpp/results/h200-2026-11-16/ours.csv"
+        "/../../benches/mscclpp/results/h200-2026-11-17/ours.csv"
     );
     // A part of the table is enough for terms that are not the built-in ones.
     let table = fs::read_to_string(results).unwrap();

@@ -22,8 +22,7 @@ fn all_are_right_and_can_be_written() {
                         let shape =
                             Shape { pattern, slices, peers_per_block, apart, gpus_per_server };
                         let out_of_place = forms == Forms::OUT_OF_PLACE;
-                        if !shape.suits(kind, ranks)
-                            || out_of_place && !shape.serves_out_of_place()
+                        if !shape.suits(kind, ranks) || out_of_place && !shape.serves_out_of_place()
                         {
                             continue;
                         }
