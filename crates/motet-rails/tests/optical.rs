@@ -152,44 +152,105 @@ proptest! {
         let Some([late, early]) = both_ways(&job, &iteration, &switching) else { return Ok(()) };
         check_circuits(&job, &late, switching.granularity);
         check_circuits(&job, &early, switching.granularity);
-        // Shims stay with what was faster, and sometimes calls settle in another order after the comparison than before it.
-        let most = late.run.time().as_ps() / 100 * 105;
-        prop_assert!(early.run.time().as_ps() <= most, "{:?} {:?}", early.run.time(), late.run.time());
+        prop_assert!(early.run.time() <= late.run.time(), "{:?} {:?}", early.run.time(), late.run.time());
         let again = switched(&job, &iteration, &perlmutter(), &switching).unwrap();
         prop_assert_eq!(again.run, late.run);
     }
 }
 
-/// How often provisioning loses, and by how much, over all jobs from which the test above draws: the figure of ARCHITECTURE.md.
-/// `cargo test -p motet-rails --test optical -- --ignored --nocapture`
+/// Jobs in which provisioning once lost, by up to 2 %: their layout (with a pipeline that is interleaved), micro-batches per stage, and ports.
+#[test]
+fn provisioning_does_not_lose_where_it_did() {
+    for (dp, pp, sharding, batches, ports) in [
+        (2, 2, Sharding::FSDP_IN_PIPELINE, 1, 1),
+        (4, 2, Sharding::FSDP_IN_PIPELINE, 2, 2),
+        (2, 4, FSDP, 2, 1),
+    ] {
+        let schedule = Schedule::Interleaved { chunks: 2 };
+        let layout = Layout { tp: 4, dp, pp, schedule, sharding, ..Layout::default() };
+        let job = job(layout, batches * u64::from(pp));
+        let iteration = job.iteration(0).unwrap();
+        let switching = on_demand(ports, 100, true, false);
+        let [late, early] =
+            both_ways(&job, &iteration, &switching).unwrap().map(|it| it.run.time());
+        assert!(early <= late, "{dp} {pp} {batches}: {early:?} and {late:?} on demand");
+    }
+}
+
+/// A job on optical rails, and what provisioning does to its step.
+struct Tried {
+    what: String,
+    late: u64,
+    early: u64,
+}
+
+/// All ways of switching that a job is tried with, on demand.
+fn ways() -> Vec<Switching> {
+    let mut all = Vec::new();
+    for (ports, delay) in PORTS.iter().flat_map(|it| DELAYS.map(|delay| (*it, delay))) {
+        for (offload, coarse) in [(false, false), (false, true), (true, false), (true, true)] {
+            all.push(on_demand(ports, delay, offload, coarse));
+        }
+    }
+    all
+}
+
+fn try_all(layout: &Layout, batches: u64) -> Vec<Tried> {
+    let job = job(layout.clone(), batches * u64::from(layout.pp));
+    let iteration = job.iteration(0).unwrap();
+    let tried = ways().into_iter().filter_map(|switching| {
+        let [late, early] =
+            both_ways(&job, &iteration, &switching)?.map(|it| it.run.time().as_ps());
+        Some(Tried { what: format!("{layout:?} {batches} {switching:?}"), late, early })
+    });
+    tried.collect()
+}
+
+/// How often provisioning loses, and what it gains, over all jobs from which the test above draws: the figures of ARCHITECTURE.md.
+/// `cargo test -p motet-rails --test optical -- --ignored --nocapture`; with `MOTET_OPTICAL_CSV` all times go to that file.
 #[test]
 #[ignore = "takes minutes"]
 fn how_often_provisioning_loses() {
-    let (mut tried, mut equal, mut lost, mut worst) = (0, 0, Vec::new(), 0.0f64);
+    let mut jobs = Vec::new();
     for layout in layouts() {
-        for batches in BATCHES {
-            let job = job(layout.clone(), batches * u64::from(layout.pp));
-            let iteration = job.iteration(0).unwrap();
-            for (ports, delay) in PORTS.iter().flat_map(|it| DELAYS.map(|delay| (*it, delay))) {
-                for (offload, coarse) in
-                    [(false, false), (false, true), (true, false), (true, true)]
-                {
-                    let switching = on_demand(ports, delay, offload, coarse);
-                    let Some(both) = both_ways(&job, &iteration, &switching) else { continue };
-                    let [late, early] = both.map(|it| it.run.time().as_ps() as f64);
-                    tried += 1;
-                    equal += u32::from(early == late);
-                    worst = worst.max(early / late);
-                    if early > late {
-                        lost.push(format!("{layout:?} {batches} {switching:?}: {}", early / late));
-                    }
-                }
-            }
-        }
+        jobs.extend(BATCHES.map(|it| (layout.clone(), it)));
     }
-    println!("{tried} jobs, {equal} as fast either way, {} lost, by up to {worst}", lost.len());
-    println!("{}", lost.join("\n"));
-    assert!(worst < 1.05);
+    let next = std::sync::atomic::AtomicUsize::new(0);
+    let work = || {
+        let mut mine = Vec::new();
+        while let at = next.fetch_add(1, std::sync::atomic::Ordering::Relaxed)
+            && let Some((layout, batches)) = jobs.get(at)
+        {
+            mine.push((at, try_all(layout, *batches)));
+        }
+        mine
+    };
+    let mut all: Vec<(usize, Vec<Tried>)> = std::thread::scope(|scope| {
+        let threads = std::thread::available_parallelism().map_or(1, usize::from);
+        let all: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+        all.into_iter().flat_map(|it| it.join().unwrap()).collect()
+    });
+    all.sort_by_key(|it| it.0);
+    let all: Vec<Tried> = all.into_iter().flat_map(|it| it.1).collect();
+    let equal = all.iter().filter(|it| it.early == it.late).count();
+    let lost: Vec<&Tried> = all.iter().filter(|it| it.early > it.late).collect();
+    let mut ratios: Vec<f64> = all.iter().map(|it| it.early as f64 / it.late as f64).collect();
+    ratios.sort_by(f64::total_cmp);
+    let (mean, median) =
+        (ratios.iter().sum::<f64>() / ratios.len() as f64, ratios[ratios.len() / 2]);
+    println!("{} jobs, {equal} as fast either way, {} lost", all.len(), lost.len());
+    println!(
+        "provisioned to on demand: mean {mean:.5}, median {median:.5}, worst {:?}",
+        ratios.last()
+    );
+    for it in &lost {
+        println!("{}: {}", it.what, it.early as f64 / it.late as f64);
+    }
+    if let Ok(path) = std::env::var("MOTET_OPTICAL_CSV") {
+        let lines = all.iter().map(|it| format!("{};{};{}\n", it.what, it.late, it.early));
+        std::fs::write(path, lines.collect::<String>()).unwrap();
+    }
+    assert!(lost.is_empty());
 }
 
 /// Fig. 8's curves: both begin at the packet-switched step, grow with the delay, and the provisioned one stays below.

@@ -40,7 +40,7 @@ fn messages_in_any_order() {
 #[test]
 fn requests_over_grpc_and_http() {
     let counts = replay("server_requests", |bytes| fuzz::requests::check(bytes).unwrap());
-    assert_eq!(counts, (9, 9));
+    assert_eq!(counts, (10, 9));
 }
 
 #[test]

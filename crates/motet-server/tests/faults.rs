@@ -31,6 +31,8 @@ use motet_server::store::{Batch, Memory, Saved, Store, StoreError};
 struct Full {
     inner: Memory,
     full: AtomicBool,
+    /// How often it was to force to the disk what it has.
+    forced: AtomicU64,
 }
 
 impl Store for Full {
@@ -44,6 +46,7 @@ impl Store for Full {
             let (place, remedy) = ("the store".to_owned(), "make room");
             return Err(StoreError { place, problem, remedy, lost: false });
         }
+        self.forced.fetch_add(u64::from(batch.durable), Ordering::SeqCst);
         self.inner.commit(batch)
     }
 
@@ -93,6 +96,30 @@ async fn nothing_is_granted_while_the_store_is_full_and_nothing_is_lost() {
     assert_eq!(circuits(&running).await, [[0, 1, 2]]);
     assert_eq!(get(&running, "/healthz", None).await.0, 200);
     assert_eq!(events(&running).await.iter().filter(|it| *it == "done").count(), 2);
+    running.stop().await;
+}
+
+/// The disk is waited for when all is quiet, and not whenever the engine waits for a timer.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn changes_do_not_wait_for_the_disk() {
+    let store = Arc::new(Full::default());
+    let instead = Instead { store: Some(store.clone()), ..Instead::default() };
+    // Groups are gathered for longer than anything else takes, so that the engine has nothing to do meanwhile.
+    let running = service(&format!("{ONE_SWITCH}[policy]\ngather = '2 ms'\n"), instead).await;
+    let client = client(&running, None);
+    let job = job(1, 0, 0);
+    register(&client, &job).await.unwrap();
+    let mut members = Members::connect(&client, &job, &[0, 1, 2]).await.unwrap();
+    let before = store.forced.load(Ordering::SeqCst);
+    for _ in 0..20 {
+        members.whole_call(0, [0, 1]).await.unwrap();
+        members.whole_call(1, [1, 2]).await.unwrap();
+    }
+    // Once for each half second that a busy machine stood still.
+    let forced = store.forced.load(Ordering::SeqCst) - before;
+    assert!(forced <= 10, "{forced} times in 40 changes");
+    until("forcing it when all is quiet", async || store.forced.load(Ordering::SeqCst) > before)
+        .await;
     running.stop().await;
 }
 

@@ -4,8 +4,8 @@
 //! In the first iteration nothing repeats itself yet, and circuits are asked for when a call needs them. Later, the
 //! [`predict`]or knows what comes next. When the last call of a phase has ended, and the next one will be of another
 //! group, the shim says so at once: circuits change while the rank computes (*provisioning*). If the job then does something
-//! else, nothing is lost but the change: the call that really comes is asked for like any other. A `trial` makes sure that it
-//! pays.
+//! else, the call that really comes is asked for like any other, after the change that was not wanted. So only what has come
+//! in that order before as it was expected is asked for ahead, and a `trial` makes sure that it pays.
 
 pub mod predict;
 mod trial;
@@ -95,6 +95,12 @@ impl Shim {
         (self.hits, self.misses)
     }
 
+    /// Whether it is known for now if asking ahead pays.
+    #[must_use]
+    pub const fn is_settled(&self) -> bool {
+        self.trial.is_settled()
+    }
+
     /// An iteration has ended. Jobs that never say so are judged by as many calls as are in many iterations, whose ends
     /// need not be known then.
     pub fn iteration(&mut self, now: Instant) {
@@ -139,6 +145,7 @@ impl Shim {
         let idle = self.busy.values().all(|it| *it == 0);
         let (after, next) = (self.last?.group, self.predictor.next()?);
         let may = self.mode == Mode::Provisioned && self.trial.asks_ahead();
+        let may = may && self.predictor.is_sure();
         let run = self.predictor.run_of(next.group).unwrap_or(0);
         (may && idle).then_some(Tell::Next { call: next, after, run })
     }

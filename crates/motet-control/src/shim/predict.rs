@@ -4,6 +4,10 @@
 //! has seen that is most like the present: the one with the longest run of equal calls before it. What came then
 //! comes next. Within an iteration layers and micro-batches repeat, too, and a short run would mistake one for
 //! another; the longest one tells them apart as soon as they differ.
+//!
+//! What a rank does on two streams at once comes in an order that depends on who had circuits when, and so on what was
+//! foreseen: whoever acts on an order that was seen once only may well bring about another one, which is then seen once. So
+//! the predictor also says whether it was right at that place [the last time](Predictor::is_sure).
 
 use std::collections::BTreeMap;
 
@@ -23,6 +27,8 @@ const LEAST: usize = 2;
 #[derive(Clone, Debug, Default)]
 pub struct Predictor {
     seen: Vec<Call>,
+    /// Whether each of them came as expected.
+    expected: Vec<bool>,
     /// Where each call was seen.
     places: BTreeMap<Call, Vec<usize>>,
     /// The place in `seen` that is expected to be repeated next.
@@ -34,6 +40,13 @@ impl Predictor {
     #[must_use]
     pub fn next(&self) -> Option<Call> {
         self.seen.get(self.at?).copied()
+    }
+
+    /// Whether the call that is expected next was expected, too, when it came at that place before. An order that has come once is no more than one that is
+    /// possible; one that has come again is what the job does.
+    #[must_use]
+    pub fn is_sure(&self) -> bool {
+        self.at.and_then(|at| self.expected.get(at)).copied().unwrap_or(false)
     }
 
     /// How many of the calls that are expected next are of that group, before one of another. `None` if nothing is expected; more than
@@ -52,6 +65,7 @@ impl Predictor {
             self.forget();
         }
         self.seen.push(call);
+        self.expected.push(hit);
         self.places.entry(call).or_default().push(self.seen.len() - 1);
         self.at = match self.at {
             Some(at) if hit => Some(at + 1),
@@ -81,6 +95,7 @@ impl Predictor {
     fn forget(&mut self) {
         let dropped = self.seen.len() / 2;
         self.seen.drain(..dropped);
+        self.expected.drain(..dropped);
         self.places.clear();
         for (place, call) in self.seen.iter().enumerate() {
             self.places.entry(*call).or_default().push(place);
@@ -129,6 +144,24 @@ mod tests {
     fn memory_is_bounded_and_what_is_dropped_is_not_missed() {
         let iteration: Vec<u32> = (0..3000).map(|it| it % 7 + it / 100).collect();
         assert_eq!(misses(&iteration, 60, 2), 0);
+    }
+
+    #[test]
+    fn what_has_come_twice_is_sure() {
+        let mut predictor = Predictor::default();
+        let mut sure = Vec::new();
+        for it in [0, 1, 2].into_iter().cycle().take(15) {
+            sure.push(predictor.is_sure());
+            predictor.saw(call(it));
+        }
+        // The second iteration is the first that can be expected, and the third the first that has been.
+        assert_eq!(sure.iter().position(|it| *it), Some(8), "{sure:?}");
+        assert!(sure.iter().skip(8).all(|it| *it));
+        // Another order is not, until it has come twice.
+        for it in [1, 0, 2, 1, 0] {
+            predictor.saw(call(it));
+        }
+        assert!(predictor.next() == Some(call(2)) && !predictor.is_sure());
     }
 
     #[test]

@@ -55,10 +55,7 @@ pub struct Switched {
 }
 
 /// Steps that are run at most until one takes as long as the one before.
-const MOST_STEPS: usize = 20;
-
-/// Steps until shims know whether it pays to ask ahead.
-const LEARNING: usize = 12;
+const MOST_STEPS: usize = 40;
 
 /// Runs a step on rails that change circuits.
 ///
@@ -94,9 +91,11 @@ pub fn switched_by(
     let whole_rail = switching.granularity == Granularity::Rail;
     let mut plane = ControlPlane::new(&plan.sets, switching, mode, whole_rail);
     let mut done = plan.run(job, iteration, &mut plane)?;
-    for step in 1..MOST_STEPS {
+    for _ in 1..MOST_STEPS {
+        let missed = plane.missed();
         let next = plan.run(job, iteration, &mut plane)?;
-        let learned = !switching.provisioned || step >= LEARNING;
+        // What shims had not expected, they do otherwise in the next step.
+        let learned = !switching.provisioned || (plane.is_settled() && plane.missed() == missed);
         let steady = learned && next.run.time() == done.run.time();
         done = next;
         if steady {

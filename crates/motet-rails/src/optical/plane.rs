@@ -218,6 +218,16 @@ impl ControlPlane {
         self.shims.iter_mut().for_each(|it| it.iteration(now));
     }
 
+    /// Whether shims know if asking ahead pays.
+    pub(super) fn is_settled(&self) -> bool {
+        self.shims.iter().all(Shim::is_settled)
+    }
+
+    /// How many calls shims had not expected.
+    pub(super) fn missed(&self) -> u64 {
+        self.shims.iter().map(|it| it.score().1).sum()
+    }
+
     /// All that was held since the last time, and how often sets were set. Times count from `start`.
     pub(super) fn account(&mut self, start: Instant, end: Instant) -> (Vec<Held>, u64) {
         let mut held = std::mem::take(&mut self.held);

@@ -95,8 +95,8 @@ pub struct Engine {
     registering: BTreeMap<JobId, VecDeque<oneshot::Sender<Result<(), RegisterError>>>>,
     /// When members began to ask, to know how long they wait.
     asking: FxHashMap<(JobId, u32, u32), Instant>,
-    /// There are records that the disk may not have.
-    unflushed: bool,
+    /// When records were written last that the disk may not have.
+    unflushed: Option<Instant>,
     looked: Instant,
     /// For people: what jobs did, in time since the engine began.
     history: History,
@@ -161,7 +161,7 @@ impl Engine {
             after: After::default(),
             registering: BTreeMap::new(),
             asking: FxHashMap::default(),
-            unflushed: false,
+            unflushed: None,
             looked: now,
             history: History::default(),
             began: now,
@@ -225,8 +225,8 @@ impl Engine {
     fn receive(&mut self) -> (Vec<Message>, bool) {
         let now = Instant::now();
         let mut until = if self.said.is_empty() { self.looked + LOOK } else { now };
-        if self.unflushed {
-            until = until.min(now + FLUSH);
+        if let Some(written) = self.unflushed {
+            until = until.min(written + FLUSH);
         }
         if let Some(timer) = self.timers.next() {
             until = until.min(timer);
@@ -236,9 +236,9 @@ impl Engine {
         let first = match self.inbox.recv_timeout(wait) {
             Ok(first) => Some(first),
             Err(RecvTimeoutError::Timeout) => {
-                // Quiet for long enough: what was not forced to the disk is now.
-                let quiet = self.said.is_empty();
-                self.after.batch.durable |= quiet && std::mem::take(&mut self.unflushed);
+                // Quiet for long enough, and not only until the next timer: what was not forced to the disk is now.
+                let long = self.unflushed.is_some_and(|it| it.elapsed() >= FLUSH);
+                self.after.batch.durable |= long && self.said.is_empty();
                 None
             }
             Err(RecvTimeoutError::Disconnected) => return (messages, false),
@@ -441,7 +441,7 @@ impl Engine {
             if !self.commit(&after.batch) {
                 return false;
             }
-            self.unflushed = !after.batch.durable;
+            self.unflushed = (!after.batch.durable).then(Instant::now);
         }
         for (job, result) in after.registered {
             let Some(waiting) = self.registering.get_mut(&job) else { continue };
