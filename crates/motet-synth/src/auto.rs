@@ -186,7 +186,7 @@ pub(crate) fn best(
         // With work to spare, and where schedules do not know how switches help, all go to their end.
         let prunes = left.is_some() && !in_switches;
         let to_beat = so_far.map(|it| it.1).filter(|_| prunes);
-        let asked = Task { watch, to_beat, ..task.clone() };
+        let asked = Task { watch, to_beat, at_least: Some(least), ..task.clone() };
         let made = one(&asked, fabric, method, effort).and_then(|draft| {
             let mut draft = Draft { least: Some(least), ..draft };
             if in_switches {

@@ -94,6 +94,9 @@ pub struct Task<'a> {
     /// A program that takes as long as this is of no use, because a faster one is known: methods may
     /// stop refining theirs as soon as they see that it will not become faster.
     pub to_beat: Option<Duration>,
+    /// No program takes less than this, where that is known: a method whose program is as good as that
+    /// need not look for a better one.
+    pub at_least: Option<Duration>,
 }
 
 impl<'a> Task<'a> {
@@ -114,6 +117,7 @@ impl<'a> Task<'a> {
             in_switch: false,
             watch: Watch::default(),
             to_beat: None,
+            at_least: None,
         }
     }
 

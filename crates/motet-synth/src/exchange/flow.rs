@@ -7,17 +7,20 @@
 //! prices prove a time that no routing beats. The search ends when the two are close. Where ways
 //! are equally short, traffic is split among them: on symmetric networks the first round is the
 //! optimum already.
+//!
+//! With a [`Horizon`] latency counts too. [`router`] does one round.
+
+mod router;
 
 use super::demand::Demands;
-use super::ways::{Shortest, Ways};
+use super::ways::Ways;
 use crate::watch::Watch;
+use router::{Router, STEP};
 
 /// How much longer than what is proved the routing may take.
 const GAP: f64 = 1.002;
 
-/// How much dearer a link gets that one sender's traffic fills: so much at first, and less and
-/// less after so many rounds.
-const STEP: f64 = 0.1;
+/// After so many rounds prices move less and less.
 const STEADY_ROUNDS: usize = 128;
 
 /// Most rounds; and after so many (more for few senders), a doubling that saves less than this
@@ -27,11 +30,8 @@ const SETTLED: usize = 128;
 const FEW_SENDERS: usize = 32;
 const SETTLING: f64 = 1.001;
 
-/// The least price, as a share of the mean.
-const CHEAPEST: f64 = 1e-5;
-
-/// Most times that the ways of one sender are looked for in a round.
-const MAX_TURNS: usize = 64;
+/// For so many rounds the horizon is guessed anew now and then.
+const GUESSING: usize = 64;
 
 /// So many visits of an arc are a unit of work.
 const VISITS_PER_WORK: u64 = 4;
@@ -43,8 +43,20 @@ pub(super) struct Flow {
     /// Chunks over each arc, one row for each sender.
     amounts: Vec<f64>,
     arcs: usize,
-    /// How long the busiest link is busy, in picoseconds per byte of a chunk.
+    /// How long the busiest link is busy, in picoseconds per byte of a chunk; with a [`Horizon`], how long it
+    /// takes until everything has arrived, if every route is used evenly for as long as it can be.
     pub(super) time: f64,
+}
+
+/// Data on a route of latency l can be under way for l less than the whole time T, so that it needs T ÷ (T − l)
+/// times the rate that it would need without latency: a long way round may relieve a link and still take longer
+/// than it saves.
+#[derive(Clone, Debug)]
+pub(super) struct Horizon {
+    /// The time in which everything should be done, in picoseconds per byte of a chunk, and a guess at first.
+    pub(super) time: f64,
+    /// The latency of each arc, in the same unit.
+    pub(super) latency: Vec<f64>,
 }
 
 impl Flow {
@@ -64,10 +76,12 @@ pub(super) fn spread(
     ways: &Ways,
     demands: &Demands,
     least: f64,
+    horizon: Option<Horizon>,
     budget: u64,
     watch: Watch<'_>,
 ) -> Flow {
-    let mut router = Router::new(ways, demands);
+    let guessed = horizon.is_some();
+    let mut router = Router::new(ways, demands, horizon);
     let visits = (ways.arcs() as u64 * router.senders.len() as u64).max(1);
     let rounds = usize::try_from(budget / visits).unwrap_or(usize::MAX).clamp(16, MAX_ROUNDS);
     router.round(0.0, false);
@@ -84,6 +98,12 @@ pub(super) fn spread(
         if round.is_power_of_two() {
             let before = best.time;
             router.keep_best(&mut best, counted);
+            if guessed && round <= GUESSING {
+                // Under another horizon times mean something else.
+                router.guess_again(best.time);
+                best.time = f64::INFINITY;
+                proved = least;
+            }
             router.forget();
             counted = 0;
             // What proves the optimum comes late; the optimum itself is mostly there long before.
@@ -102,181 +122,4 @@ pub(super) fn spread(
     }
     router.keep_best(&mut best, counted);
     best
-}
-
-/// Routes over shortest ways and makes dearer what it used.
-struct Router<'a> {
-    ways: &'a Ways,
-    demands: &'a Demands,
-    senders: Vec<u32>,
-    step: f64,
-    /// Per link.
-    prices: Vec<f64>,
-    busy: Vec<f64>,
-    /// Of links that some arc uses.
-    total: f64,
-    used: Vec<bool>,
-    amounts: Vec<f64>,
-    /// Chunks times distance in the last round.
-    travelled: f64,
-    shortest: Shortest,
-    wanted: Vec<f64>,
-    /// What one turn sends over arcs.
-    sent: Vec<(u32, f64)>,
-    /// How busy each link would be by one turn, and which links are not zero.
-    turn: Vec<f64>,
-    touched: Vec<u32>,
-}
-
-impl<'a> Router<'a> {
-    fn new(ways: &'a Ways, demands: &'a Demands) -> Self {
-        let senders = demands.senders();
-        let mut used = vec![false; ways.links()];
-        for link in &ways.link {
-            used[link.index()] = true;
-        }
-        Self {
-            ways,
-            demands,
-            step: STEP,
-            prices: vec![1.0; ways.links()],
-            busy: vec![0.0; ways.links()],
-            total: used.iter().filter(|it| **it).count() as f64,
-            used,
-            amounts: vec![0.0; senders.len() * ways.arcs()],
-            senders,
-            travelled: 0.0,
-            shortest: Shortest::new(ways),
-            wanted: vec![0.0; ways.nodes()],
-            sent: Vec::new(),
-            turn: vec![0.0; ways.links()],
-            touched: Vec::new(),
-        }
-    }
-
-    /// Routes everything once. Prices move as it goes if `moving`; else they stay, which keeps
-    /// what is symmetric so.
-    fn round(&mut self, time: f64, moving: bool) {
-        self.travelled = 0.0;
-        for nth in 0..self.senders.len() {
-            self.route(nth, time, moving);
-        }
-    }
-
-    /// Routes what one rank sends. Of what would keep a link busy for longer than `time`, only as
-    /// much is routed as fits before the ways are looked for anew.
-    fn route(&mut self, nth: usize, time: f64, moving: bool) {
-        let from = self.senders[nth] as usize;
-        let mut left: f64 = 1.0;
-        for turn in 1..=MAX_TURNS {
-            if left <= 0.0 {
-                break;
-            }
-            let (ways, prices) = (self.ways, &self.prices);
-            self.shortest.search(ways, from, |arc| prices[ways.link[arc].index()] * ways.busy[arc]);
-            let fullest = self.gather(from);
-            let last = !moving || turn == MAX_TURNS;
-            let share = if last { left } else { left.min(time / fullest) };
-            left -= share;
-            for pair in self.demands.from(from) {
-                let far = self.shortest.distance(pair.dst);
-                self.travelled += far * f64::from(pair.chunks) * share;
-            }
-            let row = &mut self.amounts[nth * ways.arcs()..(nth + 1) * ways.arcs()];
-            for (arc, amount) in &self.sent {
-                row[*arc as usize] += amount * share;
-            }
-            for link in self.touched.drain(..) {
-                let link = link as usize;
-                let busy = std::mem::replace(&mut self.turn[link], 0.0) * share;
-                self.busy[link] += busy;
-                if moving {
-                    let dearer = self.prices[link] * self.step * (busy / time).min(1.0);
-                    self.prices[link] += dearer;
-                    self.total += dearer;
-                }
-            }
-        }
-    }
-
-    /// What goes over each arc if everything takes a shortest way, into `sent` and `turn`; returns
-    /// how long the busiest link would be busy.
-    fn gather(&mut self, from: usize) -> f64 {
-        for pair in self.demands.from(from) {
-            self.wanted[pair.dst as usize] += f64::from(pair.chunks);
-        }
-        self.sent.clear();
-        let mut fullest: f64 = 0.0;
-        for at in (0..self.shortest.order().len()).rev() {
-            let node = self.shortest.order()[at] as usize;
-            let amount = std::mem::replace(&mut self.wanted[node], 0.0);
-            if amount <= 0.0 || node == from {
-                continue;
-            }
-            let before = self.sent.len();
-            for arc in self.ways.into(node) {
-                let index = *arc as usize;
-                let length = self.prices[self.ways.link[index].index()] * self.ways.busy[index];
-                if self.shortest.is_last(self.ways, index, length) {
-                    self.sent.push((*arc, amount));
-                }
-            }
-            let count = (self.sent.len() - before) as f64;
-            for (arc, share) in &mut self.sent[before..] {
-                let arc = *arc as usize;
-                *share /= count;
-                self.wanted[self.ways.tail[arc] as usize] += *share;
-                let link = self.ways.link[arc].index();
-                if self.turn[link] <= 0.0 {
-                    self.touched.push(link as u32);
-                }
-                self.turn[link] += *share * self.ways.busy[arc];
-                fullest = fullest.max(self.turn[link]);
-            }
-        }
-        fullest
-    }
-
-    /// A time that no routing beats, by the prices as they are and the distances they were
-    /// routed under. Prices only rise within a round, so that this errs to the low side.
-    fn proved(&self) -> f64 {
-        self.travelled / self.total
-    }
-
-    /// Prices count relative to each other: divided by their sum floats never run out. Nothing
-    /// becomes so cheap that long ways round are taken for it.
-    fn normalize(&mut self) {
-        let (mut total, least) = (0.0, CHEAPEST / self.prices.len() as f64);
-        for (price, used) in self.prices.iter_mut().zip(&self.used) {
-            *price = (*price / self.total).max(least);
-            total += if *used { *price } else { 0.0 };
-        }
-        self.total = total;
-    }
-
-    fn time(&self) -> f64 {
-        self.busy.iter().copied().fold(0.0, f64::max)
-    }
-
-    fn forget(&mut self) {
-        self.busy.fill(0.0);
-        self.amounts.fill(0.0);
-    }
-
-    fn keep_best(&self, best: &mut Flow, rounds: u32) {
-        if rounds > 0 && self.time() / f64::from(rounds) < best.time {
-            *best = self.snapshot(rounds);
-        }
-    }
-
-    /// The mean of so many rounds.
-    fn snapshot(&self, rounds: u32) -> Flow {
-        let rounds = f64::from(rounds);
-        Flow {
-            senders: self.senders.clone(),
-            amounts: self.amounts.iter().map(|it| it / rounds).collect(),
-            arcs: self.ways.arcs(),
-            time: self.time() / rounds,
-        }
-    }
 }

@@ -32,12 +32,13 @@ mod ways;
 
 use motet_collective::{CollectiveKind, Program};
 use motet_net::{BuildError, NetworkBuilder};
-use motet_units::{Bytes, Duration};
+use motet_units::{Bytes, Duration, LinkId};
 
 use crate::fabric::Fabric;
 use crate::limits::MAX_TRANSFERS;
 use crate::task::{SynthError, Task};
 use demand::Demands;
+use flow::Horizon;
 use plan::ExchangePlan;
 use queued::Queued;
 use quickest::Over;
@@ -98,6 +99,9 @@ pub struct Exchange {
 /// A candidate this much above what a bound by hand says is good enough.
 const GOOD: f64 = 1.01;
 
+/// And one this much above what the caller knows as the least time.
+const BEST: f64 = 1.001;
+
 /// By how much finer cuts must shorten a program to be worth their number.
 const WORTH_IT: f64 = 1.002;
 
@@ -109,6 +113,9 @@ const MOST_TRIED: usize = 1 << 19;
 
 /// Into how many jobs the work of the busiest link is cut at least, by [`servers`].
 const PIPELINED: u64 = 64;
+
+/// A latency that is more than this part of the time is a reason to look for shorter ways.
+const FAR: f64 = 0.01;
 
 /// Most amounts that a flow is kept in: senders times links, one for each rate of a link.
 const MOST_AMOUNTS: usize = 1 << 26;
@@ -153,7 +160,9 @@ impl Planner<'_> {
     fn fastest(&self, whole: &Demands) -> Result<Candidate, SynthError> {
         let chunk = whole.collective.chunk_bytes(self.task.size).get() as f64;
         let least = least::least_time(self.task.network, self.fabric, whole) * chunk;
-        let good = |it: &Candidate| it.timing.makespan.as_ps() as f64 <= least * GOOD;
+        let proved = self.task.at_least.map_or(0.0, |it| it.as_ps() as f64) * BEST;
+        let enough = proved.max(least * GOOD);
+        let good = |it: &Candidate| it.timing.makespan.as_ps() as f64 <= enough;
         let mut best: Option<Candidate> = None;
         // Where amounts differ, what spreads them is most likely to be good, and soonest made.
         let first = if self.task.goal.kind() == CollectiveKind::AllToAllV {
@@ -203,10 +212,33 @@ impl Planner<'_> {
             return Err(SynthError::not_for("flow", "the network is too large for its search"));
         }
         let least = least::least_time(self.task.network, self.fabric, &demands);
-        let flow = flow::spread(self.ways, &demands, least, self.options.effort, self.task.watch);
-        let routes = round::whole_chunks(self.ways, &demands, flow);
-        let plan = ExchangePlan::of_routes(self.ways, &demands, &routes);
-        self.in_order(Routing::Flow, demands, chunks, plan)
+        let route = |horizon: Option<Horizon>| {
+            let (effort, watch) = (self.options.effort, self.task.watch);
+            let flow = flow::spread(self.ways, &demands, least, horizon, effort, watch);
+            let routes = round::whole_chunks(self.ways, &demands, flow);
+            let plan = ExchangePlan::of_routes(self.ways, &demands, &routes);
+            self.in_order(Routing::Flow, demands.clone(), chunks, plan)
+        };
+        let best = route(None)?;
+        // Where latency is a good part of the time, ways must not be long either.
+        match self.horizon(&best).map(|it| route(Some(it))) {
+            Some(Ok(found)) if found.timing.makespan < best.timing.makespan => Ok(found),
+            _ => Ok(best),
+        }
+    }
+
+    /// What latency costs routes within less than the time of a program; `None` if that is too little to matter,
+    /// or there is one hub, which [`quickest`] knows better how to serve.
+    fn horizon(&self, known: &Candidate) -> Option<Horizon> {
+        let time = known.timing.makespan.as_ps() as f64;
+        let longest = known.plan.longest(self.fabric).as_ps() as f64;
+        if longest <= time * FAR || quickest::Hub::of(&known.demands).is_some() {
+            return None;
+        }
+        let byte = known.demands.collective.chunk_bytes(self.task.size).get() as f64;
+        let latency = |it: &LinkId| self.fabric.latency(*it).as_ps() as f64 / byte;
+        let latency = self.ways.link.iter().map(latency).collect();
+        Some(Horizon { time: time / byte, latency })
     }
 
     fn servers(&self) -> Result<Candidate, SynthError> {

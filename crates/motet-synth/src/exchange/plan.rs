@@ -5,7 +5,7 @@
 //! should go and [`super::emit`] makes the program.
 
 use motet_graph::Rows;
-use motet_units::LinkId;
+use motet_units::{Duration, LinkId};
 
 use super::demand::Demands;
 use super::round::Route;
@@ -88,6 +88,18 @@ impl ExchangePlan {
         let time = |link: &LinkId| chunks[link.index()] as f64 / fabric.bits_per_s(*link) as f64;
         let busiest = fabric.links().iter().max_by(|a, b| time(a).total_cmp(&time(b)));
         busiest.map_or(0, |it| chunks[it.index()])
+    }
+
+    /// The greatest latency of a route, from its sender to where it ends.
+    pub(super) fn longest(&self, fabric: &Fabric) -> Duration {
+        let mut late = vec![0u64; self.legs.len()];
+        for (at, leg) in self.legs.iter().enumerate() {
+            let path = &self.paths[leg.path as usize];
+            let own = path.iter().map(|it| fabric.latency(*it).as_ps());
+            let before = if leg.after == NONE { 0 } else { late[leg.after as usize] };
+            late[at] = own.fold(before, u64::saturating_add);
+        }
+        Duration::from_ps(late.into_iter().max().unwrap_or(0))
     }
 
     /// The same plan with `by` chunks made one.

@@ -186,3 +186,27 @@ fn near_and_far_share_links() {
     let (made, _) = super::made(&task.clone().by_numbers(), &Options::default());
     assert!(made.program.turns().is_empty());
 }
+
+/// Two GPUs send each other 1 GiB over a link and over a detour, both of 12.5 GB/s. The detour takes 20 ms and can
+/// therefore carry for 20 ms less. Half by either way would take 43 + 20 ms; best is what lets both be done at once:
+/// (86 + 20) ÷ 2 ms.
+#[test]
+fn a_long_way_round_carries_less() {
+    let mut builder = builder();
+    let gpus = ["a", "b"].map(|it| builder.add_node(node(it.to_owned(), NodeKind::Gpu)).unwrap());
+    let border = builder.add_node(node("border".to_owned(), NodeKind::Border)).unwrap();
+    let link = |late| {
+        LinkSpec::new(LinkClass::default(), Bandwidth::from_bits_per_s(100_000_000_000), late)
+    };
+    builder.add_duplex(gpus[0], gpus[1], link(Duration::from_us(1))).unwrap();
+    for gpu in gpus {
+        builder.add_duplex(gpu, border, link(Duration::from_ms(10))).unwrap();
+    }
+    let network = builder.build().unwrap();
+    let task = Task::new(&network, peers(&[(0, 1), (1, 0)], 2), Bytes::gib(1));
+    let (_, time) = made(&task, &Options::default());
+    let alone = Bytes::gib(1).get() as f64 / 12.5e9;
+    let best = (alone + 0.02) / 2.0;
+    let took = time.as_ps() as f64 / 1e12;
+    assert!(took >= best && took < best * 1.01, "{took} s, best {best} s");
+}
