@@ -7,12 +7,18 @@
 //! copy. They lie beside the repository, in `../shared/data`, or are missing: [`sample`] and [`samples`] then
 //! return `None`, the test returns early, and a line that begins with `skipped:` says so. `.ci/run` counts
 //! these lines and sums them up in one line at its end.
+//!
+//! [`plugin`] is the third thing that tests of several crates share: the libraries of `plugins`, built for them.
 
 #![allow(clippy::panic, reason = "a test fails by panicking, and so does a test's helper")]
+
+mod plugin;
 
 use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
+
+pub use plugin::plugin;
 
 /// Our own files.
 const OURS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/data");

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::OnceLock;
 
+use motet_testdata::plugin;
 use tempfile::TempDir;
 
 /// The fake libraries, compiled with the system's compiler, in a folder that the loader is pointed to.
@@ -33,25 +34,6 @@ fn fakes() -> &'static Path {
     })
 }
 
-/// The plugin. Cargo builds none for the tests of another crate, so it is asked to.
-fn plugin() -> &'static Path {
-    static PLUGIN: OnceLock<PathBuf> = OnceLock::new();
-    PLUGIN.get_or_init(|| {
-        let profile = Path::new(env!("CARGO_BIN_EXE_motet")).parent().unwrap();
-        let mut cargo = Command::new(env!("CARGO"));
-        cargo.args(["build", "--quiet", "--offline", "--lib", "--manifest-path"]);
-        // It is small; what takes long is building what it needs, with other features than the workspace's.
-        cargo.env("CARGO_PROFILE_DEV_OPT_LEVEL", "0");
-        cargo.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../plugins/nccl/Cargo.toml"));
-        cargo.arg("--target-dir").arg(profile.parent().unwrap());
-        if profile.ends_with("release") {
-            cargo.arg("--release");
-        }
-        assert!(cargo.status().unwrap().success(), "{cargo:?}");
-        profile.join("libmotet_nccl.so")
-    })
-}
-
 /// A machine to run `motet` on, with the fakes.
 struct Machine {
     folder: TempDir,
@@ -71,7 +53,7 @@ impl Machine {
         let mut command = Command::new(env!("CARGO_BIN_EXE_motet"));
         command.current_dir(self.folder.path()).args(words.split_whitespace());
         command.args(["--backend", "nccl", "--nccl-lib"]).arg(fakes().join("libnccl.so.2"));
-        command.arg("--plugin").arg(plugin());
+        command.arg("--plugin").arg(plugin("nccl", "libmotet_nccl.so"));
         command.env("LD_LIBRARY_PATH", fakes()).env("TMPDIR", self.folder.path());
         for name in ["RANK", "WORLD_SIZE", "LOCAL_RANK", "MOTET_PLAN", "MOTET_CONTROL"] {
             command.env_remove(name);

@@ -16,6 +16,7 @@ use motet_control::shim::{Call, Mode, Tell};
 use motet_control::wire::Frame;
 use motet_control::{GroupId, JobId};
 use motet_runtime::{Collective, Trace};
+use motet_testdata::plugin;
 use motet_units::{Bytes, Rank};
 
 const JOB: &str = r#"{"job": 9, "ports": [], "groups": [
@@ -49,25 +50,6 @@ fn host() -> &'static Path {
     })
 }
 
-/// The library. Cargo builds none for tests, as no test can link with it, so it is asked to.
-fn library() -> &'static Path {
-    static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
-    LIBRARY.get_or_init(|| {
-        let test = std::env::current_exe().unwrap();
-        let profile = test.ancestors().nth(2).unwrap();
-        let mut cargo = Command::new(env!("CARGO"));
-        cargo.args(["build", "--quiet", "--offline", "--lib", "--manifest-path"]);
-        cargo.env("CARGO_PROFILE_DEV_OPT_LEVEL", "0");
-        cargo.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml"));
-        cargo.arg("--target-dir").arg(profile.parent().unwrap());
-        if profile.ends_with("release") {
-            cargo.arg("--release");
-        }
-        assert!(cargo.status().unwrap().success(), "{cargo:?}");
-        profile.join("libmotet_shim.so")
-    })
-}
-
 /// A job with a folder of its own.
 struct Job {
     folder: tempfile::TempDir,
@@ -84,7 +66,9 @@ impl Job {
         for name in ["SOCKET", "JOB", "TRACE", "PATIENCE", "LOG"] {
             command.env_remove(format!("MOTET_SHIM_{name}"));
         }
-        command.env("LD_LIBRARY_PATH", host()).env("LD_PRELOAD", library());
+        command
+            .env("LD_LIBRARY_PATH", host())
+            .env("LD_PRELOAD", plugin("shim", "libmotet_shim.so"));
         command.env("MOTET_SHIM_RANK", "0").env("MOTET_SHIM_JOB", folder.path().join("job.json"));
         Self { folder, command }
     }

@@ -19,25 +19,9 @@ pub(crate) const SIGNATURE: Signature = Signature(0xfeed);
 pub(crate) const RANKS: u32 = 4;
 pub(crate) const NODES: u32 = 2;
 
-/// The library. Cargo builds none for tests, as no test can link with it, so it is asked to.
-pub(crate) fn library() -> &'static Path {
-    static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
-    LIBRARY.get_or_init(|| {
-        // …/target/debug/deps/test
-        let test = std::env::current_exe().unwrap();
-        let profile = test.ancestors().nth(2).unwrap();
-        let mut cargo = Command::new(env!("CARGO"));
-        cargo.args(["build", "--quiet", "--offline", "--lib", "--manifest-path"]);
-        // It is small; what takes long is building what it needs, with other features than the workspace's.
-        cargo.env("CARGO_PROFILE_DEV_OPT_LEVEL", "0");
-        cargo.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml"));
-        cargo.arg("--target-dir").arg(profile.parent().unwrap());
-        if profile.ends_with("release") {
-            cargo.arg("--release");
-        }
-        assert!(cargo.status().unwrap().success(), "{cargo:?}");
-        profile.join("libmotet_nccl.so")
-    })
+/// The library.
+pub(crate) fn library() -> PathBuf {
+    motet_testdata::plugin("nccl", "libmotet_nccl.so")
 }
 
 /// The C host, compiled with the system's compiler.
