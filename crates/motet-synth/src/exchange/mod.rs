@@ -232,10 +232,11 @@ impl Planner<'_> {
     fn horizon(&self, known: &Candidate) -> Option<Horizon> {
         let time = known.timing.makespan.as_ps() as f64;
         let longest = known.plan.longest(self.fabric).as_ps() as f64;
-        if longest <= time * FAR || quickest::Hub::of(&known.demands).is_some() {
+        let byte = known.demands.collective.chunk_bytes(self.task.size).get() as f64;
+        let has_hub = quickest::Hub::of(&known.demands).is_some();
+        if longest <= time * FAR || byte <= 0.0 || has_hub {
             return None;
         }
-        let byte = known.demands.collective.chunk_bytes(self.task.size).get() as f64;
         let latency = |it: &LinkId| self.fabric.latency(*it).as_ps() as f64 / byte;
         let latency = self.ways.link.iter().map(latency).collect();
         Some(Horizon { time: time / byte, latency })
