@@ -8,7 +8,7 @@
 //! return `None`, the test returns early, and a line that begins with `skipped:` says so. `.ci/run` counts
 //! these lines and sums them up in one line at its end.
 //!
-//! [`plugin`] is the third thing that tests of several crates share: the libraries of `plugins`, built for them.
+//! [`plugin()`] is the third thing that tests of several crates share: the libraries of `plugins`, built for them.
 
 #![allow(clippy::panic, reason = "a test fails by panicking, and so does a test's helper")]
 
