@@ -15,6 +15,7 @@ use motet_net::formats::cluster_toml;
 use motet_net::{Network, builders};
 use motet_synth::{Draft, Effort, Goal, Method, SynthError, Task, synthesize};
 use motet_units::{Bytes, Duration, Rank, Seed};
+use rayon::prelude::*;
 
 const ROOTED: [CollectiveKind; 8] = [
     CollectiveKind::AllGather,
@@ -60,7 +61,7 @@ fn every_template_is_among_the_cases() {
 /// Every template, every collective, on all ranks or an odd number of them, with an odd root.
 #[test]
 fn every_template_does_every_collective() {
-    for (number, template) in TEMPLATES.iter().enumerate() {
+    TEMPLATES.par_iter().enumerate().for_each(|(number, template)| {
         let network = from_template(template).unwrap();
         let gpus = network.ranks().len() as u32;
         let subset = [gpus, (gpus / 2) | 1][number % 2].min(gpus);
@@ -71,7 +72,7 @@ fn every_template_does_every_collective() {
             let refused = subset < gpus && matches!(verdict, Verdict::Refused(_));
             assert!(refused || verdict == Verdict::Program, "{about}: {verdict:?}");
         }
-    }
+    });
 }
 
 /// Where NVSwitches copy and reduce, what every method makes comes to its end, and not before the
