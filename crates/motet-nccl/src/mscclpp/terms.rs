@@ -75,8 +75,8 @@ pub const TERMS: usize = 27;
 pub(super) const CACHE: f64 = 50e6;
 
 impl PlanTerms {
-    /// Fitted to one H200 whose ranks share its memory, with MSCCL++ 0.10 (`benches/mscclpp/results`). Those of
-    /// ports are fitted to MSCCL++'s own plans alone (`peers.csv` there), none of ours.
+    /// Fitted to one H200 whose ranks share its memory, with MSCCL++ 0.10 (`benches/mscclpp/results`): `ours.csv`
+    /// there, and for the terms of ports `ports.csv` (docs/mscclpp-model.md).
     pub const H200: Self = Self {
         launch: 1.421,
         sharer: 0.2729,
