@@ -4,7 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
 use std::collections::BTreeMap;
-use std::sync::Mutex;
+use std::sync::{LazyLock, Mutex};
 
 use motet_collective::CollectiveKind;
 use motet_net::builders::{Params, find};
@@ -81,11 +81,20 @@ impl Journal for Memory {
 /// The rails of four DGX H100 and two datacenters are in the tests of the command line.
 const NETWORKS: [&str; 3] = ["dgx-a100 count=2", "v100-x4 count=2", "dgx-h100 count=1"];
 
+/// Their plans, made once for all tests that only look at them.
+static PLANS: [LazyLock<(Network, Plan)>; 3] =
+    [LazyLock::new(|| planned(0)), LazyLock::new(|| planned(1)), LazyLock::new(|| planned(2))];
+
+fn planned(number: usize) -> (Network, Plan) {
+    let network = network(NETWORKS[number]);
+    let plan = make(&network, &request(1), &NoJournal).unwrap();
+    (network, plan)
+}
+
 #[test]
 fn nccl_keeps_what_it_wins_and_nothing_is_below_its_bound() {
-    for words in NETWORKS {
-        let network = network(words);
-        let plan = make(&network, &request(1), &NoJournal).unwrap();
+    for (words, made) in NETWORKS.iter().zip(&PLANS) {
+        let plan = &made.1;
         assert_eq!(plan.tasks.len(), 6, "{words}");
         for task in &plan.tasks {
             for (what, pick) in task.picks() {
@@ -105,10 +114,10 @@ fn nccl_keeps_what_it_wins_and_nothing_is_below_its_bound() {
 
 #[test]
 fn what_is_timed_is_what_is_written() {
-    for words in NETWORKS {
-        let network = network(words);
-        let plan = make(&network, &request(2), &NoJournal).unwrap();
-        let files = files(&network, &plan);
+    // From the other end, so as not to wait for what the test above makes.
+    for (words, made) in NETWORKS.iter().zip(&PLANS).rev() {
+        let (network, plan) = &**made;
+        let files = files(network, plan);
         let checked = check(&stored(&files).unwrap()).unwrap();
         let programs = [Runtime::Msccl, Runtime::Mscclpp].map(|it| runs(&plan.tasks, it).len());
         assert_eq!(checked.programs, programs[0] + programs[1], "{words}");
@@ -121,7 +130,7 @@ fn what_is_timed_is_what_is_written() {
         }
         let mut slower = plan.clone();
         slower.tasks[0].pick.time_ps += 1;
-        let files = self::files(&network, &slower);
+        let files = self::files(network, &slower);
         assert!(check(&stored(&files).unwrap()).is_err(), "{words}: a time that is not so");
     }
 }
@@ -149,9 +158,8 @@ fn the_same_seed_gives_the_same_bytes_also_after_a_stop() {
 
 #[test]
 fn a_folder_is_believed_only_whole() {
-    let network = network("v100-x4 count=2");
-    let plan = make(&network, &request(0), &NoJournal).unwrap();
-    let good = files(&network, &plan);
+    let (network, plan) = &*PLANS[1];
+    let good = files(network, plan);
     let read = stored(&good).unwrap();
     assert_eq!(read.manifest.tasks, plan.tasks);
     assert_eq!(read.table.entries().len(), plan.tasks.len());
@@ -173,7 +181,7 @@ fn a_folder_is_believed_only_whole() {
     let text = outside[CHECKSUMS].replacen(" note", " ../note", 1);
     outside.insert(CHECKSUMS.to_owned(), text);
     assert!(stored(&outside).is_err());
-    let here = Signature::of(&network);
+    let here = Signature::of(network);
     assert_eq!(read.is_for(here), Ok(()));
     let other = Signature::of(&self::network("v100-x4 count=3"));
     assert!(matches!(read.is_for(other), Err(FolderError::OtherNetwork { .. })));
