@@ -46,6 +46,9 @@ pub(crate) struct Driver {
     /// When it begins, as a share of the time between two asks of one member.
     offset: f64,
     asked: Vec<Option<Instant>>,
+    /// When each seat was to ask. The next ask is to be a fixed time after that and not after the ask itself: asks that fell
+    /// together once would stay together, and few large bursts would take the place of a steady load.
+    meant: Vec<Instant>,
     out: mpsc::Sender<v1::ToController>,
     replies: tonic::Streaming<v1::FromController>,
     times: Vec<Duration>,
@@ -77,7 +80,9 @@ impl Driver {
             (0..).zip(&seats).filter(|b| b.1.group() == a.group()).map(|b| b.0).collect()
         };
         let groups = seats.iter().map(same).collect();
-        Self { job, seats, groups, offset, asked, out, replies, times: Vec::new(), refused: 0 }
+        let meant = vec![Instant::now(); seats.len()];
+        let (times, refused) = (Vec::new(), 0);
+        Self { job, seats, groups, offset, asked, meant, out, replies, times, refused }
     }
 
     /// The job ends.
@@ -85,7 +90,8 @@ impl Driver {
         client.calls().leave(client.request(v1::LeaveRequest { job })).await.unwrap();
     }
 
-    /// Every member asks for its next call as soon as the one before has ended, until `end`.
+    /// Until `end` every member asks for its next call at its time, or when the one before has ended if that is later; without
+    /// a pace as soon as it has ended.
     pub(crate) async fn run(
         mut self,
         pace: Option<Duration>,
@@ -115,7 +121,6 @@ impl Driver {
                         let now = Instant::now();
                         let group = &self.groups[at];
                         let since = group.iter().filter_map(|it| self.asked[*it]).max().unwrap();
-                        let own = self.asked[at].unwrap();
                         if go == Go::Host { self.refused += 1 } else if now >= begin { self.times.push(now - since) }
                         if go == Go::Circuits {
                             reports.extend(self.seats[at].ended().as_ref().map(v1::Report::from));
@@ -124,7 +129,7 @@ impl Driver {
                         match pace {
                             // As fast as it goes.
                             None => self.ask(at ^ 1, &mut reports),
-                            Some(pace) => due.push((own + pace, at ^ 1)),
+                            Some(pace) => due.push((self.meant[at] + pace, at ^ 1)),
                         }
                     }
                 }
@@ -134,9 +139,9 @@ impl Driver {
             if now >= end {
                 return (self.times, self.refused);
             }
-            let ready: Vec<usize> = due.iter().filter(|it| it.0 <= now).map(|it| it.1).collect();
-            due.retain(|it| it.0 > now);
-            for at in ready {
+            let ready: Vec<(Instant, usize)> = due.extract_if(.., |it| it.0 <= now).collect();
+            for (meant, at) in ready {
+                self.meant[at] = meant;
                 self.ask(at, &mut reports);
             }
             self.send(&mut reports).await;

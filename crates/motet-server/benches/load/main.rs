@@ -1,5 +1,5 @@
 //! Load over gRPC: how many circuit requests a second, how long each waits, and what a registered rank costs in memory.
-//! `cargo bench -p motet-server --bench load --profile dev`
+//! `cargo bench -p motet-server --bench load`
 //!
 //! A *request* is a member's ask that is answered by a grant after circuits were really changed: pairs of members go back
 //! and forth between two groups that want the same ports, so every grant needs a change in two phases on the
@@ -7,7 +7,7 @@
 //! asked, at the client, to the moment when the client has the grant.
 //!
 //! Without arguments service and clients are one process. As two, each can have cores of its own (the program is
-//! `target/debug/deps/load-…` and needs nothing beside it):
+//! `target/release/deps/load-…` and needs nothing beside it):
 //!
 //! ```sh
 //! taskset -c 0,1 load serve 127.0.0.1:7400 &         # until SIGTERM
