@@ -45,7 +45,7 @@ fn cable() -> impl Strategy<Value = Cable> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(24))]
+    #![proptest_config(ProptestConfig::with_cases(48))]
     #[test]
     fn every_method_is_right(
         (gpus, switches) in (1usize..8, 0usize..4),
