@@ -20,6 +20,13 @@ enum { SLOTS = 8192, LONGEST = 70000, ONCE = 64 };
 struct packet { double due; int length; char *bytes; };
 struct way { struct packet ring[SLOTS]; unsigned head, tail; double free; };
 
+/* Buffers that hold no packet. The last one given back is the next one taken, so that the few in use stay in the
+ * processor's cache; each packet in memory of its own took a third of the link's time. */
+static char *spare[2 * SLOTS + 1];
+static int spares;
+
+static char *take(void) { return spares > 0 ? spare[--spares] : malloc(LONGEST); }
+
 static double now(void) {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
@@ -62,8 +69,7 @@ static double line_bytes(const char *bytes, int length) {
 int main(int argc, char **argv) {
     if (argc != 8) return 2;
     static struct way ways[2];
-    for (int way = 0; way < 2; way++)
-        for (int slot = 0; slot < SLOTS; slot++) ways[way].ring[slot].bytes = malloc(LONGEST);
+    char *next = take();
     int devices[2] = {open_tun(argv[1], argv[2], argv[5]), open_tun(argv[3], argv[4], argv[5])};
     double mbit = atof(argv[6]), delay = atof(argv[7]) * 1e-3;
     struct sched_param priority = {.sched_priority = 20};
@@ -87,23 +93,21 @@ int main(int argc, char **argv) {
         for (int way = 0; way < 2; way++) {
             struct way *it = &ways[way];
             for (int count = 0; count < ONCE; count++) {
-                char spare[LONGEST];
-                int full = it->tail - it->head >= SLOTS;
-                struct packet *slot = &it->ring[it->tail % SLOTS];
-                int length = (int)read(devices[way], full ? spare : slot->bytes, LONGEST);
+                int length = (int)read(devices[way], next, LONGEST);
                 if (length <= 0) break;
                 at = now();
-                if (full || it->free - at > 0.020) continue;
+                if (it->tail - it->head >= SLOTS || it->free - at > 0.020) continue; /* dropped */
                 if (it->free < at) it->free = at;
-                it->free += line_bytes(slot->bytes, length) * 8 / (mbit * 1e6);
-                slot->due = it->free + delay;
-                slot->length = length;
-                it->tail++;
+                it->free += line_bytes(next, length) * 8 / (mbit * 1e6);
+                it->ring[it->tail++ % SLOTS] = (struct packet){it->free + delay, length, next};
+                next = take();
+                if (!next) fail("malloc");
             }
             at = now();
             while (it->head != it->tail && it->ring[it->head % SLOTS].due <= at) {
                 struct packet *slot = &it->ring[it->head++ % SLOTS];
                 if (write(devices[1 - way], slot->bytes, slot->length) < 0) { /* a full device drops, as a line would */ }
+                spare[spares++] = slot->bytes;
             }
         }
     }

@@ -19,7 +19,7 @@ use motet_units::{Bytes, Rank};
 
 /// Bytes of a chunk, and how many chunks a rank's part has at most.
 const ALLGATHER: (u64, u32) = (64 << 10, 128);
-const ALLREDUCE: (u64, u32) = (256 << 10, 256);
+const ALLREDUCE: (u64, u32) = (128 << 10, 512);
 /// Chunks from nearby that go before any has come from far away.
 const HEAD_START: usize = 8;
 /// Longer calls might have to keep more data than a group allows.

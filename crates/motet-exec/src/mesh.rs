@@ -18,10 +18,10 @@ use crate::wire::{Intro, Roster};
 const MAX_HANDSHAKES: usize = 256;
 /// Between two looks for a connection.
 const PAUSE: Wall = Wall::from_millis(1);
-/// Data that the system takes before it has sent what it has: enough to keep a link busy, and no more, so
-/// that of several ways each takes what it can carry.
+/// Data that the system takes before it has sent what it has: enough to keep a link busy until this thread has its
+/// turn again, and no more, so that of several ways each takes what it can carry.
 #[cfg(target_os = "linux")]
-pub(crate) const UNSENT: u32 = 256 << 10;
+pub(crate) const UNSENT: u32 = 1 << 20;
 
 /// Who we are, and whom we want to know.
 pub(crate) struct Mesh<'a> {

@@ -7,11 +7,13 @@
 use std::io::{self, ErrorKind, IoSlice, Read as _, Write as _};
 
 use mio::net::TcpStream;
-use motet_units::Instant;
+use motet_units::{Duration, Instant};
 
 use crate::error::ExecError;
 use crate::flow::{Flow, Piece, Sink};
 use crate::memory::Aligned;
+#[cfg(target_os = "linux")]
+use crate::mesh::UNSENT;
 use crate::pace::Pace;
 use crate::wire::{FrameError, HEADER, Header, Kind};
 
@@ -26,6 +28,9 @@ const LITTLE: usize = 64 << 10;
 /// How many times slower than the best a stream is that is treated with care. Connections that share one way
 /// differ by less.
 const SLOW: f64 = 6.0;
+/// After so long without a piece a slow stream is tried again: what stood still for a moment seems slow, and only
+/// sending shows that it is not.
+const TRIED_AGAIN: Duration = Duration::from_ms(200);
 
 /// Frames that are not about calls: the engine's business.
 pub(crate) type Mail = Vec<(Header, Vec<u8>)>;
@@ -78,9 +83,11 @@ pub(crate) struct Stream {
     pub(crate) ended: bool,
     checksums: bool,
     pub(crate) pace: Pace,
+    /// When it last took a piece of data.
+    took: Instant,
     /// What the system takes before it has sent what it has.
     #[cfg(target_os = "linux")]
-    unsent: usize,
+    unsent: u32,
 }
 
 /// What decides whether a stream takes another piece: how fast it and the others to the same rank are, and
@@ -115,8 +122,9 @@ impl Stream {
             ended: false,
             checksums,
             pace: Pace::default(),
+            took: now,
             #[cfg(target_os = "linux")]
-            unsent: crate::mesh::UNSENT as usize,
+            unsent: UNSENT,
         }
     }
 
@@ -140,11 +148,18 @@ impl Stream {
         let slow = self.is_slow(share);
         let piece = if slow { most.min(LITTLE) } else { most };
         #[cfg(target_os = "linux")]
-        if piece * 2 < self.unsent || piece > self.unsent * 2 {
-            self.unsent = piece;
-            let unsent = u32::try_from(piece).unwrap_or(u32::MAX);
-            // A system that has not this option sends as well.
-            let _ = socket2::SockRef::from(&self.socket).set_tcp_notsent_lowat(unsent);
+        {
+            // One that has been slow may be so again: it does not get as far ahead as at the beginning.
+            let unsent = match slow {
+                true => LITTLE as u32,
+                false if self.unsent == UNSENT => UNSENT,
+                false => u32::try_from(most).unwrap_or(UNSENT),
+            };
+            if unsent != self.unsent {
+                self.unsent = unsent;
+                // A system that has not this option sends as well.
+                let _ = socket2::SockRef::from(&self.socket).set_tcp_notsent_lowat(unsent);
+            }
         }
         piece
     }
@@ -155,11 +170,12 @@ impl Stream {
     }
 
     /// Whether the end comes no later if this stream takes a piece of what is left to be sent.
-    fn pays(&self, share: &Share, piece: usize, left: usize) -> bool {
+    fn pays(&self, share: &Share, piece: usize, left: usize, now: Instant) -> bool {
         let Some(rate) = self.pace.rate().filter(|_| self.is_slow(share)) else { return true };
         let own = (self.pace.backlog() + piece as f64) / rate;
         // One that has nothing to deliver may have become faster, which only sending shows.
-        let probe = self.pace.backlog() == 0.0 && left as f64 > 0.1 * share.rate;
+        let due = left as f64 > 0.1 * share.rate || now.since(self.took) >= TRIED_AGAIN;
+        let probe = self.pace.backlog() == 0.0 && due;
         probe || own <= (left as f64 + share.backlog) / share.rate
     }
 
@@ -317,7 +333,7 @@ impl Stream {
         let mut turn = 0;
         while turn < TURN {
             if self.outbound.is_none() {
-                self.outbound = self.next(flow, takes);
+                self.outbound = self.next(flow, takes, now);
             }
             let Some(outbound) = &mut self.outbound else {
                 return Ok(false);
@@ -351,7 +367,7 @@ impl Stream {
     }
 
     /// What to send next.
-    fn next(&mut self, flow: &mut Flow, takes: Takes) -> Option<Outbound> {
+    fn next(&mut self, flow: &mut Flow, takes: Takes, now: Instant) -> Option<Outbound> {
         let mut head = Vec::new();
         let line = flow.lines.get_mut(self.rank as usize)?;
         while takes == Takes::Controls && head.len() < BATCH {
@@ -370,7 +386,8 @@ impl Stream {
             Takes::Data(share) if !shared => {
                 let most = self.piece(&share, flow.piece);
                 let left = flow.lines.get(self.rank as usize)?.owed;
-                self.pays(&share, most.min(left), left).then(|| flow.next_piece(self.rank, most))
+                let pays = self.pays(&share, most.min(left), left, now);
+                pays.then(|| flow.next_piece(self.rank, most))
             }
             _ => None,
         };
@@ -381,6 +398,7 @@ impl Stream {
             self.append(&mut head, Header::new(Kind::Bye), &[]);
             return Some(Outbound { head, piece: None, done: 0 });
         };
+        self.took = now;
         let bytes = flow.bytes_of(&piece);
         let header = Header {
             operation: piece.message.operation,
