@@ -1,6 +1,8 @@
 //! The beginning of every connection, to a rank or to the store: blocking, with a limit of time for all
 //! of it, so that a stranger who connects and says nothing, or garbage, holds nobody up.
 //!
+//! With TLS that is agreed on first, in the same time, and what follows is said inside it.
+//!
 //! ```text
 //! connecting            accepting
 //! Hello  (nonce)   ──►

@@ -1,7 +1,7 @@
 //! [`Link`]: a connection while it begins, plain or with TLS, on a socket that blocks; and [`Timed`], by which no
 //! read and no write takes longer than it may.
 
-use std::io::{self, ErrorKind, IoSlice, Read, Write};
+use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
 
 use motet_net::probe::Clock;
@@ -56,15 +56,11 @@ impl Read for Timed<'_> {
     }
 }
 
+// One buffer at a time: writing several at once may raise SIGPIPE, which in a program that is not Rust's ends it.
 impl Write for Timed<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.socket.set_write_timeout(Some(self.left()?))?;
         (&mut &*self.socket).write(bytes)
-    }
-
-    fn write_vectored(&mut self, bytes: &[IoSlice<'_>]) -> io::Result<usize> {
-        self.socket.set_write_timeout(Some(self.left()?))?;
-        (&mut &*self.socket).write_vectored(bytes)
     }
 
     fn flush(&mut self) -> io::Result<()> {
