@@ -107,7 +107,7 @@ fn token(given: Option<&str>) -> String {
 /// TLS on all connections: three files, on all ranks and the store, or on none.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct TlsArgs {
-    /// This rank's certificate in PEM, with those between it and the CA; connections are then encrypted, and both sides show one [default: MOTET_EXEC_TLS_CERTIFICATE]
+    /// The certificate to show, in PEM, with those between it and the CA; all connections are then encrypted, and both sides show one [default: MOTET_EXEC_TLS_CERTIFICATE]
     #[arg(long, value_name = "FILE", help_heading = "TLS")]
     pub(crate) tls_certificate: Option<PathBuf>,
     /// Its key [default: MOTET_EXEC_TLS_KEY]
