@@ -229,6 +229,35 @@ mod tests {
         (near, far)
     }
 
+    /// What one side writes is what the other reads, however often it looks.
+    fn passes(from: &mut Socket, to: &mut Socket, bytes: &[u8]) {
+        let written = from.write(bytes, &[]).unwrap();
+        assert_eq!((written.taken, from.holds()), (bytes.len(), false));
+        let mut came: Vec<u8> = Vec::new();
+        let mut room = [0_u8; 100];
+        while came.len() < bytes.len() {
+            match to.read(&mut room).unwrap() {
+                Some(count) => came.extend(&room[..count]),
+                None => std::thread::sleep(Wall::from_millis(1)),
+            }
+        }
+        assert_eq!(came, bytes);
+        // And nothing more.
+        assert_eq!(to.read(&mut room).unwrap(), None);
+    }
+
+    #[test]
+    fn new_keys_are_taken_and_answered() {
+        let (mut near, mut far) = pair();
+        passes(&mut near, &mut far, &[1; 5000]);
+        // As TLS does by itself after so much data.
+        near.tls.as_mut().unwrap().connection.refresh_traffic_keys().unwrap();
+        passes(&mut near, &mut far, &[2; 5000]);
+        // The answer, with keys of the other side, goes before what it writes next.
+        passes(&mut far, &mut near, &[3; 5000]);
+        passes(&mut near, &mut far, &[4; 5000]);
+    }
+
     #[test]
     fn what_was_taken_arrives_without_anything_new_being_written() {
         let (mut near, mut far) = pair();

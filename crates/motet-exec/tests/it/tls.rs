@@ -80,7 +80,7 @@ fn joins(store: &Store, tls: Option<Tls>) -> String {
 
 fn said(notes: &Notes, part: &str) {
     // What was refused is noted after the other side knows of it.
-    for _ in 0..1000 {
+    for _ in 0..3000 {
         if notes.lock().unwrap().iter().any(|it| it.contains(part)) {
             return;
         }
@@ -119,6 +119,9 @@ fn strangers_are_told_what_is_wrong_and_the_group_goes_on() {
     let address = "127.0.0.1:0".parse().unwrap();
     let store = Store::serve_with(address, "secret", Some(right.clone()), clock(), note).unwrap();
     let strangers = visit(store.address());
+    // One that begins with TLS, and stops in the middle of a word.
+    let mut slow = TcpStream::connect(store.address()).unwrap();
+    slow.write_all(&[22, 3, 1, 2, 0, 1, 0, 1, 252]).unwrap();
     // One without TLS.
     let told = joins(&store, None);
     assert!(told.contains("the group speaks TLS and this side does not"), "{told}");
@@ -146,11 +149,15 @@ fn strangers_are_told_what_is_wrong_and_the_group_goes_on() {
     assert!(told.contains("token"), "{told}");
     assert_eq!(joins(&store, Some(right.clone())), "joined 1");
     // And one with TLS where there is none.
-    let (heard, note) = notes();
+    let (heard_first, (heard, note)) = (heard, notes());
     let plain = Store::serve("127.0.0.1:0".parse().unwrap(), "secret", clock(), note).unwrap();
     let told = joins(&plain, Some(right));
     assert!(told.contains("if it has no TLS"), "{told}");
     said(&heard, "it speaks TLS, and this group does not");
+    said(
+        &heard_first,
+        &format!("{}: refused by the store: it did not say in time", slow.local_addr().unwrap()),
+    );
     drop(strangers);
 }
 
