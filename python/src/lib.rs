@@ -1,9 +1,10 @@
 //! `motet._motet`: what the Python package calls. Buffers are addresses; `package/motet/torch.py` makes them from tensors, and keeps these alive.
 
+use std::path::PathBuf;
 use std::sync::Mutex;
 
 use motet_capi::{Call, CommError, Communicator, Handle, Input, Kind, Options, Output, Status, communicator};
-use motet_exec::{Element, Reduction, Store};
+use motet_exec::{Element, Reduction, Store, Tls, TlsFiles};
 use pyo3::create_exception;
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
@@ -19,15 +20,35 @@ fn failed(error: CommError) -> PyErr {
     }
 }
 
+/// What files in PEM say, all three or none.
+fn tls(
+    certificate: Option<PathBuf>,
+    key: Option<PathBuf>,
+    ca: Option<PathBuf>,
+    name: Option<String>,
+) -> PyResult<Option<Tls>> {
+    TlsFiles { certificate, key, ca, name }.load().map_err(|it| failed(it.into()))
+}
+
 /// Where ranks meet; serves as long as it lives.
 #[pyclass(name = "Store", frozen)]
 struct PyStore(Store);
 
 #[pymethods]
 impl PyStore {
+    /// With TLS if there are files for it, in PEM: all three or none.
     #[new]
-    fn new(listen: &str, token: &str) -> PyResult<Self> {
-        communicator::serve(listen, token).map(Self).map_err(failed)
+    #[pyo3(signature = (listen, token, *, tls_certificate=None, tls_key=None, tls_ca=None, tls_name=None))]
+    fn new(
+        listen: &str,
+        token: &str,
+        tls_certificate: Option<PathBuf>,
+        tls_key: Option<PathBuf>,
+        tls_ca: Option<PathBuf>,
+        tls_name: Option<String>,
+    ) -> PyResult<Self> {
+        let tls = tls(tls_certificate, tls_key, tls_ca, tls_name)?;
+        communicator::serve(listen, token, tls).map(Self).map_err(failed)
     }
 
     /// Host and port.
@@ -102,8 +123,8 @@ impl PyCommunicator {
     /// Finds the other ranks and waits for them.
     #[new]
     #[pyo3(signature = (store, rank, ranks, *, token="", group="motet", store_apart=false, cluster=None, members=None,
-        method="auto", seed=1, bind=None, streams=1, shared_memory=true, checksums=false, wait=60, silence=10, deadline=300,
-        cache_bytes=4 << 30))]
+        method="auto", seed=1, bind=None, streams=0, shared_memory=true, checksums=false, wait=60, silence=10, deadline=300,
+        cache_bytes=4 << 30, tls_certificate=None, tls_key=None, tls_ca=None, tls_name=None))]
     #[allow(clippy::too_many_arguments, reason = "they are keywords in Python")]
     fn new(
         py: Python<'_>,
@@ -125,10 +146,15 @@ impl PyCommunicator {
         silence: u64,
         deadline: u64,
         cache_bytes: u64,
+        tls_certificate: Option<PathBuf>,
+        tls_key: Option<PathBuf>,
+        tls_ca: Option<PathBuf>,
+        tls_name: Option<String>,
     ) -> PyResult<Self> {
         let wrong = |it: String| PyValueError::new_err(it);
         let options = Options {
             token: token.to_owned(),
+            tls: tls(tls_certificate, tls_key, tls_ca, tls_name)?,
             group: group.to_owned(),
             store_apart,
             cluster,

@@ -1,8 +1,11 @@
 """The backend of torch.distributed, with ranks as processes of this machine. Skipped where torch or the package are not."""
+import shutil
+import subprocess
+
 import pytest
 
 torch = pytest.importorskip("torch")
-pytest.importorskip("motet.torch")
+motet_torch = pytest.importorskip("motet.torch")
 
 import jobs  # noqa: E402
 import torch.distributed as dist  # noqa: E402
@@ -33,6 +36,27 @@ def run(job, ranks, *before, gone=()):
 
 def test_collectives():
     assert run(jobs.collectives, 3) == [0, 1, 2]
+
+
+def certificate(folder):
+    """A certificate that is its own CA, by the variables that name its files."""
+    subject = ["-subj", "/CN=motet", "-addext", "subjectAltName=DNS:motet", "-addext", "basicConstraints=critical,CA:FALSE"]
+    key = ["-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2"]
+    files = [str(folder / name) for name in ("own.pem", "own.key")]
+    subprocess.run(["openssl", "req", *key, *subject, "-out", files[0], "-keyout", files[1]], check=True, capture_output=True)
+    return {"CERTIFICATE": files[0], "KEY": files[1], "CA": files[0]}
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="certificates are made by openssl")
+def test_collectives_over_tls(tmp_path, monkeypatch):
+    for name, file in certificate(tmp_path).items():
+        monkeypatch.setenv(f"MOTET_EXEC_TLS_{name}", file)
+    monkeypatch.setenv("MOTET_SHARED_MEMORY", "0")
+    assert run(jobs.collectives, 3) == [0, 1, 2]
+    # Where a file is missing nobody goes on without TLS.
+    monkeypatch.delenv("MOTET_EXEC_TLS_KEY")
+    with pytest.raises(ValueError, match="TLS also needs its key"):
+        motet_torch.Store("127.0.0.1:0", "", **motet_torch._tls())
 
 
 def test_ddp_as_gloo_does():

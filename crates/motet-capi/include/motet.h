@@ -64,13 +64,19 @@ typedef struct {
   const uint32_t *members;   /* which of the cluster's ranks these are, `ranks` numbers [all, in order] */
   const char *method;        /* how programs are made ["auto"]; `motet synth --list` */
   uint64_t seed;             /* of synthesis [1] */
-  uint32_t streams;          /* TCP connections for data to each rank [1] */
+  uint32_t streams;          /* TCP connections for data to each rank; 0: one to ranks nearby, more to those far away [0] */
   int32_t no_shared_memory;  /* TCP between ranks of one host too */
   int32_t checksums;         /* a checksum for all data */
   uint32_t wait_seconds;     /* how long all ranks may take to come [60] */
   uint32_t silence_seconds;  /* a rank that says nothing for so long is gone [10] */
   uint32_t deadline_seconds; /* the longest that a call may take [300] */
   uint64_t cache_bytes;      /* bytes of calls whose operations are kept [4 GiB] */
+  /* TLS: files in PEM, on all ranks and the store, all three or none. Every connection is then encrypted, and both of its sides show a
+   * certificate that the CA has signed. What ranks of one host share in memory is not encrypted. */
+  const char *tls_certificate; /* this rank's certificate, with those between it and the CA [MOTET_EXEC_TLS_CERTIFICATE] */
+  const char *tls_key;         /* its key [MOTET_EXEC_TLS_KEY] */
+  const char *tls_ca;          /* who signed the group's certificates [MOTET_EXEC_TLS_CA] */
+  const char *tls_name;        /* the DNS name that all of them are for [MOTET_EXEC_TLS_NAME, or "motet"] */
 } motet_options;
 
 /* What the last function that failed in this thread said. Never NULL; valid until the next failure in this thread. */
@@ -78,7 +84,11 @@ const char *motet_last_error(void);
 /* The version of the library, "major.minor.patch". */
 const char *motet_version(void);
 
+/* New versions of Motet add fields at the end of motet_options. Programs that were compiled before go on as they were, because the size
+ * of their motet_options is passed on. */
 void motet_options_init(motet_options *options);
+void motet_options_init_sized(motet_options *options, size_t size);
+#define motet_options_init(options) motet_options_init_sized((options), sizeof(motet_options))
 /* Joins the group, and waits until all ranks are there. */
 motet_status motet_init(const motet_options *options, motet_comm **comm);
 /* Leaves the group. What is still under way ends with an error; its requests must still be waited for. */
@@ -91,8 +101,11 @@ motet_status motet_first_rank(const motet_comm *comm, uint32_t rank, uint32_t *f
  * within grace_ms of the first is left out. With rank 0's store, rank 0 must be there. */
 motet_status motet_survivors(motet_comm *comm, uint64_t grace_ms);
 
-/* A store that serves until it is destroyed. `address` gets where it does, if it is not NULL. Port 0 takes any that is free. */
+/* A store that serves until it is destroyed, with TLS where the environment has its files. `address` gets where it does, if it is not NULL.
+ * Port 0 takes any that is free. */
 motet_status motet_store_serve(const char *listen, const char *token, char *address, size_t address_size, motet_store **store);
+/* The same at the options' store, with their token and TLS; its other fields do not matter. */
+motet_status motet_store_serve_options(const motet_options *options, char *address, size_t address_size, motet_store **store);
 motet_status motet_store_destroy(motet_store *store);
 
 motet_status motet_allreduce(motet_comm *comm, const void *input, void *output, size_t count, motet_type type, motet_reduction reduction, motet_request **request);

@@ -7,7 +7,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
-use motet_exec::{Element, Group, Note, SharedClock, Store};
+use motet_exec::{Element, Group, Note, SharedClock, Store, Tls};
 use motet_units::{Duration, Instant};
 
 use crate::buffers::{Input, Output};
@@ -61,11 +61,11 @@ pub(crate) fn note() -> Note {
 }
 
 /// Serves a store at an address of this host, for groups that find it by [`Store::address`].
-pub fn serve(address: &str, token: &str) -> Result<Store, CommError> {
+pub fn serve(address: &str, token: &str, tls: Option<Tls>) -> Result<Store, CommError> {
     let unknown = |why: String| CommError::invalid(format!("`{address}`: {why}"));
     let mut found = address.to_socket_addrs().map_err(|it| unknown(it.to_string()))?;
     let first = found.next().ok_or_else(|| unknown("no such address".to_owned()))?;
-    Ok(Store::serve(first, token, clock(), note())?)
+    Ok(Store::serve_with(first, token, tls, clock(), note())?)
 }
 
 impl Communicator {
@@ -73,7 +73,7 @@ impl Communicator {
     pub fn join(mut options: Options) -> Result<Self, CommError> {
         let mut store = None;
         if options.rank == 0 && !options.store_apart {
-            let served = serve(&options.store, &options.token)?;
+            let served = serve(&options.store, &options.token, options.tls.clone())?;
             options.store = served.address().to_string();
             store = Some(Arc::new(served));
         }

@@ -55,7 +55,9 @@ impl From<ExecError> for CommError {
         let culprit = error.culprit();
         let status = match &error {
             ExecError::Internal(_) | ExecError::Ended => Status::Fault,
-            ExecError::NeedsToken { .. } | ExecError::Unresolved { .. } => Status::Invalid,
+            ExecError::NeedsToken { .. } | ExecError::Unresolved { .. } | ExecError::Tls(_) => {
+                Status::Invalid
+            }
             ExecError::Told { .. } => Status::Lost,
             _ if culprit.is_some() => Status::Lost,
             _ => Status::Failed,

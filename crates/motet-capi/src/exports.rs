@@ -6,7 +6,7 @@ use std::cell::RefCell;
 use std::ffi::{CStr, CString, c_char, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use motet_exec::{Element, Reduction, Store};
+use motet_exec::{Element, Reduction, Store, Tls, TlsFiles};
 
 use crate::buffers::{Input, Output};
 use crate::call::{Call, Kind};
@@ -67,6 +67,22 @@ pub struct COptions {
     silence_seconds: u32,
     deadline_seconds: u32,
     cache_bytes: u64,
+    tls_certificate: *const c_char,
+    tls_key: *const c_char,
+    tls_ca: *const c_char,
+    tls_name: *const c_char,
+}
+
+/// How long `motet_options` was before it had TLS: the least that is taken.
+const FIRST_SIZE: usize = std::mem::offset_of!(COptions, tls_certificate);
+
+fn environment(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|it| !it.is_empty())
+}
+
+/// What files say, or where none is given the environment's.
+fn tls(files: TlsFiles) -> Result<Option<Tls>, CommError> {
+    Ok(files.or(environment).load()?)
 }
 
 /// A text from C; none if it is a null pointer.
@@ -115,16 +131,26 @@ fn reduction(number: i32) -> Result<Reduction, CommError> {
 /// What `motet_options` says.
 ///
 /// # Safety
-/// As `motet.h` asks of its fields.
-unsafe fn options(given: &COptions) -> Result<Options, CommError> {
-    if given.struct_size != size_of::<COptions>() {
+/// As `motet.h` asks of its fields, and of their number.
+unsafe fn options(given: *const COptions) -> Result<Options, CommError> {
+    if given.is_null() {
+        return Err(CommError::invalid("the options are a null pointer"));
+    }
+    // SAFETY: every version begins with its size.
+    let size = unsafe { given.cast::<usize>().read() };
+    if size < FIRST_SIZE || size > size_of::<COptions>() {
         return Err(CommError::invalid(
             "the options are of another version of motet.h, or motet_options_init was not called",
         ));
     }
+    let mut whole = std::mem::MaybeUninit::<COptions>::zeroed();
+    // SAFETY: so many bytes are there, as `struct_size` says, and there is room for them; fields that an older version
+    // has not are zero, which is a value of every field.
+    unsafe { std::ptr::copy_nonoverlapping(given.cast::<u8>(), whole.as_mut_ptr().cast(), size) };
+    // SAFETY: zeros, and over them what C has written.
+    let given = unsafe { whole.assume_init() };
     // SAFETY: strings, as `motet.h` asks.
     let of = |name: &str, it| unsafe { text(name, it) };
-    let environment = |name: &str| std::env::var(name).ok().filter(|it| !it.is_empty());
     let store = of("store", given.store)?;
     let store = store.ok_or_else(|| CommError::invalid("where is the store?"))?;
     let defaults = Options::new(store, given.rank, given.ranks);
@@ -139,7 +165,15 @@ unsafe fn options(given: &COptions) -> Result<Options, CommError> {
         // SAFETY: `ranks` numbers, as `motet.h` asks.
         unsafe { std::slice::from_raw_parts(given.members, given.ranks as usize) }.to_vec()
     };
+    let file = |name: &str, it| of(name, it).map(|it| it.map(std::path::PathBuf::from));
+    let tls = tls(TlsFiles {
+        certificate: file("tls_certificate", given.tls_certificate)?,
+        key: file("tls_key", given.tls_key)?,
+        ca: file("tls_ca", given.tls_ca)?,
+        name: of("tls_name", given.tls_name)?,
+    })?;
     Ok(Options {
+        tls,
         store_apart: given.store_apart != 0,
         token: of("token", given.token)?
             .or_else(|| environment("MOTET_EXEC_TOKEN"))
@@ -149,7 +183,7 @@ unsafe fn options(given: &COptions) -> Result<Options, CommError> {
         members,
         method,
         seed: if given.seed == 0 { defaults.seed } else { given.seed },
-        streams: given.streams.max(1),
+        streams: given.streams,
         shared_memory: given.no_shared_memory == 0,
         checksums: given.checksums != 0,
         wait_seconds: or(given.wait_seconds, defaults.wait_seconds),
@@ -208,6 +242,28 @@ unsafe fn collective(
     })
 }
 
+/// Gives a store to C, and where it serves.
+///
+/// # Safety
+/// `address` is null, or so many bytes are writable there; `store` is null or writable.
+unsafe fn give_store(
+    served: Store,
+    (address, address_size): (*mut c_char, usize),
+    store: *mut *mut Store,
+) -> Result<(), CommError> {
+    let said = CString::new(served.address().to_string()).unwrap_or_default();
+    let said = said.as_bytes_with_nul();
+    if !address.is_null() {
+        if said.len() > address_size {
+            return Err(CommError::invalid(format!("an address takes {} bytes", said.len())));
+        }
+        // SAFETY: so many bytes are writable, by `motet.h`.
+        unsafe { std::ptr::copy_nonoverlapping(said.as_ptr().cast(), address, said.len()) };
+    }
+    // SAFETY: by `motet.h`.
+    unsafe { put("store", store, Box::into_raw(Box::new(served))) }
+}
+
 #[unsafe(no_mangle)]
 pub extern "C" fn motet_last_error() -> *const c_char {
     LAST.try_with(|it| it.borrow().as_ptr()).unwrap_or(c"".as_ptr())
@@ -226,10 +282,21 @@ pub unsafe extern "C" fn motet_options_init(options: *mut COptions) {
     if options.is_null() {
         return;
     }
-    // SAFETY: writable, by `motet.h`; zeros are a value of every field.
-    unsafe { options.write_bytes(0, 1) };
-    // SAFETY: it has just been written.
-    unsafe { (*options).struct_size = size_of::<COptions>() };
+    // SAFETY: as this function's caller promises; no version of `motet_options` is shorter.
+    unsafe { motet_options_init_sized(options, FIRST_SIZE) };
+}
+
+/// # Safety
+/// See `motet.h`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn motet_options_init_sized(options: *mut COptions, size: usize) {
+    if options.is_null() || size < size_of::<usize>() {
+        return;
+    }
+    // SAFETY: so many bytes are writable, by `motet.h`.
+    unsafe { options.cast::<u8>().write_bytes(0, size) };
+    // SAFETY: it is the first field.
+    unsafe { options.cast::<usize>().write(size) };
 }
 
 /// # Safety
@@ -237,8 +304,6 @@ pub unsafe extern "C" fn motet_options_init(options: *mut COptions) {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn motet_init(given: *const COptions, comm: *mut *mut Comm) -> Status {
     border(|| {
-        // SAFETY: by `motet.h`.
-        let given = unsafe { known("the options", given) }?;
         if comm.is_null() {
             return Err(CommError::invalid("comm is a null pointer"));
         }
@@ -327,18 +392,30 @@ pub unsafe extern "C" fn motet_store_serve(
         if store.is_null() {
             return Err(CommError::invalid("store is a null pointer"));
         }
-        let served = serve(&listen, &token)?;
-        let said = CString::new(served.address().to_string()).unwrap_or_default();
-        let said = said.as_bytes_with_nul();
-        if !address.is_null() {
-            if said.len() > address_size {
-                return Err(CommError::invalid(format!("an address takes {} bytes", said.len())));
-            }
-            // SAFETY: so many bytes are writable, by `motet.h`.
-            unsafe { std::ptr::copy_nonoverlapping(said.as_ptr().cast(), address, said.len()) };
-        }
+        let served = serve(&listen, &token, tls(TlsFiles::default())?)?;
         // SAFETY: by `motet.h`.
-        unsafe { put("store", store, Box::into_raw(Box::new(served))) }
+        unsafe { give_store(served, (address, address_size), store) }
+    })
+}
+
+/// # Safety
+/// See `motet.h`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn motet_store_serve_options(
+    given: *const COptions,
+    address: *mut c_char,
+    address_size: usize,
+    store: *mut *mut Store,
+) -> Status {
+    border(|| {
+        // SAFETY: by `motet.h`.
+        let options = unsafe { options(given) }?;
+        if store.is_null() {
+            return Err(CommError::invalid("store is a null pointer"));
+        }
+        let served = serve(&options.store, &options.token, options.tls)?;
+        // SAFETY: by `motet.h`.
+        unsafe { give_store(served, (address, address_size), store) }
     })
 }
 

@@ -13,6 +13,8 @@ pub struct Options {
     pub ranks: u32,
     /// What all ranks know and nobody else; may be empty on loopback only.
     pub token: String,
+    /// With it all connections are encrypted, and both sides of each show certificates; on all ranks and the store.
+    pub tls: Option<motet_exec::Tls>,
     /// Groups with different names do not meet.
     pub group: String,
     /// The cluster file that programs are made for; without one, ranks are taken to be joined alike.
@@ -43,13 +45,14 @@ impl Options {
             rank,
             ranks,
             token: String::new(),
+            tls: None,
             group: "motet".to_owned(),
             cluster: None,
             members: Vec::new(),
             method: Method::Auto,
             seed: 1,
             bind: None,
-            streams: 1,
+            streams: 0,
             shared_memory: true,
             checksums: false,
             wait_seconds: 60,
@@ -67,6 +70,7 @@ impl Options {
             serve_store: false,
             group: self.group.clone(),
             token: self.token.clone(),
+            tls: self.tls.clone(),
             bind: self.bind,
             streams: self.streams,
             shared_memory: self.shared_memory,

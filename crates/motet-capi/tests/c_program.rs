@@ -7,11 +7,15 @@
     reason = "tests may fail, and say so"
 )]
 
+#[path = "../../motet-exec/tests/it/certificates.rs"]
+mod certificates;
+
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 
 use motet_capi::communicator::serve;
+use motet_exec::Tls;
 
 /// The C program.
 fn host() -> &'static Path {
@@ -47,7 +51,12 @@ impl Drop for Ranks {
 
 /// Runs it as so many ranks; what each printed.
 fn run(ranks: u32, what: &str, environment: &[(&str, &str)]) -> Vec<String> {
-    let store = serve("127.0.0.1:0", "").unwrap();
+    run_with(None, ranks, what, environment)
+}
+
+/// The same, where the store may speak TLS.
+fn run_with(tls: Option<Tls>, ranks: u32, what: &str, environment: &[(&str, &str)]) -> Vec<String> {
+    let store = serve("127.0.0.1:0", "", tls).unwrap();
     let mut all = Ranks(Vec::new());
     for rank in 0..ranks {
         let mut command = Command::new(host());
@@ -87,6 +96,34 @@ fn programs_for_a_cluster_file() {
     let cluster = folder.path().join("ring.toml");
     std::fs::write(&cluster, "[[fabric]]\nkind = \"ring\"\ngpus = 4\n").unwrap();
     all_done(&run(4, "all", &[("MOTET_CLUSTER", &cluster.to_string_lossy())]));
+}
+
+/// Runs it over TLS, whose files the environment names.
+fn run_tls(ranks: u32, what: &str) -> Vec<String> {
+    let folder = tempfile::tempdir().unwrap();
+    certificates::make(folder.path(), "ca", &["motet"]);
+    let files = certificates::files(folder.path(), "ca", "motet");
+    let tls = files.load().unwrap();
+    let of = |it: Option<PathBuf>| it.unwrap().to_string_lossy().into_owned();
+    let (certificate, key, ca) = (of(files.certificate), of(files.key), of(files.ca));
+    let environment = [
+        ("MOTET_EXEC_TLS_CERTIFICATE", &*certificate),
+        ("MOTET_EXEC_TLS_KEY", &*key),
+        ("MOTET_EXEC_TLS_CA", &*ca),
+    ];
+    run_with(tls, ranks, what, &environment)
+}
+
+#[test]
+fn all_collectives_over_tls() {
+    all_done(&run_tls(2, "all"));
+}
+
+#[test]
+fn the_others_go_on_over_tls() {
+    let said = run_tls(3, "loss");
+    all_done(&said[..2]);
+    assert_eq!(said[2], "");
 }
 
 #[test]

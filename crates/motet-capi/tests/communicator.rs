@@ -17,7 +17,7 @@ fn ranks<T: Send>(
     change: impl Fn(&mut Options) + Sync,
     job: impl Fn(Communicator) -> T + Sync,
 ) -> Vec<T> {
-    let store = serve("127.0.0.1:0", "").unwrap();
+    let store = serve("127.0.0.1:0", "", None).unwrap();
     let address = store.address().to_string();
     std::thread::scope(|scope| {
         let start = |rank| {

@@ -14,6 +14,8 @@ pub enum ExecError {
         "{address} is no loopback address, and there without a token anybody could join; set the same token on all ranks"
     )]
     NeedsToken { address: String },
+    #[error("{0}")]
+    Tls(String),
     #[error("cannot listen on {address}: {why}")]
     Listen { address: String, why: String },
     #[error("`{address}` is no address that can be found: {why}")]

@@ -19,6 +19,7 @@ use crate::engine::{Command, Engine, Settings, WAKER};
 use crate::error::ExecError;
 use crate::flow::Flow;
 use crate::layout::Layout;
+use crate::link::Link;
 use crate::memory::{Foreign, Memory, host};
 use crate::mesh::Mesh;
 use crate::operation::Operation;
@@ -26,6 +27,7 @@ use crate::plan::Plan;
 use crate::run::{Regions, Registered};
 use crate::store::{self, Note, SharedClock, Store};
 use crate::stream::Stream;
+use crate::tls::Tls;
 use crate::wire::payload::MAX_RANKS;
 use crate::wire::{Join, Registration};
 
@@ -42,6 +44,9 @@ pub struct Config {
     pub ranks: u32,
     /// What all ranks know and nobody else. It may be empty on loopback addresses only.
     pub token: String,
+    /// With it all connections are encrypted, and both sides of each show certificates. On all ranks and the store, or on
+    /// none. What ranks of one host share in memory is not encrypted.
+    pub tls: Option<Tls>,
     /// The address to listen on; by default the one from which the store is reached.
     pub bind: Option<IpAddr>,
     /// The port to listen on, 0 for any that is free.
@@ -82,6 +87,7 @@ impl Config {
             rank,
             ranks,
             token: String::new(),
+            tls: None,
             bind: None,
             port: 0,
             advertise: None,
@@ -178,7 +184,8 @@ impl Group {
         let store = if config.serve_store {
             let address = store::resolve(&config.store)?;
             let address = address.first().copied().ok_or(ExecError::Internal("no address"))?;
-            Some(Store::serve(address, &config.token, Arc::clone(&clock), Arc::clone(&note))?)
+            let (tls, clock, note) = (config.tls.clone(), Arc::clone(&clock), Arc::clone(&note));
+            Some(Store::serve_with(address, &config.token, tls, clock, note)?)
         } else {
             None
         };
@@ -209,10 +216,10 @@ impl Group {
         let until = clock.now() + config.wait;
         let address =
             store.as_ref().map_or_else(|| config.store.clone(), |it| it.address().to_string());
-        let stream = store::connect("the store", &address, &*clock, until)?;
+        let mut link = Link::new(store::connect("the store", &address, &*clock, until)?);
         let own = match config.bind {
             Some(address) => address,
-            None => stream.local_addr().map_err(|it| ExecError::Group(it.to_string()))?.ip(),
+            None => link.socket.local_addr().map_err(|it| ExecError::Group(it.to_string()))?.ip(),
         };
         let listener = store::listen(SocketAddr::new(own, config.port), &config.token)?;
         let listens = listener.local_addr().map_err(|it| ExecError::Group(it.to_string()))?;
@@ -227,7 +234,7 @@ impl Group {
             wait_ms: config.wait.as_ps() / 1_000_000_000,
             grace_ms,
         };
-        let roster = store::join(&stream, &config.token, &join, &*clock)?;
+        let roster = store::join(&mut link, config.tls.as_ref(), &config.token, &join, &*clock)?;
         let rank = roster.members.iter().position(|it| it.rank == config.rank);
         let rank =
             rank.ok_or_else(|| ExecError::Group("the group does not have this rank".into()))?;
@@ -237,15 +244,16 @@ impl Group {
             rank,
             roster: &roster,
             token: &config.token,
+            tls: config.tls.as_ref(),
             streams: (config.streams > 0).then_some(config.streams + 1),
             clock: &*clock,
             note: &note,
             until,
         };
-        let sockets = mesh.connect(&listener)?;
+        let links = mesh.connect(&listener)?;
         let shared: Vec<bool> =
             roster.members.iter().map(|it| !host.is_empty() && it.host == host).collect();
-        let (commands, waker, thread) = spawn(&config, rank as u32, sockets, &shared, &clock)?;
+        let (commands, waker, thread) = spawn(&config, rank as u32, links, &shared, &clock)?;
         Ok(Self {
             rank: rank as u32,
             ranks: roster.members.len() as u32,
@@ -470,7 +478,7 @@ type Spawned = (Sender<Command>, Arc<Waker>, JoinHandle<()>);
 fn spawn(
     config: &Config,
     rank: u32,
-    sockets: Vec<Vec<std::net::TcpStream>>,
+    links: Vec<Vec<Link>>,
     shared: &[bool],
     clock: &SharedClock,
 ) -> Result<Spawned, ExecError> {
@@ -479,17 +487,16 @@ fn spawn(
     let poll = Poll::new().map_err(failed)?;
     let waker = Arc::new(Waker::new(poll.registry(), WAKER).map_err(failed)?);
     let (commands, receiver) = channel();
-    let mut flow = Flow::new(rank, sockets.len() as u32, config.piece);
+    let mut flow = Flow::new(rank, links.len() as u32, config.piece);
     for (line, shared) in flow.lines.iter_mut().zip(shared) {
         line.shared = *shared;
     }
     let now = clock.now();
     let mut streams = Vec::new();
-    for (peer, sockets) in sockets.into_iter().enumerate() {
+    for (peer, links) in links.into_iter().enumerate() {
         let mut of_peer = Vec::new();
-        for socket in sockets {
-            socket.set_nonblocking(true).map_err(failed)?;
-            let socket = mio::net::TcpStream::from_std(socket);
+        for link in links {
+            let socket = link.into_socket().map_err(failed)?;
             of_peer.push(Stream::new(socket, peer as u32, config.checksums, now));
         }
         streams.push(of_peer);

@@ -1,6 +1,8 @@
 //! The beginning of every connection, to a rank or to the store: blocking, with a limit of time for all
 //! of it, so that a stranger who connects and says nothing, or garbage, holds nobody up.
 //!
+//! With TLS that is agreed on first, in the same time, and what follows is said inside it.
+//!
 //! ```text
 //! connecting            accepting
 //! Hello  (nonce)   ──►
@@ -9,16 +11,20 @@
 //!                  ◄──  Welcome (proof)   or   Refused (why)
 //! ```
 
-use std::io::{self, ErrorKind, Read as _, Write as _};
-use std::net::TcpStream;
+use std::io::{self, ErrorKind};
 use std::time::Duration as Wall;
 
 use motet_net::probe::Clock;
 use motet_units::{Duration, Instant};
 
+use crate::link::{Link, Timed};
+use crate::tls::Tls;
+use crate::wire::header::MAGIC;
 use crate::wire::proof::{Nonce, Proof, Side, holds, nonce, prove};
 use crate::wire::{FrameError, HEADER, Header, Kind, MAX_PAYLOAD};
 
+/// How a record of TLS begins, in a handshake or with an alert.
+const RECORDS: [[u8; 2]; 2] = [[22, 3], [21, 3]];
 /// The longest payload of a handshake.
 const MAX_HANDSHAKE: usize = 64 << 10;
 
@@ -37,6 +43,16 @@ pub(crate) enum HandshakeError {
     Unexpected,
     #[error("its token is another; give all ranks and the store the same")]
     Token,
+    #[error("{0}")]
+    Tls(String),
+    #[error(
+        "it speaks no TLS, and this group does; give all ranks and the store certificate, key and CA, or none"
+    )]
+    NoTls,
+    #[error(
+        "it speaks TLS, and this group does not; give all ranks and the store certificate, key and CA, or none"
+    )]
+    OnlyTls,
     #[error("{0}")]
     Refused(String),
     #[error("the system has no random numbers")]
@@ -57,7 +73,7 @@ impl From<io::Error> for HandshakeError {
 
 /// A connection that speaks frames one at a time, until a point in time.
 pub(crate) struct Talk<'a> {
-    stream: &'a TcpStream,
+    link: &'a mut Link,
     clock: &'a dyn Clock,
     until: Instant,
 }
@@ -69,8 +85,8 @@ pub(crate) fn left(clock: &dyn Clock, until: Instant) -> Option<Wall> {
 }
 
 impl<'a> Talk<'a> {
-    pub(crate) fn new(stream: &'a TcpStream, clock: &'a dyn Clock, most: Duration) -> Self {
-        Self { stream, clock, until: clock.now() + most }
+    pub(crate) fn new(link: &'a mut Link, clock: &'a dyn Clock, most: Duration) -> Self {
+        Self { link, clock, until: clock.now() + most }
     }
 
     /// Gives it longer.
@@ -82,30 +98,19 @@ impl<'a> Talk<'a> {
         let header = Header { length: payload.len() as u32, ..Header::new(kind) };
         let mut bytes = header.encode().to_vec();
         bytes.extend(payload);
-        let left = left(self.clock, self.until).ok_or(HandshakeError::Late)?;
-        self.stream.set_write_timeout(Some(left))?;
-        (&mut &*self.stream).write_all(&bytes)?;
-        Ok(())
+        self.link.write(&bytes, self.clock, self.until)
     }
 
-    fn read(&mut self, mut into: &mut [u8]) -> Result<(), HandshakeError> {
-        while !into.is_empty() {
-            // The limit is for all of it, not from byte to byte.
-            let left = left(self.clock, self.until).ok_or(HandshakeError::Late)?;
-            self.stream.set_read_timeout(Some(left))?;
-            match (&mut &*self.stream).read(into) {
-                Ok(0) => return Err(HandshakeError::Closed),
-                Ok(bytes) => into = &mut into[bytes..],
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) => return Err(error.into()),
-            }
-        }
-        Ok(())
+    fn read(&mut self, into: &mut [u8]) -> Result<(), HandshakeError> {
+        self.link.read(into, self.clock, self.until)
     }
 
     pub(crate) fn receive(&mut self) -> Result<(Kind, Vec<u8>), HandshakeError> {
         let mut header = [0; HEADER];
         self.read(&mut header)?;
+        if !self.link.is_secure() && RECORDS.iter().any(|it| header.starts_with(it)) {
+            return Err(HandshakeError::OnlyTls);
+        }
         let header = Header::decode(&header)?;
         let length = header.length as usize;
         if length > MAX_HANDSHAKE.min(MAX_PAYLOAD) && header.kind != Kind::Roster {
@@ -128,7 +133,15 @@ impl<'a> Talk<'a> {
     }
 
     /// The connecting side: says `said`, and makes sure of the other.
-    pub(crate) fn connect(&mut self, token: &str, said: &[u8]) -> Result<(), HandshakeError> {
+    pub(crate) fn connect(
+        &mut self,
+        tls: Option<&Tls>,
+        token: &str,
+        said: &[u8],
+    ) -> Result<(), HandshakeError> {
+        if let Some(tls) = tls {
+            self.link.secure(tls, Side::Connecting, self.clock, self.until)?;
+        }
         let ours = nonce().map_err(|_| HandshakeError::NoRandom)?;
         self.send(Kind::Hello, &ours)?;
         let theirs = nonce_of(&self.expect(Kind::Challenge)?)?;
@@ -143,13 +156,29 @@ impl<'a> Talk<'a> {
         Ok(())
     }
 
+    /// Who begins with a frame where TLS is due is one of Motet's without TLS, and is told so in words that it knows.
+    fn turn_away_plain(&mut self) -> Result<(), HandshakeError> {
+        let first = Timed::new(&self.link.socket, self.clock, self.until).peek()?;
+        if first != MAGIC.first().copied() {
+            return Ok(());
+        }
+        self.expect(Kind::Hello)?;
+        self.send(Kind::Refused, NEEDS_TLS.as_bytes())?;
+        Err(HandshakeError::NoTls)
+    }
+
     /// The accepting side: hears what the other says, if it knows the token and `check` has nothing
     /// against it.
     pub(crate) fn accept<T>(
         &mut self,
+        tls: Option<&Tls>,
         token: &str,
         check: impl FnOnce(&[u8]) -> Result<T, String>,
     ) -> Result<T, HandshakeError> {
+        if let Some(tls) = tls {
+            self.turn_away_plain()?;
+            self.link.secure(tls, Side::Accepting, self.clock, self.until)?;
+        }
         let theirs = nonce_of(&self.expect(Kind::Hello)?)?;
         let ours = nonce().map_err(|_| HandshakeError::NoRandom)?;
         self.send(Kind::Challenge, &ours)?;
@@ -171,6 +200,9 @@ impl<'a> Talk<'a> {
         Err(refused)
     }
 }
+
+/// What a rank without TLS is told by a group with it.
+const NEEDS_TLS: &str = "the group speaks TLS and this side does not; give all ranks and the store certificate, key and CA, or none";
 
 fn nonce_of(payload: &[u8]) -> Result<Nonce, HandshakeError> {
     payload.try_into().map_err(|_| HandshakeError::Unexpected)

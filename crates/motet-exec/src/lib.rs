@@ -10,9 +10,10 @@
 //! 2. [`plan`] is a program as one rank sees it, and [`layout`] where its chunks lie: why a program is run
 //!    in slices;
 //! 3. [`flow`] decides what happens next, without sockets or a clock; [`run`] is one call;
-//! 4. [`engine`] is the thread that moves data, [`stream`] one connection, [`pace`] how fast it delivers,
-//!    [`memory`] what ranks of one host share;
-//! 5. [`store`], [`mesh`] and [`handshake`] are how ranks meet; [`wire`] is what goes over the wire;
+//! 4. [`engine`] is the thread that moves data, [`stream`] one connection, [`socket`] what is below it, plain or TLS,
+//!    [`pace`] how fast it delivers, [`memory`] what ranks of one host share;
+//! 5. [`store`], [`mesh`], [`handshake`] and [`link`] are how ranks meet, [`tls`] the certificates that they may show;
+//!    [`wire`] is what goes over the wire;
 //! 6. [`element`] and [`reduce`] are types and arithmetic, [`check`] is data to check results by,
 //!    [`gateways`] programs between datacenters.
 //!
@@ -28,6 +29,7 @@ pub mod gateways;
 pub mod group;
 mod handshake;
 mod layout;
+mod link;
 mod memory;
 mod mesh;
 pub mod operation;
@@ -35,8 +37,10 @@ mod pace;
 mod plan;
 mod reduce;
 mod run;
+mod socket;
 pub mod store;
 mod stream;
+pub mod tls;
 pub mod wire;
 
 pub use element::{Element, Reduction};
@@ -46,3 +50,4 @@ pub use memory::Memory;
 pub use operation::Operation;
 pub use reduce::{Misaligned, accumulate, average};
 pub use store::{Note, SharedClock, Store};
+pub use tls::{Tls, TlsFiles};

@@ -11,7 +11,9 @@ use motet_units::{Duration, Instant};
 
 use crate::error::ExecError;
 use crate::handshake::{HandshakeError, Talk};
+use crate::link::Link;
 use crate::store::{HANDSHAKE, Note, connect};
+use crate::tls::Tls;
 use crate::wire::{Intro, Roster};
 
 /// Handshakes at once, at most.
@@ -30,6 +32,7 @@ pub(crate) struct Mesh<'a> {
     pub(crate) rank: usize,
     pub(crate) roster: &'a Roster,
     pub(crate) token: &'a str,
+    pub(crate) tls: Option<&'a Tls>,
     /// Connections to each rank; `None` if that depends on how far away it is.
     pub(crate) streams: Option<u32>,
     pub(crate) clock: &'a (dyn Clock + Send),
@@ -45,9 +48,9 @@ const FAR: u32 = 9;
 const FAR_AWAY: Duration = Duration::from_ms(2);
 
 /// A connection that has been made: the rank at the other end, which of how many streams, and the socket.
-type Made = (usize, usize, usize, TcpStream);
+type Made = (usize, usize, usize, Link);
 /// The connections to each rank, as far as they are there; `None` as long as their number is not known.
-type Found = Vec<Option<Vec<Option<TcpStream>>>>;
+type Found = Vec<Option<Vec<Option<Link>>>>;
 
 impl Mesh<'_> {
     fn intro(&self, stream: u32, streams: u32) -> Intro {
@@ -61,7 +64,7 @@ impl Mesh<'_> {
     }
 
     /// Connects to all; the streams of each rank, none for our own.
-    pub(crate) fn connect(&self, listener: &TcpListener) -> Result<Vec<Vec<TcpStream>>, ExecError> {
+    pub(crate) fn connect(&self, listener: &TcpListener) -> Result<Vec<Vec<Link>>, ExecError> {
         let ranks = self.roster.members.len();
         let (sender, made) = channel();
         let stop = AtomicBool::new(false);
@@ -71,7 +74,7 @@ impl Mesh<'_> {
             let stop = &stop;
             scope.spawn(move || self.accept_all(listener, &acceptor, stop));
             let result = self.call_all(&mut all).and_then(|()| {
-                let lacks = |it: &Option<Vec<Option<TcpStream>>>| {
+                let lacks = |it: &Option<Vec<Option<Link>>>| {
                     it.as_ref().is_none_or(|it| it.iter().any(Option::is_none))
                 };
                 while let Some(missing) = all.iter().position(lacks) {
@@ -110,7 +113,7 @@ impl Mesh<'_> {
     fn call_all(&self, all: &mut Found) -> Result<(), ExecError> {
         for (rank, member) in self.roster.members.iter().enumerate().take(self.rank) {
             let who = format!("rank {rank}");
-            let reach = || connect(&who, &member.address, self.clock, self.until);
+            let reach = || connect(&who, &member.address, self.clock, self.until).map(Link::new);
             // The first two are needed anyhow, and tell how far away the rank is.
             let mut sockets = Vec::new();
             let mut distance = Duration::MAX;
@@ -124,14 +127,14 @@ impl Mesh<'_> {
                 if sockets.len() <= stream as usize {
                     sockets.push(reach()?);
                 }
-                let Some(socket) = sockets.get(stream as usize) else { continue };
-                let mut talk = Talk::new(socket, self.clock, HANDSHAKE);
+                let Some(link) = sockets.get_mut(stream as usize) else { continue };
+                let mut talk = Talk::new(link, self.clock, HANDSHAKE);
                 let intro = self.intro(stream, streams).encode();
-                talk.connect(self.token, &intro).map_err(|it| match it {
+                talk.connect(self.tls, self.token, &intro).map_err(|it| match it {
                     HandshakeError::Refused(why) => ExecError::Refused { who: who.clone(), why },
                     it => ExecError::Handshake { who: who.clone(), why: it.to_string() },
                 })?;
-                prepare(socket);
+                prepare(&link.socket);
             }
             if let Some(place) = all.get_mut(rank) {
                 *place = Some(sockets.into_iter().map(Some).collect());
@@ -160,11 +163,12 @@ impl Mesh<'_> {
                 busy.fetch_add(1, Ordering::AcqRel);
                 let busy = &busy;
                 let work = move || {
-                    match self.greet(&socket) {
+                    let mut link = Link::new(socket);
+                    match self.greet(&mut link) {
                         Ok((rank, stream, streams)) => {
-                            prepare(&socket);
+                            prepare(&link.socket);
                             // The other end of the channel lives as long as this.
-                            let _ = made.send((rank, stream, streams, socket));
+                            let _ = made.send((rank, stream, streams, link));
                         }
                         Err(error) => (self.note)(&format!("{peer}: refused: {error}")),
                     }
@@ -177,10 +181,10 @@ impl Mesh<'_> {
         });
     }
 
-    fn greet(&self, socket: &TcpStream) -> Result<(usize, usize, usize), HandshakeError> {
-        socket.set_nonblocking(false)?;
-        let mut talk = Talk::new(socket, self.clock, HANDSHAKE);
-        talk.accept(self.token, |said| {
+    fn greet(&self, link: &mut Link) -> Result<(usize, usize, usize), HandshakeError> {
+        link.socket.set_nonblocking(false)?;
+        let mut talk = Talk::new(link, self.clock, HANDSHAKE);
+        talk.accept(self.tls, self.token, |said| {
             let intro = Intro::decode(said).map_err(|_| "that is no rank of a group".to_owned())?;
             let Intro { group, generation, rank, stream, streams } = intro;
             if group != self.group || generation != self.generation {

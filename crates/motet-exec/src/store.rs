@@ -15,6 +15,8 @@ use motet_units::{Duration, Instant};
 
 use crate::error::ExecError;
 use crate::handshake::{HandshakeError, Talk, left};
+use crate::link::Link;
+use crate::tls::Tls;
 use crate::wire::payload::MAX_RANKS;
 use crate::wire::{Join, Kind, Member, Roster};
 
@@ -48,6 +50,7 @@ struct Shared {
     stop: AtomicBool,
     connections: AtomicUsize,
     token: String,
+    tls: Option<Tls>,
     clock: SharedClock,
     note: Note,
 }
@@ -85,6 +88,17 @@ impl Store {
         clock: SharedClock,
         note: Note,
     ) -> Result<Self, ExecError> {
+        Self::serve_with(address, token, None, clock, note)
+    }
+
+    /// The same, for ranks that speak TLS.
+    pub fn serve_with(
+        address: SocketAddr,
+        token: &str,
+        tls: Option<Tls>,
+        clock: SharedClock,
+        note: Note,
+    ) -> Result<Self, ExecError> {
         let listener = listen(address, token)?;
         let failed = |error: std::io::Error| ExecError::Listen {
             address: address.to_string(),
@@ -97,6 +111,7 @@ impl Store {
             stop: AtomicBool::new(false),
             connections: AtomicUsize::new(0),
             token: token.to_owned(),
+            tls,
             clock,
             note,
         });
@@ -155,7 +170,7 @@ fn accept_all(listener: &TcpListener, shared: &Arc<Shared>) {
         }
         let serving = Arc::clone(shared);
         let work = move || {
-            if let Err(error) = serving.converse(&stream) {
+            if let Err(error) = serving.converse(&mut Link::new(stream)) {
                 (serving.note)(&format!("{peer}: refused by the store: {error}"));
             }
             serving.connections.fetch_sub(1, Ordering::AcqRel);
@@ -168,9 +183,9 @@ fn accept_all(listener: &TcpListener, shared: &Arc<Shared>) {
 }
 
 impl Shared {
-    fn converse(&self, stream: &TcpStream) -> Result<(), HandshakeError> {
-        let mut talk = Talk::new(stream, &*self.clock, HANDSHAKE);
-        let join = talk.accept(&self.token, |said| {
+    fn converse(&self, link: &mut Link) -> Result<(), HandshakeError> {
+        let mut talk = Talk::new(link, &*self.clock, HANDSHAKE);
+        let join = talk.accept(self.tls.as_ref(), &self.token, |said| {
             let join = Join::decode(said).map_err(|_| "that is no rank that joins".to_owned())?;
             self.enter(&join)?;
             Ok(join)
@@ -305,7 +320,8 @@ pub(crate) fn connect(
 
 /// Comes to the store over a connection and waits for the others.
 pub(crate) fn join(
-    stream: &TcpStream,
+    link: &mut Link,
+    tls: Option<&Tls>,
     token: &str,
     join: &Join,
     clock: &dyn Clock,
@@ -314,8 +330,8 @@ pub(crate) fn join(
         HandshakeError::Refused(why) => ExecError::Refused { who: "the store".to_owned(), why },
         error => ExecError::Handshake { who: "the store".to_owned(), why: error.to_string() },
     };
-    let mut talk = Talk::new(stream, clock, HANDSHAKE);
-    talk.connect(token, &join.encode()).map_err(failed)?;
+    let mut talk = Talk::new(link, clock, HANDSHAKE);
+    talk.connect(tls, token, &join.encode()).map_err(failed)?;
     talk.extend(Duration::from_ms(join.wait_ms) + HANDSHAKE);
     let payload = talk.expect(Kind::Roster).map_err(failed)?;
     Roster::decode(&payload).map_err(|_| failed(HandshakeError::Unexpected))

@@ -4,9 +4,8 @@
 //! Data that is copied is received straight into its place, and sent straight from its source; only
 //! headers and small frames pass through a buffer.
 
-use std::io::{self, ErrorKind, IoSlice, Read as _, Write as _};
+use std::io::{self, ErrorKind};
 
-use mio::net::TcpStream;
 use motet_units::{Duration, Instant};
 
 use crate::error::ExecError;
@@ -15,6 +14,7 @@ use crate::memory::Aligned;
 #[cfg(target_os = "linux")]
 use crate::mesh::UNSENT;
 use crate::pace::Pace;
+use crate::socket::Socket;
 use crate::wire::{FrameError, HEADER, Header, Kind};
 
 /// Headers and small frames are read in batches of this size.
@@ -62,7 +62,7 @@ struct Outbound {
 /// See the head of the file.
 #[derive(Debug)]
 pub(crate) struct Stream {
-    pub(crate) socket: TcpStream,
+    pub(crate) socket: Socket,
     /// The rank at the other end.
     rank: u32,
     pub(crate) can_read: bool,
@@ -103,7 +103,7 @@ pub(crate) struct Share {
 }
 
 impl Stream {
-    pub(crate) fn new(socket: TcpStream, rank: u32, checksums: bool, now: Instant) -> Self {
+    pub(crate) fn new(socket: Socket, rank: u32, checksums: bool, now: Instant) -> Self {
         Self {
             socket,
             rank,
@@ -138,7 +138,7 @@ impl Stream {
 
     /// Looks how fast it delivers and what it still has to.
     pub(crate) fn look(&mut self, now: Instant) {
-        self.pace.look(&self.socket, !self.can_write, now);
+        self.pace.look(self.socket.raw(), !self.can_write, now);
     }
 
     /// How much of a message it takes at once. A stream whose way is much slower than the best takes no more
@@ -158,7 +158,7 @@ impl Stream {
             if unsent != self.unsent {
                 self.unsent = unsent;
                 // A system that has not this option sends as well.
-                let _ = socket2::SockRef::from(&self.socket).set_tcp_notsent_lowat(unsent);
+                let _ = socket2::SockRef::from(self.socket.raw()).set_tcp_notsent_lowat(unsent);
             }
         }
         piece
@@ -221,7 +221,7 @@ impl Stream {
     fn fill(&mut self, now: Instant) -> Result<usize, ExecError> {
         let before = self.inbox.len();
         self.inbox.resize(INBOX, 0);
-        let came = read(&mut self.socket, &mut self.inbox[before..]);
+        let came = self.socket.read(&mut self.inbox[before..]);
         let came = self.noted(came, now);
         self.inbox.truncate(before + *came.as_ref().unwrap_or(&0));
         came
@@ -289,7 +289,7 @@ impl Stream {
             self.inbox.drain(..count);
             return Ok(count);
         }
-        let came = read(&mut self.socket, room);
+        let came = self.socket.read(room);
         self.noted(came, now)
     }
 
@@ -336,19 +336,19 @@ impl Stream {
                 self.outbound = self.next(flow, takes, now);
             }
             let Some(outbound) = &mut self.outbound else {
-                return Ok(false);
+                return self.flush(now).map(|()| false);
             };
             let body = outbound.piece.as_ref().map_or(&[][..], |it| flow.bytes_of(it));
             let total = outbound.head.len() + body.len();
             let head = outbound.head.get(outbound.done..).unwrap_or_default();
             let body =
                 body.get(outbound.done.saturating_sub(outbound.head.len())..).unwrap_or_default();
-            match self.socket.write_vectored(&[IoSlice::new(head), IoSlice::new(body)]) {
-                Ok(bytes) => {
-                    outbound.done += bytes;
-                    turn += bytes;
+            match self.socket.write(head, body) {
+                Ok(written) => {
+                    outbound.done += written.taken;
+                    turn += written.taken;
                     self.spoke = now;
-                    self.pace.wrote(bytes);
+                    self.pace.wrote(written.went);
                 }
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
@@ -364,6 +364,20 @@ impl Stream {
             }
         }
         Ok(true)
+    }
+
+    /// Sends what the socket has taken and not sent, so that it does not wait for the next frame.
+    fn flush(&mut self, now: Instant) -> Result<(), ExecError> {
+        if !self.socket.holds() {
+            return Ok(());
+        }
+        let went = self.socket.flush().map_err(|it| self.lost(&it))?;
+        if went > 0 {
+            self.spoke = now;
+            self.pace.wrote(went);
+        }
+        self.can_write = !self.socket.holds();
+        Ok(())
     }
 
     /// What to send next.
@@ -435,16 +449,4 @@ fn placed_checksum(flow: &mut Flow, header: &Header) -> u32 {
         done += bytes.len();
     }
     sum
-}
-
-/// Reads; `None` if there is nothing now.
-fn read(socket: &mut TcpStream, room: &mut [u8]) -> io::Result<Option<usize>> {
-    loop {
-        match socket.read(room) {
-            Ok(bytes) => return Ok(Some(bytes)),
-            Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(None),
-            Err(error) => return Err(error),
-        }
-    }
 }

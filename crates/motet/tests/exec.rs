@@ -2,6 +2,9 @@
 
 #![allow(clippy::panic, clippy::unwrap_used, reason = "tests may fail, and say so")]
 
+#[path = "../../motet-exec/tests/it/certificates.rs"]
+mod certificates;
+
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration as Wall, Instant as Clock};
@@ -39,6 +42,28 @@ fn bench_checks_every_element_of_every_size() {
             assert!(row["time_us"].as_f64().unwrap() > 0.0 && row["predicted_us"].is_number());
         }
     }
+}
+
+/// Files given by options and by the environment, passed on to the ranks; and what is said of wrong ones.
+#[test]
+fn bench_over_tls() {
+    let folder = tempfile::tempdir().unwrap();
+    certificates::make(folder.path(), "ca", &["ranks.example"]);
+    let files = certificates::files(folder.path(), "ca", "ranks.example");
+    let words = ["--json", "exec", "bench", "-c", "allreduce", "-n", "3", "-i", "2"];
+    let words = [&words[..], &["--size", "1000002 B", "--no-shared-memory"]].concat();
+    let mut command = motet();
+    command.args(&words).arg("--tls-certificate").arg(files.certificate.as_ref().unwrap());
+    command.args(["--tls-name", "ranks.example"]).env("MOTET_EXEC_TLS_CA", files.ca.unwrap());
+    let without_key = command.output().unwrap();
+    let error = String::from_utf8_lossy(&without_key.stderr);
+    assert_eq!(without_key.status.code(), Some(2), "{error}");
+    assert!(error.contains("TLS also needs its key"), "{error}");
+    command.arg("--tls-key").arg(files.key.unwrap());
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(json["rows"][0]["wrong"], 0, "{json}");
 }
 
 /// Ranks that run for as long as they are let, at a store of their own.

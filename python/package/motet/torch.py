@@ -420,6 +420,12 @@ def _address():
         return probe.getsockname()[0]
 
 
+def _tls():
+    """The files of TLS that the environment has, as arguments."""
+    found = {it: os.environ.get(f"MOTET_EXEC_TLS_{it.upper()}") for it in ("certificate", "key", "ca", "name")}
+    return {f"tls_{it}": value for it, value in found.items() if value}
+
+
 def _create(opts, backend_options=None):
     """What `init_process_group` and `new_group` call."""
     rank, size = opts.group_rank, opts.group_size
@@ -427,7 +433,7 @@ def _create(opts, backend_options=None):
     if rank == 0:
         address, token = ipaddress.ip_address(_address().split("%")[0]), secrets.token_hex(16)
         host = f"[{address}]" if address.version == 6 else str(address)
-        served = Store(f"{host}:0", token)
+        served = Store(f"{host}:0", token, **_tls())
         opts.store.set("motet", f"{served.address} {token}")
     address, token = opts.store.get("motet").decode().split(" ")
     seconds = max(1, int(opts.timeout.total_seconds()))
@@ -436,10 +442,10 @@ def _create(opts, backend_options=None):
     members = list(opts.global_ranks_in_group) or None
     communicator = Communicator(
         address, rank, size, token=token, store_apart=True, cluster=cluster, members=members if cluster else None,
-        method=environment("MOTET_METHOD", "auto"), streams=int(environment("MOTET_STREAMS", "1")),
+        method=environment("MOTET_METHOD", "auto"), streams=int(environment("MOTET_STREAMS", "0")),
         bind=environment("MOTET_ADDRESS") or None, shared_memory=environment("MOTET_SHARED_MEMORY", "1") != "0",
         checksums=environment("MOTET_CHECKSUMS", "0") == "1", silence=int(environment("MOTET_SILENCE", "30")),
-        wait=seconds, deadline=seconds)
+        wait=seconds, deadline=seconds, **_tls())
     return ProcessGroupMotet(rank, size, communicator, served)
 
 

@@ -127,6 +127,33 @@ static void mistakes(void) {
   ASK(strlen(motet_version()) >= 5);
 }
 
+/* Stores by options of this version and of the first, and with files that are not there. */
+static void store_by_options(void) {
+  motet_store *store = NULL;
+  char address[64];
+  motet_options options;
+  motet_options_init(&options);
+  ASK(options.struct_size == sizeof options);
+  options.store = "127.0.0.1:0";
+  options.tls_certificate = "nowhere.pem";
+  options.tls_ca = options.tls_key = "nowhere.pem";
+  ASK(motet_store_serve_options(&options, address, sizeof address, &store) == MOTET_INVALID);
+  ASK(strstr(motet_last_error(), "nowhere.pem: "));
+  /* As a program calls it that was compiled before there was TLS: it has no room for more. */
+  char before[sizeof options];
+  memset(before, 0x5a, sizeof before);
+  motet_options *old = (motet_options *)memcpy(&options, before, sizeof options);
+  (motet_options_init)(old);
+  ASK(old->struct_size == offsetof(motet_options, tls_certificate));
+  ASK(memcmp(&old->tls_certificate, before, sizeof old->tls_certificate) == 0);
+  old->store = "127.0.0.1:0";
+  OK(motet_store_serve_options(old, address, sizeof address, &store));
+  ASK(strncmp(address, "127.0.0.1:", 10) == 0);
+  OK(motet_store_destroy(store));
+  old->struct_size = sizeof options + 1;
+  ASK(motet_store_serve_options(old, NULL, 0, &store) == MOTET_INVALID);
+}
+
 /* The last rank goes without a word; the others go on without it. */
 static void loss(void) {
   float value = 1;
@@ -178,6 +205,7 @@ int main(int count, char **words) {
     ASK(strncmp(address, "127.0.0.1:", 10) == 0);
     ASK(motet_store_serve("127.0.0.1:0", "t", address, 3, &store) == MOTET_INVALID);
     OK(motet_store_destroy(store));
+    store_by_options();
     OK(motet_barrier(comm, NULL));
   }
   OK(motet_destroy(comm));

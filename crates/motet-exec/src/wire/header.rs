@@ -26,7 +26,7 @@ pub const HEADER: usize = 40;
 /// Longer than any payload that makes sense.
 pub const MAX_PAYLOAD: usize = 4 << 20;
 
-const MAGIC: [u8; 2] = *b"MX";
+pub(crate) const MAGIC: [u8; 2] = *b"MX";
 const CHECKED: u8 = 0x80;
 
 /// What a frame is for.

@@ -9,6 +9,7 @@
 )]
 
 mod agreement;
+mod certificates;
 mod faults;
 #[path = "../../../motet-collective/tests/support/programs.rs"]
 mod programs;
@@ -16,3 +17,4 @@ mod proxy;
 mod ranks;
 mod right;
 mod strangers;
+mod tls;

@@ -5,7 +5,7 @@
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Instant as Wall;
 
-use motet_exec::{Config, ExecError, Group, Note, SharedClock, Store};
+use motet_exec::{Config, ExecError, Group, Note, SharedClock, Store, Tls};
 use motet_units::{Duration, Instant};
 
 /// A clock from the start of the process.
@@ -53,13 +53,25 @@ pub(crate) fn on_all<T: Send>(
     change: impl Fn(Config) -> Config + Sync,
     work: impl Fn(Result<Group, ExecError>) -> T + Sync,
 ) -> Vec<T> {
-    let store = store();
+    on_all_with(None, ranks, change, work)
+}
+
+/// The same over TLS.
+pub(crate) fn on_all_with<T: Send>(
+    tls: Option<Tls>,
+    ranks: u32,
+    change: impl Fn(Config) -> Config + Sync,
+    work: impl Fn(Result<Group, ExecError>) -> T + Sync,
+) -> Vec<T> {
+    let address = "127.0.0.1:0".parse().unwrap();
+    let store = Store::serve_with(address, "", tls.clone(), clock(), silent()).unwrap();
     std::thread::scope(|scope| {
         let threads: Vec<_> = (0..ranks)
             .map(|rank| {
-                let (store, change, work) = (&store, &change, &work);
+                let (store, tls, change, work) = (&store, &tls, &change, &work);
                 scope.spawn(move || {
-                    let config = change(config(store, rank, ranks));
+                    let tls = tls.clone();
+                    let config = change(Config { tls, ..config(store, rank, ranks) });
                     work(Group::join(&config, clock(), silent()))
                 })
             })

@@ -11,10 +11,10 @@ use crate::ranks::on_all;
 
 /// One case: a program with what it is called with.
 #[derive(Clone)]
-struct Case {
-    program: Verified<Program>,
-    call: Call,
-    seed: u64,
+pub(crate) struct Case {
+    pub(crate) program: Verified<Program>,
+    pub(crate) call: Call,
+    pub(crate) seed: u64,
 }
 
 fn register(group: &mut Group, case: &Case) -> Operation {
@@ -34,7 +34,7 @@ fn check(operation: &Operation, rank: u32, case: &Case, seed: u64) {
 }
 
 /// Every case twice on the same registration, with other data.
-fn run_all(group: &mut Group, cases: &[Case]) {
+pub(crate) fn run_all(group: &mut Group, cases: &[Case]) {
     let rank = group.rank();
     for case in cases {
         let mut operation = register(group, case);
@@ -47,7 +47,7 @@ fn run_all(group: &mut Group, cases: &[Case]) {
 }
 
 /// All programs for `ranks` ranks, with types, reductions and sizes in turn.
-fn cases(ranks: u32) -> Vec<Case> {
+pub(crate) fn cases(ranks: u32) -> Vec<Case> {
     let all = programs::all(ranks).into_iter().chain(programs::in_switch(ranks));
     let all = all.filter(|it| it.collective().ranks() == ranks);
     let mut cases = Vec::new();

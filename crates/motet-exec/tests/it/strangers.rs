@@ -34,7 +34,7 @@ fn sayings() -> Vec<Vec<u8>> {
     ]
 }
 
-fn visit(address: std::net::SocketAddr) -> Vec<TcpStream> {
+pub(crate) fn visit(address: std::net::SocketAddr) -> Vec<TcpStream> {
     let strangers = sayings().into_iter().map(|saying| {
         let mut stream = TcpStream::connect(address).unwrap();
         // They may be thrown out while they talk.

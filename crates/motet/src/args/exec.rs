@@ -1,10 +1,11 @@
 //! The arguments of `motet exec`.
 
 use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 use motet_collective::CollectiveKind;
-use motet_exec::{Element, Reduction};
+use motet_exec::{Element, ExecError, Reduction, Tls, TlsFiles};
 use motet_synth::Method;
 use motet_units::Bytes;
 
@@ -76,6 +77,8 @@ pub(crate) struct WhatArgs {
     /// What all ranks and the store must know; needed outside loopback [default: MOTET_EXEC_TOKEN]
     #[arg(long, value_name = "TEXT", help_heading = "Transport")]
     pub(crate) token: Option<String>,
+    #[command(flatten)]
+    pub(crate) tls: TlsArgs,
     /// A rank that says nothing for so long is gone
     #[arg(long, value_name = "SECONDS", default_value_t = 10, help_heading = "Limits", value_parser = clap::value_parser!(u64).range(1..=3600))]
     pub(crate) silence: u64,
@@ -98,6 +101,40 @@ fn token(given: Option<&str>) -> String {
     match given {
         Some(given) => given.to_owned(),
         None => std::env::var("MOTET_EXEC_TOKEN").unwrap_or_default(),
+    }
+}
+
+/// TLS on all connections: three files, on all ranks and the store, or on none.
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct TlsArgs {
+    /// The certificate to show, in PEM, with those between it and the CA; all connections are then encrypted, and both sides show one [default: MOTET_EXEC_TLS_CERTIFICATE]
+    #[arg(long, value_name = "FILE", help_heading = "TLS")]
+    pub(crate) tls_certificate: Option<PathBuf>,
+    /// Its key [default: MOTET_EXEC_TLS_KEY]
+    #[arg(long, value_name = "FILE", help_heading = "TLS")]
+    pub(crate) tls_key: Option<PathBuf>,
+    /// Who signed the certificates of the group [default: MOTET_EXEC_TLS_CA]
+    #[arg(long, value_name = "FILE", help_heading = "TLS")]
+    pub(crate) tls_ca: Option<PathBuf>,
+    /// The DNS name that all of them are for [default: MOTET_EXEC_TLS_NAME, or motet]
+    #[arg(long, value_name = "NAME", help_heading = "TLS")]
+    pub(crate) tls_name: Option<String>,
+}
+
+impl TlsArgs {
+    /// What was given or what the environment has.
+    pub(crate) fn files(&self) -> TlsFiles {
+        let files = TlsFiles {
+            certificate: self.tls_certificate.clone(),
+            key: self.tls_key.clone(),
+            ca: self.tls_ca.clone(),
+            name: self.tls_name.clone(),
+        };
+        files.or(|it| std::env::var(it).ok())
+    }
+
+    pub(crate) fn load(&self) -> Result<Option<Tls>, ExecError> {
+        self.files().load()
     }
 }
 
@@ -158,6 +195,8 @@ pub(crate) struct StoreArgs {
     /// What all ranks must know; needed outside loopback [default: MOTET_EXEC_TOKEN]
     #[arg(long, value_name = "TEXT")]
     pub(crate) token: Option<String>,
+    #[command(flatten)]
+    pub(crate) tls: TlsArgs,
 }
 
 impl StoreArgs {

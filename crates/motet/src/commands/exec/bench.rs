@@ -1,5 +1,6 @@
 //! `motet exec bench`: all ranks as processes of this machine, with a table like nccl-tests'.
 
+use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
@@ -8,9 +9,10 @@ use motet_collective::Program;
 use motet_units::{Bytes, Duration};
 use serde::Serialize;
 
+use super::failure;
 use super::program::{choose, network};
 use super::run::{RankJson, Row};
-use crate::args::exec::{BenchArgs, WhatArgs};
+use crate::args::exec::{BenchArgs, TlsArgs, WhatArgs};
 use crate::c_format::fixed;
 use crate::commands::verify;
 use crate::failure::{Failure, Status};
@@ -45,6 +47,8 @@ struct RowJson {
 
 pub(crate) fn run(args: &BenchArgs, printer: &mut Printer) -> Result<Status, Failure> {
     let ranks = ranks(args, printer)?;
+    // Wrong files are told of once, and not by each rank.
+    args.what.tls.load().map_err(|it| failure(&it))?;
     let progress = Progress::start(printer, format!("running {ranks} ranks"));
     let said = start_and_wait(args, ranks)?;
     drop(progress);
@@ -107,6 +111,7 @@ fn start_and_wait(args: &BenchArgs, ranks: u32) -> Result<Vec<RankJson>, Failure
         command.args(["--json", "exec", "run", "--store", &port.to_string(), "--group", &group]);
         command.args(["--rank", &rank.to_string(), "--ranks", &ranks.to_string()]);
         command.args(words(&args.what)).env("MOTET_EXEC_TOKEN", args.what.token());
+        command.args(tls_words(&args.what.tls));
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         all.0.push(command.spawn().map_err(here)?);
     }
@@ -126,6 +131,19 @@ fn start_and_wait(args: &BenchArgs, ranks: u32) -> Result<Vec<RankJson>, Failure
         return Ok(said);
     }
     Err(Failure::wrong(format!("not all ranks came to the end:\n{}", problems.join("\n"))))
+}
+
+/// The files of TLS, for a rank; what is not given here it finds in the environment, as this process does.
+fn tls_words(args: &TlsArgs) -> Vec<OsString> {
+    let TlsArgs { tls_certificate, tls_key, tls_ca, tls_name } = args;
+    let given = [
+        ("--tls-certificate", tls_certificate.as_ref().map(OsString::from)),
+        ("--tls-key", tls_key.as_ref().map(OsString::from)),
+        ("--tls-ca", tls_ca.as_ref().map(OsString::from)),
+        ("--tls-name", tls_name.as_ref().map(OsString::from)),
+    ];
+    let given = given.into_iter().filter_map(|(name, value)| Some([name.into(), value?]));
+    given.flatten().collect()
 }
 
 /// The arguments again, for a rank.

@@ -39,6 +39,7 @@ pub(crate) fn failure(error: &ExecError) -> Failure {
         ExecError::NeedsToken { .. } => {
             failure.with_remedy("give all ranks the same `--token`, or set MOTET_EXEC_TOKEN")
         }
+        ExecError::Tls(_) => Failure::unreadable(error.to_string()),
         ExecError::Deadline { .. } => failure.with_remedy("a longer limit is `--deadline`"),
         ExecError::Lost { .. } | ExecError::Told { .. } => failure
             .with_remedy("look at that rank's own message; `--on-loss shrink` goes on without it"),

@@ -45,7 +45,8 @@ pub(crate) fn call(
 
 pub(crate) fn run(args: &RunArgs, printer: &mut Printer) -> Result<Status, Failure> {
     let clock = clock();
-    let config = config(args);
+    let tls = args.what.tls.load().map_err(|it| failure(&it))?;
+    let config = Config { tls, ..config(args) };
     let mut group = Group::join(&config, clock.clone(), note(printer.shows_notes()))
         .map_err(|it| failure(&it))?;
     let (mut rows, mut losses) = (Vec::new(), Vec::new());

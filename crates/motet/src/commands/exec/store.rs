@@ -8,7 +8,9 @@ use crate::failure::{Failure, Status};
 use crate::printer::Printer;
 
 pub(crate) fn run(args: &StoreArgs, printer: &mut Printer) -> Result<Status, Failure> {
-    let store = Store::serve(args.listen, &args.token(), clock(), note(printer.shows_notes()));
+    let tls = args.tls.load().map_err(|it| failure(&it))?;
+    let note = note(printer.shows_notes());
+    let store = Store::serve_with(args.listen, &args.token(), tls, clock(), note);
     let store = store.map_err(|it| failure(&it))?;
     let address = store.address().to_string();
     if printer.is_json() {

@@ -22,6 +22,7 @@ use serde::Serialize;
 
 use super::make;
 use super::store::Store;
+use crate::args::exec::TlsArgs;
 use crate::args::plan::MakeArgs;
 use crate::commands::exec::{clock, failure, note};
 use crate::failure::{Failure, Status};
@@ -69,13 +70,20 @@ pub(super) fn run(
     let ranks = u32::try_from(network.ranks().len()).unwrap_or(u32::MAX);
     let given = args.tcp.token.clone();
     let given = given.or_else(|| std::env::var("MOTET_EXEC_TOKEN").ok()).unwrap_or_default();
+    let tls = TlsArgs::default().load().map_err(|it| failure(&it))?;
     let (config, _meeting, children) = match (args.tcp.rank, &args.tcp.store) {
         (Some(rank), Some(store)) => {
             (Config { token: given, ..Config::new(store, rank, ranks) }, None, Ranks(Vec::new()))
         }
         _ => {
             let token = token::random();
-            let meeting = Meeting::serve(([127, 0, 0, 1], 0).into(), &token, clock(), note(false));
+            let meeting = Meeting::serve_with(
+                ([127, 0, 0, 1], 0).into(),
+                &token,
+                tls.clone(),
+                clock(),
+                note(false),
+            );
             let meeting = meeting.map_err(|it| failure(&it))?;
             let store = meeting.address().to_string();
             let children = Ranks::start(ranks, &store, &token)?;
@@ -83,8 +91,12 @@ pub(super) fn run(
             (config, Some(meeting), children)
         }
     };
-    let config =
-        Config { streams: args.tcp.streams, shared_memory: !args.tcp.no_shared_memory, ..config };
+    let config = Config {
+        streams: args.tcp.streams,
+        shared_memory: !args.tcp.no_shared_memory,
+        tls,
+        ..config
+    };
     let rank = config.rank;
     let bar = Bar::start(printer, tasks.len() as u64, "tasks measured");
     // The place of the plan is looked at before anything is measured.

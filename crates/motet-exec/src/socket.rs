@@ -1,0 +1,293 @@
+//! [`Socket`]: a TCP connection that never blocks, plain or with TLS. Plain data goes straight between memory and the
+//! system. With TLS it passes through two buffers of a fixed size: what came and is not decrypted yet, and what is
+//! encrypted and not sent yet.
+
+use std::io::{self, ErrorKind, IoSlice, Read as _, Write as _};
+
+use mio::event::Source;
+use mio::net::TcpStream;
+use mio::{Interest, Registry, Token};
+use rustls::Connection;
+
+/// Encrypted data is read in batches of this size: two of TLS's records.
+const INCOMING: usize = 32 << 10;
+
+/// What came of writing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Written {
+    /// Bytes that need not be given again.
+    pub(crate) taken: usize,
+    /// Bytes that the system was given, which with TLS are others.
+    pub(crate) went: usize,
+}
+
+/// See the head of the file.
+#[derive(Debug)]
+pub(crate) struct Socket {
+    stream: TcpStream,
+    tls: Option<Box<Session>>,
+}
+
+#[derive(Debug)]
+struct Session {
+    connection: Box<Connection>,
+    /// What came and is still encrypted is what lies from `used` to `end`. The buffer is made when it is needed first.
+    incoming: Vec<u8>,
+    used: usize,
+    end: usize,
+}
+
+impl Socket {
+    pub(crate) fn new(stream: TcpStream, tls: Option<Box<Connection>>) -> Self {
+        let session =
+            |connection| Box::new(Session { connection, incoming: Vec::new(), used: 0, end: 0 });
+        Self { stream, tls: tls.map(session) }
+    }
+
+    /// The socket below.
+    pub(crate) const fn raw(&self) -> &TcpStream {
+        &self.stream
+    }
+
+    /// Reads; `None` if there is nothing now, and 0 bytes are the end. With TLS nothing is left behind when it says
+    /// that there is nothing, neither here nor in the socket, so that the next that comes is told of by the system.
+    pub(crate) fn read(&mut self, room: &mut [u8]) -> io::Result<Option<usize>> {
+        match &mut self.tls {
+            None => read(&mut self.stream, room),
+            Some(session) => session.read(&mut self.stream, room),
+        }
+    }
+
+    /// Writes what there is room for, one behind the other; `WouldBlock` if there is none.
+    pub(crate) fn write(&mut self, head: &[u8], body: &[u8]) -> io::Result<Written> {
+        let both = [IoSlice::new(head), IoSlice::new(body)];
+        let Some(session) = &mut self.tls else {
+            let bytes = self.stream.write_vectored(&both)?;
+            return Ok(Written { taken: bytes, went: bytes });
+        };
+        let before = session.flush(&mut self.stream)?;
+        if session.connection.wants_write() {
+            // Nothing is encrypted ahead of what the socket takes.
+            return if before > 0 {
+                Ok(Written { taken: 0, went: before })
+            } else {
+                Err(ErrorKind::WouldBlock.into())
+            };
+        }
+        let taken = session.connection.writer().write_vectored(&both)?;
+        if taken == 0 {
+            return Err(io::Error::new(ErrorKind::WriteZero, "TLS takes nothing any more"));
+        }
+        Ok(Written { taken, went: before + session.flush(&mut self.stream)? })
+    }
+
+    /// Whether there is something that was taken and could not be sent.
+    pub(crate) fn holds(&self) -> bool {
+        self.tls.as_ref().is_some_and(|it| it.connection.wants_write())
+    }
+
+    /// Sends what it holds, as far as there is room; how many bytes that was.
+    pub(crate) fn flush(&mut self) -> io::Result<usize> {
+        self.tls.as_mut().map_or(Ok(0), |it| it.flush(&mut self.stream))
+    }
+}
+
+impl Drop for Socket {
+    fn drop(&mut self) {
+        if let Some(session) = &mut self.tls {
+            session.connection.send_close_notify();
+            // Who is gone need not hear it.
+            let _ = session.flush(&mut self.stream);
+        }
+    }
+}
+
+impl Session {
+    fn read(&mut self, stream: &mut TcpStream, room: &mut [u8]) -> io::Result<Option<usize>> {
+        loop {
+            match self.connection.reader().read(room) {
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                // The other side, or somebody between, has closed the connection without saying so. Whether it was
+                // allowed to is for its last frame to say, which nobody else can have sent.
+                Err(error) if error.kind() == ErrorKind::UnexpectedEof => return Ok(Some(0)),
+                read => return read.map(Some),
+            }
+            if self.used >= self.end && !self.fill(stream)? {
+                return Ok(None);
+            }
+            // At the end there is nothing to be read, by which TLS knows.
+            let mut rest = self.incoming.get(self.used..self.end).unwrap_or_default();
+            self.used += self.connection.read_tls(&mut rest)?;
+            self.connection.process_new_packets().map_err(|it| {
+                let _ = self.connection.write_tls(stream);
+                io::Error::new(ErrorKind::InvalidData, format!("TLS: {it}"))
+            })?;
+        }
+    }
+
+    /// Reads what is encrypted; false if there is nothing now.
+    fn fill(&mut self, stream: &mut TcpStream) -> io::Result<bool> {
+        (self.used, self.end) = (0, 0);
+        self.incoming.resize(INCOMING, 0);
+        let came = read(stream, &mut self.incoming)?;
+        self.end = came.unwrap_or(0);
+        Ok(came.is_some())
+    }
+
+    fn flush(&mut self, stream: &mut TcpStream) -> io::Result<usize> {
+        let mut went = 0;
+        while self.connection.wants_write() {
+            match self.connection.write_tls(stream) {
+                Ok(0) => return Err(ErrorKind::WriteZero.into()),
+                Ok(bytes) => went += bytes,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(went)
+    }
+}
+
+/// Reads; `None` if there is nothing now.
+fn read(stream: &mut TcpStream, room: &mut [u8]) -> io::Result<Option<usize>> {
+    loop {
+        match stream.read(room) {
+            Ok(bytes) => return Ok(Some(bytes)),
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(None),
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+impl Source for Socket {
+    fn register(
+        &mut self,
+        registry: &Registry,
+        token: Token,
+        interest: Interest,
+    ) -> io::Result<()> {
+        self.stream.register(registry, token, interest)
+    }
+
+    fn reregister(
+        &mut self,
+        registry: &Registry,
+        token: Token,
+        interest: Interest,
+    ) -> io::Result<()> {
+        self.stream.reregister(registry, token, interest)
+    }
+
+    fn deregister(&mut self, registry: &Registry) -> io::Result<()> {
+        self.stream.deregister(registry)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{TcpListener, TcpStream as Blocking};
+    use std::time::Duration as Wall;
+
+    use motet_net::probe::Clock;
+    use motet_units::Instant;
+    use rcgen::{CertificateParams, KeyPair};
+
+    use super::*;
+    use crate::link::Link;
+    use crate::tls::TlsFiles;
+    use crate::wire::proof::Side;
+
+    /// Two ends of a connection that have agreed on TLS.
+    fn pair() -> (Socket, Socket) {
+        let folder = tempfile::tempdir().unwrap();
+        let (own, secret) = (folder.path().join("own.pem"), folder.path().join("own.key"));
+        let key = KeyPair::generate().unwrap();
+        let certificate = CertificateParams::new(vec!["motet".to_owned()]).unwrap();
+        std::fs::write(&own, certificate.self_signed(&key).unwrap().pem()).unwrap();
+        std::fs::write(&secret, key.serialize_pem()).unwrap();
+        // Its own CA.
+        let ca = Some(own.clone());
+        let files = TlsFiles { certificate: Some(own), key: Some(secret), ca, name: None };
+        let tls = files.load().unwrap().unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let agree = |socket: Blocking, side| {
+            // A clock that stands still: there is time enough.
+            let clock = || Instant::from_ps(1);
+            let clock: &dyn Clock = &clock;
+            let mut link = Link::new(socket);
+            let until = clock.now() + motet_units::Duration::from_ms(60_000);
+            link.secure(&tls, side, clock, until).unwrap();
+            link.into_socket().unwrap()
+        };
+        let (near, far) = std::thread::scope(|scope| {
+            let far = scope.spawn(|| agree(listener.accept().unwrap().0, Side::Accepting));
+            let near = Blocking::connect(listener.local_addr().unwrap()).unwrap();
+            (agree(near, Side::Connecting), far.join().unwrap())
+        });
+        (near, far)
+    }
+
+    /// What one side writes is what the other reads, however often it looks.
+    fn passes(from: &mut Socket, to: &mut Socket, bytes: &[u8]) {
+        let written = from.write(bytes, &[]).unwrap();
+        assert_eq!((written.taken, from.holds()), (bytes.len(), false));
+        let mut came: Vec<u8> = Vec::new();
+        let mut room = [0_u8; 100];
+        while came.len() < bytes.len() {
+            match to.read(&mut room).unwrap() {
+                Some(count) => came.extend(&room[..count]),
+                None => std::thread::sleep(Wall::from_millis(1)),
+            }
+        }
+        assert_eq!(came, bytes);
+        // And nothing more.
+        assert_eq!(to.read(&mut room).unwrap(), None);
+    }
+
+    #[test]
+    fn new_keys_are_taken_and_answered() {
+        let (mut near, mut far) = pair();
+        passes(&mut near, &mut far, &[1; 5000]);
+        // As TLS does by itself after so much data.
+        near.tls.as_mut().unwrap().connection.refresh_traffic_keys().unwrap();
+        passes(&mut near, &mut far, &[2; 5000]);
+        // The answer, with keys of the other side, goes before what it writes next.
+        passes(&mut far, &mut near, &[3; 5000]);
+        passes(&mut near, &mut far, &[4; 5000]);
+    }
+
+    #[test]
+    fn what_was_taken_arrives_without_anything_new_being_written() {
+        let (mut near, mut far) = pair();
+        let (head, body) = ([7; 40], vec![9; 1 << 20]);
+        let (mut taken, mut went) = (0, 0);
+        while let Ok(written) = near.write(&head, &body) {
+            taken += written.taken;
+            went += written.went;
+        }
+        // The socket is full, and something more was taken than it has.
+        assert!(near.holds() && taken > 0);
+        assert_eq!(near.write(&head, &body).unwrap_err().kind(), ErrorKind::WouldBlock);
+        let mut room = vec![0; 300_000];
+        let mut came = 0;
+        while came < taken {
+            went += near.flush().unwrap();
+            match far.read(&mut room).unwrap() {
+                Some(count) => {
+                    assert!(count > 0 && room[..count].iter().all(|it| [7, 9].contains(it)));
+                    came += count;
+                }
+                None => std::thread::sleep(Wall::from_millis(1)),
+            }
+        }
+        assert_eq!((came, near.holds()), (taken, false));
+        // Encrypted it is a little more.
+        assert!(went > taken && went < taken + taken / 100, "{went} for {taken}");
+        drop(near);
+        while far.read(&mut room).unwrap() != Some(0) {
+            std::thread::sleep(Wall::from_millis(1));
+        }
+    }
+}
