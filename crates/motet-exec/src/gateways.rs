@@ -175,21 +175,29 @@ impl Maker {
         window: u32,
         done: &BTreeMap<(Rank, u32), TransferId>,
     ) -> Option<(Rank, TransferId)> {
-        let mut last: Option<(Rank, TransferId)> = None;
-        for rank in site.iter().rev() {
+        let ended = |rank: Rank| chunk.checked_sub(window).and_then(|it| done.get(&(rank, it)));
+        // The far end sends its part as it is: where it lies, nothing comes before the sum.
+        let mut from: Option<(Rank, Slot, Option<TransferId>)> =
+            site.last().map(|it| (*it, Slot::input(*it, chunk), None));
+        let mut last = None;
+        for rank in site.iter().rev().skip(usize::from(site.len() > 1)) {
             let own = self.own(*rank, chunk, chunk);
-            let Some((from, before)) = last else {
-                last = Some((*rank, own));
-                if let Some(ended) = chunk.checked_sub(window).and_then(|it| done.get(&(*rank, it)))
-                {
-                    self.builder.wait(own.sent(), ended.arrived());
+            // Not all at the beginning, when the first chunks have to get on their way.
+            if let Some(ended) = ended(*rank) {
+                self.builder.wait(own.sent(), ended.arrived());
+            }
+            let mut sum = own;
+            if let Some((sender, source, before)) = from.filter(|it| it.0 != *rank) {
+                let target = Slot::output(*rank, chunk);
+                sum =
+                    self.builder.add_after(Transfer::reduce(source, target, 1), before.as_slice());
+                self.builder.wait(sum.arrived(), own.arrived());
+                if let Some(ended) = ended(sender).filter(|_| before.is_none()) {
+                    self.builder.wait(sum.sent(), ended.arrived());
                 }
-                continue;
-            };
-            let (source, target) = (Slot::output(from, chunk), Slot::output(*rank, chunk));
-            let id = self.builder.add_after(Transfer::reduce(source, target, 1), &[before]);
-            self.builder.wait(id.arrived(), own.arrived());
-            last = Some((*rank, id));
+            }
+            from = Some((*rank, Slot::output(*rank, chunk), Some(sum)));
+            last = Some((*rank, sum));
         }
         last
     }
