@@ -1,4 +1,5 @@
-/* AllReduce and AllGather with MPI: the median over calls of the slowest rank's time, in microseconds.
+/* AllReduce and AllGather with MPI: over calls of the slowest rank's time the median, the least and the most, in
+ * microseconds, then all of them.
  * Usage: mpirun -n RANKS mpi_bench COLLECTIVE BYTES CALLS */
 #include <mpi.h>
 #include <stdio.h>
@@ -33,8 +34,11 @@ int main(int argc, char **argv) {
     }
     MPI_Reduce(times, slowest, calls, MPI_DOUBLE, MPI_MAX, 0, MPI_COMM_WORLD);
     if (rank == 0) {
+        memcpy(times, slowest, sizeof(double) * calls);
         qsort(slowest, calls, sizeof(double), by_value);
-        printf("%s %ld %.0f %.0f %.0f\n", argv[1], size, slowest[calls / 2] * 1e6, slowest[0] * 1e6, slowest[calls - 1] * 1e6);
+        printf("%s %ld %.0f %.0f %.0f", argv[1], size, slowest[calls / 2] * 1e6, slowest[0] * 1e6, slowest[calls - 1] * 1e6);
+        for (int call = 0; call < calls; call++) printf(" %.0f", times[call] * 1e6);
+        printf("\n");
     }
     MPI_Finalize();
     return 0;

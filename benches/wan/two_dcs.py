@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Two datacenters of four ranks each out of network namespaces, joined by a link of so many Mbit/s and milliseconds,
-and Motet and Gloo over it by turns. Needs root, iproute2, a C compiler and /dev/net/tun; what is missing of the peers is
-left out. Everything is taken down at the end, and what an earlier run left over at the beginning.
+and Motet, Gloo and Open MPI over it by turns. Needs root, iproute2, a C compiler and /dev/net/tun, for the peers a
+Python with torch, and mpicc and mpirun; a peer that cannot run is said to have failed. Everything is taken down at the end, and what an earlier run left over at the beginning.
 
     two_dcs.py --mbit 1000 --ms 5 --bytes 67108864 --calls 20 --rounds 1 [--congestion bbr|cubic]
-        [--peers motet,gloo] [--second 500] [--drop 100]
+        [--peers motet,gloo,ompi] [--second 500] [--drop 100]
 
 `--drop MBIT` changes the first link to so many Mbit/s after half of the calls, while they run, and prints how long each
 call after that took.
@@ -25,8 +25,17 @@ import time
 
 # Names of namespaces; two runs on one machine need two, because each takes down what it finds under its own.
 PREFIX = os.environ.get("MOTET_WAN_PREFIX", "motet-wan-")
-# How often the data crosses from one datacenter to the other with Gloo's rings, in rank order: n - 1 parts of n for every part.
-GLOO_CROSSES = {"allgather": 7 / 4, "allreduce": 7 / 4}
+# How often the data crosses from one datacenter to the other with the peers' rings, in rank order: n - 1 parts of n for every part.
+RING_CROSSES = {"allgather": 7 / 4, "allreduce": 7 / 4}
+# What Open MPI calls to start something on another host: namespaces are hosts, by their addresses. Without real-time
+# priority, because its ranks look for messages all the time: with it nobody else, the system's own threads included,
+# would have a turn.
+REMOTE = """#!/bin/sh
+net=${1%.*} rank=${1##*.}
+dc=a; [ "$net" = 10.71.2 ] && dc=b
+host=PREFIX$dc$((rank - 1)); shift
+exec ip netns exec "$host" unshare -u sh -c "hostname $host; exec sh -c '$*'"
+"""
 TURNS = "/proc/sys/kernel/sched_rr_timeslice_ms"
 HERE = os.path.dirname(os.path.abspath(__file__))
 
@@ -158,6 +167,28 @@ def gloo(args, collective, port):
     return [float(it) for it in said[0].split()[5:]]
 
 
+def ompi(args, collective, _port):
+    with tempfile.TemporaryDirectory() as work:
+        os.chmod(work, 0o755)
+        sh(f"mpicc -O2 -o {work}/mpi_bench {HERE}/mpi_bench.c")
+        with open(f"{work}/remote", "w") as remote:
+            remote.write(REMOTE.replace("PREFIX", PREFIX))
+        os.chmod(f"{work}/remote", 0o755)
+        hosts = ",".join(f"10.71.{1 + it // 4}.{1 + it % 4}" for it in range(8))
+        host = f"{PREFIX}a0"
+        words = ["ip", "netns", "exec", host, "unshare", "-u", "sh", "-c", f'hostname {host}; exec "$@"', "sh",
+                 "timeout", "300", "mpirun", "--allow-run-as-root", "--bind-to", "none", "--host", hosts,
+                 "--mca", "plm_rsh_agent", f"{work}/remote", "--mca", "plm_rsh_no_tree_spawn", "1",
+                 "--mca", "mpi_yield_when_idle", "1", "--mca", "pml", "ob1", "--mca", "btl", "self,tcp",
+                 "--mca", "btl_tcp_if_include", "eth0", "--mca", "oob_tcp_if_include", "eth0",
+                 "--mca", "btl_tcp_links", str(args.mpi_links), *args.mpi_more.split(), "-n", "8",
+                 f"{work}/mpi_bench", collective, str(args.bytes), str(args.calls)]
+        run = subprocess.run(words, capture_output=True, text=True, check=False)
+        if run.returncode != 0:
+            print(run.stderr[-2000:], file=sys.stderr)
+        return [float(it) for it in run.stdout.split()[5:]]
+
+
 def report(args, peer, collective, times, load):
     crosses = args.bytes if collective == "allreduce" else args.bytes / 2
     limit = crosses * 8 / (args.mbit + args.second) + args.ms * 1e3
@@ -195,7 +226,9 @@ def main():
     parser.add_argument("--program", default="", help="a program's file instead of one made for the cluster")
     parser.add_argument("--more", default="")
     parser.add_argument("--congestion", default="bbr")
-    parser.add_argument("--peers", default="motet,gloo")
+    parser.add_argument("--peers", default="motet,gloo,ompi")
+    parser.add_argument("--mpi-links", type=int, default=1, help="Open MPI's connections between two ranks")
+    parser.add_argument("--mpi-more", default="", help="more words for mpirun")
     parser.add_argument("--collectives", default="allgather,allreduce")
     parser.add_argument("--motet", default=os.environ.get("MOTET") or shutil.which("motet"))
     parser.add_argument("--python", default=os.environ.get("PYTHON") or sys.executable)
@@ -217,14 +250,15 @@ def main():
                     drop = None
                     if args.drop:
                         crosses = args.bytes if collective == "allreduce" else args.bytes / 2
-                        # Three calls are not timed. Headers are 4%; Gloo's own way of doing it crosses more often.
-                        times = {"motet": 1, "gloo": GLOO_CROSSES[collective]}[peer]
+                        # Three calls are not timed. Headers are 4%; The peers' own way of doing it crosses more often.
+                        times = {"motet": 1}.get(peer, RING_CROSSES[collective])
                         after = (args.calls // 2 + 3.2) * crosses * 1.04 * times
                         drop = Drop(args, children[0], after)
                         drop.start()
                     try:
-                        times = {"motet": motet, "gloo": gloo}[peer](args, collective, port)
-                    except (ValueError, IndexError, AssertionError) as error:
+                        times = {"motet": motet, "gloo": gloo, "ompi": ompi}[peer](args, collective, port)
+                        assert len(times) == args.calls, f"{len(times)} of {args.calls} calls ended"
+                    except (ValueError, IndexError, AssertionError, subprocess.CalledProcessError) as error:
                         print(f"{peer} {collective}: failed: {error!r}")
                         continue
                     finally:
