@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Two datacenters of four ranks each out of network namespaces, joined by a link of so many Mbit/s and milliseconds,
 and Motet, Gloo and Open MPI over it by turns. Needs root, iproute2, a C compiler and /dev/net/tun, for the peers a
-Python with torch, and mpicc and mpirun; a peer that cannot run is said to have failed. Everything is taken down at the end, and what an earlier run left over at the beginning.
+Python with torch, and mpicc and mpirun; a peer that cannot run is said to have failed. Everything is taken down at the
+end, and what an earlier run left over at the beginning.
 
     two_dcs.py --mbit 1000 --ms 5 --bytes 67108864 --calls 20 --rounds 1 [--congestion bbr|cubic]
         [--peers motet,gloo,ompi] [--second 500] [--drop 100]
@@ -250,7 +251,7 @@ def main():
                     drop = None
                     if args.drop:
                         crosses = args.bytes if collective == "allreduce" else args.bytes / 2
-                        # Three calls are not timed. Headers are 4%; The peers' own way of doing it crosses more often.
+                        # Three calls are not timed. Headers are 4%; the peers' own way of doing it crosses more often.
                         times = {"motet": 1}.get(peer, RING_CROSSES[collective])
                         after = (args.calls // 2 + 3.2) * crosses * 1.04 * times
                         drop = Drop(args, children[0], after)
