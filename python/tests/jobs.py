@@ -15,15 +15,24 @@ def begin(backend, rank, ranks, port):
     os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
     store = dist.TCPStore("127.0.0.1", port, ranks, is_master=False, timeout=SECONDS)
     dist.init_process_group(backend, store=store, rank=rank, world_size=ranks, timeout=SECONDS)
+    return store
 
 
 def data(rank, *shape, dtype=torch.float32):
     """Small integers, so that sums are exact in any order."""
-    draws = torch.Generator().manual_seed(100 + rank)
-    return torch.randint(-8, 8, shape, generator=draws).to(dtype)
+    draws = torch.Generator("cpu").manual_seed(100 + rank)
+    return torch.randint(-8, 8, shape, generator=draws, device="cpu").to(torch.get_default_device(), dtype)
 
 
-def collectives(rank, ranks, port, seen):
+def use(device, rank):
+    """Tensors are on this device from now on."""
+    if device == "cuda":
+        torch.cuda.set_device(rank % torch.cuda.device_count())
+    torch.set_default_device(device)
+
+
+def collectives(device, rank, ranks, port, seen):
+    use(device, rank)
     begin("motet", rank, ranks, port)
     of = range(ranks)
     for dtype in (torch.float32, torch.bfloat16, torch.float16, torch.float64, torch.int32, torch.int64):
@@ -157,18 +166,48 @@ def groups(rank, ranks):
         assert value.item() == sum(members)
 
 
-def train(backend, rank, ranks, port, seen):
+def streams(rank, ranks, port, seen):
+    """Calls on a stream of the caller's behind work that takes long, which must be done before data is read or overwritten."""
+    use("cuda", rank)
+    begin("motet", rank, ranks, port)
+    side = torch.cuda.Stream()
+    for turn in range(20):
+        value, got, before = torch.zeros(1 << 16), torch.full((1 << 16,), -1.0), torch.zeros(1 << 16)
+        torch.cuda.synchronize()
+        with torch.cuda.stream(side):
+            torch.cuda._sleep(20_000_000)
+            value += rank + turn
+            before.copy_(got)
+            works = [dist.isend(value, (rank + 1) % ranks), dist.irecv(got, (rank - 1) % ranks)]
+            for it in works:
+                it.wait()
+            total = dist.all_reduce(value.view(2, -1).t(), async_op=True)
+            total.wait()
+            seen_there = (got.clone(), value.clone())
+        side.synchronize()
+        assert torch.equal(before, torch.full((1 << 16,), -1.0)), turn
+        assert torch.equal(seen_there[0], torch.full((1 << 16,), float((rank - 1) % ranks + turn))), turn
+        assert torch.equal(seen_there[1], torch.full((1 << 16,), float(sum(range(ranks)) + ranks * turn))), turn
+    dist.barrier()
+    dist.destroy_process_group()
+    seen.put(rank)
+
+
+def train(backend, device, rank, ranks, port, seen):
     """A small job with DDP; its losses, and a digest of its parameters."""
+    use(device, rank)
     begin(backend, rank, ranks, port)
     torch.manual_seed(3)
-    model = torch.nn.Sequential(torch.nn.Linear(32, 300), torch.nn.Tanh(), torch.nn.Linear(300, 10))
+    with torch.device("cpu"):
+        model = torch.nn.Sequential(torch.nn.Linear(32, 300), torch.nn.Tanh(), torch.nn.Linear(300, 10))
+    model = model.to(device)
     model = torch.nn.parallel.DistributedDataParallel(model, bucket_cap_mb=0.01)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
     losses = []
     for step in range(6):
-        draws = torch.Generator().manual_seed(1000 * step + rank)
-        inputs = torch.randn(8, 32, generator=draws)
-        wanted = torch.randint(0, 10, (8,), generator=draws)
+        draws = torch.Generator("cpu").manual_seed(1000 * step + rank)
+        inputs = torch.randn(8, 32, generator=draws, device="cpu").to(device)
+        wanted = torch.randint(0, 10, (8,), generator=draws, device="cpu").to(device)
         optimizer.zero_grad()
         loss = torch.nn.functional.cross_entropy(model(inputs), wanted)
         loss.backward()
@@ -182,10 +221,13 @@ def train(backend, rank, ranks, port, seen):
 
 def lost(rank, ranks, port, seen):
     """The last rank goes without a word; the others hear of it and do not wait for ever."""
-    begin("motet", rank, ranks, port)
+    store = begin("motet", rank, ranks, port)
     dist.all_reduce(torch.ones(4))
+    # It goes when the others have come out of their call, in which they would miss it.
     if rank == ranks - 1:
+        store.wait([f"past {other}" for other in range(rank)])
         os._exit(0)
+    store.set(f"past {rank}", "")
     import motet
     try:
         dist.all_reduce(torch.ones(100_000))

@@ -34,8 +34,19 @@ def run(job, ranks, *before, gone=()):
     return sorted(said)
 
 
-def test_collectives():
-    assert run(jobs.collectives, 3) == [0, 1, 2]
+# CUDA's runs where there is a GPU, which all ranks may share.
+needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
+on_devices = pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=needs_gpu)])
+
+
+@on_devices
+def test_collectives(device):
+    assert run(jobs.collectives, 3, device) == [0, 1, 2]
+
+
+@needs_gpu
+def test_streams():
+    assert run(jobs.streams, 3) == [0, 1, 2]
 
 
 def certificate(folder):
@@ -52,15 +63,16 @@ def test_collectives_over_tls(tmp_path, monkeypatch):
     for name, file in certificate(tmp_path).items():
         monkeypatch.setenv(f"MOTET_EXEC_TLS_{name}", file)
     monkeypatch.setenv("MOTET_SHARED_MEMORY", "0")
-    assert run(jobs.collectives, 3) == [0, 1, 2]
+    assert run(jobs.collectives, 3, "cpu") == [0, 1, 2]
     # Where a file is missing nobody goes on without TLS.
     monkeypatch.delenv("MOTET_EXEC_TLS_KEY")
     with pytest.raises(ValueError, match="TLS also needs its key"):
         motet_torch.Store("127.0.0.1:0", "", **motet_torch._tls())
 
 
-def test_ddp_as_gloo_does():
-    ours, gloo = run(jobs.train, 3, "motet"), run(jobs.train, 3, "gloo")
+@on_devices
+def test_ddp_as_gloo_does(device):
+    ours, gloo = run(jobs.train, 3, "motet", device), run(jobs.train, 3, "gloo", device)
     for (rank, losses, total), (other, expected, total_of_gloo) in zip(ours, gloo):
         assert rank == other
         # Sums in another order differ in the last bits.

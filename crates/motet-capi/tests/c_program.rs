@@ -57,12 +57,13 @@ fn run(ranks: u32, what: &str, environment: &[(&str, &str)]) -> Vec<String> {
 /// The same, where the store may speak TLS.
 fn run_with(tls: Option<Tls>, ranks: u32, what: &str, environment: &[(&str, &str)]) -> Vec<String> {
     let store = serve("127.0.0.1:0", "", tls).unwrap();
+    let marks = tempfile::tempdir().unwrap();
     let mut all = Ranks(Vec::new());
     for rank in 0..ranks {
         let mut command = Command::new(host());
         command.args([&store.address().to_string(), &rank.to_string(), &ranks.to_string(), what]);
         command.env_remove("MOTET_CLUSTER").env_remove("MOTET_EXEC_TOKEN");
-        command.envs(environment.iter().copied());
+        command.env("MARKS", marks.path()).envs(environment.iter().copied());
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         all.0.push(command.spawn().unwrap());
     }
@@ -117,6 +118,14 @@ fn run_tls(ranks: u32, what: &str) -> Vec<String> {
 #[test]
 fn all_collectives_over_tls() {
     all_done(&run_tls(2, "all"));
+}
+
+#[test]
+fn a_process_may_end_with_its_last_call() {
+    for _ in 0..3 {
+        all_done(&run(2, "last-call", &[]));
+        all_done(&run_tls(2, "last-call"));
+    }
 }
 
 #[test]

@@ -190,6 +190,7 @@ impl Engine {
         if self.flow.fresh {
             self.send_all(now)?;
         }
+        self.flow.answer();
         self.watch(now)
     }
 

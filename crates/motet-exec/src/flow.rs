@@ -111,6 +111,8 @@ pub(crate) struct Flow {
     rank: u32,
     pub(crate) lines: Vec<Line>,
     pub(crate) runs: BTreeMap<u32, Run>,
+    /// Calls that are done, of which the caller does not know yet.
+    done: Vec<Run>,
     /// The last call that was made here.
     pub(crate) started: u32,
     /// The registrations of our calls, as long as some rank has not made them.
@@ -140,6 +142,7 @@ impl Flow {
             rank,
             lines: (0..ranks).map(|_| Line::default()).collect(),
             runs: BTreeMap::new(),
+            done: Vec::new(),
             started: 0,
             called: BTreeMap::new(),
             work: BinaryHeap::new(),
@@ -594,12 +597,21 @@ impl Flow {
         if self.runs.get(&operation).is_some_and(|it| it.left == 0)
             && let Some(run) = self.runs.remove(&operation)
         {
+            self.done.push(run);
+        }
+    }
+
+    /// Tells callers of the calls that are done. To be called when the frames that belong to those were sent: a caller
+    /// may be a process that ends with its last call, and then nothing more is sent.
+    pub(crate) fn answer(&mut self) {
+        for run in self.done.drain(..) {
             run.end(Ok(()));
         }
     }
 
     /// Ends every call under way.
     pub(crate) fn fail(&mut self, error: &ExecError) {
+        self.answer();
         for (_, run) in std::mem::take(&mut self.runs) {
             run.end(Err(error.clone()));
         }

@@ -14,7 +14,7 @@ use crate::memory::Aligned;
 #[cfg(target_os = "linux")]
 use crate::mesh::UNSENT;
 use crate::pace::Pace;
-use crate::socket::Socket;
+use crate::socket::{Socket, Written};
 use crate::wire::{FrameError, HEADER, Header, Kind};
 
 /// Headers and small frames are read in batches of this size.
@@ -343,7 +343,12 @@ impl Stream {
             let head = outbound.head.get(outbound.done..).unwrap_or_default();
             let body =
                 body.get(outbound.done.saturating_sub(outbound.head.len())..).unwrap_or_default();
-            match self.socket.write(head, body) {
+            let written = if outbound.done < total {
+                self.socket.write(head, body)
+            } else {
+                self.socket.flush().map(|went| Written { taken: 0, went })
+            };
+            match written {
                 Ok(written) => {
                     outbound.done += written.taken;
                     turn += written.taken;
@@ -357,9 +362,15 @@ impl Stream {
                 }
                 Err(error) => return Err(self.lost(&error)),
             }
-            if outbound.done >= total
-                && let Some(Outbound { piece: Some(piece), .. }) = self.outbound.take()
-            {
+            if outbound.done < total {
+                continue;
+            }
+            if self.socket.holds() {
+                // With TLS it is taken, but would be lost if this process ended, as it may after its last call.
+                self.can_write = false;
+                return Ok(false);
+            }
+            if let Some(Outbound { piece: Some(piece), .. }) = self.outbound.take() {
                 flow.went(&piece)?;
             }
         }

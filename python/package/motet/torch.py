@@ -51,9 +51,9 @@ def _place(tensor):
 
 
 def _on_host(like, shape=None):
-    """A buffer of the host like a tensor."""
-    pinned = like.device.type == "cuda"
-    return torch.empty(like.shape if shape is None else shape, dtype=like.dtype, pin_memory=pinned)
+    """A buffer of the host like a tensor, whatever torch's default device is."""
+    shape = like.shape if shape is None else shape
+    return torch.empty(shape, dtype=like.dtype, device="cpu", pin_memory=like.device.type == "cuda")
 
 
 def _is_plain(tensor):
@@ -81,7 +81,23 @@ def _writable(tensor):
     if _is_plain(tensor):
         return tensor, None
     buffer = _on_host(tensor)
-    return buffer, lambda: tensor.copy_(buffer)
+    return buffer, _bringing([tensor], lambda: tensor.copy_(buffer))
+
+
+def _bringing(tensors, bring):
+    """What brings data into tensors at the end of a call, in whichever thread sees it. On a GPU it goes behind all that
+    the caller's stream has now, which may still read what is overwritten, and is done when it returns."""
+    device = tensors[0].device if tensors else None
+    if device is None or device.type != "cuda":
+        return bring
+    called = torch.cuda.current_stream(device).record_event()
+
+    def finish():
+        stream = torch.cuda.current_stream(device)
+        stream.wait_event(called)
+        bring()
+        stream.synchronize()
+    return finish
 
 
 def _flat(tensors):
@@ -99,6 +115,13 @@ def _spread(flat, tensors):
         start += it.numel()
 
 
+def _devices(result):
+    """The GPUs of tensors that a call results in, or of lists of them: a future must know them."""
+    if isinstance(result, torch.Tensor):
+        return [result.device] if result.device.type == "cuda" else []
+    return list(dict.fromkeys(device for it in result for device in _devices(it)))
+
+
 class _Work(Work):
     """Calls under way. Any thread may wait; whoever is first does what is to be done at the end."""
 
@@ -111,7 +134,7 @@ class _Work(Work):
         self._lock = threading.Lock()
         self._ended = False
         self._error = None
-        self._future = torch.futures.Future()
+        self._future = torch.futures.Future(devices=_devices(result))
 
     def _end(self):
         with self._lock:
@@ -231,7 +254,7 @@ class ProcessGroupMotet(ProcessGroup):
             return self._call("allreduce", source, source, source.numel(), tensors, reduction=reduction)
         # The copy is read before it is written.
         return self._call("allreduce", source, source, source.numel(), tensors, reduction=reduction,
-                          finish=lambda: tensor.detach().copy_(source))
+                          finish=_bringing(tensors, lambda: tensor.detach().copy_(source)))
 
     def allreduce_coalesced(self, tensors, opts=None):
         return self._joined([self.allreduce([it], opts) for it in tensors], tensors)
@@ -279,8 +302,9 @@ class ProcessGroupMotet(ProcessGroup):
         for it in outputs[0]:
             self._same(it, tensor.numel())
         source = _readable(tensor)
-        flat = _on_host(source, (self._size * source.numel(),))
-        return self._call("allgather", source, flat, source.numel(), outputs, finish=lambda: _spread(flat, outputs[0]))
+        flat = _on_host(tensor, (self._size * source.numel(),))
+        finish = _bringing(outputs[0], lambda: _spread(flat, outputs[0]))
+        return self._call("allgather", source, flat, source.numel(), outputs, finish=finish)
 
     def all_gather_single_coalesced(self, outputs, inputs, opts=None):
         return self._joined([self.all_gather_single(*it, opts) for it in zip(outputs, inputs)], outputs)
@@ -305,10 +329,8 @@ class ProcessGroupMotet(ProcessGroup):
         tensor, = inputs
         source, flat, finish = _readable(tensor), None, None
         if opts.rootRank == self._rank:
-            flat = _on_host(source, (self._size * source.numel(),))
-
-            def finish():
-                _spread(flat, outputs[0])
+            flat = _on_host(tensor, (self._size * source.numel(),))
+            finish = _bringing(outputs[0], lambda: _spread(flat, outputs[0]))
         return self._call("gather", source, flat, source.numel(), outputs, root=opts.rootRank, finish=finish)
 
     def scatter(self, outputs, inputs, opts):
@@ -338,7 +360,7 @@ class ProcessGroupMotet(ProcessGroup):
     def _uneven(self, outputs, inputs, result):
         """An AllToAll of parts of different lengths: as long as the longest, so all ranks must first know that."""
         lengths = [it.numel() for it in [*outputs, *inputs]]
-        longest = torch.tensor([max(lengths, default=0)])
+        longest = torch.tensor([max(lengths, default=0)], device="cpu")
         self.allreduce([longest], _Max).wait()
         part = _rounded(int(longest))
         source = _on_host(inputs[0], (self._size, part))
@@ -346,13 +368,13 @@ class ProcessGroupMotet(ProcessGroup):
         for row, it in zip(source, inputs):
             row[:it.numel()].copy_(it.detach().reshape(-1))
 
-        def finish():
+        def bring():
             for row, it in zip(target, outputs):
                 it.detach().copy_(row[:it.numel()].view(it.shape))
-        return self._call("alltoall", source, target, part, result, finish=finish)
+        return self._call("alltoall", source, target, part, result, finish=_bringing(outputs, bring))
 
     def barrier(self, opts=None):
-        source, target = torch.zeros(1, dtype=torch.uint8), torch.empty(self._size, dtype=torch.uint8)
+        source, target = (torch.zeros(it, dtype=torch.uint8, device="cpu") for it in (1, self._size))
         return self._call("allgather", source, target, 1, [])
 
     # Between two ranks.

@@ -1,9 +1,12 @@
-/* A rank of a C program: host STORE RANK RANKS all|loss. Exit code 0 and "rank N is done" if everything was right. */
+/* A rank of a C program: host STORE RANK RANKS all|loss|last-call. Exit code 0 and "rank N is done" if everything was right. */
+#define _POSIX_C_SOURCE 200809L
 #include "motet.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
+#include <unistd.h>
 
 static uint32_t rank, ranks;
 static motet_comm *comm;
@@ -107,6 +110,20 @@ static void pairs(void) {
   free(in);
 }
 
+/* A process that ends with its last call takes nothing away from the other. */
+static void last_call(void) {
+  float value = (float)rank;
+  if (rank == 0) {
+    OK(motet_send(comm, &value, 1, MOTET_F32, 1, 0, NULL));
+    return;
+  }
+  OK(motet_receive(comm, &value, 1, MOTET_F32, 0, 0, NULL));
+  ASK(value == 0);
+  printf("rank %u is done\n", rank);
+  fflush(stdout);
+  _Exit(0);
+}
+
 static void mistakes(void) {
   float value = 0;
   motet_request *none = NULL;
@@ -154,12 +171,38 @@ static void store_by_options(void) {
   ASK(motet_store_serve_options(old, NULL, 0, &store) == MOTET_INVALID);
 }
 
+/* Files by which ranks know of one another without Motet. */
+static const char *mark(uint32_t of) {
+  static char path[4096];
+  const char *folder = getenv("MARKS");
+  ASK(folder);
+  snprintf(path, sizeof path, "%s/%u", folder, of);
+  return path;
+}
+
+static void leave_mark(void) {
+  FILE *file = fopen(mark(rank), "w");
+  ASK(file && fclose(file) == 0);
+}
+
+static void wait_for_others(void) {
+  struct timespec pause = {0, 10000000};
+  for (uint32_t other = 0; other < ranks; other++) {
+    while (other != rank && access(mark(other), F_OK) != 0) nanosleep(&pause, NULL);
+  }
+}
+
 /* The last rank goes without a word; the others go on without it. */
 static void loss(void) {
   float value = 1;
   OK(motet_allreduce(comm, &value, &value, 1, MOTET_F32, MOTET_SUM, NULL));
   ASK(value == (float)ranks);
-  if (rank == ranks - 1) _Exit(0);
+  /* It goes when the others have come out of their call, in which they would miss it. */
+  if (rank == ranks - 1) {
+    wait_for_others();
+    _Exit(0);
+  }
+  leave_mark();
   float *large = input(100000);
   ASK(motet_allreduce(comm, large, large, 100000, MOTET_F32, MOTET_SUM, NULL) == MOTET_LOST);
   ASK(motet_barrier(comm, NULL) == MOTET_LOST);
@@ -193,6 +236,8 @@ int main(int count, char **words) {
   ASK(said == rank);
   if (strcmp(words[4], "loss") == 0) {
     loss();
+  } else if (strcmp(words[4], "last-call") == 0) {
+    last_call();
   } else {
     size_t sizes[] = {1, 5, 1003};
     for (size_t i = 0; i < 3; i++) reductions(sizes[i]), copies(sizes[i]);

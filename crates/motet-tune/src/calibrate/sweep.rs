@@ -124,10 +124,11 @@ pub fn plans(
         // Where ranks are no power of two, the largest size below one that divides.
         let whole =
             |it: u64| if entry.ranks.is_power_of_two() { it } else { it - it % outline.divisor };
-        let sizes: Vec<u64> = (5..=13)
-            .map(|it| whole(1u64 << (2 * it)))
+        let mut sizes: Vec<u64> = (5..=13)
+            .map(|it| whole(outline.largest.get().min(1 << (2 * it))))
             .filter(|it| *it % outline.divisor == 0 && suits(&entry, *it))
             .collect();
+        sizes.dedup();
         (!sizes.is_empty()).then_some(SweepPlan { entry, text, sizes })
     };
     entries(ranks, gpus_per_server).into_par_iter().filter_map(make).collect()
@@ -179,6 +180,11 @@ mod tests {
         let plans = plans(&[3], None, Some(1));
         let plan = plans.iter().find(|it| it.entry.to_string() == name).unwrap();
         assert_eq!(plan.sizes[..2], [1008, 4080]);
+        for plan in plans {
+            let outline = mscclpp_json::outline(&plan.text).unwrap().unwrap();
+            let fits = |it: &u64| *it <= outline.largest.get() && *it % outline.divisor == 0;
+            assert!(plan.sizes.iter().all(fits), "{}: {:?}", plan.entry, plan.sizes);
+        }
     }
 
     #[test]
