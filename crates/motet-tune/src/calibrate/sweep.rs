@@ -182,7 +182,8 @@ mod tests {
         assert_eq!(plan.sizes[..2], [1008, 4080]);
         for plan in plans {
             let outline = mscclpp_json::outline(&plan.text).unwrap().unwrap();
-            let fits = |it: &u64| *it <= outline.largest.get() && *it % outline.divisor == 0;
+            let fits =
+                |it: &u64| *it <= outline.largest.get() && it.is_multiple_of(outline.divisor);
             assert!(plan.sizes.iter().all(fits), "{}: {:?}", plan.entry, plan.sizes);
         }
     }
