@@ -39,11 +39,27 @@ pub struct Testbed {
     pub loss: f64,
     /// How long a sample of the variation lasts where nobody counts collectives.
     pub period: Duration,
+    pub routers: Routers,
+}
+
+/// Who sets the routes in a testbed's routers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Routers {
+    /// The testbed itself, by netlink.
+    #[default]
+    Kernel,
+    /// FRR, which must be installed.
+    Frr,
 }
 
 impl Default for Testbed {
     fn default() -> Self {
-        Self { queue: Duration::from_ms(20), loss: 0.0, period: Duration::from_ms(2000) }
+        Self {
+            queue: Duration::from_ms(20),
+            loss: 0.0,
+            period: Duration::from_ms(2000),
+            routers: Routers::default(),
+        }
     }
 }
 

@@ -160,3 +160,56 @@ fn the_modes_run_live() {
         assert_eq!(bench.left(), 0);
     }
 }
+
+/// Processes whose command line names this folder.
+fn at_work_in(folder: &Path) -> usize {
+    let name = folder.to_string_lossy().into_owned();
+    let lines = std::fs::read_dir("/proc").unwrap().flatten();
+    lines
+        .filter_map(|it| std::fs::read(it.path().join("cmdline")).ok())
+        .filter(|it| String::from_utf8_lossy(it).contains(&name))
+        .count()
+}
+
+#[test]
+fn routers_may_be_frr() {
+    let Some(bench) = Bench::new("frr") else { return };
+    // Two borders in each datacenter, so that there are routes to choose from.
+    let scenario = SCENARIO.replace("borders=1", "borders=2");
+    let scenario = format!("{scenario}\n[testbed]\nrouters = \"frr\"\n");
+    std::fs::write(bench.folder.join("small.toml"), scenario).unwrap();
+    let up = bench.motet(&["testbed", "up", "small.toml"]);
+    if !up.status.success() && said(&up).contains("not installed") {
+        eprintln!("skipped: FRR is not installed");
+        return;
+    }
+    assert!(up.status.success(), "{}", said(&up));
+    let bed = std::fs::read_dir(bench.beds()).unwrap().next().unwrap().unwrap().path();
+    // The routes are FRR's own: a router has one to each rank of the other datacenter, for each that sends.
+    let mut shown = Command::new("vtysh");
+    shown.arg("--vty_socket").arg(bed.join("frr0")).args(["-c", "show running-config"]);
+    let shown = said(&shown.output().unwrap());
+    assert!(shown.contains("ip route 10.101.") && shown.contains(" table 10"), "{shown}");
+    let ran = bench.motet(&["--json", "testbed", "run", "small.toml", "-i", "3"]);
+    assert!(ran.status.success() && said(&ran).contains("\"wrong\": 0"), "{}", said(&ran));
+    // Daemons of another user end with a keeper that is killed, too.
+    assert!(at_work_in(&bed) >= 8);
+    let keeper = said(&up);
+    let (_, keeper) = keeper.split_once("held by process ").unwrap();
+    let keeper = keeper.split_whitespace().next().unwrap();
+    assert!(Command::new("kill").args(["-9", keeper]).status().unwrap().success());
+    for _ in 0..600 {
+        if at_work_in(&bed) == 0 {
+            break;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+    assert_eq!(at_work_in(&bed), 0);
+    let live = bench.motet(&["--json", "wan", "--live", "small.toml"]);
+    assert!(live.status.success(), "{}", said(&live));
+    let text: serde_json::Value = serde_json::from_slice(&live.stdout).unwrap();
+    // By routes and by programs.
+    let moves = text["modes"].as_array().unwrap().iter().map(|it| it["live_moves"][0].as_u64());
+    assert!(moves.map(Option::unwrap).sum::<u64>() > 0, "{text}");
+    assert_eq!((bench.left(), at_work_in(&bed)), (0, 0));
+}

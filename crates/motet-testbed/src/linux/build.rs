@@ -4,6 +4,7 @@ use std::fs::File;
 use std::net::Ipv4Addr;
 use std::os::fd::{AsRawFd as _, OwnedFd};
 
+use super::frr::{Frr, Launch};
 use super::netlink::{Netlink, Route};
 use super::sys::{new_namespace, open_tun, within};
 use crate::error::TestbedError;
@@ -27,6 +28,8 @@ pub(super) struct Space {
     lan: Option<u32>,
     /// The numbers of its ends of wires.
     wires: Vec<(usize, u32)>,
+    /// Who sets its routes, if not we.
+    frr: Option<Frr>,
 }
 
 /// See the [module](self).
@@ -40,8 +43,8 @@ pub(super) struct Spaces {
 }
 
 impl Spaces {
-    /// Makes everything.
-    pub(super) fn new(layout: &Layout) -> Result<Self, TestbedError> {
+    /// Makes everything; routers have FRR if it is to be launched.
+    pub(super) fn new(layout: &Layout, frr: Option<&Launch>) -> Result<Self, TestbedError> {
         let mut lans = Vec::new();
         for _ in &layout.lans {
             lans.push(new_lan()?);
@@ -65,6 +68,10 @@ impl Spaces {
         for number in 0..layout.wires.len() {
             let tuns = made.wire(layout, number)?;
             made.tuns.push(tuns);
+        }
+        for (number, space) in made.routers.iter_mut().enumerate() {
+            let start = |it| Frr::start(it, number, space.namespace.as_raw_fd());
+            space.frr = frr.map(start).transpose()?;
         }
         Ok(made)
     }
@@ -93,7 +100,7 @@ impl Spaces {
     fn wire(&mut self, layout: &Layout, number: usize) -> Result<[File; 2], TestbedError> {
         let wire = &layout.wires[number];
         let mut end = |end: usize| {
-            let name = format!("wan{number}");
+            let name = name(Device::Wire(number));
             let space = &mut self.routers[wire.ends[end]];
             // A loop from a router to itself would have two devices of one name; the layout has none.
             let tun = within(&space.namespace, || open_tun(&name))?;
@@ -111,7 +118,7 @@ impl Spaces {
         from: u32,
         to: Ipv4Addr,
         hop: Hop,
-    ) -> Result<(&mut Netlink, Route), TestbedError> {
+    ) -> Result<(&mut Space, Route), TestbedError> {
         let none = || TestbedError::Layout("a route by a device that is not there".to_owned());
         let (space, table) = match hop.at {
             Place::Host(it) => (self.hosts.get_mut(it), None),
@@ -123,19 +130,33 @@ impl Spaces {
             Device::Wire(it) => space.wires.iter().find(|wire| wire.0 == it).map(|it| it.1),
         };
         let device = device.ok_or_else(none)?;
-        Ok((&mut space.netlink, Route { table, to, bits: 32, via: hop.via, device }))
+        Ok((space, Route { table, to, bits: 32, via: hop.via, device }))
     }
 
     /// Has one place send what `from` sends to `to` on by a hop.
     pub(super) fn set(&mut self, from: u32, to: Ipv4Addr, hop: Hop) -> Result<(), TestbedError> {
-        let (netlink, route) = self.route(from, to, hop)?;
-        netlink.set_route(route)
+        let (space, route) = self.route(from, to, hop)?;
+        match &mut space.frr {
+            Some(frr) => frr.set(route, Some(&name(hop.device)), &mut space.netlink),
+            None => space.netlink.set_route(route),
+        }
     }
 
     /// Undoes that.
     pub(super) fn unset(&mut self, from: u32, to: Ipv4Addr, hop: Hop) -> Result<(), TestbedError> {
-        let (netlink, route) = self.route(from, to, hop)?;
-        netlink.remove_route(route)
+        let (space, route) = self.route(from, to, hop)?;
+        match &mut space.frr {
+            Some(frr) => frr.set(route, None, &mut space.netlink),
+            None => space.netlink.remove_route(route),
+        }
+    }
+}
+
+/// What a device is called where it is.
+fn name(device: Device) -> String {
+    match device {
+        Device::Lan => LAN.to_owned(),
+        Device::Wire(number) => format!("wan{number}"),
     }
 }
 
@@ -169,5 +190,5 @@ fn new_space(router: bool) -> Result<Space, TestbedError> {
     })?;
     let lo = netlink.index("lo")?;
     netlink.set_up(lo, None)?;
-    Ok(Space { namespace, netlink, lan: None, wires: Vec::new() })
+    Ok(Space { namespace, netlink, lan: None, wires: Vec::new(), frr: None })
 }

@@ -11,12 +11,13 @@ use std::os::unix::net::{UnixListener, UnixStream};
 
 use motet_net::NetworkState;
 use motet_units::{Bandwidth, Instant, LinkId, Stream};
-use motet_wan::Scenario;
 use motet_wan::route_table::RouteTable;
+use motet_wan::{Routers, Scenario};
 use rand::Rng as _;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::build::Spaces;
+use super::frr::Launch;
 use super::process::{end_all, number};
 use crate::error::TestbedError;
 use crate::layout::Layout;
@@ -60,10 +61,15 @@ struct Client {
 }
 
 impl<'a> Keeper<'a> {
-    /// Makes a testbed. With `by_the_clock`, links change as the scenario says; otherwise when told.
-    pub fn new(scenario: &'a Scenario<'a>, by_the_clock: bool) -> Result<Self, TestbedError> {
+    /// Makes a testbed. With `by_the_clock`, links change as the scenario says; otherwise when told. `launch` is for routers that are not the kernel alone.
+    pub fn new(
+        scenario: &'a Scenario<'a>,
+        by_the_clock: bool,
+        launch: &Launch,
+    ) -> Result<Self, TestbedError> {
         let layout = Layout::new(scenario.network)?;
-        let spaces = Spaces::new(&layout)?;
+        let frr = (scenario.testbed.routers == Routers::Frr).then_some(launch);
+        let spaces = Spaces::new(&layout, frr)?;
         let nominal = NetworkState::nominal(scenario.network);
         let line = |link: LinkId| {
             Line::new(Shape {

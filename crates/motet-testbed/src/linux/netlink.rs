@@ -7,7 +7,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::os::fd::RawFd;
 
 use netlink_packet_core::{
-    NLM_F_ACK, NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE, NLM_F_REQUEST, NetlinkMessage,
+    NLM_F_ACK, NLM_F_CREATE, NLM_F_DUMP, NLM_F_EXCL, NLM_F_REPLACE, NLM_F_REQUEST, NetlinkMessage,
     NetlinkPayload,
 };
 use netlink_packet_route::address::{AddressAttribute, AddressMessage};
@@ -69,16 +69,32 @@ impl Netlink {
         message: RouteNetlinkMessage,
         flags: u16,
     ) -> Result<Option<u32>, TestbedError> {
+        let mut found = None;
+        self.hear(what, message, NLM_F_ACK | flags, &mut |it| {
+            if let RouteNetlinkMessage::NewLink(link) = it {
+                found = Some(link.header.index);
+            }
+        })?;
+        Ok(found)
+    }
+
+    /// The same, for all that the kernel answers.
+    fn hear(
+        &mut self,
+        what: &str,
+        message: RouteNetlinkMessage,
+        flags: u16,
+        heard: &mut dyn FnMut(RouteNetlinkMessage),
+    ) -> Result<(), TestbedError> {
         let failed = |it: std::io::Error| TestbedError::system(what, it);
         let mut message = NetlinkMessage::from(message);
         self.sequence += 1;
-        message.header.flags = NLM_F_REQUEST | NLM_F_ACK | flags;
+        message.header.flags = NLM_F_REQUEST | flags;
         message.header.sequence_number = self.sequence;
         message.finalize();
         let mut bytes = vec![0; message.buffer_len()];
         message.serialize(&mut bytes);
         self.socket.send(&bytes, 0).map_err(failed)?;
-        let mut found = None;
         loop {
             let (answer, _) = self.socket.recv_from_full().map_err(failed)?;
             let mut rest = answer.as_slice();
@@ -91,10 +107,8 @@ impl Netlink {
                     NetlinkPayload::Error(error) if error.code.is_some() => {
                         return Err(failed(error.to_io()));
                     }
-                    NetlinkPayload::Error(_) => return Ok(found),
-                    NetlinkPayload::InnerMessage(RouteNetlinkMessage::NewLink(link)) => {
-                        found = Some(link.header.index);
-                    }
+                    NetlinkPayload::Error(_) | NetlinkPayload::Done(_) => return Ok(()),
+                    NetlinkPayload::InnerMessage(it) => heard(it),
                     _ => {}
                 }
             }
@@ -183,6 +197,25 @@ impl Netlink {
     pub fn set_route(&mut self, route: Route) -> Result<(), TestbedError> {
         let message = RouteNetlinkMessage::NewRoute(Self::route_message(route));
         self.ask("set a route", message, NLM_F_CREATE | NLM_F_REPLACE).map(drop)
+    }
+
+    /// By whom a table has packets to an end go; none if it has no route there, or several at once.
+    pub fn gateway(&mut self, table: u32, to: Ipv4Addr) -> Result<Option<Ipv4Addr>, TestbedError> {
+        let mut message = RouteMessage::default();
+        message.header.address_family = AddressFamily::Inet;
+        let (mut found, end) = (None, RouteAttribute::Destination(RouteAddress::Inet(to)));
+        let message = RouteNetlinkMessage::GetRoute(message);
+        self.hear("read routes", message, NLM_F_DUMP, &mut |it| {
+            let RouteNetlinkMessage::NewRoute(route) = it else { return };
+            let has = |it: &RouteAttribute| route.attributes.contains(it);
+            if has(&RouteAttribute::Table(table)) && has(&end) {
+                found = route.attributes.iter().find_map(|it| match it {
+                    RouteAttribute::Gateway(RouteAddress::Inet(it)) => Some(*it),
+                    _ => None,
+                });
+            }
+        })?;
+        Ok(found)
     }
 
     /// Removes a route.

@@ -14,7 +14,7 @@ use toml::Spanned;
 
 use super::{matrices_csv, trace_csv};
 use crate::fault::Fault;
-use crate::scenario::{Asked, ProgramsHand, RoutesHand, Scenario, StartRoutes, Testbed};
+use crate::scenario::{Asked, ProgramsHand, Routers, RoutesHand, Scenario, StartRoutes, Testbed};
 use crate::trigger::{Costs, Hand, Trigger};
 use crate::variation::Variation;
 
@@ -115,6 +115,7 @@ struct TestbedTable {
     queue: Option<Spanned<String>>,
     loss: Option<Spanned<f64>>,
     period: Option<Spanned<String>>,
+    routers: Option<Spanned<String>>,
 }
 
 impl ScenarioFile {
@@ -400,7 +401,20 @@ impl ScenarioFile {
             return Err(self.wrong(it.span(), "a period is at least 10 ms"));
         }
         let queue = self.value(table.queue.as_ref())?.unwrap_or(usual.queue);
-        Ok(Testbed { queue, loss, period })
+        let routers = match &table.routers {
+            None => usual.routers,
+            Some(it) => match it.get_ref().as_str() {
+                "kernel" => Routers::Kernel,
+                "frr" => Routers::Frr,
+                other => {
+                    let problem = format!("there are no routers `{other}`");
+                    return Err(self
+                        .wrong(it.span(), problem)
+                        .with_remedy("write \"kernel\" or \"frr\""));
+                }
+            },
+        };
+        Ok(Testbed { queue, loss, period, routers })
     }
 
     fn programs_hand(&self) -> Result<ProgramsHand, ReadError> {

@@ -6,6 +6,7 @@ use std::os::unix::net::UnixListener;
 use std::os::unix::process::CommandExt as _;
 
 use motet_net::formats::cluster_toml;
+use motet_testbed::linux::frr::Launch;
 use motet_testbed::linux::keeper::Keeper;
 use motet_testbed::linux::process;
 use motet_testbed::state::State;
@@ -35,8 +36,12 @@ fn keep(args: &KeepArgs, place: &Place, printer: &mut Printer) -> Result<(), Fai
     process::detach();
     // Before the ranks: a packet that is late counts as lost with them.
     process::hurry(PRIORITY);
-    let keeper = Keeper::new(&scenario, !args.when_told).map_err(|it| failure(&it))?;
     let cannot = |it: std::io::Error| Failure::unreadable(format!("cannot keep a testbed: {it}"));
+    let mut enter = vec![std::env::current_exe().map_err(cannot)?.into_os_string()];
+    let own = std::process::id().to_string();
+    enter.extend(["testbed", "enter", "--keeper", &own, "--namespace"].map(Into::into));
+    let launch = Launch { enter, folder: place.folder().to_owned() };
+    let keeper = Keeper::new(&scenario, !args.when_told, &launch).map_err(|it| failure(&it))?;
     let control = UnixListener::bind(place.socket()).map_err(cannot)?;
     std::fs::write(place.cluster(), cluster_toml::write(&loaded.network)).map_err(cannot)?;
     let own = process::own().map_err(|it| failure(&it))?;
