@@ -47,7 +47,7 @@ impl EventGraph {
             let more = std::iter::from_fn(|| more.next_if(|it| it.0 == at).map(|it| it.1));
             let deps = program.deps(event).iter().map(|it| it.index());
             let deps = deps.filter(|it| *it < events).map(|it| it as u32);
-            preds.push_row(own.into_iter().chain(lane).chain(more).chain(deps));
+            preds.push_chain(own.into_iter().chain(lane).chain(more).chain(deps));
         }
         Self { preds }
     }

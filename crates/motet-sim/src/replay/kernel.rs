@@ -116,7 +116,8 @@ pub(super) fn execute<T: Tick, const N: usize>(
     observer: &mut impl Observer<T, N>,
 ) -> [T; N] {
     memory.reset(code, table);
-    let mut run = Run { table, routes, memory, end: [table.launch; N], observer };
+    let Memory { slots, free } = memory;
+    let mut run = Run { table, routes, slots, free, end: [table.launch; N], observer };
     let mut words = code.words.as_slice();
     for (step, op) in code.ops.iter().enumerate() {
         run.observer.begin(step);
@@ -135,7 +136,8 @@ pub(super) fn execute<T: Tick, const N: usize>(
 struct Run<'a, T, const N: usize, O> {
     table: &'a Table<T, N>,
     routes: &'a [&'a FlowRoute],
-    memory: &'a mut Memory<T, N>,
+    slots: &'a mut [[T; N]],
+    free: &'a mut [[T; N]],
     end: [T; N],
     observer: &'a mut O,
 }
@@ -145,7 +147,7 @@ impl<T: Tick, const N: usize, O: Observer<T, N>> Run<'_, T, N, O> {
     fn hop<'w>(&mut self, words: &'w [u32]) -> &'w [u32] {
         let [wait, link, channel, out] = [words[0], words[1], words[2], words[3]];
         let time = self.over_one_link(wait, link, channel);
-        self.memory.slots[out as usize] = time;
+        self.slots[out as usize] = time;
         self.observer.done(out, time);
         &words[4..]
     }
@@ -160,7 +162,7 @@ impl<T: Tick, const N: usize, O: Observer<T, N>> Run<'_, T, N, O> {
 
     #[inline(always)]
     fn over_one_link(&mut self, wait: u32, link: u32, channel: u32) -> [T; N] {
-        let ready = self.memory.slots[wait as usize];
+        let ready = self.slots[wait as usize];
         self.observer.wait(wait, ready);
         let passage = self.pass(link, channel, (ready, None));
         passage.arrival(self.latency(link)).tail
@@ -180,7 +182,7 @@ impl<T: Tick, const N: usize, O: Observer<T, N>> Run<'_, T, N, O> {
         channel: u32,
         (head, tail): ([T; N], Option<[T; N]>),
     ) -> Passage<[T; N]> {
-        let slot = &mut self.memory.free[link as usize];
+        let slot = &mut self.free[link as usize];
         let free = *slot;
         let passage = Passage::of((head, tail), free, self.table.beta[channel as usize]);
         *slot = passage.streamed;
@@ -229,7 +231,7 @@ impl<T: Tick, const N: usize, O: Observer<T, N>> Run<'_, T, N, O> {
             let (link, stores) = (word & !STORES, word & STORES != 0);
             let passage = self.pass(link, channel, at.forwarded(stores));
             if first && sent != NOWHERE {
-                self.memory.slots[sent as usize] = passage.left;
+                self.slots[sent as usize] = passage.left;
                 self.observer.sent(sent);
             }
             first = false;
@@ -261,7 +263,7 @@ impl<T: Tick, const N: usize, O: Observer<T, N>> Run<'_, T, N, O> {
     fn ready(&mut self, waits: &[u32]) -> [T; N] {
         let mut ready = [self.table.launch; N];
         for wait in waits {
-            let time = self.memory.slots[*wait as usize];
+            let time = self.slots[*wait as usize];
             self.observer.wait(*wait, time);
             ready = ready.later(time);
         }
@@ -273,7 +275,7 @@ impl<T: Tick, const N: usize, O: Observer<T, N>> Run<'_, T, N, O> {
         match out {
             NOWHERE => {}
             END => self.end = self.end.later(time),
-            _ => self.memory.slots[out as usize] = time,
+            _ => self.slots[out as usize] = time,
         }
         self.observer.done(out, time);
     }
