@@ -80,6 +80,13 @@ impl<P> Line<P> {
         self.waiting_bytes
     }
 
+    /// Bytes of packets that have gone onto the line by `now`, whether they have arrived or not: what a router counts as sent.
+    pub fn sent(&mut self, now: Instant) -> u64 {
+        self.advance(now);
+        let Counts { offered, dropped, lost, .. } = self.counts;
+        offered - dropped - lost - self.waiting_bytes
+    }
+
     /// Bytes that may wait at the present rate.
     #[must_use]
     pub fn room(&self) -> u64 {
@@ -187,6 +194,10 @@ mod tests {
         let mut line = Line::new(shape(100, 5, 20, 0.0));
         assert!(line.offer(at(0), 12_500, 'a', 0.5) && line.offer(at(0), 12_500, 'b', 0.5));
         assert_eq!(line.next(), Some(at(6000)));
+        assert_eq!(
+            (line.sent(at(999)), line.sent(at(1000)), line.waiting_bytes()),
+            (0, 12_500, 12_500)
+        );
         assert_eq!((line.take(at(5999)), line.take(at(6000))), (None, Some('a')));
         assert_eq!((line.take(at(6999)), line.take(at(7000))), (None, Some('b')));
         assert_eq!((line.take(at(9000)), line.next()), (None, None));

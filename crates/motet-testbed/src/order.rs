@@ -12,7 +12,7 @@ pub enum Order {
     Rate(LinkId, Bandwidth),
     /// The links that what the first rank sends the second takes.
     Way(u32, u32, Vec<LinkId>),
-    /// How many bytes have arrived over each WAN link: `LINK BYTES` for each.
+    /// How many bytes each WAN link has sent and how many wait before it: `LINK BYTES WAITING` for each.
     Carried,
     /// Ends everything.
     Stop,

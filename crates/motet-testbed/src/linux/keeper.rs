@@ -274,16 +274,16 @@ impl<'a> Keeper<'a> {
                 self.stopped = true;
                 Ok(())
             }
-            Ok(Order::Carried) => return self.carried(),
+            Ok(Order::Carried) => return self.carried(now),
         };
         done.map_or_else(|it| format!("no {it}"), |()| "ok".to_owned())
     }
 
-    fn carried(&self) -> String {
+    fn carried(&mut self, now: Instant) -> String {
         let mut answer = "ok".to_owned();
-        for (wire, lines) in self.layout.wires.iter().zip(&self.lines) {
+        for (wire, lines) in self.layout.wires.iter().zip(&mut self.lines) {
             for (link, line) in wire.links.iter().zip(lines) {
-                answer += &format!(" {} {}", link.0, line.counts().arrived);
+                answer += &format!(" {} {} {}", link.0, line.sent(now), line.waiting_bytes());
             }
         }
         answer

@@ -1,9 +1,11 @@
 //! [`Belief`]: what the controller believes of the links' rates.
 //!
-//! It may be *told* them, as a controller that owns the WAN is, and as the simulation assumes; or it must go by what was
-//! *measured*: how many bytes routers have carried over each link, read every few milliseconds while a collective runs. The highest rate over a window is a lower bound of the link's: it is the link's rate if
-//! the link was busy throughout, and that is likely of the one that held the collective up. So a lower figure than believed counts only for that link, a higher one for any. Of a link that
-//! carried nothing, nothing is learned, and what is believed slowly returns to what it nominally is, so that it will be tried again.
+//! It may be *told* them, as a controller that owns the WAN is, and as the simulation assumes; or it must go by what it *measured*: how many bytes
+//! each link has sent and how many wait in the queue before it, as routers count them, read every few milliseconds while a collective runs. While bytes wait a link is busy, and what
+//! it sends then is its rate. While none wait, what it sends says only that it is no slower than that.
+//!
+//! Of a link that was not busy, the last measurement gets old: what is believed moves towards the mean of what was measured of it. A link of which nothing was ever measured
+//! is believed to be what it nominally is, so that it is tried once.
 
 use motet_net::{Network, NetworkState};
 use motet_units::{Bandwidth, Duration, Instant, LinkId};
@@ -14,39 +16,50 @@ pub enum Sight {
     /// It is told the present rate of every link.
     #[default]
     Told,
-    /// It goes by the throughput of the collectives so far.
+    /// It goes by what links sent during the collectives so far.
     Measured,
 }
 
-/// The window over which throughput is taken. Shorter ones see bursts, longer ones miss what a short collective reaches.
-const WINDOW: Duration = Duration::from_ms(20);
+/// A link must have been busy for so long in a collective for its rate to be measured: queues hold segments of up to 64 KiB, and one more or less must not count for much.
+const BUSY: Duration = Duration::from_ms(20);
 
-/// Links that carried less than this in a collective say nothing.
-const LEAST: u64 = 64 << 10;
+/// A measurement this close to what is believed changes nothing: routes must not move for noise.
+const NOISE: f64 = 0.05;
 
-/// How much of the way to the nominal rate belief returns with each collective in which a link carried nothing.
-const RETURNING: f64 = 0.1;
+/// How much of the way to its mean the belief of a link goes with each collective that did not measure it.
+const AGEING: f64 = 0.1;
 
-/// What links had carried at a moment: bytes of each, by link.
+/// The weight of a new measurement in a link's mean.
+const SMOOTHING: f64 = 0.2;
+
+/// What a link has sent at a moment, and what waits before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Seen {
+    pub link: LinkId,
+    pub sent: u64,
+    pub waiting: u64,
+}
+
+/// All WAN links at a moment, always in the same order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sample {
     pub at: Instant,
-    pub carried: Vec<(LinkId, u64)>,
+    pub links: Vec<Seen>,
 }
 
 /// See the [module](self).
 #[derive(Clone, Debug)]
 pub struct Belief {
-    nominal: NetworkState,
     state: NetworkState,
+    /// By link: the mean of what was measured, in bit/s; `None` before the first.
+    means: Vec<Option<f64>>,
 }
 
 impl Belief {
     /// That all is as it nominally is.
     #[must_use]
     pub fn new(network: &Network) -> Self {
-        let nominal = NetworkState::nominal(network);
-        Self { state: nominal.clone(), nominal }
+        Self { state: NetworkState::nominal(network), means: vec![None; network.links().len()] }
     }
 
     #[must_use]
@@ -56,55 +69,53 @@ impl Belief {
 
     /// Learns from what was seen during a collective.
     pub fn learn(&mut self, samples: &[Sample]) {
-        let (Some(first), Some(last)) = (samples.first(), samples.last()) else { return };
-        let mut seen: Vec<(LinkId, u64, f64)> = Vec::new();
-        for (number, (link, before)) in first.carried.iter().enumerate() {
-            let after = last.carried.get(number).map_or(0, |it| it.1);
-            let bytes = after.saturating_sub(*before);
-            if bytes >= LEAST {
-                seen.push((*link, bytes, peak(samples, number)));
-            } else {
-                self.forget(*link);
-            }
-        }
-        let bits = |it: LinkId| self.state.bandwidth(it).bits_per_s().max(1) as f64;
-        let busiest = seen
-            .iter()
-            .max_by(|a, b| (a.1 as f64 / bits(a.0)).total_cmp(&(b.1 as f64 / bits(b.0))));
-        let busiest = busiest.map(|it| it.0);
-        for (link, _, peak) in seen {
-            if peak > 0.0 && (busiest == Some(link) || peak > bits_of(&self.state, link)) {
-                self.state.set_bandwidth(link, Bandwidth::from_bits_per_s(peak.round() as u64));
+        let Some(first) = samples.first() else { return };
+        for (number, seen) in first.links.iter().enumerate() {
+            let link = seen.link;
+            let before = self.state.bandwidth(link).bits_per_s() as f64;
+            let after = match (busy_rate(samples, number), self.means.get_mut(link.index())) {
+                (Some(rate), Some(mean)) => {
+                    *mean = Some(mean.map_or(rate, |it| it + SMOOTHING * (rate - it)));
+                    rate
+                }
+                (_, mean) => {
+                    let mean = mean.and_then(|it| *it).unwrap_or(before);
+                    (before + AGEING * (mean - before)).max(whole_rate(samples, number))
+                }
+            };
+            if (after - before).abs() > NOISE * before {
+                self.state.set_bandwidth(link, Bandwidth::from_bits_per_s(after.round() as u64));
             }
         }
     }
-
-    fn forget(&mut self, link: LinkId) {
-        let (now, nominal) = (bits_of(&self.state, link), bits_of(&self.nominal, link));
-        let bits = now + RETURNING * (nominal - now);
-        self.state.set_bandwidth(link, Bandwidth::from_bits_per_s(bits.round() as u64));
-    }
 }
 
-fn bits_of(state: &NetworkState, link: LinkId) -> f64 {
-    state.bandwidth(link).bits_per_s() as f64
+/// Bytes that a link sent between two samples, and the seconds between them.
+fn between(from: &Sample, to: &Sample, number: usize) -> Option<(f64, f64)> {
+    let sent = to.links.get(number)?.sent.saturating_sub(from.links.get(number)?.sent);
+    Some((sent as f64, to.at.since(from.at).as_us_f64() * 1e-6))
 }
 
-/// The highest rate of a link over the window, in bit/s; over all there is if that is shorter.
-fn peak(samples: &[Sample], number: usize) -> f64 {
-    let carried = |it: &Sample| it.carried.get(number).map_or(0, |it| it.1);
-    let mut best = 0.0_f64;
-    for (start, from) in samples.iter().enumerate() {
-        let later = samples.get(start + 1..).unwrap_or_default();
-        let to = later.iter().find(|it| it.at.since(from.at) >= WINDOW);
-        let to = to.or_else(|| later.last().filter(|_| start == 0));
-        let Some(to) = to else { break };
-        let seconds = to.at.since(from.at).as_us_f64() * 1e-6;
-        if seconds > 0.0 {
-            best = best.max((carried(to).saturating_sub(carried(from))) as f64 * 8.0 / seconds);
-        }
+fn bits_per_s((bytes, seconds): (f64, f64)) -> f64 {
+    if seconds > 0.0 { bytes * 8.0 / seconds } else { 0.0 }
+}
+
+/// The rate of a link while bytes waited before it, in bit/s; `None` if that was not long enough.
+fn busy_rate(samples: &[Sample], number: usize) -> Option<f64> {
+    let waits = |it: &Sample| it.links.get(number).is_some_and(|it| it.waiting > 0);
+    let (mut bytes, mut seconds) = (0.0, 0.0);
+    for pair in samples.windows(2).filter(|it| waits(&it[0]) && waits(&it[1])) {
+        let (more, longer) = between(&pair[0], &pair[1], number)?;
+        bytes += more;
+        seconds += longer;
     }
-    best
+    (seconds >= BUSY.as_us_f64() * 1e-6 && bytes > 0.0).then(|| bits_per_s((bytes, seconds)))
+}
+
+/// The rate of a link over all of a collective, in bit/s.
+fn whole_rate(samples: &[Sample], number: usize) -> f64 {
+    let ends = samples.first().zip(samples.last());
+    ends.and_then(|(from, to)| between(from, to, number)).map_or(0.0, bits_per_s)
 }
 
 #[cfg(test)]
@@ -112,36 +123,70 @@ mod tests {
     use super::*;
     use motet_net::builders::{self, Params};
 
-    /// Samples every 5 ms of links that carry so many Mbit/s each.
-    fn steady(rates: &[(LinkId, u64)], ms: u64) -> Vec<Sample> {
+    /// Samples every 5 ms of links that send so many Mbit/s each, with or without a queue.
+    fn steady(rates: &[(LinkId, u64, bool)], ms: u64) -> Vec<Sample> {
         let sample = |it: u64| Sample {
             at: Instant::START + Duration::from_ms(it),
-            carried: rates.iter().map(|(link, mbit)| (*link, mbit * 125 * it)).collect(),
+            links: rates
+                .iter()
+                .map(|(link, mbit, busy)| Seen {
+                    link: *link,
+                    sent: mbit * 125 * it,
+                    waiting: if *busy { 1500 } else { 0 },
+                })
+                .collect(),
         };
         (0..=ms / 5).map(|it| sample(it * 5)).collect()
     }
 
+    fn wan(network: &Network) -> Vec<LinkId> {
+        let is_wan = |it: &LinkId| network.link(*it).spec.class == motet_net::LinkClass::Wan;
+        network.link_ids().filter(is_wan).collect()
+    }
+
+    fn mbit(belief: &Belief, link: LinkId) -> u64 {
+        belief.state().bandwidth(link).bits_per_s() / 1_000_000
+    }
+
     #[test]
-    fn the_link_that_held_up_is_believed_and_others_only_if_faster() {
+    fn what_a_busy_link_sends_is_its_rate_and_other_links_are_no_slower() {
         let network = builders::find("two-dc").unwrap().build(&Params::new()).unwrap();
-        let wan: Vec<LinkId> = network
-            .link_ids()
-            .filter(|it| network.link(*it).spec.class == motet_net::LinkClass::Wan)
-            .collect();
+        let wan = wan(&network);
         let mut belief = Belief::new(&network);
-        let nominal = belief.state().bandwidth(wan[1]);
-        belief.learn(&steady(&[(wan[0], 100), (wan[1], 50), (wan[2], 0)], 100));
-        let now =
-            |belief: &Belief, it: LinkId| belief.state().bandwidth(it).bits_per_s() / 1_000_000;
-        assert_eq!(now(&belief, wan[0]), 100);
-        assert_eq!(belief.state().bandwidth(wan[1]), nominal);
-        // Now the slow link is known; faster than believed counts for any.
-        belief.learn(&steady(&[(wan[0], 150), (wan[1], 50), (wan[2], 0)], 100));
-        assert_eq!(now(&belief, wan[0]), 150);
-        // Nothing is carried: belief returns.
-        for _ in 0..200 {
-            belief.learn(&steady(&[(wan[0], 0)], 100));
+        let nominal = mbit(&belief, wan[1]);
+        belief.learn(&steady(&[(wan[0], 100, true), (wan[1], 50, false)], 100));
+        assert_eq!((mbit(&belief, wan[0]), mbit(&belief, wan[1])), (100, nominal));
+        // It has become slower, and the other is now measured too.
+        belief.learn(&steady(&[(wan[0], 60, true), (wan[1], 50, true)], 100));
+        assert_eq!((mbit(&belief, wan[0]), mbit(&belief, wan[1])), (60, 50));
+        // Not busy, but faster than believed.
+        belief.learn(&steady(&[(wan[0], 90, false), (wan[1], 51, true)], 100));
+        assert_eq!((mbit(&belief, wan[0]), mbit(&belief, wan[1])), (90, 50));
+    }
+
+    #[test]
+    fn a_measurement_gets_old() {
+        let network = builders::find("two-dc").unwrap().build(&Params::new()).unwrap();
+        let link = wan(&network)[0];
+        let mut belief = Belief::new(&network);
+        for rate in [200, 200, 200, 50] {
+            belief.learn(&steady(&[(link, rate, true)], 100));
         }
-        assert!(now(&belief, wan[0]) > 99_000);
+        assert_eq!(mbit(&belief, link), 50);
+        for _ in 0..100 {
+            belief.learn(&steady(&[(link, 0, false)], 100));
+        }
+        // Near the mean of all: 200 a few times, and 50.
+        assert!((100..=180).contains(&mbit(&belief, link)), "{}", mbit(&belief, link));
+    }
+
+    #[test]
+    fn a_moment_of_queueing_measures_nothing() {
+        let network = builders::find("two-dc").unwrap().build(&Params::new()).unwrap();
+        let link = wan(&network)[0];
+        let mut belief = Belief::new(&network);
+        let nominal = mbit(&belief, link);
+        belief.learn(&steady(&[(link, 10, true)], 10));
+        assert_eq!(mbit(&belief, link), nominal);
     }
 }

@@ -15,7 +15,7 @@ use motet_wan::trigger::Costs;
 use motet_wan::world::{Running, Simulated, Took};
 use motet_wan::{Scenario, WanError, World};
 
-use super::sight::{Belief, Sample, Sight};
+use super::sight::{Belief, Sample, Seen, Sight};
 use super::words::{FromRank, ToRank, read, write};
 use crate::layout::Layout;
 use crate::order::Order;
@@ -190,8 +190,10 @@ impl<'a> LiveWorld<'a> {
         let answers = (self.setup.tell)(&[Order::Carried])?;
         let numbers = answers.first().map_or("", String::as_str).split_ascii_whitespace();
         let numbers: Vec<u64> = numbers.filter_map(|it| it.parse().ok()).collect();
-        let carried = numbers.chunks_exact(2).map(|it| (LinkId(it[0] as u32), it[1])).collect();
-        Ok(Sample { at: self.setup.clock.now(), carried })
+        let links = numbers.chunks_exact(3);
+        let links =
+            links.map(|it| Seen { link: LinkId(it[0] as u32), sent: it[1], waiting: it[2] });
+        Ok(Sample { at: self.setup.clock.now(), links: links.collect() })
     }
 
     /// Puts the routes of a program's flows in force; whether any changed.
