@@ -31,6 +31,9 @@ use super::ratio::Ratio;
 use super::tightest::{Spread, Tightest, best_of_each_partition, measure, tightest};
 use crate::collective::{Collective, CollectiveKind};
 
+/// Arcs that a thread should look at, at least: it takes as long to wake one as to look at some thousands.
+const MIN_ARCS: usize = 1 << 14;
+
 /// The cut that takes longest, as it lies in the network.
 #[derive(Clone, Debug)]
 pub(super) struct Slowest {
@@ -125,8 +128,10 @@ impl Problem {
         }
         let receivers: Vec<usize> =
             self.spread.sinks.iter().map(|it| graph.ranks[*it] as usize).collect();
+        let of = |it: &Tightest| self.delays(both, it, Receivers::Each(&receivers));
+        let at_once = MIN_ARCS.div_ceil(graph.arcs().max(1));
         let mut delays: Vec<Option<Delays>> =
-            cuts.par_iter().map(|it| self.delays(both, it, Receivers::Each(&receivers))).collect();
+            cuts.par_iter().with_min_len(at_once).map(of).collect();
         if self.from_any || self.spread.sinks.contains(&self.far) {
             let far = graph.ranks[self.far] as usize;
             let rest = distances(turned, turned.latencies(), [(far, 0)]);
@@ -134,7 +139,8 @@ impl Problem {
                 let cut = measure(graph, &self.spread, sending);
                 self.delays(both, &cut, Receivers::At(&rest))
             };
-            delays.par_extend(cuts_around(graph, &rest).into_par_iter().map(of));
+            let around = cuts_around(graph, &rest).into_par_iter();
+            delays.par_extend(around.with_min_len(at_once).map(of));
         }
         Some(Slowest {
             share: Ratio::new(found.weight, self.parts)?,

@@ -96,16 +96,21 @@ impl<'g> StrengthSearch<'g> {
     /// each rank's block. `None` if there are none.
     fn below(&mut self, ratio: Ratio) -> Option<Vec<u32>> {
         let (scale, fee) = (ratio.denominator(), i128::try_from(ratio.numerator()).ok()?);
-        let ranks = self.graph.ranks.len();
-        let mut put: Vec<i128> = Vec::with_capacity(ranks);
+        let graph = self.graph;
+        let ranks = graph.ranks.len();
+        self.rescale(scale);
+        for node in &graph.ranks {
+            self.flow.set_supply(*node as usize, u128::ENDLESS);
+        }
+        let (mut sum, mut positive) = (0i128, 0i128);
+        // The ranks before this one on which more than nothing is put.
+        let mut sinks: Vec<(u32, u128)> = Vec::with_capacity(ranks);
         let mut block_of: Vec<u32> = (0..ranks as u32).collect();
-        for rank in 0..ranks {
-            let positive: i128 = put.iter().filter(|it| **it > 0).sum();
-            let least = i128::try_from(self.least_cut(rank, &put, scale)).ok()?;
-            put.push(least - positive - fee);
-            let node = |it: usize| self.graph.ranks[it] as usize;
+        for (rank, node) in graph.ranks.iter().enumerate() {
+            let put = i128::try_from(self.least_cut(*node, &sinks)).ok()? - positive - fee;
+            sum += put;
             let tight: Vec<u32> = (0..=rank)
-                .filter(|it| !self.flow.is_sending(node(*it)))
+                .filter(|it| !self.flow.is_sending(graph.ranks[*it] as usize))
                 .map(|it| block_of[it])
                 .collect();
             for block in &mut block_of[..=rank] {
@@ -113,30 +118,22 @@ impl<'g> StrengthSearch<'g> {
                     *block = rank as u32;
                 }
             }
+            if put > 0 {
+                positive += put;
+                sinks.push((*node, put.unsigned_abs()));
+            } else {
+                self.flow.set_supply(*node as usize, put.unsigned_abs());
+            }
         }
-        (put.iter().sum::<i128>() < -fee).then_some(block_of)
+        (sum < -fee).then_some(block_of)
     }
 
     /// The least of border + what is put outside the set − what is below zero inside, over sets
-    /// with `rank` and without later ranks.
-    fn least_cut(&mut self, rank: usize, put: &[i128], scale: u128) -> u128 {
-        self.rescale(scale);
-        let mut inside = Vec::with_capacity(rank + 1);
-        for (other, node) in self.graph.ranks.iter().enumerate() {
-            let supply = match put.get(other) {
-                Some(put) if *put > 0 => {
-                    inside.push((*node, put.unsigned_abs()));
-                    0
-                }
-                Some(put) => put.unsigned_abs(),
-                None if other == rank => {
-                    inside.push((*node, u128::ENDLESS));
-                    0
-                }
-                None => u128::ENDLESS,
-            };
-            self.flow.set_supply(*node as usize, supply);
-        }
+    /// with the rank at `node` and without later ranks. What is put on ranks is in `sinks` where it is
+    /// above zero, and is the rank's supply where it is below.
+    fn least_cut(&mut self, node: u32, sinks: &[(u32, u128)]) -> u128 {
+        self.flow.set_supply(node as usize, 0);
+        let inside = sinks.iter().copied().chain([(node, u128::ENDLESS)]);
         self.flow.flow_into(inside, u128::ENDLESS)
     }
 

@@ -4,7 +4,7 @@
 //! found by expanding it when somebody asks. A sum's parts always have smaller numbers than the
 //! sum, which makes expansion a sweep from the largest number down, exact with shared parts.
 
-use std::collections::BTreeMap;
+use std::collections::BinaryHeap;
 
 use motet_units::Rank;
 
@@ -32,8 +32,8 @@ pub(super) struct Leaf {
 /// What a value is made of.
 #[derive(Debug)]
 pub(super) struct Expansion {
-    /// How often each input is in it.
-    pub(super) leaves: BTreeMap<Leaf, u64>,
+    /// The inputs in it, in their order, and how often each is.
+    pub(super) leaves: Vec<(Leaf, u64)>,
     /// How many parts were looked at.
     pub(super) steps: usize,
     /// Whether that was all of them.
@@ -94,24 +94,28 @@ impl Values {
     /// distinct parts (so that a hostile program cannot make expansion slow), which is enough to
     /// show that a value of more inputs than that is wrong.
     pub(super) fn expand(&self, value: Value, most: usize) -> Expansion {
-        let mut leaves = BTreeMap::new();
-        let mut open = BTreeMap::from([(value, 1u64)]);
+        // Leaves have smaller numbers than sums, so that they come last, and from the last to the first.
+        let mut leaves = Vec::new();
+        let mut open = BinaryHeap::from([(value, 1u64)]);
         let mut visited = 0;
-        while let Some((value, times)) = open.pop_last() {
+        while let Some((value, mut times)) = open.pop() {
             visited += 1;
             if visited > most.saturating_mul(2) {
+                open.push((value, times));
                 break;
             }
+            while let Some((_, more)) = open.peek().filter(|it| it.0 == value) {
+                times = times.saturating_add(*more);
+                open.pop();
+            }
             if let Some(leaf) = self.as_leaf(value) {
-                *leaves.entry(leaf).or_insert(0) += times;
+                leaves.push((leaf, times));
             } else if value != Value::UNDEFINED {
                 let (a, b) = self.sums[(value.0 - self.first_sum()) as usize];
-                for part in [a, b] {
-                    let slot = open.entry(part).or_insert(0);
-                    *slot = slot.saturating_add(times);
-                }
+                open.extend([(a, times), (b, times)]);
             }
         }
+        leaves.reverse();
         Expansion { leaves, steps: visited, is_whole: open.is_empty() }
     }
 
@@ -138,7 +142,7 @@ impl Values {
             return "nothing".to_owned();
         }
         let Expansion { leaves: parts, is_whole, .. } = self.expand(value, COUNTED);
-        let text = |(leaf, times): (&Leaf, &u64)| {
+        let text = |(leaf, times): &(Leaf, u64)| {
             let times = if *times > 1 { format!("{times}× ") } else { String::new() };
             format!("{times}rank {} input[{}]", leaf.rank, leaf.offset)
         };
