@@ -185,18 +185,23 @@ pub fn bound_of_group(
             bound.set_by_pairs(network, both, group, collective, &partitions, farthest);
         }
         _ => {
-            if let Some(found) = spread::slowest(both, collective, &partitions, farthest) {
+            let slowest = || spread::slowest(both, collective, &partitions, farthest);
+            let (found, work) = match collective.kind() {
+                CollectiveKind::AllReduce => {
+                    rayon::join(slowest, || work::work(network, both, &partitions))
+                }
+                _ => (slowest(), None),
+            };
+            if let Some(found) = found {
                 let cut = Cut::new(network, &graph, group, &found.sending, found.share);
                 bound.set_by_cut(cut, found.capacity * graph.unit);
                 bound.delays = found.delays;
             }
+            if let Some((work, delays)) = work {
+                bound.work = Some(work);
+                bound.work_delays = delays;
+            }
         }
-    }
-    if collective.kind() == CollectiveKind::AllReduce
-        && let Some((work, delays)) = work::work(network, both, &partitions)
-    {
-        bound.work = Some(work);
-        bound.work_delays = delays;
     }
     bound.in_switch = in_switch::in_switch(network, group, collective.kind());
     Ok(bound)
