@@ -3,8 +3,8 @@
 //!
 //! A testbed is made of the same scenario that `motet wan` simulates. Every rank is a host with a namespace of its own, every
 //! datacenter a bridge, every node that a WAN link ends at a router, and every WAN link a pair of TUN devices between which one
-//! process, the *keeper*, passes packets no faster than the link's rate. The keeper holds everything: namespaces and devices
-//! live as long as it does, so that nothing is left behind when it is killed.
+//! process, the *keeper*, passes packets no faster than the link's rate, or, if the scenario says so, veth devices that the kernel shapes. The
+//! keeper holds everything: namespaces and devices live as long as it does, so that nothing is left behind when it is killed.
 //!
 //! **Where to start reading.** [`layout`] is what a network comes to: hosts, routers, lines, addresses. [`line`](mod@line) is one direction
 //! of a WAN link as plain data without a clock, [`ways`] what routers must know so that a flow takes given links. Then

@@ -34,6 +34,13 @@ pub struct Counts {
     pub arrived: u64,
 }
 
+/// What a router knows of a line: the bytes that it has sent, and those that wait to be.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Traffic {
+    pub sent: u64,
+    pub waiting: u64,
+}
+
 /// One direction of a link, with packets of type `P` on it.
 #[derive(Clone, Debug)]
 pub struct Line<P> {
@@ -80,11 +87,11 @@ impl<P> Line<P> {
         self.waiting_bytes
     }
 
-    /// Bytes of packets that have gone onto the line by `now`, whether they have arrived or not: what a router counts as sent.
-    pub fn sent(&mut self, now: Instant) -> u64 {
+    /// What has gone onto the line by `now`, whether it has arrived or not, and what waits.
+    pub fn traffic(&mut self, now: Instant) -> Traffic {
         self.advance(now);
-        let Counts { offered, dropped, lost, .. } = self.counts;
-        offered - dropped - lost - self.waiting_bytes
+        let (Counts { offered, dropped, lost, .. }, waiting) = (self.counts, self.waiting_bytes);
+        Traffic { sent: offered - dropped - lost - waiting, waiting }
     }
 
     /// Bytes that may wait at the present rate.
@@ -194,10 +201,9 @@ mod tests {
         let mut line = Line::new(shape(100, 5, 20, 0.0));
         assert!(line.offer(at(0), 12_500, 'a', 0.5) && line.offer(at(0), 12_500, 'b', 0.5));
         assert_eq!(line.next(), Some(at(6000)));
-        assert_eq!(
-            (line.sent(at(999)), line.sent(at(1000)), line.waiting_bytes()),
-            (0, 12_500, 12_500)
-        );
+        let traffic = |sent, waiting| Traffic { sent, waiting };
+        assert_eq!(line.traffic(at(999)), traffic(0, 25_000));
+        assert_eq!(line.traffic(at(1000)), traffic(12_500, 12_500));
         assert_eq!((line.take(at(5999)), line.take(at(6000))), (None, Some('a')));
         assert_eq!((line.take(at(6999)), line.take(at(7000))), (None, Some('b')));
         assert_eq!((line.take(at(9000)), line.next()), (None, None));

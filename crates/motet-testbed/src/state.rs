@@ -44,6 +44,9 @@ pub struct State {
     pub hosts: Vec<HostState>,
     /// The numbers of all namespaces, by which processes in them are found.
     pub namespaces: Vec<u64>,
+    /// Whether the kernel shapes its WAN links; the keeper does otherwise.
+    #[serde(default)]
+    pub kernel_links: bool,
 }
 
 impl State {
@@ -56,7 +59,20 @@ impl State {
         namespaces: Vec<u64>,
     ) -> Self {
         let (scenario, boot) = (scenario.to_owned(), boot.to_owned());
-        Self { version: VERSION, scenario, keeper, boot, hosts, namespaces }
+        let kernel_links = false;
+        Self { version: VERSION, scenario, keeper, boot, hosts, namespaces, kernel_links }
+    }
+
+    /// The same with links that the kernel shapes, or not.
+    #[must_use]
+    pub fn with_kernel_links(self, kernel_links: bool) -> Self {
+        Self { kernel_links, ..self }
+    }
+
+    /// Whose its WAN links are, as a scenario says it.
+    #[must_use]
+    pub const fn links(&self) -> &'static str {
+        if self.kernel_links { "kernel" } else { "own" }
     }
 
     /// Reads the text of a state file.
@@ -108,6 +124,8 @@ mod tests {
         assert_eq!(State::read(&text).unwrap(), state());
         assert!(State::read(&text.replace("\"version\": 1", "\"version\": 2")).is_err());
         assert!(State::read("{}").is_err());
+        let state = state().with_kernel_links(true);
+        assert_eq!(State::read(&state.write().unwrap()).unwrap().links(), "kernel");
     }
 
     #[test]

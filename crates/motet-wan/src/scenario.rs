@@ -40,6 +40,7 @@ pub struct Testbed {
     /// How long a sample of the variation lasts where nobody counts collectives.
     pub period: Duration,
     pub routers: Routers,
+    pub links: Links,
 }
 
 /// Who sets the routes in a testbed's routers.
@@ -52,6 +53,18 @@ pub enum Routers {
     Frr,
 }
 
+/// Who shapes a testbed's WAN links.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Links {
+    /// The testbed itself, the same way on every kernel.
+    #[default]
+    Own,
+    /// The kernel, which must have tbf and netem.
+    Kernel,
+    /// The kernel where it can, the testbed elsewhere.
+    Auto,
+}
+
 impl Default for Testbed {
     fn default() -> Self {
         Self {
@@ -59,6 +72,7 @@ impl Default for Testbed {
             loss: 0.0,
             period: Duration::from_ms(2000),
             routers: Routers::default(),
+            links: Links::default(),
         }
     }
 }

@@ -241,6 +241,8 @@ fn bad_scenarios_are_refused_at_their_place() {
         ("[programs]\nsplit = 2\n", 7, "keys of [routes]"),
         ("[routes]\nbogus = 2\n", 7, "unknown field"),
         ("[programs]\nbase = \"magic\"\n", 7, "magic"),
+        ("[testbed]\nrouters = \"bird\"\n", 7, "there are no routers `bird`"),
+        ("[testbed]\nlinks = \"netem\"\n", 7, "there are no links `netem`"),
     ] {
         let text = text(10, bad);
         let found = ScenarioFile::read(&text)

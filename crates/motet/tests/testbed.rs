@@ -213,3 +213,43 @@ fn routers_may_be_frr() {
     assert!(moves.map(Option::unwrap).sum::<u64>() > 0, "{text}");
     assert_eq!((bench.left(), at_work_in(&bed)), (0, 0));
 }
+
+#[test]
+fn links_may_be_the_kernels() {
+    let Some(bench) = Bench::new("kernel") else { return };
+    let write = |links: &str| {
+        let scenario = format!("{SCENARIO}\n[testbed]\nlinks = \"{links}\"\n");
+        std::fs::write(bench.folder.join("small.toml"), scenario).unwrap();
+    };
+    let json = |words: &[&str]| -> serde_json::Value {
+        let output = bench.motet(words);
+        assert!(output.status.success(), "{}", said(&output));
+        serde_json::from_slice(&output.stdout).unwrap()
+    };
+    write("kernel");
+    let up = bench.motet(&["--json", "testbed", "up", "small.toml"]);
+    let has = !said(&up).contains("it has no ");
+    // What may be either is what there is.
+    write("auto");
+    if has {
+        assert!(up.status.success(), "{}", said(&up));
+        bench.motet(&["testbed", "down", "small.toml"]);
+    }
+    let either = json(&["--json", "testbed", "up", "small.toml"]);
+    assert_eq!(either["links"], if has { "kernel" } else { "own" });
+    bench.motet(&["testbed", "down", "small.toml"]);
+    assert_eq!(bench.left(), 0);
+    if !has {
+        assert!(said(&up).contains("links = \"own\""), "{}", said(&up));
+        eprintln!("skipped: the kernel has no netem or no tbf");
+        return;
+    }
+    write("kernel");
+    let ran = json(&["--json", "testbed", "run", "small.toml", "-i", "3"]);
+    assert_eq!(ran["rows"][0]["wrong"], 0);
+    // Half of it crosses the WAN one way, at no more than 200 Mbit/s and 1 ms away.
+    assert!(ran["rows"][0]["min_us"].as_f64().unwrap() > 6000.0, "{ran}");
+    // Rates are changed, and what links have carried is read.
+    json(&["--json", "wan", "--live", "small.toml", "--sight", "measured"]);
+    assert_eq!(bench.left(), 0);
+}

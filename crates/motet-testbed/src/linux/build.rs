@@ -1,12 +1,11 @@
 //! [`Spaces`]: the namespaces of a testbed and all that is in them, made by a [`Layout`].
 
-use std::fs::File;
 use std::net::Ipv4Addr;
 use std::os::fd::{AsRawFd as _, OwnedFd};
 
 use super::frr::{Frr, Launch};
 use super::netlink::{Netlink, Route};
-use super::sys::{new_namespace, open_tun, within};
+use super::sys::{new_namespace, within};
 use crate::error::TestbedError;
 use crate::layout::Layout;
 use crate::ways::{Device, Hop, Place};
@@ -38,18 +37,16 @@ pub(super) struct Spaces {
     pub(super) lans: Vec<(OwnedFd, Netlink)>,
     pub(super) hosts: Vec<Space>,
     pub(super) routers: Vec<Space>,
-    /// By wire: the devices at its two ends.
-    pub(super) tuns: Vec<[File; 2]>,
 }
 
 impl Spaces {
-    /// Makes everything; routers have FRR if it is to be launched.
-    pub(super) fn new(layout: &Layout, frr: Option<&Launch>) -> Result<Self, TestbedError> {
+    /// Makes everything but wires, which join it later.
+    pub(super) fn new(layout: &Layout) -> Result<Self, TestbedError> {
         let mut lans = Vec::new();
         for _ in &layout.lans {
             lans.push(new_lan()?);
         }
-        let mut made = Self { lans, hosts: Vec::new(), routers: Vec::new(), tuns: Vec::new() };
+        let mut made = Self { lans, hosts: Vec::new(), routers: Vec::new() };
         for (number, host) in layout.hosts.iter().enumerate() {
             let mut space = new_space(false)?;
             made.attach(&mut space, host.lan, host.address, &format!("h{number}"))?;
@@ -65,15 +62,15 @@ impl Spaces {
             }
             made.routers.push(space);
         }
-        for number in 0..layout.wires.len() {
-            let tuns = made.wire(layout, number)?;
-            made.tuns.push(tuns);
-        }
-        for (number, space) in made.routers.iter_mut().enumerate() {
-            let start = |it| Frr::start(it, number, space.namespace.as_raw_fd());
-            space.frr = frr.map(start).transpose()?;
-        }
         Ok(made)
+    }
+
+    /// Starts FRR in all routers, which then sets their routes.
+    pub(super) fn start_frr(&mut self, launch: &Launch) -> Result<(), TestbedError> {
+        for (number, space) in self.routers.iter_mut().enumerate() {
+            space.frr = Some(Frr::start(launch, number, space.namespace.as_raw_fd())?);
+        }
+        Ok(())
     }
 
     /// Joins a host or router to its datacenter's bridge.
@@ -96,21 +93,34 @@ impl Spaces {
         Ok(())
     }
 
-    /// Makes the two ends of a wire.
-    fn wire(&mut self, layout: &Layout, number: usize) -> Result<[File; 2], TestbedError> {
+    /// Takes into use the end of a wire whose device is in its router by now.
+    pub(super) fn join(
+        &mut self,
+        layout: &Layout,
+        number: usize,
+        end: usize,
+    ) -> Result<(), TestbedError> {
         let wire = &layout.wires[number];
-        let mut end = |end: usize| {
-            let name = name(Device::Wire(number));
-            let space = &mut self.routers[wire.ends[end]];
-            // A loop from a router to itself would have two devices of one name; the layout has none.
-            let tun = within(&space.namespace, || open_tun(&name))?;
-            let device = space.netlink.index(&name)?;
-            space.netlink.add_address(device, wire.addresses[end], WIRE_BITS)?;
-            space.netlink.set_up(device, None)?;
-            space.wires.push((number, device));
-            Ok(tun)
-        };
-        Ok([end(0)?, end(1)?])
+        let space = &mut self.routers[wire.ends[end]];
+        let device = space.netlink.index(&wire_name(number))?;
+        space.netlink.add_address(device, wire.addresses[end], WIRE_BITS)?;
+        space.netlink.set_up(device, None)?;
+        space.wires.push((number, device));
+        Ok(())
+    }
+
+    /// The end of a wire that has joined: its device, and how to speak to it.
+    pub(super) fn end(
+        &mut self,
+        layout: &Layout,
+        number: usize,
+        end: usize,
+    ) -> Result<(&mut Netlink, u32), TestbedError> {
+        let none = || TestbedError::Layout("there is no such wire".to_owned());
+        let router = layout.wires.get(number).and_then(|it| it.ends.get(end));
+        let space = router.and_then(|it| self.routers.get_mut(*it)).ok_or_else(none)?;
+        let device = space.wires.iter().find(|it| it.0 == number).ok_or_else(none)?.1;
+        Ok((&mut space.netlink, device))
     }
 
     fn route(
@@ -156,8 +166,13 @@ impl Spaces {
 fn name(device: Device) -> String {
     match device {
         Device::Lan => LAN.to_owned(),
-        Device::Wire(number) => format!("wan{number}"),
+        Device::Wire(number) => wire_name(number),
     }
+}
+
+/// What both ends of a wire are called.
+pub(super) fn wire_name(number: usize) -> String {
+    format!("wan{number}")
 }
 
 fn new_lan() -> Result<(OwnedFd, Netlink), TestbedError> {

@@ -58,11 +58,11 @@ fn failed(why: impl std::fmt::Display) -> TestbedError {
 fn installed() -> Result<&'static str, TestbedError> {
     let here = |it: &&str| Path::new(it).join("zebra").exists();
     FOLDERS.into_iter().find(here).ok_or_else(|| {
-        TestbedError::System {
-            what: "have FRR as routers".to_owned(),
-            why: "it is not installed (there is no zebra in /usr/lib/frr, /usr/libexec/frr or /usr/sbin); install it, or leave out `routers = \"frr\"`"
-                .to_owned(),
-        }
+        let folders = FOLDERS.join(", ");
+        TestbedError::system(
+            "have FRR as routers",
+            format!("it is not installed (there is no zebra in any of {folders}); install it, or leave out `routers = \"frr\"`"),
+        )
     })
 }
 

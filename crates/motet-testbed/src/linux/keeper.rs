@@ -1,5 +1,5 @@
-//! [`Keeper`]: the process that holds a testbed's namespaces, passes packets between the ends of its wires, and does what it is
-//! told.
+//! [`Keeper`]: the process that holds a testbed's namespaces, passes packets between the ends of its wires where the kernel does not, and does
+//! what it is told.
 //!
 //! One thread waits for packets, orders and the next arrival at once. Everything that it made is gone when it ends, however it
 //! ends.
@@ -10,28 +10,24 @@ use std::io::{Read as _, Write as _};
 use std::os::unix::net::{UnixListener, UnixStream};
 
 use motet_net::NetworkState;
-use motet_units::{Bandwidth, Instant, LinkId, Stream};
+use motet_units::{Bandwidth, Instant, LinkId};
 use motet_wan::route_table::RouteTable;
 use motet_wan::{Routers, Scenario};
-use rand::Rng as _;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::build::Spaces;
 use super::frr::Launch;
+use super::own::Own;
 use super::process::{end_all, number};
+use super::wires::{Wires, by_kernel};
 use crate::error::TestbedError;
 use crate::layout::Layout;
-use crate::line::{Line, Shape};
+use crate::line::{Shape, Traffic};
 use crate::order::Order;
-use crate::packet::line_bytes;
 use crate::schedule::Schedule;
 use crate::state::HostState;
 use crate::ways::{self, Hop, Place};
 
-/// The longest packet that a TUN device gives, with its header.
-const LONGEST: usize = 70_000;
-/// Packets that are taken from a device before the others have their turn.
-const ONCE: usize = 64;
 /// Bytes of an order that has no end.
 const LONGEST_ORDER: usize = 16 << 10;
 
@@ -40,12 +36,12 @@ pub struct Keeper<'a> {
     scenario: &'a Scenario<'a>,
     layout: Layout,
     spaces: Spaces,
-    /// By wire and direction.
-    lines: Vec<[Line<Box<[u8]>>; 2]>,
+    wires: Wires,
+    /// By wire and direction: what links are like at present.
+    shapes: Vec<[Shape; 2]>,
     /// What places know, by pair and place.
     ways: BTreeMap<(u32, u32), BTreeMap<Place, Hop>>,
     schedule: Option<Schedule<'a>>,
-    chance: Stream,
     stopped: bool,
 }
 
@@ -68,26 +64,30 @@ impl<'a> Keeper<'a> {
         launch: &Launch,
     ) -> Result<Self, TestbedError> {
         let layout = Layout::new(scenario.network)?;
-        let frr = (scenario.testbed.routers == Routers::Frr).then_some(launch);
-        let spaces = Spaces::new(&layout, frr)?;
         let nominal = NetworkState::nominal(scenario.network);
-        let line = |link: LinkId| {
-            Line::new(Shape {
-                rate: nominal.bandwidth(link),
-                delay: scenario.network.link(link).spec.latency,
-                queue: scenario.testbed.queue,
-                loss: scenario.testbed.loss,
-            })
+        let shape = |link: LinkId| Shape {
+            rate: nominal.bandwidth(link),
+            delay: scenario.network.link(link).spec.latency,
+            queue: scenario.testbed.queue,
+            loss: scenario.testbed.loss,
         };
-        let lines = layout.wires.iter().map(|it| it.links.map(line)).collect();
+        let shapes: Vec<_> = layout.wires.iter().map(|it| it.links.map(shape)).collect();
+        // First, so that nothing was made if the kernel cannot do its part.
+        let by_kernel = by_kernel(scenario.testbed.links)?;
+        let mut spaces = Spaces::new(&layout)?;
+        let chance = scenario.seed.stream("loss");
+        let wires = Wires::new(by_kernel, &layout, &mut spaces, &shapes, chance)?;
+        if scenario.testbed.routers == Routers::Frr {
+            spaces.start_frr(launch)?;
+        }
         let mut keeper = Self {
             scenario,
             layout,
             spaces,
-            lines,
+            wires,
+            shapes,
             ways: BTreeMap::new(),
             schedule: by_the_clock.then(|| Schedule::new(scenario)),
-            chance: scenario.seed.stream("loss"),
             stopped: false,
         };
         keeper.start_ways()?;
@@ -152,6 +152,12 @@ impl<'a> Keeper<'a> {
         all.filter_map(|it| number(&it.namespace)).collect()
     }
 
+    /// Whether the kernel shapes the links.
+    #[must_use]
+    pub const fn has_kernel_links(&self) -> bool {
+        self.wires.own().is_none()
+    }
+
     /// What was made, in words.
     #[must_use]
     pub fn summary(&self) -> String {
@@ -165,16 +171,25 @@ impl<'a> Keeper<'a> {
         parent: Option<&File>,
         clock: &dyn Fn() -> Instant,
     ) -> Result<(), TestbedError> {
+        let ran = self.keep(control, parent, clock);
+        end_all(&self.namespaces());
+        ran
+    }
+
+    fn keep(
+        &mut self,
+        control: &UnixListener,
+        parent: Option<&File>,
+        clock: &dyn Fn() -> Instant,
+    ) -> Result<(), TestbedError> {
         let failed = |it: std::io::Error| TestbedError::system("listen for orders", it);
         control.set_nonblocking(true).map_err(failed)?;
         let mut clients: Vec<Client> = Vec::new();
-        let mut buffer = vec![0; LONGEST];
         while !self.stopped {
             self.wait(control, parent, &clients, clock())?;
-            if let Some(schedule) = &mut self.schedule {
-                for (link, rate) in schedule.changes(clock()) {
-                    self.set_rate(link, rate, clock());
-                }
+            let changes = self.schedule.as_mut().map(|it| it.changes(clock()));
+            for (link, rate) in changes.unwrap_or_default() {
+                self.set_rate(link, rate, clock())?;
             }
             if let Ok((stream, _)) = control.accept()
                 && stream.set_nonblocking(true).is_ok()
@@ -183,9 +198,8 @@ impl<'a> Keeper<'a> {
             }
             self.stopped |= parent.is_some_and(is_closed);
             clients.retain_mut(|it| self.serve(it, clock()));
-            self.pass(&mut buffer, clock);
+            self.wires.pass(clock);
         }
-        end_all(&self.namespaces());
         Ok(())
     }
 
@@ -200,9 +214,11 @@ impl<'a> Keeper<'a> {
         let mut files = vec![PollFd::new(control, PollFlags::IN)];
         files.extend(parent.map(|it| PollFd::new(it, PollFlags::IN)));
         files.extend(clients.iter().map(|it| PollFd::new(&it.stream, PollFlags::IN)));
-        files.extend(self.spaces.tuns.iter().flatten().map(|it| PollFd::new(it, PollFlags::IN)));
-        let next = self.lines.iter().flatten().filter_map(Line::next);
-        let next = next.chain(self.schedule.as_ref().and_then(Schedule::next)).min();
+        let own = self.wires.own();
+        let devices = own.into_iter().flat_map(Own::devices);
+        files.extend(devices.map(|it| PollFd::new(it, PollFlags::IN)));
+        let next = own.and_then(Own::next);
+        let next = next.into_iter().chain(self.schedule.as_ref().and_then(Schedule::next)).min();
         let timeout = next.map(|it| {
             let ns = it.since(now).as_ps() / 1000;
             Timespec { tv_sec: (ns / 1_000_000_000) as i64, tv_nsec: (ns % 1_000_000_000) as _ }
@@ -213,31 +229,16 @@ impl<'a> Keeper<'a> {
         }
     }
 
-    /// Takes packets from all devices and gives those that have arrived.
-    fn pass(&mut self, buffer: &mut [u8], clock: &dyn Fn() -> Instant) {
-        for (tuns, lines) in self.spaces.tuns.iter().zip(&mut self.lines) {
-            for (way, line) in lines.iter_mut().enumerate() {
-                let (mut from, mut to) = (&tuns[way], &tuns[1 - way]);
-                for _ in 0..ONCE {
-                    let Ok(length) = from.read(buffer) else { break };
-                    let packet = buffer.get(..length).unwrap_or_default();
-                    let draw = self.chance.next_u64() as f64 / u64::MAX as f64;
-                    line.offer(clock(), line_bytes(packet), packet.into(), draw);
-                }
-                let now = clock();
-                while let Some(packet) = line.take(now) {
-                    // A device that is full drops, as a line would.
-                    let _ = to.write(&packet);
-                }
-            }
-        }
-    }
-
-    fn set_rate(&mut self, link: LinkId, rate: Bandwidth, now: Instant) {
-        if let Some((wire, way)) = self.layout.wire_of(link) {
-            let line = &mut self.lines[wire][way];
-            line.reshape(now, Shape { rate, ..line.shape() });
-        }
+    fn set_rate(
+        &mut self,
+        link: LinkId,
+        rate: Bandwidth,
+        now: Instant,
+    ) -> Result<(), TestbedError> {
+        let Some((wire, way)) = self.layout.wire_of(link) else { return Ok(()) };
+        let shape = &mut self.shapes[wire][way];
+        shape.rate = rate;
+        self.wires.reshape(&self.layout, &mut self.spaces, (wire, way), *shape, now)
     }
 
     /// Reads what a client says and answers; whether it is still there.
@@ -265,28 +266,26 @@ impl<'a> Keeper<'a> {
     fn answer(&mut self, text: &str, now: Instant) -> String {
         let done = match text.parse::<Order>() {
             Err(error) => return format!("no {error}"),
-            Ok(Order::Rate(link, rate)) => {
-                self.set_rate(link, rate, now);
-                Ok(())
-            }
+            Ok(Order::Rate(link, rate)) => self.set_rate(link, rate, now),
             Ok(Order::Way(from, to, links)) => self.set_way(from, to, &links),
             Ok(Order::Stop) => {
                 self.stopped = true;
                 Ok(())
             }
-            Ok(Order::Carried) => return self.carried(now),
+            Ok(Order::Carried) => {
+                return self.carried(now).unwrap_or_else(|it| format!("no {it}"));
+            }
         };
         done.map_or_else(|it| format!("no {it}"), |()| "ok".to_owned())
     }
 
-    fn carried(&mut self, now: Instant) -> String {
-        let mut answer = "ok".to_owned();
-        for (wire, lines) in self.layout.wires.iter().zip(&mut self.lines) {
-            for (link, line) in wire.links.iter().zip(lines) {
-                answer += &format!(" {} {} {}", link.0, line.sent(now), line.waiting_bytes());
-            }
-        }
-        answer
+    fn carried(&mut self, now: Instant) -> Result<String, TestbedError> {
+        let traffic = self.wires.traffic(&self.layout, &mut self.spaces, now)?;
+        let links = self.layout.wires.iter().flat_map(|it| it.links);
+        let all = links.zip(traffic.into_iter().flatten());
+        let word =
+            |(link, it): (LinkId, Traffic)| format!(" {} {} {}", link.0, it.sent, it.waiting);
+        Ok("ok".to_owned() + &all.map(word).collect::<String>())
     }
 }
 

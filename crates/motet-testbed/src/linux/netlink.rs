@@ -1,4 +1,4 @@
-//! [`Netlink`]: links, addresses, routes and rules of one namespace, by the kernel's own protocol.
+//! [`Netlink`]: links, addresses, neighbours, routes, rules and queueing disciplines of one namespace, by the kernel's own protocol.
 //!
 //! A netlink socket belongs for good to the namespace that it was made in, so that the keeper can use those of all its namespaces from one
 //! thread.
@@ -7,20 +7,25 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::os::fd::RawFd;
 
 use netlink_packet_core::{
-    NLM_F_ACK, NLM_F_CREATE, NLM_F_DUMP, NLM_F_EXCL, NLM_F_REPLACE, NLM_F_REQUEST, NetlinkMessage,
-    NetlinkPayload,
+    DefaultNla, NLM_F_ACK, NLM_F_CREATE, NLM_F_DUMP, NLM_F_EXCL, NLM_F_REPLACE, NLM_F_REQUEST,
+    NetlinkMessage, NetlinkPayload,
 };
 use netlink_packet_route::address::{AddressAttribute, AddressMessage};
 use netlink_packet_route::link::{
     InfoData, InfoKind, InfoVeth, LinkAttribute, LinkFlags, LinkInfo, LinkMessage,
 };
+use netlink_packet_route::neighbour::{
+    NeighbourAddress, NeighbourAttribute, NeighbourMessage, NeighbourState,
+};
 use netlink_packet_route::route::{
     RouteAddress, RouteAttribute, RouteMessage, RouteProtocol, RouteScope, RouteType,
 };
 use netlink_packet_route::rule::{RuleAction, RuleAttribute, RuleMessage};
+use netlink_packet_route::tc::{TcAttribute, TcHandle, TcMessage, TcStats2};
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
 
+use super::qdisc::Qdisc;
 use crate::error::TestbedError;
 
 /// What a route says. `table` is the usual one if not given.
@@ -33,8 +38,18 @@ pub struct Route {
     pub device: u32,
 }
 
+/// What a device's queueing discipline has sent, the packets of a large segment counted as if it had been cut, and the bytes that wait.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Queue {
+    pub bytes: u64,
+    pub packets: u64,
+    pub waiting: u64,
+}
+
 /// The number of the usual table.
 const MAIN: u8 = 254;
+/// `TCA_OPTIONS` of `linux/rtnetlink.h`.
+const OPTIONS: u16 = 2;
 /// Before the usual rules.
 const PRIORITY: u32 = 1000;
 
@@ -122,6 +137,80 @@ impl Netlink {
         let what = format!("find the device {name}");
         let found = self.ask(&what, RouteNetlinkMessage::GetLink(message), 0)?;
         found.ok_or_else(|| TestbedError::system(what, "there is none"))
+    }
+
+    /// The Ethernet address of a device.
+    pub fn hardware(&mut self, name: &str) -> Result<Vec<u8>, TestbedError> {
+        let mut message = LinkMessage::default();
+        message.attributes.push(LinkAttribute::IfName(name.to_owned()));
+        let (what, mut found) = (format!("find the address of the device {name}"), None);
+        self.hear(&what, RouteNetlinkMessage::GetLink(message), NLM_F_ACK, &mut |it| {
+            let RouteNetlinkMessage::NewLink(link) = it else { return };
+            found = link.attributes.into_iter().find_map(|it| match it {
+                LinkAttribute::Address(it) => Some(it),
+                _ => None,
+            });
+        })?;
+        found.ok_or_else(|| TestbedError::system(what, "it has none"))
+    }
+
+    /// Says for good at which Ethernet address a neighbour is.
+    pub fn add_neighbour(
+        &mut self,
+        device: u32,
+        address: Ipv4Addr,
+        hardware: Vec<u8>,
+    ) -> Result<(), TestbedError> {
+        let mut message = NeighbourMessage::default();
+        message.header.family = AddressFamily::Inet;
+        message.header.ifindex = device;
+        message.header.state = NeighbourState::Permanent;
+        message.header.kind = RouteType::Unicast;
+        let address = NeighbourAddress::Inet(address);
+        message.attributes.push(NeighbourAttribute::Destination(address));
+        message.attributes.push(NeighbourAttribute::LinkLayerAddress(hardware));
+        let flags = NLM_F_CREATE | NLM_F_REPLACE;
+        self.ask("add a neighbour", RouteNetlinkMessage::NewNeighbour(message), flags).map(drop)
+    }
+
+    /// Has packets leave a device by a discipline. One of the same kind is changed and keeps what waits; of another, it takes its place.
+    pub fn set_qdisc(&mut self, device: u32, qdisc: &Qdisc) -> Result<(), TestbedError> {
+        let mut message = TcMessage::default();
+        message.header.index = device.cast_signed();
+        message.header.parent = TcHandle::ROOT;
+        message.attributes.push(TcAttribute::Kind(qdisc.kind.to_owned()));
+        let options = DefaultNla::new(OPTIONS, qdisc.options.clone());
+        message.attributes.push(TcAttribute::Other(options));
+        let (what, flags) =
+            (format!("shape a link by {}", qdisc.kind), NLM_F_CREATE | NLM_F_REPLACE);
+        self.ask(&what, RouteNetlinkMessage::NewQueueDiscipline(message), flags).map(drop)
+    }
+
+    /// What has left by the discipline at the root of a device, and what waits there.
+    pub fn queue(&mut self, device: u32) -> Result<Queue, TestbedError> {
+        let mut queue = Queue::default();
+        let message = RouteNetlinkMessage::GetQueueDiscipline(TcMessage::default());
+        self.hear("read what was sent", message, NLM_F_DUMP, &mut |it| {
+            let RouteNetlinkMessage::NewQueueDiscipline(it) = it else { return };
+            let header = &it.header;
+            if header.index.cast_unsigned() != device || header.parent != TcHandle::ROOT {
+                return;
+            }
+            let stats = it.attributes.iter().filter_map(|it| match it {
+                TcAttribute::Stats2(all) => Some(all),
+                _ => None,
+            });
+            for it in stats.flatten() {
+                match it {
+                    TcStats2::Basic(it) => {
+                        (queue.bytes, queue.packets) = (it.bytes, u64::from(it.packets));
+                    }
+                    TcStats2::Queue(it) => queue.waiting = u64::from(it.backlog),
+                    _ => {}
+                }
+            }
+        })?;
+        Ok(queue)
     }
 
     /// Makes a bridge.

@@ -14,7 +14,9 @@ use toml::Spanned;
 
 use super::{matrices_csv, trace_csv};
 use crate::fault::Fault;
-use crate::scenario::{Asked, ProgramsHand, Routers, RoutesHand, Scenario, StartRoutes, Testbed};
+use crate::scenario::{
+    Asked, Links, ProgramsHand, Routers, RoutesHand, Scenario, StartRoutes, Testbed,
+};
 use crate::trigger::{Costs, Hand, Trigger};
 use crate::variation::Variation;
 
@@ -116,6 +118,7 @@ struct TestbedTable {
     loss: Option<Spanned<f64>>,
     period: Option<Spanned<String>>,
     routers: Option<Spanned<String>>,
+    links: Option<Spanned<String>>,
 }
 
 impl ScenarioFile {
@@ -401,20 +404,27 @@ impl ScenarioFile {
             return Err(self.wrong(it.span(), "a period is at least 10 ms"));
         }
         let queue = self.value(table.queue.as_ref())?.unwrap_or(usual.queue);
-        let routers = match &table.routers {
-            None => usual.routers,
-            Some(it) => match it.get_ref().as_str() {
-                "kernel" => Routers::Kernel,
-                "frr" => Routers::Frr,
-                other => {
-                    let problem = format!("there are no routers `{other}`");
-                    return Err(self
-                        .wrong(it.span(), problem)
-                        .with_remedy("write \"kernel\" or \"frr\""));
-                }
-            },
-        };
-        Ok(Testbed { queue, loss, period, routers })
+        let routers = [("kernel", Routers::Kernel), ("frr", Routers::Frr)];
+        let routers = self.one_of(table.routers.as_ref(), "routers", &routers)?;
+        let links = [("own", Links::Own), ("kernel", Links::Kernel), ("auto", Links::Auto)];
+        let links = self.one_of(table.links.as_ref(), "links", &links)?;
+        Ok(Testbed { queue, loss, period, routers, links })
+    }
+
+    /// What a word stands for, or what is usual without one.
+    fn one_of<T: Copy + Default>(
+        &self,
+        given: Option<&Spanned<String>>,
+        what: &str,
+        known: &[(&str, T)],
+    ) -> Result<T, ReadError> {
+        let Some(given) = given else { return Ok(T::default()) };
+        let found = known.iter().find(|it| it.0 == given.get_ref()).map(|it| it.1);
+        found.ok_or_else(|| {
+            let words: Vec<String> = known.iter().map(|it| format!("\"{}\"", it.0)).collect();
+            self.wrong(given.span(), format!("there are no {what} `{}`", given.get_ref()))
+                .with_remedy(format!("write {}", words.join(" or ")))
+        })
     }
 
     fn programs_hand(&self) -> Result<ProgramsHand, ReadError> {

@@ -36,6 +36,24 @@ pub(crate) fn dispatch(_: &TestbedCommand, _: &mut Printer) -> Result<Status, Fa
     Err(no_linux())
 }
 
+/// Whose a testbed's WAN links are.
+#[cfg(target_os = "linux")]
+pub(crate) const fn whose_links(state: &motet_testbed::state::State) -> &'static str {
+    if state.kernel_links { "the kernel's, by tbf and netem" } else { "the keeper's own" }
+}
+
+/// Says so where it was left open.
+#[cfg(target_os = "linux")]
+pub(crate) fn say_links(
+    links: motet_wan::Links,
+    state: &motet_testbed::state::State,
+    printer: &Printer,
+) {
+    if links == motet_wan::Links::Auto {
+        printer.note(&format!("WAN links are {}", whose_links(state)));
+    }
+}
+
 /// What is said elsewhere.
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn no_linux() -> Failure {

@@ -7,6 +7,7 @@ use motet_testbed::state::State;
 use serde::Serialize;
 
 use super::place::Place;
+use super::say_links;
 use crate::args::testbed::RunArgs;
 use crate::commands::exec::run::RankJson;
 use crate::commands::scenario::Loaded;
@@ -58,6 +59,7 @@ pub(crate) fn run(args: &RunArgs, printer: &mut Printer) -> Result<Status, Failu
         None => Some(place.start(&args.up, true, false)?),
     };
     let state = place.find().ok_or_else(|| Failure::wrong("the keeper ended at once"))?;
+    say_links(scenario.testbed.links, &state, printer);
     let ran = if args.command.is_empty() {
         collectives(args, &scenario, &place, &state, printer)
     } else {

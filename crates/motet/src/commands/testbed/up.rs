@@ -2,8 +2,8 @@
 
 use motet_testbed::Layout;
 
-use super::failure;
 use super::place::Place;
+use super::{failure, whose_links};
 use crate::args::testbed::UpArgs;
 use crate::commands::scenario::Loaded;
 use crate::failure::{Failure, Status};
@@ -36,12 +36,14 @@ pub(crate) fn run(args: &UpArgs, printer: &mut Printer) -> Result<Status, Failur
             "hosts": hosts,
             "routers": layout.routers.len(),
             "wan_links": layout.wires.len(),
+            "links": state.links(),
         }))?;
     } else {
         let word = if was_up { "is up already" } else { "is up" };
         printer.out(&format!(
-            "{word}: {}; held by process {}\nmotet testbed down {} takes it down\n",
+            "{word}: {} ({}); held by process {}\nmotet testbed down {} takes it down\n",
             layout.summary(),
+            whose_links(&state),
             state.keeper.pid,
             args.scenario
         ))?;

@@ -15,6 +15,7 @@ use crate::args::wan::{LiveSight, WanArgs};
 use crate::commands::exec::clock;
 use crate::commands::testbed::place::{Orders, Place};
 use crate::commands::testbed::run::{PORT, Ranks, in_host};
+use crate::commands::testbed::say_links;
 use crate::failure::{Failure, Status};
 use crate::files;
 use crate::printer::Printer;
@@ -105,6 +106,7 @@ fn run_live(
     let up = UpArgs { scenario: args.scenario.clone(), seed: args.seed, read: args.read.clone() };
     let held = place.start(&up, true, true)?;
     let state = place.find().ok_or_else(|| Failure::wrong("the keeper ended at once"))?;
+    say_links(scenario.testbed.links, &state, printer);
     let total = u64::from(scenario.count) * modes.len() as u64;
     let bar = Bar::start(printer, total, "collectives");
     let mut ran = Vec::new();
