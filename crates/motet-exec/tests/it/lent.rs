@@ -150,6 +150,14 @@ fn every_collective_on_buffers_of_the_callers() {
     }
 }
 
+/// Two ranks of one host and one of another: what the neighbour reads is shared, and the rest goes over TCP.
+#[test]
+fn some_ranks_share_memory() {
+    let cases = all_forms(3);
+    let change = |it: Config| shared(it.rank < 2)(it);
+    on_all(3, change, |group| run_all(&mut group.unwrap(), &cases));
+}
+
 #[test]
 fn every_type_and_reduction_on_buffers_of_the_callers() {
     let program = Verified::new(programs::ring_all_reduce(3, 2), None).unwrap();
