@@ -4,7 +4,9 @@
  * the same order. Any thread may call, but not two the same communicator's motet_destroy or motet_survivors and anything else.
  *
  * A call with `request` NULL waits for its end. Otherwise it returns at once with a request in *request, and until motet_wait has
- * returned, inputs must not be written and outputs not be touched. An input may be the output, or a part of it.
+ * returned, inputs must not be written and outputs not be touched. An input may be the output, or a part of it. Calls read and write
+ * these buffers themselves, without a copy, where that can be (docs/torch.md). So after a call that failed its output holds anything,
+ * also where it was the input; an input apart from it is as it was.
  * Counts are in elements; "a part" is what one rank gives or gets.
  */
 #ifndef MOTET_H

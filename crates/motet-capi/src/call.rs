@@ -1,6 +1,6 @@
 //! [`Call`]: what is asked, and how much memory of a rank it takes.
 
-use motet_collective::CollectiveKind;
+use motet_collective::{Buffer, CollectiveKind, Program};
 use motet_exec::{Element, Reduction};
 use motet_synth::Goal;
 use motet_units::{Bytes, Rank};
@@ -74,6 +74,28 @@ impl Call {
             _ => u64::from(ranks),
         };
         Bytes::new((self.part() as u64).saturating_mul(parts).max(1))
+    }
+
+    /// Whether it is registered in place: input and output in one buffer, the output, which the caller's can be. All ranks must
+    /// say the same, so it follows from the program alone, not from the buffers of a call.
+    pub(crate) fn in_place(program: &Program) -> bool {
+        let forms = program.forms();
+        if !(forms.in_place && forms.out_of_place) {
+            return forms.in_place;
+        }
+        match program.collective().kind() {
+            // In place the output would lie in the input, which is not to be written.
+            CollectiveKind::ReduceScatter | CollectiveKind::Scatter => false,
+            // Ranks of one host then read small inputs only, and large outputs are the caller's own.
+            CollectiveKind::AllGather => {
+                let all = program.transfers().iter();
+                all.filter(|it| it.src.rank != it.dst.rank)
+                    .any(|it| it.src.buffer == Buffer::Output)
+            }
+            // All of the input would have to be brought to the output, and most callers have them apart.
+            CollectiveKind::AllToAll => false,
+            _ => true,
+        }
     }
 
     pub(crate) fn goal(&self, ranks: u32) -> Result<Goal, CommError> {

@@ -2,15 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::net::ToSocketAddrs as _;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
-use motet_exec::{Element, Group, Note, SharedClock, Store, Tls};
+use motet_exec::{Element, Group, Input, Note, Output, SharedClock, Store, Tls};
 use motet_units::{Duration, Instant};
 
-use crate::buffers::{Input, Output};
 use crate::cache::Cache;
 use crate::call::{Call, Kind};
 use crate::completion::{Completion, Handle};
@@ -30,6 +29,7 @@ pub struct Communicator {
     jobs: Option<Sender<Job>>,
     threads: Vec<JoinHandle<()>>,
     leaving: Arc<AtomicBool>,
+    copied: Arc<AtomicU64>,
     /// Sending from one rank to another is a group of these two: by sender, receiver and tag.
     pairs: Mutex<BTreeMap<(u32, u32, u32), Communicator>>,
     store: Option<Arc<Store>>,
@@ -129,12 +129,14 @@ impl Communicator {
             }
             starter.run(&asked);
         };
+        let copied = Arc::new(AtomicU64::new(0));
+        let counted = Arc::clone(&copied);
         let threads = vec![
             spawn("motet-start", start)?,
-            spawn("motet-finish", move || finisher::run(&started, &back))?,
+            spawn("motet-finish", move || finisher::run(&started, &back, &counted))?,
         ];
         let pairs = Mutex::new(BTreeMap::new());
-        Ok(Self { options, place, jobs: Some(jobs), threads, leaving, pairs, store })
+        Ok(Self { options, place, jobs: Some(jobs), threads, leaving, copied, pairs, store })
     }
 
     fn place(&self) -> Place {
@@ -163,6 +165,12 @@ impl Communicator {
     #[must_use]
     pub fn store(&self) -> &str {
         &self.options.store
+    }
+
+    /// Bytes of buffers that calls copied so far, because they could not work in them; sends and receives apart.
+    #[must_use]
+    pub fn copied(&self) -> u64 {
+        self.copied.load(Ordering::Relaxed)
     }
 
     /// Starts a call. It may be called from any thread, and never waits.

@@ -6,9 +6,8 @@ use std::cell::RefCell;
 use std::ffi::{CStr, CString, c_char, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use motet_exec::{Element, Reduction, Store, Tls, TlsFiles};
+use motet_exec::{Element, Input, Output, Reduction, Store, Tls, TlsFiles};
 
-use crate::buffers::{Input, Output};
 use crate::call::{Call, Kind};
 use crate::communicator::{Communicator, serve};
 use crate::completion::Handle;

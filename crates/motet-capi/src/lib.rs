@@ -9,7 +9,6 @@
 //! | [`communicator`] | the front: calls, and going on after a loss |
 //! | [`options`] | what a rank says when it joins |
 //! | [`call`] | one call: what is asked, and how much memory it takes |
-//! | [`buffers`] | the caller's memory |
 //! | [`completion`] | how a call ends, and who waits for that |
 //! | [`programs`] | which program serves a call |
 //! | [`starter`], [`cache`] | the thread that starts calls, and the operations that it has registered |
@@ -21,12 +20,12 @@
 //! **Order.** All ranks make the same calls in the same order; which operation serves a call follows from that order
 //! alone, never from what has ended when, so that all ranks choose alike.
 //!
-//! **Copies.** An operation's memory is its own, because ranks of one host read each other's. So data is copied in before a call and
-//! out after it, by these two threads: twice the size of the call at the speed of memory.
+//! **Copies.** The engine works in the caller's buffers where it can (`motet-exec`'s [`Operation::start_on`](motet_exec::Operation::start_on)).
+//! An operation has memory of its own where ranks of one host read each other's; then data is copied in before a call and
+//! out after it, by these two threads. [`call`] chooses the form of a program by which less is copied.
 //!
 //! The clock is read here, and the cluster file: this is a program's whole in a library. docs/torch.md is for users.
 
-mod buffers;
 mod cache;
 pub mod call;
 pub mod communicator;
@@ -39,9 +38,9 @@ mod programs;
 mod signals;
 mod starter;
 
-pub use buffers::{Input, Output};
 pub use call::{Call, Kind};
 pub use communicator::Communicator;
 pub use completion::Handle;
 pub use error::{CommError, Status};
+pub use motet_exec::{Input, Output};
 pub use options::Options;

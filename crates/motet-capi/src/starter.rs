@@ -1,13 +1,13 @@
-//! [`Starter`]: the thread that starts calls, one after the other: finds an operation or registers one, copies the input in, and goes on.
+//! [`Starter`]: the thread that starts calls, one after the other: finds an operation or registers one, lends it the buffers (or copies the
+//! input in), and goes on.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use motet_exec::{Call as Registration, Group, Operation, Reduction};
+use motet_exec::{Call as Registration, Group, Input, Operation, Output, Reduction};
 use motet_units::Duration;
 
-use crate::buffers::{Input, Output};
 use crate::cache::{Cache, Choice};
 use crate::call::Call;
 use crate::completion::Completion;
@@ -79,10 +79,10 @@ impl Starter {
             self.land(landed);
         }
         let Request { call, input, output, completion } = request;
-        match self.start(&call, &input) {
+        match self.start(&call, input, output) {
             Ok((at, operation)) => {
                 self.under_way += 1;
-                let flight = Flight { call, at, operation, output, completion };
+                let flight = Flight { call, at, operation, completion };
                 // It ends only after this thread has.
                 let _ = self.flights.send(flight);
             }
@@ -95,7 +95,12 @@ impl Starter {
         }
     }
 
-    fn start(&mut self, call: &Call, input: &Input) -> Result<(usize, Operation), CommError> {
+    fn start(
+        &mut self,
+        call: &Call,
+        input: Input,
+        output: Output,
+    ) -> Result<(usize, Operation), CommError> {
         if let Some(error) = &self.failed {
             return Err(error.clone());
         }
@@ -109,10 +114,11 @@ impl Starter {
             }
             self.wait_for_one()?;
         };
-        if input.bytes() > 0 && !operation.input_mut().is_some_and(|it| input.copy_to(it)) {
-            return Err(CommError::fault("an input is not as long as it should be"));
+        if let Err(error) = operation.start_on(input, output) {
+            // It is not under way.
+            self.cache.give_back(call, at, operation);
+            return Err(error.into());
         }
-        operation.start()?;
         Ok((at, operation))
     }
 
@@ -134,7 +140,7 @@ impl Starter {
             element: call.element,
             elements: call.count,
             reduction: call.kind.reduction().unwrap_or(Reduction::Sum),
-            in_place: program.forms().in_place,
+            in_place: Call::in_place(&program),
         };
         let group = self.group.as_mut().ok_or_else(CommError::left)?;
         let operation = group.register(&program, registration)?;

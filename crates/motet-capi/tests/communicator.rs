@@ -7,33 +7,12 @@
     reason = "tests may fail, and say so; buffers are pointers"
 )]
 
-use motet_capi::communicator::serve;
+mod ranks;
+
 use motet_capi::{Call, CommError, Communicator, Handle, Input, Kind, Options, Output, Status};
 use motet_exec::{Element, Reduction};
 
-/// Runs a job on each of so many ranks.
-fn ranks<T: Send>(
-    ranks: u32,
-    change: impl Fn(&mut Options) + Sync,
-    job: impl Fn(Communicator) -> T + Sync,
-) -> Vec<T> {
-    let store = serve("127.0.0.1:0", "", None).unwrap();
-    let address = store.address().to_string();
-    std::thread::scope(|scope| {
-        let start = |rank| {
-            let (address, change, job) = (address.clone(), &change, &job);
-            scope.spawn(move || {
-                let mut options = Options::new(address, rank, ranks);
-                options.store_apart = true;
-                options.silence_seconds = 60;
-                change(&mut options);
-                job(Communicator::join(options).unwrap())
-            })
-        };
-        let threads: Vec<_> = (0..ranks).map(start).collect();
-        threads.into_iter().map(|it| it.join().unwrap()).collect()
-    })
-}
+use crate::ranks::ranks;
 
 /// Starts the sum of a buffer over all ranks, in place. The caller keeps the buffer until it has waited.
 fn sum(comm: &Communicator, buffer: &mut [i32]) -> Result<Handle, CommError> {

@@ -19,6 +19,7 @@ use crate::engine::{Command, Engine, Settings, WAKER};
 use crate::error::ExecError;
 use crate::flow::Flow;
 use crate::layout::Layout;
+use crate::lending::Uses;
 use crate::link::Link;
 use crate::memory::{Foreign, Memory, host};
 use crate::mesh::Mesh;
@@ -310,7 +311,7 @@ impl Group {
             return Err(ExecError::Ranks { program: collective.ranks(), group: self.ranks });
         }
         let kind = collective.kind();
-        let (plan, layout, memory) = match self.prepare(program, call) {
+        let (plan, layout, uses, memory) = match self.prepare(program, call) {
             Ok(prepared) => prepared,
             Err(error) => {
                 // The others must not wait for this rank.
@@ -338,6 +339,7 @@ impl Group {
             number: self.registered,
             plan,
             layout,
+            uses,
             element: call.element,
             reduction: call.reduction,
             output_is_sum: match kind {
@@ -376,8 +378,12 @@ impl Group {
         Layout::new(program, Rank(rank), element, elements, in_place, self.config.slice)
     }
 
-    /// This rank's half of a program, where everything lies, and memory for it.
-    fn prepare(&self, program: &Program, call: Call) -> Result<(Plan, Layout, Regions), ExecError> {
+    /// This rank's half of a program, where everything lies, what it does there, and memory for it.
+    fn prepare(
+        &self,
+        program: &Program,
+        call: Call,
+    ) -> Result<(Plan, Layout, Uses, Regions), ExecError> {
         let (forms, kind) = (program.forms(), program.collective().kind());
         match call.in_place {
             true if !forms.in_place => return Err(ExecError::Form { kind, form: "in-place" }),
@@ -393,9 +399,14 @@ impl Group {
         if wanted > self.config.stash {
             return Err(ExecError::Stash { wanted, limit: self.config.stash });
         }
-        let [first, second, work] = layout.regions;
-        let memory = [Memory::new(first)?, Memory::new(second)?, Memory::new(work)?];
-        Ok((plan, layout, memory))
+        let part = call.elements * call.element.bytes();
+        let uses = Uses::new(program, &plan, &layout, &self.shared, part);
+        let region = |it: usize| match uses.shown[it] {
+            true => Memory::new(layout.regions[it]),
+            false => Memory::private(layout.regions[it]),
+        };
+        let memory = [region(0)?, region(1)?, region(2)?];
+        Ok((plan, layout, uses, memory))
     }
 
     /// Everything that ranks must agree on.

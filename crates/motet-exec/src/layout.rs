@@ -251,6 +251,12 @@ impl Layout {
         all
     }
 
+    /// Whether two slots of this rank are the same memory, in place.
+    pub(crate) fn is_same_place(&self, a: Slot, b: Slot) -> bool {
+        a.rank == b.rank
+            && (0..self.slices.len()).all(|it| self.span(it, a, 0, 1) == self.span(it, b, 0, 1))
+    }
+
     /// Where the caller's input (0) or output (1) is: the whole of it.
     pub(crate) fn whole(&self, buffer: Buffer) -> Span {
         let place = self.places[buffer as usize];

@@ -11,7 +11,8 @@
 //!    in slices;
 //! 3. [`flow`] decides what happens next, without sockets or a clock; [`run`] is one call;
 //! 4. [`engine`] is the thread that moves data, [`stream`] one connection, [`socket`] what is below it, plain or TLS,
-//!    [`pace`] how fast it delivers, [`memory`] what ranks of one host share;
+//!    [`pace`] how fast it delivers, [`memory`] what ranks of one host share, [`lending`] when a call works in the
+//!    caller's own [`buffers`] instead;
 //! 5. [`store`], [`mesh`], [`handshake`] and [`link`] are how ranks meet, [`tls`] the certificates that they may show;
 //!    [`wire`] is what goes over the wire;
 //! 6. [`element`] and [`reduce`] are types and arithmetic, [`check`] is data to check results by,
@@ -20,6 +21,7 @@
 //! Nothing here reads a clock of its own: whoever joins a group passes one. There is no async runtime: one
 //! thread for each group and rank waits for its sockets. `docs/exec.md` is the user's page.
 
+mod buffers;
 pub mod check;
 pub mod element;
 mod engine;
@@ -29,6 +31,7 @@ pub mod gateways;
 pub mod group;
 mod handshake;
 mod layout;
+mod lending;
 mod link;
 mod memory;
 mod mesh;
@@ -43,6 +46,7 @@ mod stream;
 pub mod tls;
 pub mod wire;
 
+pub use buffers::{Input, Output};
 pub use element::{Element, Reduction};
 pub use error::ExecError;
 pub use group::{Call, Config, Group};

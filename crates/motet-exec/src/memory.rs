@@ -1,14 +1,17 @@
-//! [`Memory`]: buffers that other ranks of the same host can read, and [`Foreign`], such a buffer of
-//! another rank.
+//! [`Memory`]: buffers that other ranks of the same host can read, or that are the caller's for a call, and
+//! [`Foreign`], such a buffer of another rank.
 //!
-//! On Linux a buffer is a file in memory (`memfd_create`) that is mapped; a rank of the same host opens
-//! it by way of `/proc` and maps it for reading. So data inside a host is moved once, by the rank that
+//! On Linux a buffer that others read is a file in memory (`memfd_create`) that is mapped; a rank of the same
+//! host opens it by way of `/proc` and maps it for reading. So data inside a host is moved once, by the rank that
 //! receives it, straight from the sender's buffer, and a reduction reads it there. Nothing is left
 //! behind when a process is killed. Elsewhere a buffer is plain memory and data goes over TCP.
+//!
+//! A buffer that nobody else reads needs no file, and no memory until it is written; during a call it may be
+//! the caller's own ([`crate::lending`]).
 
 #![allow(
     unsafe_code,
-    reason = "mapping memory is unsafe: what others do to it, the compiler cannot see"
+    reason = "memory that is mapped or lent: what others do to it, the compiler cannot see"
 )]
 
 use std::fmt;
@@ -23,8 +26,22 @@ pub struct Memory {
 enum Inner {
     Plain(Vec<u64>, usize),
     #[cfg(target_os = "linux")]
+    Private(memmap2::MmapMut),
+    #[cfg(target_os = "linux")]
     Shared(memmap2::MmapMut, std::fs::File),
+    Lent(Lent),
 }
+
+/// Memory of the caller's, for the time of a call.
+struct Lent {
+    at: *mut u8,
+    len: usize,
+    /// Otherwise it is for reading only.
+    writable: bool,
+}
+
+// SAFETY: a pointer to memory that, as was promised to `Memory::lent`, is this one's alone, or written by nobody.
+unsafe impl Send for Lent {}
 
 impl fmt::Debug for Memory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -32,24 +49,51 @@ impl fmt::Debug for Memory {
     }
 }
 
+#[cfg(not(target_os = "linux"))]
+fn plain(len: usize) -> std::io::Result<Inner> {
+    let mut words = Vec::new();
+    words.try_reserve_exact(len.div_ceil(8)).map_err(std::io::Error::other)?;
+    words.resize(len.div_ceil(8), 0);
+    Ok(Inner::Plain(words, len))
+}
+
 impl Memory {
-    /// A buffer of `len` bytes.
-    pub fn new(len: usize) -> Result<Self, ExecError> {
+    fn made(len: usize, make: fn(usize) -> std::io::Result<Inner>) -> Result<Self, ExecError> {
         if len == 0 {
             return Ok(Self { inner: Inner::Plain(Vec::new(), 0) });
         }
-        let failed = |error: std::io::Error| ExecError::Memory(len, error.to_string());
-        #[cfg(target_os = "linux")]
-        let inner = shared(len).map_err(failed)?;
-        #[cfg(not(target_os = "linux"))]
-        let inner = {
-            let mut words = Vec::new();
-            let room = words.try_reserve_exact(len.div_ceil(8));
-            room.map_err(|it| failed(std::io::Error::other(it)))?;
-            words.resize(len.div_ceil(8), 0);
-            Inner::Plain(words, len)
-        };
+        let inner = make(len).map_err(|it| ExecError::Memory(len, it.to_string()))?;
         Ok(Self { inner })
+    }
+
+    /// A buffer of `len` bytes that other ranks of the host can read.
+    pub fn new(len: usize) -> Result<Self, ExecError> {
+        #[cfg(target_os = "linux")]
+        return Self::made(len, shared);
+        #[cfg(not(target_os = "linux"))]
+        Self::made(len, plain)
+    }
+
+    /// A buffer of `len` bytes that nobody else reads. On Linux it takes memory only as it is written.
+    pub(crate) fn private(len: usize) -> Result<Self, ExecError> {
+        #[cfg(target_os = "linux")]
+        return Self::made(len, |it| memmap2::MmapMut::map_anon(it).map(Inner::Private));
+        #[cfg(not(target_os = "linux"))]
+        Self::made(len, plain)
+    }
+
+    /// The caller's memory.
+    ///
+    /// # Safety
+    /// As long as this exists, `len` bytes are readable at `at` and nobody writes them; if `writable`, they are writable too, and
+    /// nobody else touches them.
+    pub(crate) const unsafe fn lent(at: *mut u8, len: usize, writable: bool) -> Self {
+        Self { inner: Inner::Lent(Lent { at, len, writable }) }
+    }
+
+    /// Whether it is the caller's and not to be written.
+    pub(crate) const fn is_read_only(&self) -> bool {
+        matches!(self.inner, Inner::Lent(Lent { writable: false, .. }))
     }
 
     #[must_use]
@@ -57,23 +101,39 @@ impl Memory {
         match &self.inner {
             Inner::Plain(words, len) => &bytemuck::cast_slice(words)[..*len],
             #[cfg(target_os = "linux")]
-            Inner::Shared(map, _) => map,
+            Inner::Private(map) | Inner::Shared(map, _) => map,
+            Inner::Lent(Lent { len: 0, .. }) => &[],
+            // SAFETY: readable, and written by nobody else, as was promised to `lent`.
+            Inner::Lent(Lent { at, len, .. }) => unsafe { std::slice::from_raw_parts(*at, *len) },
         }
     }
 
+    /// To be written. What was lent for reading only is copied first, so that nothing done here can change it; but whoever
+    /// lends it knows that nothing writes it ([`crate::lending`]).
     #[must_use]
     pub fn bytes_mut(&mut self) -> &mut [u8] {
+        if self.is_read_only() {
+            let Aligned { words, len } = Aligned::from_bytes(self.bytes());
+            self.inner = Inner::Plain(words, len);
+        }
         match &mut self.inner {
             Inner::Plain(words, len) => &mut bytemuck::cast_slice_mut(words)[..*len],
             #[cfg(target_os = "linux")]
-            Inner::Shared(map, _) => map,
+            Inner::Private(map) | Inner::Shared(map, _) => map,
+            Inner::Lent(Lent { len: 0, .. }) => &mut [],
+            // SAFETY: writable, and touched by nobody else, as was promised to `lent`.
+            Inner::Lent(Lent { at, len, .. }) => unsafe {
+                std::slice::from_raw_parts_mut(*at, *len)
+            },
         }
     }
 
     /// The number by which another process finds it, and its length; 0 and 0 if none can.
     pub(crate) fn descriptor(&self) -> (u32, u64) {
         match &self.inner {
-            Inner::Plain(..) => (0, 0),
+            Inner::Plain(..) | Inner::Lent(_) => (0, 0),
+            #[cfg(target_os = "linux")]
+            Inner::Private(_) => (0, 0),
             #[cfg(target_os = "linux")]
             Inner::Shared(map, file) => {
                 use std::os::fd::AsRawFd as _;
@@ -231,5 +291,14 @@ mod tests {
         let len = other.metadata().unwrap().len();
         assert!(Foreign::open(std::process::id(), (other.as_raw_fd() as u32, len)).is_err());
         assert!(Memory::new(0).unwrap().bytes().is_empty());
+    }
+
+    #[test]
+    fn what_nobody_else_reads_has_no_file() {
+        let mut memory = Memory::private(10_000).unwrap();
+        assert_eq!((memory.descriptor(), memory.bytes()[9_999]), ((0, 0), 0));
+        memory.bytes_mut()[9_999] = 7;
+        assert_eq!((memory.bytes().len(), memory.bytes()[9_999]), (10_000, 7));
+        assert!(Memory::private(0).unwrap().bytes_mut().is_empty());
     }
 }

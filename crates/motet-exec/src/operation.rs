@@ -6,20 +6,25 @@ use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use mio::Waker;
 use motet_collective::Buffer;
 
+use crate::buffers::{Input, Output};
 use crate::engine::Command;
 use crate::error::ExecError;
 use crate::layout::Span;
+use crate::lending::Lending;
 use crate::run::{Outcome, Regions, Registered};
 
 /// A registered operation: [`start`](Self::start) it, do something else, [`wait`](Self::wait) for it, and
-/// again. Its memory is the caller's between calls and the engine's during one. Several operations may be
-/// under way at once; all ranks must start them in the same order.
+/// again. Its memory is the caller's between calls and the engine's during one; [`start_on`](Self::start_on) is a call on
+/// buffers of the caller's own. Several operations may be under way at once; all ranks must start them in the same order.
 #[derive(Debug)]
 pub struct Operation {
     registered: Arc<Registered>,
     /// Not while a call is under way.
     memory: Option<Regions>,
     running: Option<Receiver<Outcome>>,
+    /// What the call under way has of the caller's.
+    lending: Option<Lending>,
+    copied: usize,
     commands: Sender<Command>,
     waker: Arc<Waker>,
 }
@@ -31,7 +36,15 @@ impl Operation {
         commands: Sender<Command>,
         waker: Arc<Waker>,
     ) -> Self {
-        Self { registered, memory: Some(memory), running: None, commands, waker }
+        Self {
+            registered,
+            memory: Some(memory),
+            running: None,
+            lending: None,
+            copied: 0,
+            commands,
+            waker,
+        }
     }
 
     fn span(&self, buffer: Buffer) -> Span {
@@ -80,46 +93,96 @@ impl Operation {
     /// Calls it, without waiting for it.
     pub fn start(&mut self) -> Result<(), ExecError> {
         let memory = self.memory.take().ok_or(ExecError::Busy)?;
+        self.send(memory)
+    }
+
+    /// Calls it on the caller's buffers, each of the length of [`input`](Self::input) and [`output`](Self::output), or none. The
+    /// engine reads and writes them itself, without a copy, unless ranks of this host read them, the program writes its input, or
+    /// they do not lie right; an input that is not in its place in an output in place is copied there. They are the caller's again
+    /// when [`wait`](Self::wait) has returned, or `try_wait` has said how it ended; an operation that is dropped before waits for
+    /// that. After an error the output holds anything.
+    pub fn start_on(&mut self, input: Input, output: Output) -> Result<(), ExecError> {
+        let mut memory = self.memory.take().ok_or(ExecError::Busy)?;
+        match Lending::begin(&self.registered, &mut memory, input, output) {
+            Ok(lending) => self.lending = Some(lending),
+            Err(error) => {
+                self.memory = Some(memory);
+                return Err(error);
+            }
+        }
+        self.send(memory)
+    }
+
+    /// Hands a call to the engine. After an error none is under way.
+    fn send(&mut self, memory: Regions) -> Result<(), ExecError> {
         let (reply, outcome) = channel();
         let command = Command::Start { registered: Arc::clone(&self.registered), memory, reply };
         if let Err(unsent) = self.commands.send(command) {
             if let Command::Start { memory, .. } = unsent.0 {
-                self.memory = Some(memory);
+                self.take_back(memory, false);
             }
             return Err(ExecError::Left);
         }
         self.running = Some(outcome);
-        self.waker.wake().map_err(|it| ExecError::Group(format!("cannot wake the engine: {it}")))
+        // An engine that cannot be woken looks by itself, several times a second.
+        let _ = self.waker.wake();
+        Ok(())
     }
 
     /// Waits until the call under way has ended, if there is one.
     pub fn wait(&mut self) -> Result<(), ExecError> {
         let Some(running) = self.running.take() else { return Ok(()) };
-        let outcome = running.recv().map_err(|_| ExecError::Left)?;
-        self.memory = Some(outcome.memory);
-        outcome.result
+        let outcome = running.recv();
+        self.ended(outcome.ok())
     }
 
     /// Whether the call under way has ended, and how; `None` if it has not.
     pub fn try_wait(&mut self) -> Option<Result<(), ExecError>> {
-        let running = self.running.as_ref()?;
-        match running.try_recv() {
-            Err(TryRecvError::Empty) => None,
-            Err(TryRecvError::Disconnected) => {
-                self.running = None;
-                Some(Err(ExecError::Left))
-            }
-            Ok(outcome) => {
-                self.running = None;
-                self.memory = Some(outcome.memory);
-                Some(outcome.result)
-            }
+        let outcome = match self.running.as_ref()?.try_recv() {
+            Err(TryRecvError::Empty) => return None,
+            Err(TryRecvError::Disconnected) => None,
+            Ok(outcome) => Some(outcome),
+        };
+        self.running = None;
+        Some(self.ended(outcome))
+    }
+
+    /// A call has ended; without an outcome because the engine has, which has dropped all memory before.
+    fn ended(&mut self, outcome: Option<Outcome>) -> Result<(), ExecError> {
+        let Some(Outcome { memory, result }) = outcome else {
+            self.lending = None;
+            return Err(ExecError::Left);
+        };
+        self.take_back(memory, result.is_ok());
+        result
+    }
+
+    fn take_back(&mut self, mut memory: Regions, result: bool) {
+        if let Some(lending) = self.lending.take() {
+            self.copied = lending.end(&self.registered.layout, &mut memory, result);
         }
+        self.memory = Some(memory);
+    }
+
+    /// Bytes that the last call on the caller's buffers copied between these and the operation's memory, or from one to the other.
+    #[must_use]
+    pub const fn copied(&self) -> usize {
+        self.copied
     }
 
     /// Calls it and waits for it.
     pub fn run(&mut self) -> Result<(), ExecError> {
         self.start()?;
         self.wait()
+    }
+}
+
+impl Drop for Operation {
+    fn drop(&mut self) {
+        // The engine must have nothing of the caller's any more when nobody can wait for it.
+        if self.lending.as_ref().is_some_and(Lending::is_lent) {
+            // Nobody asks how it ended.
+            let _ = self.wait();
+        }
     }
 }

@@ -11,6 +11,7 @@ use motet_units::Instant;
 use crate::element::{Element, Reduction};
 use crate::error::ExecError;
 use crate::layout::{Layout, REGIONS, Region, Span};
+use crate::lending::Uses;
 use crate::memory::{Aligned, Foreign, Memory};
 use crate::plan::Plan;
 use crate::reduce::{accumulate, average};
@@ -24,6 +25,8 @@ pub(crate) struct Registered {
     pub(crate) number: u32,
     pub(crate) plan: Plan,
     pub(crate) layout: Layout,
+    /// What the caller's buffers cannot be lent for.
+    pub(crate) uses: Uses,
     pub(crate) element: Element,
     pub(crate) reduction: Reduction,
     /// Whether this rank's output is a sum, which an average must be made of.
@@ -335,8 +338,11 @@ impl Run {
     pub(crate) fn end(mut self, mut result: Result<(), ExecError>) {
         if result.is_ok() {
             for (span, at) in self.registered.layout.tails() {
-                let from = Span { region: Region::Work, start: at, len: span.len };
-                copy(&mut self.memory, from, span);
+                // What is only read is as it was.
+                if !self.memory[span.region as usize].is_read_only() {
+                    let from = Span { region: Region::Work, start: at, len: span.len };
+                    copy(&mut self.memory, from, span);
+                }
             }
             if self.registered.reduction == Reduction::Average && self.registered.output_is_sum {
                 let output = self.registered.layout.whole(Buffer::Output);
@@ -385,7 +391,10 @@ impl Run {
 /// Copies within a rank's memory; the two may overlap.
 fn copy(memory: &mut Regions, from: Span, to: Span) {
     let (source, target) = (from.region as usize, to.region as usize);
-    if source == target {
+    let at = |it: Span| memory[it.region as usize].bytes()[it.range()].as_ptr();
+    if at(from) == at(to) {
+        // In place it is there. Regions of the caller's may overlap so, too.
+    } else if source == target {
         memory[source].bytes_mut().copy_within(from.range(), to.start);
     } else if let Ok([source, target]) = memory.get_disjoint_mut([source, target]) {
         target.bytes_mut()[to.range()].copy_from_slice(&source.bytes()[from.range()]);

@@ -2,7 +2,8 @@
 
 use super::*;
 use crate::element::{Element, Reduction};
-use crate::layout::Layout;
+use crate::layout::{Layout, REGIONS};
+use crate::lending::Uses;
 use crate::memory::Memory;
 use crate::plan::Plan;
 use crate::run::{Outcome, Registered};
@@ -10,6 +11,9 @@ use motet_collective::{Collective, CollectiveKind, ProgramBuilder, Slot, Transfe
 use motet_units::{Instant, Rank};
 use proptest::prelude::*;
 use std::sync::mpsc::{Receiver, channel};
+
+/// Nothing is lent here.
+const USES: Uses = Uses { shown: [true; REGIONS], writes_input: true, overlap: None };
 
 /// Rank 0 of three, in the middle of an AllReduce whose sums go round a ring.
 fn started() -> (Flow, Receiver<Outcome>) {
@@ -29,6 +33,7 @@ fn started() -> (Flow, Receiver<Outcome>) {
         number: 0,
         plan: Plan::new(&program, Rank(0)),
         layout,
+        uses: USES,
         element: Element::F32,
         reduction: Reduction::Sum,
         output_is_sum: true,
@@ -61,6 +66,7 @@ fn sharing(failed: u8) -> (Flow, Receiver<Outcome>) {
         number: 0,
         plan: Plan::new(&program, Rank(0)),
         layout: layout(0),
+        uses: USES,
         element: Element::U8,
         reduction: Reduction::Sum,
         output_is_sum: false,

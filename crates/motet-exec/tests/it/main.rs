@@ -11,6 +11,7 @@
 mod agreement;
 mod certificates;
 mod faults;
+mod lent;
 #[path = "../../../motet-collective/tests/support/programs.rs"]
 mod programs;
 mod proxy;

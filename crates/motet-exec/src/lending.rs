@@ -1,0 +1,190 @@
+//! [`Lending`]: a call on the caller's own buffers. The engine works in them where it can, and where it cannot they are copied,
+//! into the operation's own memory before the call or out of it after.
+//!
+//! | a buffer is copied if | because |
+//! | --- | --- |
+//! | a rank of this host reads that region in this program | it must be memory that can be mapped |
+//! | it is the input and the program writes there | it is not the caller's to lose |
+//! | it lies where no element may begin | sums are made on elements |
+//! | input and output overlap, and the program keeps them apart | a region must not change by way of another; the smaller is copied, unless they lie as in place and the program writes nothing there but the input itself |
+//!
+//! In place, where the input lies in the output, the output is lent and the input brought to its place in it, unless it is there.
+//! Whether a rank lends is its own business: the others see no difference.
+//!
+//! **Invariant:** the engine has lent memory only as part of a call's regions, which it gives back with the call's end or has
+//! dropped when its thread ended. So whoever has heard of the end has the memory to itself.
+
+use motet_collective::collective::InPlace;
+use motet_collective::{Action, Buffer, Collective, Program, Transfer};
+
+use crate::buffers::{Input, Output};
+use crate::error::ExecError;
+use crate::layout::{Layout, REGIONS, Region};
+use crate::memory::Memory;
+use crate::plan::Plan;
+use crate::run::{Regions, Registered};
+
+/// What a program does at this rank that decides which buffers can be lent.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Uses {
+    /// By [`Region`]: whether ranks of this host read it.
+    pub(crate) shown: [bool; REGIONS],
+    /// Whether the program writes where the input is.
+    pub(crate) writes_input: bool,
+    /// How many bytes behind the output's beginning the input may begin, if both are lent and overlap.
+    pub(crate) overlap: Option<isize>,
+}
+
+impl Uses {
+    /// Of a program here; `shared` are the ranks that read this one's memory, and a part has so many bytes.
+    pub(crate) fn new(
+        program: &Program,
+        plan: &Plan,
+        layout: &Layout,
+        shared: &[bool],
+        part: usize,
+    ) -> Self {
+        let region = |buffer| layout.whole(buffer).region;
+        let mut shown = [false; REGIONS];
+        let read = |it: &&Transfer| {
+            it.src.rank == plan.rank
+                && it.dst.rank != plan.rank
+                && shared.get(it.dst.rank.index()).copied().unwrap_or(false)
+        };
+        for transfer in plan.transfers.iter().filter(read) {
+            shown[region(transfer.src.buffer) as usize] = true;
+            // Tails are there, and whether the call has failed.
+            shown[Region::Work as usize] = true;
+        }
+        let writes = |it: &Transfer| {
+            it.dst.rank == plan.rank
+                && region(it.dst.buffer) == region(Buffer::Input)
+                && !(it.action == Action::Copy && layout.is_same_place(it.src, it.dst))
+        };
+        let writes_input = plan.transfers.iter().any(writes);
+        let overlap = overlap(program.collective(), plan).filter(|_| !writes_input);
+        let parts = |chunks: i64| chunks / i64::from(program.collective().chunks().max(1));
+        let overlap = overlap.map(|it| parts(it) as isize * part as isize);
+        Self { shown, writes_input, overlap }
+    }
+}
+
+/// How many chunks the input is behind the output's beginning in place, if nothing is written where the two overlap but the input to
+/// itself. Then what is read there is the same whether they overlap or not, at this rank and so at all others, also by a program that
+/// was proved right for buffers that are apart.
+fn overlap(collective: &Collective, plan: &Plan) -> Option<i64> {
+    let behind = match collective.in_place(plan.rank)? {
+        InPlace::InputInOutput { offset } => i64::from(offset),
+        InPlace::OutputInInput { offset } => -i64::from(offset),
+        InPlace::Apart => return None,
+    };
+    let input = behind..behind + i64::from(collective.input_chunks(plan.rank));
+    let harmless = |it: &Transfer| {
+        let (src, dst) = (i64::from(it.src.offset), i64::from(it.dst.offset));
+        let beside = dst + i64::from(it.count) <= input.start || dst >= input.end;
+        let itself = it.src.rank == plan.rank
+            && it.src.buffer == Buffer::Input
+            && it.action == Action::Copy
+            && src + behind == dst;
+        it.dst.buffer != Buffer::Output || beside || itself
+    };
+    let mut here = plan.transfers.iter().filter(|it| it.dst.rank == plan.rank);
+    here.all(harmless).then_some(behind)
+}
+
+/// See the head of the file.
+#[derive(Debug, Default)]
+pub(crate) struct Lending {
+    /// The operation's own memory of the regions that are lent.
+    own: [Option<Memory>; REGIONS],
+    /// Where the result is copied to at the end.
+    output: Option<Output>,
+    /// Bytes that were copied between the buffers, or between them and the operation's own memory.
+    copied: usize,
+}
+
+fn check(what: &'static str, given: usize, wanted: usize, missing: bool) -> Result<(), ExecError> {
+    // Who has nothing to give, or wants nothing, says so by giving none.
+    if given != 0 && (given != wanted || missing) {
+        return Err(ExecError::Size { what, wanted, given: if missing { 0 } else { given } });
+    }
+    Ok(())
+}
+
+impl Lending {
+    /// Puts buffers in the place of an operation's memory, or copies the input there. Nothing has changed after an error.
+    pub(crate) fn begin(
+        registered: &Registered,
+        memory: &mut Regions,
+        input: Input,
+        mut output: Output,
+    ) -> Result<Self, ExecError> {
+        let (layout, uses) = (&registered.layout, &registered.uses);
+        let (source, target) = (layout.whole(Buffer::Input), layout.whole(Buffer::Output));
+        check("the input", input.bytes(), source.len, input.is_missing())?;
+        check("the output", output.bytes(), target.len, output.is_missing())?;
+        let (gives, gets) = (input.bytes(), output.bytes());
+        let element = registered.element.bytes();
+        let may = |region: Region, bytes: usize, aligned: bool| {
+            let region = region as usize;
+            bytes > 0 && bytes == layout.regions[region] && !uses.shown[region] && aligned
+        };
+        let mut lends_output = may(target.region, gets, output.is_aligned(element));
+        let mut lends_input =
+            may(source.region, gives, input.is_aligned(element)) && !uses.writes_input;
+        let mut this = Self::default();
+        if source.region == target.region {
+            // One region is lent once.
+            lends_input &= gets == 0;
+            if lends_output {
+                this.copied += output.bring(&input, source.start);
+                this.lend(memory, target.region, output.lend());
+                return Ok(this);
+            }
+        } else if lends_input
+            && lends_output
+            && input.overlaps(&output)
+            && uses.overlap != Some(input.behind(&output))
+        {
+            lends_input = gives > gets;
+            lends_output = !lends_input;
+        }
+        if lends_input {
+            this.lend(memory, source.region, input.lend());
+        } else if gives > 0 {
+            input.copy_to(&mut memory[source.region as usize].bytes_mut()[source.range()]);
+            this.copied += gives;
+        }
+        if lends_output {
+            this.lend(memory, target.region, output.lend());
+        } else if gets > 0 {
+            this.output = Some(output);
+        }
+        Ok(this)
+    }
+
+    fn lend(&mut self, memory: &mut Regions, region: Region, lent: Memory) {
+        let own = std::mem::replace(&mut memory[region as usize], lent);
+        self.own[region as usize] = Some(own);
+    }
+
+    /// Whether the engine has memory of the caller's.
+    pub(crate) fn is_lent(&self) -> bool {
+        self.own.iter().any(Option::is_some)
+    }
+
+    /// The call has ended: the buffers are the caller's again, with the result if there is one. Bytes that were copied, over all.
+    pub(crate) fn end(mut self, layout: &Layout, memory: &mut Regions, result: bool) -> usize {
+        for (region, own) in memory.iter_mut().zip(self.own) {
+            if let Some(own) = own {
+                *region = own;
+            }
+        }
+        if let Some(output) = self.output.as_mut().filter(|_| result) {
+            let from = layout.whole(Buffer::Output);
+            output.copy_from(&memory[from.region as usize].bytes()[from.range()]);
+            self.copied += from.len;
+        }
+        self.copied
+    }
+}
