@@ -82,11 +82,10 @@ fn overlap(collective: &Collective, plan: &Plan) -> Option<i64> {
     let harmless = |it: &Transfer| {
         let (src, dst) = (i64::from(it.src.offset), i64::from(it.dst.offset));
         let beside = dst + i64::from(it.count) <= input.start || dst >= input.end;
-        let itself = it.src.rank == plan.rank
-            && it.src.buffer == Buffer::Input
-            && it.action == Action::Copy
-            && src + behind == dst;
-        it.dst.buffer != Buffer::Output || beside || itself
+        let from_input = it.src.rank == plan.rank && it.src.buffer == Buffer::Input;
+        let itself = from_input && it.action == Action::Copy && src + behind == dst;
+        // Nothing is copied from one of two overlapping regions to the other.
+        it.dst.buffer != Buffer::Output || itself || (beside && !from_input)
     };
     let mut here = plan.transfers.iter().filter(|it| it.dst.rank == plan.rank);
     here.all(harmless).then_some(behind)
