@@ -1,11 +1,14 @@
 #!/usr/bin/env python3
 """Two datacenters of four ranks each out of network namespaces, joined by a link of so many Mbit/s and milliseconds,
-and Motet, Gloo and Open MPI over it by turns. Needs root, iproute2, a C compiler and /dev/net/tun, for the peers a
-Python with torch, and mpicc and mpirun; a peer that cannot run is said to have failed. Everything is taken down at the
-end, and what an earlier run left over at the beginning.
+and Motet, Gloo, Open MPI, torchft and PCCL over it by turns. Needs root, iproute2, a C compiler and /dev/net/tun, for
+the peers a Python with torch and torchft, mpicc and mpirun, and PCCL built from its source; a peer that cannot run is
+said to have failed. Everything is taken down at the end, and what an earlier run left over at the beginning.
 
     two_dcs.py --mbit 1000 --ms 5 --bytes 67108864 --calls 20 --rounds 1 [--congestion bbr|cubic]
-        [--peers motet,gloo,ompi] [--second 500] [--drop 100]
+        [--peers motet,gloo,ompi,torchft,pccl] [--pccl DIR] [--second 500] [--drop 100]
+
+`--pccl DIR`: where PCCL is, DIR/include/pccl.h (with ccoip_inet.h) and DIR/lib/libpccl.so. It has AllReduce only. Its
+ring is random; ranks join anew until it crosses each way once, or, with `--pccl-ring any`, take the first.
 
 `--drop MBIT` changes the first link to so many Mbit/s after half of the calls, while they run, and prints how long each
 call after that took.
@@ -93,12 +96,12 @@ def start_links(args):
     return children
 
 
-def on_all(command, environment=None):
+def on_all(command, environment=None, first=("chrt", "-r", "1")):
     """Runs a command on all eight ranks at once; what each printed."""
     children = []
     for rank in range(8):
         host = f"{PREFIX}{'ab'[rank // 4]}{rank % 4}"
-        words = ["ip", "netns", "exec", host, "chrt", "-r", "1"] + command(rank)
+        words = ["ip", "netns", "exec", host, *first] + command(rank)
         own = dict(os.environ, **(environment(rank) if environment else {}))
         children.append(subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=own))
     said = []
@@ -159,13 +162,36 @@ def motet(args, collective, port):
     return [max(it["times_us"][call] for it in ranks) for call in range(args.calls)]
 
 
-def gloo(args, collective, port):
+def gloo(args, collective, port, backend=os.environ.get("BACKEND", "gloo")):
     def environment(rank):
         return {"RANK": str(rank), "WORLD_SIZE": "8", "MASTER_ADDR": "10.71.1.1", "MASTER_PORT": str(port),
-                "GLOO_SOCKET_IFNAME": "eth0"}
+                "GLOO_SOCKET_IFNAME": "eth0", "BACKEND": backend}
     said = on_all(lambda rank: [args.python, f"{HERE}/gloo_bench.py", collective, str(args.bytes), str(args.calls)],
                   environment)
     return [float(it) for it in said[0].split()[5:]]
+
+
+def torchft(args, collective, port):
+    return gloo(args, collective, port, "torchft")
+
+
+def pccl(args, collective, port):
+    if collective != "allreduce":
+        return None
+    with tempfile.TemporaryDirectory() as work:
+        sh(f"cc -O2 -o {work}/pccl_bench {HERE}/pccl_bench.c -I {args.pccl}/include -L {args.pccl}/lib "
+           f"-Wl,-rpath,{args.pccl}/lib -lpccl")
+        most = "1" if args.pccl_ring == "best" else "0"
+        for draw in range(1, 61):
+            # Without real-time priority, with which 4 MiB took 260 ms instead of 155, as if its ranks too looked for
+            # messages all the time. Its log goes to the output, between our lines.
+            said = on_all(lambda rank: [f"{work}/pccl_bench", str(rank), "8", "10.71.1.1", str(port), str(args.bytes),
+                                        str(args.calls), str(args.pccl_parts), most], first=())[0].split("\n")
+            words = {it.split(" ")[0]: it.split(" ")[1:] for it in said if it}
+            if "again" not in words:
+                break
+    print(f"pccl: ring {draw} crosses {words['crossings'][0]} times each way, {args.pccl_parts} at once")
+    return [float(it) for it in words["allreduce"][4:]]
 
 
 def ompi(args, collective, _port):
@@ -188,6 +214,9 @@ def ompi(args, collective, _port):
         if run.returncode != 0:
             print(run.stderr[-2000:], file=sys.stderr)
         return [float(it) for it in run.stdout.split()[5:]]
+
+
+PEERS = {"motet": motet, "gloo": gloo, "ompi": ompi, "torchft": torchft, "pccl": pccl}
 
 
 def report(args, peer, collective, times, load):
@@ -230,10 +259,17 @@ def main():
     parser.add_argument("--peers", default="motet,gloo,ompi")
     parser.add_argument("--mpi-links", type=int, default=1, help="Open MPI's connections between two ranks")
     parser.add_argument("--mpi-more", default="", help="more words for mpirun")
+    parser.add_argument("--pccl", default="", help="the folder with PCCL's include and lib")
+    parser.add_argument("--pccl-ring", choices=["best", "any"], default="best")
+    parser.add_argument("--pccl-parts", type=int, default=1, help="PCCL's reductions at once, and connections for them")
     parser.add_argument("--collectives", default="allgather,allreduce")
     parser.add_argument("--motet", default=os.environ.get("MOTET") or shutil.which("motet"))
     parser.add_argument("--python", default=os.environ.get("PYTHON") or sys.executable)
     args = parser.parse_args()
+    peers = args.peers.split(",")
+    if "pccl" in peers and not args.pccl:
+        print("pccl: left out: --pccl does not say where it is")
+        peers.remove("pccl")
     down()
     children = []
     # Eight hosts on few cores: they take turns every millisecond, not every tenth of a second.
@@ -245,7 +281,7 @@ def main():
         port = 29500
         for _ in range(args.rounds):
             for collective in args.collectives.split(","):
-                for peer in args.peers.split(","):
+                for peer in peers:
                     port += 1
                     load = open("/proc/loadavg").read().split()[0]
                     drop = None
@@ -257,9 +293,12 @@ def main():
                         drop = Drop(args, children[0], after)
                         drop.start()
                     try:
-                        times = {"motet": motet, "gloo": gloo, "ompi": ompi}[peer](args, collective, port)
+                        times = PEERS[peer](args, collective, port)
+                        if times is None:
+                            print(f"{peer:6} {collective:10} -")
+                            continue
                         assert len(times) == args.calls, f"{len(times)} of {args.calls} calls ended"
-                    except (ValueError, IndexError, AssertionError, subprocess.CalledProcessError) as error:
+                    except (ValueError, LookupError, AssertionError, subprocess.CalledProcessError) as error:
                         print(f"{peer} {collective}: failed: {error!r}")
                         continue
                     finally:
