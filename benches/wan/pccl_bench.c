@@ -1,11 +1,12 @@
 /* AllReduce with PCCL 1.0: over calls of the slowest rank's time the median, the least and the most, in microseconds,
  * then all of them. Rank 0 serves the master.
  *
- * PCCL's ring is random (ranks sorted by UUIDs that are new each time; its optimizer's ring is dropped in 1.0), so it
- * goes from one datacenter to the other and back once in the best case and four times in the worst. A rank looks at its
- * own connections to see whether a neighbour in the ring is in another network of 24 bits. With MOST, a ring that
- * crosses more often is not measured: "again CROSSINGS" is printed, and the caller starts all ranks anew.
- * Each call is PARTS reductions at once over as many connections, which is how PCCL uses more than one.
+ * PCCL's ring is random: by its source, ranks are sorted by UUIDs that are new each time, and 1.0 drops a better ring
+ * that its optimizer finds (not tried here). So it goes from one datacenter to the other once in the best case and four
+ * times in the worst. A rank looks at its own connections to see whether a neighbour in the ring is in another network
+ * of 24 bits. With MOST, a ring that crosses more often is not measured: "again CROSSINGS" is printed, and the caller
+ * starts all ranks anew. Each call is PARTS reductions at once over as many connections, which is how PCCL uses more
+ * than one.
  *
  * Usage: pccl_bench RANK RANKS MASTER PORT BYTES CALLS PARTS MOST (0: any ring will do)
  * cc -O2 -o pccl_bench pccl_bench.c -I DIR/include -L DIR/lib -Wl,-rpath,DIR/lib -lpccl */
@@ -101,7 +102,7 @@ static int crossings(pcclComm_t *group, int parts, int ranks) {
     return (int)to[0] / 4;
 }
 
-/* Without leaving the group, which would be a vote of those who are still there; the master stays until all have gone. */
+/* Without a word to the group: everything is known. The master stays until the others have gone. */
 static void end(int rank) {
     fflush(stdout);
     if (rank == 0) sleep(1);
