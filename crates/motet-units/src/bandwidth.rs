@@ -51,6 +51,7 @@ quantity_text!(Bandwidth, QUANTITY, 3);
 
 /// Picoseconds in a second.
 const PS_PER_S: u128 = 1_000_000_000_000;
+const GIGA: u64 = 1_000_000_000;
 
 impl Bandwidth {
     /// No bandwidth: nothing ever arrives.
@@ -96,8 +97,10 @@ impl Bandwidth {
     /// Saturates at [`Duration::MAX`].
     #[must_use]
     pub fn transfer_time(self, bytes: Bytes, rounding: Rounding) -> Option<Duration> {
-        // u64 bytes × 8 × 10¹² < 2¹⁰⁷, so the product cannot overflow.
-        let ps = div(u128::from(bytes.get()) * 8 * PS_PER_S, u128::from(self.0), rounding)?;
+        // Whole gigabits are the rule, and make the numbers small. u64 bytes × 8 × 10¹² < 2¹⁰⁷, so the product cannot overflow.
+        let scale = if self.0.is_multiple_of(GIGA) { GIGA } else { 1 };
+        let bits = u128::from(bytes.get()) * 8 * (PS_PER_S / u128::from(scale));
+        let ps = div(bits, u128::from(self.0 / scale), rounding)?;
         Some(Duration::from_ps(saturate(ps)))
     }
 
@@ -163,6 +166,15 @@ mod tests {
         #[test]
         fn text_round_trips(bits: u64) {
             prop_assert_eq!(Bandwidth(bits).to_string().parse::<Bandwidth>(), Ok(Bandwidth(bits)));
+        }
+
+        /// Rates in whole gigabits give the same times as the formula says.
+        #[test]
+        fn whole_gigabits_are_no_exception(gbit in 1u64..1 << 30, bytes: u64) {
+            let bits = u128::from(bytes) * 8 * PS_PER_S;
+            let exact = saturate(bits.div_ceil(u128::from(gbit * GIGA)));
+            let time = Bandwidth::gbit_per_s(gbit).transfer_time(Bytes::new(bytes), Rounding::Up);
+            prop_assert_eq!(time, Some(Duration::from_ps(exact)));
         }
 
         /// What passes in the rounded-up time is never less than what was sent.

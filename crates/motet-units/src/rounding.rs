@@ -15,8 +15,12 @@ pub enum Rounding {
 /// `numerator / denominator`, rounded as asked; `None` if the denominator is zero.
 #[must_use]
 pub fn div(numerator: u128, denominator: u128, rounding: Rounding) -> Option<u128> {
-    let down = numerator.checked_div(denominator)?;
-    let rest = numerator % denominator;
+    // Most numbers have 64 bits, which machines divide by themselves.
+    let down = match (u64::try_from(numerator), u64::try_from(denominator)) {
+        (Ok(numerator), Ok(denominator)) => u128::from(numerator.checked_div(denominator)?),
+        _ => numerator.checked_div(denominator)?,
+    };
+    let rest = numerator - down * denominator;
     let bump = match rounding {
         Rounding::Down => false,
         Rounding::Up => rest > 0,

@@ -282,8 +282,15 @@ fn received(busy: &[u64], time: u64) -> u64 {
 
 /// How long they need for `chunks`.
 fn until(busy: &[u64], chunks: u64) -> u64 {
-    let Some(fastest) = busy.iter().min() else { return 0 };
-    let (mut low, mut high) = (0, fastest.saturating_mul(chunks));
+    let (Some(fastest), Some(slowest)) = (busy.iter().min(), busy.iter().max()) else { return 0 };
+    // As long as if all were as fast as the fastest, at least; as if all were as slow as the slowest, at most.
+    let links = busy.len() as u64;
+    let mut low = fastest.saturating_mul(chunks / links);
+    let mut high =
+        fastest.saturating_mul(chunks).min(slowest.saturating_mul(chunks.div_ceil(links)));
+    if fastest == slowest {
+        return high;
+    }
     while low < high {
         let middle = low + (high - low) / 2;
         if received(busy, middle) >= chunks {
