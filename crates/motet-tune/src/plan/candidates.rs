@@ -45,12 +45,13 @@ const UNDER_SKETCHES: usize = 2;
 const MOST_TRANSFERS: u64 = 2048;
 
 /// Textbook methods whose programs are worth timing as they are.
-const TEXTBOOK: [&str; 9] = [
+const TEXTBOOK: [&str; 10] = [
     "hierarchical",
     "exchanged",
     "ring",
     "rings",
     "double-tree",
+    "binomial",
     "pat",
     "recursive-doubling",
     "recursive-halving",
