@@ -14,7 +14,7 @@ use motet_units::{Duration, Rank, Seed};
 
 use crate::programs;
 use crate::ranks::on_all;
-use crate::right::{Case, cases};
+use crate::right::{Case, cases, types_and_reductions};
 
 /// Bytes around every buffer that nobody may touch.
 const GUARD: usize = 64;
@@ -160,14 +160,7 @@ fn some_ranks_share_memory() {
 
 #[test]
 fn every_type_and_reduction_on_buffers_of_the_callers() {
-    let program = Verified::new(programs::ring_all_reduce(3, 2), None).unwrap();
-    let mut cases = Vec::new();
-    for element in Element::ALL {
-        for reduction in Reduction::ALL {
-            let call = Call { element, elements: 1003, reduction, in_place: true };
-            cases.push(Case { program: program.clone(), call, seed: 5 });
-        }
-    }
+    let cases = types_and_reductions();
     let copied = on_all(3, shared(false), |group| run_all(&mut group.unwrap(), &cases));
     for (case, (how, copied)) in copied.iter().flat_map(|it| (0..).zip(it)) {
         let Call { element, .. } = cases[case / 4].call;

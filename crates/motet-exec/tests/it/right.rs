@@ -89,8 +89,8 @@ fn every_collective_over_tcp_with_checksums() {
     }
 }
 
-#[test]
-fn every_type_and_reduction() {
+/// A sum round a ring of three, of every type and by every reduction.
+pub(crate) fn types_and_reductions() -> Vec<Case> {
     let program = Verified::new(programs::ring_all_reduce(3, 2), None).unwrap();
     let mut cases = Vec::new();
     for element in Element::ALL {
@@ -99,6 +99,12 @@ fn every_type_and_reduction() {
             cases.push(Case { program: program.clone(), call, seed: 5 });
         }
     }
+    cases
+}
+
+#[test]
+fn every_type_and_reduction() {
+    let cases = types_and_reductions();
     for shared in [true, false] {
         let change = |mut it: motet_exec::Config| {
             it.shared_memory = shared;
