@@ -14,12 +14,14 @@ ring is random; ranks join anew until it crosses each way once, or, with `--pccl
 call after that took.
 
 The link (`wanlink.c`) passes packets between two TUN devices. Kernels with netem could do the same; this one needs
-nothing. Link and ranks run with real-time priority (`chrt`), so that whatever else the machine does is not measured.
+nothing. Link and ranks run with real-time priority (`chrt`), so that whatever else the machine does is not measured;
+where that is not allowed, the lines say so.
 """
 import argparse
 import json
 import os
 import shutil
+import signal
 import statistics
 import subprocess
 import sys
@@ -96,8 +98,15 @@ def start_links(args):
     return children
 
 
-def on_all(command, environment=None, first=("chrt", "-r", "1")):
+def with_priority():
+    """What gives a command real-time priority, where the machine allows that."""
+    words = ["chrt", "-r", "1"]
+    return words if subprocess.run(words + ["true"], capture_output=True, check=False).returncode == 0 else []
+
+
+def on_all(command, environment=None, first=None):
     """Runs a command on all eight ranks at once; what each printed."""
+    first = with_priority() if first is None else first
     children = []
     for rank in range(8):
         host = f"{PREFIX}{'ab'[rank // 4]}{rank % 4}"
@@ -118,9 +127,18 @@ def on_all(command, environment=None, first=("chrt", "-r", "1")):
 
 
 def crossed(links):
-    """Bytes that have gone from a to b."""
-    files = " ".join(f"/sys/class/net/wan{it}/statistics/tx_bytes" for it in range(links))
-    return sum(int(it) for it in sh(f"ip netns exec {PREFIX}ra cat {files}").stdout.split())
+    """Bytes that have come over each link: from a to b over all of them, then from b to a."""
+    files = " ".join(f"/sys/class/net/wan{it}/statistics/rx_bytes" for it in range(links))
+    said = [sh(f"ip netns exec {PREFIX}{router} cat {files}") for router in ("rb", "ra")]
+    return [int(it) for one in said for it in one.stdout.split()]
+
+
+def shares(before, after):
+    """How much of each direction's bytes each of several links had, in words."""
+    ways = [b - a for a, b in zip(before, after)]
+    half = len(ways) // 2
+    each = ["+".join(f"{100 * it / max(1, sum(way)):.0f}%" for it in way) for way in (ways[:half], ways[half:])]
+    return f", links there {each[0]}, back {each[1]}" if half > 1 else ""
 
 
 class Drop(threading.Thread):
@@ -136,9 +154,9 @@ class Drop(threading.Thread):
 
     def run(self):
         links = 2 if self.args.second else 1
-        start = crossed(links)
+        start = sum(crossed(links)[:links])
         while not self.done.is_set():
-            if crossed(links) - start >= self.after:
+            if sum(crossed(links)[:links]) - start >= self.after:
                 self.tell(self.args.drop)
                 self.done.wait()
             time.sleep(0.005)
@@ -225,7 +243,7 @@ def report(args, peer, collective, times, load):
     middle = statistics.median(times)
     print(f"{peer:6} {collective:10} {args.bytes} B: median {middle / 1e3:.1f} ms, "
           f"{min(times) / 1e3:.1f} to {max(times) / 1e3:.1f}, {100 * limit / middle:.1f}% of the raw limit "
-          f"{limit / 1e3:.1f} ms (load {load}, {args.congestion})", flush=True)
+          f"{limit / 1e3:.1f} ms ({load}, {args.congestion})", flush=True)
 
 
 def report_drop(args, peer, collective, times, load):
@@ -238,7 +256,7 @@ def report_drop(args, peer, collective, times, load):
     late = statistics.median(percent[10:]) if percent[10:] else float("nan")
     print(f"{peer:6} {collective:10} {args.bytes} B: {before / 1e3:.1f} ms before the drop to {args.drop} Mbit/s; then % of the new "
           f"limit {limit / 1e3:.1f} ms, call by call: {' '.join(f'{it:.0f}' for it in percent)}; "
-          f"median from the 11th on {late:.1f}% (load {load}, {args.congestion})", flush=True)
+          f"median from the 11th on {late:.1f}% ({load}, {args.congestion})", flush=True)
 
 
 def main():
@@ -270,6 +288,8 @@ def main():
     if "pccl" in peers and not args.pccl:
         print("pccl: left out: --pccl does not say where it is")
         peers.remove("pccl")
+    # A run that is ended from outside takes down what it has set up as well.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     down()
     children = []
     # Eight hosts on few cores: they take turns every millisecond, not every tenth of a second.
@@ -278,12 +298,13 @@ def main():
         open(TURNS, "w").write("1")
         up(args.congestion)
         children = start_links(args)
-        port = 29500
+        port, links = 29500, len(children)
         for _ in range(args.rounds):
             for collective in args.collectives.split(","):
                 for peer in peers:
                     port += 1
-                    load = open("/proc/loadavg").read().split()[0]
+                    load = "load " + open("/proc/loadavg").read().split()[0]
+                    before = crossed(links)
                     drop = None
                     if args.drop:
                         crosses = args.bytes if collective == "allreduce" else args.bytes / 2
@@ -304,6 +325,7 @@ def main():
                     finally:
                         if drop:
                             drop.stop()
+                    load += shares(before, crossed(links)) + ("" if with_priority() else ", no real-time priority")
                     (report_drop if args.drop else report)(args, peer, collective, times, load)
     finally:
         open(TURNS, "w").write(turns)

@@ -19,7 +19,7 @@ use motet_units::{Duration, Instant};
 use crate::error::ExecError;
 use crate::flow::Flow;
 use crate::run::{Outcome, Regions, Registered, Run};
-use crate::stream::{Mail, Share, Stream, Takes};
+use crate::stream::{Mail, Share, Stream, TURN, Takes};
 use crate::wire::header::NOBODY;
 use crate::wire::{Header, Kind, Registration};
 
@@ -229,22 +229,53 @@ impl Engine {
         if self.streams[peer].len() > 2 {
             self.streams[peer].iter_mut().skip(1).for_each(|it| it.look(now));
         }
-        for index in 0..self.streams[peer].len() {
-            let stream = &self.streams[peer][index];
-            if !stream.can_write || stream.ended {
-                continue;
-            }
-            let takes =
-                if index == 0 { Takes::Controls } else { Takes::Data(self.share(peer, index)) };
-            let stream = &mut self.streams[peer][index];
-            let sent = stream.send(&mut self.flow, takes, now);
-            match sent {
-                // A rank that has left needs nothing any more.
-                Err(_) if self.flow.lines[peer].left => stream.ended = true,
-                sent => self.more |= sent?,
+        self.more |= self.send_on(peer, 0, TURN, now)?;
+        self.more |= self.send_data(peer, now)?;
+        Ok(())
+    }
+
+    /// Sends data to a rank, up to a turn's worth for each of its streams; true if that was not all and a socket has room.
+    ///
+    /// Of several streams the one that has least on its way takes the next frame. If each took all it could in its turn, then
+    /// whenever there is less than would fill them all the first would have everything, and links that only the others go over
+    /// would be idle.
+    fn send_data(&mut self, peer: usize, now: Instant) -> Result<bool, ExecError> {
+        let mut open: Vec<usize> = (1..self.streams[peer].len()).collect();
+        let (turn, most) = (open.len() * TURN, if open.len() > 1 { 1 } else { TURN });
+        let owed = self.flow.lines[peer].owed;
+        loop {
+            let backlog = |it: &usize| self.streams[peer][*it].pace.backlog();
+            let least = open.iter().copied().min_by(|a, b| backlog(a).total_cmp(&backlog(b)));
+            let Some(index) = least else { return Ok(false) };
+            if !self.send_on(peer, index, most, now)? {
+                open.retain(|it| *it != index);
+            } else if owed.saturating_sub(self.flow.lines[peer].owed) >= turn {
+                return Ok(true);
             }
         }
-        Ok(())
+    }
+
+    /// Sends on one stream; true if it would take more than `most`.
+    fn send_on(
+        &mut self,
+        peer: usize,
+        index: usize,
+        most: usize,
+        now: Instant,
+    ) -> Result<bool, ExecError> {
+        if !self.streams[peer].get(index).is_some_and(|it| it.can_write && !it.ended) {
+            return Ok(false);
+        }
+        let takes = if index == 0 { Takes::Controls } else { Takes::Data(self.share(peer, index)) };
+        let stream = &mut self.streams[peer][index];
+        match stream.send(&mut self.flow, takes, most, now) {
+            // A rank that has left needs nothing any more.
+            Err(_) if self.flow.lines[peer].left => {
+                stream.ended = true;
+                Ok(false)
+            }
+            sent => sent,
+        }
     }
 
     /// What the other streams to a rank carry and have to.
@@ -451,7 +482,7 @@ impl Engine {
     fn flush(&mut self, now: Instant) {
         for stream in self.streams.iter_mut().filter_map(|it| it.first_mut()) {
             // It is the end either way.
-            let _ = stream.send(&mut self.flow, Takes::Controls, now);
+            let _ = stream.send(&mut self.flow, Takes::Controls, TURN, now);
         }
         if self.closing.is_some_and(|it| now >= it) {
             self.streams.iter_mut().for_each(Vec::clear);

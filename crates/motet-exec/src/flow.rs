@@ -520,7 +520,7 @@ impl Flow {
         let enabled = run.is_enabled(index);
         if enabled {
             run.move_within(message)?;
-        } else {
+        } else if !run.registered.merged.is_left_out(message.transfer) {
             let bytes = run.gathered(message);
             run.keep(index, 0, bytes);
         }

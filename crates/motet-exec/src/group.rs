@@ -22,6 +22,7 @@ use crate::layout::Layout;
 use crate::lending::Uses;
 use crate::link::Link;
 use crate::memory::{Foreign, Memory, host};
+use crate::merged::Merged;
 use crate::mesh::Mesh;
 use crate::operation::Operation;
 use crate::plan::Plan;
@@ -337,6 +338,7 @@ impl Group {
         self.agree(MAPPED, "memory that is mapped".to_owned(), Vec::new())?;
         let registered = Registered {
             number: self.registered,
+            merged: Merged::new(&plan, &layout),
             plan,
             layout,
             uses,

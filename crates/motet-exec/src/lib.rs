@@ -7,8 +7,8 @@
 //!
 //! Where to start reading:
 //! 1. [`group`] is the front: joining, registering, going on after a loss;
-//! 2. [`plan`] is a program as one rank sees it, and [`layout`] where its chunks lie: why a program is run
-//!    in slices;
+//! 2. [`plan`] is a program as one rank sees it, [`layout`] where its chunks lie and why a program is run in slices, and
+//!    [`merged`] which of its copies need not be made;
 //! 3. [`flow`] decides what happens next, without sockets or a clock; [`run`] is one call;
 //! 4. [`engine`] is the thread that moves data, [`stream`] one connection, [`socket`] what is below it, plain or TLS,
 //!    [`pace`] how fast it delivers, [`memory`] what ranks of one host share, [`lending`] when a call works in the
@@ -34,6 +34,7 @@ mod layout;
 mod lending;
 mod link;
 mod memory;
+mod merged;
 mod mesh;
 pub mod operation;
 mod pace;

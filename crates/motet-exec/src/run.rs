@@ -13,8 +13,13 @@ use crate::error::ExecError;
 use crate::layout::{Layout, REGIONS, Region, Span};
 use crate::lending::Uses;
 use crate::memory::{Aligned, Foreign, Memory};
+use crate::merged::Merged;
 use crate::plan::Plan;
 use crate::reduce::{accumulate, average};
+
+/// Bytes that a reduction takes at a time where it makes a copy on the way: they, what they are reduced with and the result fit
+/// the first level of the processor's cache together.
+const BLOCK: usize = 8 << 10;
 
 /// A rank's memory, by [`Region`].
 pub(crate) type Regions = [Memory; REGIONS];
@@ -25,6 +30,7 @@ pub(crate) struct Registered {
     pub(crate) number: u32,
     pub(crate) plan: Plan,
     pub(crate) layout: Layout,
+    pub(crate) merged: Merged,
     /// What the caller's buffers cannot be lent for.
     pub(crate) uses: Uses,
     pub(crate) element: Element,
@@ -216,9 +222,20 @@ impl Run {
         let unknown = ExecError::Internal("a message of no transfer");
         let action = self.transfer(message.transfer).ok_or(unknown.clone())?.action;
         let (element, reduction) = (self.registered.element, self.registered.reduction);
+        let first = self.registered.merged.first(message.transfer);
+        let most = if first.is_some() { BLOCK } else { usize::MAX };
         while !from.is_empty() {
-            let span = self.target(message, offset, from.len()).filter(|it| it.len > 0);
-            let span = span.ok_or(unknown.clone())?;
+            let span = self.target(message, offset, from.len().min(most)).filter(|it| it.len > 0);
+            let mut span = span.ok_or(unknown.clone())?;
+            if let Some(slot) = first {
+                let layout = &self.registered.layout;
+                let source = layout.span(message.slice as usize, slot, offset, span.len);
+                if source.len == 0 {
+                    return Err(unknown);
+                }
+                span.len = source.len;
+                copy(&mut self.memory, source, span);
+            }
             let (now, rest) = from.split_at(span.len);
             let into = self.bytes_at_mut(span);
             match action {
@@ -232,8 +249,11 @@ impl Run {
         Ok(())
     }
 
-    /// Moves a message within this rank.
+    /// Moves a message within this rank, unless the reduction behind it will.
     pub(crate) fn move_within(&mut self, message: Message) -> Result<(), ExecError> {
+        if self.registered.merged.is_left_out(message.transfer) {
+            return Ok(());
+        }
         let unknown = ExecError::Internal("a message of no transfer");
         let action = self.transfer(message.transfer).ok_or(unknown.clone())?.action;
         let total = self.message_bytes(message);

@@ -21,8 +21,8 @@ use crate::wire::{FrameError, HEADER, Header, Kind};
 const INBOX: usize = 8 << 10;
 /// Small frames are written in batches of about this size.
 const BATCH: usize = 32 << 10;
-/// Bytes in one direction before another stream has its turn.
-const TURN: usize = 1 << 20;
+/// Bytes in one direction before another stream has its turn, or, of several to one rank, before another rank has.
+pub(crate) const TURN: usize = 1 << 20;
 /// What a slow stream takes at once: enough to become faster, if its way does, and little to wait for.
 const LITTLE: usize = 64 << 10;
 /// How many times slower than the best a stream is that is treated with care. Connections that share one way
@@ -323,15 +323,17 @@ impl Stream {
         }
     }
 
-    /// Sends what there is to send, up to a turn's worth; true if that was not all and the socket has room.
+    /// Sends what there is to send, `most` bytes and the rest of the frame that they end in; true if that was not all and the
+    /// socket has room.
     pub(crate) fn send(
         &mut self,
         flow: &mut Flow,
         takes: Takes,
+        most: usize,
         now: Instant,
     ) -> Result<bool, ExecError> {
         let mut turn = 0;
-        while turn < TURN {
+        while turn < most {
             if self.outbound.is_none() {
                 self.outbound = self.next(flow, takes, now);
             }

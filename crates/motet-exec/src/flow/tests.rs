@@ -5,6 +5,7 @@ use crate::element::{Element, Reduction};
 use crate::layout::{Layout, REGIONS};
 use crate::lending::Uses;
 use crate::memory::Memory;
+use crate::merged::Merged;
 use crate::plan::Plan;
 use crate::run::{Outcome, Registered};
 use motet_collective::{Collective, CollectiveKind, ProgramBuilder, Slot, Transfer};
@@ -33,6 +34,7 @@ fn started() -> (Flow, Receiver<Outcome>) {
         number: 0,
         plan: Plan::new(&program, Rank(0)),
         layout,
+        merged: Merged::default(),
         uses: USES,
         element: Element::F32,
         reduction: Reduction::Sum,
@@ -66,6 +68,7 @@ fn sharing(failed: u8) -> (Flow, Receiver<Outcome>) {
         number: 0,
         plan: Plan::new(&program, Rank(0)),
         layout: layout(0),
+        merged: Merged::default(),
         uses: USES,
         element: Element::U8,
         reduction: Reduction::Sum,

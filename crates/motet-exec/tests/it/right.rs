@@ -3,8 +3,8 @@
 
 use motet_collective::{CollectiveKind, Program, Verified};
 use motet_exec::check::Data;
-use motet_exec::{Call, Element, Group, Operation, Reduction};
-use motet_units::Seed;
+use motet_exec::{Call, Element, Group, Operation, Reduction, gateways};
+use motet_units::{Bytes, Rank, Seed};
 
 use crate::programs;
 use crate::ranks::on_all;
@@ -63,6 +63,38 @@ pub(crate) fn cases(ranks: u32) -> Vec<Case> {
         cases.push(Case { program, call, seed: index as u64 });
     }
     cases
+}
+
+/// Programs between two datacenters, out of place, where copies are left to the reductions behind them, and in place.
+fn between_datacenters() -> Vec<Case> {
+    let sites = [[0, 1, 2].map(Rank).to_vec(), [3, 4].map(Rank).to_vec()];
+    let mut cases = Vec::new();
+    for kind in [CollectiveKind::AllGather, CollectiveKind::AllReduce] {
+        for (index, element) in Element::ALL.into_iter().enumerate() {
+            let elements = [1, 7, 4099, 70_001, 300_001][index % 5];
+            let size = Bytes::new((elements * element.bytes()) as u64);
+            let program = gateways::program(kind, &sites, size).unwrap();
+            for in_place in [false, true] {
+                let reduction = Reduction::ALL[index / 2];
+                let call = Call { element, elements, reduction, in_place };
+                cases.push(Case { program: program.clone(), call, seed: index as u64 });
+            }
+        }
+    }
+    cases
+}
+
+#[test]
+fn between_datacenters_over_shared_memory_and_over_several_streams() {
+    let cases = between_datacenters();
+    for shared in [true, false] {
+        let change = |mut it: motet_exec::Config| {
+            it.shared_memory = shared;
+            it.streams = 3;
+            it
+        };
+        on_all(5, change, |group| run_all(&mut group.unwrap(), &cases));
+    }
 }
 
 #[test]

@@ -88,6 +88,14 @@ impl Rig {
         self.send(to.is_none(), answer);
     }
 
+    /// Delivers so many of the letters that are on their way, in order.
+    fn deliver_first(&mut self, count: usize) {
+        for _ in 0..count {
+            let letter = self.mail.remove(0);
+            self.deliver(letter);
+        }
+    }
+
     /// A rank's connection to the leader ends. A leader that lives gives up what is open, as `Group::part` does.
     fn cut(&mut self, rank: usize) {
         self.cut[rank] = true;
@@ -192,10 +200,7 @@ fn a_rank_in_doubt_learns_the_verdict_from_any_other() {
     rig.prepare(1);
     rig.propose(1, target(1));
     // Three proposals, three answers; then all that is sent to rank 2 is lost.
-    for _ in 0..6 {
-        let letter = rig.mail.remove(0);
-        rig.deliver(letter);
-    }
+    rig.deliver_first(6);
     rig.mail.retain(|it| it.to != Some(2));
     rig.settle();
     assert_eq!((rig.operate(2), rig.operate(2)), (Some(0), None));
@@ -233,10 +238,7 @@ fn when_the_leader_dies_ranks_settle_it_among_themselves() {
         let mut rig = Rig::new(3);
         rig.prepare(1);
         rig.propose(1, target(1));
-        for _ in 0..heard {
-            let letter = rig.mail.remove(0);
-            rig.deliver(letter);
-        }
+        rig.deliver_first(heard);
         // What is left is answers, and perhaps a proposal; with all answers there is a verdict.
         if verdict == 1 {
             while rig.leader.committed().is_none() {
@@ -262,6 +264,31 @@ fn when_the_leader_dies_ranks_settle_it_among_themselves() {
         rig.finish();
         assert_eq!(rig.decided[&1], expected);
     }
+}
+
+/// The verdict reaches nobody, and one rank can no longer hear the leader, who lives.
+#[test]
+fn a_rank_without_leader_learns_from_those_who_ask_it() {
+    let mut rig = Rig::new(3);
+    rig.prepare(1);
+    rig.propose(2, target(1));
+    // Three proposals and three answers.
+    rig.deliver_first(6);
+    assert_eq!(rig.leader.committed(), Some(1));
+    rig.mail.clear();
+    rig.cut(0);
+    rig.settle();
+    assert_eq!((rig.operate(0), rig.operate(0), rig.operate(0)), (Some(0), Some(0), None));
+    let asked = rig.members[0].poll();
+    rig.send(false, asked);
+    rig.settle();
+    assert_eq!(
+        rig.operate(0),
+        None,
+        "who knows cannot be heard, and who can be heard does not know"
+    );
+    rig.finish();
+    assert_eq!(rig.decided[&2], 1);
 }
 
 #[test]
@@ -433,18 +460,33 @@ impl Rig {
         self.settle();
         let positions = self.members.iter().map(|it| it.runtime().position());
         let end = positions.max().unwrap() + 8;
-        for rank in 0..self.members.len() {
-            while self.members[rank].runtime().position() < end || self.pending[rank].is_some() {
-                if self.operate(rank).is_none() {
-                    let sent = self.members[rank].poll();
-                    assert!(sent.is_some(), "in doubt, and asks no one");
-                    self.send(false, sent);
-                    self.settle();
-                    assert!(self.operate(rank).is_some(), "asked, and still in doubt");
+        // By turns: a rank that does not hear a leader that lives has to wait until the others have asked it at their fences.
+        while (0..self.members.len()).any(|it| !self.is_at(it, end)) {
+            let mut goes_on = false;
+            for rank in 0..self.members.len() {
+                if self.is_at(rank, end) {
+                    continue;
                 }
+                if self.operate(rank).is_some() {
+                    goes_on = true;
+                    continue;
+                }
+                let sent = self.members[rank].poll();
+                assert!(sent.is_some(), "in doubt, and asks no one");
+                self.send(false, sent);
+                self.settle();
+                let knows = self.operate(rank).is_some();
+                assert!(knows || (self.cut[rank] && !self.dead), "asked, and still in doubt");
+                goes_on |= knows;
             }
+            assert!(goes_on, "all have asked, and some are still in doubt");
         }
         assert_eq!(self.decided.len() as u64, end);
+    }
+
+    /// Whether a rank has decided all operations before this one.
+    fn is_at(&self, rank: usize, end: Operation) -> bool {
+        self.members[rank].runtime().position() >= end && self.pending[rank].is_none()
     }
 }
 
