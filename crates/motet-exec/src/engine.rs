@@ -18,6 +18,7 @@ use motet_units::{Duration, Instant};
 
 use crate::error::ExecError;
 use crate::flow::Flow;
+use crate::reserve::Reserve;
 use crate::run::{Outcome, Regions, Registered, Run};
 use crate::stream::{Mail, Share, Stream, TURN, Takes};
 use crate::wire::header::NOBODY;
@@ -32,6 +33,8 @@ pub(crate) struct Settings {
     pub(crate) silence: Duration,
     /// The longest that a call may take.
     pub(crate) deadline: Duration,
+    /// How many connections to a rank carry data at once, at most.
+    pub(crate) at_work: usize,
 }
 
 /// What the group's owner asks of the engine.
@@ -66,6 +69,8 @@ pub(crate) struct Engine {
     flow: Flow,
     /// Streams of each rank, none of our own.
     streams: Vec<Vec<Stream>>,
+    /// Which of them carry data.
+    reserves: Vec<Reserve>,
     /// Which stream a token is.
     tokens: Vec<(usize, usize)>,
     registrations: u32,
@@ -102,6 +107,9 @@ impl Engine {
             }
         }
         let ranks = streams.len();
+        let now = clock.now();
+        let reserves =
+            streams.iter().map(|it| Reserve::new(it.len(), settings.at_work, now)).collect();
         Ok(Self {
             rank,
             poll,
@@ -110,6 +118,7 @@ impl Engine {
             settings,
             flow,
             streams,
+            reserves,
             tokens,
             registrations: 0,
             waiting: BTreeMap::new(),
@@ -228,24 +237,39 @@ impl Engine {
         }
         if self.streams[peer].len() > 2 {
             self.streams[peer].iter_mut().skip(1).for_each(|it| it.look(now));
+            let streams = &self.streams[peer];
+            self.reserves[peer].look(|it| streams[it].pace.delivered(), now);
         }
         self.more |= self.send_on(peer, 0, TURN, now)?;
         self.more |= self.send_data(peer, now)?;
+        for index in 1..self.streams[peer].len() {
+            let idle = !self.reserves[peer].at_work().contains(&index);
+            if idle && self.streams[peer][index].has_to_send() {
+                self.more |= self.send_on(peer, index, TURN, now)?;
+            }
+        }
         Ok(())
     }
 
     /// Sends data to a rank, up to a turn's worth for each of its streams; true if that was not all and a socket has room.
     ///
-    /// Of several streams the one that has least on its way takes the next frame. If each took all it could in its turn, then
-    /// whenever there is less than would fill them all the first would have everything, and links that only the others go over
-    /// would be idle.
+    /// Of several streams the one that will first have delivered what it has takes the next frame. If each took all it could in
+    /// its turn, then whenever there is less than would fill them all the first would have everything, and links that only the
+    /// others go over would be idle.
     fn send_data(&mut self, peer: usize, now: Instant) -> Result<bool, ExecError> {
-        let mut open: Vec<usize> = (1..self.streams[peer].len()).collect();
+        let mut open = self.reserves[peer].at_work().to_vec();
         let (turn, most) = (open.len() * TURN, if open.len() > 1 { 1 } else { TURN });
         let owed = self.flow.lines[peer].owed;
+        // What has not been measured yet is taken to be as fast as the others.
+        let known = open.iter().filter_map(|it| self.streams[peer][*it].pace.rate());
+        let (sum, count) = known.fold((0.0, 0.0), |(sum, count), it| (sum + it, count + 1.0));
+        let usual = if count > 0.0 { sum / count } else { 1.0 };
         loop {
-            let backlog = |it: &usize| self.streams[peer][*it].pace.backlog();
-            let least = open.iter().copied().min_by(|a, b| backlog(a).total_cmp(&backlog(b)));
+            let wait = |it: &usize| {
+                let pace = &self.streams[peer][*it].pace;
+                pace.backlog() / pace.rate().unwrap_or(usual)
+            };
+            let least = open.iter().copied().min_by(|a, b| wait(a).total_cmp(&wait(b)));
             let Some(index) = least else { return Ok(false) };
             if !self.send_on(peer, index, most, now)? {
                 open.retain(|it| *it != index);
@@ -266,7 +290,13 @@ impl Engine {
         if !self.streams[peer].get(index).is_some_and(|it| it.can_write && !it.ended) {
             return Ok(false);
         }
-        let takes = if index == 0 { Takes::Controls } else { Takes::Data(self.share(peer, index)) };
+        let takes = match index {
+            0 => Takes::Controls,
+            _ if self.reserves[peer].at_work().contains(&index) => {
+                Takes::Data(self.share(peer, index))
+            }
+            _ => Takes::Nothing,
+        };
         let stream = &mut self.streams[peer][index];
         match stream.send(&mut self.flow, takes, most, now) {
             // A rank that has left needs nothing any more.
@@ -281,15 +311,12 @@ impl Engine {
     /// What the other streams to a rank carry and have to.
     fn share(&self, peer: usize, own: usize) -> Share {
         let mut share = Share::default();
-        for (index, stream) in self.streams[peer].iter().enumerate().skip(1) {
-            let pace = &stream.pace;
-            let Some(rate) = pace.rate().filter(|_| index != own) else { continue };
+        for index in self.reserves[peer].at_work() {
+            let Some(pace) = self.streams[peer].get(*index).map(|it| &it.pace) else { continue };
+            let Some(rate) = pace.rate().filter(|_| *index != own) else { continue };
             share.rate += rate;
             share.backlog += pace.backlog();
-            let until = pace.backlog() / rate;
-            if share.first.is_none_or(|it| rate > it.1) {
-                share.first = Some((until, rate));
-            }
+            share.best = share.best.max(rate);
         }
         share
     }

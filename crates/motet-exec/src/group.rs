@@ -23,7 +23,7 @@ use crate::lending::Uses;
 use crate::link::Link;
 use crate::memory::{Foreign, Memory, host};
 use crate::merged::Merged;
-use crate::mesh::Mesh;
+use crate::mesh::{AT_WORK, Mesh};
 use crate::operation::Operation;
 use crate::plan::Plan;
 use crate::run::{Regions, Registered};
@@ -55,9 +55,12 @@ pub struct Config {
     pub port: u16,
     /// Where others reach this rank, if that is not where it listens.
     pub advertise: Option<String>,
-    /// TCP connections for data to each rank; one more is for everything else. 0: one to ranks nearby, and eight
-    /// to those that take 2 ms or more to connect to. The same on all ranks.
+    /// TCP connections for data to each rank; one more is for everything else. 0: one to ranks nearby, and eight at a time, of
+    /// sixteen that are made, to those that take 2 ms or more to connect to. The same on all ranks.
     pub streams: u32,
+    /// Beside `streams`, if that is not 0: connections that carry data only once they are found to go over a way that the others
+    /// miss. The same on all ranks.
+    pub reserve: u32,
     /// Whether ranks of one host read each other's memory.
     pub shared_memory: bool,
     /// Whether data has a checksum.
@@ -94,6 +97,7 @@ impl Config {
             port: 0,
             advertise: None,
             streams: 0,
+            reserve: 0,
             shared_memory: true,
             checksums: false,
             slice: 512 << 10,
@@ -112,8 +116,8 @@ impl Config {
             let (rank, ranks) = (self.rank, self.ranks);
             return wrong(format!("rank {rank} of {ranks}: a group has 1 to {MAX_RANKS} ranks"));
         }
-        if self.streams > 64 {
-            return wrong(format!("{} streams are more than 64", self.streams));
+        if self.streams.max(self.reserve) > 64 {
+            return wrong(format!("{} streams are more than 64", self.streams.max(self.reserve)));
         }
         if self.heartbeat.saturating_mul(2) > self.silence || self.heartbeat.is_zero() {
             return wrong("the silence must be at least twice the heartbeat".to_owned());
@@ -247,7 +251,7 @@ impl Group {
             roster: &roster,
             token: &config.token,
             tls: config.tls.as_ref(),
-            streams: (config.streams > 0).then_some(config.streams + 1),
+            streams: (config.streams > 0).then_some(config.streams + config.reserve + 1),
             clock: &*clock,
             note: &note,
             until,
@@ -518,6 +522,7 @@ fn spawn(
         heartbeat: config.heartbeat,
         silence: config.silence,
         deadline: config.deadline,
+        at_work: if config.streams == 0 { AT_WORK } else { config.streams as usize },
     };
     let engine = Engine::new(rank, poll, receiver, Arc::clone(clock), settings, flow, streams);
     let engine = engine.map_err(failed)?;

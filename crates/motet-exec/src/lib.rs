@@ -40,11 +40,13 @@ pub mod operation;
 mod pace;
 mod plan;
 mod reduce;
+mod reserve;
 mod run;
 mod socket;
 pub mod store;
 mod stream;
 pub mod tls;
+mod trial;
 pub mod wire;
 
 pub use buffers::{Input, Output};

@@ -11,6 +11,9 @@ use motet_units::{Duration, Instant};
 
 /// Times shorter than this say more about single packets than about the way.
 const SHORTEST: Duration = Duration::from_ms(10);
+/// How long the past counts. Congestion control stands still for 200 ms now and then (BBR does every 10 s, to measure its round
+/// trip), which does not make a way slow; and acknowledgements come in bursts, which do not make it fast.
+const MEMORY: Duration = Duration::from_ms(200);
 /// Nothing is slower, so that no rate is 0.
 const SLOWEST: f64 = 1e3;
 
@@ -23,12 +26,19 @@ pub(crate) struct Pace {
     backlog: u64,
     /// When the time began that is being measured, and what was acknowledged then.
     since: Option<(Instant, u64)>,
+    /// When there was last nothing to deliver any more and something was written, and what had been written before.
+    began: Option<(Instant, u64)>,
     rate: Option<f64>,
+    /// What was delivered from the last time that something was written until there was nothing left, and how long that took.
+    burst: Option<(u64, Duration)>,
 }
 
 impl Pace {
     /// Bytes were written to the socket.
-    pub(crate) fn wrote(&mut self, bytes: usize) {
+    pub(crate) fn wrote(&mut self, bytes: usize, now: Instant) {
+        if self.backlog == 0 && bytes > 0 {
+            self.began = Some((now, self.written));
+        }
         self.written += bytes as u64;
         self.backlog += bytes as u64;
     }
@@ -38,9 +48,19 @@ impl Pace {
         self.backlog as f64
     }
 
+    /// Bytes that the other side has, as far as is known.
+    pub(crate) fn delivered(&self) -> u64 {
+        self.written - self.backlog
+    }
+
     /// Bytes per second while there was something to deliver; `None` before anything was measured.
     pub(crate) fn rate(&self) -> Option<f64> {
         self.rate
+    }
+
+    /// See the field.
+    pub(crate) fn burst(&self) -> Option<(u64, Duration)> {
+        self.burst
     }
 
     /// Looks at what has been acknowledged. Only while the socket is full is that the way's own speed.
@@ -58,6 +78,13 @@ impl Pace {
         if backlog == 0 {
             // When exactly the last byte came is not known.
             self.since = None;
+            if let Some((began, first)) = self.began.take() {
+                // With the way there and back: it is at least so fast.
+                let (bytes, time) = (acknowledged - first, now.since(began).max(SHORTEST));
+                let rate = per_second(bytes, time);
+                self.burst = Some((bytes, time));
+                self.rate = self.rate.map(|it| it.max(rate));
+            }
             return;
         }
         let Some((since, first)) = self.since else {
@@ -71,14 +98,22 @@ impl Pace {
         if time < SHORTEST {
             return;
         }
-        let rate = (acknowledged - first) as f64 / (time.as_ps() as f64 * 1e-12);
-        // While the socket has room, the way may be faster than what it is given.
-        if full || self.rate.is_none_or(|it| rate > it) {
-            let rate = self.rate.map_or(rate, |it| 0.5 * it + 0.5 * rate);
-            self.rate = Some(rate.max(SLOWEST));
-        }
+        let rate = per_second(acknowledged - first, time).max(SLOWEST);
+        self.rate = match self.rate {
+            // While the socket has room, the way may be faster than what it is given.
+            it if !full && it.is_none_or(|it| rate <= it) => it,
+            None => Some(rate),
+            Some(it) => {
+                let weight = time.as_ps() as f64 / (time.as_ps() + MEMORY.as_ps()) as f64;
+                Some(it + weight * (rate - it))
+            }
+        };
         self.since = Some((now, acknowledged));
     }
+}
+
+fn per_second(bytes: u64, time: Duration) -> f64 {
+    bytes as f64 / (time.as_ps() as f64 * 1e-12)
 }
 
 /// Bytes that a socket has and the other side has not acknowledged.
@@ -113,9 +148,9 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_acknowledged_while_busy_counts() {
+    fn only_what_is_acknowledged_while_full_counts() {
         let mut pace = Pace::default();
-        pace.wrote(1_000_000);
+        pace.wrote(1_000_000, at(0));
         // Nothing comes back for 20 ms: the way is long, not slow.
         pace.note(1_000_000, true, at(20));
         assert_eq!(pace.rate(), None);
@@ -124,17 +159,46 @@ mod tests {
         assert_eq!(pace.rate(), None);
         pace.note(800_000, true, at(35));
         assert_eq!(pace.rate(), Some(1e7));
-        assert_eq!(pace.backlog(), 800_000.0);
+        assert_eq!((pace.backlog(), pace.delivered()), (800_000.0, 200_000));
+        // With room in the socket it may be faster than what it is given, not slower.
+        pace.note(799_000, false, at(45));
+        assert_eq!(pace.rate(), Some(1e7));
+        pace.note(499_000, false, at(55));
+        let rate = pace.rate();
+        assert!(rate.is_some_and(|it| it > 1.09e7 && it < 1.1e7), "{rate:?}");
         // A pause at the end is no time in which anything was sent.
-        pace.note(0, false, at(40));
-        pace.wrote(100_000);
-        pace.note(50_000, true, at(1000));
-        pace.note(10_000, true, at(1010));
-        assert_eq!(pace.rate(), Some(0.5 * 1e7 + 0.5 * 4e6));
-        // One that stands still is slow.
-        for ms in 2..20 {
-            pace.note(10_000, true, at(1000 + 10 * ms));
-        }
-        assert_eq!(pace.rate(), Some(SLOWEST));
+        pace.note(0, false, at(100));
+        pace.wrote(100_000, at(1000));
+        assert_eq!(pace.rate(), rate);
+    }
+
+    #[test]
+    fn nothing_is_said_of_one_that_was_never_full() {
+        let mut pace = Pace::default();
+        pace.wrote(100_000, at(0));
+        pace.note(90_000, false, at(10));
+        pace.note(80_000, false, at(30));
+        pace.note(0, false, at(60));
+        assert_eq!((pace.rate(), pace.burst()), (None, Some((100_000, Duration::from_ms(60)))));
+    }
+
+    #[test]
+    fn one_that_stands_still_for_a_moment_is_not_slow_and_one_that_stays_so_is() {
+        let mut pace = Pace::default();
+        pace.wrote(10_000_000, at(0));
+        pace.note(9_900_000, true, at(10));
+        pace.note(9_800_000, true, at(20));
+        assert_eq!(pace.rate(), Some(1e7));
+        let mut still = |from: u64, until: u64| {
+            (from / 10..until / 10).for_each(|it| pace.note(9_800_000, true, at(10 * it)));
+            pace.rate().unwrap()
+        };
+        assert!(still(30, 230) > 1e7 / 3.0);
+        assert!(still(230, 2020) < 1e6);
+        // What comes soon after it was written shows that it has become faster.
+        pace.note(0, true, at(2020));
+        pace.wrote(400_000, at(3000));
+        pace.note(0, false, at(3020));
+        assert_eq!(pace.rate(), Some(2e7));
     }
 }

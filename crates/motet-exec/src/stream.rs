@@ -15,6 +15,7 @@ use crate::memory::Aligned;
 use crate::mesh::UNSENT;
 use crate::pace::Pace;
 use crate::socket::{Socket, Written};
+use crate::trial::{LITTLE, Trial};
 use crate::wire::{FrameError, HEADER, Header, Kind};
 
 /// Headers and small frames are read in batches of this size.
@@ -23,8 +24,13 @@ const INBOX: usize = 8 << 10;
 const BATCH: usize = 32 << 10;
 /// Bytes in one direction before another stream has its turn, or, of several to one rank, before another rank has.
 pub(crate) const TURN: usize = 1 << 20;
-/// What a slow stream takes at once: enough to become faster, if its way does, and little to wait for.
-const LITTLE: usize = 64 << 10;
+/// Seconds for which the system has data to send, at the connection's rate: enough to keep a link busy until this thread has its
+/// turn again, and no more, because what a socket has taken no other connection can carry.
+#[cfg(target_os = "linux")]
+const QUEUE: f64 = 0.02;
+/// But no less than so many bytes.
+#[cfg(target_os = "linux")]
+const LEAST_UNSENT: u32 = 32 << 10;
 /// How many times slower than the best a stream is that is treated with care. Connections that share one way
 /// differ by less.
 const SLOW: f64 = 6.0;
@@ -40,8 +46,10 @@ pub(crate) type Mail = Vec<(Header, Vec<u8>)>;
 pub(crate) enum Takes {
     /// The first stream of a rank: all frames but data, so that none waits behind data.
     Controls,
-    /// The others.
+    /// Those at work.
     Data(Share),
+    /// Those in reserve: signs of life, and the rest of what they had begun.
+    Nothing,
 }
 
 #[derive(Debug)]
@@ -85,6 +93,7 @@ pub(crate) struct Stream {
     pub(crate) pace: Pace,
     /// When it last took a piece of data.
     took: Instant,
+    trial: Trial,
     /// What the system takes before it has sent what it has.
     #[cfg(target_os = "linux")]
     unsent: u32,
@@ -97,9 +106,8 @@ pub(crate) struct Share {
     /// Of the other streams together: bytes per second, and bytes on the way.
     pub(crate) rate: f64,
     pub(crate) backlog: f64,
-    /// Of the one that would be the first to deliver another piece: when, in seconds, without the piece
-    /// itself, and its rate.
-    pub(crate) first: Option<(f64, f64)>,
+    /// The rate of the fastest of them.
+    pub(crate) best: f64,
 }
 
 impl Stream {
@@ -123,6 +131,7 @@ impl Stream {
             checksums,
             pace: Pace::default(),
             took: now,
+            trial: Trial::new(),
             #[cfg(target_os = "linux")]
             unsent: UNSENT,
         }
@@ -139,44 +148,48 @@ impl Stream {
     /// Looks how fast it delivers and what it still has to.
     pub(crate) fn look(&mut self, now: Instant) {
         self.pace.look(self.socket.raw(), !self.can_write, now);
+        #[cfg(target_os = "linux")]
+        self.limit_queue();
     }
 
-    /// How much of a message it takes at once. A stream whose way is much slower than the best takes no more
-    /// than [`LITTLE`], so that it has not long what another could carry; the system takes as
-    /// much before it has sent what it has.
-    fn piece(&mut self, share: &Share, most: usize) -> usize {
-        let slow = self.is_slow(share);
-        let piece = if slow { most.min(LITTLE) } else { most };
-        #[cfg(target_os = "linux")]
-        {
-            // One that has been slow may be so again: it does not get as far ahead as at the beginning.
-            let unsent = match slow {
-                true => LITTLE as u32,
-                false if self.unsent == UNSENT => UNSENT,
-                false => u32::try_from(most).unwrap_or(UNSENT),
-            };
-            if unsent != self.unsent {
-                self.unsent = unsent;
-                // A system that has not this option sends as well.
-                let _ = socket2::SockRef::from(self.socket.raw()).set_tcp_notsent_lowat(unsent);
-            }
+    /// How much of a message it takes at once: one whose way is much slower than the best no more than a little, so that it has
+    /// not long what another could carry.
+    fn piece(&self, share: &Share, most: usize) -> usize {
+        if self.is_slow(share) { most.min(LITTLE) } else { most }
+    }
+
+    /// Tells the system how much it may take before it has sent what it has, now that the rate is known.
+    #[cfg(target_os = "linux")]
+    fn limit_queue(&mut self) {
+        let queue = self.pace.rate().map_or(UNSENT, |it| (it * QUEUE) as u32);
+        let unsent = queue.clamp(LEAST_UNSENT, UNSENT);
+        // Not for every little change.
+        if unsent.abs_diff(self.unsent) > self.unsent / 4 {
+            self.unsent = unsent;
+            // A system that has not this option sends as well.
+            let _ = socket2::SockRef::from(self.socket.raw()).set_tcp_notsent_lowat(unsent);
         }
-        piece
+    }
+
+    /// Whether it has something to send that is no data, or that it has begun.
+    pub(crate) fn has_to_send(&self) -> bool {
+        self.outbound.is_some() || self.ping || self.bye || self.socket.holds()
     }
 
     fn is_slow(&self, share: &Share) -> bool {
-        let best = share.first.map_or(0.0, |it| it.1);
-        self.pace.rate().is_some_and(|it| it * SLOW < best)
+        self.pace.rate().is_some_and(|it| it * SLOW < share.best)
     }
 
     /// Whether the end comes no later if this stream takes a piece of what is left to be sent.
-    fn pays(&self, share: &Share, piece: usize, left: usize, now: Instant) -> bool {
+    fn pays(&mut self, share: &Share, piece: usize, left: usize, now: Instant) -> bool {
         let Some(rate) = self.pace.rate().filter(|_| self.is_slow(share)) else { return true };
-        let own = (self.pace.backlog() + piece as f64) / rate;
         // One that has nothing to deliver may have become faster, which only sending shows.
         let due = left as f64 > 0.1 * share.rate || now.since(self.took) >= TRIED_AGAIN;
-        let probe = self.pace.backlog() == 0.0 && due;
-        probe || own <= (left as f64 + share.backlog) / share.rate
+        if self.pace.backlog() == 0.0 && due {
+            self.trial.begin(self.pace.burst());
+        }
+        let own = (self.pace.backlog() + piece as f64) / rate;
+        self.trial.goes_on() || own <= (left as f64 + share.backlog) / share.rate
     }
 
     /// Receives what there is, up to a turn's worth.
@@ -355,7 +368,7 @@ impl Stream {
                     outbound.done += written.taken;
                     turn += written.taken;
                     self.spoke = now;
-                    self.pace.wrote(written.went);
+                    self.pace.wrote(written.went, now);
                 }
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
@@ -387,7 +400,7 @@ impl Stream {
         let went = self.socket.flush().map_err(|it| self.lost(&it))?;
         if went > 0 {
             self.spoke = now;
-            self.pace.wrote(went);
+            self.pace.wrote(went, now);
         }
         self.can_write = !self.socket.holds();
         Ok(())
@@ -427,6 +440,7 @@ impl Stream {
         };
         self.took = now;
         let bytes = flow.bytes_of(&piece);
+        self.trial.took(bytes.len());
         let header = Header {
             operation: piece.message.operation,
             slice: piece.message.slice,

@@ -59,10 +59,15 @@ impl Delays {
         senders: impl Iterator<Item = usize>,
         receivers: Receivers<'_>,
     ) -> Option<Self> {
-        let senders = senders.filter(|it| sending[*it]).map(|it| (it, 0));
-        let ready = distances(graph, graph.latencies(), senders);
+        let senders: Vec<usize> = senders.filter(|it| sending[*it]).collect();
         let crossing: Vec<(usize, usize, usize)> =
             graph.links().filter(|(from, to, _)| sending[*from] && !sending[*to]).collect();
+        let mut ready = vec![FAR; graph.nodes()];
+        senders.iter().for_each(|it| ready[*it] = 0);
+        // Where GPUs are joined directly, every link of the cut leaves a sender, and nothing else is asked.
+        if crossing.iter().any(|(from, ..)| ready[*from] == FAR) {
+            ready = distances(graph, graph.latencies(), senders.into_iter().map(|it| (it, 0)));
+        }
         let outside = |of: &[usize]| -> Vec<usize> {
             of.iter().copied().filter(|it| !sending[*it]).collect()
         };

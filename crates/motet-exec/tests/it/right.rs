@@ -3,7 +3,7 @@
 
 use motet_collective::{CollectiveKind, Program, Verified};
 use motet_exec::check::Data;
-use motet_exec::{Call, Element, Group, Operation, Reduction, gateways};
+use motet_exec::{Call, Config, Element, Group, Operation, Reduction, gateways};
 use motet_units::{Bytes, Rank, Seed};
 
 use crate::programs;
@@ -84,11 +84,34 @@ fn between_datacenters() -> Vec<Case> {
     cases
 }
 
+/// Long enough for each connection in reserve to be tried beside those at work, and for the last frames of all of them at the end.
+#[test]
+fn connections_in_reserve_are_tried_and_say_goodbye() {
+    let sites = [vec![Rank(0)], vec![Rank(1)]];
+    let elements = 1 << 20;
+    let size = Bytes::new(4 * elements as u64);
+    let program = gateways::program(CollectiveKind::AllReduce, &sites, size).unwrap();
+    let (element, reduction) = (Element::F32, Reduction::Sum);
+    let case =
+        Case { program, call: Call { element, elements, reduction, in_place: false }, seed: 1 };
+    let change = |it| Config { streams: 2, reserve: 2, shared_memory: false, ..it };
+    on_all(2, change, |group| {
+        let mut group = group.unwrap();
+        let rank = group.rank();
+        let mut operation = register(&mut group, &case);
+        for round in 0..80 {
+            fill(&mut operation, rank, &case, round);
+            operation.run().unwrap_or_else(|it| panic!("round {round}: {it}"));
+            check(&operation, rank, &case, round);
+        }
+    });
+}
+
 #[test]
 fn between_datacenters_over_shared_memory_and_over_several_streams() {
     let cases = between_datacenters();
     for shared in [true, false] {
-        let change = |mut it: motet_exec::Config| {
+        let change = |mut it: Config| {
             it.shared_memory = shared;
             it.streams = 3;
             it
@@ -109,7 +132,7 @@ fn every_collective_over_shared_memory() {
 fn every_collective_over_tcp_with_checksums() {
     for (ranks, streams) in [(2, 1), (4, 3)] {
         let cases = cases(ranks);
-        let change = |mut it: motet_exec::Config| {
+        let change = |mut it: Config| {
             it.shared_memory = false;
             it.checksums = true;
             it.streams = streams;
@@ -138,7 +161,7 @@ pub(crate) fn types_and_reductions() -> Vec<Case> {
 fn every_type_and_reduction() {
     let cases = types_and_reductions();
     for shared in [true, false] {
-        let change = |mut it: motet_exec::Config| {
+        let change = |mut it: Config| {
             it.shared_memory = shared;
             it
         };
@@ -162,7 +185,7 @@ fn sixteen_ranks() {
             Case { program: Verified::new(it, None).unwrap(), call, seed: 9 }
         })
         .collect();
-    let change = |mut it: motet_exec::Config| {
+    let change = |mut it: Config| {
         it.streams = 1;
         // Half of them share memory, as two hosts of eight would.
         it.shared_memory = it.rank < 8;
@@ -186,7 +209,7 @@ fn several_calls_at_once_and_a_rank_that_is_late() {
     };
     let cases: Vec<Case> = (0..4).map(case).collect();
     for shared in [false, true] {
-        let change = |mut it: motet_exec::Config| {
+        let change = |mut it: Config| {
             it.shared_memory = shared;
             it
         };

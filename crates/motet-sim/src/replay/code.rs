@@ -43,7 +43,20 @@ pub(super) struct Code {
     pub(super) slots: usize,
 }
 
+/// Words of a step, about: memory for so many is asked for at once.
+const WORDS: usize = 4;
+
 impl Code {
+    /// Without steps as yet; there will be about so many.
+    pub(super) fn with_capacity(steps: usize) -> Self {
+        Self {
+            ops: Vec::with_capacity(steps),
+            words: Vec::with_capacity(WORDS * steps),
+            transfers: Vec::with_capacity(steps),
+            slots: 1,
+        }
+    }
+
     pub(super) fn push(&mut self, op: Op, transfer: usize, words: &[u32]) {
         self.ops.push(op);
         self.transfers.push(transfer as u32);

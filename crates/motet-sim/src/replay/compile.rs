@@ -35,7 +35,7 @@ pub(super) fn compile(
     let delays = delays(routed, &bytes, options)?;
     let first_link = |it: TransferId| routed.hops(it.index()).first().map(|it| it.link.0);
     let takes_time = |it: usize| delays.is_some() && bytes[it] > Bytes::ZERO;
-    let waits = Waits::new(routed, &takes_time, &first_link);
+    let waits = Waits::new(routed, takes_time, first_link);
     let mut compiler = Compiler::new(routed, &waits, Target::Links { bytes: &bytes });
     compiler.delays = delays.unwrap_or_default();
     compiler.events();
@@ -58,7 +58,7 @@ pub(super) fn compile(
 /// The code of a program whose flows take routes that are given with each run. Transfers within a
 /// rank take no time.
 pub(super) fn with_flows(routed: &Routed<'_>, assigned: &Assigned) -> Code {
-    let waits = Waits::new(routed, &|_| false, &|it| assigned.first_link(it));
+    let waits = Waits::new(routed, |_| false, |it| assigned.first_link(it));
     let mut compiler = Compiler::new(routed, &waits, Target::Flows(assigned));
     compiler.events();
     compiler.code
@@ -161,7 +161,7 @@ impl<'a> Compiler<'a> {
             target,
             delays: Delays::default(),
             waits,
-            code: Code { slots: 1, ..Code::default() },
+            code: Code::with_capacity(routed.graph().events() / 2),
             slot: vec![NOWHERE; routed.graph().events()],
             unused: Vec::new(),
             links: Links::new(routed.network().links().len()),

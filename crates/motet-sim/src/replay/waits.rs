@@ -35,13 +35,14 @@ impl Waits {
     /// that are equal only for transfers that leave over the same link.
     pub(super) fn new(
         routed: &Routed<'_>,
-        takes_time: &dyn Fn(usize) -> bool,
-        first_link: &dyn Fn(TransferId) -> Option<u32>,
+        takes_time: impl Fn(usize) -> bool,
+        first_link: impl Fn(TransferId) -> Option<u32>,
     ) -> Self {
         let events = routed.graph().events();
+        let transfers = (0..events / 2).map(TransferId::from_index);
         let mut finder = Finder {
             routed,
-            first_link,
+            first_link: transfers.map(|it| first_link(it).unwrap_or(NONE)).collect(),
             place: vec![0; events],
             alias: (0..events as u32).collect(),
             found: Vec::new(),
@@ -106,7 +107,8 @@ impl Waits {
 /// Finds the waits of one event after the other, in sequence.
 struct Finder<'a> {
     routed: &'a Routed<'a>,
-    first_link: &'a dyn Fn(TransferId) -> Option<u32>,
+    /// Of each transfer; [`NONE`] if it is within a rank.
+    first_link: Vec<u32>,
     place: Vec<u32>,
     /// The event whose time each has; [`NONE`]: the launch, which nobody need wait for.
     alias: Vec<u32>,
@@ -118,12 +120,12 @@ impl Finder<'_> {
         let graph = self.routed.graph();
         self.found.clear();
         let sent = event.transfer().sent();
-        let link = (self.first_link)(event.transfer());
+        let link = self.first_link[event.transfer().index()];
         for pred in graph.preds(event.index()) {
             let other = Event::from_index(*pred as usize);
             let behind = other.is_sent()
-                && link.is_some()
-                && (self.first_link)(other.transfer()) == link
+                && link != NONE
+                && self.first_link[other.transfer().index()] == link
                 && self.place[other.index()] < self.place[sent.index()];
             let known = !event.is_sent() && short(graph.preds(sent.index())).contains(pred);
             if other != sent && !behind && !known {

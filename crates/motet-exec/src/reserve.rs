@@ -1,0 +1,156 @@
+//! [`Reserve`]: which of the connections to a rank carry data.
+//!
+//! Routers put a connection on one of several ways by its ports, so a few connections may all miss a way; many at work at once
+//! are slower, because each has little to send. So more are made than carry data, and those in reserve are tried one after the
+//! other beside those at work. Data goes to whichever will first have delivered what it has, so one that goes alone over a way
+//! delivers much more than the others; it takes the place of one of them.
+
+use std::collections::VecDeque;
+
+use motet_units::{Duration, Instant};
+
+/// A trial ends when the others have delivered so much since it began, and not before this time: a new connection is slow
+/// for some round trips.
+const TRIAL_BYTES: u64 = 8 << 20;
+const TRIAL_TIME: Duration = Duration::from_ms(300);
+/// When all have been tried, one is tried again after so long: ways change.
+const AGAIN: Duration = Duration::from_ms(10_000);
+/// How many times as much as the middle one of the others it must have delivered to take its place.
+const FASTER: u64 = 2;
+
+/// See the head of the file. Connections are numbered from 1 on; 0 carries no data.
+#[derive(Debug)]
+pub(crate) struct Reserve {
+    /// Those that carry data; the last one is on trial, if any is.
+    at_work: Vec<usize>,
+    spare: VecDeque<usize>,
+    trial: Option<Trial>,
+    /// How many have not been tried yet.
+    untried: usize,
+    ended: Instant,
+}
+
+#[derive(Debug)]
+struct Trial {
+    since: Instant,
+    /// What each of `at_work` had delivered by then.
+    before: Vec<u64>,
+}
+
+impl Reserve {
+    /// Of so many connections, of which as many carry data.
+    pub(crate) fn new(connections: usize, at_work: usize, now: Instant) -> Self {
+        let most = connections.saturating_sub(1).min(at_work);
+        let spare: VecDeque<usize> = (most + 1..connections).collect();
+        let untried = spare.len();
+        Self { at_work: (1..=most).collect(), spare, trial: None, untried, ended: now }
+    }
+
+    /// The connections that carry data.
+    pub(crate) fn at_work(&self) -> &[usize] {
+        &self.at_work
+    }
+
+    /// Begins and ends trials; `delivered` says how much a connection ever has.
+    pub(crate) fn look(&mut self, delivered: impl Fn(usize) -> u64, now: Instant) {
+        let Some(trial) = &self.trial else {
+            if !self.spare.is_empty() && (self.untried > 0 || now.since(self.ended) >= AGAIN) {
+                self.at_work.extend(self.spare.pop_front());
+                let before = self.at_work.iter().map(|it| delivered(*it)).collect();
+                self.trial = Some(Trial { since: now, before });
+            }
+            return;
+        };
+        let (last, others) = match self.at_work.split_last() {
+            Some((last, others)) if now.since(trial.since) >= TRIAL_TIME => (*last, others),
+            _ => return,
+        };
+        let mut since: Vec<(u64, usize)> = others
+            .iter()
+            .zip(&trial.before)
+            .enumerate()
+            .map(|(place, (it, before))| (delivered(*it) - before, place))
+            .collect();
+        if since.iter().map(|it| it.0).sum::<u64>() < TRIAL_BYTES {
+            return;
+        }
+        since.sort_unstable();
+        let own = delivered(last) - trial.before.last().copied().unwrap_or(0);
+        self.at_work.pop();
+        let out = match since.get(since.len() / 2) {
+            Some((middle, place)) if own > FASTER * middle => {
+                std::mem::replace(&mut self.at_work[*place], last)
+            }
+            _ => last,
+        };
+        self.spare.push_back(out);
+        self.untried = self.untried.saturating_sub(1);
+        self.trial = None;
+        self.ended = now;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Calls `look` for a second of which each connection delivers so many bytes per millisecond, of those that are at work.
+    fn go_on(
+        reserve: &mut Reserve,
+        delivered: &mut [u64],
+        from_ms: u64,
+        rate: impl Fn(usize) -> u64,
+    ) {
+        for ms in from_ms..from_ms + 1000 {
+            for it in reserve.at_work() {
+                delivered[*it] += rate(*it);
+            }
+            reserve.look(|it| delivered[it], Instant::from_ps(ms * 1_000_000_000));
+        }
+    }
+
+    #[test]
+    fn one_that_finds_another_way_takes_a_place() {
+        let mut delivered = [0; 17];
+        let mut reserve = Reserve::new(17, 8, Instant::from_ps(0));
+        assert_eq!(reserve.at_work(), [1, 2, 3, 4, 5, 6, 7, 8]);
+        // Only the eleventh goes over a way of its own.
+        let rate = |it: usize| if it == 11 { 60_000 } else { 15_000 };
+        for second in 0..4 {
+            go_on(&mut reserve, &mut delivered, 1000 * second, rate);
+        }
+        let at_work = reserve.at_work().to_vec();
+        assert!(at_work.contains(&11), "{at_work:?}");
+        // All have been tried, and no more than eight are at work until it is time again.
+        assert_eq!((at_work.len(), reserve.untried), (8, 0));
+        let mut all = [at_work, reserve.spare.iter().copied().collect()].concat();
+        all.sort_unstable();
+        assert_eq!(all, (1..17).collect::<Vec<usize>>());
+        go_on(&mut reserve, &mut delivered, 13_000, rate);
+        assert!(reserve.at_work().contains(&11));
+    }
+
+    #[test]
+    fn those_that_are_as_fast_stay_in_reserve() {
+        let mut delivered = [0; 17];
+        let mut reserve = Reserve::new(17, 8, Instant::from_ps(0));
+        for second in 0..9 {
+            go_on(&mut reserve, &mut delivered, 1000 * second, |_| 20_000);
+        }
+        assert_eq!(reserve.at_work(), [1, 2, 3, 4, 5, 6, 7, 8]);
+    }
+
+    #[test]
+    fn a_trial_waits_until_there_was_enough_to_send() {
+        let mut delivered = [0; 4];
+        let mut reserve = Reserve::new(4, 2, Instant::from_ps(0));
+        for second in 0..5 {
+            go_on(&mut reserve, &mut delivered, 1000 * second, |_| 0);
+        }
+        assert_eq!(reserve.at_work(), [1, 2, 3]);
+        let mut none = Reserve::new(2, 8, Instant::from_ps(0));
+        none.look(|_| 0, Instant::from_ps(0));
+        assert_eq!(none.at_work(), [1]);
+        assert!(Reserve::new(0, 8, Instant::from_ps(0)).at_work().is_empty());
+    }
+}

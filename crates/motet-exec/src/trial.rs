@@ -1,0 +1,92 @@
+//! [`Trial`]: how a connection that seems slow is found to have become faster.
+//!
+//! A connection is slow by what it delivered while it was full, and a slow one is given too little to be full again. So it is given a
+//! little from time to time. What comes within one round trip says nothing about the way behind it, so trials become longer as long
+//! as that makes no difference to the time that they take.
+
+use motet_units::Duration;
+
+/// Bytes of the first trial: little to wait for, if the connection is as slow as it seems.
+pub(crate) const LITTLE: usize = 64 << 10;
+/// No trial is longer.
+const LONGEST: usize = 1 << 20;
+
+/// See the head of the file.
+#[derive(Debug)]
+pub(crate) struct Trial {
+    /// Of this trial, or of the last one.
+    bytes: usize,
+    /// What is still to be given of it.
+    left: usize,
+    /// How long the last of the first length took.
+    shortest: Duration,
+}
+
+impl Trial {
+    pub(crate) const fn new() -> Self {
+        Self { bytes: LITTLE, left: 0, shortest: Duration::ZERO }
+    }
+
+    /// Begins another; `before` is what was delivered last in one go, and how long that took.
+    pub(crate) fn begin(&mut self, before: Option<(u64, Duration)>) {
+        if let Some((_, time)) = before.filter(|it| it.0 >= self.bytes as u64) {
+            if self.bytes == LITTLE {
+                self.shortest = time;
+            }
+            let as_soon = time.as_ps() < self.shortest.as_ps() / 2 * 3;
+            self.bytes = if as_soon { (2 * self.bytes).min(LONGEST) } else { LITTLE };
+        }
+        self.left = self.bytes;
+    }
+
+    /// Whether some of it is still to be given.
+    pub(crate) const fn goes_on(&self) -> bool {
+        self.left > 0
+    }
+
+    /// The connection has taken so many bytes.
+    pub(crate) fn took(&mut self, bytes: usize) {
+        self.left = self.left.saturating_sub(bytes);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The lengths of eight trials over a way of so many bytes per millisecond and a round trip of so many milliseconds.
+    fn lengths(rate: u64, round_trip: u64) -> Vec<usize> {
+        let mut trial = Trial::new();
+        let mut before = None;
+        (0..8)
+            .map(|_| {
+                trial.begin(before);
+                let bytes = trial.left;
+                trial.took(bytes);
+                assert!(!trial.goes_on());
+                let time = Duration::from_ms(round_trip + bytes as u64 / rate);
+                before = Some((bytes as u64, time));
+                bytes >> 10
+            })
+            .collect()
+    }
+
+    #[test]
+    fn trials_become_longer_where_that_takes_no_longer() {
+        // 480 Mbit/s, 10 and 100 ms.
+        assert_eq!(lengths(60_000, 10), [64, 128, 256, 512, 64, 128, 256, 512]);
+        assert_eq!(lengths(60_000, 100), [64, 128, 256, 512, 1024, 1024, 1024, 1024]);
+        // 12 Mbit/s: 64 KiB take 53 ms, twice as much 97.
+        assert_eq!(lengths(1_500, 10), [64, 128, 64, 128, 64, 128, 64, 128]);
+    }
+
+    #[test]
+    fn what_was_no_whole_trial_says_nothing() {
+        let mut trial = Trial::new();
+        trial.begin(Some((1000, Duration::from_ms(10))));
+        trial.took(1000);
+        assert!(trial.goes_on());
+        trial.begin(Some((1000, Duration::from_ms(10))));
+        assert_eq!(trial.left, LITTLE);
+    }
+}
