@@ -6,7 +6,7 @@
 //! ```
 //!
 //! `record` times every point of every task ([`tasks`]) and writes one CSV for each and an index
-//! of them. `search` runs a method once for each seed, with this noise per iteration (`0.05`)
+//! of them; programs that no runtime can load are left out, and said. `search` runs a method once for each seed, with this noise per iteration (`0.05`)
 //! and this time for a new communicator (`250ms`), and prints one JSON object per run
 //! ([`judge`]). benches/search/compare.py makes a table of it, with Optuna beside.
 
@@ -38,7 +38,14 @@ fn run(arguments: &[String]) -> Result<(), Box<dyn Error>> {
             let asked = |it: &&tasks::Surveyed| names.is_empty() || names.contains(&it.name);
             let mut index = String::from("name,used\n");
             for task in tasks::TASKS.iter().filter(asked) {
-                let made = tasks::record(task)?;
+                let made = match tasks::record(task) {
+                    Ok(made) => made,
+                    Err(error) => {
+                        println!("{}: left out: {error}", task.name);
+                        continue;
+                    }
+                };
+                made.left_out.iter().for_each(|it| println!("{}: without {it}", task.name));
                 std::fs::write(folder.join(task.name).with_extension("csv"), tasks::csv(&made))?;
                 let used =
                     if task.chosen_by { "constants were chosen by it" } else { "for judging only" };

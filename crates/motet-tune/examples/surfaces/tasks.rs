@@ -96,26 +96,35 @@ pub(crate) static TASKS: [Surveyed; 17] = [
 pub(crate) struct Made {
     pub(crate) knobs: KnobSpace,
     pub(crate) recorded: Recorded,
+    /// Methods whose programs no runtime can load, and why.
+    pub(crate) left_out: Vec<String>,
 }
 
+/// An error if no runtime can load any of the task's programs.
 pub(crate) fn record(task: &Surveyed) -> Result<Made, Box<dyn Error>> {
     let (template, words) = task.template;
     let template = find(template)?;
     let network = template.build(&Params::from_words(words.split_whitespace())?)?;
     let kernels = Nccl::new(&network, Setup::default()).kernels;
     let ranks = u32::try_from(network.ranks().len())?;
-    let mut programs = Vec::new();
+    let (mut programs, mut left_out) = (Vec::new(), Vec::new());
     for method in task.methods {
         let asked = Task::new(&network, Goal::new(task.kind, ranks)?, Bytes::new(task.size));
         let draft = synthesize(&asked, method.parse()?, &Effort::unlimited(Seed::new(0)))?;
         let program = Verified::new(draft.program, None).map_err(|_| "not a right program")?;
-        programs.push(Family::new(&program, &network, &kernels, kernels.resident_blocks())?);
+        match Family::new(&program, &network, &kernels, kernels.resident_blocks()) {
+            Ok(family) => programs.push(family),
+            Err(error) => left_out.push(format!("{method}: {error}")),
+        }
+    }
+    if programs.is_empty() {
+        return Err(left_out.join("; ").into());
     }
     let own: Vec<u32> = programs.iter().map(Family::channels).collect();
     let knobs = KnobSpace::new(&own, KnobLimits::default())?;
     let simulated = Simulated::new(&knobs, &programs, Bytes::new(task.size));
     let recorded = Recorded::of(&simulated, knobs.space().len());
-    Ok(Made { knobs, recorded })
+    Ok(Made { knobs, recorded, left_out })
 }
 
 /// One line per point: its knobs, its restart group and its time, empty if it cannot run.
