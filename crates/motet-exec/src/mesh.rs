@@ -16,7 +16,7 @@ use crate::store::{HANDSHAKE, Note, connect};
 use crate::tls::Tls;
 use crate::wire::{Intro, Roster};
 
-/// Handshakes at once, at most.
+/// Handshakes that a rank takes part in at once, at most; whoever connects meanwhile waits in the listener's queue.
 const MAX_HANDSHAKES: usize = 256;
 /// Between two looks for a connection.
 const PAUSE: Wall = Wall::from_millis(1);
@@ -135,7 +135,7 @@ impl Mesh<'_> {
         Ok(())
     }
 
-    /// Makes the connections to a rank that are not there yet and introduces us on each, all at once: one after the other they
+    /// Makes the connections to a rank that are not there yet and introduces us on each, many at once: one after the other they
     /// would take some round trips each.
     fn greet_all(
         &self,
@@ -155,21 +155,25 @@ impl Mesh<'_> {
             prepare(&link.socket);
             Ok(link)
         };
-        std::thread::scope(|scope| {
-            let make = &make;
-            let begin = |(stream, place)| {
-                std::thread::Builder::new().spawn_scoped(scope, move || make(stream, place))
-            };
-            let threads: Vec<_> = (0..streams).zip(places).map(begin).collect();
-            let failed = |why: String| ExecError::Group(format!("cannot connect to {who}: {why}"));
-            threads
-                .into_iter()
-                .map(|it| {
+        let failed = |why: String| ExecError::Group(format!("cannot connect to {who}: {why}"));
+        let mut places = (0..streams).zip(places);
+        let mut made = Vec::new();
+        while made.len() < streams as usize {
+            let some = places.by_ref().take(at_once(self.roster.members.len()));
+            made = std::thread::scope(|scope| {
+                let make = &make;
+                let begin = |(stream, place)| {
+                    std::thread::Builder::new().spawn_scoped(scope, move || make(stream, place))
+                };
+                let threads: Vec<_> = some.map(begin).collect();
+                let links = threads.into_iter().map(|it| {
                     let thread = it.map_err(|it| failed(it.to_string()))?;
                     thread.join().unwrap_or_else(|_| Err(failed("a thread panicked".to_owned())))
-                })
-                .collect()
-        })
+                });
+                made.into_iter().map(Ok).chain(links).collect::<Result<Vec<Link>, ExecError>>()
+            })?;
+        }
+        Ok(made)
     }
 
     /// Takes connections of higher ranks until told to stop.
@@ -181,14 +185,11 @@ impl Mesh<'_> {
         let busy = AtomicUsize::new(0);
         std::thread::scope(|scope| {
             while !stop.load(Ordering::Acquire) {
-                let Ok((socket, peer)) = listener.accept() else {
+                let room = busy.load(Ordering::Acquire) < MAX_HANDSHAKES;
+                let Some((socket, peer)) = room.then(|| listener.accept().ok()).flatten() else {
                     std::thread::sleep(PAUSE);
                     continue;
                 };
-                if busy.load(Ordering::Acquire) >= MAX_HANDSHAKES {
-                    (self.note)(&format!("{peer}: turned away, too many connect at once"));
-                    continue;
-                }
                 busy.fetch_add(1, Ordering::AcqRel);
                 let busy = &busy;
                 let work = move || {
@@ -243,6 +244,11 @@ impl Mesh<'_> {
     }
 }
 
+/// Handshakes that a rank begins at once: all ranks begin with rank 0, and together they should not need more than it takes part in.
+fn at_once(ranks: usize) -> usize {
+    (MAX_HANDSHAKES / ranks.max(1)).max(1)
+}
+
 /// Socket options that make a difference in speed; a system that has one not is no failure.
 fn prepare(socket: &TcpStream) {
     let _ = socket.set_nodelay(true);
@@ -250,4 +256,17 @@ fn prepare(socket: &TcpStream) {
     let _ = socket.set_write_timeout(None);
     #[cfg(target_os = "linux")]
     let _ = socket2::SockRef::from(socket).set_tcp_notsent_lowat(UNSENT);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_ranks_together_begin_no_more_handshakes_than_one_takes_part_in() {
+        for ranks in 0..=MAX_HANDSHAKES {
+            assert!(at_once(ranks) >= 1 && ranks * at_once(ranks) <= MAX_HANDSHAKES, "{ranks}");
+        }
+        assert_eq!((at_once(8) >= FAR as usize, at_once(1024)), (true, 1));
+    }
 }

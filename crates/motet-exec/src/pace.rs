@@ -2,7 +2,8 @@
 //!
 //! What a socket has swallowed says nothing about the way behind it: at the beginning the system takes
 //! whatever its buffers hold. So the pace counts what the other side has acknowledged, which Linux tells
-//! (`SIOCOUTQ`), and only while there was something to deliver. Elsewhere what was written has to do.
+//! (`SIOCOUTQ`). While the socket has room, that is what it was given and not what the way can carry, so only
+//! times in which the socket was full make a rate lower. Elsewhere what was written has to do.
 
 #![allow(unsafe_code, reason = "one system call that no crate offers in a safe form")]
 
@@ -53,7 +54,7 @@ impl Pace {
         self.written - self.backlog
     }
 
-    /// Bytes per second while there was something to deliver; `None` before anything was measured.
+    /// Bytes per second while the socket was full, or more if more was delivered while it was not; `None` before it was ever full.
     pub(crate) fn rate(&self) -> Option<f64> {
         self.rate
     }
@@ -80,7 +81,8 @@ impl Pace {
             self.since = None;
             if let Some((began, first)) = self.began.take() {
                 // With the way there and back: it is at least so fast.
-                let (bytes, time) = (acknowledged - first, now.since(began).max(SHORTEST));
+                let (bytes, time) =
+                    (acknowledged.saturating_sub(first), now.since(began).max(SHORTEST));
                 let rate = per_second(bytes, time);
                 self.burst = Some((bytes, time));
                 self.rate = self.rate.map(|it| it.max(rate));
@@ -98,7 +100,7 @@ impl Pace {
         if time < SHORTEST {
             return;
         }
-        let rate = per_second(acknowledged - first, time).max(SLOWEST);
+        let rate = per_second(acknowledged.saturating_sub(first), time).max(SLOWEST);
         self.rate = match self.rate {
             // While the socket has room, the way may be faster than what it is given.
             it if !full && it.is_none_or(|it| rate <= it) => it,

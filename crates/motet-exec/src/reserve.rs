@@ -24,26 +24,28 @@ pub(crate) struct Reserve {
     /// Those that carry data; the last one is on trial, if any is.
     at_work: Vec<usize>,
     spare: VecDeque<usize>,
-    trial: Option<Trial>,
+    on_trial: Option<OnTrial>,
     /// How many have not been tried yet.
     untried: usize,
     ended: Instant,
 }
 
+/// The trial that goes on, of the last connection of `at_work`.
 #[derive(Debug)]
-struct Trial {
+struct OnTrial {
     since: Instant,
     /// What each of `at_work` had delivered by then.
     before: Vec<u64>,
 }
 
 impl Reserve {
-    /// Of so many connections, of which as many carry data.
+    /// For `connections` connections, the first of which is for all but data; at most `at_work` of the others carry data at once,
+    /// and one more while it is on trial.
     pub(crate) fn new(connections: usize, at_work: usize, now: Instant) -> Self {
         let most = connections.saturating_sub(1).min(at_work);
         let spare: VecDeque<usize> = (most + 1..connections).collect();
         let untried = spare.len();
-        Self { at_work: (1..=most).collect(), spare, trial: None, untried, ended: now }
+        Self { at_work: (1..=most).collect(), spare, on_trial: None, untried, ended: now }
     }
 
     /// The connections that carry data.
@@ -53,11 +55,11 @@ impl Reserve {
 
     /// Begins and ends trials; `delivered` says how much a connection ever has.
     pub(crate) fn look(&mut self, delivered: impl Fn(usize) -> u64, now: Instant) {
-        let Some(trial) = &self.trial else {
+        let Some(trial) = &self.on_trial else {
             if !self.spare.is_empty() && (self.untried > 0 || now.since(self.ended) >= AGAIN) {
                 self.at_work.extend(self.spare.pop_front());
                 let before = self.at_work.iter().map(|it| delivered(*it)).collect();
-                self.trial = Some(Trial { since: now, before });
+                self.on_trial = Some(OnTrial { since: now, before });
             }
             return;
         };
@@ -69,13 +71,13 @@ impl Reserve {
             .iter()
             .zip(&trial.before)
             .enumerate()
-            .map(|(place, (it, before))| (delivered(*it) - before, place))
+            .map(|(place, (it, before))| (delivered(*it).saturating_sub(*before), place))
             .collect();
         if since.iter().map(|it| it.0).sum::<u64>() < TRIAL_BYTES {
             return;
         }
         since.sort_unstable();
-        let own = delivered(last) - trial.before.last().copied().unwrap_or(0);
+        let own = delivered(last).saturating_sub(trial.before.last().copied().unwrap_or(0));
         self.at_work.pop();
         let out = match since.get(since.len() / 2) {
             Some((middle, place)) if own > FASTER * middle => {
@@ -85,7 +87,7 @@ impl Reserve {
         };
         self.spare.push_back(out);
         self.untried = self.untried.saturating_sub(1);
-        self.trial = None;
+        self.on_trial = None;
         self.ended = now;
     }
 }
