@@ -1,68 +1,38 @@
-//! [`Density`]: how likely each point of a space is among some given ones (a Parzen estimate).
+//! How likely each value of a knob is among some given points, one knob at a time (Parzen estimates), and how far two such
+//! estimates are apart.
 //!
-//! A mixture with one kernel per given point and a uniform one beside them, so that nothing has
-//! density zero. A kernel is a product over dimensions: for a categorical one, most of its
-//! weight on the point's own value and the rest evenly on all (Aitchison and Aitken); for an
-//! ordinal one, a Gaussian over value indices, cut off at the ends and summing to one. Kernels being
-//! products rather than the density, the estimate sees which values go together.
+//! A mixture with one kernel per given point and a uniform one beside them, so that nothing has density zero. On a
+//! categorical dimension a kernel has most of its weight on the point's own value and the rest evenly on all
+//! (Aitchison and Aitken); on an ordinal one it is a Gaussian over value indices, cut off at the ends and summing to one.
 
-use crate::space::{Kind, Space};
+use crate::space::{Dimension, Kind, Space};
 
 /// The narrowest Gaussian, in indices.
 const LEAST_WIDTH: f64 = 0.8;
 
-pub(super) struct Density {
-    /// By dimension: one row per value that a kernel may stand on.
-    tables: Vec<Vec<Vec<f64>>>,
-    centres: Vec<Vec<u16>>,
-    /// Of the uniform kernel.
-    uniform: f64,
-}
-
-impl Density {
-    pub(super) fn new(space: &Space, points: &[usize]) -> Self {
-        let centres: Vec<Vec<u16>> = points.iter().map(|it| space.point(*it).to_vec()).collect();
-        let dimensions = space.dimensions();
-        let tables = dimensions.iter().enumerate().map(|(at, dimension)| {
-            let values = dimension.values();
-            match &dimension.kind {
-                Kind::Categorical { .. } => categorical(values, centres.len()),
-                Kind::Ordinal { .. } => {
-                    let along: Vec<f64> = centres.iter().map(|it| f64::from(it[at])).collect();
-                    ordinal(values, width(&along, dimensions.len()))
-                }
+/// The density of each dimension by itself.
+pub(super) fn marginals(space: &Space, points: &[usize]) -> Vec<Vec<f64>> {
+    let dimensions = space.dimensions();
+    let of = |(at, dimension): (usize, &Dimension)| {
+        let centres: Vec<u16> = points.iter().map(|it| space.point(*it)[at]).collect();
+        let values = dimension.values();
+        let kernels = match &dimension.kind {
+            Kind::Categorical { .. } => categorical(values, centres.len()),
+            Kind::Ordinal { .. } => {
+                let along: Vec<f64> = centres.iter().map(|it| f64::from(*it)).collect();
+                ordinal(values, width(&along, dimensions.len()))
             }
-        });
-        let tables = tables.collect();
-        let codes: f64 = dimensions.iter().map(|it| it.values() as f64).product();
-        Self { tables, centres, uniform: 1.0 / codes }
-    }
-
-    fn kernel(&self, centre: &[u16], point: &[u16]) -> f64 {
-        let values = self.tables.iter().zip(centre.iter().zip(point));
-        values.map(|(table, (on, at))| table[usize::from(*on)][usize::from(*at)]).product()
-    }
-
-    /// The density at a point.
-    pub(super) fn at(&self, point: &[u16]) -> f64 {
-        let kernels: f64 = self.centres.iter().map(|it| self.kernel(it, point)).sum();
-        (kernels + self.uniform) / (self.centres.len() + 1) as f64
-    }
-
-    /// The density of each dimension by itself.
-    pub(super) fn marginals(&self) -> Vec<Vec<f64>> {
-        let of = |(at, table): (usize, &Vec<Vec<f64>>)| {
-            let parts = (self.centres.len() + 1) as f64;
-            let mut marginal = vec![1.0 / (table.len() as f64 * parts); table.len()];
-            for centre in &self.centres {
-                for (sum, it) in marginal.iter_mut().zip(&table[usize::from(centre[at])]) {
-                    *sum += it / parts;
-                }
-            }
-            marginal
         };
-        self.tables.iter().enumerate().map(of).collect()
-    }
+        let parts = (centres.len() + 1) as f64;
+        let mut marginal = vec![1.0 / (values as f64 * parts); values];
+        for centre in &centres {
+            for (sum, it) in marginal.iter_mut().zip(&kernels[usize::from(*centre)]) {
+                *sum += it / parts;
+            }
+        }
+        marginal
+    };
+    dimensions.iter().enumerate().map(of).collect()
 }
 
 fn categorical(values: usize, centres: usize) -> Vec<Vec<f64>> {
@@ -103,7 +73,6 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::space::Dimension;
 
     fn space(sizes: &[usize]) -> Space {
         let dimensions = sizes.iter().enumerate().map(|(at, values)| match at % 2 {
@@ -114,13 +83,13 @@ mod tests {
     }
 
     #[test]
-    fn values_that_go_together() {
-        let space = space(&[2, 9]);
-        let number = |a, b| space.number(&[a, b]).unwrap();
-        let density =
-            Density::new(&space, &[number(0, 1), number(0, 2), number(1, 7), number(1, 8)]);
-        assert!(density.at(&[0, 1]) > 2.0 * density.at(&[1, 1]));
-        assert!(density.at(&[1, 8]) > 2.0 * density.at(&[0, 8]));
+    fn values_of_the_given_points_and_their_neighbours_are_likely() {
+        let space = space(&[3, 9]);
+        let given = [[0, 1], [0, 2]].map(|it| space.number(&it).unwrap());
+        let marginals = marginals(&space, &given);
+        assert!(marginals[0][0] > 2.0 * marginals[0][1]);
+        assert!((marginals[0][1] - marginals[0][2]).abs() < 1e-12);
+        assert!(marginals[1][1] > marginals[1][3] && marginals[1][3] > marginals[1][7]);
     }
 
     proptest! {
@@ -131,19 +100,13 @@ mod tests {
         ) {
             let space = space(&sizes);
             let points: Vec<usize> = picks.iter().map(|it| it.index(space.len())).collect();
-            let density = Density::new(&space, &points);
-            let sum: f64 = (0..space.len()).map(|it| density.at(space.point(it))).sum();
-            prop_assert!((sum - 1.0).abs() < 1e-9, "{}", sum);
-            let marginals = density.marginals();
-            for (at, marginal) in marginals.iter().enumerate() {
+            let of_points = marginals(&space, &points);
+            for marginal in &of_points {
                 prop_assert!((marginal.iter().sum::<f64>() - 1.0).abs() < 1e-9);
-                let first = (0..space.len()).filter(|it| space.point(*it)[at] == 0);
-                let first: f64 = first.map(|it| density.at(space.point(it))).sum();
-                prop_assert!((first - marginal[0]).abs() < 1e-9);
+                prop_assert!(marginal.iter().all(|it| *it > 0.0));
             }
-            prop_assert_eq!(divergence(&marginals, &marginals), 0.0);
-            let other = Density::new(&space, &[]).marginals();
-            prop_assert!(divergence(&marginals, &other) >= -1e-12);
+            prop_assert_eq!(divergence(&of_points, &of_points), 0.0);
+            prop_assert!(divergence(&of_points, &marginals(&space, &[])) >= -1e-12);
         }
     }
 }

@@ -6,16 +6,17 @@
 //! because a method is nothing but its settings and what it has been told.
 //!
 //! Methods, one file each:
-//! - [`mraco`]: a Parzen estimator in Hyperband's brackets, the search of *TuCCL* put right; the default,
-//!   because noise misleads it least. [`literal`]: its Algorithm 1 as printed.
+//! - [`mraco`]: a Gaussian process proposes the points of Hyperband's brackets, the search of *TuCCL* put right; the
+//!   default, because noise misleads it least. [`literal`]: its Algorithm 1 as printed.
 //! - [`surrogate`]: a Gaussian process over all points that weighs what a profile may teach
 //!   against what it costs. Best where times have no noise ([`Settings::exact`]); with noise, the
 //!   cheapest on smooth surfaces and lost where one point in a thousand is good.
 //! - [`hyperband`], [`coordinate`], [`random`], [`grid`]: to compare with.
 //!
-//! What they share: [`brackets`] and `halving` (Hyperband), `density` (Parzen), `design`,
+//! What they share: [`brackets`] and `halving` (Hyperband), `density` (Parzen), `design`, `belief` and
 //! `gaussian`, [`ledger`]. benches/search compares all of them with Optuna.
 
+mod belief;
 pub mod brackets;
 mod coordinate;
 mod density;
@@ -166,7 +167,7 @@ fn strategy(space: &Space, settings: &Settings) -> Box<dyn Strategy> {
     let seed = Seed::new(settings.seed);
     match settings.method {
         Method::Surrogate => Box::new(surrogate::Surrogate::new(space, settings)),
-        Method::Mraco => Box::new(mraco::Mraco::new(settings)),
+        Method::Mraco => Box::new(mraco::Mraco::new(space, settings)),
         Method::Hyperband => Box::new(hyperband::Hyperband::new(most, ratio, seed)),
         Method::Coordinate => Box::new(coordinate::Coordinate::new(space, most)),
         Method::Random => Box::new(random::Random::new(space, most, seed)),

@@ -9,8 +9,7 @@
 //! the same communicator that are worth nearly as much.
 //!
 //! - **Beginning.** Points from all over the space ([`design`](super::design)), once each.
-//! - **Values.** Logarithms of times, compressed well above the best: how bad bad points are is
-//!   not worth modelling. Points that cannot run count by their neighbourhood.
+//! - **Values.** Compressed logarithms of times ([`belief`]).
 //! - **End.** When no point is expected to improve by more than 0.2% any more, every combination
 //!   of categories gets a few last chances, at what may be its best point: few data may have made
 //!   the model too sure of what it has not seen. Then the best is run up to full length; if it is
@@ -20,14 +19,13 @@ use std::collections::BTreeMap;
 
 use motet_units::{Seed, Stream};
 
+use super::belief::{self, compressed, observation, time};
 use super::design::{categories, design};
-use super::gaussian::{Gaussian, Kernel, Observation, expected_excess};
+use super::gaussian::{Gaussian, Kernel, expected_excess};
 use super::{Ledger, Settings, Strategy, random};
 use crate::profile::Request;
 use crate::space::Space;
 
-/// How far above the best, as a logarithm, values are compressed by half.
-const COMPRESSION: f64 = 0.3;
 /// Expected improvement below which the search is about to end, and how often it then looks
 /// at every combination of categories once more.
 const LEAST_GAIN: f64 = 0.002;
@@ -65,20 +63,6 @@ struct Model {
     second: Option<usize>,
 }
 
-fn compressed(logarithm: f64) -> f64 {
-    COMPRESSION * libm::log1p(logarithm.max(0.0) / COMPRESSION) + logarithm.min(0.0)
-}
-
-/// The slope of [`compressed`]: what noise is multiplied by.
-fn slope(logarithm: f64) -> f64 {
-    1.0 / (1.0 + logarithm.max(0.0) / COMPRESSION)
-}
-
-/// The time, relative to the reference, of a compressed value.
-fn time(value: f64) -> f64 {
-    libm::exp((COMPRESSION * libm::expm1(value.clamp(0.0, 2.0) / COMPRESSION)).min(6.0))
-}
-
 impl Surrogate {
     pub(super) fn new(space: &Space, settings: &Settings) -> Self {
         Self {
@@ -95,36 +79,15 @@ impl Surrogate {
 
     /// The model from scratch, one observation per point.
     fn rebuild(&mut self, space: &Space, ledger: &Ledger, reference: f64) -> Gaussian {
-        let pooled = ledger.profiled().iter().filter_map(|it| {
-            let record = ledger.record(*it);
-            Some(observation(*it, record.mean()?, record.iterations, reference))
-        });
-        let raw: Vec<Observation> = pooled.collect();
-        let value =
-            |it: &Observation| Observation { value: compressed(it.value - reference), ..*it };
-        let values: Vec<Observation> = raw.iter().map(value).collect();
-        self.kernel.fit(space, &values, if self.model.is_none() { 3 } else { 1 });
-        let mut gaussian = Gaussian::new(space, self.kernel.clone());
-        raw.iter().for_each(|it| gaussian.observe(space, *it));
-        gaussian
-    }
-
-    /// How likely every point is to run.
-    fn chances(&self, space: &Space, ledger: &Ledger) -> Option<Vec<f64>> {
-        let profiled = ledger.profiled().iter().copied();
-        let (not, run): (Vec<usize>, Vec<usize>) =
-            profiled.partition(|it| ledger.record(*it).impossible);
-        if not.is_empty() {
-            return None;
-        }
-        let (not, run) = (self.kernel.likeness(space, &not), self.kernel.likeness(space, &run));
-        let chance = |(not, run): (&f64, &f64)| ((0.5 + run) / (0.5 + run + not)).powi(3);
-        Some(not.iter().zip(&run).map(chance).collect())
+        let observed = belief::pooled(ledger, reference);
+        let sweeps = if self.model.is_none() { 3 } else { 1 };
+        belief::fit(&mut self.kernel, space, &observed, reference, sweeps);
+        belief::conditioned(space, &self.kernel, &observed)
     }
 
     /// What to profile next, and what no point is expected to improve by more than.
     fn choose(&self, space: &Space, ledger: &Ledger, model: &Model) -> (Vec<Request>, f64) {
-        let chances = self.chances(space, ledger);
+        let chances = belief::chances(space, ledger, &self.kernel);
         let chance = |it: usize| chances.as_ref().map_or(1.0, |chances| chances[it]);
         let noise = self.kernel.noise().powi(2);
         let variance = model.gaussian.variance();
@@ -179,12 +142,6 @@ impl Surrogate {
     }
 }
 
-fn observation(point: usize, mean: f64, iterations: u32, reference: f64) -> Observation {
-    let value = libm::log(mean.max(1.0));
-    let variance = slope(value - reference).powi(2) / f64::from(iterations.max(1));
-    Observation { point, value, variance }
-}
-
 /// Of every combination of categories, the new point that may be best.
 fn last_chances(space: &Space, ledger: &Ledger, model: &Model) -> Vec<usize> {
     let variance = model.gaussian.variance();
@@ -229,14 +186,7 @@ impl Strategy for Surrogate {
     }
 
     fn tell(&mut self, space: &Space, ledger: &Ledger) {
-        let running = ledger.profiled().iter().copied().filter(|it| !ledger.record(*it).impossible);
-        let logarithm =
-            |it: usize| ledger.record(it).mean().map_or(f64::INFINITY, |it| libm::log(it.max(1.0)));
-        let running: Vec<usize> = running.collect();
-        let reference = running.iter().map(|it| logarithm(*it)).fold(f64::INFINITY, f64::min);
-        if !reference.is_finite() {
-            return;
-        }
+        let Some((running, reference)) = belief::running(ledger) else { return };
         let gaussian = match self.model.take() {
             Some(mut model) if model.gaussian.len() + ledger.last().len() < self.next_fit => {
                 for trial in ledger.last() {

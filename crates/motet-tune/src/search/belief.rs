@@ -1,0 +1,119 @@
+//! What a search thinks of all points of a space, from those that it has run: a [`Gaussian`] process over
+//! logarithms of times.
+//!
+//! Iterations of a point are alike, so how often it was run only says how sure its mean is, and profiles of any length
+//! go into one model. Logarithms well above the best are compressed: how bad bad points are is not worth modelling.
+//! Points that cannot run say nothing about times; what they say is which others may not run either ([`chances`]).
+
+use super::Ledger;
+use super::gaussian::{Gaussian, Kernel, Observation, expected_excess};
+use crate::space::Space;
+
+/// How far above the best, as a logarithm, values are compressed by half.
+const COMPRESSION: f64 = 0.3;
+
+/// A value as the model has it, from a logarithm relative to the best.
+pub(super) fn compressed(logarithm: f64) -> f64 {
+    COMPRESSION * libm::log1p(logarithm.max(0.0) / COMPRESSION) + logarithm.min(0.0)
+}
+
+/// The slope of [`compressed`]: what noise is multiplied by.
+fn slope(logarithm: f64) -> f64 {
+    1.0 / (1.0 + logarithm.max(0.0) / COMPRESSION)
+}
+
+/// The time, relative to the best, of a compressed value.
+pub(super) fn time(value: f64) -> f64 {
+    libm::exp((COMPRESSION * libm::expm1(value.clamp(0.0, 2.0) / COMPRESSION)).min(6.0))
+}
+
+/// A mean over some iterations; its value is a logarithm that is not compressed yet.
+pub(super) fn observation(point: usize, mean: f64, iterations: u32, reference: f64) -> Observation {
+    let value = libm::log(mean.max(1.0));
+    let variance = slope(value - reference).powi(2) / f64::from(iterations.max(1));
+    Observation { point, value, variance }
+}
+
+/// The profiled points that run, and the logarithm of the best of their means; `None` if there are none.
+pub(super) fn running(ledger: &Ledger) -> Option<(Vec<usize>, f64)> {
+    let runs = |it: &usize| !ledger.record(*it).impossible;
+    let running: Vec<usize> = ledger.profiled().iter().copied().filter(runs).collect();
+    let means = running.iter().filter_map(|it| ledger.record(*it).mean());
+    let best = means.map(|it| libm::log(it.max(1.0))).fold(f64::INFINITY, f64::min);
+    best.is_finite().then_some((running, best))
+}
+
+/// All that the ledger knows, one observation per point.
+pub(super) fn pooled(ledger: &Ledger, reference: f64) -> Vec<Observation> {
+    let pooled = ledger.profiled().iter().filter_map(|it| {
+        let record = ledger.record(*it);
+        Some(observation(*it, record.mean()?, record.iterations, reference))
+    });
+    pooled.collect()
+}
+
+/// A process that knows these observations.
+pub(super) fn conditioned(space: &Space, kernel: &Kernel, observed: &[Observation]) -> Gaussian {
+    let mut gaussian = Gaussian::new(space, kernel.clone());
+    observed.iter().for_each(|it| gaussian.observe(space, *it));
+    gaussian
+}
+
+/// Moves a kernel's parameters to where the observations are likelier.
+pub(super) fn fit(
+    kernel: &mut Kernel,
+    space: &Space,
+    observed: &[Observation],
+    reference: f64,
+    sweeps: u32,
+) {
+    let value = |it: &Observation| Observation { value: compressed(it.value - reference), ..*it };
+    let values: Vec<Observation> = observed.iter().map(value).collect();
+    kernel.fit(space, &values, sweeps);
+}
+
+/// How likely every point is to run; `None` if all have so far.
+pub(super) fn chances(space: &Space, ledger: &Ledger, kernel: &Kernel) -> Option<Vec<f64>> {
+    let profiled = ledger.profiled().iter().copied();
+    let (not, run): (Vec<usize>, Vec<usize>) =
+        profiled.partition(|it| ledger.record(*it).impossible);
+    if not.is_empty() {
+        return None;
+    }
+    let (not, run) = (kernel.likeness(space, &not), kernel.likeness(space, &run));
+    let chance = |(not, run): (&f64, &f64)| ((0.5 + run) / (0.5 + run + not)).powi(3);
+    Some(not.iter().zip(&run).map(chance).collect())
+}
+
+/// What a search with noise thinks of points that it has not run. See the head of the file.
+pub(super) struct Belief {
+    gaussian: Gaussian,
+    mean: Vec<f64>,
+    /// The lowest mean of a profiled point.
+    least: f64,
+    chances: Option<Vec<f64>>,
+}
+
+impl Belief {
+    /// From all that has been run, with a kernel that was fitted; `None` if nothing has.
+    pub(super) fn new(space: &Space, ledger: &Ledger, kernel: &Kernel) -> Option<Self> {
+        let (running, reference) = running(ledger)?;
+        let gaussian = conditioned(space, kernel, &pooled(ledger, reference));
+        let mean = gaussian.mean(|it| compressed(it.value - reference));
+        let least = running.iter().map(|it| mean[*it]).fold(f64::INFINITY, f64::min);
+        let chances = chances(space, ledger, kernel);
+        Some(Self { gaussian, mean, least, chances })
+    }
+
+    /// By how much a point is expected to be faster than the best, where it is.
+    pub(super) fn gain(&self, it: usize) -> f64 {
+        let deviation = self.gaussian.variance()[it].sqrt();
+        let chance = self.chances.as_ref().map_or(1.0, |chances| chances[it]);
+        expected_excess(self.least - self.mean[it], deviation) * chance
+    }
+
+    /// A point will be run once and is thought to come out as expected, so that others that would tell the same are worth less.
+    pub(super) fn suppose(&mut self, space: &Space, point: usize) {
+        self.gaussian.observe(space, Observation { point, value: 0.0, variance: 1.0 });
+    }
+}
