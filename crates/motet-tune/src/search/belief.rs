@@ -11,6 +11,8 @@ use crate::space::Space;
 
 /// How far above the best, as a logarithm, values are compressed by half.
 const COMPRESSION: f64 = 0.3;
+/// Observations from which on the model is too slow to be asked: its time grows with their square, at every point.
+pub(super) const MOST_OBSERVED: usize = 400;
 
 /// A value as the model has it, from a logarithm relative to the best.
 pub(super) fn compressed(logarithm: f64) -> f64 {

@@ -7,7 +7,7 @@
 //!   the one that is expected to gain most, found by looking at all of them. It takes points of all rungs,
 //!   each as sure as it was run often. With densities of good and bad points instead, more seeds missed
 //!   the best on surfaces where one point in a thousand is good (BENCHMARKS). A quarter of every chunk is drawn at
-//!   random, which keeps Hyperband's guarantee.
+//!   random, which keeps Hyperband's guarantee; after 400 points all are.
 //! - **Brackets.** Hyperband's own, widest first. A bracket's last rung runs its survivors at full
 //!   length: that is its elite, confirmed once; what has been run already is not run again. The best
 //!   of the very first chunk is confirmed at once, so that there is soon something to rely on.
@@ -19,7 +19,7 @@
 
 use motet_units::{Seed, Stream};
 
-use super::belief::{self, Belief};
+use super::belief::{self, Belief, MOST_OBSERVED};
 use super::brackets::most_rungs;
 use super::density::{divergence, marginals};
 use super::gaussian::Kernel;
@@ -114,9 +114,10 @@ impl Mraco {
         proposed
     }
 
-    /// What is thought of all points; `None` if nothing has run so far.
+    /// What is thought of all points; `None` if nothing has run so far, or so much that the model would be slow.
     fn belief(&mut self, space: &Space, ledger: &Ledger) -> Option<Belief> {
-        let (running, reference) = belief::running(ledger)?;
+        let (running, reference) =
+            belief::running(ledger).filter(|it| it.0.len() < MOST_OBSERVED)?;
         if running.len() >= self.next_fit {
             let sweeps = if self.next_fit == 0 { 3 } else { 1 };
             let observed = belief::pooled(ledger, reference);

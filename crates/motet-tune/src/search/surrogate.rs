@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
 
 use motet_units::{Seed, Stream};
 
-use super::belief::{self, compressed, observation, time};
+use super::belief::{self, MOST_OBSERVED, compressed, observation, time};
 use super::design::{categories, design};
 use super::gaussian::{Gaussian, Kernel, expected_excess};
 use super::{Ledger, Settings, Strategy, random};
@@ -34,8 +34,6 @@ const LOOKS: u32 = 3;
 const OVERHEAD: f64 = 2.0;
 /// Points of one step.
 const TOGETHER: usize = 4;
-/// Observations after which the search ends whatever it expects: it becomes slow then.
-const MOST_OBSERVED: usize = 400;
 
 pub(super) struct Surrogate {
     most: u32,
