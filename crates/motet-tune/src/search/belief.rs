@@ -119,3 +119,46 @@ impl Belief {
         self.gaussian.observe(space, Observation { point, value: 0.0, variance: 1.0 });
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::search::ledger::Trial;
+    use crate::space::Dimension;
+
+    /// What is thought of ten settings of one knob after some ran once: their times in µs, `None` if they cannot run.
+    fn belief(space: &Space, times: &[(usize, Option<u64>)]) -> Option<Belief> {
+        let mut ledger = Ledger::new(space.len());
+        let trial = |(point, us): &(usize, Option<u64>)| Trial {
+            request: ledger.more(*point, 1),
+            total_ps: us.map(|it| it * 1_000_000),
+        };
+        let batch = times.iter().map(trial).collect();
+        ledger.enter(space, batch);
+        Belief::new(space, &ledger, &Kernel::new(space, true))
+    }
+
+    fn space() -> Space {
+        Space::new(vec![Dimension::logarithmic("channels", 1..=10)], |_| true).unwrap()
+    }
+
+    #[test]
+    fn neighbours_of_the_best_are_worth_most_until_they_are_tried() {
+        let space = space();
+        let mut belief = belief(&space, &[(0, Some(400)), (4, Some(100)), (9, Some(400))]).unwrap();
+        let before = belief.gain(5);
+        assert!(before > belief.gain(8), "nearer to the best of the two that are between 4 and 9");
+        belief.suppose(&space, 5);
+        assert!(belief.gain(5) < before);
+    }
+
+    #[test]
+    fn neighbours_of_what_cannot_run_are_worth_less() {
+        let space = space();
+        let runs = belief(&space, &[(4, Some(100))]).unwrap();
+        let not = belief(&space, &[(4, Some(100)), (9, None)]).unwrap();
+        assert!(not.gain(8) < runs.gain(8));
+        assert!(not.gain(8) / runs.gain(8) < not.gain(3) / runs.gain(3));
+        assert!(belief(&space, &[(9, None)]).is_none());
+    }
+}

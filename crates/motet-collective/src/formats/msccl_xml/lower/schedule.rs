@@ -116,6 +116,10 @@ impl EventSchedule<'_> {
             return;
         }
         let queue = self.queues.entry((transfer.src.rank, transfer.dst.rank)).or_default();
+        // One that was sent ahead waits for what others do, and not for its sending any more.
+        if queue.in_flight.contains(&id) {
+            return;
+        }
         if self.waiting[id.arrived().index()] == 1 {
             queue.blocked.remove(&id);
             queue.clear.insert(id);
@@ -228,5 +232,35 @@ impl EventSchedule<'_> {
             found.extend(self.queues.values().flat_map(|it| &it.blocked));
         }
         found
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::collective::{Collective, CollectiveKind};
+    use crate::program::{ProgramBuilder, Slot, Transfer};
+
+    #[test]
+    fn what_is_sent_ahead_is_sent_once() {
+        let collective = Collective::new(CollectiveKind::AllGather, 2, 1).unwrap();
+        let mut builder = ProgramBuilder::new("ahead", collective);
+        let copy = |from: u32, to: u32| {
+            Transfer::copy(Slot::input(Rank(from), 0), Slot::output(Rank(to), from), 1)
+        };
+        // The first may only arrive after the others, which wait until it is sent.
+        let first = builder.add(copy(0, 1));
+        let second = builder.add(copy(1, 0));
+        let third = builder.add(copy(1, 0));
+        builder.wait(second.sent(), first.sent());
+        builder.wait(third.sent(), second.arrived());
+        builder.wait(first.arrived(), second.arrived());
+        builder.wait(first.arrived(), third.arrived());
+        let order = order(&builder.build()).unwrap();
+        let of = |it: TransferId| [it.sent(), it.arrived()];
+        let [sent, arrived] = of(first);
+        let expected =
+            [vec![sent], of(second).to_vec(), of(third).to_vec(), vec![arrived]].concat();
+        assert_eq!(order, expected);
     }
 }
