@@ -69,8 +69,9 @@ pub(crate) struct Engine {
     flow: Flow,
     /// Streams of each rank, none of our own.
     streams: Vec<Vec<Stream>>,
-    /// Which of them carry data.
+    /// Which of them may carry data, and which do so in the present call.
     reserves: Vec<Reserve>,
+    carriers: Vec<Vec<usize>>,
     /// Which stream a token is.
     tokens: Vec<(usize, usize)>,
     registrations: u32,
@@ -108,8 +109,9 @@ impl Engine {
         }
         let ranks = streams.len();
         let now = clock.now();
-        let reserves =
+        let reserves: Vec<Reserve> =
             streams.iter().map(|it| Reserve::new(it.len(), settings.at_work, now)).collect();
+        let carriers = reserves.iter().map(|it| it.carriers(usize::MAX, |_| None)).collect();
         Ok(Self {
             rank,
             poll,
@@ -119,6 +121,7 @@ impl Engine {
             flow,
             streams,
             reserves,
+            carriers,
             tokens,
             registrations: 0,
             waiting: BTreeMap::new(),
@@ -237,13 +240,15 @@ impl Engine {
         }
         if self.streams[peer].len() > 2 {
             self.streams[peer].iter_mut().skip(1).for_each(|it| it.look(now));
-            let streams = &self.streams[peer];
-            self.reserves[peer].look(|it| streams[it].pace.delivered(), now);
+            let (streams, reserve) = (&self.streams[peer], &mut self.reserves[peer]);
+            let owed = self.flow.lines[peer].owed_at_first;
+            reserve.look(owed, |it| streams[it].pace.delivered(), now);
+            self.carriers[peer] = reserve.carriers(owed, |it| streams[it].pace.rate());
         }
         self.more |= self.send_on(peer, 0, TURN, now)?;
         self.more |= self.send_data(peer, now)?;
         for index in 1..self.streams[peer].len() {
-            let idle = !self.reserves[peer].at_work().contains(&index);
+            let idle = !self.carriers[peer].contains(&index);
             if idle && self.streams[peer][index].has_to_send() {
                 self.more |= self.send_on(peer, index, TURN, now)?;
             }
@@ -257,7 +262,7 @@ impl Engine {
     /// its turn, then whenever there is less than would fill them all the first would have everything, and links that only the
     /// others go over would be idle.
     fn send_data(&mut self, peer: usize, now: Instant) -> Result<bool, ExecError> {
-        let mut open = self.reserves[peer].at_work().to_vec();
+        let mut open = self.carriers[peer].clone();
         let (turn, most) = (open.len() * TURN, if open.len() > 1 { 1 } else { TURN });
         let owed = self.flow.lines[peer].owed;
         // What has not been measured yet is taken to be as fast as the others.
@@ -292,9 +297,7 @@ impl Engine {
         }
         let takes = match index {
             0 => Takes::Controls,
-            _ if self.reserves[peer].at_work().contains(&index) => {
-                Takes::Data(self.share(peer, index))
-            }
+            _ if self.carriers[peer].contains(&index) => Takes::Data(self.share(peer, index)),
             _ => Takes::Nothing,
         };
         let stream = &mut self.streams[peer][index];
@@ -310,8 +313,9 @@ impl Engine {
 
     /// What the other streams to a rank carry and have to.
     fn share(&self, peer: usize, own: usize) -> Share {
-        let mut share = Share::default();
-        for index in self.reserves[peer].at_work() {
+        let others = self.carriers[peer].len().saturating_sub(1);
+        let mut share = Share { others, ..Share::default() };
+        for index in &self.carriers[peer] {
             let Some(pace) = self.streams[peer].get(*index).map(|it| &it.pace) else { continue };
             let Some(rate) = pace.rate().filter(|_| *index != own) else { continue };
             share.rate += rate;

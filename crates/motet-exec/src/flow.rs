@@ -41,6 +41,8 @@ pub(crate) struct Line {
     ready: BinaryHeap<Reverse<Message>>,
     /// Bytes of all calls under way that are still to be sent, whether they are there yet or not.
     pub(crate) owed: usize,
+    /// What that was when the last call began that sends it something.
+    pub(crate) owed_at_first: usize,
     /// The message that is being cut into pieces, and how far that is.
     current: Option<(Message, usize)>,
     /// Notices of calls that the rank has not made yet.
@@ -196,7 +198,9 @@ impl Flow {
         self.called.insert(operation, transfer);
         self.tell_all(Header { operation, transfer, ..Header::new(Kind::Started) }, &[]);
         for (to, bytes) in run.to_send() {
-            self.lines[to].owed += bytes;
+            let line = &mut self.lines[to];
+            line.owed += bytes;
+            line.owed_at_first = line.owed;
         }
         let at_once = run.at_once();
         self.runs.insert(operation, run);

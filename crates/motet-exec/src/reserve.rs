@@ -4,6 +4,9 @@
 //! are slower, because each has little to send. So more are made than carry data, and those in reserve are tried one after the
 //! other beside those at work. Data goes to whichever will first have delivered what it has, so one that goes alone over a way
 //! delivers much more than the others; it takes the place of one of them.
+//!
+//! A call that has little to send uses only some of those at work: many connections that share a way and end after some round
+//! trips have no time to find out how much of it is theirs.
 
 use std::collections::VecDeque;
 
@@ -15,6 +18,9 @@ const TRIAL_BYTES: u64 = 8 << 20;
 const TRIAL_TIME: Duration = Duration::from_ms(300);
 /// When all have been tried, one is tried again after so long: ways change.
 const AGAIN: Duration = Duration::from_ms(10_000);
+/// So many bytes of a call are enough for one connection, and so many connections carry data even if there is less.
+const ENOUGH: usize = 256 << 10;
+const LEAST: usize = 2;
 /// How many times as much as the middle one of the others it must have delivered to take its place.
 const FASTER: u64 = 2;
 
@@ -48,13 +54,23 @@ impl Reserve {
         Self { at_work: (1..=most).collect(), spare, on_trial: None, untried, ended: now }
     }
 
-    /// The connections that carry data.
-    pub(crate) fn at_work(&self) -> &[usize] {
-        &self.at_work
+    /// The connections that carry data of a call with so many bytes for the rank: all at work, if there is enough for each, else
+    /// the fastest of them.
+    pub(crate) fn carriers(&self, owed: usize, rate: impl Fn(usize) -> Option<f64>) -> Vec<usize> {
+        let mut carriers = self.at_work.clone();
+        if owed / ENOUGH < carriers.len() {
+            let rate = |it: &usize| rate(*it).unwrap_or(0.0);
+            carriers.sort_by(|a, b| rate(b).total_cmp(&rate(a)).then(a.cmp(b)));
+            carriers.truncate((owed / ENOUGH).max(LEAST));
+        }
+        carriers
     }
 
-    /// Begins and ends trials; `delivered` says how much a connection ever has.
-    pub(crate) fn look(&mut self, delivered: impl Fn(usize) -> u64, now: Instant) {
+    /// Begins and ends trials, in calls that have enough for all at work and one more; `delivered` says how much a connection ever has.
+    pub(crate) fn look(&mut self, owed: usize, delivered: impl Fn(usize) -> u64, now: Instant) {
+        if owed / ENOUGH <= self.at_work.len() {
+            return;
+        }
         let Some(trial) = &self.on_trial else {
             if !self.spare.is_empty() && (self.untried > 0 || now.since(self.ended) >= AGAIN) {
                 self.at_work.extend(self.spare.pop_front());
@@ -96,6 +112,9 @@ impl Reserve {
 mod tests {
     use super::*;
 
+    /// Bytes of a call that all connections carry.
+    const LARGE: usize = 64 << 20;
+
     /// Calls `look` for a second of which each connection delivers so many bytes per millisecond, of those that are at work.
     fn go_on(
         reserve: &mut Reserve,
@@ -104,10 +123,10 @@ mod tests {
         rate: impl Fn(usize) -> u64,
     ) {
         for ms in from_ms..from_ms + 1000 {
-            for it in reserve.at_work() {
+            for it in &reserve.at_work {
                 delivered[*it] += rate(*it);
             }
-            reserve.look(|it| delivered[it], Instant::from_ps(ms * 1_000_000_000));
+            reserve.look(LARGE, |it| delivered[it], Instant::from_ps(ms * 1_000_000_000));
         }
     }
 
@@ -115,13 +134,13 @@ mod tests {
     fn one_that_finds_another_way_takes_a_place() {
         let mut delivered = [0; 17];
         let mut reserve = Reserve::new(17, 8, Instant::from_ps(0));
-        assert_eq!(reserve.at_work(), [1, 2, 3, 4, 5, 6, 7, 8]);
+        assert_eq!(reserve.at_work, [1, 2, 3, 4, 5, 6, 7, 8]);
         // Only the eleventh goes over a way of its own.
         let rate = |it: usize| if it == 11 { 60_000 } else { 15_000 };
         for second in 0..4 {
             go_on(&mut reserve, &mut delivered, 1000 * second, rate);
         }
-        let at_work = reserve.at_work().to_vec();
+        let at_work = reserve.at_work.clone();
         assert!(at_work.contains(&11), "{at_work:?}");
         // All have been tried, and no more than eight are at work until it is time again.
         assert_eq!((at_work.len(), reserve.untried), (8, 0));
@@ -129,7 +148,7 @@ mod tests {
         all.sort_unstable();
         assert_eq!(all, (1..17).collect::<Vec<usize>>());
         go_on(&mut reserve, &mut delivered, 13_000, rate);
-        assert!(reserve.at_work().contains(&11));
+        assert!(reserve.at_work.contains(&11));
     }
 
     #[test]
@@ -139,7 +158,7 @@ mod tests {
         for second in 0..9 {
             go_on(&mut reserve, &mut delivered, 1000 * second, |_| 20_000);
         }
-        assert_eq!(reserve.at_work(), [1, 2, 3, 4, 5, 6, 7, 8]);
+        assert_eq!(reserve.at_work, [1, 2, 3, 4, 5, 6, 7, 8]);
     }
 
     #[test]
@@ -149,10 +168,26 @@ mod tests {
         for second in 0..5 {
             go_on(&mut reserve, &mut delivered, 1000 * second, |_| 0);
         }
-        assert_eq!(reserve.at_work(), [1, 2, 3]);
+        assert_eq!(reserve.at_work, [1, 2, 3]);
         let mut none = Reserve::new(2, 8, Instant::from_ps(0));
-        none.look(|_| 0, Instant::from_ps(0));
-        assert_eq!(none.at_work(), [1]);
-        assert!(Reserve::new(0, 8, Instant::from_ps(0)).at_work().is_empty());
+        none.look(LARGE, |_| 0, Instant::from_ps(0));
+        assert_eq!(none.at_work, [1]);
+        assert!(Reserve::new(0, 8, Instant::from_ps(0)).at_work.is_empty());
+    }
+
+    #[test]
+    fn little_goes_by_few_and_the_fastest() {
+        let mut reserve = Reserve::new(17, 8, Instant::from_ps(0));
+        let rate = |it: usize| [3, 5, 6].contains(&it).then_some(it as f64);
+        assert_eq!(reserve.carriers(LARGE, rate), [1, 2, 3, 4, 5, 6, 7, 8]);
+        assert_eq!(reserve.carriers(8 * ENOUGH, rate).len(), 8);
+        assert_eq!(reserve.carriers(4 * ENOUGH, rate), [6, 5, 3, 1]);
+        assert_eq!(reserve.carriers(1, rate), [6, 5]);
+        // No trial has begun in calls that are too small for one more.
+        reserve.look(8 * ENOUGH, |_| 0, Instant::from_ps(0));
+        assert_eq!(reserve.at_work.len(), 8);
+        reserve.look(9 * ENOUGH, |_| 0, Instant::from_ps(0));
+        assert_eq!(reserve.at_work.len(), 9);
+        assert_eq!(Reserve::new(2, 8, Instant::from_ps(0)).carriers(0, rate), [1]);
     }
 }

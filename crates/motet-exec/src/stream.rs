@@ -31,6 +31,13 @@ const QUEUE: f64 = 0.02;
 /// But no less than so many bytes.
 #[cfg(target_os = "linux")]
 const LEAST_UNSENT: u32 = 32 << 10;
+/// Of several streams each takes pieces of so many seconds at its rate, so that all end at about the same time; a piece that one has taken
+/// no other can carry.
+const PIECE: f64 = 0.004;
+/// But no smaller ones: each has a header and a turn of its own.
+const LEAST_PIECE: usize = 16 << 10;
+/// Nor smaller ones than this part of each stream's share in all that is left: only those at the end need to be small.
+const PARTS: f64 = 4.0;
 /// How many times slower than the best a stream is that is treated with care. Connections that share one way
 /// differ by less.
 const SLOW: f64 = 6.0;
@@ -108,6 +115,8 @@ pub(crate) struct Share {
     pub(crate) backlog: f64,
     /// The rate of the fastest of them.
     pub(crate) best: f64,
+    /// How many they are.
+    pub(crate) others: usize,
 }
 
 impl Stream {
@@ -152,10 +161,11 @@ impl Stream {
         self.limit_queue();
     }
 
-    /// How much of a message it takes at once: one whose way is much slower than the best no more than a little, so that it has
-    /// not long what another could carry.
-    fn piece(&self, share: &Share, most: usize) -> usize {
-        if self.is_slow(share) { most.min(LITTLE) } else { most }
+    /// How much of a message it takes at once, with `left` bytes to be sent to the rank: one whose way is much slower than the best no more
+    /// than a little, so that it has not long what another could carry.
+    fn piece(&self, share: &Share, most: usize, left: usize) -> usize {
+        let usual = self.pace.rate().filter(|_| !self.is_slow(share));
+        piece_of(usual, share, most, left)
     }
 
     /// Tells the system how much it may take before it has sent what it has, now that the rate is known.
@@ -424,8 +434,8 @@ impl Stream {
         let shared = line.shared;
         let piece = match takes {
             Takes::Data(share) if !shared => {
-                let most = self.piece(&share, flow.piece);
                 let left = flow.lines.get(self.rank as usize)?.owed;
+                let most = self.piece(&share, flow.piece, left);
                 let pays = self.pays(&share, most.min(left), left, now);
                 pays.then(|| flow.next_piece(self.rank, most))
             }
@@ -468,6 +478,20 @@ impl Stream {
     }
 }
 
+/// How much of what is `left` a stream takes at once beside others; `rate` is its own unless that is unknown or much slower than theirs.
+fn piece_of(rate: Option<f64>, share: &Share, most: usize, left: usize) -> usize {
+    let piece = match rate {
+        _ if share.others == 0 => return most,
+        Some(rate) => {
+            let part = left as f64 * rate / (rate + share.rate) / PARTS;
+            (part.max(rate * PIECE) as usize).max(LEAST_PIECE)
+        }
+        None => LITTLE,
+    };
+    // Elements are not cut.
+    most.min(piece / LEAST_PIECE * LEAST_PIECE)
+}
+
 /// The checksum of a payload that is in its place.
 fn placed_checksum(flow: &mut Flow, header: &Header) -> u32 {
     let (mut done, mut sum) = (0, 0);
@@ -476,4 +500,25 @@ fn placed_checksum(flow: &mut Flow, header: &Header) -> u32 {
         done += bytes.len();
     }
     sum
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_become_smaller_towards_the_end() {
+        let share = Share { rate: 7.0 * 25e6, others: 7, ..Share::default() };
+        let piece = |rate, left| piece_of(rate, &share, 256 << 10, left) >> 10;
+        // 200 Mbit/s: 4 ms are 98 KiB.
+        let sizes = [16 << 20, 6 << 20, 4 << 20, 2 << 20, 0].map(|it| piece(Some(25e6), it));
+        assert_eq!(sizes, [256, 192, 128, 96, 96]);
+        assert_eq!((piece(Some(1e3), 1 << 20), piece(Some(1e12), 0)), (16, 256));
+        // One of a third of the rate takes a third of the bytes.
+        assert_eq!(piece(Some(25e6 / 3.0), 16 << 20), 176);
+        // Unknown, or much slower than the others.
+        assert_eq!(piece(None, 16 << 20), 64);
+        // One that goes alone has nobody to wait for.
+        assert_eq!(piece_of(Some(1e3), &Share::default(), 250_000, 0), 250_000);
+    }
 }

@@ -28,6 +28,10 @@ impl TestbedError {
     #[must_use]
     pub fn remedy(&self) -> Option<&'static str> {
         match self {
+            // Refused as not permitted, to root too, where the machine does not allow it to everybody.
+            Self::System { what, .. } if what.contains("tcp_congestion_control") => Some(
+                "the kernel must have this congestion control (net.ipv4.tcp_available_congestion_control) and allow it to all (`sysctl -w net.ipv4.tcp_allowed_congestion_control=\"reno cubic bbr\"`)",
+            ),
             Self::System { why, .. } if why.contains("not permitted") || why.contains("denied") => {
                 Some(
                     "a testbed needs root: run it as root, or within `unshare --user --map-root-user --net --mount --pid --fork --mount-proc`",

@@ -47,6 +47,9 @@ pub struct State {
     /// Whether the kernel shapes its WAN links; the keeper does otherwise.
     #[serde(default)]
     pub kernel_links: bool,
+    /// TCP's congestion control on its hosts, as Linux calls it.
+    #[serde(default)]
+    pub congestion: String,
 }
 
 impl State {
@@ -59,14 +62,21 @@ impl State {
         namespaces: Vec<u64>,
     ) -> Self {
         let (scenario, boot) = (scenario.to_owned(), boot.to_owned());
-        let kernel_links = false;
-        Self { version: VERSION, scenario, keeper, boot, hosts, namespaces, kernel_links }
+        let (kernel_links, congestion) = (false, String::new());
+        let version = VERSION;
+        Self { version, scenario, keeper, boot, hosts, namespaces, kernel_links, congestion }
     }
 
     /// The same with links that the kernel shapes, or not.
     #[must_use]
     pub fn with_kernel_links(self, kernel_links: bool) -> Self {
         Self { kernel_links, ..self }
+    }
+
+    /// The same with this congestion control.
+    #[must_use]
+    pub fn with_congestion(self, congestion: String) -> Self {
+        Self { congestion, ..self }
     }
 
     /// Whose its WAN links are, as a scenario says it.

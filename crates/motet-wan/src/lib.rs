@@ -55,5 +55,5 @@ pub use account::Account;
 pub use error::WanError;
 pub use mode::{Mode, Strength};
 pub use run::{run_in, run_mode, run_with};
-pub use scenario::{Asked, Links, Routers, Scenario};
+pub use scenario::{Asked, Congestion, Links, Routers, Scenario};
 pub use world::World;

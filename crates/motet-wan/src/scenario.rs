@@ -41,6 +41,7 @@ pub struct Testbed {
     pub period: Duration,
     pub routers: Routers,
     pub links: Links,
+    pub congestion: Congestion,
 }
 
 /// Who sets the routes in a testbed's routers.
@@ -65,6 +66,30 @@ pub enum Links {
     Auto,
 }
 
+/// TCP's congestion control on a testbed's hosts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Congestion {
+    /// Whatever the system gives new connections.
+    #[default]
+    System,
+    Bbr,
+    Cubic,
+    Reno,
+}
+
+impl Congestion {
+    /// What Linux calls it, unless it is left to the system.
+    #[must_use]
+    pub const fn name(self) -> Option<&'static str> {
+        match self {
+            Self::System => None,
+            Self::Bbr => Some("bbr"),
+            Self::Cubic => Some("cubic"),
+            Self::Reno => Some("reno"),
+        }
+    }
+}
+
 impl Default for Testbed {
     fn default() -> Self {
         Self {
@@ -73,6 +98,7 @@ impl Default for Testbed {
             period: Duration::from_ms(2000),
             routers: Routers::default(),
             links: Links::default(),
+            congestion: Congestion::default(),
         }
     }
 }

@@ -215,6 +215,27 @@ fn routers_may_be_frr() {
 }
 
 #[test]
+fn congestion_control_is_the_scenarios() {
+    let Some(bench) = Bench::new("congestion") else { return };
+    // Every Linux has Reno.
+    let scenario = format!("{SCENARIO}\n[testbed]\ncongestion = \"reno\"\n");
+    std::fs::write(bench.folder.join("small.toml"), &scenario).unwrap();
+    let up = bench.motet(&["--json", "testbed", "up", "small.toml"]);
+    assert!(up.status.success(), "{}", said(&up));
+    let up: serde_json::Value = serde_json::from_slice(&up.stdout).unwrap();
+    assert_eq!(up["congestion"], "reno");
+    let sysctl = "/proc/sys/net/ipv4/tcp_congestion_control";
+    let run = bench.motet(&["testbed", "run", "small.toml", "--only", "0", "--", "cat", sysctl]);
+    assert!(said(&run).contains("reno"), "{}", said(&run));
+    bench.motet(&["testbed", "down", "small.toml"]);
+    let other = scenario.replace("reno", "carrier-pigeon");
+    std::fs::write(bench.folder.join("small.toml"), other).unwrap();
+    let refused = bench.motet(&["testbed", "up", "small.toml"]);
+    assert!(!refused.status.success());
+    assert!(said(&refused).contains("bbr"), "{}", said(&refused));
+}
+
+#[test]
 fn links_may_be_the_kernels() {
     let Some(bench) = Bench::new("kernel") else { return };
     let write = |links: &str| {

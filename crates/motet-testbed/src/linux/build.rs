@@ -3,6 +3,8 @@
 use std::net::Ipv4Addr;
 use std::os::fd::{AsRawFd as _, OwnedFd};
 
+use motet_wan::Congestion;
+
 use super::frr::{Frr, Launch};
 use super::netlink::{Netlink, Route};
 use super::sys::{new_namespace, within};
@@ -12,6 +14,9 @@ use crate::ways::{Device, Hop, Place};
 
 /// What a host's and a router's device in its datacenter is called.
 const LAN: &str = "eth0";
+/// Where Linux has IPv4's values, and that of TCP's congestion control.
+const IPV4: &str = "/proc/sys/net/ipv4";
+const CONGESTION: &str = "tcp_congestion_control";
 /// The table of a router for what rank 0 sends; those of the other ranks follow.
 const FIRST_TABLE: u32 = 1000;
 /// The bits of a datacenter's addresses, and of a wire's.
@@ -41,7 +46,7 @@ pub(super) struct Spaces {
 
 impl Spaces {
     /// Makes everything but wires, which join it later.
-    pub(super) fn new(layout: &Layout) -> Result<Self, TestbedError> {
+    pub(super) fn new(layout: &Layout, congestion: Congestion) -> Result<Self, TestbedError> {
         let mut lans = Vec::new();
         for _ in &layout.lans {
             lans.push(new_lan()?);
@@ -49,6 +54,9 @@ impl Spaces {
         let mut made = Self { lans, hosts: Vec::new(), routers: Vec::new() };
         for (number, host) in layout.hosts.iter().enumerate() {
             let mut space = new_space(false)?;
+            if let Some(name) = congestion.name() {
+                within(&space.namespace, || set_ipv4(CONGESTION, name))?;
+            }
             made.attach(&mut space, host.lan, host.address, &format!("h{number}"))?;
             made.hosts.push(space);
         }
@@ -63,6 +71,17 @@ impl Spaces {
             made.routers.push(space);
         }
         Ok(made)
+    }
+
+    /// TCP's congestion control on the hosts, as Linux calls it.
+    pub(super) fn congestion(&self) -> Result<String, TestbedError> {
+        let Some(host) = self.hosts.first() else { return Ok(String::new()) };
+        let path = format!("{IPV4}/{CONGESTION}");
+        let text = within(&host.namespace, || {
+            std::fs::read_to_string(&path)
+                .map_err(|it| TestbedError::system(format!("read {path}"), it))
+        })?;
+        Ok(text.trim().to_owned())
     }
 
     /// Starts FRR in all routers, which then sets their routes.
@@ -170,6 +189,13 @@ fn name(device: Device) -> String {
     }
 }
 
+/// Sets one of IPv4's values in the namespace that this thread is in.
+fn set_ipv4(name: &str, value: &str) -> Result<(), TestbedError> {
+    let path = format!("{IPV4}/{name}");
+    std::fs::write(&path, value)
+        .map_err(|it| TestbedError::system(format!("write `{value}` to {path}"), it))
+}
+
 /// What both ends of a wire are called.
 pub(super) fn wire_name(number: usize) -> String {
     format!("wan{number}")
@@ -187,19 +213,14 @@ fn new_lan() -> Result<(OwnedFd, Netlink), TestbedError> {
 fn new_space(router: bool) -> Result<Space, TestbedError> {
     let namespace = new_namespace()?;
     let mut netlink = within(&namespace, || {
-        let set = |name: &str, value: &str| {
-            let path = format!("/proc/sys/net/ipv4/{name}");
-            std::fs::write(&path, value)
-                .map_err(|it| TestbedError::system(format!("write {path}"), it))
-        };
         // Packets of a pair may come back another way than they go.
-        set("conf/all/rp_filter", "0")?;
-        set("conf/default/rp_filter", "0")?;
+        set_ipv4("conf/all/rp_filter", "0")?;
+        set_ipv4("conf/default/rp_filter", "0")?;
         if router {
-            set("ip_forward", "1")?;
+            set_ipv4("ip_forward", "1")?;
             // Routers tell nobody of a shorter way: the way is ours to choose.
-            set("conf/all/send_redirects", "0")?;
-            set("conf/default/send_redirects", "0")?;
+            set_ipv4("conf/all/send_redirects", "0")?;
+            set_ipv4("conf/default/send_redirects", "0")?;
         }
         Netlink::open()
     })?;

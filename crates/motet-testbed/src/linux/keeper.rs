@@ -74,7 +74,7 @@ impl<'a> Keeper<'a> {
         let shapes: Vec<_> = layout.wires.iter().map(|it| it.links.map(shape)).collect();
         // First, so that nothing was made if the kernel cannot do its part.
         let by_kernel = by_kernel(scenario.testbed.links)?;
-        let mut spaces = Spaces::new(&layout)?;
+        let mut spaces = Spaces::new(&layout, scenario.testbed.congestion)?;
         let chance = scenario.seed.stream("loss");
         let wires = Wires::new(by_kernel, &layout, &mut spaces, &shapes, chance)?;
         if scenario.testbed.routers == Routers::Frr {
@@ -156,6 +156,11 @@ impl<'a> Keeper<'a> {
     #[must_use]
     pub const fn has_kernel_links(&self) -> bool {
         self.wires.own().is_none()
+    }
+
+    /// TCP's congestion control on the hosts, as Linux calls it.
+    pub fn congestion(&self) -> Result<String, TestbedError> {
+        self.spaces.congestion()
     }
 
     /// What was made, in words.

@@ -15,7 +15,7 @@ use toml::Spanned;
 use super::{matrices_csv, trace_csv};
 use crate::fault::Fault;
 use crate::scenario::{
-    Asked, Links, ProgramsHand, Routers, RoutesHand, Scenario, StartRoutes, Testbed,
+    Asked, Congestion, Links, ProgramsHand, Routers, RoutesHand, Scenario, StartRoutes, Testbed,
 };
 use crate::trigger::{Costs, Hand, Trigger};
 use crate::variation::Variation;
@@ -119,6 +119,7 @@ struct TestbedTable {
     period: Option<Spanned<String>>,
     routers: Option<Spanned<String>>,
     links: Option<Spanned<String>>,
+    congestion: Option<Spanned<String>>,
 }
 
 impl ScenarioFile {
@@ -408,7 +409,14 @@ impl ScenarioFile {
         let routers = self.one_of(table.routers.as_ref(), "routers", &routers)?;
         let links = [("own", Links::Own), ("kernel", Links::Kernel), ("auto", Links::Auto)];
         let links = self.one_of(table.links.as_ref(), "links", &links)?;
-        Ok(Testbed { queue, loss, period, routers, links })
+        let known = [
+            ("system", Congestion::System),
+            ("bbr", Congestion::Bbr),
+            ("cubic", Congestion::Cubic),
+            ("reno", Congestion::Reno),
+        ];
+        let congestion = self.one_of(table.congestion.as_ref(), "congestion", &known)?;
+        Ok(Testbed { queue, loss, period, routers, links, congestion })
     }
 
     /// What a word stands for, or what is usual without one.

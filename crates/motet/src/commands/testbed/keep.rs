@@ -46,8 +46,10 @@ fn keep(args: &KeepArgs, place: &Place, printer: &mut Printer) -> Result<(), Fai
     std::fs::write(place.cluster(), cluster_toml::write(&loaded.network)).map_err(cannot)?;
     let own = process::own().map_err(|it| failure(&it))?;
     let boot = process::boot().map_err(|it| failure(&it))?;
+    let congestion = keeper.congestion().map_err(|it| failure(&it))?;
     let state = State::new(&args.up.scenario, own, &boot, keeper.hosts(), keeper.namespaces())
-        .with_kernel_links(keeper.has_kernel_links());
+        .with_kernel_links(keeper.has_kernel_links())
+        .with_congestion(congestion);
     let text = state.write().map_err(|it| failure(&it))?;
     std::fs::write(place.state_file(), text).map_err(cannot)?;
     let mut stdout = std::io::stdout();

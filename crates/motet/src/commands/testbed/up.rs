@@ -37,13 +37,15 @@ pub(crate) fn run(args: &UpArgs, printer: &mut Printer) -> Result<Status, Failur
             "routers": layout.routers.len(),
             "wan_links": layout.wires.len(),
             "links": state.links(),
+            "congestion": state.congestion,
         }))?;
     } else {
         let word = if was_up { "is up already" } else { "is up" };
         printer.out(&format!(
-            "{word}: {} ({}); held by process {}\nmotet testbed down {} takes it down\n",
+            "{word}: {} ({}; TCP by {}); held by process {}\nmotet testbed down {} takes it down\n",
             layout.summary(),
             whose_links(&state),
+            state.congestion,
             state.keeper.pid,
             args.scenario
         ))?;

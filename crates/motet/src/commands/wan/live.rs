@@ -52,6 +52,8 @@ struct LiveJson {
     seed: u64,
     collectives: u32,
     sight: &'static str,
+    /// TCP's congestion control on the testbed's hosts.
+    congestion: String,
     modes: Vec<ModeJson>,
     /// The modes from the fastest to the slowest, by what they took altogether.
     simulated_order: Vec<&'static str>,
@@ -76,11 +78,11 @@ pub(super) fn run(
     let modes = [Mode::Base, Mode::Routes, Mode::Programs(strength), Mode::Both(strength)];
     let wrong = |it: WanError| failure(&it, scenario.network).in_file(&args.scenario);
     let simulated = run_modes(&scenario, &modes, printer).map_err(wrong)?;
-    let live = run_live(args, &scenario, &modes, printer)?.map_err(wrong)?;
+    let (live, congestion) = run_live(args, &scenario, &modes, printer)?.map_err(wrong)?;
     if let Some(name) = &args.csv {
         files::write(name, &times(&simulated, &live), printer)?;
     }
-    let report = report(args, &scenario, &simulated, &live);
+    let report = report(args, &scenario, &simulated, &live, congestion);
     if printer.is_json() {
         printer.json(&report)?;
     } else {
@@ -89,13 +91,13 @@ pub(super) fn run(
     Ok(Status::Done)
 }
 
-/// All modes one after the other on one testbed, with new ranks for each.
+/// All modes one after the other on one testbed, with new ranks for each; and its congestion control.
 fn run_live(
     args: &WanArgs,
     scenario: &Scenario<'_>,
     modes: &[Mode],
     printer: &Printer,
-) -> Result<Result<Vec<Outcome>, WanError>, Failure> {
+) -> Result<Result<(Vec<Outcome>, String), WanError>, Failure> {
     let place = Place::of(&args.scenario);
     if place.find().is_some() {
         return Err(Failure::wrong(
@@ -119,7 +121,7 @@ fn run_live(
         }
     }
     drop(held);
-    Ok(Ok(ran))
+    Ok(Ok((ran, state.congestion)))
 }
 
 fn one_mode(
@@ -203,6 +205,7 @@ fn report(
     scenario: &Scenario<'_>,
     simulated: &[Outcome],
     live: &[Outcome],
+    congestion: String,
 ) -> LiveJson {
     let seconds = |it: &Account| it.completion().as_us_f64() / 1e6;
     let first = |it: &[Outcome]| it.first().map_or(0.0, |it| seconds(&it.1));
@@ -242,6 +245,7 @@ fn report(
             LiveSight::Told => "told",
             LiveSight::Measured => "measured",
         },
+        congestion,
         same_order: simulated_order == live_order,
         modes,
         simulated_order,
@@ -251,8 +255,8 @@ fn report(
 
 fn text(report: &LiveJson) -> String {
     let mut out = format!(
-        "{}: {} collectives in each mode, live beside simulated; rates are {}\n\n",
-        report.scenario, report.collectives, report.sight
+        "{}: {} collectives in each mode, live beside simulated; rates are {}, TCP by {}\n\n",
+        report.scenario, report.collectives, report.sight, report.congestion
     );
     out += "mode                 median ms: simulated     live   ratio   total s: simulated     live   less than base %: simulated   live   moves (routes, programs): simulated         live\n";
     for it in &report.modes {
