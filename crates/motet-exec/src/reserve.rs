@@ -33,6 +33,8 @@ pub(crate) struct Reserve {
     on_trial: Option<OnTrial>,
     /// How many have not been tried yet.
     untried: usize,
+    /// Whether there are none but those at work, as many as the caller asked for: then all carry data of every call.
+    whole: bool,
     ended: Instant,
 }
 
@@ -51,14 +53,15 @@ impl Reserve {
         let most = connections.saturating_sub(1).min(at_work);
         let spare: VecDeque<usize> = (most + 1..connections).collect();
         let untried = spare.len();
-        Self { at_work: (1..=most).collect(), spare, on_trial: None, untried, ended: now }
+        let whole = spare.is_empty();
+        Self { at_work: (1..=most).collect(), spare, on_trial: None, untried, whole, ended: now }
     }
 
-    /// The connections that carry data of a call with so many bytes for the rank: all at work, if there is enough for each, else
-    /// the fastest of them.
+    /// The connections that carry data of a call with so many bytes for the rank: all at work, if there is enough for each or no reserve,
+    /// else the fastest of them.
     pub(crate) fn carriers(&self, owed: usize, rate: impl Fn(usize) -> Option<f64>) -> Vec<usize> {
         let mut carriers = self.at_work.clone();
-        if owed / ENOUGH < carriers.len() {
+        if !self.whole && owed / ENOUGH < carriers.len() {
             let rate = |it: &usize| rate(*it).unwrap_or(0.0);
             carriers.sort_by(|a, b| rate(b).total_cmp(&rate(a)).then(a.cmp(b)));
             carriers.truncate((owed / ENOUGH).max(LEAST));
@@ -188,6 +191,7 @@ mod tests {
         assert_eq!(reserve.at_work.len(), 8);
         reserve.look(9 * ENOUGH, |_| 0, Instant::from_ps(0));
         assert_eq!(reserve.at_work.len(), 9);
-        assert_eq!(Reserve::new(2, 8, Instant::from_ps(0)).carriers(0, rate), [1]);
+        // Without a reserve all carry all.
+        assert_eq!(Reserve::new(5, 4, Instant::from_ps(0)).carriers(0, rate), [1, 2, 3, 4]);
     }
 }
