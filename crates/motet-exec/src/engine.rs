@@ -265,14 +265,16 @@ impl Engine {
         let mut open = self.carriers[peer].clone();
         let (turn, most) = (open.len() * TURN, if open.len() > 1 { 1 } else { TURN });
         let owed = self.flow.lines[peer].owed;
-        // What has not been measured yet is taken to be as fast as the others.
+        // What has not been measured yet is taken to be as fast as the others, and what is on trial to be no slower: it is to find out.
         let known = open.iter().filter_map(|it| self.streams[peer][*it].pace.rate());
         let (sum, count) = known.fold((0.0, 0.0), |(sum, count), it| (sum + it, count + 1.0));
         let usual = if count > 0.0 { sum / count } else { 1.0 };
+        let on_trial = self.reserves[peer].on_trial();
         loop {
             let wait = |it: &usize| {
                 let pace = &self.streams[peer][*it].pace;
-                pace.backlog() / pace.rate().unwrap_or(usual)
+                let least = if on_trial == Some(*it) { usual } else { 0.0 };
+                pace.backlog() / pace.rate().map_or(usual, |it| it.max(least))
             };
             let least = open.iter().copied().min_by(|a, b| wait(a).total_cmp(&wait(b)));
             let Some(index) = least else { return Ok(false) };
@@ -314,7 +316,8 @@ impl Engine {
     /// What the other streams to a rank carry and have to.
     fn share(&self, peer: usize, own: usize) -> Share {
         let others = self.carriers[peer].len().saturating_sub(1);
-        let mut share = Share { others, ..Share::default() };
+        let on_trial = self.reserves[peer].on_trial() == Some(own);
+        let mut share = Share { others, on_trial, ..Share::default() };
         for index in &self.carriers[peer] {
             let Some(pace) = self.streams[peer].get(*index).map(|it| &it.pace) else { continue };
             let Some(rate) = pace.rate().filter(|_| *index != own) else { continue };

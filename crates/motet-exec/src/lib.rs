@@ -30,6 +30,7 @@ mod flow;
 pub mod gateways;
 pub mod group;
 mod handshake;
+mod inbox;
 mod layout;
 mod lending;
 mod link;

@@ -73,7 +73,7 @@ impl Pace {
         self.note(backlog, full, now);
     }
 
-    fn note(&mut self, backlog: u64, full: bool, now: Instant) {
+    pub(crate) fn note(&mut self, backlog: u64, full: bool, now: Instant) {
         let (before, acknowledged) = (self.written - self.backlog, self.written - backlog);
         self.backlog = backlog;
         if backlog == 0 {

@@ -12,10 +12,10 @@ use std::collections::VecDeque;
 
 use motet_units::{Duration, Instant};
 
-/// A trial ends when the others have delivered so much since it began, and not before this time: a new connection is slow
-/// for some round trips.
-const TRIAL_BYTES: u64 = 8 << 20;
-const TRIAL_TIME: Duration = Duration::from_ms(300);
+/// What a connection on trial delivers counts when it has had so long to become as fast as its way allows, and the others have
+/// delivered so much meanwhile; and it counts for as long and as much again.
+const HALF_TRIAL: Duration = Duration::from_ms(150);
+const HALF_BYTES: u64 = 4 << 20;
 /// When all have been tried, one is tried again after so long: ways change.
 const AGAIN: Duration = Duration::from_ms(10_000);
 /// So many bytes of a call are enough for one connection, and so many connections carry data even if there is less.
@@ -41,6 +41,9 @@ pub(crate) struct Reserve {
 /// The trial that goes on, of the last connection of `at_work`.
 #[derive(Debug)]
 struct OnTrial {
+    /// Whether what it delivers counts already.
+    counts: bool,
+    /// Since when that is so.
     since: Instant,
     /// What each of `at_work` had delivered by then.
     before: Vec<u64>,
@@ -55,6 +58,11 @@ impl Reserve {
         let untried = spare.len();
         let whole = spare.is_empty();
         Self { at_work: (1..=most).collect(), spare, on_trial: None, untried, whole, ended: now }
+    }
+
+    /// The connection on trial, if one is.
+    pub(crate) fn on_trial(&self) -> Option<usize> {
+        self.on_trial.as_ref().and(self.at_work.last().copied())
     }
 
     /// The connections that carry data of a call with so many bytes for the rank: all at work, if there is enough for each or no reserve,
@@ -78,12 +86,12 @@ impl Reserve {
             if !self.spare.is_empty() && (self.untried > 0 || now.since(self.ended) >= AGAIN) {
                 self.at_work.extend(self.spare.pop_front());
                 let before = self.at_work.iter().map(|it| delivered(*it)).collect();
-                self.on_trial = Some(OnTrial { since: now, before });
+                self.on_trial = Some(OnTrial { counts: false, since: now, before });
             }
             return;
         };
         let (last, others) = match self.at_work.split_last() {
-            Some((last, others)) if now.since(trial.since) >= TRIAL_TIME => (*last, others),
+            Some((last, others)) if now.since(trial.since) >= HALF_TRIAL => (*last, others),
             _ => return,
         };
         let mut since: Vec<(u64, usize)> = others
@@ -92,7 +100,12 @@ impl Reserve {
             .enumerate()
             .map(|(place, (it, before))| (delivered(*it).saturating_sub(*before), place))
             .collect();
-        if since.iter().map(|it| it.0).sum::<u64>() < TRIAL_BYTES {
+        if since.iter().map(|it| it.0).sum::<u64>() < HALF_BYTES {
+            return;
+        }
+        if !trial.counts {
+            let before = self.at_work.iter().map(|it| delivered(*it)).collect();
+            self.on_trial = Some(OnTrial { counts: true, since: now, before });
             return;
         }
         since.sort_unstable();
@@ -152,6 +165,25 @@ mod tests {
         assert_eq!(all, (1..17).collect::<Vec<usize>>());
         go_on(&mut reserve, &mut delivered, 13_000, rate);
         assert!(reserve.at_work.contains(&11));
+    }
+
+    #[test]
+    fn what_a_connection_delivers_before_it_has_its_speed_does_not_count() {
+        let mut delivered = [0; 17];
+        let mut reserve = Reserve::new(17, 8, Instant::from_ps(0));
+        // Each needs 150 ms to become as fast as its way allows; the eleventh has one of its own.
+        let mut at_work_for = [0; 17];
+        for ms in 0..5000 {
+            for it in reserve.at_work.clone() {
+                at_work_for[it] += 1;
+                let speed = if it == 11 { 40_000 } else { 15_000 };
+                delivered[it] += if at_work_for[it] > 150 { speed } else { 100 };
+            }
+            reserve.look(LARGE, |it| delivered[it], Instant::from_ps(ms * 1_000_000_000));
+            assert_eq!(reserve.on_trial().is_some(), reserve.at_work.len() == 9);
+        }
+        assert!(reserve.at_work.contains(&11), "{:?}", reserve.at_work);
+        assert_eq!((reserve.at_work.len(), reserve.untried), (8, 0));
     }
 
     #[test]

@@ -10,6 +10,7 @@ use motet_units::{Duration, Instant};
 
 use crate::error::ExecError;
 use crate::flow::{Flow, Piece, Sink};
+use crate::inbox::Inbox;
 use crate::memory::Aligned;
 #[cfg(target_os = "linux")]
 use crate::mesh::UNSENT;
@@ -18,8 +19,6 @@ use crate::socket::{Socket, Written};
 use crate::trial::{LITTLE, Trial};
 use crate::wire::{FrameError, HEADER, Header, Kind};
 
-/// Headers and small frames are read in batches of this size.
-const INBOX: usize = 8 << 10;
 /// Small frames are written in batches of about this size.
 const BATCH: usize = 32 << 10;
 /// Bytes in one direction before another stream has its turn, or, of several to one rank, before another rank has.
@@ -41,6 +40,8 @@ const PARTS: f64 = 4.0;
 /// How many times slower than the best a stream is that is treated with care. Connections that share one way
 /// differ by less.
 const SLOW: f64 = 6.0;
+/// While the others have at least so many seconds to do, what a slow stream takes does not make the call longer.
+const AMPLE: f64 = 0.1;
 /// After so long without a piece a slow stream is tried again: what stood still for a moment seems slow, and only
 /// sending shows that it is not.
 const TRIED_AGAIN: Duration = Duration::from_ms(200);
@@ -82,7 +83,10 @@ pub(crate) struct Stream {
     rank: u32,
     pub(crate) can_read: bool,
     pub(crate) can_write: bool,
-    inbox: Vec<u8>,
+    inbox: Inbox,
+    /// The last frame was large, and the next is likely to be: of that only the header is read into the inbox, and the payload straight
+    /// into its place.
+    large: bool,
     inbound: Inbound,
     buffer: Aligned,
     /// The number of the next frame in and out.
@@ -117,6 +121,8 @@ pub(crate) struct Share {
     pub(crate) best: f64,
     /// How many they are.
     pub(crate) others: usize,
+    /// Whether this stream is from the reserve, on trial beside them.
+    pub(crate) on_trial: bool,
 }
 
 impl Stream {
@@ -126,7 +132,8 @@ impl Stream {
             rank,
             can_read: true,
             can_write: true,
-            inbox: Vec::with_capacity(INBOX),
+            inbox: Inbox::new(),
+            large: false,
             inbound: Inbound::Header,
             buffer: Aligned::default(),
             next_in: 0,
@@ -193,8 +200,13 @@ impl Stream {
     /// Whether the end comes no later if this stream takes a piece of what is left to be sent.
     fn pays(&mut self, share: &Share, piece: usize, left: usize, now: Instant) -> bool {
         let Some(rate) = self.pace.rate().filter(|_| self.is_slow(share)) else { return true };
+        let ample = left as f64 > AMPLE * share.rate;
+        // Every connection begins slowly, and becomes faster only while it has more to send than it delivers.
+        if share.on_trial && ample {
+            return true;
+        }
         // One that has nothing to deliver may have become faster, which only sending shows.
-        let due = left as f64 > 0.1 * share.rate || now.since(self.took) >= TRIED_AGAIN;
+        let due = ample || now.since(self.took) >= TRIED_AGAIN;
         if self.pace.backlog() == 0.0 && due {
             self.trial.begin(self.pace.burst());
         }
@@ -212,7 +224,7 @@ impl Stream {
         let mut turn = 0;
         while turn < TURN && !self.ended {
             turn += match self.inbound {
-                Inbound::Header if self.inbox.len() >= HEADER => {
+                Inbound::Header if self.inbox.unread().len() >= HEADER => {
                     self.begin(flow, mail)?;
                     HEADER
                 }
@@ -242,12 +254,15 @@ impl Stream {
 
     /// Reads into the inbox; 0 if there is nothing now, or nothing more.
     fn fill(&mut self, now: Instant) -> Result<usize, ExecError> {
-        let before = self.inbox.len();
-        self.inbox.resize(INBOX, 0);
-        let came = self.socket.read(&mut self.inbox[before..]);
-        let came = self.noted(came, now);
-        self.inbox.truncate(before + *came.as_ref().unwrap_or(&0));
-        came
+        let missing = HEADER.saturating_sub(self.inbox.unread().len());
+        let mut room = self.inbox.room();
+        if self.large {
+            room = room.get_mut(..missing).unwrap_or_default();
+        }
+        let came = self.socket.read(room);
+        let came = self.noted(came, now)?;
+        self.inbox.came(came);
+        Ok(came)
     }
 
     /// What a read came to: bytes, nothing now, or the end.
@@ -271,9 +286,10 @@ impl Stream {
 
     /// A header has come.
     fn begin(&mut self, flow: &mut Flow, mail: &mut Mail) -> Result<(), ExecError> {
-        let Some(bytes) = self.inbox.first_chunk::<HEADER>() else { return Ok(()) };
+        let Some(bytes) = self.inbox.unread().first_chunk::<HEADER>() else { return Ok(()) };
         let header = Header::decode(bytes).map_err(|it| self.frame(it))?;
-        self.inbox.drain(..HEADER);
+        self.inbox.looked_at(HEADER);
+        self.large = self.inbox.is_exceeded_by(header.length as usize);
         if header.number != self.next_in {
             let (came, due) = (header.number, self.next_in);
             return Err(self.frame(FrameError::Number { came, due }));
@@ -306,10 +322,11 @@ impl Stream {
         };
         let room = room.filter(|it| !it.is_empty());
         let room = room.ok_or(ExecError::Internal("a payload without a place"))?;
-        if !self.inbox.is_empty() {
-            let count = room.len().min(self.inbox.len());
-            room[..count].copy_from_slice(&self.inbox[..count]);
-            self.inbox.drain(..count);
+        let read = self.inbox.unread();
+        if !read.is_empty() {
+            let count = room.len().min(read.len());
+            room[..count].copy_from_slice(&read[..count]);
+            self.inbox.looked_at(count);
             return Ok(count);
         }
         let came = self.socket.read(room);
@@ -505,6 +522,36 @@ fn placed_checksum(flow: &mut Flow, header: &Header) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A stream that has delivered 10 KB in 10 ms, and has 90 KB more to deliver.
+    fn slow() -> Stream {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let socket = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let at = |ms: u64| Instant::from_ps(ms * 1_000_000_000);
+        let mut it =
+            Stream::new(Socket::new(mio::net::TcpStream::from_std(socket), None), 1, false, at(0));
+        it.pace.wrote(101_000, at(0));
+        it.pace.note(100_000, true, at(10));
+        it.pace.note(90_000, true, at(20));
+        assert_eq!(it.pace.rate(), Some(1e6));
+        it
+    }
+
+    #[test]
+    fn one_on_trial_has_enough_to_send_to_become_faster() {
+        let now = Instant::from_ps(20_000_000_000);
+        let share = Share { rate: 8e7, best: 1e7, others: 8, ..Share::default() };
+        let on_trial = Share { on_trial: true, ..share };
+        // The others have 120 ms to do, and it has 90 already: not one more piece, unless it is on trial.
+        let piece = 64 << 10;
+        assert!(!slow().pays(&share, piece, 9_600_000, now));
+        assert!(slow().pays(&on_trial, piece, 9_600_000, now));
+        // Near the end the call would wait for it.
+        assert!(!slow().pays(&on_trial, piece, 4_800_000, now));
+        // One that is not slow takes what there is.
+        let alike = Share { rate: 8e6, best: 1e6, others: 8, ..Share::default() };
+        assert!(slow().pays(&alike, piece, 480_000, now));
+    }
 
     #[test]
     fn pieces_become_smaller_towards_the_end() {
