@@ -42,6 +42,10 @@ const PARTS: f64 = 4.0;
 const SLOW: f64 = 6.0;
 /// While the others have at least so many seconds to do, what a slow stream takes does not make the call longer.
 const AMPLE: f64 = 0.1;
+/// One that is not so slow takes what it would deliver in so many times what the others still have to do, and so many seconds more: rates
+/// of connections that share a way differ, and change.
+const LATER: f64 = 2.0;
+const LATE: f64 = 0.02;
 /// After so long without a piece a slow stream is tried again: what stood still for a moment seems slow, and only
 /// sending shows that it is not.
 const TRIED_AGAIN: Duration = Duration::from_ms(200);
@@ -125,6 +129,13 @@ pub(crate) struct Share {
     pub(crate) on_trial: bool,
 }
 
+impl Share {
+    /// Whether the others have at least [`AMPLE`] seconds to do with what is left.
+    fn leaves_ample(&self, left: usize) -> bool {
+        left as f64 > AMPLE * self.rate
+    }
+}
+
 impl Stream {
     pub(crate) fn new(socket: Socket, rank: u32, checksums: bool, now: Instant) -> Self {
         Self {
@@ -169,10 +180,11 @@ impl Stream {
     }
 
     /// How much of a message it takes at once, with `left` bytes to be sent to the rank: one whose way is much slower than the best no more
-    /// than a little, so that it has not long what another could carry.
+    /// than a little, and towards the end the least, so that it has not long what another could carry.
     fn piece(&self, share: &Share, most: usize, left: usize) -> usize {
-        let usual = self.pace.rate().filter(|_| !self.is_slow(share));
-        piece_of(usual, share, most, left)
+        let is_slow = self.is_slow(share);
+        let piece = piece_of(self.pace.rate().filter(|_| !is_slow), share, most, left);
+        if is_slow && !share.leaves_ample(left) { piece.min(LEAST_PIECE) } else { piece }
     }
 
     /// Tells the system how much it may take before it has sent what it has, now that the rate is known.
@@ -199,8 +211,15 @@ impl Stream {
 
     /// Whether the end comes no later if this stream takes a piece of what is left to be sent.
     fn pays(&mut self, share: &Share, piece: usize, left: usize, now: Instant) -> bool {
-        let Some(rate) = self.pace.rate().filter(|_| self.is_slow(share)) else { return true };
-        let ample = left as f64 > AMPLE * share.rate;
+        let Some(rate) = self.pace.rate() else { return true };
+        let own = (self.pace.backlog() + piece as f64) / rate;
+        let rest = (left as f64 + share.backlog) / share.rate;
+        if !self.is_slow(share) {
+            // One that has nothing to deliver takes what there is: if all waited for each other, nothing would ever go.
+            let free = share.on_trial || share.rate == 0.0 || self.pace.backlog() == 0.0;
+            return free || own <= LATER * rest + LATE;
+        }
+        let ample = share.leaves_ample(left);
         // Every connection begins slowly, and becomes faster only while it has more to send than it delivers.
         if share.on_trial && ample {
             return true;
@@ -210,8 +229,7 @@ impl Stream {
         if self.pace.backlog() == 0.0 && due {
             self.trial.begin(self.pace.burst());
         }
-        let own = (self.pace.backlog() + piece as f64) / rate;
-        self.trial.goes_on() || own <= (left as f64 + share.backlog) / share.rate
+        self.trial.goes_on() || own <= rest
     }
 
     /// Receives what there is, up to a turn's worth.
@@ -548,9 +566,26 @@ mod tests {
         assert!(slow().pays(&on_trial, piece, 9_600_000, now));
         // Near the end the call would wait for it.
         assert!(!slow().pays(&on_trial, piece, 4_800_000, now));
-        // One that is not slow takes what there is.
+    }
+
+    #[test]
+    fn none_takes_what_it_would_deliver_long_after_the_others() {
+        let now = Instant::from_ps(20_000_000_000);
+        let piece = 64 << 10;
+        // As fast as the others, it would have delivered what it has and the piece in 156 ms.
         let alike = Share { rate: 8e6, best: 1e6, others: 8, ..Share::default() };
-        assert!(slow().pays(&alike, piece, 480_000, now));
+        assert!(slow().pays(&alike, piece, 560_000, now));
+        assert!(!slow().pays(&alike, piece, 500_000, now));
+        // Not so one that has nothing to deliver: all may be as slow, and none would take it.
+        let mut idle = slow();
+        idle.pace.note(0, false, Instant::from_ps(1_000_000_000_000));
+        assert!(idle.pays(&alike, piece, 16 << 10, now));
+        // Nothing is known of the others, or it is alone.
+        assert!(slow().pays(&Share { rate: 0.0, ..alike }, piece, 0, now));
+        // One that is much slower takes little at a time, and the least towards the end.
+        let share = Share { rate: 8e7, best: 1e7, others: 8, ..Share::default() };
+        let pieces = [9_600_000, 4_800_000].map(|left| slow().piece(&share, 1 << 20, left) >> 10);
+        assert_eq!(pieces, [64, 16]);
     }
 
     #[test]
