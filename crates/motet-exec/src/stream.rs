@@ -42,8 +42,8 @@ const PARTS: f64 = 4.0;
 const SLOW: f64 = 6.0;
 /// While the others have at least so many seconds to do, what a slow stream takes does not make the call longer.
 const AMPLE: f64 = 0.1;
-/// One that is not so slow takes what it would deliver in so many times what the others still have to do, and so many seconds more: rates
-/// of connections that share a way differ, and change.
+/// One that is not so slow takes no more while it has to deliver for longer than so many times what the others still have to do, and so many
+/// seconds: rates of connections that share a way differ, and change.
 const LATER: f64 = 2.0;
 const LATE: f64 = 0.02;
 /// After so long without a piece a slow stream is tried again: what stood still for a moment seems slow, and only
@@ -212,12 +212,11 @@ impl Stream {
     /// Whether the end comes no later if this stream takes a piece of what is left to be sent.
     fn pays(&mut self, share: &Share, piece: usize, left: usize, now: Instant) -> bool {
         let Some(rate) = self.pace.rate() else { return true };
-        let own = (self.pace.backlog() + piece as f64) / rate;
+        let own = self.pace.backlog() / rate;
         let rest = (left as f64 + share.backlog) / share.rate;
         if !self.is_slow(share) {
-            // One that has nothing to deliver takes what there is: if all waited for each other, nothing would ever go.
-            let free = share.on_trial || share.rate == 0.0 || self.pace.backlog() == 0.0;
-            return free || own <= LATER * rest + LATE;
+            // Of all the one that has the least to deliver has no more than the rest, so there is always one that goes on.
+            return share.on_trial || share.rate == 0.0 || own <= LATER * rest + LATE;
         }
         let ample = share.leaves_ample(left);
         // Every connection begins slowly, and becomes faster only while it has more to send than it delivers.
@@ -229,7 +228,7 @@ impl Stream {
         if self.pace.backlog() == 0.0 && due {
             self.trial.begin(self.pace.burst());
         }
-        self.trial.goes_on() || own <= rest
+        self.trial.goes_on() || own + piece as f64 / rate <= rest
     }
 
     /// Receives what there is, up to a turn's worth.
@@ -572,11 +571,11 @@ mod tests {
     fn none_takes_what_it_would_deliver_long_after_the_others() {
         let now = Instant::from_ps(20_000_000_000);
         let piece = 64 << 10;
-        // As fast as the others, it would have delivered what it has and the piece in 156 ms.
+        // As fast as the others, it has to deliver for 90 ms.
         let alike = Share { rate: 8e6, best: 1e6, others: 8, ..Share::default() };
-        assert!(slow().pays(&alike, piece, 560_000, now));
-        assert!(!slow().pays(&alike, piece, 500_000, now));
-        // Not so one that has nothing to deliver: all may be as slow, and none would take it.
+        assert!(slow().pays(&alike, piece, 300_000, now));
+        assert!(!slow().pays(&alike, piece, 260_000, now));
+        // Not so one that has nothing to deliver: all may be as slow, and none would take what is left.
         let mut idle = slow();
         idle.pace.note(0, false, Instant::from_ps(1_000_000_000_000));
         assert!(idle.pays(&alike, piece, 16 << 10, now));
