@@ -191,7 +191,9 @@ async fn oversized_bodies_are_refused() {
     let port = huge.ports[2];
     huge.ports = vec![port; 6_000_000];
     let refused = register(&client, &huge).await.unwrap_err();
-    assert_eq!(refused.code(), Code::OutOfRange, "{refused:?}");
+    // The service closes the connection while a client is still sending, which may see that first.
+    let closed = refused.code() == Code::Unknown && refused.message() == "transport error";
+    assert!(refused.code() == Code::OutOfRange || closed, "{refused:?}");
     let head = "POST /v1/jobs HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-type: application/json\r\n";
     let request = format!("{head}content-length: 99999999999\r\n\r\n{{");
     assert_eq!(exchange(running.address, request.as_bytes()).await.0, 413);
