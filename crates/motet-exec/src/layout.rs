@@ -7,8 +7,8 @@
 //! Chunks are long, and a rank that forwards a chunk only when it is whole leaves the next link idle
 //! meanwhile. So the program is run several times at once, each time on one **slice** of every chunk:
 //! slice s of all chunks is a run of the whole program that shares no byte with the others, and what
-//! one slice waits for another may do. The tail is one more slice, of one element per chunk, in memory
-//! of its own that is copied in before and out after. So all chunks of a slice have one length, which
+//! one slice waits for another may do. The tail is one more slice, the first, of one element per chunk, in
+//! memory of its own that is copied in before and out after. So all chunks of a slice have one length, which
 //! a program may rely on: it may keep any chunk in any place.
 
 use std::ops::Range;
@@ -265,9 +265,16 @@ impl Layout {
     }
 }
 
-/// Slices of about `target` bytes each, all but the last equally long, and the tail.
+/// The tail, and slices of about `target` bytes each, all but the last equally long.
+///
+/// The tail comes first, because messages of earlier slices are sent first. Its messages are one element each, so it takes as long as
+/// the program's longest chain of waits has latencies, and almost no bandwidth: beside the others it costs nothing. Behind them
+/// it would take all that time after the last of them.
 fn slices(chunk: usize, element: usize, tail: usize, target: usize) -> Vec<Slice> {
     let mut slices = Vec::new();
+    if tail > 0 {
+        slices.push(Slice { offset: 0, len: element, tail: true });
+    }
     if chunk > 0 {
         let count = chunk.div_ceil(target.max(1)).clamp(1, MAX_SLICES);
         let len = (chunk / element).div_ceil(count) * element;
@@ -278,9 +285,6 @@ fn slices(chunk: usize, element: usize, tail: usize, target: usize) -> Vec<Slice
             len: len.min(chunk - offset),
             tail: false,
         }));
-    }
-    if tail > 0 {
-        slices.push(Slice { offset: 0, len: element, tail: true });
     }
     slices
 }
@@ -340,6 +344,18 @@ mod tests {
                 assert!(scratch.iter().all(|byte| byte.1 < it.regions[2]));
             }
         }
+    }
+
+    #[test]
+    fn the_tail_is_sent_before_all_else() {
+        let tail_of = |elements: usize| -> Vec<bool> {
+            let it = layout(CollectiveKind::AllGather, elements, false, 1 << 10);
+            it.slices.iter().map(|it| it.tail).collect()
+        };
+        // Four chunks to a part: of 2047 elements three are left over.
+        assert_eq!(tail_of(2048), [false, false]);
+        assert_eq!(tail_of(2047), [true, false, false]);
+        assert_eq!(tail_of(3), [true]);
     }
 
     #[test]

@@ -129,13 +129,6 @@ pub(crate) struct Share {
     pub(crate) on_trial: bool,
 }
 
-impl Share {
-    /// Whether the others have at least [`AMPLE`] seconds to do with what is left.
-    fn leaves_ample(&self, left: usize) -> bool {
-        left as f64 > AMPLE * self.rate
-    }
-}
-
 impl Stream {
     pub(crate) fn new(socket: Socket, rank: u32, checksums: bool, now: Instant) -> Self {
         Self {
@@ -180,11 +173,10 @@ impl Stream {
     }
 
     /// How much of a message it takes at once, with `left` bytes to be sent to the rank: one whose way is much slower than the best no more
-    /// than a little, and towards the end the least, so that it has not long what another could carry.
+    /// than a little, so that it has not long what another could carry.
     fn piece(&self, share: &Share, most: usize, left: usize) -> usize {
-        let is_slow = self.is_slow(share);
-        let piece = piece_of(self.pace.rate().filter(|_| !is_slow), share, most, left);
-        if is_slow && !share.leaves_ample(left) { piece.min(LEAST_PIECE) } else { piece }
+        let usual = self.pace.rate().filter(|_| !self.is_slow(share));
+        piece_of(usual, share, most, left)
     }
 
     /// Tells the system how much it may take before it has sent what it has, now that the rate is known.
@@ -218,7 +210,7 @@ impl Stream {
             // Of all the one that has the least to deliver has no more than the rest, so there is always one that goes on.
             return share.on_trial || share.rate == 0.0 || own <= LATER * rest + LATE;
         }
-        let ample = share.leaves_ample(left);
+        let ample = left as f64 > AMPLE * share.rate;
         // Every connection begins slowly, and becomes faster only while it has more to send than it delivers.
         if share.on_trial && ample {
             return true;
@@ -581,10 +573,6 @@ mod tests {
         assert!(idle.pays(&alike, piece, 16 << 10, now));
         // Nothing is known of the others, or it is alone.
         assert!(slow().pays(&Share { rate: 0.0, ..alike }, piece, 0, now));
-        // One that is much slower takes little at a time, and the least towards the end.
-        let share = Share { rate: 8e7, best: 1e7, others: 8, ..Share::default() };
-        let pieces = [9_600_000, 4_800_000].map(|left| slow().piece(&share, 1 << 20, left) >> 10);
-        assert_eq!(pieces, [64, 16]);
     }
 
     #[test]

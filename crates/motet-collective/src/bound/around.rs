@@ -26,5 +26,8 @@ pub(super) fn cuts_around(graph: &BoundGraph, far: &[u64]) -> Vec<Vec<bool>> {
     let beyond = |radius: u64| -> Vec<bool> {
         (0..graph.nodes()).map(|it| graph.usable[it] && far[it] > radius).collect()
     };
-    radii.into_iter().map(beyond).collect()
+    let mut cuts: Vec<Vec<bool>> = radii.into_iter().map(beyond).collect();
+    // Where GPUs are joined directly there is nothing between one distance and the next.
+    cuts.dedup();
+    cuts
 }

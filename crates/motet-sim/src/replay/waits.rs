@@ -45,6 +45,7 @@ impl Waits {
             first_link: transfers.map(|it| first_link(it).unwrap_or(NONE)).collect(),
             place: vec![0; events],
             alias: (0..events as u32).collect(),
+            awaited: vec![false; events],
             found: Vec::new(),
         };
         for (place, event) in routed.sequence().iter().enumerate() {
@@ -54,18 +55,12 @@ impl Waits {
             starts: Vec::with_capacity(events + 1),
             list: Vec::with_capacity(events),
             last_use: vec![NONE; events],
-            awaited: vec![false; events],
+            awaited: Vec::new(),
             joins: vec![false; events / 2],
         };
         for (place, event) in routed.sequence().iter().enumerate() {
             waits.starts.push(waits.list.len() as u32);
             let transfer = event.transfer();
-            for pred in routed.graph().preds(event.index()) {
-                // That a transfer arrives does not make its sending awaited.
-                if Event::from_index(*pred as usize).transfer() != transfer {
-                    waits.awaited[*pred as usize] = true;
-                }
-            }
             finder.find(*event);
             let local = routed.hops(transfer.index()).is_empty();
             if event.is_sent() {
@@ -90,6 +85,7 @@ impl Waits {
             waits.list.extend_from_slice(&finder.found);
         }
         waits.starts.push(waits.list.len() as u32);
+        waits.awaited = finder.awaited;
         waits
     }
 
@@ -112,6 +108,8 @@ struct Finder<'a> {
     place: Vec<u32>,
     /// The event whose time each has; [`NONE`]: the launch, which nobody need wait for.
     alias: Vec<u32>,
+    /// See [`Waits`].
+    awaited: Vec<bool>,
     found: Vec<u32>,
 }
 
@@ -121,14 +119,20 @@ impl Finder<'_> {
         self.found.clear();
         let sent = event.transfer().sent();
         let link = self.first_link[event.transfer().index()];
+        // What the transfer already waited for when it was sent.
+        let known: &[u32] = if event.is_sent() { &[] } else { short(graph.preds(sent.index())) };
         for pred in graph.preds(event.index()) {
             let other = Event::from_index(*pred as usize);
+            // That a transfer arrives does not make its sending awaited.
+            if other == sent {
+                continue;
+            }
+            self.awaited[*pred as usize] = true;
             let behind = other.is_sent()
                 && link != NONE
                 && self.first_link[other.transfer().index()] == link
                 && self.place[other.index()] < self.place[sent.index()];
-            let known = !event.is_sent() && short(graph.preds(sent.index())).contains(pred);
-            if other != sent && !behind && !known {
+            if !behind && !known.contains(pred) {
                 self.found.push(*pred);
             }
         }
