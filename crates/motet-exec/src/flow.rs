@@ -18,7 +18,7 @@ use motet_collective::{Action, Event};
 
 use crate::error::ExecError;
 use crate::layout::Span;
-use crate::memory::Aligned;
+use crate::memory::{Aligned, Spare};
 use crate::run::{Message, Run};
 use crate::wire::{Header, Kind};
 
@@ -121,6 +121,8 @@ pub(crate) struct Flow {
     called: BTreeMap<u32, u32>,
     work: BinaryHeap<Reverse<Work>>,
     agenda: Vec<(u32, usize, Next)>,
+    /// Buffers for what comes before it may be written.
+    spare: Spare,
     /// Bytes of a frame, at most.
     pub(crate) piece: usize,
     /// Something is to be sent that was not before: set here, taken back by whoever has looked.
@@ -149,6 +151,7 @@ impl Flow {
             called: BTreeMap::new(),
             work: BinaryHeap::new(),
             agenda: Vec::new(),
+            spare: Spare::default(),
             piece: piece.clamp(1 << 10, MAX_PIECE),
             fresh: false,
         }
@@ -213,8 +216,8 @@ impl Flow {
             line.early = later;
             line.early_bytes -=
                 now.iter().map(|it| it.0.length as usize + FRAME_COST).sum::<usize>();
-            for (header, bytes) in now {
-                self.came(rank as u32, &header, Sink::Buffer, &bytes)?;
+            for (header, mut bytes) in now {
+                self.came(rank as u32, &header, Sink::Buffer, &mut bytes)?;
             }
         }
         self.finish_if_done(operation);
@@ -276,13 +279,14 @@ impl Flow {
         Some(run.bytes_at_mut(span))
     }
 
-    /// A frame about a call has come whole; `bytes` is its payload, unless that is in its place.
+    /// A frame about a call has come whole; `bytes` is its payload, unless that is in its place. Payloads that must be kept are taken,
+    /// and another buffer is left for the next.
     pub(crate) fn came(
         &mut self,
         from: u32,
         header: &Header,
         sink: Sink,
-        bytes: &Aligned,
+        bytes: &mut Aligned,
     ) -> Result<(), ExecError> {
         let operation = header.operation;
         if operation > self.started {
@@ -309,7 +313,7 @@ impl Flow {
         from: u32,
         header: &Header,
         sink: Sink,
-        bytes: &Aligned,
+        bytes: &mut Aligned,
     ) -> Result<(), ExecError> {
         // Data that came early is only now seen to be in order.
         self.sink(from, header)?;
@@ -322,7 +326,7 @@ impl Flow {
             if run.is_enabled(index) {
                 run.write(message, offset, bytes.bytes())?;
             } else {
-                run.keep(index, offset, Aligned::from_bytes(bytes.bytes()));
+                run.keep(index, offset, self.spare.instead_of(bytes));
             }
         }
         if whole && run.is_enabled(index) {
@@ -460,7 +464,7 @@ impl Flow {
             self.work.push(Reverse(Work { message, from: transfer.src.rank.0 }));
             return Ok(());
         }
-        run.write_kept(index, message)?;
+        run.write_kept(index, message, &mut self.spare)?;
         if run.counted(index) == run.message_bytes(message) {
             self.agenda.push((operation, index, Next::Happened));
         }

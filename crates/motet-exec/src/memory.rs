@@ -264,9 +264,57 @@ impl Aligned {
     }
 }
 
+/// Receive buffers that hold nothing now. To get new ones from the system would cost more than to fill them: it clears them first.
+#[derive(Debug, Default)]
+pub(crate) struct Spare {
+    buffers: Vec<Aligned>,
+}
+
+impl Spare {
+    /// So many are kept, a few MiB.
+    const MOST: usize = 16;
+
+    /// Takes what is in a buffer, with the buffer, and leaves another in its place.
+    pub(crate) fn instead_of(&mut self, full: &mut Aligned) -> Aligned {
+        if full.words.len() * 8 > 2 * full.len {
+            // Much longer than what is in it: what is kept is limited by its bytes, so they go into a buffer of their length.
+            return Aligned::from_bytes(full.bytes());
+        }
+        std::mem::replace(full, self.buffers.pop().unwrap_or_default())
+    }
+
+    /// What was in it is needed no more.
+    pub(crate) fn put_back(&mut self, buffer: Aligned) {
+        if self.buffers.len() < Self::MOST {
+            self.buffers.push(buffer);
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_kept_takes_its_buffer_and_leaves_another() {
+        let mut spare = Spare::default();
+        let mut buffer = Aligned::from_bytes(&[7; 1000]);
+        let place = buffer.bytes().as_ptr();
+        let kept = spare.instead_of(&mut buffer);
+        assert_eq!((kept.bytes(), kept.bytes().as_ptr()), (&[7; 1000][..], place));
+        assert!(buffer.bytes().is_empty());
+        spare.put_back(kept);
+        buffer.set_len(900);
+        spare.instead_of(&mut buffer);
+        // The one that was put back.
+        assert_eq!(buffer.bytes().as_ptr(), place);
+        // Of little in a long buffer only that little is kept.
+        buffer.set_len(10);
+        assert_eq!(spare.instead_of(&mut buffer).words.len(), 2);
+        assert_eq!(buffer.bytes().as_ptr(), place);
+        (0..100).for_each(|_| spare.put_back(Aligned::default()));
+        assert_eq!(spare.buffers.len(), Spare::MOST);
+    }
 
     #[test]
     #[cfg(target_os = "linux")]

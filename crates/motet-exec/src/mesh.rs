@@ -152,7 +152,7 @@ impl Mesh<'_> {
                 HandshakeError::Refused(why) => ExecError::Refused { who: who.to_owned(), why },
                 it => ExecError::Handshake { who: who.to_owned(), why: it.to_string() },
             })?;
-            prepare(&link.socket);
+            self.prepare(&link.socket, streams);
             Ok(link)
         };
         let failed = |why: String| ExecError::Group(format!("cannot connect to {who}: {why}"));
@@ -196,7 +196,7 @@ impl Mesh<'_> {
                     let mut link = Link::new(socket);
                     match self.greet(&mut link) {
                         Ok((rank, stream, streams)) => {
-                            prepare(&link.socket);
+                            self.prepare(&link.socket, streams as u32);
                             // The other end of the channel lives as long as this.
                             let _ = made.send((rank, stream, streams, link));
                         }
@@ -209,6 +209,23 @@ impl Mesh<'_> {
                 }
             }
         });
+    }
+
+    /// Socket options that make a difference in speed, for one of so many connections to a rank; a system that has one not is no failure.
+    fn prepare(&self, socket: &TcpStream, streams: u32) {
+        let _ = socket.set_nodelay(true);
+        let _ = socket.set_read_timeout(None);
+        let _ = socket.set_write_timeout(None);
+        #[cfg(target_os = "linux")]
+        {
+            let _ = socket2::SockRef::from(socket).set_tcp_notsent_lowat(UNSENT);
+            // Both sides know by their number whether the rank is nearby, unless the caller has set it.
+            if self.streams.is_none() && streams == NEAR {
+                unpaced(socket2::SockRef::from(socket));
+            }
+        }
+        #[cfg(not(target_os = "linux"))]
+        let _ = streams;
     }
 
     fn greet(&self, link: &mut Link) -> Result<(usize, usize, usize), HandshakeError> {
@@ -249,18 +266,33 @@ fn at_once(ranks: usize) -> usize {
     (MAX_HANDSHAKES / ranks.max(1)).max(1)
 }
 
-/// Socket options that make a difference in speed; a system that has one not is no failure.
-fn prepare(socket: &TcpStream) {
-    let _ = socket.set_nodelay(true);
-    let _ = socket.set_read_timeout(None);
-    let _ = socket.set_write_timeout(None);
-    #[cfg(target_os = "linux")]
-    let _ = socket2::SockRef::from(socket).set_tcp_notsent_lowat(UNSENT);
+/// Leaves BBR, if the system would have it. BBR sends each packet at a time of its own, by a timer; where a round trip takes less than
+/// a packet's share of it that only costs processor time, of which data between hosts nearby takes most.
+#[cfg(target_os = "linux")]
+fn unpaced(socket: socket2::SockRef<'_>) {
+    if socket.tcp_congestion().is_ok_and(|it| it.starts_with(b"bbr")) {
+        // What a process may have depends on the system; reno it may always have.
+        let _ = socket.set_tcp_congestion(b"cubic").or_else(|_| socket.set_tcp_congestion(b"reno"));
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn nearby_nothing_is_sent_by_a_timer() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let socket = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let congestion = || socket2::SockRef::from(&socket).tcp_congestion().unwrap();
+        // Where the system has it not, or keeps it from this user, there is nothing to leave.
+        let has = socket2::SockRef::from(&socket).set_tcp_congestion(b"bbr").is_ok();
+        let before = congestion();
+        unpaced(socket2::SockRef::from(&socket));
+        assert_eq!(congestion() == before, !has && !before.starts_with(b"bbr"));
+        assert!(!congestion().starts_with(b"bbr"));
+    }
 
     #[test]
     fn all_ranks_together_begin_no_more_handshakes_than_one_takes_part_in() {

@@ -1,5 +1,5 @@
-//! The arithmetic: what has come is added to what is there ([`accumulate`]), and sums become
-//! averages ([`average`]).
+//! The arithmetic: what has come is added to what is there ([`accumulate`]) or to what lies elsewhere ([`combine`]), and
+//! sums become averages ([`average`]).
 //!
 //! The loops are plain ones over slices, which the compiler vectorizes. [`pulp`] compiles each of
 //! them once for every set of vector instructions and picks at run time, so that a program built for
@@ -30,17 +30,40 @@ pub fn accumulate(
     into: &mut [u8],
     from: &[u8],
 ) -> Result<(), Misaligned> {
+    reduce(element, reduction, into, None, from)
+}
+
+/// Writes what `first` and `from` reduce to into `into`, element by element. All have the same length.
+///
+/// The result is that of copying `first` to `into` and [`accumulate`], bit for bit; of two NaNs it may be the other.
+pub(crate) fn combine(
+    element: Element,
+    reduction: Reduction,
+    into: &mut [u8],
+    first: &[u8],
+    from: &[u8],
+) -> Result<(), Misaligned> {
+    reduce(element, reduction, into, Some(first), from)
+}
+
+fn reduce(
+    element: Element,
+    reduction: Reduction,
+    into: &mut [u8],
+    first: Option<&[u8]>,
+    from: &[u8],
+) -> Result<(), Misaligned> {
     let done = match element {
-        Element::F32 => floats::<f32>(reduction, into, from),
-        Element::F64 => floats::<f64>(reduction, into, from),
-        Element::Bf16 => narrow::<bf16>(reduction, into, from),
-        Element::F16 => narrow::<f16>(reduction, into, from),
-        Element::I8 => integers::<i8>(reduction, into, from),
-        Element::U8 => integers::<u8>(reduction, into, from),
-        Element::I32 => integers::<i32>(reduction, into, from),
-        Element::U32 => integers::<u32>(reduction, into, from),
-        Element::I64 => integers::<i64>(reduction, into, from),
-        Element::U64 => integers::<u64>(reduction, into, from),
+        Element::F32 => floats::<f32>(reduction, into, first, from),
+        Element::F64 => floats::<f64>(reduction, into, first, from),
+        Element::Bf16 => narrow::<bf16>(reduction, into, first, from),
+        Element::F16 => narrow::<f16>(reduction, into, first, from),
+        Element::I8 => integers::<i8>(reduction, into, first, from),
+        Element::U8 => integers::<u8>(reduction, into, first, from),
+        Element::I32 => integers::<i32>(reduction, into, first, from),
+        Element::U32 => integers::<u32>(reduction, into, first, from),
+        Element::I64 => integers::<i64>(reduction, into, first, from),
+        Element::U64 => integers::<u64>(reduction, into, first, from),
     };
     done.ok_or(Misaligned { element })
 }
@@ -71,20 +94,35 @@ fn each<T: NoUninit + AnyBitPattern>(values: &mut [u8], make: impl Fn(T) -> T) -
 
 /// The loop: compiled for each set of vector instructions by whoever calls it through [`Arch`].
 #[inline(always)]
-fn zip<T: Copy>(into: &mut [T], from: &[T], one: impl Fn(T, T) -> T) {
-    for (into, from) in into.iter_mut().zip(from) {
-        *into = one(*into, *from);
+fn zip<T: Copy>(into: &mut [T], first: Option<&[T]>, from: &[T], one: impl Fn(T, T) -> T) {
+    match first {
+        None => into.iter_mut().zip(from).for_each(|(into, from)| *into = one(*into, *from)),
+        Some(first) => {
+            for ((into, first), from) in into.iter_mut().zip(first).zip(from) {
+                *into = one(*first, *from);
+            }
+        }
     }
 }
 
-/// Slices of elements over the bytes, if they are of the same length and lie right.
+/// What is reduced, as elements.
+struct Typed<'a, T> {
+    into: &'a mut [T],
+    first: Option<&'a [T]>,
+    from: &'a [T],
+}
+
+/// The bytes as elements, if all are of the same length and lie right.
 fn typed<'a, T: NoUninit + AnyBitPattern>(
     into: &'a mut [u8],
+    first: Option<&'a [u8]>,
     from: &'a [u8],
-) -> Option<(&'a mut [T], &'a [T])> {
+) -> Option<Typed<'a, T>> {
     let into: &mut [T] = bytemuck::try_cast_slice_mut(into).ok()?;
+    let first = first.map(bytemuck::try_cast_slice).transpose().ok()?;
     let from: &[T] = bytemuck::try_cast_slice(from).ok()?;
-    (into.len() == from.len()).then_some((into, from))
+    let alike = into.len() == from.len() && first.is_none_or(|it: &[T]| it.len() == from.len());
+    alike.then_some(Typed { into, first, from })
 }
 
 /// A float that the machine computes with.
@@ -127,18 +165,23 @@ fn greatest<T: Float>(a: T, b: T) -> T {
 }
 
 #[inline(always)]
-fn reduce_floats<T: Float>(arch: Arch, reduction: Reduction, into: &mut [T], from: &[T]) {
+fn reduce_floats<T: Float>(arch: Arch, reduction: Reduction, typed: Typed<'_, T>) {
+    let Typed { into, first, from } = typed;
     match reduction {
-        Reduction::Sum | Reduction::Average => arch.dispatch(|| zip(into, from, T::sum)),
-        Reduction::Product => arch.dispatch(|| zip(into, from, T::product)),
-        Reduction::Min => arch.dispatch(|| zip(into, from, least)),
-        Reduction::Max => arch.dispatch(|| zip(into, from, greatest)),
+        Reduction::Sum | Reduction::Average => arch.dispatch(|| zip(into, first, from, T::sum)),
+        Reduction::Product => arch.dispatch(|| zip(into, first, from, T::product)),
+        Reduction::Min => arch.dispatch(|| zip(into, first, from, least)),
+        Reduction::Max => arch.dispatch(|| zip(into, first, from, greatest)),
     }
 }
 
-fn floats<T: Float>(reduction: Reduction, into: &mut [u8], from: &[u8]) -> Option<()> {
-    let (into, from) = typed::<T>(into, from)?;
-    reduce_floats(Arch::new(), reduction, into, from);
+fn floats<T: Float>(
+    reduction: Reduction,
+    into: &mut [u8],
+    first: Option<&[u8]>,
+    from: &[u8],
+) -> Option<()> {
+    reduce_floats(Arch::new(), reduction, typed::<T>(into, first, from)?);
     Some(())
 }
 
@@ -166,15 +209,22 @@ impl Narrow for f16 {
     }
 }
 
-fn narrow<T: Narrow>(reduction: Reduction, into: &mut [u8], from: &[u8]) -> Option<()> {
-    let (into, from) = typed::<T>(into, from)?;
+fn narrow<T: Narrow>(
+    reduction: Reduction,
+    into: &mut [u8],
+    first: Option<&[u8]>,
+    from: &[u8],
+) -> Option<()> {
+    let Typed { into, first, from } = typed::<T>(into, first, from)?;
     let (mut wide, mut other) = ([0f32; WIDENED], [0f32; WIDENED]);
     let arch = Arch::new();
+    let mut firsts = first.map(|it| it.chunks(WIDENED));
     for (into, from) in into.chunks_mut(WIDENED).zip(from.chunks(WIDENED)) {
         let (wide, other) = (&mut wide[..into.len()], &mut other[..from.len()]);
-        T::widen(into, wide);
+        let first = firsts.as_mut().and_then(Iterator::next);
+        T::widen(first.unwrap_or(into), wide);
         T::widen(from, other);
-        reduce_floats(arch, reduction, wide, other);
+        reduce_floats(arch, reduction, Typed { into: wide, first: None, from: other });
         T::narrow(wide, into);
     }
     Some(())
@@ -202,14 +252,19 @@ macro_rules! integer {
 }
 integer!(i8 u8 i32 u32 i64 u64);
 
-fn integers<T: Integer>(reduction: Reduction, into: &mut [u8], from: &[u8]) -> Option<()> {
-    let (into, from) = typed::<T>(into, from)?;
+fn integers<T: Integer>(
+    reduction: Reduction,
+    into: &mut [u8],
+    first: Option<&[u8]>,
+    from: &[u8],
+) -> Option<()> {
+    let Typed { into, first, from } = typed::<T>(into, first, from)?;
     let arch = Arch::new();
     match reduction {
-        Reduction::Sum | Reduction::Average => arch.dispatch(|| zip(into, from, T::sum)),
-        Reduction::Product => arch.dispatch(|| zip(into, from, T::product)),
-        Reduction::Min => arch.dispatch(|| zip(into, from, T::min)),
-        Reduction::Max => arch.dispatch(|| zip(into, from, T::max)),
+        Reduction::Sum | Reduction::Average => arch.dispatch(|| zip(into, first, from, T::sum)),
+        Reduction::Product => arch.dispatch(|| zip(into, first, from, T::product)),
+        Reduction::Min => arch.dispatch(|| zip(into, first, from, T::min)),
+        Reduction::Max => arch.dispatch(|| zip(into, first, from, T::max)),
     }
     Some(())
 }
@@ -225,8 +280,27 @@ mod tests {
         from: &[T],
     ) -> Vec<T> {
         let bytes = bytemuck::cast_slice_mut(&mut into);
+        // What lies elsewhere reduces to the same, whatever was in the place of the result.
+        let mut apart = vec![0x55u64; bytes.len().div_ceil(8)];
+        let apart = &mut bytemuck::cast_slice_mut(&mut apart)[..bytes.len()];
+        combine(element, reduction, apart, bytes, bytemuck::cast_slice(from)).unwrap();
         accumulate(element, reduction, bytes, bytemuck::cast_slice(from)).unwrap();
+        assert_eq!(apart, bytes);
         into
+    }
+
+    #[test]
+    fn all_types_reduce_alike_in_place_and_apart() {
+        // More than is widened at a time, and no multiple of any vector; numbers in every float type.
+        let bytes = |seed: u64| -> Vec<u64> {
+            let mixed = |it: u64| it.wrapping_mul(0x1e37_79b9_7f4a_7c15 * seed);
+            (1..3002).map(|it| mixed(it) & 0x3f3f_3f3f_3f3f_3f3f).collect()
+        };
+        for element in Element::ALL {
+            for reduction in Reduction::ALL {
+                reduced(element, reduction, bytes(1), &bytes(3));
+            }
+        }
     }
 
     #[test]
@@ -290,6 +364,9 @@ mod tests {
     fn bytes_that_are_no_elements_are_refused() {
         let mut into = [0u8; 6];
         assert!(accumulate(Element::F32, Reduction::Sum, &mut into, &[0; 6]).is_err());
+        let mut words = [0u64; 2];
+        let into = bytemuck::cast_slice_mut(&mut words);
+        assert!(combine(Element::U8, Reduction::Sum, into, &[0; 8], &[0; 16]).is_err());
         assert!(
             accumulate(Element::F32, Reduction::Sum, &mut [0u32; 2].map(|it| it as u8), &[0; 2])
                 .is_err()

@@ -12,14 +12,10 @@ use crate::element::{Element, Reduction};
 use crate::error::ExecError;
 use crate::layout::{Layout, REGIONS, Region, Span};
 use crate::lending::Uses;
-use crate::memory::{Aligned, Foreign, Memory};
+use crate::memory::{Aligned, Foreign, Memory, Spare};
 use crate::merged::Merged;
 use crate::plan::Plan;
-use crate::reduce::{accumulate, average};
-
-/// Bytes that a reduction takes at a time where it makes a copy on the way: they, what they are reduced with and the result fit
-/// the first level of the processor's cache together.
-const BLOCK: usize = 8 << 10;
+use crate::reduce::{accumulate, average, combine};
 
 /// A rank's memory, by [`Region`].
 pub(crate) type Regions = [Memory; REGIONS];
@@ -223,25 +219,26 @@ impl Run {
         let action = self.transfer(message.transfer).ok_or(unknown.clone())?.action;
         let (element, reduction) = (self.registered.element, self.registered.reduction);
         let first = self.registered.merged.first(message.transfer);
-        let most = if first.is_some() { BLOCK } else { usize::MAX };
         while !from.is_empty() {
-            let span = self.target(message, offset, from.len().min(most)).filter(|it| it.len > 0);
+            let span = self.target(message, offset, from.len()).filter(|it| it.len > 0);
             let mut span = span.ok_or(unknown.clone())?;
-            if let Some(slot) = first {
+            let first = first.map(|slot| {
                 let layout = &self.registered.layout;
-                let source = layout.span(message.slice as usize, slot, offset, span.len);
-                if source.len == 0 {
-                    return Err(unknown);
-                }
-                span.len = source.len;
-                copy(&mut self.memory, source, span);
+                layout.span(message.slice as usize, slot, offset, span.len)
+            });
+            if let Some(first) = first {
+                span.len = first.len;
+            }
+            if span.len == 0 {
+                return Err(unknown);
             }
             let (now, rest) = from.split_at(span.len);
-            let into = self.bytes_at_mut(span);
             match action {
-                Action::Copy => into.copy_from_slice(now),
-                Action::Reduce => accumulate(element, reduction, into, now)
-                    .map_err(|_| ExecError::Internal("elements do not lie as they must"))?,
+                Action::Copy => self.bytes_at_mut(span).copy_from_slice(now),
+                Action::Reduce => {
+                    reduce_into(&mut self.memory, span, first, now, element, reduction)
+                        .ok_or(ExecError::Internal("elements do not lie as they must"))?;
+                }
             }
             offset += span.len;
             from = rest;
@@ -338,9 +335,15 @@ impl Run {
     }
 
     /// Writes what was kept for an arrival that can be written now.
-    pub(crate) fn write_kept(&mut self, index: usize, message: Message) -> Result<(), ExecError> {
+    pub(crate) fn write_kept(
+        &mut self,
+        index: usize,
+        message: Message,
+        spare: &mut Spare,
+    ) -> Result<(), ExecError> {
         for (offset, bytes) in self.kept.remove(&index).unwrap_or_default() {
             self.write(message, offset, bytes.bytes())?;
+            spare.put_back(bytes);
         }
         Ok(())
     }
@@ -419,6 +422,31 @@ fn copy(memory: &mut Regions, from: Span, to: Span) {
     } else if let Ok([source, target]) = memory.get_disjoint_mut([source, target]) {
         target.bytes_mut()[to.range()].copy_from_slice(&source.bytes()[from.range()]);
     }
+}
+
+/// Reduces what has come with what lies at `first`, or where the result goes.
+fn reduce_into(
+    memory: &mut Regions,
+    to: Span,
+    first: Option<Span>,
+    from: &[u8],
+    element: Element,
+    reduction: Reduction,
+) -> Option<()> {
+    let at = |it: Span| memory[it.region as usize].bytes()[it.range()].as_ptr();
+    // In place, or in regions of the caller's that are one, what lies at `first` is where the result goes.
+    if let Some(first) = first.filter(|it| at(*it) != at(to)) {
+        let (source, target) = (first.region as usize, to.region as usize);
+        if let Ok([source, target]) = memory.get_disjoint_mut([source, target]) {
+            let (into, first) =
+                (&mut target.bytes_mut()[to.range()], &source.bytes()[first.range()]);
+            return combine(element, reduction, into, first, from).ok();
+        }
+        // Only the few elements of tails lie in one region.
+        memory[source].bytes_mut().copy_within(first.range(), to.start);
+    }
+    let into = &mut memory[to.region as usize].bytes_mut()[to.range()];
+    accumulate(element, reduction, into, from).ok()
 }
 
 /// Reduces within a rank's memory.

@@ -21,8 +21,9 @@ use crate::wire::{FrameError, HEADER, Header, Kind};
 
 /// Small frames are written in batches of about this size.
 const BATCH: usize = 32 << 10;
-/// Bytes in one direction before another stream has its turn, or, of several to one rank, before another rank has.
-pub(crate) const TURN: usize = 1 << 20;
+/// Bytes in one direction before another stream has its turn, or, of several to one rank, before another rank has. What has come, what it
+/// is reduced with and the result should still be in the processor's second cache when they are sent on.
+pub(crate) const TURN: usize = 256 << 10;
 /// Seconds for which the system has data to send, at the connection's rate: enough to keep a link busy until this thread has its
 /// turn again, and no more, because what a socket has taken no other connection can carry.
 #[cfg(target_os = "linux")]
@@ -361,7 +362,7 @@ impl Stream {
         }
         match header.kind {
             Kind::Data | Kind::Offer | Kind::Taken | Kind::Notice => {
-                flow.came(self.rank, header, sink, &self.buffer)
+                flow.came(self.rank, header, sink, &mut self.buffer)
             }
             Kind::Started => flow.peer_started(self.rank, header),
             Kind::Ping => Ok(()),

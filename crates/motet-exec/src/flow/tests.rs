@@ -89,7 +89,7 @@ fn sharing(failed: u8) -> (Flow, Receiver<Outcome>) {
 fn memory_of_a_call_that_failed_is_not_taken_for_data() {
     let offer = Header { operation: 1, ..Header::new(Kind::Offer) };
     let (mut flow, outcome) = sharing(0);
-    flow.came(1, &offer, Sink::Buffer, &Aligned::default()).unwrap();
+    flow.came(1, &offer, Sink::Buffer, &mut Aligned::default()).unwrap();
     flow.work().unwrap();
     // The caller may end with its call, and the other rank waits for a frame that is still to be sent.
     assert!(outcome.try_recv().is_err());
@@ -97,23 +97,23 @@ fn memory_of_a_call_that_failed_is_not_taken_for_data() {
     flow.answer();
     assert_eq!(outcome.try_recv().unwrap().memory[1].bytes(), [7; 10]);
     let (mut flow, outcome) = sharing(1);
-    flow.came(1, &offer, Sink::Buffer, &Aligned::default()).unwrap();
+    flow.came(1, &offer, Sink::Buffer, &mut Aligned::default()).unwrap();
     flow.work().unwrap();
     flow.answer();
     assert!(!flow.has_work());
     assert!(outcome.try_recv().is_err());
     // And no rank may offer the same twice.
     let (mut flow, _outcome) = sharing(0);
-    flow.came(1, &offer, Sink::Buffer, &Aligned::default()).unwrap();
-    assert!(flow.came(1, &offer, Sink::Buffer, &Aligned::default()).is_err());
+    flow.came(1, &offer, Sink::Buffer, &mut Aligned::default()).unwrap();
+    assert!(flow.came(1, &offer, Sink::Buffer, &mut Aligned::default()).is_err());
 }
 
 #[test]
 fn what_is_sent_early_is_limited() {
     let (mut flow, _outcome) = started();
     let header = Header { operation: 2, length: 1 << 20, ..Header::new(Kind::Data) };
-    let bytes = Aligned::from_bytes(&vec![0; 1 << 20]);
-    let refused = (0..10).find_map(|_| flow.came(1, &header, Sink::Buffer, &bytes).err());
+    let mut bytes = Aligned::from_bytes(&vec![0; 1 << 20]);
+    let refused = (0..10).find_map(|_| flow.came(1, &header, Sink::Buffer, &mut bytes).err());
     assert!(refused.unwrap().to_string().contains("before a call is made"));
     assert!(flow.lines[1].early_bytes <= EAGER + 2 * MAX_PIECE);
 }
@@ -134,14 +134,14 @@ proptest! {
             let length = if kind == Kind::Data { length } else { 0 };
             let header =
                 Header { operation, slice, transfer, length, offset, ..Header::new(kind) };
-            let bytes = Aligned::from_bytes(&vec![0; length as usize / 4 * 4]);
+            let mut bytes = Aligned::from_bytes(&vec![0; length as usize / 4 * 4]);
             let header = Header { length: length / 4 * 4, ..header };
             let header = Header { offset: offset / 4 * 4, ..header };
             let done = match kind {
                 Kind::Started => flow.peer_started(from, &header),
                 _ => flow
                     .sink(from, &header)
-                    .and_then(|_| flow.came(from, &header, Sink::Buffer, &bytes)),
+                    .and_then(|_| flow.came(from, &header, Sink::Buffer, &mut bytes)),
             };
             while flow.has_work() {
                 let _ = flow.work();
