@@ -266,8 +266,8 @@ fn at_once(ranks: usize) -> usize {
     (MAX_HANDSHAKES / ranks.max(1)).max(1)
 }
 
-/// Leaves BBR, if the system would have it. BBR sends each packet at a time of its own, by a timer; where a round trip takes less than
-/// a packet's share of it that only costs processor time, of which data between hosts nearby takes most.
+/// Leaves BBR, if the system would have it. BBR sends each packet at a time of its own, by a timer. Nearby, where no long queues need to be
+/// avoided, that gains nothing, and it costs processor time, of which data between hosts takes most.
 #[cfg(target_os = "linux")]
 fn unpaced(socket: socket2::SockRef<'_>) {
     if socket.tcp_congestion().is_ok_and(|it| it.starts_with(b"bbr")) {

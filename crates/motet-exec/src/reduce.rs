@@ -30,7 +30,7 @@ pub fn accumulate(
     into: &mut [u8],
     from: &[u8],
 ) -> Result<(), Misaligned> {
-    reduce(element, reduction, into, None, from)
+    reduce(element, reduction, Operands { into, first: None, from })
 }
 
 /// Writes what `first` and `from` reduce to into `into`, element by element. All have the same length.
@@ -43,27 +43,43 @@ pub(crate) fn combine(
     first: &[u8],
     from: &[u8],
 ) -> Result<(), Misaligned> {
-    reduce(element, reduction, into, Some(first), from)
+    reduce(element, reduction, Operands { into, first: Some(first), from })
+}
+
+/// What is reduced, and where the result goes, which is the first operand too if none is given.
+struct Operands<'a, T> {
+    into: &'a mut [T],
+    first: Option<&'a [T]>,
+    from: &'a [T],
+}
+
+impl<'a> Operands<'a, u8> {
+    /// The bytes as elements, if all are of the same length and lie right.
+    fn typed<T: NoUninit + AnyBitPattern>(self) -> Option<Operands<'a, T>> {
+        let into: &mut [T] = bytemuck::try_cast_slice_mut(self.into).ok()?;
+        let first = self.first.map(bytemuck::try_cast_slice).transpose().ok()?;
+        let from: &[T] = bytemuck::try_cast_slice(self.from).ok()?;
+        let alike = into.len() == from.len() && first.is_none_or(|it: &[T]| it.len() == from.len());
+        alike.then_some(Operands { into, first, from })
+    }
 }
 
 fn reduce(
     element: Element,
     reduction: Reduction,
-    into: &mut [u8],
-    first: Option<&[u8]>,
-    from: &[u8],
+    operands: Operands<'_, u8>,
 ) -> Result<(), Misaligned> {
     let done = match element {
-        Element::F32 => floats::<f32>(reduction, into, first, from),
-        Element::F64 => floats::<f64>(reduction, into, first, from),
-        Element::Bf16 => narrow::<bf16>(reduction, into, first, from),
-        Element::F16 => narrow::<f16>(reduction, into, first, from),
-        Element::I8 => integers::<i8>(reduction, into, first, from),
-        Element::U8 => integers::<u8>(reduction, into, first, from),
-        Element::I32 => integers::<i32>(reduction, into, first, from),
-        Element::U32 => integers::<u32>(reduction, into, first, from),
-        Element::I64 => integers::<i64>(reduction, into, first, from),
-        Element::U64 => integers::<u64>(reduction, into, first, from),
+        Element::F32 => floats::<f32>(reduction, operands),
+        Element::F64 => floats::<f64>(reduction, operands),
+        Element::Bf16 => narrow::<bf16>(reduction, operands),
+        Element::F16 => narrow::<f16>(reduction, operands),
+        Element::I8 => integers::<i8>(reduction, operands),
+        Element::U8 => integers::<u8>(reduction, operands),
+        Element::I32 => integers::<i32>(reduction, operands),
+        Element::U32 => integers::<u32>(reduction, operands),
+        Element::I64 => integers::<i64>(reduction, operands),
+        Element::U64 => integers::<u64>(reduction, operands),
     };
     done.ok_or(Misaligned { element })
 }
@@ -103,26 +119,6 @@ fn zip<T: Copy>(into: &mut [T], first: Option<&[T]>, from: &[T], one: impl Fn(T,
             }
         }
     }
-}
-
-/// What is reduced, as elements.
-struct Typed<'a, T> {
-    into: &'a mut [T],
-    first: Option<&'a [T]>,
-    from: &'a [T],
-}
-
-/// The bytes as elements, if all are of the same length and lie right.
-fn typed<'a, T: NoUninit + AnyBitPattern>(
-    into: &'a mut [u8],
-    first: Option<&'a [u8]>,
-    from: &'a [u8],
-) -> Option<Typed<'a, T>> {
-    let into: &mut [T] = bytemuck::try_cast_slice_mut(into).ok()?;
-    let first = first.map(bytemuck::try_cast_slice).transpose().ok()?;
-    let from: &[T] = bytemuck::try_cast_slice(from).ok()?;
-    let alike = into.len() == from.len() && first.is_none_or(|it: &[T]| it.len() == from.len());
-    alike.then_some(Typed { into, first, from })
 }
 
 /// A float that the machine computes with.
@@ -165,8 +161,8 @@ fn greatest<T: Float>(a: T, b: T) -> T {
 }
 
 #[inline(always)]
-fn reduce_floats<T: Float>(arch: Arch, reduction: Reduction, typed: Typed<'_, T>) {
-    let Typed { into, first, from } = typed;
+fn reduce_floats<T: Float>(arch: Arch, reduction: Reduction, operands: Operands<'_, T>) {
+    let Operands { into, first, from } = operands;
     match reduction {
         Reduction::Sum | Reduction::Average => arch.dispatch(|| zip(into, first, from, T::sum)),
         Reduction::Product => arch.dispatch(|| zip(into, first, from, T::product)),
@@ -175,13 +171,8 @@ fn reduce_floats<T: Float>(arch: Arch, reduction: Reduction, typed: Typed<'_, T>
     }
 }
 
-fn floats<T: Float>(
-    reduction: Reduction,
-    into: &mut [u8],
-    first: Option<&[u8]>,
-    from: &[u8],
-) -> Option<()> {
-    reduce_floats(Arch::new(), reduction, typed::<T>(into, first, from)?);
+fn floats<T: Float>(reduction: Reduction, operands: Operands<'_, u8>) -> Option<()> {
+    reduce_floats(Arch::new(), reduction, operands.typed::<T>()?);
     Some(())
 }
 
@@ -209,13 +200,8 @@ impl Narrow for f16 {
     }
 }
 
-fn narrow<T: Narrow>(
-    reduction: Reduction,
-    into: &mut [u8],
-    first: Option<&[u8]>,
-    from: &[u8],
-) -> Option<()> {
-    let Typed { into, first, from } = typed::<T>(into, first, from)?;
+fn narrow<T: Narrow>(reduction: Reduction, operands: Operands<'_, u8>) -> Option<()> {
+    let Operands { into, first, from } = operands.typed::<T>()?;
     let (mut wide, mut other) = ([0f32; WIDENED], [0f32; WIDENED]);
     let arch = Arch::new();
     let mut firsts = first.map(|it| it.chunks(WIDENED));
@@ -224,7 +210,7 @@ fn narrow<T: Narrow>(
         let first = firsts.as_mut().and_then(Iterator::next);
         T::widen(first.unwrap_or(into), wide);
         T::widen(from, other);
-        reduce_floats(arch, reduction, Typed { into: wide, first: None, from: other });
+        reduce_floats(arch, reduction, Operands { into: wide, first: None, from: other });
         T::narrow(wide, into);
     }
     Some(())
@@ -252,13 +238,8 @@ macro_rules! integer {
 }
 integer!(i8 u8 i32 u32 i64 u64);
 
-fn integers<T: Integer>(
-    reduction: Reduction,
-    into: &mut [u8],
-    first: Option<&[u8]>,
-    from: &[u8],
-) -> Option<()> {
-    let Typed { into, first, from } = typed::<T>(into, first, from)?;
+fn integers<T: Integer>(reduction: Reduction, operands: Operands<'_, u8>) -> Option<()> {
+    let Operands { into, first, from } = operands.typed::<T>()?;
     let arch = Arch::new();
     match reduction {
         Reduction::Sum | Reduction::Average => arch.dispatch(|| zip(into, first, from, T::sum)),
