@@ -48,6 +48,8 @@ pub(crate) enum Command {
 pub(crate) const WAKER: Token = Token(usize::MAX);
 /// How long the last frames of a rank that gives up may take.
 const LINGER: Duration = Duration::from_ms(500);
+/// How long the thread sleeps at most when something other than a socket may decide what is next.
+const SOON: Duration = Duration::from_ms(5);
 /// Pieces of work without sockets between two looks at the sockets.
 const WORK: usize = 4;
 /// How many registrations a rank may be ahead of another.
@@ -183,9 +185,23 @@ impl Engine {
         }
         let closing =
             self.leaving || (self.failed.is_some() && !self.streams.iter().all(Vec::is_empty));
-        let most = if closing { Duration::from_ms(5) } else { self.settings.heartbeat };
+        let most = match closing || self.is_declined() {
+            true => SOON,
+            false => self.settings.heartbeat,
+        };
         let most = most.as_ps().min(Duration::from_ms(500).as_ps()) / 2;
         Some(Wall::from_micros((most / 1_000_000).max(1)))
+    }
+
+    /// Whether there is data for a rank that connections with room have declined because others deliver it sooner. Those others
+    /// may be full for long, and nothing else would say when it is time to ask again.
+    fn is_declined(&self) -> bool {
+        let has_room = |peer: usize| {
+            let mut carriers = self.carriers[peer].iter();
+            carriers.any(|it| self.streams[peer].get(*it).is_some_and(|it| it.can_write))
+        };
+        let lines = self.flow.lines.iter().enumerate();
+        self.failed.is_none() && lines.into_iter().any(|(peer, it)| it.has_data() && has_room(peer))
     }
 
     /// Receives, sends, works, and looks at the time.
@@ -344,9 +360,9 @@ impl Engine {
             }
         }
         let seconds = self.settings.deadline.as_ps() / 1_000_000_000_000;
-        if let Some((operation, run)) = self.flow.runs.iter().find(|it| now >= it.1.deadline) {
+        if let Some((operation, run)) = self.flow.late(now) {
             let waiting = run.waiting();
-            return Err(ExecError::Deadline { operation: *operation, seconds, waiting });
+            return Err(ExecError::Deadline { operation, seconds, waiting });
         }
         let late = self.waiting.iter().find(|it| now.since(it.1.since) >= self.settings.deadline);
         if let Some((number, _)) = late {
@@ -411,8 +427,7 @@ impl Engine {
         let line = &mut self.flow.lines[peer];
         line.controls.push_back((Header { offset: 1, ..Header::new(Kind::Bye) }, Vec::new()));
         line.left = true;
-        let started = line.started;
-        let lacks = self.flow.runs.keys().next_back().is_some_and(|it| *it > started);
+        let lacks = self.flow.is_missing_in(peer);
         // What it registered and called before it left still counts.
         let theirs = &self.theirs[peer];
         if lacks || self.waiting.keys().any(|it| !theirs.contains_key(it)) {
@@ -452,7 +467,7 @@ impl Engine {
             }
             (Command::Leave, failed) => {
                 self.leaving = true;
-                if failed.is_none() && self.flow.runs.is_empty() {
+                if failed.is_none() && !self.flow.has_calls() {
                     self.streams.iter_mut().flatten().for_each(|it| it.bye = true);
                     self.closing = Some(now + self.settings.silence);
                 } else if failed.is_none() {

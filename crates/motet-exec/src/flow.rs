@@ -15,6 +15,7 @@ use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use std::sync::Arc;
 
 use motet_collective::{Action, Event};
+use motet_units::Instant;
 
 use crate::error::ExecError;
 use crate::layout::Span;
@@ -27,8 +28,10 @@ use crate::wire::{Header, Kind};
 pub(crate) const EAGER: usize = 2 << 20;
 /// The longest piece of data in a frame.
 pub(crate) const MAX_PIECE: usize = 1 << 20;
-/// How many calls a rank may be ahead of another.
-const MAX_AHEAD: usize = 1024;
+/// Pieces are multiples of so many bytes, and so whole elements of every type.
+const GRAIN: usize = 64;
+/// How many calls a rank may be ahead of another. Calls beyond that wait here until the slowest rank has made more of its own.
+const MAX_AHEAD: u32 = 1024;
 /// What a frame counts for beside its data.
 const FRAME_COST: usize = 64;
 
@@ -43,8 +46,10 @@ pub(crate) struct Line {
     pub(crate) owed: usize,
     /// What that was when the last call began that sends it something.
     pub(crate) owed_at_first: usize,
-    /// The message that is being cut into pieces, and how far that is.
+    /// The message that is being cut into pieces, and how many of its bytes have been taken.
     current: Option<(Message, usize)>,
+    /// Messages in `ready` of which pieces were taken before an earlier call's message had to go first, and how many bytes.
+    cut: BTreeMap<Message, usize>,
     /// Notices of calls that the rank has not made yet.
     held: VecDeque<Header>,
     /// The last call that the rank has made.
@@ -71,6 +76,36 @@ impl Line {
         if operation > self.started {
             *self.ahead.entry(operation).or_default() += bytes + FRAME_COST;
         }
+    }
+
+    /// Whether there is data that may be sent now.
+    pub(crate) fn has_data(&self) -> bool {
+        let first = self.current.map(|it| it.0.operation);
+        let first = first.into_iter().chain(self.ready.peek().map(|it| it.0.operation)).min();
+        first.is_some_and(|it| self.may_send(it))
+    }
+
+    /// The message to take the next piece of, and how many of its bytes have been taken.
+    ///
+    /// A message is sent to its end before another begins, unless one of an earlier call has become ready meanwhile: that may be
+    /// what the rank waits for before it makes the call of this one, and until it does, this one may have to stop.
+    fn next_message(&mut self) -> Option<(Message, usize)> {
+        let first = self.ready.peek().map(|it| it.0.operation);
+        if let Some((message, done)) = self.current
+            && first.is_some_and(|it| it < message.operation)
+        {
+            self.cut.insert(message, done);
+            self.ready.push(Reverse(message));
+            self.current = None;
+        }
+        if self.current.is_none() {
+            let message = self.ready.peek()?.0;
+            if self.may_send(message.operation) {
+                self.ready.pop();
+                self.current = Some((message, self.cut.remove(&message).unwrap_or(0)));
+            }
+        }
+        self.current.filter(|it| self.may_send(it.0.operation))
     }
 }
 
@@ -113,6 +148,8 @@ pub(crate) struct Flow {
     rank: u32,
     pub(crate) lines: Vec<Line>,
     pub(crate) runs: BTreeMap<u32, Run>,
+    /// Calls that begin once other ranks have made more of theirs.
+    held_back: VecDeque<Run>,
     /// Calls that are done, of which the caller does not know yet.
     done: Vec<Run>,
     /// The last call that was made here.
@@ -146,13 +183,15 @@ impl Flow {
             rank,
             lines: (0..ranks).map(|_| Line::default()).collect(),
             runs: BTreeMap::new(),
+            held_back: VecDeque::new(),
             done: Vec::new(),
             started: 0,
             called: BTreeMap::new(),
             work: BinaryHeap::new(),
             agenda: Vec::new(),
             spare: Spare::default(),
-            piece: piece.clamp(1 << 10, MAX_PIECE),
+
+            piece: piece.clamp(1 << 10, MAX_PIECE) / GRAIN * GRAIN,
             fresh: false,
         }
     }
@@ -173,8 +212,44 @@ impl Flow {
         }
     }
 
-    /// A call begins.
-    pub(crate) fn start(&mut self, run: Run) -> Result<u32, ExecError> {
+    /// A call is made; it begins at once unless this rank is too many calls ahead of another.
+    pub(crate) fn start(&mut self, run: Run) -> Result<(), ExecError> {
+        if self.may_begin() && self.held_back.is_empty() {
+            return self.begin(run);
+        }
+        self.held_back.push_back(run);
+        Ok(())
+    }
+
+    /// Whether one more call leaves every other rank few enough to remember.
+    fn may_begin(&self) -> bool {
+        self.started.saturating_sub(self.slowest()) < MAX_AHEAD
+    }
+
+    /// The last call that all other ranks have made.
+    fn slowest(&self) -> u32 {
+        self.others().map(|it| self.lines[it].started).min().unwrap_or(u32::MAX)
+    }
+
+    /// Whether calls are under way or wait to begin.
+    pub(crate) fn has_calls(&self) -> bool {
+        !self.runs.is_empty() || !self.held_back.is_empty()
+    }
+
+    /// The call whose time was up first, if any's was; calls that have not begun have no number.
+    pub(crate) fn late(&self, now: Instant) -> Option<(u32, &Run)> {
+        let begun = self.runs.iter().map(|(operation, run)| (*operation, run));
+        let held_back = self.held_back.iter().map(|run| (self.started.saturating_add(1), run));
+        begun.chain(held_back).find(|it| now >= it.1.deadline)
+    }
+
+    /// Whether a rank that leaves has not made all calls that were made here.
+    pub(crate) fn is_missing_in(&self, rank: usize) -> bool {
+        let last = self.runs.keys().next_back();
+        last.is_some_and(|it| *it > self.lines[rank].started) || !self.held_back.is_empty()
+    }
+
+    fn begin(&mut self, run: Run) -> Result<(), ExecError> {
         // A rank that has made this call and left has done its part.
         let gone = |it: &usize| self.lines[*it].left && self.lines[*it].started <= self.started;
         if let Some(rank) = self.others().find(gone) {
@@ -221,7 +296,7 @@ impl Flow {
             }
         }
         self.finish_if_done(operation);
-        Ok(operation)
+        Ok(())
     }
 
     /// Where the payload of a frame is to be received.
@@ -406,7 +481,7 @@ impl Flow {
     /// A rank has made a call.
     pub(crate) fn peer_started(&mut self, from: u32, header: &Header) -> Result<(), ExecError> {
         let line = &mut self.lines[from as usize];
-        if header.operation != line.started + 1 {
+        if Some(header.operation) != line.started.checked_add(1) {
             return Err(protocol(from, "it makes calls out of order"));
         }
         line.started = header.operation;
@@ -417,7 +492,7 @@ impl Flow {
                 return Err(other_call(from, header.operation, header.transfer, *ours));
             }
             Some(_) => {}
-            None if line.announced.len() < MAX_AHEAD => {
+            None if line.announced.len() < MAX_AHEAD as usize => {
                 line.announced.insert(header.operation, header.transfer);
             }
             None => return Err(protocol(from, "too many calls that are not made here")),
@@ -426,10 +501,11 @@ impl Flow {
             line.held.drain(..).partition(|it| it.operation <= header.operation);
         line.held = later;
         line.controls.extend(now.into_iter().map(|it| (it, Vec::new())));
-        let own = self.rank as usize;
-        let others = self.lines.iter().enumerate().filter(|it| it.0 != own);
-        let slowest = others.map(|it| it.1.started).min().unwrap_or(u32::MAX);
-        self.called = self.called.split_off(&slowest.saturating_add(1));
+        self.called = self.called.split_off(&self.slowest().saturating_add(1));
+        while self.may_begin() {
+            let Some(run) = self.held_back.pop_front() else { break };
+            self.begin(run)?;
+        }
         Ok(())
     }
 
@@ -561,17 +637,8 @@ impl Flow {
     /// The next piece of data for a rank, if there is any.
     pub(crate) fn next_piece(&mut self, to: u32, most: usize) -> Option<Piece> {
         let line = &mut self.lines[to as usize];
-        let (message, offset) = match line.current.take() {
-            Some(current) => current,
-            None => {
-                let operation = line.ready.peek()?.0.operation;
-                (line.may_send(operation).then(|| line.ready.pop()).flatten()?.0, 0)
-            }
-        };
-        if !line.may_send(message.operation) {
-            line.current = Some((message, offset));
-            return None;
-        }
+        let (message, offset) = line.next_message()?;
+        line.current = None;
         let run = self.runs.get(&message.operation)?;
         let span = run.source(message, offset, self.piece.min(most))?;
         if offset + span.len < run.message_bytes(message) {
@@ -620,7 +687,8 @@ impl Flow {
     /// Ends every call under way.
     pub(crate) fn fail(&mut self, error: &ExecError) {
         self.answer();
-        for (_, run) in std::mem::take(&mut self.runs) {
+        let held_back = std::mem::take(&mut self.held_back);
+        for run in std::mem::take(&mut self.runs).into_values().chain(held_back) {
             run.end(Err(error.clone()));
         }
         for line in &mut self.lines {

@@ -9,6 +9,7 @@
 )]
 
 mod agreement;
+mod ahead;
 mod certificates;
 mod faults;
 mod lent;
