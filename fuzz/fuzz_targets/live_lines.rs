@@ -4,7 +4,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use motet_live::{Answer, Call, Mode, Step};
+use motet_live::{Answer, Call, Mode, RankRequest};
 
 fuzz_target!(|text: &str| {
     if let Ok(mode) = text.parse::<Mode>() {
@@ -14,11 +14,11 @@ fuzz_target!(|text: &str| {
         let again = serde_json::to_string(&answer).unwrap();
         assert_eq!(serde_json::from_str::<Answer>(&again).unwrap(), answer);
     }
-    let Ok(step) = serde_json::from_str::<Step>(text) else { return };
+    let Ok(step) = serde_json::from_str::<RankRequest>(text) else { return };
     let again = serde_json::to_string(&step).unwrap();
-    assert_eq!(serde_json::from_str::<Step>(&again).unwrap(), step);
+    assert_eq!(serde_json::from_str::<RankRequest>(&again).unwrap(), step);
     let _ = step.text();
-    let (Step::Check { call, .. } | Step::Time { call, .. }) = &step else { return };
+    let (RankRequest::Check { call, .. } | RankRequest::Time { call, .. }) = &step else { return };
     if let Ok(call) = Call::try_from(call) {
         let span = call.span(7, 8);
         assert!(span.from_end() >= span.from && span.to_end() >= span.to);

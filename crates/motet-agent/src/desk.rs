@@ -1,8 +1,8 @@
-//! [`Desk`]: a policy that is asked about the calls of one communicator by somebody who has no scenario: the leader of a live
-//! job ([`pilot`](crate::pilot)), or a simulation of something else ([`hand`](crate::hand)).
+//! [`Desk`]: adapts a policy to callers that have no scenario, only the calls of one communicator: the leader of a live job
+//! ([`pilot`](crate::pilot)), or another simulation ([`hand`](crate::hand)).
 //!
-//! They know where the communicator lies, what is called and how long it took. The job's model, its schedule and the rhythm of its
-//! calls they do not know: those parts of the [`State`] are blank.
+//! Such callers know the communicator's topology, the calls and how long they took, but not the job's model, its schedule or
+//! the rhythm of its calls. Those parts of the [`State`] are left blank.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use crate::reward::Outcome;
 use crate::state::{CallState, LastKnobs, State, Topology};
 use crate::trigger::Trigger;
 
-/// What is asked about: a call that comes again and again.
+/// The recurring call that a question or an outcome is about.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Topic<'a> {
     pub(crate) number: usize,
@@ -27,7 +27,7 @@ pub(crate) struct Topic<'a> {
     pub(crate) brief: &'a Arc<Brief>,
 }
 
-/// See the [module](self).
+/// A policy with the state that it needs for one communicator.
 #[derive(Debug)]
 pub(crate) struct Desk {
     pub(crate) policy: Box<dyn Policy>,
@@ -36,7 +36,7 @@ pub(crate) struct Desk {
     trigger: Trigger,
     experts: Experts,
     last: Option<LastKnobs>,
-    /// What was learned so far.
+    /// How many outcomes were learned.
     calls: u64,
 }
 
@@ -68,18 +68,18 @@ impl Desk {
             state,
             brief: Arc::clone(topic.brief),
             terms: self.terms,
-            // What one call is here is as long whether it is a trial or not.
+            // A caller's unit of decision is equally long whether it is a trial or not.
             lease: 1,
         }
     }
 
-    /// What the gates or the policy say of a call.
+    /// The choice for a call, by the gates or else by the policy.
     pub(crate) fn choose(&mut self, topic: Topic<'_>) -> Choice {
         let seen = self.observe(topic);
         seen.settled().unwrap_or_else(|| self.policy.choose(&seen))
     }
 
-    /// What came of a choice. `switched`: another one was in use before.
+    /// Reports the outcome of a choice. `switched` says whether another action was in use before.
     pub(crate) fn learn(&mut self, topic: Topic<'_>, choice: Choice, micros: f64, switched: bool) {
         let seen = self.observe(topic);
         let (brief, action) = (&seen.brief, choice.action);

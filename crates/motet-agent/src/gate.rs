@@ -1,14 +1,14 @@
-//! [`gate`]: what is settled before any policy is asked (§13.2–13.4 and the sparse fork of §14).
+//! [`gate`]: the rules that decide some calls before any policy is asked (§13.2–13.4 and the sparse fork of §14).
 //!
 //! | if | then | because |
 //! | --- | --- | --- |
-//! | switches add gradients up by themselves and the call adds up | pass NCCL by | NCCL would add up again, and gradients would count twice |
+//! | switches reduce gradients in the network and the call is a reduction | bypass NCCL | NCCL would reduce again, and gradients would count twice |
 //! | the library is not NCCL | the library's own default | an action of NCCL means nothing to it |
 //! | the job is 3D-parallel and large, and the role is known | the role's expert | sizes are bimodal: one policy for their mean suits neither |
 //! | gradients are sparsified by top-k | suggest a library that sends sparse data as such | NCCL sends zeros |
 //!
-//! The first two end the matter; the last two only say something more. A gate is a pure function of the
-//! state, so all ranks pass it alike.
+//! The first two decide the call; the last two only add information for the policy and the user. A gate is a pure function of
+//! the state, so all ranks get the same result.
 
 use std::fmt;
 
@@ -18,11 +18,11 @@ use crate::words::category;
 category! {
     /// A head of the policy with weights of its own.
     Expert {
-        /// For everything that is not told apart.
+        /// For all calls without an expert of their own.
         Shared = "shared",
-        /// For small, frequent messages, whose latency counts.
+        /// For small, frequent messages, which are bound by latency.
         Small = "small",
-        /// For bulk, whose bandwidth counts.
+        /// For bulk transfers, which are bound by bandwidth.
         Bulk = "bulk",
     }
 }
@@ -33,7 +33,7 @@ category! {
 pub struct Experts {
     /// Models of more parameters than this have experts (threshold_LLM, whose value the text leaves open).
     pub above: u64,
-    /// By [`Role::index`].
+    /// The expert of each role, by [`Role::index`].
     pub of_role: [Expert; Role::ALL.len()],
 }
 
@@ -61,31 +61,31 @@ pub fn sparse_aware() -> impl Iterator<Item = Library> {
     Library::ALL.iter().copied().filter(|it| it.is_sparse_aware())
 }
 
-/// Who decides a call.
+/// What decides a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// Nobody: the network does the collective.
+    /// Nothing: the network's switches carry the collective out.
     Passthrough,
-    /// The library that runs it, by its own default.
+    /// The default of the library that runs it.
     LibraryDefault,
-    /// The policy, with this expert.
+    /// The policy, using this expert head.
     Policy(Expert),
 }
 
-/// Why.
+/// The reason for a verdict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GateReason {
-    /// Switches add up by themselves.
+    /// Switches reduce by themselves.
     InNetwork,
-    /// The library is this one and not NCCL.
+    /// The library is this one, not NCCL.
     Library(Library),
     /// A large 3D-parallel job, and the call has this role in it.
     Role(Role),
-    /// Nothing stands in the way.
+    /// No rule applies, so the policy is free to choose.
     Open,
 }
 
-/// The answer of the gate. It prints as a sentence.
+/// The result of the gate. Its `Display` is a sentence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Gate {
     pub verdict: Verdict,
@@ -94,7 +94,7 @@ pub struct Gate {
     pub suggests_sparse: bool,
 }
 
-/// See the [module](self).
+/// Applies the rules of this module to a state.
 #[must_use]
 pub fn gate(state: &State, experts: &Experts) -> Gate {
     let library = state.topology.library;

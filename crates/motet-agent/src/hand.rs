@@ -1,8 +1,8 @@
 //! [`PolicyHand`]: any policy as the knobs hand of a simulation: of collectives over a WAN, or of a training step on rails.
 //!
-//! A simulation says which settings each of its calls may have and what each takes by itself when nobody else is there; the policy
-//! chooses one before every call and learns what it took. What the simulation does meanwhile (circuits, routes and programs that change,
-//! others' traffic) it is not told.
+//! The simulation lists the settings of each of its calls, with the time of each on an idle network. The policy chooses one before
+//! every call and learns how long the call took. It is not told what else happens in the simulation (changes of circuits, routes
+//! and programs, other traffic).
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -18,49 +18,49 @@ use crate::env::{Brief, Place, PlaceError};
 use crate::policy::{Choice, Registered};
 use crate::state::TopologyClass;
 
-/// What a call may be run by, beside leaving it as it is.
+/// An alternative setting for a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Offer {
     pub algorithm: Algorithm,
     pub channels: u32,
-    /// With the network to itself.
+    /// Its time on an idle network.
     pub nominal: Duration,
 }
 
-/// A call that comes again and again. Its setting 0 is to leave it as it is, setting n + 1 is `offers[n]`.
+/// A recurring call. Setting 0 leaves it as it is, setting n + 1 is `offers[n]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Task {
     pub kind: CollectiveKind,
     /// In nccl-tests' sense.
     pub bytes: Bytes,
-    /// What it takes as it is.
+    /// Its time with setting 0 on an idle network.
     pub nominal: Duration,
     pub offers: Vec<Offer>,
 }
 
-/// A task as the policy has it.
+/// A task in the policy's terms.
 #[derive(Clone, Debug)]
 struct Known {
     kind: CollectiveKind,
     bytes: Bytes,
     brief: Arc<Brief>,
-    /// The setting of each action; 0 where there is none, which no policy takes because it has no time.
+    /// The setting of each action. Actions without a setting have 0 here and an infinite time, so that no policy takes them.
     settings: Vec<usize>,
-    /// What was proposed last, and which setting was run last.
+    /// The last proposal, and the action of the setting that was run last.
     proposed: Choice,
     in_use: usize,
 }
 
-/// See the [module](self).
+/// A policy as the knobs hand ([`Hand`]) over a fixed list of tasks.
 #[derive(Debug)]
 pub struct PolicyHand {
     desk: Desk,
-    /// `None` for a call that NCCL has no algorithms for: it is left as it is.
+    /// `None` for calls that NCCL has no algorithms for, which always get setting 0.
     tasks: Vec<Option<Known>>,
 }
 
 impl PolicyHand {
-    /// A policy that has seen no call, for the tasks of all ranks of a network. What it leaves to chance comes from the seed.
+    /// A new policy for tasks among all ranks of a network. Its random choices come from the seed.
     pub fn new(
         policy: &Registered,
         seed: Seed,
@@ -83,7 +83,7 @@ impl PolicyHand {
 fn known(place: &Place, task: &Task) -> Result<Known, PlaceError> {
     let offered = |algorithm, protocol, channels| {
         let is = |it: &Offer| Some(it.algorithm) == algorithm && Some(it.channels) == channels;
-        // What is offered is offered by Simple.
+        // All offers use the protocol Simple.
         let simple = protocol == Some(Protocol::Simple);
         task.offers.iter().position(is).filter(|_| simple)
     };
@@ -98,8 +98,8 @@ fn known(place: &Place, task: &Task) -> Result<Known, PlaceError> {
         offered(it.algorithm, it.protocol, it.channels).map_or(0, |it| it + 1)
     };
     let settings = brief.space.actions().map(|it| setting(&it)).collect();
-    // As it is, a call may run by any program: it must not be held to be one of the settings, nor to share their errors. So it
-    // gets a kernel that none of them has.
+    // Under setting 0 a call may run any program. The policy must not take it for one of the offers, or let it share their model
+    // errors, so it gets an algorithm and protocol that no offer has.
     let all = Algorithm::ALL.iter().flat_map(|a| Protocol::ALL.iter().map(move |p| (*a, *p)));
     let free = all.into_iter().find(|it| !brief.kernels.contains(it));
     if let (Some(kernel), Some(free)) = (brief.kernels.first_mut(), free) {
@@ -133,7 +133,7 @@ impl Hand<Call> for PolicyHand {
 
     fn learn(&mut self, ran: &Ran) {
         let Some(Some(task)) = self.tasks.get_mut(ran.task) else { return };
-        // What was proposed may not have been possible.
+        // The proposed setting may not have been possible, and another one been run.
         let proposed = task.settings.get(task.proposed.action) == Some(&ran.setting);
         let action = task.settings.iter().skip(1).position(|it| *it == ran.setting && *it > 0);
         let choice = match (proposed, action) {

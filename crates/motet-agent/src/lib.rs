@@ -1,24 +1,24 @@
-//! A hand for every collective call: it sees where a communicator lies, what the job does and what has
-//! changed of late, and chooses the knobs of the call: DynamICCL's agent, after the design-space analysis
-//! that is listed in `docs/papers.md`.
+//! DynamICCL's agent: before every collective call it chooses NCCL's knobs (algorithm, protocol, channels) from the
+//! communicator's topology, the job's properties and recent changes in performance. It follows the design-space analysis that is
+//! listed in `docs/papers.md`.
 //!
-//! **What is here:** what such an agent sees, may do, must not do, and is rewarded for; a world to try it in; the
-//! trigger; policies, and how they are judged; an LSTM, its training, and tables of what it decides; a pilot that has a
-//! policy steer a live job.
+//! **What is here:** the agent's states, actions, gates and rewards; a simulated environment; the change detector (trigger);
+//! policies and their evaluation; an LSTM policy, its training, and its decisions distilled into tables; and a pilot by which
+//! a policy steers a live job.
 //!
 //! - [`state`]: the features of Fig. 14, typed, and their encoding as numbers;
 //! - [`action`]: paths and knobs; which of them a version of NCCL offers on a communicator, numbered;
-//! - [`gate`]: what is settled before a policy is asked;
-//! - [`reward`]: what a call was worth, in eight terms;
-//! - [`prior`]: what is held to be so before anything is measured;
-//! - [`mod@env`]: scenarios that policies are trained on and judged by;
-//! - [`policy`]: whoever chooses, behind one interface;
-//! - [`trigger`]: whether something has changed;
-//! - [`eval`]: all policies on scenarios that are held out of training;
+//! - [`gate`]: rules that decide some calls before a policy is asked;
+//! - [`reward`]: the reward of a call, in eight terms;
+//! - [`prior`]: the survey's statements about tiers, topologies and algorithms, used before anything is measured;
+//! - [`mod@env`]: the simulated scenarios that policies are trained and judged on;
+//! - [`policy`]: the interface of all policies, and the policies;
+//! - [`trigger`]: detects that performance has changed;
+//! - [`eval`]: evaluates policies on scenarios that are held out of training;
 //! - [`lstm`]: the network of the learned policy, and its file;
+//! - [`train`]: finds its weights; [`distill`]: makes run-time tables of its decisions;
 //! - [`hand`]: a policy as the knobs hand of another simulation, beside circuits, routes and programs;
-//! - [`pilot`]: a policy as the leader of a live job's ranks;
-//! - [`train`]: how its weights are found; [`distill`]: tables of what it decides.
+//! - [`pilot`]: a policy that makes the tables of a live job.
 //!
 //! **Where to start reading:** [`state`] and [`action`]; a policy is a function from the one to the other.
 //!

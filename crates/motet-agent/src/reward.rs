@@ -1,8 +1,7 @@
-//! [`Reward`]: what a call was worth: the eight terms of §13.6, each with its weight.
+//! [`Reward`]: the reward of a call: the eight terms of §13.6, each with its weight.
 //!
-//! All terms are costs in one unit, the *reference*: how long the call should take as NCCL would do it. So a
-//! 4 KiB call counts as much as one of 4 GiB, and a reward of −1 is a call that NCCL's default could have
-//! done without any of the rest.
+//! All terms are costs in units of the *reference*, the time that the call should take with NCCL's default. So a 4 KiB call
+//! counts as much as one of 4 GiB, and a reward of −1 means: as fast as NCCL's default, and no other costs.
 //!
 //! | term | cost before its weight | default weight |
 //! | --- | --- | --- |
@@ -28,20 +27,20 @@ use crate::action::heads::CHUNKS;
 use crate::action::{Action, Path};
 use crate::prior::tiers;
 
-/// What is known after a call.
+/// What is known after a call, from which its reward is computed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Outcome {
     pub action: Action,
     pub time: Duration,
-    /// How long the call should take as NCCL would do it.
+    /// The time that the call should take with NCCL's default.
     pub reference: Duration,
-    /// The action is another than for the last call of its kind.
+    /// Whether the action differs from that of the last call of its kind.
     pub switched: bool,
     /// The trigger's congestion signal ([`Anomaly::congestion`](crate::state::Anomaly)).
     pub congestion: f64,
-    /// The action was chosen to learn, not because it was held to be the best.
+    /// Whether the action was chosen for exploration, not because it was believed to be the best.
     pub exploratory: bool,
-    /// By how much the loss has changed since the last step, where somebody says so.
+    /// By how much the training loss has changed since the last step, if known.
     pub loss_change: Option<f64>,
     /// Multiprocessors that the call held, one for each channel, and those of the GPU.
     pub sms: (u32, u32),
@@ -94,7 +93,7 @@ pub struct Reward {
 }
 
 impl Reward {
-    /// Of an outcome.
+    /// The reward of an outcome.
     #[must_use]
     pub fn of(outcome: &Outcome, weights: &Weights) -> Self {
         let one = |it: bool| if it { 1.0 } else { 0.0 };
@@ -129,23 +128,22 @@ impl Reward {
         ]
     }
 
-    /// Their sum.
+    /// The sum of all terms.
     #[must_use]
     pub fn total(&self) -> f64 {
         self.terms().iter().map(|it| it.1).sum()
     }
 }
 
-/// Between 0 and [`MOST`]; what is no number is the most.
+/// Clamps a value to 0 to [`MOST`]; NaN becomes [`MOST`].
 fn bounded(value: f64) -> f64 {
     if value.is_nan() { MOST } else { value.clamp(0.0, MOST) }
 }
 
-/// How much an action leans on bandwidth, times how far the communicator reaches; from 0 to 1.
+/// How much an action relies on bandwidth, times how far apart the communicator's ranks are; from 0 to 1.
 ///
-/// Leaning on bandwidth is running Simple (half) and large chunks (the other half, by doublings of the
-/// chunk); what is left to NCCL counts as nothing. How far a tier is, is the logarithm of the survey's
-/// latency multiplier: a prior, no measurement.
+/// Half of the former is running the protocol Simple, the other half grows with the logarithm of the chunk size; what is left to
+/// NCCL counts as 0. The distance of a tier is the logarithm of the survey's latency multiplier: a prior, not a measurement.
 #[must_use]
 pub fn tier_penalty(action: &Action, worst: Tier) -> f64 {
     if action.path != Path::Nccl {

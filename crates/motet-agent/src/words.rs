@@ -3,7 +3,7 @@
 //! What the agent sees is mostly categories. Each is declared once, with the names that `agent show` prints and that
 //! encodings are documented by, so that a value cannot exist without a name or a place.
 
-/// An enum with `ALL`, `name`, `index` and `Display`.
+/// Declares an enum with `ALL`, `name`, `index` and `Display`.
 macro_rules! category {
     (
         $(#[$doc:meta])* $type:ident {

@@ -35,8 +35,8 @@ impl std::fmt::Display for Port {
     }
 }
 
-/// Two ports of a switch that are connected: light goes both ways. Its ports are in ascending order, so that equal
-/// circuits compare equal.
+/// A connection between two ports of one switch, for light in both directions. The ports are kept in ascending order, so that
+/// equal circuits compare equal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Circuit {
     pub switch: SwitchId,
@@ -44,7 +44,7 @@ pub struct Circuit {
 }
 
 impl Circuit {
-    /// `None` for a port that would be connected to itself.
+    /// The circuit between ports `a` and `b`; `None` if they are the same port.
     #[must_use]
     pub fn new(switch: SwitchId, a: u32, b: u32) -> Option<Self> {
         (a != b).then(|| Self { switch, ports: [a.min(b), a.max(b)] })
@@ -68,9 +68,9 @@ impl std::fmt::Display for Circuit {
     }
 }
 
-/// The circuits of a ring over stations of one switch, each with the numbers of its ports. Two stations get as many
-/// parallel circuits as the poorer of them has ports; three or more give half of their ports to the one before and half to
-/// the one after. `None` if a station has too few ports for its neighbours.
+/// The circuits of a ring over stations (hosts or GPUs) that are plugged into one switch; `stations` has the port numbers of each.
+/// Two stations are joined by as many parallel circuits as the one with fewer ports allows; of three or more, each uses half of its
+/// ports toward the station before it and half toward the one after. `None` if a station has too few ports for that.
 #[must_use]
 pub fn ring(switch: SwitchId, stations: &[&[u32]]) -> Option<Vec<Circuit>> {
     let fewest = stations.iter().map(|it| it.len()).min().unwrap_or(0);
@@ -87,7 +87,7 @@ pub fn ring(switch: SwitchId, stations: &[&[u32]]) -> Option<Vec<Circuit>> {
             let mut all = Vec::new();
             for (at, ports) in stations.iter().enumerate() {
                 let next = stations[(at + 1) % stations.len()];
-                // The lower ports to the one before, the upper ones to the one after.
+                // Each station's lower ports face the station before it, its upper ports the one after.
                 let pairs = ports.iter().skip(width).zip(next).take(width);
                 for (x, y) in pairs {
                     all.push(Circuit::new(switch, *x, *y)?);

@@ -15,7 +15,7 @@ use std::str::FromStr;
 
 use motet_units::{Duration, Instant};
 
-/// Which hand.
+/// One of the four hands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum HandKind {
     /// Algorithm, protocol, channels of each call.
@@ -29,7 +29,7 @@ pub enum HandKind {
 }
 
 impl HandKind {
-    /// All of them, the quickest first.
+    /// All of them, from the one that moves most often to the one that moves least often.
     pub const ALL: [Self; 4] = [Self::Knobs, Self::Circuits, Self::Routes, Self::Programs];
 
     #[must_use]
@@ -62,14 +62,14 @@ impl FromStr for HandKind {
 pub struct Hands(u8);
 
 impl Hands {
-    /// Nobody moves.
+    /// No hand may move: everything stays as it is.
     pub const NONE: Self = Self(0);
 
     const fn bit(kind: HandKind) -> u8 {
         1 << kind as u8
     }
 
-    /// With this one too.
+    /// This set with `kind` added.
     #[must_use]
     pub const fn with(self, kind: HandKind) -> Self {
         Self(self.0 | Self::bit(kind))
@@ -80,13 +80,13 @@ impl Hands {
         self.0 & Self::bit(kind) != 0
     }
 
-    /// Whether each of these is also one of those.
+    /// Whether this is a subset of `others`.
     #[must_use]
     pub const fn within(self, others: Self) -> bool {
         self.0 & !others.0 == 0
     }
 
-    /// Its members, the quickest first.
+    /// Its members, in the order of [`HandKind::ALL`].
     pub fn iter(self) -> impl Iterator<Item = HandKind> {
         HandKind::ALL.into_iter().filter(move |it| self.has(*it))
     }
@@ -113,27 +113,27 @@ impl fmt::Display for Hands {
     }
 }
 
-/// What one move costs.
+/// The delays between a decision and its effect.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Costs {
-    /// Computing what to do; collectives go on with what is in force meanwhile.
+    /// Time to compute the decision. Collectives go on meanwhile with what is in force.
     pub compute: Duration,
-    /// Distributing the decision; nothing is sent meanwhile.
+    /// Time to distribute the decision. No collective runs meanwhile.
     pub distribute: Duration,
-    /// Until what was decided is in force everywhere (traffic has drained, routes have settled, circuits are up); added to the
-    /// first collective that uses it.
+    /// Time until the decision is in force everywhere: traffic has drained, routes have converged, circuits are up. The first
+    /// collective that uses it takes so much longer.
     pub converge: Duration,
 }
 
 impl Costs {
-    /// How long a move stops the collectives.
+    /// How long collectives stand still because of it: distribution and convergence, but not computing.
     #[must_use]
     pub fn pause(&self) -> Duration {
         Duration::from_ps(self.distribute.as_ps().saturating_add(self.converge.as_ps()))
     }
 }
 
-/// What a hand would change.
+/// A change that a hand proposes, and what it costs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Proposal<A> {
     pub action: A,
@@ -141,36 +141,36 @@ pub struct Proposal<A> {
 }
 
 impl<A> Proposal<A> {
-    /// One that costs nothing and can be in force at once.
+    /// A proposal that costs nothing and can be in force at once.
     pub fn free(action: A) -> Self {
         Self { action, costs: Costs::default() }
     }
 }
 
-/// See the [module](self). `Sight` is what it looks at when it is asked.
+/// A decision maker for one kind of change. `Sight` is what it observes when it is asked.
 pub trait Hand<Sight> {
-    /// What it changes.
+    /// What it would put in force.
     type Action;
-    /// What it learns from.
+    /// The observed result of a collective, from which it learns.
     type Outcome;
-    /// Why it could not answer.
+    /// Why it could not decide.
     type Error;
 
     fn kind(&self) -> HandKind;
 
-    /// What should be in force instead of what is; `None` to leave it.
+    /// What should replace what is in force; `None` to leave everything as it is.
     fn propose(&mut self, sight: Sight) -> Result<Option<Proposal<Self::Action>>, Self::Error>;
 
-    /// What came of a collective that it was asked about.
+    /// Reports the result of a collective that it was asked about.
     fn learn(&mut self, outcome: &Self::Outcome);
 }
 
-/// A proposal that was taken and is not in force yet: it is being computed.
+/// At most one accepted proposal that is not in force yet, because its [computing](Costs::compute) takes time.
 #[derive(Clone, Debug, Default)]
 pub struct Waiting<A>(Option<(Instant, Proposal<A>)>);
 
 impl<A> Waiting<A> {
-    /// For nothing.
+    /// With no proposal.
     #[must_use]
     pub const fn new() -> Self {
         Self(None)
@@ -181,46 +181,46 @@ impl<A> Waiting<A> {
         self.0.is_none()
     }
 
-    /// Takes a proposal; what waited before is dropped.
+    /// Accepts a proposal at `now`. One that was waiting before is dropped.
     pub fn take(&mut self, proposal: Proposal<A>, now: Instant) {
         self.0 = Some((now + proposal.costs.compute, proposal));
     }
 
-    /// When what waits can be put in force.
+    /// When the waiting proposal can be put in force.
     #[must_use]
     pub fn from(&self) -> Option<Instant> {
         self.0.as_ref().map(|it| it.0)
     }
 
-    /// What can be put in force now.
+    /// Takes out the waiting proposal, if it can be put in force by `now`.
     pub fn due(&mut self, now: Instant) -> Option<Proposal<A>> {
         self.0.take_if(|it| it.0 <= now).map(|it| it.1)
     }
 
-    /// Forgets what waits.
+    /// Drops the waiting proposal.
     pub fn clear(&mut self) {
         self.0 = None;
     }
 }
 
-/// A call before which the knobs hand is asked. It answers with the number of one of the settings that the call was
-/// offered with; setting 0 is to leave it as it is.
+/// What the knobs hand sees before a call. It answers with the index of one of the settings that the caller offers for that task;
+/// index 0 always means NCCL's own choice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Call {
-    /// Which of the job's calls that come again and again.
+    /// Which of the job's recurring calls this is.
     pub task: usize,
 }
 
-/// A call that was run.
+/// The result of a call, for the knobs hand to learn from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ran {
     pub task: usize,
-    /// The setting that it was run by.
+    /// The index of the setting that it ran with.
     pub setting: usize,
     pub time: Duration,
 }
 
-/// The knobs hand as simulations have it. It always has an answer.
+/// The knobs hand as simulations use it. It cannot fail.
 pub trait KnobsHand:
     Hand<Call, Action = usize, Outcome = Ran, Error = std::convert::Infallible>
 {

@@ -1,5 +1,5 @@
-//! [`Event`]: what the controller did and why, in the order in which it did it. A service writes events down before it
-//! carries out what follows from them, so that after a crash the journal says what was under way; people read them to
+//! [`Event`]: a record of what the controller did and why. A service writes each event to its journal before it carries out the
+//! orders that follow from it (write-ahead), so that after a crash the journal says what was under way. People read the journal to
 //! understand what happened.
 
 use serde::{Deserialize, Serialize};
@@ -18,7 +18,8 @@ pub enum Event {
     Left {
         job: JobId,
     },
-    /// Circuits will change: a crash between this and its end leaves them in an unknown state, which is then read.
+    /// A change of circuits begins. After a crash before its end the circuits are in an unknown state, which is then read from the
+    /// switches.
     Begun {
         change: ChangeId,
         job: Option<JobId>,
@@ -26,20 +27,20 @@ pub enum Event {
         delete: Vec<Circuit>,
         create: Vec<Circuit>,
     },
-    /// All switches can do it; they are told to.
+    /// All switches have prepared the change and are now told to apply it.
     Committed {
         change: ChangeId,
     },
     Done {
         change: ChangeId,
     },
-    /// A switch could not do its part.
+    /// The change has failed, because a switch could not do its part.
     Failed {
         change: ChangeId,
         switch: SwitchId,
         why: Failure,
     },
-    /// What other switches had done was undone.
+    /// After a failed change, the switches that had applied their part have undone it.
     RolledBack {
         change: ChangeId,
     },
@@ -59,7 +60,7 @@ pub enum Event {
         switch: SwitchId,
         circuits: u32,
     },
-    /// A switch says that a port is in several circuits: only the first is believed.
+    /// A switch reports one port in several circuits, which cannot be; only the first of them is taken as true.
     PortTwice {
         port: Port,
     },
@@ -75,7 +76,7 @@ pub enum Event {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Failure {
-    /// It said that it cannot.
+    /// It answered that it cannot.
     Rejected,
     /// It cannot be reached.
     Lost,

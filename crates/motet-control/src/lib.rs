@@ -9,17 +9,19 @@
 //!                 go         go                grants, recalls          answers
 //! ```
 //!
-//! - [`shim`]: one per rank. Sees every collective call, learns the order in which they come back in every iteration,
-//!   and says ahead of time which group will be next.
-//! - [`manager`]: one per scale-up domain (a server, a rack of NVLinked GPUs). Chooses the network for each call and speaks
-//!   for all its ranks, so that all rails switch together. It is a *member* of communication groups.
-//! - [`controller`]: one per cluster. Sets the circuits of a group when all its members have asked for it and nobody
-//!   sends over the circuits that must go.
+//! - [`shim`]: one per rank. Sees every collective call, learns their order from earlier iterations, and announces ahead of time
+//!   which group will be used next.
+//! - [`manager`]: one per scale-up domain (a server, or a rack of GPUs joined by NVLink). Chooses the network for each call and
+//!   asks for circuits on behalf of all its ranks, so that all rails switch together. To the controller it is a *member* of
+//!   communication groups.
+//! - [`controller`]: one per cluster. Sets the circuits of a group when all its members have asked for them and no one sends
+//!   over the circuits that must be taken down for it.
 //!
-//! Apart from these, [`hand`] is the one interface of all four of Motet's hands, of which circuits are one.
-//! [`wire`] is how shims in other processes reach their manager.
+//! Apart from these, [`hand`] is the common interface of everything that may change how a job's collectives run, of which
+//! circuits are one. [`wire`] is the protocol by which shims in other processes talk to their manager.
 //!
-//! Start with [`protocol`], which says what they tell one another and why messages may be lost, late or doubled.
+//! Start with [`protocol`], which defines the messages between members and controller, and says why they may be lost, late or
+//! doubled.
 
 pub mod circuit;
 pub mod controller;

@@ -1,9 +1,9 @@
-//! [`Manager`]: speaks for all ranks of a scale-up domain (Opus, §4.1): chooses the network for each call, and asks the
+//! [`Manager`]: acts for all ranks of a scale-up domain (Opus, §4.1): it chooses the network for each call, and asks the
 //! controller for circuits once for all of them.
 //!
-//! A group has ranks on several rails, one after the other through a server's GPUs. Its circuits on all rails are one set,
-//! which is asked for when all ranks of the domain want the call, and which comes or goes as a whole. So rails cannot drift
-//! apart, and the controller hears one word from a server where it would hear eight from its GPUs.
+//! A group has ranks on several rails, because each GPU of a server is on a rail of its own. The group's circuits on all
+//! rails are one set. The manager asks for it when all ranks of the domain want the call, and the set is granted or recalled as a
+//! whole. So rails cannot drift apart, and the controller gets one message from a server instead of one from each of its GPUs.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -11,76 +11,75 @@ use motet_runtime::Collective;
 use motet_units::{Bytes, Rank};
 
 use crate::protocol::{GroupId, JobId, Member, Notice, Report, Word};
-use crate::seat::{Go, Seat, Step};
+use crate::seat::{Go, Seat, SeatStep};
 use crate::shim::{Call, Tell};
 
-/// The network that a call takes.
+/// The network that a call uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Network {
     /// Inside the domain.
     ScaleUp,
     /// Over the rails' circuits.
     Rails,
-    /// Over the host's packet network: too little to change circuits for, or none are to be had.
+    /// Over the host's packet network, because the call is too small to change circuits for, or the controller refused it circuits.
     Host,
 }
 
-/// Which calls are not worth circuits. All managers of a job must have the same rule, for all members of a group must
-/// take the same network.
+/// Which calls are too small to be worth circuits. All managers of a job must have the same rule, because all members of a
+/// group must use the same network for a call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Rule {
-    /// AllReduces of up to so many bytes take the host's network (Opus, §5: short bursts at the end of an iteration).
+    /// AllReduces of at most this size take the host's network (Opus, §5: the short ones at the end of an iteration).
     pub offload: Option<Bytes>,
 }
 
-/// What follows.
+/// A message that the manager sends in answer to an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Said {
+    /// To the controller.
     Report(Report),
-    /// That rank's call of that group may go.
-    Go {
-        rank: Rank,
-        group: GroupId,
-        network: Network,
-    },
+    /// To the shim of `rank`: its waiting call of `group` may start, over `network`.
+    Go { rank: Rank, group: GroupId, network: Network },
 }
 
-/// What one rank does in a group.
+/// One rank of the domain as a member of one group.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 struct Local {
-    /// Calls that it wanted circuits for, of which all but the last have gone.
+    /// How many calls over the rails it has made. All but the last have started; the last may still wait.
     made: u64,
-    /// The networks of calls that are under way. They end in the order in which they began.
+    /// The networks of the calls that have started and not ended, oldest first. Calls of a group end in the order in which they start.
     open: VecDeque<Network>,
-    /// Calls over circuits that have ended.
+    /// How many of its calls over circuits have ended.
     ended: u64,
     waiting: bool,
-    /// It will make its next call soon.
+    /// Its shim predicts that its next call is one of this group.
     next: bool,
-    /// It has no more calls for now.
+    /// Its shim predicts that its next call is one of another group.
     done: bool,
-    /// How many calls of the group it makes in a row, from that one on; 0 if that is not known.
+    /// How many calls of this group it makes in a row, from the last one that it made or predicted on; 0 if that is not known.
     run: u32,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
+/// The manager's state for one group: the domain's [`Seat`], and how far each of its ranks is.
 struct Desk {
     seat: Seat,
     locals: BTreeMap<Rank, Local>,
-    /// How each call goes that some rank has still to make.
+    /// By number, the network of each call that some rank of the domain has started and another has still to make.
     going: BTreeMap<u64, Network>,
 }
 
-/// See the [module](self).
+/// The manager of one job's ranks in one scale-up domain.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Manager {
     rule: Rule,
-    /// Groups with members elsewhere.
+    /// One desk for each group that reaches beyond the domain; all other groups stay on scale-up links.
     desks: BTreeMap<GroupId, Desk>,
 }
 
 impl Manager {
-    /// The manager of the domain that is `member` of the job, with its own ranks of each group that reaches beyond it.
+    /// The manager of the domain that is `member` of the job. `groups` has each group that reaches beyond the domain, with those of its
+    /// ranks that are in the domain.
     #[must_use]
     pub fn new(
         job: JobId,
@@ -96,7 +95,8 @@ impl Manager {
         Self { rule, desks: desks.collect() }
     }
 
-    /// The network for a call, if circuits can be had: a function of what all members of the group know alike.
+    /// The network that a call should use if the controller grants circuits. It depends only on what all members of the group
+    /// know alike, so that all choose the same.
     #[must_use]
     pub fn network(&self, call: &Call) -> Network {
         let short = call.collective == Collective::AllReduce
@@ -108,7 +108,7 @@ impl Manager {
         }
     }
 
-    /// A rank's shim says something.
+    /// Handles what a rank's shim says.
     pub fn tell(&mut self, rank: Rank, tell: Tell) -> Vec<Said> {
         match tell {
             Tell::Call { call, run } => {
@@ -136,26 +136,27 @@ impl Manager {
         }
     }
 
-    /// A rank makes another call than it was to make: what was asked for ahead is given up before others rely on it.
+    /// A rank calls `group`, so a prediction that it would call another one was wrong: circuits that were asked for because of it
+    /// are given up before other members rely on them.
     fn correct(&mut self, rank: Rank, group: GroupId) -> Vec<Said> {
         let others = self.desks.iter_mut().filter(|it| *it.0 != group);
         others.flat_map(|it| it.1.not_next(rank)).collect()
     }
 
-    /// The controller says something.
+    /// Handles a message of the controller.
     pub fn hear(&mut self, notice: &Notice) -> Vec<Said> {
         self.desk(notice.group, |desk| {
             let step = desk.seat.hear(notice.what);
             let mut said = desk.step(step);
             if notice.what == Word::Recall {
-                // Somebody else needs the ports first, but all ranks here will need them again.
+                // Circuits were recalled for another group. If all ranks here are about to call this one, ask for them again.
                 said.extend(desk.push());
             }
             said
         })
     }
 
-    /// The controller is gone: nobody waits for it. See [`Seat::give_up`].
+    /// The controller is unreachable: calls that wait for it take the packet network, as [`Seat::give_up`] says.
     pub fn give_up(&mut self) -> Vec<Said> {
         let desks = self.desks.values_mut();
         desks
@@ -166,7 +167,8 @@ impl Manager {
             .collect()
     }
 
-    /// The controller was gone for so long that it may have given the circuits to others: nothing is held any more.
+    /// The manager was cut off for so long that the controller may have given the job up and its circuits to others: lets go of all
+    /// circuits, as if they had been recalled.
     pub fn let_go(&mut self) -> Vec<Said> {
         let desks = self.desks.values_mut();
         desks
@@ -177,17 +179,17 @@ impl Manager {
             .collect()
     }
 
-    /// What to say again while nothing is heard.
+    /// The reports to repeat, in case they were lost, while the controller has not answered.
     pub fn again(&self) -> impl Iterator<Item = Report> {
         self.desks.values().filter_map(|it| it.seat.again())
     }
 
-    /// All that the controller may know, when a connection to it begins.
+    /// The state of every group, to be sent when a connection to the controller begins.
     pub fn reports(&self) -> impl Iterator<Item = Report> {
         self.desks.values().map(|it| it.seat.report())
     }
 
-    /// Calls of a group that have ended on all ranks of the domain; those that took another network count at once.
+    /// How many calls of a group have ended on all ranks of the domain. Calls that took the packet network count as ended when they start.
     #[must_use]
     pub fn ended(&self, group: GroupId) -> u64 {
         self.desks.get(&group).map_or(0, |it| it.seat.report().ended)
@@ -205,7 +207,7 @@ impl Desk {
         (local.next, local.done, local.run) = (false, false, run);
         let (number, group) = (local.made, self.seat.group());
         if let Some(network) = self.going.get(&number).copied() {
-            // Another rank of the domain has begun it already.
+            // Another rank of the domain has started this call already, so its network is known.
             local.open.push_back(network);
             self.forget();
             return vec![Said::Go { rank, group, network }];
@@ -214,7 +216,8 @@ impl Desk {
         self.push()
     }
 
-    /// Calls, or asks for circuits, if all ranks want the next call, or if circuits are held anyway.
+    /// Starts the next call if some rank waits for it and either all ranks want it or circuits are held anyway; asks for circuits
+    /// ahead of time if all ranks are predicted to make it and none has.
     fn push(&mut self) -> Vec<Said> {
         let called = self.locals.values().any(|it| it.waiting);
         let all = self.locals.values().all(|it| it.waiting || it.next);
@@ -228,7 +231,7 @@ impl Desk {
         report.map(Said::Report).into_iter().collect()
     }
 
-    /// How many calls come in a row, if all ranks say the same.
+    /// How many calls of this group come in a row, if all ranks say the same; otherwise 0, not known.
     fn run(&self) -> u64 {
         let mut runs = self.locals.values().map(|it| it.run);
         let first = runs.next().unwrap_or(0);
@@ -236,7 +239,7 @@ impl Desk {
         u64::from(if alike { first } else { 0 })
     }
 
-    fn step(&mut self, step: Step) -> Vec<Said> {
+    fn step(&mut self, step: SeatStep) -> Vec<Said> {
         let mut said: Vec<Said> = step.report.map(Said::Report).into_iter().collect();
         let Some(go) = step.go else { return said };
         let network = match go {
@@ -256,7 +259,7 @@ impl Desk {
         said
     }
 
-    /// Calls that all ranks have made need not be remembered.
+    /// Forgets the networks of calls that all ranks have made.
     fn forget(&mut self) {
         let least = self.locals.values().map(|it| it.made).min().unwrap_or(0);
         self.going.retain(|number, _| *number > least);
@@ -271,7 +274,7 @@ impl Desk {
         reports.collect::<Vec<_>>().into_iter().map(Said::Report).collect()
     }
 
-    /// A call has begun over another network.
+    /// A rank has started a call over another network than the rails.
     fn open(&mut self, rank: Rank, network: Network) -> Vec<Said> {
         if let Some(local) = self.locals.get_mut(&rank) {
             local.open.push_back(network);
@@ -279,7 +282,7 @@ impl Desk {
         Vec::new()
     }
 
-    /// Calls over circuits that have ended on all ranks.
+    /// How many calls over circuits have ended on all ranks.
     fn all_ended(&self) -> u64 {
         self.locals.values().map(|it| it.ended).min().unwrap_or(0)
     }
@@ -293,7 +296,7 @@ impl Desk {
         report.map(Said::Report).into_iter().collect()
     }
 
-    /// The rank does something else first.
+    /// The rank calls another group first, against what its shim had predicted.
     fn not_next(&mut self, rank: Rank) -> Vec<Said> {
         let Some(local) = self.locals.get_mut(&rank).filter(|it| it.next) else {
             return Vec::new();

@@ -65,7 +65,7 @@ id!(
     "job"
 );
 id!(
-    /// Who a job belongs to, for quotas.
+    /// The owner of jobs, to whom quotas apply.
     TenantId,
     u32,
     "tenant"
@@ -91,12 +91,12 @@ pub struct Registration {
     /// The ports of each member.
     pub ports: Vec<(Member, Port)>,
     pub groups: Vec<GroupSpec>,
-    /// What its ranks do, if they have said it. The controller does the same for all; people want to know.
+    /// How its shims ask for circuits, if they have said it. Only shown to people; the controller treats all modes alike.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mode: Option<Mode>,
 }
 
-/// A group: who is in it, and the circuits it needs, on all switches (rails) together.
+/// A communication group: its members, and the circuits that it needs on all switches (rails) together.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct GroupSpec {
     pub id: GroupId,
@@ -104,7 +104,7 @@ pub struct GroupSpec {
     pub circuits: Vec<Circuit>,
 }
 
-/// See the [module](self).
+/// What a member wants of a group's circuits at present; the [module](self) defines the three stances.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Stance {
@@ -113,19 +113,20 @@ pub enum Stance {
     Holding,
 }
 
-/// A member's word about one of its groups.
+/// What a member tells the controller about one of its groups: its whole state, so that only the latest report counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Report {
     pub job: JobId,
     pub member: Member,
     pub group: GroupId,
-    /// Grows with every change of what follows.
+    /// Grows with every change of the fields below; a report with a lower version than one seen before is ignored.
     pub version: u64,
     pub stance: Stance,
-    /// Calls that were begun, and that have ended. Those that took another network count in both at once.
+    /// How many calls have begun, and how many have ended. A call over the packet network counts as both when it begins.
     pub begun: u64,
     pub ended: u64,
-    /// The last call that took the packet network; 0 if none did. Whoever comes later to that call must take it too.
+    /// Number of the last call that took the packet network, 0 if none did. Members that make that call later must take the
+    /// packet network too.
     pub host: u64,
     /// How many calls of this group the member will make in a row, the one that it asks for included, before one of another
     /// group; 0 if it does not know.
@@ -133,7 +134,7 @@ pub struct Report {
     pub run: u64,
 }
 
-/// The controller's word to a member about one of its groups.
+/// What the controller tells a member about one of its groups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Notice {
     pub job: JobId,
@@ -152,17 +153,17 @@ pub enum Word {
     },
     /// Begin no further call without asking again, and report.
     Recall,
-    /// The controller has lost what it knew: report, whatever the stance.
+    /// The controller has lost its state, by a restart: report, whatever the stance.
     Report,
 }
 
-/// The answer to a member that asks.
+/// The controller's answer to a member that is asking.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reply {
-    /// Circuits are there, and yours until you are recalled.
+    /// The circuits are set, and may be used for any number of calls until a recall.
     Grant,
-    /// Circuits are there for the call that was asked for, and no other.
+    /// The circuits are set, and may be used for the one call that was asked for.
     Pass,
     /// No circuits for that call: take the packet network.
     Refuse(Refusal),

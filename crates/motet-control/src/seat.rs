@@ -1,25 +1,27 @@
-//! [`Seat`]: a member's side of one group: which calls may begin, and what the controller must be told. The other
-//! side is the [`controller`](crate::controller)'s; [`protocol`](crate::protocol) says what goes between them.
+//! [`Seat`]: the state that a member keeps for one of its groups: which of the group's calls may start, and what must be reported to
+//! the controller. The [`controller`](crate::controller) has the other half; [`protocol`](crate::protocol) defines the messages
+//! between the two.
 
 use crate::protocol::{GroupId, JobId, Member, Reply, Report, Stance, Word};
 
-/// How a call may go.
+/// The network that a call is allowed to use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Go {
     /// Over the group's circuits.
     Circuits,
-    /// Over the host's packet network: no circuits are to be had.
+    /// Over the host's packet network, because the group gets no circuits for this call.
     Host,
 }
 
-/// What follows from an event: a report to send, and whether the call that waits may go.
+/// What a member has to do after an event: send `report`, and start the call that waits on the network that `go` names. Either may be
+/// `None`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Step {
+pub struct SeatStep {
     pub report: Option<Report>,
     pub go: Option<Go>,
 }
 
-/// See the [module](self).
+/// A member's state in one group.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Seat {
     job: JobId,
@@ -29,17 +31,18 @@ pub struct Seat {
     stance: Stance,
     begun: u64,
     ended: u64,
-    /// The last call that took the packet network.
+    /// Number of the last call that used the packet network instead of circuits, 0 if none did: what [`Report::host`] says.
     host: u64,
-    /// The job has made the next call, which waits for an answer.
+    /// Whether the job has made its next call and is blocked until the controller's answer to it comes.
     waiting: bool,
-    /// The next call was answered before the job has made it.
+    /// The controller's answer to the group's next call, where it came before the job made that call because it had been
+    /// asked for ahead of time. That call is counted in `begun` already.
     early: Option<Go>,
-    /// See [`Report::run`].
+    /// How many calls of this group come in a row: what [`Report::run`] says.
     run: u64,
 }
 
-/// A [`run`](Report::run) that does not end.
+/// The [`run`](Report::run) of a member that will never turn to another group.
 pub const ENDLESS: u64 = u64::MAX;
 
 impl Seat {
@@ -60,8 +63,8 @@ impl Seat {
         }
     }
 
-    /// How many calls of the group come in a row, from the next one on; 0 if that is not known. Until it is told, a seat takes it
-    /// that there is no other group.
+    /// Sets how many calls of this group come in a row from the next one on, before a call of another group; 0 if that is not known. A
+    /// new seat starts with [`ENDLESS`].
     pub const fn expect(&mut self, run: u64) {
         self.run = run;
     }
@@ -76,47 +79,48 @@ impl Seat {
         self.stance
     }
 
-    /// Calls that were begun so far, by whatever network.
+    /// Calls begun so far, over either network.
     #[must_use]
     pub const fn begun(&self) -> u64 {
         self.begun
     }
 
-    /// Whether calls are under way.
+    /// Whether calls that have begun have not ended yet.
     #[must_use]
     pub const fn is_busy(&self) -> bool {
         self.begun > self.ended
     }
 
-    /// Whether the job waits for an answer.
+    /// Whether the job is blocked in a call until the controller answers.
     #[must_use]
     pub const fn is_waiting(&self) -> bool {
         self.waiting
     }
 
-    /// The job makes the group's next call. If nothing says that it may go, it waits until [`hear`](Self::hear) does.
-    pub fn call(&mut self) -> Step {
+    /// The job makes the group's next call. If the returned step has no `go`, the call waits until a later step, from
+    /// [`hear`](Self::hear) or [`give_up`](Self::give_up), has one.
+    pub fn call(&mut self) -> SeatStep {
         if let Some(go) = self.early.take() {
-            // Counted already when the controller answered.
-            return Step { report: None, go: Some(go) };
+            // `take` counted this call in `begun` when the answer came.
+            return SeatStep { report: None, go: Some(go) };
         }
         match self.stance {
             Stance::Holding => {
                 self.begun += 1;
-                Step { report: None, go: Some(Go::Circuits) }
+                SeatStep { report: None, go: Some(Go::Circuits) }
             }
             Stance::Asking { .. } => {
                 self.waiting = true;
-                Step::default()
+                SeatStep::default()
             }
             Stance::Away => {
                 self.waiting = true;
-                Step { report: Some(self.ask()), go: None }
+                SeatStep { report: Some(self.ask()), go: None }
             }
         }
     }
 
-    /// The job will make the group's next call soon: circuits are asked for ahead of it.
+    /// The job will make the group's next call soon: asks for circuits now, so that they are set by then (*provisioning*).
     pub fn foresee(&mut self) -> Option<Report> {
         (self.stance == Stance::Away && self.early.is_none()).then(|| self.ask())
     }
@@ -131,7 +135,7 @@ impl Seat {
         self.report()
     }
 
-    /// The member needs the circuits no longer, as far as it knows. A call that waits still wants them.
+    /// The member expects no further call of this group for now: gives the circuits back. Does nothing while a call waits for them.
     pub fn release(&mut self) -> Option<Report> {
         if self.waiting {
             return None;
@@ -140,7 +144,8 @@ impl Seat {
         changed.then(|| self.change(Stance::Away))
     }
 
-    /// Gives back a pass that was not used. A refusal stands: all members take the packet network for that call.
+    /// Gives back a pass for a call that the job has not made yet, and says whether there was one. An early refusal is kept, because all
+    /// other members were refused the same call and will use the packet network for it.
     fn drop_early(&mut self) -> bool {
         let dropped = self.early == Some(Go::Circuits);
         if dropped {
@@ -150,15 +155,15 @@ impl Seat {
         dropped
     }
 
-    /// The controller has not been reached for so long that nobody waits for it any more: a call that waits takes the
-    /// packet network. Circuits that are held stay: nobody can take them while the controller is gone.
+    /// The controller has been unreachable for too long: a call that waits takes the packet network. Circuits that are held are
+    /// kept, because only the controller could give them to others.
     ///
     /// This is the one case in which members may take different networks for one call: when the controller has answered some
     /// of them and is gone before it has answered all ([`protocol`](crate::protocol) says why). A job that goes on is worth more
     /// than one that waits for ever.
-    pub fn give_up(&mut self) -> Step {
+    pub fn give_up(&mut self) -> SeatStep {
         if !matches!(self.stance, Stance::Asking { .. }) {
-            return Step::default();
+            return SeatStep::default();
         }
         let go = std::mem::take(&mut self.waiting).then_some(Go::Host);
         if go.is_some() {
@@ -166,39 +171,40 @@ impl Seat {
             self.ended += 1;
             self.host = self.begun;
         }
-        Step { report: Some(self.change(Stance::Away)), go }
+        SeatStep { report: Some(self.change(Stance::Away)), go }
     }
 
     /// A call that went over circuits has ended.
     pub fn ended(&mut self) -> Option<Report> {
         self.ended = (self.ended + 1).min(self.begun);
-        // Somebody may wait for that, unless this member holds the circuits anyway.
+        // A recalled member's circuits can be taken down once its last call has ended, so the controller must hear of it. While
+        // the member holds the circuits nobody waits for that.
         let tell = self.stance != Stance::Holding && !self.is_busy();
         tell.then(|| self.change(self.stance))
     }
 
-    /// The controller says something about this group.
-    pub fn hear(&mut self, word: Word) -> Step {
+    /// Handles a message of the controller about this group.
+    pub fn hear(&mut self, word: Word) -> SeatStep {
         match word {
             Word::Reply { version, reply } => self.take(version, reply),
-            Word::Report => Step { report: Some(self.report()), go: None },
+            Word::Report => SeatStep { report: Some(self.report()), go: None },
             Word::Recall => {
                 let changed = self.drop_early() || self.stance == Stance::Holding;
                 let report = if changed { self.change(Stance::Away) } else { self.report() };
-                Step { report: Some(report), go: None }
+                SeatStep { report: Some(report), go: None }
             }
         }
     }
 
-    fn take(&mut self, version: u64, reply: Reply) -> Step {
+    fn take(&mut self, version: u64, reply: Reply) -> SeatStep {
         if version != self.version || !matches!(self.stance, Stance::Asking { .. }) {
-            return Step::default();
+            return SeatStep::default();
         }
         let go = match reply {
             Reply::Grant => {
                 self.stance = Stance::Holding;
                 if !self.waiting {
-                    return Step::default();
+                    return SeatStep::default();
                 }
                 Go::Circuits
             }
@@ -215,20 +221,20 @@ impl Seat {
         };
         self.begun += 1;
         if std::mem::take(&mut self.waiting) {
-            Step { report: None, go: Some(go) }
+            SeatStep { report: None, go: Some(go) }
         } else {
             self.early = Some(go);
-            Step::default()
+            SeatStep::default()
         }
     }
 
-    /// What to say again while nothing is heard.
+    /// The report to repeat, in case the last one was lost, while the controller has not answered.
     #[must_use]
     pub fn again(&self) -> Option<Report> {
         matches!(self.stance, Stance::Asking { .. }).then(|| self.report())
     }
 
-    /// All that the controller may know.
+    /// The present state as a report.
     #[must_use]
     pub const fn report(&self) -> Report {
         Report {

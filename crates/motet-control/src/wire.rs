@@ -29,7 +29,7 @@ const MAGIC: [u8; 8] = *b"MOTETMG2";
 /// The most bytes of a frame, its length included.
 pub const MOST: usize = 64;
 
-/// See the [module](self).
+/// One message between a shim and its manager.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Frame {
     Hello { job: JobId, rank: Rank },
@@ -41,13 +41,13 @@ pub enum Frame {
     Resume,
 }
 
-/// Bytes that are no frame.
+/// The bytes received are not a frame of this protocol; the text says why.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("not a frame of a rank or a manager: {0}; do shim and manager have the same version?")]
 pub struct Stranger(pub &'static str);
 
 impl Frame {
-    /// Adds its bytes to the end of `to`.
+    /// Appends the encoded frame to `to`.
     pub fn write(&self, to: &mut Vec<u8>) {
         let start = to.len();
         to.push(0);
@@ -99,11 +99,11 @@ impl Frame {
         }
     }
 
-    /// The first frame of `bytes` and how many bytes it takes; nothing if it is not there whole.
+    /// Decodes the first frame of `bytes`: the frame and the number of bytes it takes, or `None` if it has not been received in full.
     ///
     /// # Errors
     ///
-    /// If this is no frame, nor the beginning of one.
+    /// If the bytes are neither a frame nor the beginning of one.
     pub fn read(bytes: &[u8]) -> Result<Option<(Self, usize)>, Stranger> {
         let Some(length) = bytes.first().copied().map(usize::from) else { return Ok(None) };
         if length == 0 || length >= MOST {
@@ -127,7 +127,7 @@ fn write_call(call: &Call, run: u32, to: &mut Vec<u8>) {
     to.extend(run.to_le_bytes());
 }
 
-/// What is still to be read.
+/// The bytes of a frame that are still to be decoded.
 struct Rest<'a>(&'a [u8]);
 
 impl Rest<'_> {

@@ -30,7 +30,7 @@ use motet_runtime::segment::SegmentError;
 
 pub use call::Call;
 pub use mode::Mode;
-pub use step::{Answer, Step};
+pub use step::{Answer, RankRequest};
 pub use team::{Launch, Team};
 
 /// Why something was not run.

@@ -15,7 +15,7 @@ use crate::control::ControlFile;
 use crate::data;
 use crate::library::{Communicator, Identity, Nccl};
 use crate::mode::Mode;
-use crate::step::{Answer, Step};
+use crate::step::{Answer, RankRequest};
 
 /// What is in an output before a call that is checked: no float of ours.
 const POISON: u8 = 0xa5;
@@ -69,7 +69,7 @@ pub fn serve(who: Identified, token: &str, connection: TcpStream) -> Result<(), 
     };
     for line in BufReader::new(connection).lines() {
         let line = line.map_err(lost)?;
-        let step: Result<Step, _> = serde_json::from_str(&line);
+        let step: Result<RankRequest, _> = serde_json::from_str(&line);
         let answer = match step {
             Ok(step) => rank.answer(&step),
             Err(error) => Answer::Failed { problem: format!("a step cannot be read: {error}") },
@@ -82,24 +82,24 @@ pub fn serve(who: Identified, token: &str, connection: TcpStream) -> Result<(), 
 }
 
 impl Rank {
-    fn answer(&mut self, step: &Step) -> Answer {
+    fn answer(&mut self, step: &RankRequest) -> Answer {
         self.step(step).unwrap_or_else(|it| Answer::Failed { problem: it.to_string() })
     }
 
-    fn step(&mut self, step: &Step) -> Result<Answer, LiveError> {
+    fn step(&mut self, step: &RankRequest) -> Result<Answer, LiveError> {
         match step {
-            Step::About => self.about(),
-            Step::Identity => {
+            RankRequest::About => self.about(),
+            RankRequest::Identity => {
                 let Identity(bytes) = self.nccl()?.identity()?;
                 Ok(Answer::Identity { identity: hex(&bytes) })
             }
-            Step::Begin { identity } => {
+            RankRequest::Begin { identity } => {
                 let identity = unhex(identity).ok_or(LiveError::TooEarly("an identity"))?;
                 let Identified { rank, ranks, .. } = self.who;
                 self.communicator = Some(self.nccl()?.begin(rank, ranks, identity)?);
                 Ok(Answer::Done)
             }
-            Step::Room { bytes } => {
+            RankRequest::Room { bytes } => {
                 self.graphs.clear();
                 self.room = None;
                 let queue = self.queue()?;
@@ -110,9 +110,11 @@ impl Rank {
                 self.room = Some(room);
                 Ok(Answer::Done)
             }
-            Step::Check { call, mode } => self.check(&read(call)?, *mode),
-            Step::Time { call, modes, calls, graphs } => self.time(call, modes, *calls, *graphs),
-            Step::End => {
+            RankRequest::Check { call, mode } => self.check(&read(call)?, *mode),
+            RankRequest::Time { call, modes, calls, graphs } => {
+                self.time(call, modes, *calls, *graphs)
+            }
+            RankRequest::End => {
                 self.graphs.clear();
                 self.communicator.take().map_or(Ok(()), Communicator::end)?;
                 Ok(Answer::Done)

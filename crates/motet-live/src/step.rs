@@ -1,4 +1,4 @@
-//! What the driver asks of a rank ([`Step`]) and what the rank answers ([`Answer`]): one JSON object in a line each.
+//! What the driver asks of a rank ([`RankRequest`]) and what the rank answers ([`Answer`]): one JSON object in a line each.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,7 +8,7 @@ use crate::mode::Mode;
 /// One thing to do.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "do", rename_all = "snake_case")]
-pub enum Step {
+pub enum RankRequest {
     /// Load NCCL and CUDA, and say what they are.
     About,
     /// An identity for a communicator, in hexadecimal digits; asked of one rank.
@@ -26,7 +26,7 @@ pub enum Step {
     End,
 }
 
-impl Step {
+impl RankRequest {
     /// How many times the usual limit it may take: as many as there are settings.
     #[must_use]
     pub fn limits(&self) -> u32 {

@@ -13,7 +13,7 @@ use std::thread;
 use std::time::Duration as Wall;
 
 use crate::LiveError;
-use crate::step::{Answer, Step};
+use crate::step::{Answer, RankRequest};
 
 /// How much of a rank's log an error shows.
 const LOG_TAIL: u64 = 2048;
@@ -132,7 +132,7 @@ impl Team {
     ///
     /// # Errors
     /// When one fails, is lost or falls silent. All ranks are ended then.
-    pub fn ask(&mut self, step: &Step) -> Result<Vec<Answer>, LiveError> {
+    pub fn ask(&mut self, step: &RankRequest) -> Result<Vec<Answer>, LiveError> {
         self.ask_some(step, 0..self.ranks())
     }
 
@@ -140,14 +140,14 @@ impl Team {
     ///
     /// # Errors
     /// As [`ask`](Self::ask).
-    pub fn ask_one(&mut self, step: &Step, rank: u32) -> Result<Answer, LiveError> {
+    pub fn ask_one(&mut self, step: &RankRequest, rank: u32) -> Result<Answer, LiveError> {
         let mut answers = self.ask_some(step, rank..rank + 1)?;
         answers.pop().ok_or(LiveError::TooEarly("an answer"))
     }
 
     fn ask_some(
         &mut self,
-        step: &Step,
+        step: &RankRequest,
         asked: std::ops::Range<u32>,
     ) -> Result<Vec<Answer>, LiveError> {
         let outcome = self.exchange(step, asked);
@@ -159,7 +159,7 @@ impl Team {
 
     fn exchange(
         &mut self,
-        step: &Step,
+        step: &RankRequest,
         asked: std::ops::Range<u32>,
     ) -> Result<Vec<Answer>, LiveError> {
         // Numbers and text are always JSON.
@@ -198,7 +198,7 @@ impl Team {
         LiveError::Rank { rank, problem, log: tail(&self.launch.logs, rank) }
     }
 
-    fn silent(&self, rank: u32, step: &Step, limit: Wall) -> LiveError {
+    fn silent(&self, rank: u32, step: &RankRequest, limit: Wall) -> LiveError {
         let (seconds, during) = (limit.as_secs(), step.text());
         LiveError::Silent { rank, seconds, during, log: tail(&self.launch.logs, rank) }
     }

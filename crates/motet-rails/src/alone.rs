@@ -1,10 +1,10 @@
-//! [`Alone`]: how long a collective takes with the network to itself, by running a program of it.
+//! [`Alone`]: how long a collective takes with the network to itself, found by simulating a program for it.
 //!
 //! A group on a rail sees one of two networks: a *star*, every GPU by its NIC to a switch that passes all on, or a
 //! *ring* of optical circuits, each GPU to its two neighbours both ways (two GPUs: one circuit of all ports).
-//! AllGather, ReduceScatter and AllReduce are NCCL's own rings; on circuits half of the data goes each way round, so that both directions of
-//! every circuit are used. AllToAll goes straight on a star, and over
-//! circuits the shorter way round, through the GPUs between. Every program is verified, and run by the event engine.
+//! AllGather, ReduceScatter and AllReduce are NCCL's own rings; on circuits half of the data goes each way round, so that both
+//! directions of every circuit are used. AllToAll sends directly on a star; over circuits each message takes the shorter way round
+//! and is forwarded by the GPUs between. Every program is verified, and run by the event engine.
 //!
 //! Rings are regular, so their time has a closed form; it takes over where a group is larger than
 //! [`MOST_SIMULATED`], and a test holds the two equal below.
@@ -34,12 +34,12 @@ pub const MOST_SIMULATED: u32 = 32;
 /// Trees over more ranks than this are not timed, so that a step is still simulated in seconds.
 pub const MOST_TREES: u32 = 64;
 
-/// What a group is connected by.
+/// The network that connects a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Topology {
-    /// Each rank to a switch; the wire's latency is that of both links together.
+    /// Each rank has a link to one switch; the wire's latency is that of both links on the way.
     Star(Wire),
-    /// Circuits between neighbours, of this bandwidth each way; between two ranks there is one.
+    /// Circuits between neighbours of a ring, with this bandwidth each way. Two ranks have one circuit.
     Ring(Wire),
 }
 
@@ -51,7 +51,7 @@ impl Topology {
     }
 }
 
-/// Time of data and time of latencies.
+/// How long a collective takes, split into data and latency, because sharing a link stretches only the former.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Timing {
     /// For how long the busiest link carries data.
@@ -59,7 +59,7 @@ pub struct Timing {
     pub latency: Duration,
 }
 
-/// Why a collective has no time.
+/// Why a collective cannot be timed.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AloneError {
@@ -83,7 +83,7 @@ pub enum AloneError {
 
 type Key = (CollectiveKind, u32, Topology);
 
-/// Times of collectives, each worked out once.
+/// The times of collectives, each computed once and kept.
 #[derive(Debug, Default)]
 pub struct Alone {
     programs: BTreeMap<Key, (Verified<Program>, Network)>,
@@ -92,7 +92,7 @@ pub struct Alone {
 }
 
 impl Alone {
-    /// How long `kind` over so many ranks takes, of a size in nccl-tests' sense.
+    /// How long `kind` takes over so many ranks; the size is in nccl-tests' sense.
     pub fn time(
         &mut self,
         kind: CollectiveKind,
@@ -141,7 +141,7 @@ impl Alone {
         let network = network(ranks, Topology::Star(wire))?;
         let task = Task::new(&network, Goal::new(CollectiveKind::AllReduce, ranks)?, size);
         let method = "double-tree".parse().ok();
-        // The seed is of no matter: trees leave nothing to chance.
+        // Any seed will do, because building trees involves no random choice.
         let effort = Effort::unlimited(Seed::new(1));
         let timing = match method.map(|it| synthesize(&task, it, &effort)) {
             None | Some(Err(SynthError::NotForMethod { .. })) => None,
@@ -159,7 +159,7 @@ fn simulated(
 ) -> Result<Timing, AloneError> {
     let routed = Routed::new(program, network, SwitchForwarding::CutThrough)?;
     let prepared = Prepared::new(&routed);
-    // GPUs hand on what has come, whoever's it is; for rings that is the program's own order.
+    // Forwarding GPUs send messages in the order of arrival. For rings that is the program's order anyway.
     let options = SimOptions { discipline: Discipline::Fifo, ..SimOptions::default() };
     let outcome = Simulation::new(&prepared, size).options(options).run()?;
     let work = outcome.links.iter().map(|it| it.busy).max().unwrap_or(Duration::ZERO);
@@ -229,9 +229,9 @@ fn program(kind: CollectiveKind, ranks: u32, topology: Topology) -> Result<Progr
     }
 }
 
-/// Everybody to everybody, nearest first. On a star rank r sends to r + 1, then r + 2 and so on, so that nobody is sent to by two at a
-/// time. Round circuits each part goes the shorter way, from GPU to GPU; the half way round is shared by both ways,
-/// for which parts have two chunks.
+/// AllToAll, nearest ranks first. On a star rank r sends to r + 1, then r + 2 and so on, so that no rank receives from two at a
+/// time. On a ring each message is forwarded from GPU to GPU the shorter way round; a message to the opposite rank is split in two
+/// chunks, one for each way.
 fn exchange(ranks: u32, topology: Topology) -> Result<Program, CollectiveError> {
     let collective = Collective::new(CollectiveKind::AllToAll, ranks, 2)?;
     let mut builder = ProgramBuilder::new("exchange", collective);
@@ -244,7 +244,7 @@ fn exchange(ranks: u32, topology: Topology) -> Result<Program, CollectiveError> 
     }
     let circuits = matches!(topology, Topology::Ring(_)) && ranks > 2;
     if circuits {
-        // Parts that pass through have a place of their own at every GPU.
+        // Every message has scratch space of its own at each GPU that forwards it.
         (0..ranks).for_each(|it| builder.set_scratch(Rank(it), 2 * ranks * ranks));
     }
     for distance in 1..ranks {
@@ -267,7 +267,7 @@ fn exchange(ranks: u32, topology: Topology) -> Result<Program, CollectiveError> 
     Ok(builder.build())
 }
 
-/// Hands chunks of the part `from` → `to` on, `step` places at a time round the ring.
+/// Forwards chunks of the message `from` → `to` round the ring, `step` places at a time.
 fn carry(
     builder: &mut ProgramBuilder,
     ranks: u32,
@@ -293,8 +293,8 @@ fn carry(
     }
 }
 
-/// The same without a program. In every step of a ring all links carry a chunk: (n − 1)(β + α), twice that for
-/// AllReduce. An exchange keeps every link busy to the end.
+/// The time by formula instead of simulation. In each of a ring's n − 1 steps every link carries one chunk, so it takes
+/// (n − 1)(β + α), and AllReduce twice that. An AllToAll keeps every link busy to the end.
 fn closed_form(
     kind: CollectiveKind,
     ranks: u32,
@@ -315,7 +315,8 @@ fn closed_form(
         }
         CollectiveKind::AllReduce => (beta(ways * n)?.saturating_mul(2 * (n - 1)), 2 * (n - 1)),
         CollectiveKind::AllToAll if circuits => {
-            // Halves of parts over each link one way: n²/4 distances a rank, and as many links.
+            // Counted in half messages, each rank's data makes n²/4 hops in each direction; n ranks share n links, so each
+            // link carries n²/4 halves.
             (beta(2 * n)?.saturating_mul(n * n / 4), n / 2)
         }
         CollectiveKind::AllToAll => (beta(2 * n)?.saturating_mul(2 * (n - 1)), 1),

@@ -4,9 +4,9 @@
 //! [`bill`] counts the parts of a design without oversubscription, [`Prices`] says what a part costs. Fibres are not
 //! counted, as in the paper. Counts are whole parts, so small networks pay for switches that are partly empty.
 //!
-//! A transceiver is at both ends of every fibre that ends in a NIC or a packet switch; light goes through an optical
-//! switch, so there a GPU has one transceiver and no other. A packet switch's own power is counted apart from
-//! that of the transceivers in it.
+//! A fibre needs a transceiver at each end that is a NIC or a packet switch. An optical switch passes light through and needs none, so
+//! with optical rails each NIC port has the only transceiver. A packet switch's own power is counted apart from that of the
+//! transceivers in it.
 
 use std::fmt;
 
@@ -25,7 +25,7 @@ pub struct Watts {
 }
 
 impl Watts {
-    /// To the nearest milliwatt; 0 for what is below.
+    /// Rounded to the nearest milliwatt; negative numbers become 0.
     #[must_use]
     pub fn of(watts: f64) -> Self {
         Self { milliwatts: (watts * 1e3).round() as u64 }
@@ -37,23 +37,23 @@ impl Watts {
     }
 }
 
-/// What one of a kind costs.
+/// The price and power of one part.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Part {
     pub price: Dollars,
     pub power: Watts,
-    /// Where the figures are from.
+    /// The source of the figures.
     pub source: String,
 }
 
-/// A packet switch, its transceivers not counted.
+/// A packet switch without its transceivers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PacketPart {
     pub ports: u32,
     pub part: Part,
 }
 
-/// An optical circuit switch, which is sold by the port here.
+/// An optical circuit switch, whose price is given per port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OpticalPart {
     pub ports: u32,
@@ -63,7 +63,7 @@ pub struct OpticalPart {
     pub source: String,
 }
 
-/// What parts cost; [`formats::prices_toml`](crate::formats::prices_toml) has the file.
+/// Prices and powers of all parts, read by [`formats::prices_toml`](crate::formats::prices_toml).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Prices {
     pub transceiver: Part,
@@ -72,7 +72,7 @@ pub struct Prices {
     pub nic: Part,
 }
 
-/// A way to connect the GPUs of servers.
+/// A network design for connecting the GPUs of servers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Design {
     /// A Clos network over all GPUs.
@@ -100,7 +100,7 @@ impl fmt::Display for Design {
     }
 }
 
-/// The parts of a network.
+/// How many parts of each kind a network needs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Bill {
     /// Tiers of packet switches.
@@ -109,20 +109,20 @@ pub struct Bill {
     pub transceivers: u64,
     pub packet_switches: u64,
     pub optical_switches: u64,
-    /// Of the optical switches, those in use.
+    /// Ports of optical switches that are in use.
     pub optical_ports: u64,
 }
 
-/// How many GPUs of which servers.
+/// The size of a cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cluster {
     pub gpus: u64,
-    /// GPUs of a server, and so rails.
+    /// GPUs per server, which is also the number of rails.
     pub domain: u32,
     pub wiring: Wiring,
 }
 
-/// The parts of a design.
+/// The bill of materials of a design.
 pub fn bill(design: Design, cluster: &Cluster, prices: &Prices) -> Result<Bill, Refusal> {
     let Cluster { gpus, domain, wiring } = *cluster;
     let rails = u64::from(domain.max(1));
@@ -169,17 +169,17 @@ pub fn bill(design: Design, cluster: &Cluster, prices: &Prices) -> Result<Bill, 
     Ok(Bill { nics: gpus, ..bill })
 }
 
-/// A Clos network without oversubscription over `hosts`, whose leaves each serve hosts of one of the `parts` only.
+/// A Clos network without oversubscription over `hosts`; each leaf serves hosts of only one of the `parts` (rails).
 fn clos(hosts: u64, ports: u64, parts: &[u64]) -> Result<Bill, Refusal> {
     let half = ports / 2;
     let leaves: u64 = parts.iter().map(|it| it.div_ceil(half)).sum();
     let (tiers, packet_switches) = if parts.len() == 1 && hosts <= ports {
         (1, 1)
     } else if leaves <= ports {
-        // Every leaf has as many ways up as hosts, and a port on each spine.
+        // Two tiers: every leaf has as many uplinks as hosts, spread over all spines.
         (2, leaves + hosts.div_ceil(ports))
     } else if leaves <= ports * half {
-        // Pods of as many leaves and as many switches above them.
+        // Three tiers: pods with as many leaves as aggregation switches.
         (3, 2 * leaves + hosts.div_ceil(ports))
     } else {
         let most = ports * half * half;
@@ -192,7 +192,7 @@ fn clos(hosts: u64, ports: u64, parts: &[u64]) -> Result<Bill, Refusal> {
     Ok(Bill { tiers, transceivers, packet_switches, ..Bill::default() })
 }
 
-/// What a bill comes to.
+/// The total cost and power of a bill.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Total {
     pub price: Dollars,

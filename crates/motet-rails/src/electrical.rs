@@ -1,5 +1,5 @@
-//! [`Electrical`]: rails of packet switches, the baseline. Everybody reaches everybody on its rail at the full rate of the NIC
-//! at any time; only NICs and scale-up links are shared, between what a rank does at once.
+//! [`Electrical`]: rails of packet switches, the baseline. Every GPU reaches every other GPU on its rail at the full rate of the NIC
+//! at any time; only the NIC and the scale-up links of a rank are shared, by communications that it has at the same time.
 
 use motet_units::Instant;
 use motet_workload::simulate::fabric::Call;
@@ -19,12 +19,12 @@ pub struct Electrical {
 }
 
 impl Electrical {
-    /// For the communications of one step.
+    /// The rails for the communications of one step.
     pub fn new(job: &Job, iteration: &Iteration, machine: &Machine) -> Result<Self, AloneError> {
         Self::by(job, iteration, machine, &Algorithms::default())
     }
 
-    /// The same with AllReduces by these algorithms.
+    /// As [`new`](Self::new), with the algorithm of each AllReduce (ring or tree) given by `by`.
     pub fn by(
         job: &Job,
         iteration: &Iteration,

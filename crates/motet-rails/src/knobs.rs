@@ -1,9 +1,9 @@
-//! What the knobs hand may choose on rails: by which of NCCL's algorithms an AllReduce goes, rings or trees.
+//! What the knobs hand may choose on rails: whether an AllReduce uses NCCL's rings or its trees.
 //!
-//! On ideal links that is what knobs come to (channels and protocols make no difference there), and only where a packet switch
-//! carries the call: inside a scale-up domain, on packet-switched rails, over the host's network. Circuits between neighbours carry rings only. The
-//! hand is asked once for each call that comes again and again before every step, as of a table that is published for one step, and told what
-//! they took in the mean of the step. Who has the hand is of no matter here ([`KnobsHand`]); `motet-agent` has policies.
+//! On ideal links channels and protocols make no difference, so that the algorithm is all there is to choose; and only where a packet
+//! switch carries the call: inside a scale-up domain, on packet-switched rails, or over the host's network. Circuits between
+//! neighbours can only carry rings. Before every step the hand is asked once for each recurring call, as for a table that is
+//! valid for one step, and after it is told the mean time of those calls. Any [`KnobsHand`] will do; `motet-agent` has policies.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,9 +15,9 @@ use motet_workload::{Communication, Group, Run};
 use crate::alone::{MOST_TREES, Topology};
 use crate::error::RailsError;
 use crate::levels::Levels;
-use crate::step::Step;
+use crate::step::TrainingStep;
 
-/// The AllReduces that go by trees; all others go by rings.
+/// The set of AllReduces that use trees; all others use rings.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Algorithms(BTreeSet<(u32, Group, Bytes)>);
 
@@ -27,24 +27,24 @@ impl Algorithms {
     }
 }
 
-/// An AllReduce of a stage that comes again and again, and what it takes on packet switches with the network to itself.
+/// A recurring AllReduce of a stage, and how long it takes on packet switches with the network to itself, by each algorithm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Task {
     pub stage: u32,
     pub group: Group,
     pub bytes: Bytes,
-    /// Of its widest group.
+    /// The ranks of its largest group.
     pub ranks: u32,
     pub rings: Duration,
     pub trees: Duration,
 }
 
-/// The settings of a task: by rings, as ever, or by trees.
+/// The setting of a task that uses rings, the default; [`TREES`] is the other.
 pub const RINGS: usize = 0;
 pub const TREES: usize = 1;
 
-/// The AllReduces of a step that trees can be tried for.
-pub fn tasks(step: &Step) -> Result<Vec<Task>, RailsError> {
+/// The AllReduces of a step for which trees are an alternative.
+pub fn tasks(step: &TrainingStep) -> Result<Vec<Task>, RailsError> {
     let star = |_| Topology::Star(step.machine.rail);
     let mut all = BTreeMap::new();
     for (_, operation, what) in step.iteration.communications() {
@@ -67,9 +67,9 @@ pub fn tasks(step: &Step) -> Result<Vec<Task>, RailsError> {
     Ok(found)
 }
 
-/// Runs a step so many times, each by what the hand says before it.
+/// Runs a step so many times; before each, the hand chooses the algorithms.
 pub fn steps(
-    step: &Step,
+    step: &TrainingStep,
     tasks: &[Task],
     count: u32,
     hand: &mut dyn KnobsHand,
@@ -97,8 +97,8 @@ pub fn steps(
     Ok(runs)
 }
 
-/// What the calls of a task took in a step, in the mean.
-fn mean(step: &Step, task: &Task, ran: &Run) -> Option<Duration> {
+/// The mean time of a task's calls in a step.
+fn mean(step: &TrainingStep, task: &Task, ran: &Run) -> Option<Duration> {
     let own = |stage: u32, what: &Communication| {
         what.kind == CollectiveKind::AllReduce
             && (stage, what.group, what.bytes) == (task.stage, task.group, task.bytes)

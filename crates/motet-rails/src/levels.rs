@@ -1,10 +1,9 @@
-//! [`Levels`]: what a communication of a job takes, from what collectives take alone.
+//! [`Levels`]: the cost of each of a job's communications, composed of the times of single collectives ([`Alone`]).
 //!
-//! A group inside a scale-up domain is one collective there; one on a rail is one collective there. A group that does
-//! both goes in two levels, each a collective of its own, one after the other: an AllGather first over
-//! the rails, then inside; a ReduceScatter the other way; an AllReduce scatters inside, reduces over rails, gathers inside. Members that
-//! are not on the same rails forward through scale-up to a neighbour that is (PXN): that costs its latency and its part of the scale-up
-//! links.
+//! A group that lies inside a scale-up domain, or on one rail, runs one collective there. A group that spans both is done
+//! hierarchically, in one collective per level, one after the other: an AllGather first over the rails, then inside the domain; a
+//! ReduceScatter the other way; an AllReduce scatters inside, reduces over the rails and gathers inside. Members that are not on the
+//! same rail forward through scale-up to a neighbour that is (NCCL's PXN), which adds latency and load on the scale-up links.
 
 use std::collections::BTreeMap;
 
@@ -19,18 +18,18 @@ use crate::alone::{Alone, AloneError, Timing, Topology};
 use crate::knobs::Algorithms;
 use crate::machine::Machine;
 
-/// What a job's communications take on a machine.
+/// Computes the cost of a job's communications on a machine.
 #[derive(Debug)]
 pub(crate) struct Levels<'a> {
     pub(crate) layout: &'a Layout,
     pub(crate) machine: &'a Machine,
     alone: Alone,
-    /// Which AllReduces go by trees.
+    /// Which AllReduces use trees.
     by: Algorithms,
     reaches: BTreeMap<(u32, Group), Vec<Reach>>,
 }
 
-/// How a level's resources are called.
+/// The level of the network that a collective runs on, which determines the resources it occupies.
 #[derive(Clone, Copy)]
 enum Tier {
     ScaleUp,
@@ -44,12 +43,12 @@ impl<'a> Levels<'a> {
         Self { layout, machine, alone, by, reaches: BTreeMap::new() }
     }
 
-    /// The same with AllReduces by these algorithms.
+    /// Sets which AllReduces use trees.
     pub(crate) fn by(self, by: &Algorithms) -> Self {
         Self { by: by.clone(), ..self }
     }
 
-    /// What a collective of a communication takes alone: by trees where that was chosen and a packet switch carries it.
+    /// How long one collective of a communication takes alone; by trees where that was chosen and a packet switch carries it.
     fn time(
         &mut self,
         trees: bool,
@@ -77,8 +76,8 @@ impl<'a> Levels<'a> {
         self.reaches(stage, group).iter().map(|it| it.domains).max().unwrap_or(1)
     }
 
-    /// What a communication takes if rails connect so many domains like that, by the ports of a NIC that are
-    /// called `part`. Where groups lie differently, the slowest counts: ranks of a stage go in step.
+    /// The cost of a communication over rails that connect `domains` by the given topology, using the NIC ports numbered `part`. Where
+    /// groups of a stage are placed differently, the slowest counts, because ranks of a stage proceed in lockstep.
     pub(crate) fn cost(
         &mut self,
         stage: u32,
@@ -96,7 +95,7 @@ impl<'a> Levels<'a> {
         Ok(worst)
     }
 
-    /// The same over the host's network.
+    /// The cost of a communication over the host's packet network.
     pub(crate) fn host_cost(
         &mut self,
         stage: u32,
@@ -164,7 +163,7 @@ impl<'a> Levels<'a> {
         Cost { work: timing.work, latency: timing.latency, uses }
     }
 
-    /// Who sends and who receives: both ends of a message only one of them each.
+    /// Which stages send and which receive. In a message each end does only one of the two, otherwise each rank does both.
     fn sides(&self, stage: u32, group: Group) -> Vec<(u32, Side)> {
         if let Group::Hop { to } = group {
             return vec![(stage, Side::Out), (to, Side::In)];
@@ -173,7 +172,7 @@ impl<'a> Levels<'a> {
         all.into_iter().flat_map(|it| [(it, Side::Out), (it, Side::In)]).collect()
     }
 
-    /// Through scale-up to the right rail: what the NIC sends crosses scale-up before.
+    /// Adds the cost of forwarding through scale-up to the right rail: all that the NIC sends crosses scale-up first.
     fn forward(&self, cost: &mut Cost, stage: u32, group: Group) {
         let (nic, up) = (self.machine.rail.bandwidth, self.machine.scale_up.bandwidth);
         let share = u128::from(nic.bits_per_s()) * u128::from(ONE);

@@ -34,4 +34,4 @@ pub use alone::AloneError;
 pub use electrical::Electrical;
 pub use error::RailsError;
 pub use machine::{Machine, Wire};
-pub use step::Step;
+pub use step::TrainingStep;

@@ -1,20 +1,20 @@
-//! [`Machine`]: what the GPUs of a job are connected by, in the few figures that rails are planned with.
+//! [`Machine`]: how the GPUs of a job are connected, in the few figures that planning rails needs.
 
 use motet_units::{Bandwidth, Duration};
 use motet_workload::Placement;
 
-/// A connection of one GPU, each way.
+/// The connection of one GPU to a network, in each direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Wire {
     pub bandwidth: Bandwidth,
-    /// From one GPU to another, all the way.
+    /// End-to-end latency from one GPU to another.
     pub latency: Duration,
 }
 
-/// Servers on rails: every GPU has its share of scale-up, one NIC on its rail, and a share of its host's NIC.
+/// The connections of each GPU: scale-up links, one NIC on its rail, and a share of its host's NIC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Machine {
-    /// GPUs per scale-up domain, and so rails.
+    /// GPUs per scale-up domain, which is also the number of rails.
     pub domain: u32,
     pub scale_up: Wire,
     pub rail: Wire,

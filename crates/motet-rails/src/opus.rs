@@ -13,13 +13,13 @@ use motet_workload::{
 use crate::error::RailsError;
 use crate::machine::Machine;
 use crate::optical::{Delay, Switching};
-use crate::step::Step;
+use crate::step::TrainingStep;
 
-/// What the host takes for a call of communication at the end of a step: what PyTorch's own calls took, of those that
-/// were recorded on the host of an H200 (`benches/workload/results`), rounded up.
+/// The host's (CPU) time per communication call at the end of a step: what PyTorch's calls took in recordings on the host of an
+/// H200 (`benches/workload/results`), rounded up.
 pub const HOST: Duration = Duration::from_us(200);
 
-/// What the paper leaves open.
+/// The parameters of the measured job that the paper does not give.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Setting {
     /// Tokens per sequence; TorchTitan's for this model is 8192.
@@ -30,7 +30,7 @@ pub struct Setting {
     pub mfu: u32,
     /// Pipeline stages: 2 in the measurements, 3 in Fig. 3(b).
     pub stages: u32,
-    /// What the host takes for each call at the end of a step.
+    /// The host's time per communication call at the end of a step.
     pub host: Duration,
     /// The GPU's memory, in GB/s: that of an A100 of 80 GB, or of 40 GB.
     pub memory: u64,
@@ -52,7 +52,7 @@ fn named<T>(found: Option<T>, name: &str) -> Result<T, RailsError> {
 }
 
 /// The measured job. With three stages its 32 layers become 33, since stages are equal here.
-pub fn measured(setting: &Setting) -> Result<Step, RailsError> {
+pub fn measured(setting: &Setting) -> Result<TrainingStep, RailsError> {
     let layout = Layout {
         tp: 4,
         dp: 2,
@@ -67,10 +67,10 @@ pub fn measured(setting: &Setting) -> Result<Step, RailsError> {
     let batch = Batch { sequence: setting.sequence, micro: 2, global: 4 * setting.micro_batches };
     let host = Host { call: setting.host };
     let job = Draft { host, ..Draft::new(model, gpu, layout, batch) }.check()?;
-    Step::new(job, named(Machine::named("perlmutter"), "perlmutter")?)
+    TrainingStep::new(job, named(Machine::named("perlmutter"), "perlmutter")?)
 }
 
-/// How Llama 3.1 405B is cut up, where the paper that counts its windows does not say.
+/// How Llama 3.1 405B is split over ranks, where the paper that counts its windows does not say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Large {
     pub data_parallel: u32,
@@ -80,13 +80,13 @@ pub struct Large {
     pub chunks: u32,
     /// Parameters are gathered, and gradients reduced, for every micro-batch instead of once.
     pub each: bool,
-    /// Activations are exchanged for gradients, where the schedule is 1F1B.
+    /// With 1F1B, whether an activation and the gradient going the other way are sent as one exchange.
     pub exchange: bool,
 }
 
 /// Llama 3.1 405B as Meta trained it (Llama 3 paper, Table 4): TP 8, PP 16, with as many tokens a step on any number of GPUs, so that more of them
 /// mean fewer micro-batches; 126 layers and two ends over the stages.
-pub fn large(of: Large) -> Result<Step, RailsError> {
+pub fn large(of: Large) -> Result<TrainingStep, RailsError> {
     let schedule = match of.chunks {
         0 | 1 => Schedule::OneForwardOneBackward,
         chunks => Schedule::Interleaved { chunks },
@@ -105,26 +105,26 @@ pub fn large(of: Large) -> Result<Step, RailsError> {
     let gpu = named(Gpu::named("h100"), "h100")?;
     let batch = Batch { sequence: 8192, micro: 1, global: of.sequences };
     let job = Draft::new(model, gpu, layout, batch).check()?;
-    Step::new(job, named(Machine::named("dgx-h100"), "dgx-h100")?)
+    TrainingStep::new(job, named(Machine::named("dgx-h100"), "dgx-h100")?)
 }
 
-/// As large a cluster as the follow-up simulates, 2,048 GPUs. Of its jobs we know nothing, so this is Llama 3.1 405B in Meta's layout, with as many
-/// micro-batches to a step as Meta has on 8,192 GPUs.
-pub fn follow_up() -> Result<Step, RailsError> {
+/// A job on as many GPUs as the follow-up paper simulates, 2,048. Its jobs are not known, so this is Llama 3.1 405B in Meta's layout, with
+/// as many micro-batches per step as Meta has on 8,192 GPUs.
+pub fn follow_up() -> Result<TrainingStep, RailsError> {
     large(Large { data_parallel: 16, sequences: 512, chunks: 1, each: false, exchange: true })
 }
 
 /// Milliseconds of switching that Fig. 8 is drawn over.
 pub const DELAYS_MS: [u64; 11] = [0, 1, 5, 10, 15, 25, 50, 100, 200, 500, 1000];
 
-/// A step under one switching delay.
+/// The result of a step with one switching delay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Point {
     pub delay: Duration,
-    /// Without and with provisioning.
+    /// The time of the step without provisioning, and (`early`) with it.
     pub late: Duration,
     pub early: Duration,
-    /// How often circuits were set in the step, likewise.
+    /// How often circuits were changed in the step, without and with provisioning.
     pub changes: (u64, u64),
 }
 
@@ -138,7 +138,11 @@ impl Point {
 }
 
 /// One point of Fig. 8.
-pub fn point(step: &Step, delay: Duration, offload: Option<Bytes>) -> Result<Point, RailsError> {
+pub fn point(
+    step: &TrainingStep,
+    delay: Duration,
+    offload: Option<Bytes>,
+) -> Result<Point, RailsError> {
     let run = |provisioned| {
         let switching = Switching { offload, ..Switching::new(Delay::optics(delay), provisioned) };
         step.switched(&switching)
@@ -148,7 +152,7 @@ pub fn point(step: &Step, delay: Duration, offload: Option<Bytes>) -> Result<Poi
     Ok(Point { delay, late: late.run.time(), early: early.run.time(), changes })
 }
 
-/// One assumption varied, and what a delay of 100 ms then costs.
+/// One assumption varied, and the cost of a switching delay of 100 ms under it.
 #[derive(Clone, Debug)]
 pub struct Varied {
     pub what: &'static str,

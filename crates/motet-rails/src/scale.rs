@@ -11,7 +11,7 @@ use motet_units::Duration;
 pub struct OpticalSwitch {
     pub technology: &'static str,
     pub maker: &'static str,
-    /// From one set of circuits to another, the optics alone.
+    /// Time to change from one set of circuits to another, counting the optics alone.
     pub reconfiguration: Duration,
     pub ports: u32,
 }
@@ -70,7 +70,7 @@ impl Wiring {
         if self.planes { self.ports } else { 1 }
     }
 
-    /// GPUs that a switch with so many ports reaches, `domain` of them to a scale-up domain.
+    /// How many GPUs a switch with so many ports can connect, with `domain` GPUs per scale-up domain.
     #[must_use]
     pub fn gpus(&self, switch_ports: u32, domain: u32) -> u64 {
         u64::from(switch_ports / self.taken().max(1)) * u64::from(domain)

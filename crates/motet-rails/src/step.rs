@@ -1,4 +1,4 @@
-//! [`Step`]: a job, one step of it and the machine it runs on; what is asked of the three together.
+//! [`TrainingStep`]: one training step of a job on a machine, and how long it takes over each kind of rails.
 
 use motet_workload::windows::{Call, View, Windows};
 use motet_workload::{Iteration, Job, Run};
@@ -9,38 +9,38 @@ use crate::knobs::Algorithms;
 use crate::machine::Machine;
 use crate::optical::{Fixed, Switched, Switching, best_fixed, even_fixed, switched_by};
 
-/// A job, its step and what it runs on.
+/// One training step of a job, as a DAG, and the machine that it runs on.
 #[derive(Clone, Debug)]
-pub struct Step {
+pub struct TrainingStep {
     pub job: Job,
     pub iteration: Iteration,
     pub machine: Machine,
 }
 
-impl Step {
-    /// The first step of a job.
+impl TrainingStep {
+    /// The first training step of a job.
     pub fn new(job: Job, machine: Machine) -> Result<Self, RailsError> {
         let iteration = job.iteration(0)?;
         Ok(Self { job, iteration, machine })
     }
 
-    /// On packet-switched rails.
+    /// Runs it on packet-switched rails.
     pub fn electrical(&self) -> Result<Run, RailsError> {
         self.electrical_by(&Algorithms::default())
     }
 
-    /// The same with AllReduces by these algorithms.
+    /// Runs it on packet-switched rails, with the algorithm of each AllReduce given by `by`.
     pub fn electrical_by(&self, by: &Algorithms) -> Result<Run, RailsError> {
         let mut fabric = Electrical::by(&self.job, &self.iteration, &self.machine, by)?;
         Ok(self.iteration.simulate(&self.job.draft().gpu, &mut fabric)?)
     }
 
-    /// On optical rails that change circuits.
+    /// Runs it on optical rails that change circuits during the step.
     pub fn switched(&self, switching: &Switching) -> Result<Switched, RailsError> {
         self.switched_by(switching, &Algorithms::default())
     }
 
-    /// The same with AllReduces by these algorithms, where no circuits carry them.
+    /// Runs it on optical rails that change circuits, with the algorithm of each AllReduce that no circuits carry given by `by`.
     pub fn switched_by(
         &self,
         switching: &Switching,
@@ -49,7 +49,7 @@ impl Step {
         switched_by(&self.job, &self.iteration, &self.machine, switching, by)
     }
 
-    /// On circuits that stay: ports shared out evenly, and in the best way there is.
+    /// Runs it on circuits that stay for the whole job: with the NIC's ports divided evenly, and with the division that is fastest.
     pub fn fixed(&self, ports: u32) -> Result<(Fixed, Fixed), RailsError> {
         let Self { job, iteration, machine } = self;
         Ok((
@@ -58,13 +58,13 @@ impl Step {
         ))
     }
 
-    /// Its windows in a run.
+    /// The windows (idle times on a rail between phases of traffic) of a run.
     #[must_use]
     pub fn windows(&self, run: &Run, view: View) -> Windows {
         Windows::of(&self.calls(run, view))
     }
 
-    /// Its calls on a rail in a run.
+    /// The calls on a rail in a run.
     #[must_use]
     pub fn calls(&self, run: &Run, view: View) -> Vec<Call> {
         run.calls(&self.iteration, self.job.layout(), self.machine.placement(), view)

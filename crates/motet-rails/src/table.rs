@@ -1,5 +1,5 @@
-//! [`Table`]: what every communication of a step takes, worked out before it runs. Steps repeat few sizes over few
-//! groups, so most of it is looked up.
+//! [`Table`]: the cost of every communication of a step, computed before the step runs. A step has few distinct sizes and groups, so
+//! most of the costs are computed once and shared.
 
 use std::collections::BTreeMap;
 
@@ -16,13 +16,13 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    /// Asks for each distinct communication of each stage once.
+    /// Computes the cost of each distinct communication of each stage once.
     pub(crate) fn new(
         iteration: &Iteration,
         mut cost: impl FnMut(u32, &Communication) -> Result<Cost, AloneError>,
     ) -> Result<Self, AloneError> {
         let mut known = BTreeMap::new();
-        // Compute has the first, which is nothing.
+        // Entry 0 is the cost of operations that do not communicate: nothing.
         let mut table =
             Self { of: vec![0; iteration.operations().len()], costs: vec![Cost::default()] };
         for (index, operation, what) in iteration.communications() {

@@ -7,17 +7,17 @@ use std::convert::Infallible;
 use motet_control::hand::{Call, Hand, HandKind, Proposal, Ran};
 use motet_rails::knobs::{Algorithms, RINGS, TREES, steps, tasks};
 use motet_rails::optical::{Delay, Switching};
-use motet_rails::{Machine, Step};
+use motet_rails::{Machine, TrainingStep};
 use motet_units::{Bytes, Duration};
 use motet_workload::{Batch, Draft, Gpu, Layout, models};
 
 /// A small model on 16 servers of four GPUs.
-fn step() -> Step {
+fn step() -> TrainingStep {
     let (model, gpu) = (models::named("roberta-125m").unwrap(), Gpu::named("a100").unwrap());
     let layout = Layout { tp: 4, dp: 16, ..Layout::default() };
     let batch = Batch { sequence: 128, micro: 1, global: 16 };
     let job = Draft::new(model, gpu, layout, batch).check().unwrap();
-    Step::new(job, Machine::named("perlmutter").unwrap()).unwrap()
+    TrainingStep::new(job, Machine::named("perlmutter").unwrap()).unwrap()
 }
 
 /// Always the same; it keeps what it is told.

@@ -4,7 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "tests may fail, and say so")]
 
 use motet_rails::opus::{Setting, measured};
-use motet_rails::{Machine, Step};
+use motet_rails::{Machine, TrainingStep};
 use motet_units::{Bandwidth, Duration};
 use motet_workload::Run;
 use motet_workload::formats::job_toml;
@@ -68,7 +68,8 @@ fn phases_are_the_recorded_ones() {
     let phases = |text: &str| {
         let mut machine = Machine { domain: 1, ..Machine::named("dgx-h200").unwrap() };
         machine.rail.bandwidth = Bandwidth::from_bits_per_s(8 * 2_900_000_000);
-        let step = Step::new(job_toml::read(text).unwrap().check().unwrap(), machine).unwrap();
+        let step =
+            TrainingStep::new(job_toml::read(text).unwrap().check().unwrap(), machine).unwrap();
         let windows = step.windows(&step.electrical().unwrap(), View::Rail);
         assert!(windows.all().all(|it| it.overlap().is_zero()));
         windows.phases

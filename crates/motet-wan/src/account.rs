@@ -1,5 +1,5 @@
-//! [`Account`]: how long the collectives of one run took, what changing routes and programs cost,
-//! and which links were the bottleneck.
+//! [`Account`]: the totals of one run: how long the collectives took, what changing routes and programs cost, and which links
+//! were the bottleneck.
 
 use std::sync::Arc;
 
@@ -10,14 +10,14 @@ use crate::built::{Built, RouteChoice};
 /// Most entries of the timeline; further ones are only counted.
 const MOST_EVENTS: usize = 200_000;
 
-/// Everything that happened in one mode.
+/// The record of a run in one mode.
 #[derive(Clone, Debug, Default)]
 pub struct Account {
-    /// What each collective took, from its start to its end.
+    /// How long each collective took, from its start to its end.
     pub times: Vec<Duration>,
     /// The sum of `times`.
     pub collectives: Duration,
-    /// Time in which nothing was sent because a move was being put in force.
+    /// Time in which no collective ran because a move (a change of routes or program) was being put in force.
     pub pauses: Duration,
     /// Time in which no collective could run because the network was cut.
     pub stalls: Duration,
@@ -29,13 +29,13 @@ pub struct Account {
     pub flows_moved: u64,
     /// How often the programs hand put another program in force.
     pub program_moves: u64,
-    /// Moves that went back to what the hand's last move had left: flapping.
+    /// Moves of routes that undid the previous move (route flaps).
     pub route_flaps: u64,
-    /// The same for programs.
+    /// Moves of programs that undid the previous move.
     pub program_flaps: u64,
-    /// How often a collective ran by another setting than the last one of its kind, where a knobs hand moves.
+    /// With a knobs hand: how often a collective ran with another setting than the previous one of the same kind.
     pub knob_moves: u64,
-    /// How many collectives ran by each setting, for each of the scenario's collectives, where a knobs hand moves.
+    /// With a knobs hand: for each of the scenario's collectives, how often each setting was used.
     pub settings: Vec<Vec<u64>>,
     /// How many collectives each link was the bottleneck of: the link with the longest transmission
     /// time.
@@ -44,7 +44,7 @@ pub struct Account {
     pub available: Vec<f64>,
     /// The timeline, in order.
     pub events: Vec<Happening>,
-    /// Changes beyond what the timeline keeps.
+    /// How many changes were not kept in `events`, which is limited.
     pub unnoted: u64,
     /// What was in force at the end, for each of the scenario's collectives.
     pub last: Vec<Last>,
@@ -57,12 +57,12 @@ pub struct Last {
     pub routes: RouteChoice,
 }
 
-/// A change, for the timeline.
+/// One entry of the timeline.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Happening {
     /// Before this collective.
     pub index: u32,
-    /// When, from the start of the run.
+    /// Time since the start of the run.
     pub at: Duration,
     pub what: What,
 }
@@ -99,7 +99,7 @@ impl Account {
         }
     }
 
-    /// From the start of the run to its end.
+    /// The duration of the whole run, idle times included.
     #[must_use]
     pub fn total(&self) -> Duration {
         let parts = [self.collectives, self.pauses, self.stalls, self.gaps];

@@ -25,13 +25,13 @@ pub struct Built {
     routes: Vec<Arc<[FlowRoute]>>,
     /// The flows that cross the WAN, largest first.
     movable: Vec<usize>,
-    /// Per flow: the flow whose route it takes too; itself unless pairs of ranks have one route each.
+    /// Per flow: the flow whose route it shares; itself, unless all flows between two ranks must use one route.
     leaders: Vec<usize>,
-    /// All other flows.
+    /// The flows that cannot be moved.
     fixed: Vec<usize>,
-    /// Whether the routes of some movable flow differ in latency.
+    /// Whether some movable flow has routes of different latencies.
     near_and_far: bool,
-    /// The routes that routers give flows by themselves: a shortest one, chosen by a hash.
+    /// The routes that routers choose by themselves: for each flow a shortest one, by a hash (ECMP).
     standing: RouteChoice,
     /// The routes that the program was made for.
     own: RouteChoice,
@@ -42,8 +42,8 @@ pub struct Built {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RouteChoice(pub Vec<u32>);
 
-/// Buffers reused between runs, and the transmission times of the program that was last given a
-/// state ([`Built::see`]).
+/// Working memory for timing programs: buffers that are reused, and the transmission times in the network state that was
+/// last passed to [`Built::see`].
 #[derive(Debug, Default)]
 pub struct Bench {
     times: FlowTimes,
@@ -137,7 +137,7 @@ impl Built {
         &self.movable
     }
 
-    /// The flow whose route a flow takes too, which is a flow between the same ranks; mostly itself.
+    /// The flow whose route a flow shares. It is between the same ranks, and usually the flow itself.
     #[must_use]
     pub fn leader(&self, flow: usize) -> usize {
         self.leaders[flow]
@@ -149,13 +149,13 @@ impl Built {
         &self.fixed
     }
 
-    /// Whether the routes of some movable flow differ in latency.
+    /// Whether some movable flow has routes of different latencies.
     #[must_use]
     pub const fn is_near_and_far(&self) -> bool {
         self.near_and_far
     }
 
-    /// The routes that routers give flows by themselves, as long as nobody moves them.
+    /// The routes that routers choose by themselves, used until the routes hand moves a flow.
     #[must_use]
     pub const fn standing(&self) -> &RouteChoice {
         &self.standing
@@ -195,7 +195,8 @@ impl Built {
     }
 }
 
-/// Whose route each flow takes: where pairs of ranks have one route each, the largest flow's of its pair, and otherwise its own.
+/// For each flow, the flow whose route it uses: the largest one between the same ranks if all of them must share one route,
+/// otherwise itself.
 fn leaders(flows: &[RankFlow], movable: &[usize], by_pair: bool) -> Vec<usize> {
     let mut leaders: Vec<usize> = (0..flows.len()).collect();
     if by_pair {

@@ -20,7 +20,7 @@ pub struct RegionCut {
     /// The datacenters on the receiving side.
     pub to: Vec<String>,
     pub links: Vec<LinkId>,
-    /// What the links carry together, in the state that was asked about.
+    /// The total bandwidth of the links, in the network state that was asked about.
     pub bandwidth: Bandwidth,
     /// Bytes that must cross, per byte of the collective's size.
     pub share: f64,
@@ -38,8 +38,8 @@ impl RegionCut {
             .filter(wan)
             .fold(Bandwidth::ZERO, |sum, it| sum.saturating_add(state.bandwidth(it)))
             .bits_per_s()
-            // Even the least that can cross a cut of the WAN must take longer than all of the
-            // size anywhere else.
+            // Make links inside datacenters so wide that the smallest share crossing a WAN cut takes longer than the whole size
+            // inside.
             .saturating_mul(2 * u64::from(asked.goal.ranks()));
         let mut opened = state.clone();
         for link in network.link_ids().filter(|it| !wan(it) && task.usable(*it)) {

@@ -11,7 +11,7 @@ pub enum WanError {
     Synth(#[from] SynthError),
     #[error(transparent)]
     Route(#[from] motet_sim::RouteError),
-    /// The network is cut, and nothing will change that.
+    /// The network is partitioned, and no later change will repair it.
     #[error("before collective {index} the network is cut and stays so: {problem}")]
     Cut { index: u32, problem: String, cut: Option<Box<BoundError>> },
     #[error("before collective {index}: {problem}")]
@@ -19,7 +19,7 @@ pub enum WanError {
     /// The run takes longer than the clock can count.
     #[error("before collective {index} the run has lasted longer than can be counted, 213 days")]
     TooLong { index: u32 },
-    /// What runs the collectives has failed.
+    /// The testbed or whatever else runs the collectives has failed.
     #[error("collective {index}: {problem}")]
     Failed { index: u32, problem: String },
     /// The account does not add up: a bug in Motet.

@@ -15,7 +15,7 @@ pub struct Forecast {
     /// Each link's mean, smoothed.
     mean: Vec<f64>,
     last: Vec<f64>,
-    /// Sums of products of deviations: with themselves, and with the next.
+    /// Smoothed sums of squared deviations, and of the products of consecutive deviations (for the autocorrelation).
     square: f64,
     product: f64,
     seen: u32,
@@ -31,7 +31,7 @@ impl Forecast {
         Self { mean: vec![0.0; links], last: vec![0.0; links], square: 0.0, product: 0.0, seen: 0 }
     }
 
-    /// Adds the state of one more collective.
+    /// Updates the statistics with the state of one more collective.
     pub fn learn(&mut self, state: &NetworkState) {
         let keep = 1.0 - SMOOTHING;
         let (mut square, mut product) = (0.0, 0.0);

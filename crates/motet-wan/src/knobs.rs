@@ -1,9 +1,9 @@
-//! What the knobs hand may choose from before a collective: NCCL's own algorithms for it and how many channels they use,
-//! beside the program that is in force.
+//! The settings that the knobs hand may choose from before a collective: the program in force, or one of NCCL's own algorithms with
+//! a number of channels.
 //!
-//! On ideal links an algorithm is its program (rings in rank order, NCCL's trees, PAT), and channels are parts of a flow, each of
-//! which routers send over a path of its own. Protocols make no difference there, so that all settings are of Simple. Which
-//! setting a call gets is for whoever has the hand ([`KnobsHand`](motet_control::hand::KnobsHand)); `motet-agent` has policies.
+//! On ideal links an algorithm is its program (rings in rank order, NCCL's trees, PAT), and the channels divide each flow into parts
+//! that routers may send over different paths. Protocols make no difference there, so all settings use Simple. Any
+//! [`KnobsHand`](motet_control::hand::KnobsHand) can choose; `motet-agent` has policies.
 
 use motet_nccl::Algorithm;
 use motet_net::NetworkState;
@@ -16,20 +16,20 @@ use crate::programs::{base, by_method};
 use crate::route_table::RouteTable;
 use crate::scenario::{Asked, Scenario};
 
-/// How many channels a setting may have.
+/// The numbers of channels that are offered.
 const CHANNELS: [u32; 4] = [1, 2, 4, 8];
 
-/// A setting of one of the scenario's collectives, and what it takes on the network as it nominally is, by the routes that
-/// routers give.
+/// A setting for one of the scenario's collectives, and how long it takes on the nominal network over the routes that routers choose by
+/// themselves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Setting {
-    /// `None`: whatever program is in force.
+    /// `None` for the program in force.
     pub algorithm: Option<Algorithm>,
     pub channels: u32,
     pub nominal: Duration,
 }
 
-/// The settings of each of the scenario's collectives. The first leaves it as it is.
+/// The settings of each of the scenario's collectives. The first of each is the program in force.
 pub fn settings(scenario: &Scenario<'_>) -> Result<Vec<Vec<Setting>>, WanError> {
     let mut table = RouteTable::of(scenario);
     let of = |asked: &Asked| {
@@ -42,7 +42,7 @@ pub fn settings(scenario: &Scenario<'_>) -> Result<Vec<Vec<Setting>>, WanError> 
     scenario.collectives.iter().map(of).collect()
 }
 
-/// The settings other than to leave it as it is, with their programs.
+/// All settings but the first, with their programs.
 pub(crate) fn offered(
     scenario: &Scenario<'_>,
     asked: &Asked,

@@ -80,7 +80,7 @@ impl Mode {
         matches!(self, Self::Knobs | Self::RoutesKnobs | Self::ProgramsKnobs(_) | Self::AllKnobs(_))
     }
 
-    /// The same with a knobs hand.
+    /// This mode with a knobs hand added.
     #[must_use]
     pub const fn with_knobs(self) -> Self {
         match self {

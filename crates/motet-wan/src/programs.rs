@@ -5,12 +5,11 @@
 //! more often. [`Strength::Synth`] is motet-synth: programs made for the network, and repaired for
 //! the state at hand where that will last.
 //!
-//! Either way there is a pool. Each rebuild asks how long every program of the pool would take in
-//! the present state, under the routes that the mode allows, and keeps a [`Record`] of how it does
-//! beside the base. The program with the least of *weight × now + (1 − weight) × what its record
-//! can be counted on* is taken, where the weight is the [`Forecast`]'s: a state that will not last
-//! should not decide, and neither should luck. The base is in the pool and its routes are chosen
-//! in the same way, so that a mode with both hands leaves what one hand would do only for better.
+//! Either way the hand chooses from a pool of programs. Each rebuild times every program of the pool in the present state, under
+//! the routes that the mode allows, and keeps a [`Record`] of how each compares with the base program. It takes the
+//! program with the least *weight × present time + (1 − weight) × cautious mean time by its record*, where the weight is the
+//! [`Forecast`]'s: a state that will not last should not decide, and neither should luck. The base program is in the pool,
+//! with routes chosen in the same way, so that a mode with both hands deviates from what one hand would do only for an improvement.
 
 mod permute;
 mod pool;
@@ -55,9 +54,9 @@ const MOST_REPAIRED: usize = 8;
 struct Member {
     built: Arc<Built>,
     record: Record,
-    /// In the present state, in microseconds; infinite if it cannot run.
+    /// Its time in the present state, in microseconds; infinite if it cannot run.
     now: f64,
-    /// Made for a state rather than for the network.
+    /// Whether it was made for a particular state rather than for the nominal network.
     repaired: bool,
 }
 
@@ -68,14 +67,14 @@ impl Member {
     }
 }
 
-/// What a rebuild bases its choice on.
+/// The information on which a rebuild bases its choice.
 #[derive(Clone, Copy, Debug)]
 pub struct Outlook<'a> {
     pub state: &'a NetworkState,
     pub forecast: &'a Forecast,
     /// For how many collectives the program will probably stay.
     pub horizon: u32,
-    /// Whether routes will be chosen to suit it.
+    /// Whether a routes hand will choose routes to suit the program.
     pub moves_routes: bool,
 }
 
@@ -91,7 +90,7 @@ pub struct Rebuilder<'a> {
     repairer: Option<Repairer<'a>>,
     loads: Loads,
     weight: f64,
-    /// What the base takes on average, in microseconds.
+    /// The mean time of the base program, in microseconds.
     base_mean: Option<f64>,
     rebuilds: u32,
 }
@@ -155,7 +154,7 @@ impl<'a> Rebuilder<'a> {
         })
     }
 
-    /// Asks how long each program takes now.
+    /// Times each program in the present state.
     fn ask_all(&mut self, outlook: &Outlook<'_>, bench: &mut Bench) {
         let mut base = f64::INFINITY;
         for (number, member) in self.pool.iter_mut().enumerate() {
@@ -172,7 +171,7 @@ impl<'a> Rebuilder<'a> {
         }
     }
 
-    /// What a program can be counted on to take, on average over the collectives to come.
+    /// The expected mean time of a program over the collectives to come, estimated cautiously.
     fn score(&self, member: &Member) -> f64 {
         let is_base = Arc::ptr_eq(&member.built, &self.pool[0].built);
         match self.base_mean {

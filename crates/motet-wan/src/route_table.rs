@@ -40,7 +40,7 @@ impl<'a> RouteTable<'a> {
         Self { by_pair: routes.by_pair, ..table }
     }
 
-    /// Whether all that a rank sends another takes one route together.
+    /// Whether all flows between two ranks must use the same route.
     #[must_use]
     pub const fn is_by_pair(&self) -> bool {
         self.by_pair
@@ -66,8 +66,8 @@ impl<'a> RouteTable<'a> {
         Arc::clone(found)
     }
 
-    /// Which of `routes` a flow takes as long as nobody moves it: one of those with the least latency,
-    /// as routers with equal-cost multipath do.
+    /// Which of `routes` a flow uses until it is moved: one of those with the least latency, chosen by a hash, as routers with
+    /// equal-cost multipath do.
     #[must_use]
     pub fn start(&self, routes: &[FlowRoute], from: Rank, to: Rank, part: u32) -> u32 {
         let Some(first) = routes.first() else { return 0 };
@@ -82,8 +82,7 @@ impl<'a> RouteTable<'a> {
         }
     }
 
-    /// Whether what goes from one rank to the other crosses the WAN, and so is the routes hand's
-    /// to move.
+    /// Whether this route crosses the WAN, so that the routes hand may move the flow.
     #[must_use]
     pub fn crosses_wan(&self, from: Rank, to: Rank, route: &FlowRoute) -> bool {
         let dc = |rank: Rank| {

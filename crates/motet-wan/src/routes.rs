@@ -161,7 +161,7 @@ impl Loads {
     }
 }
 
-/// Choices that are tried one after the other.
+/// The best of several choices that are simulated one after the other.
 struct Trial<'a> {
     loads: &'a mut Loads,
     built: &'a Built,
@@ -185,7 +185,7 @@ impl Trial<'_> {
             if best.routes == routes {
                 return;
             }
-            // No program is done before its busiest link is.
+            // A program takes at least as long as its busiest link, so a choice that cannot win need not be simulated.
             self.loads.lay(self.built, &routes);
             let least = self.loads.busiest().map_or(0.0, |it| it.1);
             if least > self.most || least > best.time.as_us_f64() * 1e-6 * (1.0 + 1e-9) {

@@ -28,7 +28,7 @@ use crate::scenario::Scenario;
 use crate::world::{Running, Simulated, Took, World};
 use hands::{ProgramsMover, RoutesMover, Told};
 
-/// A program that a collective may run by, and its routes.
+/// A program that a collective can be run by, and the routes of its flows.
 #[derive(Debug)]
 struct Way {
     built: Arc<Built>,
@@ -52,7 +52,7 @@ impl Way {
 struct Standing<'a> {
     /// First the program in force; then those of the knobs hand's settings, if there is one.
     ways: Vec<Way>,
-    /// The way that the last collective of it went.
+    /// The index in `ways` that its last collective used.
     last: usize,
     /// What the program was before its last move.
     built_before: Option<Arc<Built>>,
@@ -81,7 +81,7 @@ pub fn run_with(
     run_in(scenario, mode, knobs, &mut Simulated::new(scenario), progress)
 }
 
-/// Runs a mode wherever `world` says, with a knobs hand if one is given and the mode has it.
+/// Runs a mode in a [`World`], simulated or live, with a knobs hand if one is given and the mode has one.
 pub fn run_in(
     scenario: &Scenario<'_>,
     mode: Mode,
@@ -173,8 +173,7 @@ impl<'a> Run<'a> {
         let which = index as usize % self.scenario.collectives.len();
         let mut found = self.attempt(index, which, false)?;
         let took = loop {
-            // What comes into force at the first of these may have been decided long before; the
-            // second decides by what is now.
+            // The first attempt may put decisions in force that were made long ago; the second decides by the present state.
             for _ in 0..2 {
                 if found.is_none() {
                     found = self.attempt(index, which, true)?;
@@ -207,7 +206,7 @@ impl<'a> Run<'a> {
     ) -> Result<Option<Took>, WanError> {
         self.look(index)?;
         let moved_program = self.move_program(index, which, forced)?;
-        // Whatever the knobs hand says, what cannot run by it may run by the program in force.
+        // If the setting that the knobs hand chose cannot run, the program in force still may.
         let chosen = if forced { 0 } else { self.choose_way(which) };
         let mut took = self.run_way(index, (which, chosen), forced, moved_program)?;
         if took.is_none() && chosen != 0 {
@@ -242,7 +241,7 @@ impl<'a> Run<'a> {
         self.loads.of(&way.built, routes, &self.state);
         if let Some((link, seconds)) = self.loads.busiest() {
             self.account.bottleneck[link.index()] += 1;
-            // Rounding up to picoseconds is for the program's good; a link's share of it is not.
+            // The time is rounded up to picoseconds and the link's busy time is not, so allow for rounding.
             let most = time.as_us_f64() * 1e-6 * (1.0 + 1e-6) + 1e-9;
             if seconds > most && self.world.is_ideal() {
                 let problem = format!("a link is busy for {seconds} s of {time}");
@@ -258,7 +257,7 @@ impl<'a> Run<'a> {
         Ok(Some(took))
     }
 
-    /// Takes in the state that the collective finds.
+    /// Reads the network state in which the collective starts.
     fn look(&mut self, index: u32) -> Result<(), WanError> {
         let (state, number) = self.world.state(index, self.now)?;
         if self.state_of != Some(number) {
@@ -314,7 +313,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// The account, if what was added up is what the collectives took one by one.
+    /// The finished account, after checking that its sums agree with the single times.
     fn close(mut self) -> Result<Account, WanError> {
         let standing = self.standing.drain(..);
         let last = standing.map(|mut it| it.ways.swap_remove(it.last));
@@ -343,7 +342,7 @@ impl<'a> Run<'a> {
     }
 }
 
-/// What all WAN links carry together.
+/// The total available bandwidth of all WAN links.
 fn wan_bandwidth(network: &Network, state: &NetworkState) -> Bandwidth {
     let wan = |it: &LinkId| network.link(*it).spec.class == LinkClass::Wan;
     let links = network.link_ids().filter(wan);

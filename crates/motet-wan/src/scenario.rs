@@ -30,21 +30,21 @@ pub struct Scenario<'a> {
     pub testbed: Testbed,
 }
 
-/// What a testbed needs to know beside: nothing of it is simulated.
+/// Settings for live runs on a testbed only; the simulation ignores them.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Testbed {
-    /// How much waits before a WAN link, as the time in which the link carries that much.
+    /// The queue before a WAN link, as the time the link takes to drain it when full.
     pub queue: Duration,
     /// The share of packets that WAN links lose.
     pub loss: f64,
-    /// How long a sample of the variation lasts where nobody counts collectives.
+    /// How long a sample of the variation lasts in a testbed that runs other commands, where collectives are not counted.
     pub period: Duration,
     pub routers: Routers,
     pub links: Links,
     pub congestion: Congestion,
 }
 
-/// Who sets the routes in a testbed's routers.
+/// How routes are set in a testbed's routers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Routers {
     /// The testbed itself, by netlink.
@@ -54,7 +54,7 @@ pub enum Routers {
     Frr,
 }
 
-/// Who shapes a testbed's WAN links.
+/// How a testbed's WAN links get their rate, delay and loss.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Links {
     /// The testbed itself, the same way on every kernel.
@@ -69,7 +69,7 @@ pub enum Links {
 /// TCP's congestion control on a testbed's hosts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Congestion {
-    /// Whatever the system gives new connections.
+    /// The system's default.
     #[default]
     System,
     Bbr,
@@ -78,7 +78,7 @@ pub enum Congestion {
 }
 
 impl Congestion {
-    /// What Linux calls it, unless it is left to the system.
+    /// Its name in Linux; `None` for the system's default.
     #[must_use]
     pub const fn name(self) -> Option<&'static str> {
         match self {
@@ -119,7 +119,7 @@ pub struct RoutesHand {
     pub paths: usize,
     /// Into how many parts a flow is split, each of which may take a route of its own.
     pub split: u32,
-    /// Whether all that a rank sends another takes one route together, as where routers know packets by their addresses only.
+    /// Whether all flows between two ranks must use one route, as where routers tell flows apart by addresses only, not by ports.
     pub by_pair: bool,
     /// The routes of flows until they are moved.
     pub start: StartRoutes,

@@ -36,7 +36,7 @@ pub struct Watch {
     /// Moving averages: recent times, and the best.
     recent: f64,
     at_best: f64,
-    /// Whether times have been good since the last move.
+    /// Whether times have been below the lower threshold since the last move, so that the trigger may fire again.
     armed: bool,
 }
 

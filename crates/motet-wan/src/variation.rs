@@ -9,7 +9,7 @@ use motet_net::{Network, NetworkState, StateTrace};
 use motet_units::{Bandwidth, Instant, LinkId, Seed, Stream};
 use rand::Rng;
 
-/// What background traffic takes of links, by ascending id; a link that is not listed carries none.
+/// The bandwidth that background traffic takes of each link, in ascending order of link ids; links that are not listed carry none.
 pub type LinkLoads = Vec<(LinkId, Bandwidth)>;
 
 /// How bandwidth varies.

@@ -1,7 +1,8 @@
-//! [`World`]: where the collectives of a run happen.
+//! [`World`]: what runs the collectives of a run: the simulator, or a testbed.
 //!
-//! The loop over collectives ([`mod@crate::run`]), the hands, their triggers and the account are the same wherever that is. In [`Simulated`] the simulator says what a collective takes, and
-//! moves cost what the scenario says; on a testbed (`motet-testbed`) ranks run it, and what it and the moves take is measured.
+//! The loop over collectives ([`mod@crate::run`]), the hands, their triggers and the account are the same for both. In
+//! [`Simulated`] the simulator times each collective, and moves cost what the scenario says; on a testbed (`motet-testbed`) ranks run
+//! the collective, and its time and that of moves are measured.
 
 use std::sync::Arc;
 
@@ -26,21 +27,21 @@ pub struct Running<'r> {
     pub routes: &'r RouteChoice,
     /// The state that was found before it.
     pub state: &'r NetworkState,
-    /// What the simulator says that it takes, if the routes hand has just found that out.
+    /// Its simulated time, if the routes hand has just computed it, to save a second simulation.
     pub foreseen: Option<Duration>,
 }
 
-/// What became of a collective.
+/// The measured or simulated times of a collective.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Took {
     pub time: Duration,
-    /// What putting its program and routes in force took before it, where that is measured.
+    /// How long putting its program and routes in force took before it, where that is measured.
     pub pause: Duration,
     /// The time until the next one can start.
     pub gap: Duration,
 }
 
-/// See the [module](self).
+/// An environment in which collectives run.
 pub trait World {
     /// The state that collective `index` finds at `now`, and a number that changes whenever the state does. Asked in order.
     fn state(&mut self, index: u32, now: Instant) -> Result<(&NetworkState, u64), WanError>;
@@ -51,20 +52,20 @@ pub trait World {
     /// Runs a collective; `None` if it cannot run in this state.
     fn run(&mut self, running: Running<'_>, bench: &mut Bench) -> Result<Option<Took>, WanError>;
 
-    /// What a move with these costs takes, beside what [`Took::pause`] will say.
+    /// How long collectives pause for a move with these costs; what is measured instead comes later, in [`Took::pause`].
     fn pause(&self, costs: Costs) -> Duration;
 
-    /// Whether times are the simulator's, so that no link can be busy for longer than a collective takes.
+    /// Whether times are simulated, so that the invariant "no link is busy for longer than the collective takes" can be checked.
     fn is_ideal(&self) -> bool;
 }
 
-/// The simulator's.
+/// The world of the simulator.
 #[derive(Debug)]
 pub struct Simulated<'a> {
     scenario: &'a Scenario<'a>,
     course: Course<'a>,
     state: NetworkState,
-    /// The sample and the faults that `state` is of.
+    /// The number of the sample, and which faults were on, when `state` was computed.
     state_of: Option<(u64, Vec<bool>)>,
     changes: u64,
 }

@@ -1,4 +1,4 @@
-//! What would have been possible: the bound, and the best program in hindsight.
+//! What a run is measured against: the lower bound, and the best program in hindsight.
 //!
 //! *Hindsight* looks back at single collectives. It knows the state that the collective ran in, makes
 //! programs for exactly that state, routes them and all programs of the modes' pools freely, and
@@ -40,7 +40,7 @@ pub struct Yardstick {
     pub cuts: Vec<(RegionCut, u32)>,
 }
 
-/// What one collective of the sample gave.
+/// The result for one collective of the sample.
 struct Found {
     bound: Duration,
     hindsight: Duration,

@@ -11,10 +11,10 @@ use super::{Action, Extensions};
 use crate::words::category;
 
 category! {
-    /// Who carries the collective out.
+    /// What carries the collective out.
     Path {
         Nccl = "nccl",
-        /// The network adds up by itself.
+        /// Switches that reduce in the network by themselves.
         Passthrough = "in-network",
         /// A synthesized program.
         Program = "program",
@@ -22,7 +22,7 @@ category! {
 }
 
 category! {
-    /// In which order rings and trees visit ranks.
+    /// The order in which rings and trees visit ranks.
     Order { AsGiven = "as-given", ByTier = "by-tier", AroundFaults = "around-faults" }
 }
 
@@ -32,7 +32,7 @@ category! {
 }
 
 category! {
-    /// One decision.
+    /// One of the decisions that an action consists of.
     Head {
         Path = "path",
         Algorithm = "algorithm",
@@ -49,7 +49,7 @@ category! {
 
 /// The most channels that are told apart: the text's, and the most that NCCL's searches find.
 pub const MOST_CHANNELS: u32 = 32;
-/// The text's values.
+/// The thread counts that the text lists.
 pub const THREADS: [u32; 4] = [64, 128, 256, 512];
 /// From the least that our plugin asks for to what a slot of NCCL's default buffers holds.
 pub const CHUNKS: [Bytes; 10] = {
@@ -61,7 +61,7 @@ pub const CHUNKS: [Bytes; 10] = {
     }
     chunks
 };
-/// Of NIC striping and pipeline depth.
+/// The values of NIC striping and of pipeline depth.
 pub const FACTORS: [u32; 4] = [1, 2, 4, 8];
 
 impl Head {
@@ -114,7 +114,7 @@ fn place<T: PartialEq>(all: &[T], value: &T) -> Option<u8> {
     u8::try_from(all.iter().position(|it| it == value)?).ok()
 }
 
-/// 0 for `None`, else one more than the place.
+/// Encodes an optional value: 0 for `None`, otherwise its index plus one.
 fn optional<T: PartialEq>(all: &[T], value: Option<&T>) -> Option<u8> {
     match value {
         None => Some(0),
@@ -123,7 +123,7 @@ fn optional<T: PartialEq>(all: &[T], value: Option<&T>) -> Option<u8> {
 }
 
 impl Action {
-    /// The numbers of its values; `None` if a head has no such value.
+    /// The index of its value at each head; `None` if a head does not have the value.
     #[must_use]
     pub fn coordinates(&self) -> Option<Coordinates> {
         let channels = match self.channels {
@@ -146,13 +146,13 @@ impl Action {
         ])
     }
 
-    /// The action of these numbers; `None` if a head has no such value.
+    /// The action with these indices; `None` if one is out of range.
     #[must_use]
     pub fn from_coordinates(coordinates: &Coordinates) -> Option<Self> {
         fn one<T: Copy>(all: &[T], at: u8) -> Option<T> {
             all.get(usize::from(at)).copied()
         }
-        /// `Some(None)` is NCCL's own choice.
+        /// Decodes an index made by `optional`; `Some(None)` leaves the value to NCCL.
         fn chosen<T: Copy>(all: &[T], at: u8) -> Option<Option<T>> {
             match at.checked_sub(1) {
                 None => Some(None),

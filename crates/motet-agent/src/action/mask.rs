@@ -1,4 +1,4 @@
-//! [`Masked`]: why an action cannot be, and [`Rules`]: by which it is found out.
+//! [`Masked`]: why an action is invalid, and [`Rules`]: the check that finds out.
 
 use motet_nccl::choice::most_chunk;
 use motet_nccl::{Algorithm, Knobs, NcclVersion, NotOffered, Offer, Protocol, TunedCollective};
@@ -7,7 +7,7 @@ use motet_units::Bytes;
 use super::space::{Grain, Scope, SpaceSpec};
 use super::{Action, Extensions, Head, Path};
 
-/// Why an action cannot be.
+/// Why an action is invalid on a communicator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Masked {
@@ -47,7 +47,7 @@ pub enum Masked {
     Extension(Head),
 }
 
-/// What decides whether actions can be, for a collective on a communicator.
+/// Decides which actions are valid for a collective on a communicator.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Rules {
     pub(super) spec: SpaceSpec,
@@ -85,7 +85,7 @@ impl Rules {
         }
     }
 
-    /// Whether an action can be; if not, the first reason against it.
+    /// Checks whether an action is valid; if not, returns the first reason.
     pub(super) fn check(&self, action: &Action) -> Result<(), Masked> {
         extensions(&action.extensions)?;
         match action.path {

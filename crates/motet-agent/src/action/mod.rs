@@ -1,14 +1,13 @@
-//! [`Action`]: what may be done about a call: the path it takes, and the knobs that NCCL's tuner interface
-//! sets (§12 of DynamICCL's design-space analysis).
+//! [`Action`]: a decision about a call: what carries it out, and the knobs that NCCL's tuner interface can set (§12 of
+//! DynamICCL's design-space analysis).
 //!
 //! - [`heads`]: the decisions an action is made of, one after the other, with their values;
-//! - [`mask`]: which of them cannot be, and why;
-//! - [`space`]: the actions that are left for a collective on a communicator, numbered.
+//! - [`mask`]: which actions are invalid, and why;
+//! - [`space`]: the valid actions for a collective on a communicator, numbered.
 //!
-//! What NCCL itself offers is `motet_nccl::offer`'s to say and is not repeated here. Where the text and NCCL
-//! differ, NCCL counts: PAT is an algorithm too; "hierarchical" and "2D torus" are none
-//! ([`prior`](crate::prior) says what stands for them); threads are the communicator's and cannot be set for
-//! a call; and since tuner v6 a call can have its own chunk.
+//! What NCCL itself offers comes from `motet_nccl::offer`. Where the text and NCCL differ, NCCL counts: PAT is an algorithm too;
+//! "hierarchical" and "2D torus" are not ([`prior`](crate::prior) says what replaces them); the number of threads is set per
+//! communicator, not per call; and since tuner v6 a call can have its own chunk size.
 
 pub mod heads;
 pub mod mask;
@@ -22,7 +21,7 @@ pub use heads::{Head, Levels, Order, Path};
 pub use mask::Masked;
 pub use space::{ActionSpace, Grain, Scope, SpaceSpec};
 
-/// See the [module](self). What is `None` is left to NCCL.
+/// A decision about a call. Knobs that are `None` are left to NCCL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Action {
     pub path: Path,
@@ -34,8 +33,8 @@ pub struct Action {
     pub extensions: Extensions,
 }
 
-/// The slots that the text reserves for what NCCL cannot do today. Each is masked but for its neutral value, so that
-/// policies need no new shape when that changes.
+/// Decisions that the text reserves for what NCCL cannot do today. Only the neutral value of each is valid now; they exist so that
+/// policies keep their shape when that changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Extensions {
     /// Over how many NICs a rank's data is spread (nic_stripe_factor, after HiCCL).
@@ -54,7 +53,7 @@ impl Extensions {
 }
 
 impl Action {
-    /// NCCL with everything as it chooses itself: valid on every communicator, and the action of index 0.
+    /// Leaves everything to NCCL: valid on every communicator, and always the action with index 0.
     pub const DEFAULT: Self = Self {
         path: Path::Nccl,
         algorithm: None,
@@ -65,24 +64,24 @@ impl Action {
         extensions: Extensions::NONE,
     };
 
-    /// Switches do the collective; NCCL is not to be touched.
+    /// Switches carry the collective out, without NCCL.
     pub const PASSTHROUGH: Self = Self { path: Path::Passthrough, ..Self::DEFAULT };
 
     /// The plan's program for the task.
     pub const PROGRAM: Self = Self { path: Path::Program, ..Self::DEFAULT };
 
-    /// NCCL by this algorithm and protocol.
+    /// NCCL with this algorithm and protocol.
     #[must_use]
     pub const fn nccl(algorithm: Algorithm, protocol: Protocol) -> Self {
         Self { algorithm: Some(algorithm), protocol: Some(protocol), ..Self::DEFAULT }
     }
 
-    /// What a run-time table says for it; `program` is the plan's for this task. `None` where there is
-    /// nothing to set: a call that passes NCCL by, or a program that is not there.
+    /// The run-time table's entry for it; `program` is the plan's program for this task. `None` if there is nothing to
+    /// set: the call bypasses NCCL, or the plan has no program.
     #[must_use]
     pub fn setting(&self, program: Option<Method>) -> Option<Setting> {
         let knobs = TableKnobs {
-            // The run-time half has types of its own that convert by their names.
+            // motet-runtime has types of its own, which are converted by their names.
             protocol: self.protocol.and_then(|it| it.name().parse().ok()),
             channels: self.channels,
             threads: self.threads,

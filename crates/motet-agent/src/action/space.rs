@@ -1,4 +1,4 @@
-//! [`ActionSpace`]: the actions that can be for a collective on a communicator, numbered from 0.
+//! [`ActionSpace`]: the valid actions for a collective on a communicator, numbered from 0.
 //!
 //! A policy's outputs, a bandit's arms and a published table all mean actions by these numbers, so a space has a
 //! [checksum](ActionSpace::checksum): a policy for another space is refused. Index 0 is always [`Action::DEFAULT`].
@@ -11,7 +11,7 @@ use super::heads::{CHUNKS, Coordinates, MOST_CHANNELS, THREADS};
 use super::mask::Rules;
 use super::{Action, Head, Masked, Path};
 
-/// Which numbers of channels are tried.
+/// Which numbers of channels are in the space.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Grain {
     /// Powers of two, as plans do.
@@ -21,36 +21,36 @@ pub enum Grain {
     Every,
 }
 
-/// When an action is chosen.
+/// When an action is chosen, which decides what can be set.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Scope {
-    /// Before a call: threads are given.
+    /// Before a call: the number of threads is fixed.
     #[default]
     Call,
-    /// Before a communicator is made: threads can be chosen too, by NCCL's environment.
+    /// Before a communicator is created: the number of threads can be chosen too, by NCCL's environment variables.
     Communicator,
 }
 
-/// What a space is asked to hold.
+/// Which actions a space is to contain.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct SpaceSpec {
     pub grain: Grain,
     pub scope: Scope,
     /// Chunks of powers of two, where NCCL lets a tuner set them.
     pub chunks: bool,
-    /// Whether in-network aggregation is there to be passed through to.
+    /// Whether the network can aggregate, so that bypassing NCCL is an action.
     pub passthrough: bool,
     /// Whether the plan has a program for the task.
     pub program: bool,
 }
 
-/// See the [module](self).
+/// A numbered list of valid actions.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ActionSpace {
     rules: Rules,
     version: NcclVersion,
     kind: CollectiveKind,
-    /// In ascending order, the first all zeros.
+    /// In ascending order; the first is all zeros.
     actions: Vec<Coordinates>,
 }
 
@@ -85,7 +85,7 @@ impl ActionSpace {
         Self { rules, version: offer.options.version, kind, actions }
     }
 
-    /// The space where no more is known than NCCL tells a tuner plugin, and the kind of GPU.
+    /// The space by what NCCL tells a tuner plugin and the kind of GPU, where no more is known.
     #[must_use]
     pub fn of_shape(
         shape: &Shape,
@@ -109,13 +109,13 @@ impl ActionSpace {
         self.kind
     }
 
-    /// The action of a number.
+    /// The action with an index.
     #[must_use]
     pub fn get(&self, index: usize) -> Option<Action> {
         Action::from_coordinates(self.actions.get(index)?)
     }
 
-    /// The number of an action; `None` if it is masked.
+    /// The index of an action; `None` if it is invalid.
     #[must_use]
     pub fn index(&self, action: &Action) -> Option<usize> {
         self.actions.binary_search(&action.coordinates()?).ok()
@@ -126,7 +126,7 @@ impl ActionSpace {
         self.actions.iter().filter_map(Action::from_coordinates)
     }
 
-    /// Whether an action can be; if not, why.
+    /// Checks whether an action is valid; if not, says why.
     pub fn check(&self, action: &Action) -> Result<(), Masked> {
         self.rules.check(action)
     }
@@ -144,16 +144,16 @@ impl ActionSpace {
         mask
     }
 
-    /// The number of the valid action nearest to one that may be masked or off the grid. Heads count in their
-    /// order: a like path before a like algorithm, that before a like protocol, then threads, channels and
-    /// chunk on a log scale. An algorithm that cannot be had is left to NCCL rather than replaced by another.
+    /// The index of the valid action nearest to one that may be invalid or off the grid. Heads are compared in their order: the
+    /// same path matters more than the same algorithm, that more than the same protocol, then threads, channels and chunk size on a
+    /// log scale. An algorithm that is not available is left to NCCL rather than replaced by another.
     #[must_use]
     pub fn nearest(&self, wanted: &Action) -> usize {
         let distances = self.actions().map(|it| distance(wanted, &it));
         distances.enumerate().min_by_key(|it| it.1).map_or(0, |it| it.0)
     }
 
-    /// What tells this space from others: NCCL's version, the collective, and every action.
+    /// Identifies the space: a hash of NCCL's version, the collective and every action.
     #[must_use]
     pub fn checksum(&self) -> Checksum {
         let mut bytes = format!("1 {} {}\n", self.version.name(), self.kind).into_bytes();
@@ -166,7 +166,7 @@ fn own_or<T>(values: impl IntoIterator<Item = T>) -> impl Iterator<Item = Option
     std::iter::once(None).chain(values.into_iter().map(Some))
 }
 
-/// In thousandths of a doubling; what is NCCL's own is farther than any number.
+/// The distance in thousandths of a doubling; a value left to NCCL is farther than any number.
 fn apart(wanted: Option<u64>, found: Option<u64>) -> u32 {
     match (wanted, found) {
         (None, None) => 0,
@@ -185,7 +185,7 @@ fn distance(wanted: &Action, found: &Action) -> [u32; 6] {
         (_, None) => 1,
         _ => 2,
     };
-    // Rather more bandwidth than less latency, where LL128 cannot be had.
+    // Where LL128 is not available, prefer Simple's bandwidth over LL's latency.
     let protocol = match (wanted.protocol, found.protocol) {
         (a, b) if a == b => 0,
         (Some(Protocol::Ll | Protocol::Simple), Some(Protocol::Ll128))

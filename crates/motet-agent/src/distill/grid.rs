@@ -15,10 +15,10 @@ use crate::env::{
 use crate::policy::Policy;
 use crate::state::{Role, Scheduler, State};
 
-/// How often each task is called at each level; the last quarter is counted, when what is new has been tried.
+/// How often each task is called at each level. Only the last quarter is counted, when exploration is over.
 const ROUNDS: u64 = 240;
 
-/// Why there are no tables.
+/// Why tables could not be made.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum DistillError {
     #[error(transparent)]
@@ -27,16 +27,16 @@ pub enum DistillError {
     Table(#[from] TableError),
 }
 
-/// What a policy decides at a level.
+/// The table of a policy's decisions at one level of congestion.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Distilled {
     pub level: Level,
     pub table: Table,
-    /// On the same tasks with other noise.
+    /// How well the table agrees with the policy, on the same tasks with other noise.
     pub agreement: Agreement,
 }
 
-/// Which tasks of which communicator.
+/// The tasks of one communicator for which tables are made.
 #[derive(Clone, Debug)]
 pub struct Grid {
     pub place: Arc<Place>,
@@ -47,7 +47,7 @@ pub struct Grid {
 }
 
 impl Grid {
-    /// The load that stands for a level: none, half of the bandwidth and hops twice as long, a fifth and five times.
+    /// The load that represents a level: none; half the bandwidth and twice the latency per hop; a fifth and five times.
     fn load(&self, level: Level) -> Load {
         let several = self.place.model().communicator().nodes > 1;
         let at = if several { Where::Between } else { Where::Inside };

@@ -1,4 +1,4 @@
-//! From a policy to tables: what a policy that is too slow for the call path decides, as the run-time table that the
+//! Distilling a policy into tables: the decisions of a policy that is too slow for the call path, as run-time tables that the
 //! NCCL plugin looks up in tens of nanoseconds.
 //!
 //! The policy is [watched](Votes::watch) while it decides a scenario's calls, and each call is a vote for its action
@@ -7,8 +7,8 @@
 //! trigger's signal, moves them all from one to another at an agreed operation (`motet_runtime::agreement`), so the
 //! network itself never runs on the call path, and no rank decides by what it alone has measured.
 //!
-//! What memory holds beyond the level is lost in this; [`Agreement`] says how much that is. [`grid`] does all of it for
-//! one communicator.
+//! A table knows only the level, not the policy's other memory; [`Agreement`] measures how much that loses. [`grid`] does
+//! all of this for one communicator.
 
 pub mod grid;
 
@@ -29,9 +29,9 @@ use crate::words::category;
 pub use grid::{DistillError, Distilled, Grid, distill};
 
 category! {
-    /// How congested a communicator is, as the leader tells.
+    /// How congested a communicator is, as published by the leader.
     Level {
-        /// Calls take what they should.
+        /// Calls take the expected time.
         Calm = "calm",
         /// Calls take up to twice as long.
         Slow = "slow",
@@ -41,7 +41,7 @@ category! {
 }
 
 impl Level {
-    /// By the trigger's signal of congestion.
+    /// The level for the trigger's congestion signal.
     #[must_use]
     pub fn of(anomaly: &Anomaly) -> Self {
         match anomaly.congestion {
@@ -52,7 +52,7 @@ impl Level {
     }
 }
 
-/// What votes are counted under.
+/// The table cell that a vote counts for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Place {
     level: Level,
@@ -61,25 +61,25 @@ struct Place {
     bucket: Bucket,
 }
 
-/// A vote's action, as a table has it, with what it should take.
+/// A table setting that was voted for, with its nominal time and votes.
 #[derive(Clone, Debug)]
 struct Ballot {
     action: Action,
     votes: u64,
-    /// Nominal, in µs.
+    /// Nominal time, in µs.
     micros: f64,
 }
 
-/// What a policy was seen to do.
+/// The observed decisions of a policy, counted as votes.
 #[derive(Clone, Debug, Default)]
 pub struct Votes {
     /// In the order in which actions were first voted for.
     ballots: BTreeMap<Place, Vec<Ballot>>,
-    /// What NCCL's own choice should take, in µs.
+    /// The nominal time of NCCL's own choice, in µs.
     own: BTreeMap<(Collective, u32, Bucket), f64>,
 }
 
-/// How far tables decide as the policy does.
+/// How well tables agree with the policy they were made from.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Agreement {
     pub calls: u64,
@@ -131,7 +131,7 @@ impl Votes {
         ballots.iter().find(|it| it.votes == most)
     }
 
-    /// The table of a level, for a network. Calls that pass NCCL by have no entry.
+    /// The table of a level, for a network. Calls that bypass NCCL have no entry.
     ///
     /// # Errors
     /// When the run-time half refuses the table.
@@ -159,8 +159,8 @@ impl Votes {
         Table::new(entries)
     }
 
-    /// Holds the tables against the policy on an environment of this level from call `from` on; the policy's choices are
-    /// carried out.
+    /// Compares the tables with the policy on an environment of this level, from call `from` on; the policy's choices are carried
+    /// out.
     pub fn agreement(
         &self,
         policy: &mut dyn Policy,

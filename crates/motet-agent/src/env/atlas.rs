@@ -1,4 +1,4 @@
-//! [`Atlas`]: the places that scenarios happen at, each made and priced once; [`Split`]: which of them are for
+//! [`Atlas`]: the networks and communicators that scenarios use, each built and priced once; [`Split`]: which of them are for
 //! training, and which a policy sees for the first time when it is judged.
 //!
 //! Numbers of servers and GPUs, rates and latencies of the two splits are disjoint, so that no network of the one is in
@@ -18,22 +18,22 @@ use crate::state::TopologyClass;
 use crate::words::category;
 
 category! {
-    /// What scenarios are for.
+    /// Whether scenarios are for training or for judging.
     Split {
         Training = "training",
-        /// Never trained on.
+        /// For judging; never trained on.
         HeldOut = "held-out",
-        /// Written down before any policy was run on it.
+        /// For judging, and fixed before any policy was run on it.
         Fresh = "fresh",
     }
 }
 
-/// Terms of sockets on one machine, as `motet calibrate` fits them by the command in docs/nccl-model.md: calls, hops inside
-/// and between, proxy, blocks, rates. What the agent is judged on live is such a machine.
+/// Cost terms of NCCL over sockets on one machine, as fitted by `motet calibrate` with the command in docs/nccl-model.md: per call,
+/// per hop inside and between servers, proxy, blocks, rates. The agent's live tests run on such a machine.
 pub const SOCKETS: [f64; 15] =
     [0.2215, 14.0, 0.2819, 1.0, 2.5, 5.7, 19.03, 8.5, 29.52, 0.8639, 36.0, 36.7, 36.0, 20.0, 2.769];
 
-/// Where a place is.
+/// Which network a place is on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Spot {
     Site(Site),
@@ -44,7 +44,7 @@ pub enum Spot {
 }
 
 impl Spot {
-    /// The name of it, one for each.
+    /// Its unique name.
     #[must_use]
     pub fn name(&self) -> String {
         match self {
@@ -73,7 +73,7 @@ impl Spot {
             }
             Self::Sockets(ranks) => {
                 let network = Loopback { ranks: *ranks, ..Loopback::default() }.network()?;
-                // What the machine that was measured runs.
+                // The NCCL version of the machine that was measured.
                 let options = NcclOptions { version: NcclVersion::V2_28, ..NcclOptions::default() };
                 let terms = Some(NcclTerms::from_values(&SOCKETS));
                 (network, TopologyClass::Mixed, options, terms)
@@ -83,8 +83,8 @@ impl Spot {
     }
 }
 
-/// Servers at a tier: servers, GPUs of each, compute capability, GB/s of NVLink (0: none), NICs and Gbit/s of each,
-/// Gbit/s of the uplink, µs of the tier's links.
+/// A cluster at a tier: number of servers, GPUs per server, compute capability, GB/s of NVLink (0: none), NICs per server, Gbit/s
+/// of each NIC, Gbit/s of the uplink, µs of latency of the tier's links.
 type Row = (u8, u32, u32, u32, u64, u32, u64, u64, u64);
 
 const TRAINING: [Row; 11] = [
@@ -172,14 +172,14 @@ pub const fn sockets(split: Split) -> Spot {
     })
 }
 
-/// See the [module](self).
+/// A cache of places, shared by all scenarios.
 #[derive(Debug, Default)]
 pub struct Atlas {
     places: Mutex<BTreeMap<(Spot, bool), Arc<Place>>>,
 }
 
 impl Atlas {
-    /// The place of a spot; `in_network`: switches there add up by themselves.
+    /// The place of a spot. With `in_network` its switches reduce by themselves.
     pub fn place(&self, spot: Spot, in_network: bool) -> Result<Arc<Place>, PlaceError> {
         let key = (spot, in_network);
         let known =
@@ -191,7 +191,7 @@ impl Atlas {
         place.topology.in_network = in_network;
         let place = Arc::new(place);
         let mut places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
-        // Another thread may have been first; all must have the same.
+        // Another thread may have made it meanwhile; all must share one.
         Ok(Arc::clone(places.entry(key).or_insert(place)))
     }
 }

@@ -1,8 +1,8 @@
-//! [`Environment`]: a scenario being run, one call at a time: observe, act, see what came of it.
+//! [`Environment`]: runs a scenario one call at a time: observe, act, get the outcome.
 //!
-//! What a policy sees is an [`Observation`]: nothing in it depends on the rank, on the load as such or on the
-//! model's error. What happened is an [`Outcome`], measured with noise. The [`Truth`] beside it is for judges,
-//! for the oracle and for training, not for policies.
+//! A policy sees an [`Observation`], which contains neither rank-dependent values nor the hidden load and model error. The
+//! [`Outcome`] of a call is measured with noise. The [`Truth`] beside it is for evaluation, the oracle and training, not for
+//! policies.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ use crate::trigger::Trigger;
 pub struct Observation {
     /// The number of the call in its scenario.
     pub call: u64,
-    /// The number of its task in the scenario, for those who keep something for each.
+    /// The number of its task in the scenario, for policies that keep state per task.
     pub task: usize,
     /// The number of its communicator.
     pub group: usize,
@@ -34,12 +34,12 @@ pub struct Observation {
     pub brief: Arc<Brief>,
     /// The terms of the communicator's model without load.
     pub terms: NcclTerms,
-    /// For how many calls of the task something that is tried will be run: 1 where every call is decided on by itself.
+    /// For how many calls of the task a probe stays in use: 1 if every call is decided separately.
     pub lease: u32,
 }
 
 impl Observation {
-    /// The choice, where the gates leave nothing to choose; policies are then not asked.
+    /// The choice, if the gates decide the call; policies are then not asked.
     #[must_use]
     pub fn settled(&self) -> Option<Choice> {
         let action = match self.gate.verdict {
@@ -51,7 +51,7 @@ impl Observation {
     }
 }
 
-/// What is so, whatever was measured. In µs.
+/// The true mean times, without measurement noise, in µs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Truth {
     /// The mean time of the action that was taken,
@@ -64,14 +64,14 @@ pub struct Truth {
     pub best_action: usize,
 }
 
-/// What came of a call.
+/// The result of one call: what a policy may know, and the truth.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Step {
+pub struct EnvStep {
     pub outcome: Outcome,
     pub truth: Truth,
 }
 
-/// What is remembered of a task or a communicator.
+/// What the environment remembers of a task's or a communicator's last call.
 #[derive(Clone, Copy, Debug, Default)]
 struct Past {
     action: Option<usize>,
@@ -81,28 +81,28 @@ struct Past {
     rhythm: Option<Rhythm>,
 }
 
-/// See the [module](self).
+/// A scenario at a certain call.
 #[derive(Debug)]
 pub struct Environment {
     scenario: Scenario,
     briefs: Vec<Arc<Brief>>,
     experts: Experts,
     call: u64,
-    /// In picoseconds since the scenario began.
+    /// Simulated time, in picoseconds since the scenario began.
     clock: u64,
     noise: Stream,
     tasks: Vec<Past>,
     groups: Vec<Past>,
     triggers: Vec<Trigger>,
-    /// Of the current call: the true mean of each action.
+    /// The true mean time of each action in the current call.
     means: Vec<f64>,
-    /// Of each task: the model's error of each action, whatever the load.
+    /// For each task, the cost model's error factor of each action, which does not depend on the load.
     errors: Vec<Vec<f64>>,
     fault: bool,
 }
 
 impl Environment {
-    /// At the first call. Prices what is not priced yet.
+    /// The environment at the scenario's first call. Prices tasks that are not priced yet.
     pub fn new(scenario: Scenario) -> Result<Self, PlaceError> {
         let brief = |it: &Task| scenario.groups[it.group].place.brief(it.kind, it.bytes);
         let briefs = scenario.tasks.iter().map(brief).collect::<Result<Vec<_>, _>>()?;
@@ -136,19 +136,19 @@ impl Environment {
         self.call >= self.scenario.calls
     }
 
-    /// The number of the call that is next.
+    /// The number of the next call.
     #[must_use]
     pub const fn call(&self) -> u64 {
         self.call
     }
 
-    /// The true mean of each action for the call that is next, in µs. For the oracle and for training.
+    /// The true mean time of each action for the next call, in µs. For the oracle and for training.
     #[must_use]
     pub fn means(&self) -> &[f64] {
         &self.means
     }
 
-    /// What is known before the call that is next.
+    /// What a policy may know before the next call.
     #[must_use]
     pub fn observe(&self) -> Observation {
         let number = self.scenario.task(self.call);
@@ -179,9 +179,9 @@ impl Environment {
         }
     }
 
-    /// Carries the next call out. What the gates have settled is done whatever the choice; an action that there is
-    /// not is NCCL's default. `None` if the scenario is over.
-    pub fn step(&mut self, choice: Choice) -> Option<Step> {
+    /// Carries the next call out. What the gates have decided overrides the choice; an unknown action counts as NCCL's default.
+    /// `None` if the scenario is over.
+    pub fn step(&mut self, choice: Choice) -> Option<EnvStep> {
         if self.is_over() {
             return None;
         }
@@ -211,7 +211,7 @@ impl Environment {
         self.remember(&seen, index, time);
         self.call += 1;
         self.weigh();
-        Some(Step { outcome, truth })
+        Some(EnvStep { outcome, truth })
     }
 
     fn remember(&mut self, seen: &Observation, index: usize, time: Duration) {
@@ -232,7 +232,7 @@ impl Environment {
         self.clock = self.clock.saturating_add(spent);
     }
 
-    /// What each action takes in the call that is next.
+    /// Computes the true mean time of each action in the next call.
     fn weigh(&mut self) {
         let number = self.scenario.task(self.call);
         let Some(task) = self.scenario.tasks.get(number) else { return };
@@ -249,7 +249,7 @@ impl Environment {
         self.fault = load.fault;
     }
 
-    /// A factor around 1.
+    /// Draws the noise of one measurement, a factor around 1.
     fn draw(&mut self) -> f64 {
         let noise = self.scenario.noise;
         let factor = log_normal(&mut self.noise, noise.spread);
@@ -257,7 +257,8 @@ impl Environment {
         if rare < noise.outliers { factor * (1.0 + how * (noise.outlier - 1.0)) } else { factor }
     }
 
-    /// The error of each action of each task: that of its kernel, and a quirk of its own for each number of channels.
+    /// Draws the cost model's error of each action of each task: the error of its algorithm and protocol, times a factor for
+    /// each number of channels.
     fn draw_errors(&self) -> Vec<Vec<f64>> {
         let tasks = self.scenario.tasks.iter().zip(&self.briefs).enumerate();
         tasks
@@ -280,14 +281,14 @@ impl Environment {
     }
 }
 
-/// A factor of mean 1 whose logarithm has this standard deviation.
+/// Draws a log-normal factor of mean 1 whose logarithm has this standard deviation.
 pub(super) fn log_normal(stream: &mut Stream, spread: f64) -> f64 {
     let (a, b) = (stream.random::<f64>(), stream.random::<f64>());
     let normal = libm::sqrt(-2.0 * libm::log(1.0 - a)) * libm::cos(2.0 * std::f64::consts::PI * b);
     libm::exp(spread * normal - spread * spread / 2.0)
 }
 
-/// The first of the least.
+/// The index and value of the minimum; the first one on a tie.
 fn least(means: &[f64]) -> (usize, f64) {
     let mut best = (0, f64::INFINITY);
     for (at, mean) in means.iter().enumerate() {

@@ -26,7 +26,7 @@ use crate::state::{
 use crate::words::category;
 
 category! {
-    /// See the [module](self).
+    /// A kind of scenario.
     Family {
         /// Tier 1, BSP, no compression, data parallelism.
         Stage1 = "stage-1",
@@ -34,7 +34,7 @@ category! {
         Stage2 = "stage-2",
         /// All tiers, 3D parallelism, strong compression, aggregation in the network, faults.
         Stage3 = "stage-3",
-        /// Nobody else is there.
+        /// Without any other load.
         Quiet = "quiet",
         Abrupt = "abrupt",
         Periodic = "periodic",
@@ -63,7 +63,7 @@ category! {
     }
 }
 
-/// How many calls a scenario has.
+/// The usual number of calls of a scenario.
 pub const CALLS: u64 = 3000;
 
 impl Family {
@@ -114,7 +114,7 @@ impl Family {
         }
     }
 
-    /// Where its communicators are, one list to draw from for each.
+    /// For each of its communicators, the list of places to draw from.
     fn spots(self) -> Vec<Vec<Spot>> {
         let split = self.split();
         let tiers = |all: &[u8]| all.iter().flat_map(|it| spots(split, *it)).collect::<Vec<_>>();
@@ -124,7 +124,7 @@ impl Family {
             Self::Stage3 => vec![tiers(&[1]), tiers(&[2, 3]), tiers(&[3, 4])],
             Self::Sockets => vec![vec![sockets(split)]],
             Self::ThreeD => vec![tiers(&[1]), tiers(&[2, 3]), tiers(&[4])],
-            // Inside a server there are no messages and no paths to share.
+            // Inside a server there are no network messages and no shared paths.
             Self::Messages | Self::Paths => {
                 vec![[tiers(&[2, 2, 3, 3, 4]), vec![sockets(split)]].concat()]
             }
@@ -135,7 +135,7 @@ impl Family {
         }
     }
 
-    /// The scenario of a seed, of so many calls.
+    /// Draws the scenario of a seed, with so many calls.
     pub fn draw(self, atlas: &Atlas, seed: Seed, calls: u64) -> Result<Scenario, PlaceError> {
         let seed = seed.named(self.name());
         let mut dice = seed.stream("scenario");
@@ -179,7 +179,7 @@ impl Family {
         })
     }
 
-    /// The order of calls, which begins anew when it is over.
+    /// The order of the tasks in one training step, which is repeated.
     fn step(self, tasks: usize, calls: u64, dice: &mut Stream) -> Vec<usize> {
         if self == Self::Sizes {
             return fresh::mixed(tasks, calls, dice);
@@ -192,7 +192,7 @@ impl Family {
         step
     }
 
-    /// A few calls of a communicator that come again and again.
+    /// Draws a few recurring calls of a communicator.
     fn tasks(self, group: usize, tier: u8, dice: &mut Stream) -> Vec<Task> {
         let several = self.spots().len() > 1;
         let count = match self {
@@ -224,7 +224,7 @@ impl Family {
         made
     }
 
-    /// How the job synchronizes and packs at a tier: what is plausible there (§10.1, §10.2).
+    /// The job's synchronization and compression: what is plausible at a tier (§10.1, §10.2).
     const fn workload(self, tier: u8, effective: Bytes) -> Workload {
         let (synchrony, period) = match (self, tier) {
             (Self::Stage1, _) | (_, 0..=2) => (Synchrony::Bsp, 1),
@@ -239,10 +239,10 @@ impl Family {
     }
 }
 
-/// The standard deviation of the logarithm of the model's error for an algorithm and protocol: terms fitted to one machine
-/// are 13% off in the median on calls held back (docs/nccl-model.md), NCCL's belief far more.
+/// The standard deviation of the logarithm of the cost model's error, drawn per algorithm and protocol. Terms fitted to one
+/// machine are 13% off in the median on calls held back (docs/nccl-model.md), NCCL's own constants far more.
 pub const MODEL_ERROR: f64 = 0.2;
-/// The same of the power with which load acts.
+/// The standard deviation of the logarithm of the exponent by which load acts (see `Group::response`).
 pub const RESPONSE_ERROR: f64 = 0.1;
 
 fn per_kernel(dice: &mut Stream, spread: f64) -> PerKernel {

@@ -1,5 +1,4 @@
-//! [`Load`]: what the network and its neighbours do to a call at a moment, and what that makes of the terms
-//! that calls are priced by.
+//! [`Load`]: congestion, neighbours and faults at a moment, and how they change the cost terms by which calls are priced.
 //!
 //! Congestion acts on one tier at a time and has two sides that do not go together: what is left of the
 //! bandwidth (a neighbour's bulk transfers), and what each hop waits in queues (bursts, incast). The first
@@ -10,7 +9,7 @@
 use motet_nccl::NcclTerms;
 use motet_nccl::fitted::Counts;
 
-/// Where congestion is.
+/// Which part of the network is congested.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Where {
     /// Inside servers: tier 1, or PCIe.
@@ -20,26 +19,26 @@ pub enum Where {
     Between,
 }
 
-/// See the [module](self).
+/// The load on a communicator at a moment.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Load {
     pub at: Where,
-    /// What is left of the bandwidth there, from 0 to 1.
+    /// The share of the bandwidth that is left there, from 0 to 1.
     pub share: f64,
-    /// What each hop there takes as a multiple of its own time; 1 is none.
+    /// The time of each hop there, as a multiple of its time without load; 1 for no delay.
     pub delay: f64,
-    /// What another job on the GPU takes of its multiprocessors, from 0 to 1.
+    /// The share of the GPU's multiprocessors that another job takes, from 0 to 1.
     pub neighbour: f64,
     /// A fault occurs in this call.
     pub fault: bool,
 }
 
 impl Load {
-    /// Nobody else is there.
+    /// No load.
     pub const NONE: Self =
         Self { at: Where::Between, share: 1.0, delay: 1.0, neighbour: 0.0, fault: false };
 
-    /// The terms under this load.
+    /// The cost terms under this load.
     #[must_use]
     pub fn terms(&self, nominal: &NcclTerms) -> NcclTerms {
         let mut terms = *nominal;
@@ -57,7 +56,7 @@ impl Load {
         terms
     }
 
-    /// What is not a matter of terms: the factor of a neighbour on the GPU and of a fault.
+    /// The slowdown that is not expressed in the cost terms: that of a neighbour on the GPU and of a fault.
     ///
     /// A neighbour slows each channel's thread block in proportion to how many of them have to find a
     /// multiprocessor (32 channels take the whole of it); a fault makes a call wait ten times as long.
@@ -67,12 +66,12 @@ impl Load {
         if self.fault { crowded * FAULT } else { crowded }
     }
 
-    /// By how much longer than without load a call takes.
+    /// The call's time as a multiple of its time without load.
     #[must_use]
     pub fn slowdown(&self, nominal: &NcclTerms, loaded: &NcclTerms, counts: &Counts) -> f64 {
         loaded.micros(counts) / nominal.micros(counts).max(1e-9) * self.factor(counts.channels)
     }
 }
 
-/// How much longer the call takes that a fault meets.
+/// The factor by which a fault prolongs the call that it hits.
 pub const FAULT: f64 = 10.0;

@@ -1,15 +1,14 @@
-//! The agent's world: communicators on networks, calls, and what happens to them, as policies are trained and
-//! judged in.
+//! The agent's environment: simulated communicators, their calls, and the load on them, in which policies are trained and judged.
 //!
 //! - [`site`]: networks from a handful of numbers;
 //! - [`place`]: a communicator on a network, every action priced by the model that plans use;
-//! - [`load`], [`timeline`]: congestion, neighbours and faults, and what they make of a price; [`trouble`]: what slows calls
-//!   by laws that no policy assumes;
+//! - [`load`], [`timeline`]: congestion, neighbours and faults over time, and how they slow calls; [`trouble`]: slowdowns that
+//!   follow laws which no policy assumes;
 //! - [`scenario`]: a job, call by call; [`family`], [`weather`], [`atlas`]: how they are drawn, and what is held out;
 //! - [`environment`]: a scenario being run.
 //!
-//! Everything random comes from the scenario's seed, and nothing of it depends on what a policy does: two policies
-//! meet the same loads and the same noise.
+//! Everything random comes from the scenario's seed and does not depend on what a policy does, so that all policies meet the same
+//! loads and the same noise.
 
 pub mod atlas;
 pub mod environment;
@@ -28,7 +27,7 @@ pub mod trouble;
 pub mod weather;
 
 pub use atlas::{Atlas, Split};
-pub use environment::{Environment, Observation, Step, Truth};
+pub use environment::{EnvStep, Environment, Observation, Truth};
 pub use family::Family;
 pub use load::{Load, Where};
 pub use place::{Brief, Place, PlaceError};

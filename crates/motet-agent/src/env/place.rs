@@ -1,9 +1,9 @@
 //! [`Place`]: a communicator on a network, with every action of every task priced.
 //!
-//! Without load an action takes what plans say it takes (`motet_nccl::Priced`: kernels on the network's links, or
-//! terms fitted to a measured machine). What load makes of it follows from what the call does, counted
-//! (`motet_nccl::fitted::Counts`): hops and bytes inside servers and between them. Counting costs nanoseconds
-//! and pricing milliseconds, so that each task is priced once and then stepped through at any load.
+//! Without load an action takes the time that plans predict (`motet_nccl::Priced`: kernels on the network's links, or terms
+//! fitted to a measured machine). The effect of load follows from the counts of what the call does
+//! (`motet_nccl::fitted::Counts`): hops and bytes inside servers and between them. Pricing takes milliseconds and evaluating
+//! counts nanoseconds, so each task is priced once and then evaluated at any load.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -23,7 +23,7 @@ use super::scenario::PerKernel;
 use crate::action::{Action, ActionSpace, Path, SpaceSpec};
 use crate::state::{Topology, TopologyClass};
 
-/// Why there is no place.
+/// Why a place could not be made.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PlaceError {
@@ -39,22 +39,22 @@ pub enum PlaceError {
     NoPrice { kind: CollectiveKind, bytes: Bytes },
 }
 
-/// What is known of a task before anything is measured, the same for every policy.
+/// What is known of a task before anything is measured: its action space and the nominal time of each action.
 #[derive(Clone, Debug)]
 pub struct Brief {
     pub space: ActionSpace,
-    /// What each action takes in µs by the model of plans, nobody else being there.
+    /// The time of each action without load in µs, by the cost model of plans.
     pub nominal: Vec<f64>,
-    /// The action that says what NCCL would choose by itself, so that 0 and this do the same.
+    /// The action that spells out what NCCL would choose by itself, so that it does the same as action 0.
     pub own: usize,
-    /// Algorithm and protocol that each action comes to.
+    /// The algorithm and protocol that each action results in.
     pub kernels: Vec<(Algorithm, Protocol)>,
     /// Channels that each action uses.
     pub channels: Vec<u32>,
     counts: Vec<Counts>,
 }
 
-/// See the [module](self).
+/// A communicator on a network, with a price list.
 #[derive(Debug)]
 pub struct Place {
     pub name: String,
@@ -66,7 +66,7 @@ pub struct Place {
 }
 
 impl Place {
-    /// All GPUs of a network in one communicator. With `terms`, calls take what these say.
+    /// The communicator of all GPUs of a network. With `terms`, calls are priced by them.
     pub fn new(
         name: impl Into<String>,
         network: Network,
@@ -88,7 +88,7 @@ impl Place {
         Ok(Self { name: name.into(), topology, network, model, terms, briefs: Mutex::default() })
     }
 
-    /// The terms that load acts on.
+    /// The cost terms that load acts on.
     #[must_use]
     pub const fn terms(&self) -> &NcclTerms {
         &self.terms
@@ -99,9 +99,9 @@ impl Place {
         &self.model
     }
 
-    /// What is known of a task. Priced once, then remembered.
+    /// What is known of a task. It is priced once and then kept.
     pub fn brief(&self, kind: CollectiveKind, bytes: Bytes) -> Result<Arc<Brief>, PlaceError> {
-        // A lock that a panic poisoned holds a whole map all the same.
+        // The map is consistent even if a thread panicked while holding the lock.
         let known = |it: &Mutex<BTreeMap<_, _>>| {
             let map = it.lock().unwrap_or_else(PoisonError::into_inner);
             map.get(&(kind, bytes.get())).map(Arc::clone)
@@ -119,7 +119,7 @@ impl Place {
         let none = || PlaceError::NoPrice { kind, bytes };
         let kernels = Kernels::new(&self.network, self.model.communicator(), self.model.options());
         let priced = Priced::new(&self.network, &self.model, Arc::new(kernels));
-        // Actions that come to the same choice take the same time; laying programs out is dear.
+        // Laying out programs is expensive, so actions that result in the same choice are priced once.
         let mut known: Vec<(Choice, f64)> = Vec::new();
         self.lay(kind, bytes, |action, choice| {
             let same = |it: &&(Choice, f64)| {
@@ -139,8 +139,8 @@ impl Place {
         })
     }
 
-    /// What is known of a task whose actions were timed, in µs, rather than modelled: hops and bytes are counted, and an
-    /// action without a time takes for ever, so that no policy takes it.
+    /// What is known of a task whose actions were measured, in µs, rather than modelled: hops and bytes are counted as usual, and an
+    /// action without a time gets an infinite one, so that no policy takes it.
     pub fn timed(
         &self,
         kind: CollectiveKind,
@@ -150,7 +150,7 @@ impl Place {
         self.lay(kind, bytes, |action, _| Ok(time(action).unwrap_or(f64::INFINITY)))
     }
 
-    /// Every action of a task, with what it does and what `price` says it takes.
+    /// Lists every action of a task, with its counts and its time by `price`.
     fn lay(
         &self,
         kind: CollectiveKind,
@@ -200,8 +200,8 @@ impl Place {
         }
     }
 
-    /// What calls do that switches copy and add up for (NVLS), which `Counts` has not: each GPU sends its data into
-    /// the switch once and has it back; between servers it goes up and down a tree.
+    /// The counts of calls whose copies and reductions switches do (NVLS), which `Counts` does not cover: each GPU sends its data to the
+    /// switch once and gets it back; between servers the data goes up and down a tree.
     fn switched(&self, choice: &Choice, bytes: Bytes) -> Counts {
         let nodes = self.model.communicator().nodes.max(1);
         let depth = f64::from(nodes.next_power_of_two().ilog2());
@@ -220,7 +220,7 @@ impl Place {
         }
     }
 
-    /// Into the network's switches, added up, and back: a call, two hops, and the data once.
+    /// The time of a call that the network's switches reduce: one call, two hops, and the data once.
     fn passed_through(&self, bytes: Bytes) -> f64 {
         let simple = Protocol::Simple.index();
         let data = bytes.get() as f64 / self.terms.between / 1e3;
@@ -229,8 +229,8 @@ impl Place {
 }
 
 impl Brief {
-    /// What each action takes under a load, in µs, into `times`. `response` is the power of the slowdown, by
-    /// algorithm and protocol.
+    /// Writes the time of each action under a load, in µs, into `times`. `response` is the exponent of the slowdown, by algorithm and
+    /// protocol.
     pub fn times(
         &self,
         nominal: &NcclTerms,
@@ -251,14 +251,14 @@ impl Brief {
         }));
     }
 
-    /// What a call by an action does.
+    /// The hops, bytes and messages of a call with an action.
     #[must_use]
     pub fn counts(&self, action: usize) -> &Counts {
         &self.counts[action]
     }
 }
 
-/// What NCCL believes of a communicator, held to what the network's links can do.
+/// NCCL's own cost terms for a communicator, limited to what the network's links can do.
 fn effective(network: &Network, model: &NcclModel) -> NcclTerms {
     let mut terms = NcclTerms::believed(model);
     let is_fabric = |class: LinkClass| {

@@ -1,8 +1,7 @@
-//! [`Scenario`]: a job on a network, call by call, with all that happens to it: what a policy is trained on and
-//! judged by.
+//! [`Scenario`]: the description of a job on a network, its calls and the load on it, on which policies are trained and judged.
 //!
-//! It says everything and does nothing: the same scenario gives the same calls, loads and noise however often it is
-//! run ([`Environment`](super::Environment)). [`family`](super::family) draws scenarios.
+//! It is plain data: running it ([`Environment`](super::Environment)) gives the same calls, loads and noise every time.
+//! [`family`](super::family) draws scenarios.
 
 use std::sync::Arc;
 
@@ -15,7 +14,7 @@ use super::timeline::Timeline;
 use super::trouble::Trouble;
 use crate::state::{Role, Scheduler, TrainedModel, Workload};
 
-/// Something for each algorithm and protocol.
+/// A number for each pair of algorithm and protocol.
 pub type PerKernel = [[f64; Protocol::COUNT]; Algorithm::COUNT];
 
 /// A communicator of the job.
@@ -23,12 +22,11 @@ pub type PerKernel = [[f64; Protocol::COUNT]; Algorithm::COUNT];
 pub struct Group {
     pub place: Arc<Place>,
     pub timeline: Timeline,
-    /// What calls truly take, as a multiple of what the model says, by algorithm and protocol: the model's
-    /// error, which no policy is told.
+    /// The cost model's error by algorithm and protocol: the true time as a multiple of the modelled one. No policy is told.
     pub error: PerKernel,
-    /// How strongly load acts on calls, as the power of what the model says: 1 is as it says. No policy is told.
+    /// How strongly load acts on calls, as an exponent of the modelled slowdown: 1 is as modelled. No policy is told.
     pub response: PerKernel,
-    /// What slows its calls beside load, by laws that no policy assumes.
+    /// Further slowdowns, by laws that no policy assumes.
     pub troubles: Vec<Trouble>,
 }
 
@@ -45,7 +43,7 @@ impl Group {
     }
 }
 
-/// A call that comes again and again.
+/// A recurring call.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Task {
     /// The number of its communicator in [`Scenario::groups`].
@@ -57,7 +55,7 @@ pub struct Task {
     pub workload: Workload,
 }
 
-/// How far one measurement lies from another of the same.
+/// The distribution of measurement noise.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Noise {
     /// The standard deviation of the logarithm.
@@ -68,23 +66,22 @@ pub struct Noise {
     pub outlier: f64,
 }
 
-/// See the [module](self).
+/// A job, its calls, and the load on it.
 #[derive(Clone, Debug)]
 pub struct Scenario {
     pub name: String,
-    /// Noise is drawn from it.
+    /// The seed of the noise.
     pub seed: Seed,
     pub groups: Vec<Group>,
     pub tasks: Vec<Task>,
     /// The tasks of one training step, in order; steps follow each other.
     pub step: Vec<usize>,
-    /// Calls in all.
+    /// The number of calls in the whole scenario.
     pub calls: u64,
-    /// What the GPU computes between two calls.
+    /// The time the GPU computes between two calls.
     pub gap: Duration,
     pub noise: Noise,
-    /// By how much each kind of kernel differs from task to task beyond the model's error: the standard
-    /// deviation of the logarithm.
+    /// How much the error of an algorithm and protocol varies further from task to task: the standard deviation of its logarithm.
     pub quirk: f64,
     pub scheduler: Scheduler,
     pub model: TrainedModel,

@@ -9,7 +9,7 @@
 use motet_net::{BuildError, LinkClass, LinkSpec, Network, NetworkBuilder, Node, NodeKind, Tier};
 use motet_units::{Bandwidth, Duration, NodeId};
 
-/// See the [module](self).
+/// The parameters of a network of equal servers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Site {
     /// How far servers are from each other: 2, 3 or 4; with one server it is tier 1 whatever this says.
@@ -19,21 +19,21 @@ pub struct Site {
     pub gpus: u32,
     /// The compute capability: 90 is 9.0.
     pub sm: u32,
-    /// What a GPU sends over NVLink; `None`: PCIe only.
+    /// NVLink bandwidth of a GPU; `None` if there is PCIe only.
     pub nvlink: Option<Bandwidth>,
     /// NICs of each server.
     pub nics: u32,
     pub nic: Bandwidth,
-    /// What a server sends beyond its rack (tier 3) or its datacenter (tier 4).
+    /// Bandwidth of a server's uplink beyond its rack (tier 3) or its datacenter (tier 4).
     pub uplink: Bandwidth,
-    /// Of a link at that tier.
+    /// Latency of a link at that tier.
     pub latency: Duration,
 }
 
 const PCIE: Bandwidth = Bandwidth::gb_per_s(48);
 
 impl Site {
-    /// The network of it.
+    /// Builds the network.
     pub fn network(&self) -> Result<Network, BuildError> {
         let mut builder = NetworkBuilder::new("site");
         let far = self.tier.get();

@@ -14,7 +14,7 @@ fn loaded(share: f64, delay: f64) -> Timeline {
 
 const SIZES: [Bytes; 3] = [Bytes::kib(8), Bytes::kib(256), Bytes::mib(16)];
 
-fn run(policy: &mut dyn Policy, scenario: Scenario) -> Vec<Step> {
+fn run(policy: &mut dyn Policy, scenario: Scenario) -> Vec<EnvStep> {
     let mut env = Environment::new(scenario).unwrap();
     let mut steps = Vec::new();
     while !env.is_over() {

@@ -5,18 +5,18 @@
 
 use super::load::{Load, Where};
 
-/// How an episode's strength runs.
+/// How an episode's strength varies over its length.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Pattern {
-    /// Whole from its first call to its last.
+    /// Full strength from its first call to its last.
     Abrupt,
     /// On and off: on in the first `on` calls of every `period`.
     Periodic { period: u64, on: u64 },
-    /// Growing from nothing to the whole.
+    /// Growing from nothing to full strength.
     Drifting,
 }
 
-/// Something that happens to a communicator for a time.
+/// A load that acts on a communicator for some calls.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Episode {
     /// Its first call, and the first after it.
@@ -49,7 +49,7 @@ impl Episode {
     }
 }
 
-/// See the [module](self).
+/// The load on a communicator, as a list of episodes.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Timeline {
     pub episodes: Vec<Episode>,

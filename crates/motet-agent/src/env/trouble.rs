@@ -14,24 +14,24 @@ use super::place::Brief;
 /// The most channels that flows are told apart by.
 pub const FLOWS: usize = 32;
 
-/// How a trouble acts on a call.
+/// How a trouble slows a call.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Law {
-    /// A rank comes late, and everybody waits for it, whatever the call does: so many µs in the mean of calls, each
-    /// drawn by itself with this standard deviation of the logarithm.
+    /// A straggler: one rank is late and all wait for it, whatever the call does. The delay averages `micros` µs and is drawn anew for each
+    /// call, log-normal with this standard deviation of the logarithm.
     Late { micros: f64, spread: f64 },
-    /// Something on the way takes its time with every message of the busiest proxy, however large: so many µs.
+    /// A fixed delay of so many µs for every message of the busiest proxy, whatever its size.
     Messages { micros: f64 },
     /// Every channel's flow was hashed onto a path of its own, which has this share of its bandwidth left. The data of a call
     /// takes as long as that of its slowest channel.
     Paths { shares: Box<[f64; FLOWS]> },
-    /// Calls by a protocol take so many times as long.
+    /// Calls with a protocol take so many times as long.
     Protocols { times: [f64; Protocol::COUNT] },
     /// Calls by an algorithm take longer and longer, up to so many times as long at the end.
     Creep { algorithm: Algorithm, times: f64 },
 }
 
-/// See the [module](self).
+/// A slowdown that acts on a communicator for some calls.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Trouble {
     /// Its first call, and the first after it.
@@ -48,7 +48,7 @@ impl Trouble {
         }
     }
 
-    /// Makes what each action takes in a call longer. `seed` is the communicator's.
+    /// Prolongs the time of each action in a call. `seed` is the communicator's.
     pub(super) fn act(
         &self,
         call: u64,

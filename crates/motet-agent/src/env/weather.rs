@@ -1,4 +1,4 @@
-//! [`draw`]: what happens to a communicator over a scenario: when congestion comes, how strong, of which kind.
+//! [`draw`]: draws the load on a communicator over a scenario: when congestion comes, how strong, and of which kind.
 //!
 //! Training and held-out weather differ by construction: strengths and periods are drawn from ranges that do not
 //! meet ([`Ranges`]), and only held-out congestion takes bandwidth and adds waiting at once.
@@ -13,7 +13,7 @@ use super::timeline::{Episode, Pattern, Timeline};
 use crate::words::category;
 
 category! {
-    /// What kind of troubles there are.
+    /// What kind of load a scenario has.
     Weather {
         Calm = "calm",
         Abrupt = "abrupt",
@@ -28,7 +28,7 @@ category! {
     }
 }
 
-/// What strengths and periods are drawn from.
+/// The ranges from which strengths and periods are drawn.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Ranges {
     /// What is left of the bandwidth: one of these.

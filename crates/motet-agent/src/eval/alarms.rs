@@ -1,8 +1,8 @@
 //! [`false_alarms`]: what the trigger's alarms cost where nothing ever changes, so that every alarm is false.
 //!
-//! The same scenarios twice: once by a policy that acts for a while after each alarm, once by the same policy that hears none. All
-//! else is alike, noise included, so that the difference of the two is what alarms did: probes that found nothing new, less what
-//! they found after all.
+//! The same scenarios are run twice: by a policy that acts for a while after each alarm, and by the same policy ignoring alarms. All
+//! else is equal, noise included, so the difference is the effect of the alarms: the cost of needless probes, less what they
+//! happened to find.
 
 use motet_units::Seed;
 
@@ -13,7 +13,7 @@ use crate::policy::guard::Guarded;
 use crate::policy::infer::Infer;
 use crate::trigger::Gated;
 
-/// See the [module](self). Times are sums of true means, in µs.
+/// The cost of false alarms. Times are sums of true means, in µs.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Alarms {
     pub heard: f64,
@@ -23,13 +23,13 @@ pub struct Alarms {
 }
 
 impl Alarms {
-    /// What alarms cost, by all time. Less than nothing where acting again found something better.
+    /// The cost of alarms as a share of all time. Negative where acting again found something better.
     #[must_use]
     pub fn cost(&self) -> f64 {
         if self.unheard > 0.0 { self.heard / self.unheard - 1.0 } else { 0.0 }
     }
 
-    /// Of one scenario, in which nothing should change.
+    /// Measures one scenario, in which nothing should change.
     pub fn of(scenario: &Scenario) -> Result<Self, PlaceError> {
         let mut hears = Gated::new(Guarded::new(Infer::default()), "hears");
         let mut deaf = Gated::deaf(Guarded::new(Infer::default()), "deaf");
@@ -40,7 +40,7 @@ impl Alarms {
     }
 }
 
-/// What false alarms cost in so many quiet scenarios of so many calls: each scenario, so that a spread can be had.
+/// The cost of false alarms in so many quiet scenarios of so many calls, one entry per scenario, to show the spread.
 pub fn false_alarms(
     atlas: &Atlas,
     seed: Seed,

@@ -1,4 +1,4 @@
-//! [`Contender`]: whoever is judged: a policy of the [registry](crate::policy::registry), or the LSTM of a policy's file.
+//! [`Contender`]: a policy to be judged: one of the [registry](crate::policy::registry), or the LSTM of a policy file.
 
 use std::sync::Arc;
 
@@ -8,17 +8,17 @@ use crate::lstm::{Lstm, PolicyFile};
 use crate::policy::guard::Guarded;
 use crate::policy::{Policy, Registered};
 
-/// See the [module](self).
+/// A policy to be judged.
 #[derive(Clone, Debug)]
 pub enum Contender {
     Registered(&'static Registered),
-    /// The network of a file under the guard that all who learn are under.
+    /// The network of a file, with the guard that all learning policies have.
     Lstm(Arc<PolicyFile>),
     /// The same without the guard.
     Bare(Arc<PolicyFile>),
 }
 
-/// The names of those that need a policy's file.
+/// The names of contenders that need a policy file.
 pub const FROM_FILE: [&str; 2] = ["lstm", "lstm-bare"];
 
 impl Contender {
@@ -31,7 +31,7 @@ impl Contender {
         }
     }
 
-    /// A new one that has seen no call. What it leaves to chance comes from the seed.
+    /// A new policy that has seen no call. Its random choices come from the seed.
     #[must_use]
     pub fn make(&self, seed: Seed) -> Box<dyn Policy> {
         match self {

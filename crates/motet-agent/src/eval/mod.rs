@@ -1,10 +1,10 @@
-//! Judging policies: all of them on the same scenarios, none of which any was made with.
+//! Evaluation: all policies on the same scenarios, which none of them was developed or trained with.
 //!
 //! - [`run`](mod@run): one policy through one scenario, call by call or by published tables;
 //! - [`tables`]: how a policy's choices get into tables that hold for many calls;
-//! - [`score`]: what came of it;
-//! - [`contender`]: who is judged;
-//! - [`alarms`]: what the trigger's false alarms cost;
+//! - [`score`]: the results;
+//! - [`contender`]: the policies that are judged;
+//! - [`alarms`]: the cost of the trigger's false alarms;
 //! - [`sweep`](mod@sweep): the same call at every tier.
 
 pub mod alarms;

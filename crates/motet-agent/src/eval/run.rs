@@ -1,4 +1,4 @@
-//! [`run`]: one policy through one scenario, and what came of it.
+//! [`run`]: runs one policy through one scenario and records every call.
 
 use motet_nccl::{Algorithm, Protocol};
 use motet_net::Tier;
@@ -15,7 +15,7 @@ use crate::policy::{Choice, Policy};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pace {
     pub epoch: u64,
-    /// For how many calls of a task something that is tried holds, before what stands in the table runs again.
+    /// For how many calls of a task a probe stays in use, before the table's standing choice runs again.
     pub lease: u32,
 }
 
@@ -35,9 +35,9 @@ pub struct Record {
     pub group: usize,
     pub choice: Choice,
     pub truth: Truth,
-    /// What the action takes that the policy last held to be the best of the task, in µs.
+    /// The true time, in µs, of the action that the policy last believed to be the best for the task.
     pub held: f64,
-    /// What was run, and what would have been best.
+    /// The kernel that was run, and (`best`) the one that would have been fastest.
     pub ran: Kernel,
     pub best: Kernel,
     /// The worst tier of the communicator.
@@ -75,7 +75,7 @@ pub fn run(
         let held = env.means().get(held[seen.task]).copied().unwrap_or(0.0);
         let Some(step) = env.step(choice) else { break };
         let kernel = |at: usize| {
-            // An action that there is not is NCCL's default, which has a kernel always.
+            // An unknown action counts as NCCL's default, which always has a kernel.
             let all = &seen.brief.kernels;
             all.get(at).or(all.first()).copied().unwrap_or((Algorithm::Ring, Protocol::Simple))
         };

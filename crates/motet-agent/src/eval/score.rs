@@ -1,5 +1,5 @@
-//! [`Score`]: how a policy did on a family of scenarios: times over the oracle's and over NCCL's, what probes cost, how
-//! soon it was back after a change.
+//! [`Score`]: a policy's results on a family of scenarios: its time relative to the oracle's and to NCCL's, the cost of probes, and
+//! how soon it recovered after a change.
 
 use std::collections::BTreeMap;
 
@@ -10,13 +10,13 @@ use super::run::{Kernel, Pace, Record, run};
 use crate::env::{Atlas, Family, PlaceError, Scenario};
 use crate::policy::Policy;
 
-/// Knobs matter in a scenario where the oracle is at least this far below NCCL's default.
+/// Knobs are said to matter in a scenario where the oracle's time is at least this share below NCCL's default.
 pub const MATTERS: f64 = 0.15;
-/// Back after a change: within this of the oracle,
+/// A policy has recovered from a change when its time is within this factor of the oracle's,
 const BACK: f64 = 1.10;
-/// over so many calls of the communicator.
+/// averaged over so many calls of the communicator.
 const WINDOW: usize = 10;
-/// Parts that a scenario is cut into for regret over time.
+/// How many parts a scenario is divided into for plotting regret over time.
 pub const PARTS: usize = 50;
 
 /// One policy in one scenario. Times are sums of true means, in µs.
@@ -25,16 +25,16 @@ pub struct Trial {
     pub taken: f64,
     pub best: f64,
     pub default: f64,
-    /// The mean over calls of time by the oracle's.
+    /// The mean over calls of the policy's time divided by the oracle's.
     pub per_call: f64,
     /// Calls that were probes.
     pub probes: u64,
     pub calls: u64,
-    /// What probes took above what was held to be the best.
+    /// The time of probes beyond that of the action believed to be the best.
     pub probing: f64,
-    /// Calls of the communicator from each abrupt change until it was back.
+    /// For each abrupt change, how many calls of the communicator it took to recover.
     pub recoveries: Vec<u64>,
-    /// Time above the oracle's up to each part of the scenario.
+    /// The regret (time above the oracle's) accumulated up to each part of the scenario.
     pub regret: Vec<f64>,
     /// How many calls ran the one kernel where the other would have been best.
     pub confusion: BTreeMap<(Kernel, Kernel), u64>,
@@ -100,8 +100,8 @@ impl Trial {
     }
 }
 
-/// Calls of a communicator from a change until the mean of a window is near the oracle's. A change that is not
-/// survived until there is a whole window counts as all calls that were left.
+/// How many calls of a communicator after a change until the mean of a window is near the oracle's. If the scenario ends or
+/// changes before that, all calls that were left count.
 fn recovery(records: &[Record], group: usize, change: u64) -> Option<u64> {
     let after: Vec<&Record> =
         records.iter().skip(change as usize).filter(|it| it.group == group).collect();
@@ -116,7 +116,7 @@ fn recovery(records: &[Record], group: usize, change: u64) -> Option<u64> {
     Some(found.unwrap_or(after.len()) as u64)
 }
 
-/// A policy on a family: means over seeds.
+/// A policy's results on a family, over several seeds.
 #[derive(Clone, Debug)]
 pub struct Score {
     pub policy: &'static str,
@@ -144,31 +144,31 @@ impl Score {
         self.trials.iter().map(of).sum::<f64>() / self.trials.len().max(1) as f64
     }
 
-    /// Time by the oracle's.
+    /// Total time divided by the oracle's.
     #[must_use]
     pub fn over_oracle(&self) -> f64 {
         self.mean(|it| it.taken / it.best)
     }
 
-    /// The same, each call counting alike.
+    /// As [`over_oracle`](Self::over_oracle), but every call counts alike, whatever its size.
     #[must_use]
     pub fn per_call_over_oracle(&self) -> f64 {
         self.mean(|it| it.per_call)
     }
 
-    /// Time by NCCL's default.
+    /// Total time divided by that of NCCL's default.
     #[must_use]
     pub fn over_default(&self) -> f64 {
         self.mean(|it| it.taken / it.default)
     }
 
-    /// The same in the scenario where it is worst.
+    /// The time divided by that of NCCL's default in the worst scenario.
     #[must_use]
     pub fn worst_over_default(&self) -> f64 {
         self.trials.iter().map(|it| it.taken / it.default).fold(0.0, f64::max)
     }
 
-    /// Time by NCCL's default where knobs matter, and in how many scenarios they do.
+    /// The time divided by that of NCCL's default in the scenarios where knobs matter, and how many these are.
     #[must_use]
     pub fn where_it_matters(&self) -> Option<(f64, usize)> {
         let matters = |it: &&Trial| it.best < (1.0 - MATTERS) * it.default;
@@ -177,7 +177,7 @@ impl Score {
         (!all.is_empty()).then(|| (all.iter().sum::<f64>() / all.len() as f64, all.len()))
     }
 
-    /// The median of calls from an abrupt change until it was back; `None` without such changes.
+    /// The median number of calls to recover from an abrupt change; `None` without such changes.
     #[must_use]
     pub fn recovery(&self) -> Option<u64> {
         let mut all: Vec<u64> = self.trials.iter().flat_map(|it| &it.recoveries).copied().collect();
@@ -185,20 +185,19 @@ impl Score {
         all.get(all.len() / 2).copied()
     }
 
-    /// What probes took above what was held to be the best, by all time. In quiet scenarios this is what false alarms and
-    /// learning cost together.
+    /// The extra time of probes as a share of all time. In quiet scenarios this is the cost of learning and false alarms together.
     #[must_use]
     pub fn probing(&self) -> f64 {
         self.mean(|it| it.probing / it.taken)
     }
 
-    /// Probes by calls.
+    /// The share of calls that were probes.
     #[must_use]
     pub fn probes(&self) -> f64 {
         self.mean(|it| it.probes as f64 / it.calls.max(1) as f64)
     }
 
-    /// Time above the oracle's up to each part, by the oracle's whole time.
+    /// The regret accumulated up to each part, as a share of the oracle's total time.
     #[must_use]
     pub fn regret(&self) -> Vec<f64> {
         (0..PARTS).map(|part| self.mean(|it| it.regret[part] / it.best)).collect()

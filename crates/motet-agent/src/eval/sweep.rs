@@ -1,5 +1,5 @@
 //! [`sweep`]: the same call at every tier, decided by one policy (§13.9 of DynamICCL's design-space analysis): a policy
-//! that has read where it is chooses other knobs in a server than between datacenters.
+//! that takes the topology into account chooses different knobs in a server than between datacenters.
 
 use motet_collective::CollectiveKind;
 use motet_nccl::{Algorithm, Protocol};
@@ -11,31 +11,31 @@ use crate::env::{Atlas, Group, Noise, PlaceError, Scenario, Split, Task, Timelin
 use crate::policy::Policy;
 use crate::state::{Role, Scheduler, State};
 
-/// Calls that the policy has at each tier before it is asked.
+/// How many calls the policy may learn from at each tier before its choice is recorded.
 const CALLS: u64 = 400;
 
-/// What is run at a tier: kernel, channels and µs by the model.
+/// A choice at a tier: algorithm and protocol, channels, and its modelled time in µs.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Knobs {
+pub struct ChosenKernel {
     pub kernel: Kernel,
     pub channels: u32,
     pub micros: f64,
 }
 
-/// What came of a call at a tier.
+/// The choices for a call at one tier.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AtTier {
     pub tier: u8,
     pub place: String,
-    /// What the policy holds to be the best after some hundred calls,
-    pub chosen: Knobs,
-    /// what is the best by the model,
-    pub best: Knobs,
-    /// and what NCCL does by itself.
-    pub nccl: Knobs,
+    /// the policy's, after some hundred calls,
+    pub chosen: ChosenKernel,
+    /// the fastest by the model,
+    pub best: ChosenKernel,
+    /// and NCCL's own.
+    pub nccl: ChosenKernel,
 }
 
-/// The call on one held-out communicator of each tier from 1 to 4, all of them by this one policy.
+/// Runs the call on one held-out communicator of each tier from 1 to 4, all decided by this one policy.
 pub fn sweep(
     policy: &mut dyn Policy,
     atlas: &Atlas,
@@ -79,7 +79,7 @@ pub fn sweep(
     })?;
     let found = places.iter().zip(held).map(|((tier, place), chosen)| {
         let brief = place.brief(kind, bytes)?;
-        let knobs = |at: usize| Knobs {
+        let knobs = |at: usize| ChosenKernel {
             kernel: brief.kernels[at],
             channels: brief.channels[at],
             micros: brief.nominal[at],

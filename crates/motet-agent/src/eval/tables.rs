@@ -1,9 +1,10 @@
-//! [`Tables`]: what stands in the tables that a leader publishes, and how a policy's choices get into them.
+//! [`Tables`]: the tables that a leader publishes, and how a policy's choices get into them.
 //!
-//! A policy that decides call by call may be wrong for one call. What stands in a table is run until the next one, and nobody
-//! looks meanwhile. So a table has leases, as in a live job ([`pilot`](crate::pilot)): what a policy wants to try, an audit of
-//! NCCL's default among it, holds for a few calls and then gives way to what stands; and what it holds to be the best is tried in
-//! the same way first, and stands from the next table on if it was faster. Only NCCL's default stands without a trial.
+//! A policy that decides call by call may be wrong for one call, but an entry of a table stays in use until the next table,
+//! without any check. So tables have leases, as in a live job ([`pilot`](crate::pilot)): whatever a policy wants to probe
+//! (an audit of NCCL's default included) is used for a few calls, after which the standing choice is used again. What the policy
+//! believes to be the best is first tried in the same way, and becomes the standing choice of the next table if it was faster. Only
+//! NCCL's default needs no trial.
 
 use std::collections::BTreeMap;
 
@@ -11,22 +12,22 @@ use super::run::Pace;
 use crate::policy::Choice;
 use crate::reward::Outcome;
 
-/// What a table says of one task.
+/// A table's entry for one task.
 #[derive(Clone, Debug, Default)]
 struct Entry {
-    /// What runs when no lease does.
+    /// The action that is used when no lease is active.
     standing: usize,
-    /// What runs before it, one after the other, and for how many calls each.
+    /// Trials that are used first, one after the other, each with its remaining number of calls.
     leases: Vec<(Choice, u32)>,
     /// Whether the policy was asked for this epoch.
     asked: bool,
-    /// The logarithms of times in this epoch, by action; and in the last one that the task was called in.
+    /// The logarithms of times in this epoch, by action; `before` has those of the previous epoch in which the task was called.
     times: BTreeMap<usize, Vec<f64>>,
     before: BTreeMap<usize, Vec<f64>>,
 }
 
 impl Entry {
-    /// Whether an action was faster than what stands in the last epoch.
+    /// Whether an action was faster than the standing one in the last epoch.
     fn has_won(&self, action: usize) -> bool {
         let median = |it: usize| self.before.get(&it).and_then(|it| median(it));
         match (median(action), median(self.standing)) {
@@ -35,14 +36,14 @@ impl Entry {
         }
     }
 
-    /// Takes a policy's word for the epoch.
+    /// Takes a policy's choice for the epoch into the table.
     fn publish(&mut self, choice: Choice, pace: Pace) {
         self.leases.clear();
         if choice.exploratory {
             self.leases.push((choice, pace.lease.max(1)));
         }
         let wanted = choice.best;
-        // What holds for one call needs no trial: it is one.
+        // With an epoch of one call every choice is a trial already.
         if pace.epoch <= 1 || wanted == 0 || self.has_won(wanted) {
             self.standing = wanted;
         } else if wanted != self.standing {
@@ -51,14 +52,14 @@ impl Entry {
     }
 }
 
-/// The one in the middle, of an even number the lower.
+/// The median; of an even number of values the lower of the two in the middle.
 fn median(values: &[f64]) -> Option<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
     sorted.get(sorted.len().saturating_sub(1) / 2).copied()
 }
 
-/// See the [module](self).
+/// The published table entries of all tasks.
 #[derive(Clone, Debug)]
 pub struct Tables {
     pace: Pace,
@@ -66,13 +67,13 @@ pub struct Tables {
 }
 
 impl Tables {
-    /// Of so many tasks; NCCL's default stands everywhere.
+    /// Tables for so many tasks, with NCCL's default as the standing choice of each.
     #[must_use]
     pub fn new(pace: Pace, tasks: usize) -> Self {
         Self { pace, entries: vec![Entry::default(); tasks] }
     }
 
-    /// What the next call of a task runs. The policy is asked once in an epoch.
+    /// The choice for the next call of a task. The policy is asked once per epoch.
     pub fn next(&mut self, task: usize, ask: impl FnOnce() -> Choice) -> Choice {
         let Some(entry) = self.entries.get_mut(task) else { return Choice::DEFAULT };
         if !std::mem::replace(&mut entry.asked, true) {
@@ -85,7 +86,7 @@ impl Tables {
         })
     }
 
-    /// What came of a call.
+    /// Records the outcome of a call.
     pub fn note(&mut self, task: usize, choice: &Choice, outcome: &Outcome) {
         if let Some(entry) = self.entries.get_mut(task).filter(|_| !outcome.fault) {
             let time = libm::log(outcome.time.as_us_f64().max(1e-6));
@@ -93,7 +94,7 @@ impl Tables {
         }
     }
 
-    /// The epoch is over.
+    /// Ends the epoch.
     pub fn end(&mut self) {
         for entry in self.entries.iter_mut().filter(|it| it.asked) {
             entry.asked = false;

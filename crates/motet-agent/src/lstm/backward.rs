@@ -1,14 +1,14 @@
-//! Back through time: how the weights' change would have changed what a run of calls came to.
+//! Backpropagation through time: the gradient of a loss over a run of calls with respect to the weights.
 //!
 //! Written out by hand, layer by layer in the reverse of [`forward`](super::forward); the test holds it against
 //! differences of the forward pass, weight by weight.
 
 use super::features::ROWS;
-use super::forward::{Step, heads};
+use super::forward::{NetStep, heads};
 use super::math::{add_scaled, dot};
 use super::net::Net;
 
-/// How the loss changes with what a [`Step`] has found.
+/// The gradient of the loss with respect to the outputs of a [`NetStep`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Pull {
     pub rows: [f32; ROWS],
@@ -24,7 +24,7 @@ impl Default for Pull {
 impl Net {
     /// Adds the gradient of a run of steps to `gradient`, which has a place for every weight. `carries` says whether
     /// the state went on from one call to the next; it did not where memory was cut.
-    pub fn backward(&self, steps: &[Step], pulls: &[Pull], carries: bool, gradient: &mut [f32]) {
+    pub fn backward(&self, steps: &[NetStep], pulls: &[Pull], carries: bool, gradient: &mut [f32]) {
         let mut hidden = vec![0.0; self.shape.hidden];
         let mut cell = vec![0.0; self.shape.hidden];
         for (step, pull) in steps.iter().zip(pulls).rev() {
@@ -40,8 +40,8 @@ impl Net {
         }
     }
 
-    /// Through heads and value, to what they see.
-    fn heads_back(&self, step: &Step, pull: &Pull, gradient: &mut [f32]) -> Vec<f32> {
+    /// Backward through the heads and the value, to their input.
+    fn heads_back(&self, step: &NetStep, pull: &Pull, gradient: &mut [f32]) -> Vec<f32> {
         let layout = self.shape.layout();
         let mut seen: Vec<f32> =
             self.weights[layout.value()].iter().map(|it| it * pull.value).collect();
@@ -58,8 +58,8 @@ impl Net {
         seen
     }
 
-    /// Through the cell, to what the gates were before they were squashed, and to the cell state before the call.
-    fn cell_back(&self, step: &Step, hidden: &[f32], cell: &[f32]) -> (Vec<f32>, Vec<f32>) {
+    /// Backward through the cell, to the gates' pre-activations and the cell state before the call.
+    fn cell_back(&self, step: &NetStep, hidden: &[f32], cell: &[f32]) -> (Vec<f32>, Vec<f32>) {
         let width = self.shape.hidden;
         let mut gates = vec![0.0; 4 * width];
         let mut before = vec![0.0; width];
@@ -77,10 +77,10 @@ impl Net {
         (gates, before)
     }
 
-    /// Through the gates' weights and the encoder, to the hidden state before the call.
+    /// Backward through the gates' weights and the encoder, to the hidden state before the call.
     fn gates_back(
         &self,
-        step: &Step,
+        step: &NetStep,
         gates: &[f32],
         mut encoded: Vec<f32>,
         gradient: &mut [f32],

@@ -87,7 +87,7 @@ impl std::fmt::Display for Variant {
     }
 }
 
-/// See the [module](self).
+/// A trained network with what its file says about it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PolicyFile {
     pub net: Net,

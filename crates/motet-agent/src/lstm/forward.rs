@@ -1,4 +1,4 @@
-//! Running the network over one call: [`Net::step`].
+//! The forward pass of the network for one call: [`Net::step`].
 
 use super::features::ROWS;
 use super::input::Input;
@@ -7,21 +7,21 @@ use super::memory::Memory;
 use super::net::Net;
 use crate::gate::Expert;
 
-/// What the network found for a call, with all that [`backward`](super::backward) needs of it.
+/// The outputs of the network for a call, with the intermediate values that [`backward`](super::backward) needs.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Step {
+pub struct NetStep {
     pub(super) input: Input,
     pub(super) expert: Expert,
     /// The hidden and the cell state before the call.
     pub(super) hidden_before: Vec<f32>,
     pub(super) cell_before: Vec<f32>,
-    /// In, forget, candidate, out, one after the other.
+    /// The activations of the input, forget, candidate and output gates, one after the other.
     pub(super) gates: Vec<f32>,
     /// tanh of the cell state after the call.
     pub(super) squashed: Vec<f32>,
-    /// What the heads see: the hidden state after the call, then the encoder's output.
+    /// The input of the heads: the hidden state after the call, then the encoder's output.
     pub(super) seen: Vec<f32>,
-    /// The logits of what actions are made of.
+    /// The logits of the rows that actions are composed of ([`features`](super::features)).
     pub rows: [f32; ROWS],
     /// The reward that is expected from here on.
     pub value: f32,
@@ -30,7 +30,7 @@ pub struct Step {
 impl Net {
     /// Reads a call, decided by the gate's expert, and moves the memory on.
     #[must_use]
-    pub fn step(&self, input: Input, expert: Expert, memory: &mut Memory) -> Step {
+    pub fn step(&self, input: Input, expert: Expert, memory: &mut Memory) -> NetStep {
         let layout = self.shape.layout();
         let hidden = self.shape.hidden;
         let encoded = self.encode(&input);
@@ -58,7 +58,7 @@ impl Net {
         seen.extend(encoded);
         let rows = self.rows(&seen, expert);
         let value = dot(&seen, &self.weights[layout.value()]) + self.weights[layout.len() - 1];
-        Step { input, expert, hidden_before, cell_before, gates, squashed, seen, rows, value }
+        NetStep { input, expert, hidden_before, cell_before, gates, squashed, seen, rows, value }
     }
 
     fn encode(&self, input: &Input) -> Vec<f32> {
@@ -101,7 +101,7 @@ mod tests {
     use super::*;
     use crate::state::State;
 
-    fn run(net: &Net, calls: u64) -> Vec<Step> {
+    fn run(net: &Net, calls: u64) -> Vec<NetStep> {
         let mut memory = Memory::new(net.shape());
         let mut step = |at: u64| {
             let mut state = State::BLANK;

@@ -1,5 +1,5 @@
-//! [`Memory`]: what the policy carries from one call of a communicator to the next: the LSTM's own state, how the last
-//! call came out, and a [`Ledger`] of what kernels took.
+//! [`Memory`]: the state that the policy keeps between calls of a communicator: the LSTM's state, the result of the last call, and a
+//! [`Ledger`] of recent times by kernel.
 //!
 //! All of it follows from what all ranks have alike: calls, actions, and times that the leader has published. A
 //! rank's own timings must not come in here: ranks would then choose differently, and hang.
@@ -13,7 +13,7 @@ use super::features::{KERNELS, bounded};
 use super::net::Shape;
 use crate::action::Action;
 
-/// How a call came out.
+/// The result of a call, in the form that the network reads.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Seen {
     pub kind: CollectiveKind,
@@ -156,7 +156,7 @@ impl Default for Ledger {
     }
 }
 
-/// See the [module](self).
+/// The policy's state for one communicator.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Memory {
     pub(super) hidden: Vec<f32>,

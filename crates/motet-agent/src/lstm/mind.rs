@@ -1,11 +1,10 @@
-//! [`Mind`]: a network and which of its parts are on: what training plays lives with and what a job is decided by, so
-//! that both see the same.
+//! [`Mind`]: a network with its enabled parts, used alike in training and in jobs, so that both decide the same way.
 
 use std::sync::Arc;
 
 use super::features::{Catalogue, Nominal};
 use super::file::{PolicyFile, Variant};
-use super::forward::Step;
+use super::forward::NetStep;
 use super::input::Input;
 use super::memory::{Ledger, Memory};
 use super::net::Net;
@@ -13,7 +12,7 @@ use super::odds::{Faced, Odds};
 use crate::gate::Expert;
 use crate::state::{Anomaly, State};
 
-/// See the [module](self).
+/// A network and which of its parts are enabled.
 #[derive(Clone, Copy, Debug)]
 pub struct Mind<'a> {
     pub net: &'a Net,
@@ -26,20 +25,20 @@ impl<'a> From<&'a PolicyFile> for Mind<'a> {
     }
 }
 
-/// A call as a network faces it.
+/// A call in the form that the network needs.
 #[derive(Clone, Copy, Debug)]
 pub struct Facing<'a> {
     pub state: &'a State,
-    /// The gate's.
+    /// The expert that the gate has chosen.
     pub expert: Expert,
     pub catalogue: &'a Arc<Catalogue>,
     pub nominal: &'a Nominal,
 }
 
 impl Mind<'_> {
-    /// Reads a call and moves the memory on: what the network found, what it faced, and the odds.
+    /// Runs the network on a call and updates the memory; returns the network's outputs, the actions' features, and the odds.
     #[must_use]
-    pub fn think(&self, call: &Facing<'_>, memory: &mut Memory) -> (Step, Faced, Odds) {
+    pub fn think(&self, call: &Facing<'_>, memory: &mut Memory) -> (NetStep, Faced, Odds) {
         let variant = self.variant;
         if !variant.recurrent {
             memory.forget_state();

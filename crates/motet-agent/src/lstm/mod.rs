@@ -34,7 +34,7 @@ pub(crate) mod text;
 
 pub use features::{Catalogue, Nominal};
 pub use file::{PolicyFile, Variant};
-pub use forward::Step;
+pub use forward::NetStep;
 pub use input::Input;
 pub use memory::{Ledger, Memory, Seen};
 pub use mind::{Facing, Mind};

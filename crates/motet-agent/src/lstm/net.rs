@@ -23,7 +23,7 @@ impl Shape {
     /// Wider layers than this are refused when a file is read.
     pub const MOST: usize = 256;
 
-    /// What the heads see: the hidden state and, past it, the encoder's output, so that what is fixed about a
+    /// The width of the heads' input: the hidden state and, bypassing it, the encoder's output, so that fixed properties of a
     /// communicator need not go through memory.
     #[must_use]
     pub const fn seen(self) -> usize {
@@ -99,7 +99,7 @@ impl Layout {
     }
 }
 
-/// See the [module](self).
+/// The weights of a network.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Net {
     pub(super) shape: Shape,

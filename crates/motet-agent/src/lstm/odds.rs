@@ -1,4 +1,4 @@
-//! [`Odds`]: how likely the policy takes each action of a space, and what changes them.
+//! [`Odds`]: the probability of each action of a space under the policy, and its gradients.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use super::features::{Catalogue, DENSE, Nominal, ROWS};
 use super::math::add_scaled;
 use super::memory::Ledger;
 
-/// What the actions of a call look like to the network.
+/// The features of a call's actions.
 #[derive(Clone, Debug)]
 pub struct Faced {
     catalogue: Arc<Catalogue>,
@@ -56,7 +56,7 @@ impl Faced {
     }
 }
 
-/// See the [module](self).
+/// A probability distribution over actions.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Odds {
     odds: Vec<f32>,

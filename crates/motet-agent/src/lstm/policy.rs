@@ -1,7 +1,7 @@
 //! [`Lstm`]: the trained network as a [`Policy`].
 //!
-//! It takes the likeliest action every time, so that it is a function of what it was fed and of nothing else; what
-//! it tries out to learn, it tries because training found that to pay. Each communicator has a memory and a trigger of its own.
+//! It always takes the most probable action, so it is a deterministic function of its inputs; it explores only where training found
+//! that to pay. Each communicator has a memory and a trigger of its own.
 //! A choice takes some microseconds: it belongs off the call path ([`distill`](crate::distill) makes tables of it).
 
 use std::sync::Arc;
@@ -73,7 +73,7 @@ fn signals(trigger: &Trigger) -> [f32; 3] {
     [cusum, reconstruction, congestion].map(|it| it as f32)
 }
 
-/// See the [module](self).
+/// The trained network as a policy.
 #[derive(Clone, Debug)]
 pub struct Lstm {
     policy: Arc<PolicyFile>,

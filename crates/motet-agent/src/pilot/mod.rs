@@ -63,7 +63,7 @@ pub fn live() -> impl Iterator<Item = &'static Registered> {
     registered().iter().filter(|it| it.name != "oracle")
 }
 
-/// See the [module](self).
+/// A policy that makes the tables of a live job.
 #[derive(Debug)]
 pub struct PolicyPilot {
     book: Book,

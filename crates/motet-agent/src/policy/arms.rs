@@ -1,20 +1,20 @@
-//! [`candidates`]: the few actions of a task that can matter, by the model's word.
+//! [`candidates`]: selects the few actions of a task that can be worth trying, by the cost model.
 //!
-//! Trying an action costs time, so most are never tried: of those that come to the same call only one is kept, of each
-//! algorithm and protocol the best number of channels and, where it costs little, one with few channels (which a
-//! neighbour on the GPU slows least), and nothing that the model holds to be several times slower than the best.
+//! Trying an action costs time, so most are never tried. Of actions that result in the same call only one is kept; of each
+//! algorithm and protocol, the best number of channels and, where it costs little, one with few channels (which a neighbour on
+//! the GPU slows least). Actions that are several times slower than the best by the model are dropped.
 
 use motet_nccl::{Algorithm, Protocol};
 
 use crate::env::{Brief, Load, Observation, Where};
 
-/// At most so many times the best by the model. Congestion and the model's error can turn a factor of two around;
-/// four is a margin.
+/// Candidates take at most so many times as long as the best by the model. Congestion and model error can reverse a difference of a
+/// factor of two; four leaves a margin.
 const WORST: f64 = 4.0;
-/// What few channels may cost.
+/// A variant with few channels is kept if it takes at most so many times as long.
 const THRIFTY: f64 = 1.3;
 
-/// The actions that can matter; the first is NCCL's default, the others follow by the model's time.
+/// The candidates; the first is NCCL's default, the others follow in order of modelled time.
 #[must_use]
 pub fn candidates(brief: &Brief) -> Vec<usize> {
     let nominal = &brief.nominal;
@@ -50,7 +50,7 @@ pub fn candidates(brief: &Brief) -> Vec<usize> {
     kept
 }
 
-/// What load may be, coarsely: each side alone and both, weak and strong, and neighbours.
+/// A coarse set of possible loads: reduced bandwidth, delay and both, each weak and strong, and neighbours.
 fn loads(at: Where) -> impl Iterator<Item = Load> {
     let sides = [(1.0, 1.0), (0.4, 1.0), (0.12, 1.0), (1.0, 4.0), (1.0, 14.0), (0.3, 6.0)];
     let congested = sides.map(|(share, delay)| Load { at, share, delay, ..Load::NONE });
@@ -58,8 +58,8 @@ fn loads(at: Where) -> impl Iterator<Item = Load> {
     congested.into_iter().chain(neighbours)
 }
 
-/// The candidates, and beside them what the model holds to be the best under some load, and of each algorithm and
-/// protocol what comes near it.
+/// The candidates, and in addition the actions that are the best by the model under some load, and the near-best of each algorithm
+/// and protocol.
 #[must_use]
 pub fn candidates_under_load(seen: &Observation) -> Vec<usize> {
     const NEAR: f64 = 1.25;

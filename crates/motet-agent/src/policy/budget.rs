@@ -1,21 +1,21 @@
 //! [`Budget`]: how much exploring may cost, so that a job is never made worse than NCCL alone by more than a stated share.
 //!
-//! What a probe takes above what the best known action would have taken is spent. What may be spent is a share of all time so
-//! far, a few calls to begin with, and a part of what was saved against NCCL's default.
+//! A probe spends its time beyond that of the best known action. The budget is a share of all time so far, plus a few calls to
+//! begin with, plus a part of what was saved against NCCL's default.
 
 use motet_units::Duration;
 
-/// What was saved is an estimate, and may be wrong: no more of it than this share of all time counts.
+/// Savings are an estimate and may be wrong, so they count only up to this share of all time.
 const MOST_WON: f64 = 0.012;
 
-/// See the [module](self). In µs.
+/// The budget for probes of one communicator. Times are in µs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Budget {
-    /// Of all time so far.
+    /// The share of all time so far that may be spent.
     pub share: f64,
-    /// Calls of mean length to begin with.
+    /// How many calls of mean length may be spent to begin with.
     pub calls: f64,
-    /// Of what was saved.
+    /// The share of the savings that may be spent.
     pub of_saved: f64,
     total: f64,
     count: f64,
@@ -29,7 +29,7 @@ impl Budget {
         Self { share, calls, of_saved, total: 0.0, count: 0.0, spent: 0.0, saved: 0.0 }
     }
 
-    /// Whether something may be tried that costs so much.
+    /// Whether the budget allows a probe that costs so much.
     #[must_use]
     pub fn allows(&self, cost: f64) -> bool {
         if self.count < 1.0 {
@@ -41,8 +41,8 @@ impl Budget {
         self.spent + cost <= most + won
     }
 
-    /// A call that took so long. `best` is what the best known action would have taken if this was a probe; `default` what
-    /// NCCL's default would have.
+    /// Books a call's time. For a probe, `best` is what the best known action would have taken; `default` is what NCCL's default
+    /// would have taken.
     pub fn book(&mut self, time: Duration, best: Option<f64>, default: f64) {
         let took = time.as_us_f64();
         self.total += took;
@@ -61,7 +61,7 @@ impl Budget {
 }
 
 impl Default for Budget {
-    /// Within the 2% that may be lost to NCCL's default at most, with a margin for what is not foreseen.
+    /// Stays within the 2% that a policy may lose to NCCL's default, with a margin for the unforeseen.
     fn default() -> Self {
         Self::new(0.005, 6.0, 0.3)
     }

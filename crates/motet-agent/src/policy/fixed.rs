@@ -6,7 +6,7 @@ use super::{Choice, Policy};
 use crate::env::Observation;
 use crate::reward::Outcome;
 
-/// What NCCL does by itself.
+/// Always NCCL's default.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NcclDefault;
 
@@ -28,7 +28,7 @@ impl Policy for NcclDefault {
     }
 }
 
-/// What a plan's table says: the best by the model, nobody else being there.
+/// Always the plan's table: the best action by the cost model without load.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct PlanTable;
 
@@ -50,7 +50,7 @@ impl Policy for PlanTable {
     }
 }
 
-/// Knows the true means: the ceiling.
+/// Chooses by the true mean times: the upper limit for every policy.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Oracle {
     best: usize,
@@ -80,7 +80,7 @@ impl Policy for Oracle {
     }
 }
 
-/// The first of the least.
+/// The index of the minimum; the first one on a tie.
 pub(crate) fn least(values: &[f64]) -> usize {
     let mut best = 0;
     for (at, value) in values.iter().enumerate() {

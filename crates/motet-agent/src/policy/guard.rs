@@ -1,13 +1,13 @@
-//! [`Guarded`]: any policy, held to what was seen: an action that was slower than NCCL's default when both were last
-//! run is not taken for the best, whatever the policy believes.
+//! [`Guarded`]: a wrapper that protects against a policy's wrong estimates: an action that was measured slower than NCCL's default
+//! when both were last run is not used as the best, whatever the policy believes.
 //!
-//! Estimates can be wrong: the model may not know what happens, or a change may go unnoticed because it came slowly. So
-//! the default is run now and then (an *audit*), and times are compared as they are. It costs what is saved in one
-//! call of an audit's period, and bounds what a wrong belief can cost.
+//! Estimates can be wrong: the model may not cover what happens, or a change may go unnoticed because it is slow. So the default
+//! is run now and then (an *audit*), and measured times are compared. An audit costs the savings of one call per audit period,
+//! and bounds what a wrong estimate can cost.
 //!
-//! Two calls show a large loss only. Small ones, of calls that are each within noise of the default, are found by an
-//! [`Account`]: what all calls between two audits took above what the default would have by the audits around them. When
-//! that is surely more than [`LIMIT`] of all time, tasks that have lost run by NCCL's default until it is less again.
+//! A comparison of two calls shows only large losses. Small ones, within the noise of single calls, are found by an [`Account`]: the
+//! time of all calls between two audits beyond what the default would have taken according to these audits. When the loss exceeds
+//! [`LIMIT`] of all time with statistical confidence, tasks that have lost use NCCL's default until the share is lower again.
 
 use std::collections::BTreeMap;
 
@@ -17,36 +17,36 @@ use super::{Choice, Policy};
 use crate::env::Observation;
 use crate::reward::Outcome;
 
-/// Calls of a task from one audit to the next: first so many, twice as many after each that changed nothing,
+/// The number of calls of a task between audits: at first this many, doubled after each audit that changed nothing,
 const FIRST: u32 = 16;
 /// and at most so many.
 const MOST: u32 = 40;
-/// By how much times must differ to count, in the logarithm.
+/// The least difference between two times that counts, in the logarithm.
 const NOISE: f64 = 0.045;
 /// A surprise of more than this makes audits frequent again.
 const SURPRISE: f64 = 0.25;
-/// Calls of a task after which what was seen of an action is too old to speak against it.
+/// After so many calls of a task a measured time of an action is too old to be used against it.
 const LAPSE: u32 = 64;
 
-/// What may be lost to NCCL's default by the account, as a share of all time, before the default is run instead. Probing has its
-/// own budget, and both together must stay below the 2% that may be lost in all.
+/// The loss to NCCL's default by the account, as a share of all time, above which the default is used instead. Probing has a
+/// budget of its own, and both together must stay below the 2% that may be lost overall.
 const LIMIT: f64 = 0.003;
-/// What was gained counts up to this share of all time, so that no policy lives on old merits.
+/// Gains count up to this share of all time, so that old gains do not cover new losses for long.
 const MERIT: f64 = 0.005;
-/// The standard deviation of what the default is said to take by two audits, relative to it.
+/// The relative standard deviation of the default's time as estimated from two audits.
 const SPREAD: f64 = 0.035;
-/// By how much two audits may differ, in the logarithm, for the calls between them to be compared with them: if by more, something
-/// changed in between, or one was an outlier, and nobody knows what the default would have taken.
+/// Calls between two audits are compared with them only if the audits differ by at most this, in the logarithm. Otherwise something
+/// changed in between, or one was an outlier, and the default's time is not known.
 const AGREE: f64 = 0.15;
-/// Times count as at most so many times the default's, or so little of it: one outlier is no loss.
+/// A call's time counts as at most this multiple of the default's, and at least its inverse, so that one outlier is no loss.
 const CLIP: f64 = 2.5;
 
-/// What was lost to NCCL's default in all, in µs, as far as audits can tell.
+/// The accumulated loss to NCCL's default, in µs, as estimated from audits.
 #[derive(Clone, Copy, Debug, Default)]
 struct Account {
     total: f64,
     lost: f64,
-    /// Of what was lost, by the noise of audits.
+    /// The variance of the loss, from the noise of audits.
     variance: f64,
 }
 
@@ -55,14 +55,14 @@ impl Account {
         self.lost - libm::sqrt(self.variance) > LIMIT * self.total
     }
 
-    /// Calls that took this sum where the default would have taken `default`.
+    /// Books calls that took `sum` together where the default would have taken `default`.
     fn book(&mut self, sum: f64, default: f64) {
         self.lost = (self.lost + sum - default).max(-MERIT * self.total);
         self.variance += SPREAD * SPREAD * default * default;
     }
 }
 
-/// What was seen of an action: the logarithms of its last two times, and in which call of the task.
+/// The last measurements of an action: the logarithms of its last two times, and the call of the task in which they were taken.
 #[derive(Clone, Copy, Debug)]
 struct Last {
     times: [f64; 2],
@@ -73,14 +73,14 @@ struct Last {
 struct Task {
     calls: u32,
     period: u32,
-    /// When the default was last run.
+    /// The call of the task in which the default was last run.
     audited: u32,
     last: BTreeMap<usize, Last>,
     /// The last time of the default, in µs.
     default: Option<f64>,
-    /// What calls by other actions took since the default was last run, in µs, and how many they were.
+    /// The total time, in µs, of calls with other actions since the default was last run, and their number.
     since: (f64, f64),
-    /// What this task has lost to the default, in µs.
+    /// The loss of this task to the default, in µs.
     lost: f64,
 }
 
@@ -95,7 +95,7 @@ impl Task {
         fresh && a.min(b) > default.times[0].max(default.times[1]) + NOISE
     }
 
-    /// Brings a call's time into the account.
+    /// Books a call's time in the account.
     fn book(&mut self, action: usize, micros: f64, account: &mut Account) {
         account.total += micros;
         if action != 0 {
@@ -132,7 +132,7 @@ impl Task {
     }
 }
 
-/// See the [module](self).
+/// A policy under this guard.
 #[derive(Debug)]
 pub struct Guarded<P> {
     inner: P,

@@ -20,7 +20,7 @@ pub struct Registered {
 }
 
 impl Registered {
-    /// A new one that has learned nothing. What it leaves to chance comes from the seed.
+    /// A new policy that has learned nothing. Its random choices come from the seed.
     #[must_use]
     pub fn make(&self, seed: Seed) -> Box<dyn Policy> {
         (self.make)(seed)
@@ -82,7 +82,7 @@ pub const MOST_LOST: f64 = 0.02;
 /// The [`DEFAULT`].
 #[must_use]
 pub fn default_policy() -> &'static Registered {
-    // Whoever names one that is not there gets NCCL's own choice; a test says that it is there.
+    // A test ensures that the name exists; if it did not, NCCL's own choice would be used.
     find(DEFAULT).unwrap_or(&ALL[0])
 }
 
@@ -92,7 +92,7 @@ pub fn registered() -> &'static [Registered] {
     &ALL
 }
 
-/// The one of this name.
+/// The policy with this name.
 #[must_use]
 pub fn find(name: &str) -> Option<&'static Registered> {
     ALL.iter().find(|it| it.name == name)

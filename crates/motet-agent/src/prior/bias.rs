@@ -1,10 +1,9 @@
 //! [`Bias`]: which algorithms and protocols to try first, by how computing and sending overlap (§10.5) and by
 //! the family of the fabric (§10.4).
 //!
-//! A bias is not a mask: it says where to begin. The tables name "hierarchical" and "2D torus", which are no
-//! algorithms of NCCL. For the first stands Tree, which reduces inside a server before it goes out; for the
-//! second Ring, as §10.4 itself says below its table. Fabrics that are rewired for each job have programs
-//! made for them, so they have no bias here.
+//! A bias is a starting point, not a mask. The tables name "hierarchical" and "2D torus", which are not algorithms of NCCL. The
+//! first is represented by Tree, which reduces inside a server before it sends to others; the second by Ring, as §10.4 itself
+//! says below its table. Fabrics that are rewired for each job get programs made for them, so they have no bias here.
 
 use motet_collective::CollectiveKind;
 use motet_nccl::{Algorithm, Protocol};
@@ -19,7 +18,7 @@ category! {
     Overlap {
         /// A call for each layer as soon as its gradients are there.
         Wfbp = "WFBP",
-        /// The same, with layers merged.
+        /// As WFBP, with small layers merged into one call.
         MgWfbp = "MG-WFBP",
         /// Tensors cut into parts that go side by side.
         TensorPartition = "tensor partition",
@@ -27,19 +26,19 @@ category! {
         PipelineTensor = "pipeline TP",
         /// Gradients of pipeline stages.
         PipelineBulk = "pipeline PP",
-        /// Both, told apart by their roles.
+        /// Both, distinguished by the call's role.
         ThreeD = "3D-parallel",
         /// Gradients in another order than layers.
         OutOfOrder = "OOO BackProp",
     }
 }
 
-/// What to try first; an empty list says nothing.
+/// What to try first; an empty list means no preference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bias {
     pub algorithms: &'static [Algorithm],
     pub protocols: &'static [Protocol],
-    /// Rather many channels than few.
+    /// Whether to prefer many channels.
     pub many_channels: bool,
 }
 
@@ -72,7 +71,7 @@ impl Bias {
                 Role::InterStage => BULK,
                 Role::None => Self::NONE,
             },
-            // Calls come at other times, not in other sizes.
+            // Only the times of calls change, not their sizes.
             Overlap::OutOfOrder => Self::NONE,
         }
     }
@@ -90,8 +89,8 @@ impl Bias {
         }
     }
 
-    /// How well an action agrees, from 0 to 1: the share of what the bias says that the action has; `None` if it says
-    /// nothing. What is left to NCCL does not agree. Many channels are 8 or more.
+    /// How well an action agrees with the bias: the share of its preferences that the action meets, or `None` without
+    /// preferences. What is left to NCCL does not meet one. Many channels means 8 or more.
     #[must_use]
     pub fn agreement(&self, action: &Action) -> Option<f64> {
         let says = [!self.algorithms.is_empty(), !self.protocols.is_empty(), self.many_channels];

@@ -31,14 +31,13 @@ category! {
 }
 
 impl Suit {
-    /// Whether one meets it: what is infeasible, bad, wasted, unused or not said, one does not.
+    /// Whether it occurs in practice: not if it is infeasible, bad, wasted, unused or not said.
     #[must_use]
     pub const fn is_plausible(self) -> bool {
         !matches!(self, Self::Infeasible | Self::Bad | Self::Wasted | Self::Unused | Self::NotSaid)
     }
 
-    /// How much is for it, from 0 to 1: how often scenarios draw it, before they are weighed by anything
-    /// else. The words are the text's, the numbers ours.
+    /// How often scenarios draw it, as a weight from 0 to 1. The words are the text's, the numbers ours.
     #[must_use]
     pub const fn weight(self) -> f64 {
         match self {
@@ -88,7 +87,7 @@ category! {
 }
 
 impl Packed {
-    /// The row that a workload falls into; `None` where the table has none.
+    /// The table row for a workload; `None` if the table has none.
     #[must_use]
     pub const fn of(workload: &Workload) -> Option<Self> {
         match (workload.packing, workload.bits) {

@@ -1,14 +1,14 @@
-//! [`TierPrior`]: what the survey says of each tier (Fig. 11), and [`SyncRound`]: how long it takes to bring
-//! a model together over one of them (§7, §8).
+//! [`TierPrior`]: bandwidth and latency of each tier by the survey (Fig. 11), and [`SyncRound`]: how long synchronizing a model's
+//! replicas over one of them takes (§7, §8).
 
 use motet_net::Tier;
 use motet_units::{Bandwidth, Bytes, Duration, Rounding};
 
-/// What the survey says of a tier.
+/// The survey's figures for a tier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TierPrior {
     pub what: &'static str,
-    /// From, to; `None` for tier 0, of which it says no more than terabits.
+    /// Lower and upper end of the range; `None` for tier 0, for which it says no more than "terabits".
     pub bandwidth: Option<(Bandwidth, Bandwidth)>,
     /// Latency as a multiple of tier 1's; a prior only, for measured latencies do not stand in these ratios.
     pub latency: u32,
@@ -51,8 +51,8 @@ pub fn farness(tier: Tier) -> f64 {
     log(of(tier).latency) / log(TIERS[Tier::COUNT - 1].latency)
 }
 
-/// Bringing the replicas of a model together once, as the survey counts it: every parameter goes over one
-/// link once. What an algorithm sends twice, what latency adds and what several links share is left out.
+/// Synchronizing the replicas of a model once, as the survey counts it: every parameter crosses one link once. It ignores that
+/// algorithms send data more than once, latency, and parallel links.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SyncRound {
     pub parameters: u64,

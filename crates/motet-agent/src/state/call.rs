@@ -12,7 +12,7 @@ use motet_units::{Bytes, Duration};
 
 use super::encoding::Row;
 
-/// With what the call before was carried out.
+/// How the previous call was carried out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LastKnobs {
     pub algorithm: Algorithm,
@@ -21,7 +21,7 @@ pub struct LastKnobs {
     pub threads: u32,
 }
 
-/// How calls of this communicator follow each other, as all ranks have it.
+/// The intervals between calls of this communicator, in the form that all ranks share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rhythm {
     /// From the start of the call before the last to that of the last.
@@ -30,13 +30,13 @@ pub struct Rhythm {
     pub mean: Duration,
 }
 
-/// See the [module](self).
+/// The call to be decided, and its history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CallState {
     pub kind: CollectiveKind,
     /// As the caller gave it, in nccl-tests' sense of size.
     pub bytes: Bytes,
-    /// `None` before the first call, and where NCCL decided and nobody saw what.
+    /// `None` before the first call, and if NCCL decided and its choice was not observed.
     pub last: Option<LastKnobs>,
     pub rhythm: Option<Rhythm>,
 }

@@ -1,5 +1,5 @@
-//! [`State`]: all that the agent sees before it decides a call: the five blocks of Fig. 14 of DynamICCL's
-//! design-space analysis and the trigger's signals.
+//! [`State`]: everything the agent observes before it decides a call: the five blocks of Fig. 14 of DynamICCL's design-space
+//! analysis and the trigger's signals.
 //!
 //! Each block has a file: [`topology`], [`workload`], [`scheduler`], [`model`], [`call`], [`anomaly`];
 //! [`encoding`] makes numbers of them. A block is made by whoever knows it: a network, a job, a scheduler,
@@ -28,7 +28,7 @@ pub use scheduler::{Role, Scheduler, Sharing};
 pub use topology::{ClusterClass, Environment, Inter, Intra, Library, Topology, TopologyClass};
 pub use workload::{Packing, Synchrony, Workload};
 
-/// See the [module](self).
+/// The observation before a call.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct State {
     pub topology: Topology,
@@ -40,7 +40,7 @@ pub struct State {
 }
 
 impl State {
-    /// An empty AllReduce of one rank of which nothing is known: what a state is filled in from.
+    /// An empty AllReduce of one rank of which nothing is known, as a base for filling in what is known.
     pub const BLANK: Self = Self {
         topology: Topology {
             ranks: 1,

@@ -55,7 +55,7 @@ category! {
     }
 }
 
-/// See the [module](self).
+/// The model that a job trains, and its parallelism.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TrainedModel {
     pub spread: Spread,

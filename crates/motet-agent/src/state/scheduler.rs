@@ -1,5 +1,5 @@
-//! [`Scheduler`]: what the levels above a call have arranged: its pipeline stage and role, its priority, and
-//! who shares the GPU (s_scheduler of Fig. 14). Next: [`model`](super::model).
+//! [`Scheduler`]: the scheduling context of a call: its pipeline stage and role, its priority, and who shares the GPU
+//! (s_scheduler of Fig. 14). Next: [`model`](super::model).
 
 use motet_workload::Parallelism;
 
@@ -39,13 +39,13 @@ category! {
     Sharing { Dedicated = "dedicated", Mps = "mps", Mig = "mig", TimeSlice = "time-slice" }
 }
 
-/// See the [module](self).
+/// The scheduling context of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Scheduler {
     /// The pipeline stage that calls, from 0.
     pub stage: u32,
     pub role: Role,
-    /// The class that a scheduler of flows (Mercury, Geryon) gave it; 0 where there is none.
+    /// The priority class that a flow scheduler (Mercury, Geryon) gave it; 0 without one.
     pub priority: u16,
     pub sharing: Sharing,
     /// Whether the pipeline is an instance of a template that may be replaced (Oobleck, SWARM).

@@ -72,7 +72,7 @@ category! {
 }
 
 impl Library {
-    /// Whether it sends sparse data as such ("sparse-aware: YES" in Fig. 9).
+    /// Whether it transfers sparse data in a sparse format ("sparse-aware: YES" in Fig. 9).
     #[must_use]
     pub const fn is_sparse_aware(self) -> bool {
         matches!(
@@ -100,7 +100,7 @@ category! {
     }
 }
 
-/// See the [module](self).
+/// The topology of a communicator.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Topology {
     /// Ranks of the communicator (cluster_size_log2_N).
@@ -128,7 +128,7 @@ impl Topology {
         let tiers = TierMix::of(network, &gpus);
         let worst = tiers.worst().map_or(0, Tier::get);
         let several = match server(network, first) {
-            // Where nobody says which server a GPU is in, what is farther than NVLink is another.
+            // Where servers are not known, GPUs farther apart than NVLink count as being in different ones.
             None => worst > 1,
             named => gpus.iter().any(|it| server(network, *it) != named),
         };
@@ -195,7 +195,7 @@ fn server(network: &Network, node: NodeId) -> Option<&str> {
     network.node(node).location.server.as_deref()
 }
 
-/// What the servers of these GPUs are joined by: the slowest kind of the links that leave them.
+/// How the servers of these GPUs are connected: the slowest kind of the links that leave them.
 fn outward(network: &Network, gpus: &[NodeId]) -> Inter {
     let servers: BTreeSet<&str> = gpus.iter().filter_map(|it| server(network, *it)).collect();
     let alone: BTreeSet<NodeId> =

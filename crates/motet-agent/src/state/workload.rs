@@ -1,4 +1,4 @@
-//! [`Workload`]: how often replicas meet and how their data is packed (s_workload of Fig. 14).
+//! [`Workload`]: how often replicas synchronize and how their data is compressed (s_workload of Fig. 14).
 //!
 //! The agent never changes either. What matters to a call is [`Workload::effective`], the bytes that are left after
 //! compression. [`Synchrony`] may change within a run, as hybrid schemes do. Next: [`scheduler`](super::scheduler).
@@ -11,7 +11,7 @@ use super::encoding::Row;
 use crate::words::category;
 
 category! {
-    /// When replicas wait for each other. `motet-workload` simulates the first and [`Local`](Self::Local).
+    /// When replicas synchronize. `motet-workload` simulates the first and [`Local`](Self::Local).
     Synchrony {
         /// In every step.
         Bsp = "bsp",
@@ -22,13 +22,13 @@ category! {
         Local = "local",
         /// By gossip.
         Decentralized = "decentralized",
-        /// Now this way, now that.
+        /// Switching between several of these.
         Hybrid = "hybrid",
     }
 }
 
 category! {
-    /// How gradients are packed. How strongly is [`Workload::rate`], and for quantization [`Workload::bits`].
+    /// How gradients are compressed; by how much is in [`Workload::rate`], and for quantization in [`Workload::bits`].
     Packing {
         None = "none",
         /// Fewer bits a number.
@@ -45,16 +45,16 @@ category! {
     }
 }
 
-/// See the [module](self).
+/// The synchronization and compression of a job.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Workload {
     pub synchrony: Synchrony,
-    /// Steps from one meeting of the replicas to the next (sync_local_tau); 1 where they meet in every step.
+    /// Training steps between synchronizations (sync_local_tau); 1 if replicas synchronize in every step.
     pub period: u32,
     pub packing: Packing,
     /// Bits of a number on the wire; fewer only where numbers are quantized.
     pub bits: u8,
-    /// Bytes before by bytes after; 1 without compression.
+    /// The compression ratio: bytes before divided by bytes after; 1 without compression.
     pub rate: f64,
     /// Bytes of the call after compression, in nccl-tests' sense of size.
     pub effective: Bytes,

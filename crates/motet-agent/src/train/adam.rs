@@ -1,6 +1,6 @@
 //! [`Adam`]: how weights follow gradients (Kingma and Ba, 2015), with the gradient's length bounded first.
 
-/// See the [module](self). It carries running means, so it is part of a checkpoint.
+/// The optimizer's state: running means of gradients, which are part of a checkpoint.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Adam {
     pub(super) mean: Vec<f32>,

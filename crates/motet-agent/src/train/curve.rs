@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-/// See the [module](self). Means over the calls of an update.
+/// The training metrics of one update, as means over its calls.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Point {
     pub update: u64,

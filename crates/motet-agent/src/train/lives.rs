@@ -1,4 +1,4 @@
-//! [`Scenarios`]: the agent's [world](crate::env) as training sees it.
+//! [`Scenarios`]: the agent's [environment](crate::env) as a [`World`] that training can use.
 //!
 //! The reward is [`Reward`]'s, with the logarithm of time over the call's least nominal time in the place of the term
 //! of time. What an action would cost is known exactly but for noise: the logarithm of its true mean, and the

@@ -1,4 +1,4 @@
-//! What is to be made small, as pulls on what the network found at each call of a life.
+//! The loss, as gradients ([`Pull`]s) with respect to the network's outputs at each call of an episode (a *life*).
 //!
 //! - **Actor.** The gradient of the reward that is expected has two parts. What an action costs at once the simulator
 //!   can say for *every* action, so that part is exact: no chance in it but the life's own. What it changes later (by

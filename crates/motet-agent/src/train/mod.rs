@@ -26,7 +26,7 @@ pub mod world;
 use motet_units::Seed;
 use rayon::prelude::*;
 
-use crate::lstm::{Mind, Net, PolicyFile, Step};
+use crate::lstm::{Mind, Net, NetStep, PolicyFile};
 use adam::Adam;
 use loss::{advantages, pulls};
 use rollout::{Choosing, Moment, play};
@@ -172,7 +172,7 @@ impl Trainer {
     fn gradient(&self, moments: &[Moment], weights: &loss::Weights, calls: f32) -> Vec<f32> {
         let pulls = pulls(moments, weights, calls);
         let mut gradient = vec![0.0; self.net.weights().len()];
-        let steps: Vec<Step> = moments.iter().map(|it| it.step.clone()).collect();
+        let steps: Vec<NetStep> = moments.iter().map(|it| it.step.clone()).collect();
         self.net.backward(&steps, &pulls, self.settings.variant.recurrent, &mut gradient);
         gradient
     }

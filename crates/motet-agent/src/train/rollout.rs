@@ -5,7 +5,7 @@ use motet_units::{Seed, Stream};
 use super::world::{Life, Lived, Scene, Stage, World};
 use crate::gate::{Experts, gate};
 use crate::lstm::policy::expert;
-use crate::lstm::{Faced, Facing, Memory, Mind, Odds, Step};
+use crate::lstm::{Faced, Facing, Memory, Mind, NetStep, Odds};
 
 /// One call of a life.
 #[derive(Clone, Debug)]
@@ -13,7 +13,7 @@ pub(super) struct Moment {
     pub(super) scene: Scene,
     /// What the network faced.
     pub(super) faced: Faced,
-    pub(super) step: Step,
+    pub(super) step: NetStep,
     pub(super) odds: Odds,
     pub(super) action: usize,
     pub(super) lived: Lived,

@@ -1,4 +1,4 @@
-//! [`Settings`]: all that decides what comes out of training, and how it changes while training goes on.
+//! [`Settings`]: the hyperparameters of training, and their schedules.
 
 use motet_units::Seed;
 
@@ -6,7 +6,7 @@ use super::loss::{Advice, Weights};
 use super::world::Stage;
 use crate::lstm::{Shape, Variant};
 
-/// See the [module](self). Schedules depend on `updates`, so a run that is to be longer is another run.
+/// The hyperparameters of a training run. Schedules depend on `updates`, so a run cannot be prolonged afterwards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
     pub seed: u64,
@@ -21,7 +21,7 @@ pub struct Settings {
     pub imitation: u64,
     /// What the actor learns from afterwards: all actions' costs, or only the drawn one's.
     pub full: bool,
-    /// Of Adam at first, in millionths; it falls to an eighth.
+    /// Adam's initial learning rate, in millionths; it falls to an eighth of that.
     pub rate: u32,
     /// Lives of each stage that the policy is judged on every [`JUDGE_EVERY`] updates; the best so far is kept.
     pub judges: u64,

@@ -1,4 +1,4 @@
-//! What training asks of the simulated jobs it learns from: [`World`] and [`Life`]; and [`Stage`], the curriculum's.
+//! The interface between training and simulated jobs: [`World`] makes episodes ([`Life`]), one [`Stage`] of the curriculum at a time.
 //!
 //! `env` has the real one. It is a trait so that a test can hold training against worlds whose answer is known.
 
@@ -11,7 +11,7 @@ use crate::state::State;
 use crate::words::category;
 
 category! {
-    /// From the cheap to the hard (§13.7).
+    /// The stages of the curriculum, from easy to hard (§13.7).
     Stage {
         /// One NVLink domain, bulk synchronous, nothing compressed, data parallel.
         One = "S1",
@@ -22,7 +22,7 @@ category! {
     }
 }
 
-/// Where lives come from.
+/// A source of episodes.
 pub trait World: Sync {
     type Life: Life;
 
@@ -30,7 +30,7 @@ pub trait World: Sync {
     fn begin(&self, stage: Stage, seed: Seed) -> Self::Life;
 }
 
-/// A job's calls, one after the other.
+/// An episode: a job's calls, one after the other.
 pub trait Life {
     /// The next call that the policy is to decide; `None` at the end. Calls that the gate settles come and go
     /// without it.
@@ -53,7 +53,7 @@ pub struct Scene {
     pub costs: Vec<f32>,
 }
 
-/// How it came out.
+/// The result of a call.
 #[derive(Clone, Copy, Debug)]
 pub struct Lived {
     /// The reward, with the logarithm of time in the place of time: see [`train`](super).

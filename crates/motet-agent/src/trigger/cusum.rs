@@ -1,10 +1,10 @@
 //! [`Cusum`]: has the mean of a series moved? Two one-sided cumulative sums of what each value lies above or below
 //! what was expected, in standard deviations.
 
-/// See the [module](self).
+/// A two-sided CUSUM change detector.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Cusum {
-    /// What a value may lie off without counting: half of the shift that is to be found.
+    /// How far a value may deviate without counting: half of the shift that is to be detected.
     pub slack: f64,
     /// The sum at which there is an alarm.
     pub threshold: f64,
@@ -12,7 +12,7 @@ pub struct Cusum {
     down: f64,
 }
 
-/// One value counts for no more than this, so that one outlier is no alarm.
+/// Values are clipped to this many standard deviations, so that one outlier does not raise an alarm.
 const MOST: f64 = 4.0;
 
 impl Cusum {

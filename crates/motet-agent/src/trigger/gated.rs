@@ -1,5 +1,5 @@
-//! [`Gated`]: a policy that acts when the trigger says so. In between, the table it has made is used as it is, so that
-//! nothing is probed while nothing changes.
+//! [`Gated`]: a policy that is active only for a while after each alarm of the trigger. In between, its last decisions are used as a
+//! fixed table, so that nothing is probed while nothing changes.
 
 use std::collections::BTreeMap;
 
@@ -20,14 +20,14 @@ struct Group {
     quiet: u64,
 }
 
-/// See the [module](self).
+/// A policy gated by the trigger.
 #[derive(Debug)]
 pub struct Gated<P> {
     inner: P,
     name: &'static str,
     groups: BTreeMap<usize, Group>,
     table: BTreeMap<usize, usize>,
-    /// Whether alarms are acted on.
+    /// Whether alarms activate the policy.
     hears: bool,
 }
 
@@ -37,7 +37,7 @@ impl<P: Policy> Gated<P> {
         Self { inner, name, groups: BTreeMap::new(), table: BTreeMap::new(), hears: true }
     }
 
-    /// One that acts at the beginning only, whatever the trigger says: to see what alarms cost and are worth.
+    /// A policy that is active at the beginning only and ignores alarms, to measure what alarms cost and gain.
     #[must_use]
     pub const fn deaf(inner: P, name: &'static str) -> Self {
         Self { inner, name, groups: BTreeMap::new(), table: BTreeMap::new(), hears: false }

@@ -1,12 +1,12 @@
-//! The trigger agent: whether something has changed, so that the policy may act; while it has not, the table suffices.
+//! The trigger agent: detects performance changes, after which the policy may act; while nothing changes, the table suffices.
 //!
-//! Three signals over a communicator's calls, each from 0 (nothing unusual) upwards, are what a policy sees of it
-//! ([`Anomaly`]): a [`Cusum`] of how far times lie off what was expected, the error with which the expectation
-//! reproduces recent calls relative to its usual error, and how much longer calls take than they should. What a call
-//! should take is what calls of its task by its action have taken, or the model's word until there were any.
+//! A policy sees three signals over a communicator's calls ([`Anomaly`]), each 0 if nothing is unusual: a [`Cusum`] of how far
+//! times deviate from the expectation, the prediction error over recent calls relative to its usual size, and how much longer
+//! calls take than nominal. The expected time of a call is what earlier calls of its task with its action took, or the cost
+//! model's time until there were any.
 //!
-//! Thresholds are set by simulation: with the noise of the scenarios there is an alarm in about a thousand calls that
-//! is none, and a call that takes half as long again is noticed at the second or third. Tests hold both.
+//! Thresholds are set by simulation: with the scenarios' noise there is one false alarm in about a thousand calls, and calls
+//! that take half as long again are noticed at the second or third. Tests check both.
 
 pub mod cusum;
 pub mod gated;
@@ -26,7 +26,7 @@ pub const NOISE: f64 = 0.05;
 const FOLLOW: f64 = 0.1;
 const FADE: f64 = 0.2;
 
-/// See the [module](self): of one communicator.
+/// The trigger of one communicator.
 #[derive(Clone, Debug, Default)]
 pub struct Trigger {
     cusum: Cusum,
@@ -38,7 +38,7 @@ pub struct Trigger {
 }
 
 impl Trigger {
-    /// Takes a call in; `true` is an alarm.
+    /// Processes a call; returns `true` for an alarm.
     pub fn step(&mut self, seen: &Observation, action: usize, outcome: &Outcome) -> bool {
         let time = libm::log(outcome.time.as_us_f64().max(1e-6));
         let should = libm::log(seen.brief.nominal.get(action).copied().unwrap_or(1.0).max(1e-6));
@@ -57,7 +57,7 @@ impl Trigger {
         let alarm = outcome.fault || self.cusum.step(off / NOISE);
         if alarm {
             self.alarms += 1;
-            // What was usual is so no more.
+            // The old expectations no longer hold.
             self.expected.clear();
         }
         alarm
@@ -73,7 +73,7 @@ impl Trigger {
         }
     }
 
-    /// How many there were.
+    /// How many alarms there were.
     #[must_use]
     pub const fn alarms(&self) -> u64 {
         self.alarms

@@ -1,8 +1,8 @@
-//! Changes of circuits on several switches, in two phases: all switches say that they can, then all do it. If one
-//! cannot after all, the others undo what they did.
+//! Changes of circuits on several switches, by two-phase commit: all switches prepare, then all apply. If one fails to apply, the
+//! others undo what they applied.
 //!
-//! From beginning to end the ports of a change are locked, so that nobody is granted circuits over them, and no two
-//! changes are about one port.
+//! The ports of a change are locked from its beginning to its end, so that nobody is granted circuits over them, and no two
+//! changes concern the same port.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,20 +19,20 @@ pub(super) struct Part {
     state: State,
 }
 
-/// How far a switch is in the present phase.
+/// How far a switch is in the current phase.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 enum State {
-    /// It was told and has not answered.
+    /// It was sent the order of this phase and has not answered.
     #[default]
     Told,
     Done,
-    /// It has refused, or is lost. It takes no part any more.
+    /// It has refused or is lost, and takes no further part in the change.
     Failed,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Change {
-    /// The groups of a job that it is for; none if circuits are only taken down.
+    /// The groups, all of one job, whose circuits it sets up; none if it only takes circuits down.
     keys: Vec<Key>,
     phase: Phase,
     parts: BTreeMap<SwitchId, Part>,
@@ -86,7 +86,7 @@ impl Controller {
         self.changes.insert(id, change);
     }
 
-    /// A switch has done what it was told. Applying and undoing are the same to it.
+    /// A switch has carried out its order. To the switch, undoing is just another apply.
     pub(super) fn part_done(
         &mut self,
         id: ChangeId,
@@ -124,7 +124,7 @@ impl Controller {
         let applying = change.phase != Phase::Preparing;
         self.part_failed(id, switch, Failure::Rejected, out);
         if applying {
-            // It may have done a part of it: look.
+            // It may have carried out a part of the order: read back which circuits it has.
             if let Some(it) = self.switches.get_mut(&switch) {
                 it.status = Status::Unread;
             }
@@ -145,7 +145,7 @@ impl Controller {
         out.push(Output::Journal(Event::Failed { change: id, switch, why }));
     }
 
-    /// A switch is lost: with it, its part in all changes.
+    /// A switch is lost, and its part in every change under way has failed.
     pub(super) fn lost(&mut self, switch: SwitchId, out: &mut Vec<Output>) {
         let Some(it) = self.switches.get_mut(&switch) else { return };
         if it.status != Status::Down {
@@ -157,7 +157,7 @@ impl Controller {
         self.work.extend(self.queue.keys());
     }
 
-    /// What a switch has to do in any change will not be done.
+    /// Marks the part of this switch in every change under way as failed.
     fn fail_all(&mut self, switch: SwitchId, why: Failure, out: &mut Vec<Output>) {
         let with = self.changes.iter().filter(|it| it.1.parts.contains_key(&switch));
         let all: Vec<ChangeId> = with.map(|it| *it.0).collect();
@@ -169,7 +169,7 @@ impl Controller {
         }
     }
 
-    /// Switches had time enough for a phase. Whoever has not answered is lost.
+    /// The time for a phase is over: switches that have not answered count as lost.
     pub(super) fn silent(&mut self, id: ChangeId, phase: Phase, out: &mut Vec<Output>) {
         let Some(change) = self.changes.get(&id).filter(|it| it.is_in(phase)) else { return };
         let silent = change.parts.iter().filter(|it| it.1.state == State::Told);
@@ -211,7 +211,7 @@ impl Controller {
                 let done = change.parts.iter_mut().filter(|it| it.1.state == State::Done);
                 for (switch, part) in done {
                     part.state = State::Told;
-                    // What was there before comes back: its ports were locked, so nobody else has them.
+                    // Undo: delete what was created and create what was deleted. The ports were locked, so nobody else has taken them.
                     let (delete, create) = (part.create.clone(), part.delete.clone());
                     out.push(Output::Order(*switch, Order::Apply { change: id, delete, create }));
                 }
@@ -240,7 +240,7 @@ impl Controller {
         for key in &change.keys {
             self.settle(*key, change.failed, out);
         }
-        // A switch that will not clean up is not asked for ever: what is left is taken down when somebody needs the ports.
+        // Do not retry a failed clean-up for ever: circuits that are left over are taken down when a group needs their ports.
         if !change.keys.is_empty() || !change.failed {
             self.clean_up(&ports, out);
         }

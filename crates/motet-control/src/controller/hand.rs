@@ -1,7 +1,7 @@
-//! The controller behind the interface of all hands: it looks at one input at a time and proposes what follows from it.
+//! The controller as a [`Hand`](crate::hand::Hand): it is given one input at a time and proposes the outputs that follow from it.
 //!
-//! What it costs to carry orders out is the switches' affair, who answer when circuits are up; so its proposals are free, and
-//! may be carried out at once. It learns in no other way than by inputs.
+//! Its proposals cost nothing and may be carried out at once, because the time that a change takes is known only to the switches,
+//! which answer when the circuits are up. It learns from its inputs alone, so `learn` does nothing.
 
 use std::convert::Infallible;
 

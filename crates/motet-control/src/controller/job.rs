@@ -1,4 +1,4 @@
-//! [`Job`] and [`Group`]: what the controller knows of those who ask.
+//! [`Job`] and [`Group`]: what the controller knows of registered jobs, their groups and their members' state.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,7 +6,7 @@ use crate::circuit::{Circuit, Port};
 use crate::controller::ChangeId;
 use crate::protocol::{GroupId, JobId, Member, Registration, Reply, Report, Stance, TenantId};
 
-/// Why a job is not taken.
+/// Why a job's registration is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RegisterError {
     #[error("{0} is registered already with other groups; give the job a new number")]
@@ -31,7 +31,7 @@ pub enum RegisterError {
     Quota { tenant: TenantId, would: usize, most: usize },
 }
 
-/// What the controller knows of a member's stance to a group.
+/// What the controller knows of one member's state in one group.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct View {
     /// `false` after a restart until the member has reported: it may hold the circuits, and be sending.
@@ -42,7 +42,7 @@ pub(super) struct View {
     pub(super) ended: u64,
     pub(super) host: u64,
     pub(super) run: u64,
-    /// What was said to the report of that version, to say it again if it got lost.
+    /// The reply to the report of that version, to be repeated if it got lost.
     pub(super) reply: Option<Reply>,
 }
 
@@ -67,7 +67,7 @@ impl View {
         !self.known || report.version > self.version
     }
 
-    /// Takes a report, unless it is an old one. Whether it is news.
+    /// Takes over a report unless it is older than what is known; returns whether it changed anything.
     pub(super) fn update(&mut self, report: &Report) -> bool {
         if !self.is_news(report) {
             return false;
@@ -86,23 +86,23 @@ impl View {
     }
 }
 
-/// A group, who is in it, and how far it has come.
+/// A group: its members, their state, and how far its request for circuits has come.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Group {
     pub(super) circuits: Vec<Circuit>,
     pub(super) ports: Vec<Port>,
     pub(super) views: BTreeMap<Member, View>,
-    /// Its place in the queue, while it is complete.
+    /// Its place in the queue; `None` unless it is complete, that is, all members want its circuits.
     pub(super) ticket: Option<u64>,
-    /// The change that makes its circuits.
+    /// The change under way that sets its circuits.
     pub(super) change: Option<ChangeId>,
-    /// Changes that have failed since the last that did not, and whether the next must wait.
+    /// How many changes for it have failed in a row.
     pub(super) attempts: u32,
     pub(super) paused: bool,
 }
 
 impl Group {
-    /// The lowest number of a call that a member asks for.
+    /// The lowest call number that any member asks for.
     pub(super) fn asked(&self) -> Option<u64> {
         let asked = self.views.values().filter_map(|it| match it.stance {
             Stance::Asking { call } => Some(call),
@@ -117,23 +117,24 @@ impl Group {
         self.views.values().all(|it| it.known && (it.stance != Stance::Away || it.begun >= call))
     }
 
-    /// The last call that a member has begun which does not hold the circuits (of those that do it is not known).
+    /// The highest call number that any member without a grant has begun. Members with a grant begin calls without telling.
     pub(super) fn foremost(&self) -> u64 {
         let begun = self.views.values().filter(|it| it.stance != Stance::Holding);
         begun.map(|it| it.begun).max().unwrap_or(0)
     }
 
-    /// Whether somebody asks for a call that another has begun, and that cannot end before they have joined.
+    /// Whether a member asks for a call that another one has begun already: that call cannot end before all members have joined it.
     pub(super) fn is_urgent(&self) -> bool {
         self.asked().is_some_and(|it| it <= self.foremost())
     }
 
-    /// Whether others have taken the packet network for the call that is asked for.
+    /// Whether another member has already taken the packet network for the call that is asked for.
     pub(super) fn is_elsewhere(&self) -> bool {
         self.asked().is_some_and(|call| self.views.values().any(|it| it.host == call))
     }
 
-    /// Whether all who ask make equally many calls before they turn to another group, so that none goes on without the others.
+    /// Whether all asking members will make the same number of calls before they turn to another group, which makes a grant safe (see
+    /// [`protocol`](crate::protocol)).
     pub(super) fn goes_on_alike(&self) -> bool {
         let asks = |it: &&View| matches!(it.stance, Stance::Asking { .. });
         let mut runs = self.views.values().filter(asks).map(|it| it.run);
@@ -157,7 +158,8 @@ pub(super) struct Job {
 }
 
 impl Job {
-    /// Checks all that does not concern other jobs. With `known` false, nothing is known of what members do.
+    /// Checks a registration by itself, without regard to other jobs. With `known` false, as after a restart, members may be holding
+    /// circuits and sending until they report.
     pub(super) fn new(registration: &Registration, known: bool) -> Result<Self, RegisterError> {
         let mut owners = BTreeMap::new();
         for (member, port) in &registration.ports {
@@ -176,7 +178,7 @@ impl Job {
                 return Err(RegisterError::NoMembers(group));
             }
             let mut ports = BTreeSet::new();
-            // A set, for whoever sends a job may send one of millions of members.
+            // A set, because a registration comes from outside and may list millions of members.
             let members: BTreeSet<&Member> = spec.members.iter().collect();
             for circuit in &spec.circuits {
                 for port in circuit.ends() {

@@ -1,7 +1,7 @@
 //! [`Controller`]: gives each communication group its circuits in turn.
 //!
-//! It is a function of what it was told: [`Input`]s in, [`Output`]s out, no IO and no clock. Time only comes in as
-//! [`Timer`]s that it has asked for. So a log of inputs replays to the same state, and a test can try all orders.
+//! It is a deterministic state machine: [`Input`]s in, [`Output`]s out, no IO and no clock. Time enters only as [`Timer`]s that it
+//! has asked for. So a log of inputs replays to the same state, and a test can try all orders.
 //!
 //! **What it promises**, whatever is lost, late, doubled or crashes (`tests/` explores it):
 //! - no port is in two circuits;
@@ -10,11 +10,11 @@
 //! - every group that all members ask for is granted or refused, in the order of asking among those that want the
 //!   same ports.
 //!
-//! - `job`: who asks, and what is known of them;
+//! - `job`: jobs, their groups and what is known of their members;
 //! - `serve`: the queue, and what a group at its head still waits for;
 //! - `change`: circuits are changed on several switches in two phases;
 //! - `switch`: what is known of the switches;
-//! - `view`: what others may see of it.
+//! - `view`: read-only queries for dashboards and services.
 
 mod change;
 mod hand;
@@ -41,7 +41,7 @@ pub use job::RegisterError;
 pub use switch::{Answer, Order};
 pub use view::{Contact, GroupView, SwitchView};
 
-/// A change of circuits, in the order in which they were begun.
+/// The number of a change of circuits; changes are numbered in the order in which they begin.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
@@ -54,24 +54,24 @@ impl std::fmt::Display for ChangeId {
     }
 }
 
-/// What the controller is told.
+/// An event that the controller reacts to.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Input {
     Register(Registration),
-    /// A job has ended, or has not been heard of for so long that it must have.
+    /// A job has ended, or its members have been silent for so long that it counts as ended.
     Leave(JobId),
     Report(Report),
     Switch(SwitchId, Answer),
     Timer(Timer),
 }
 
-/// What follows.
+/// What the controller wants done in reaction to an input.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Output {
     Registered(JobId, Result<(), RegisterError>),
     Notice(Notice),
     Order(SwitchId, Order),
-    /// Give [`Input::Timer`] back after that time. Timers are never stopped: one that is no longer of use does nothing.
+    /// Hand [`Input::Timer`] back after that time. Timers are never cancelled: one that has become pointless does nothing.
     Timer(Timer, Duration),
     Journal(Event),
 }
@@ -79,23 +79,23 @@ pub enum Output {
 /// What a timer is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Timer {
-    /// A group at the head of the queue has waited: those in its way are told again.
+    /// The group with this ticket is still blocked: the members in its way are recalled again, in case the first recall got lost.
     Nudge(u64),
-    /// A group has waited for as long as the controller's patience lasts.
+    /// The group with this ticket has waited for [`Policy::patience`] and is refused if it can be.
     Patience(u64),
-    /// Groups of a job that can go have been gathered for long enough; see [`Policy::gather`].
+    /// Groups of this job that are ready have been collected for [`Policy::gather`] and are now changed together.
     Gather(JobId),
-    /// A group seems to wait for itself; see [`Policy::stuck`].
+    /// The group with this ticket was in a deadlock [`Policy::stuck`] ago and is refused if it still is.
     Stuck(u64),
-    /// Switches had time enough for this phase of a change.
+    /// The time for this phase of a change is over; switches that have not answered count as lost.
     Change(ChangeId, Phase),
-    /// A group may try again after a change that failed.
+    /// A group's next attempt after a change that failed.
     Retry(JobId, GroupId),
-    /// A switch that was lost is tried again.
+    /// The next attempt to reach a switch that was lost.
     Reach(SwitchId),
 }
 
-/// Where a change is.
+/// The phase of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Phase {
@@ -104,28 +104,27 @@ pub enum Phase {
     Reverting,
 }
 
-/// How long the controller waits for what, and how much a tenant may have.
+/// The controller's time-outs, and how many ports a tenant may have. Each time is how long it waits …
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Policy {
-    /// For other groups of the same job to become ready, before circuits are changed for all of them at once. Phases change on
-    /// all groups of a job together, and a group's new circuits take down what another one waits for: one after the
-    /// other, each would wait for the switch.
+    /// … for other groups of the same job to become ready, before circuits are changed for all of them at once. All groups of a
+    /// job pass from one phase to the next together; if their circuits were changed one after the other, each would wait for a switch
+    /// reconfiguration of its own.
     pub gather: Duration,
-    /// Before members that stand in the way are told again.
+    /// … before a recall is repeated to members that stand in a group's way.
     pub nudge: Duration,
-    /// Before a group is refused because others keep the ports.
+    /// … before a group is refused because other groups do not release its ports.
     pub patience: Duration,
-    /// Before a group is refused because a member of it is what keeps the ports busy: another member of another group has begun a
-    /// call that cannot end before that member joins, and the member waits here first. Only a wrong guess of what comes
-    /// next leads there.
+    /// … before a group is refused because of a deadlock: one of its members waits here for circuits, while a call of another group,
+    /// which keeps the ports busy, cannot end before that same member joins it. Only a wrongly predicted call leads there.
     pub stuck: Duration,
-    /// For a switch to answer.
+    /// … for a switch to answer.
     pub answer: Duration,
-    /// Before a failed change, or a lost switch, is tried again.
+    /// … before a failed change is tried again, or a lost switch is contacted again.
     pub retry: Duration,
-    /// Changes that may fail before the group is refused.
+    /// How many changes for a group may fail in a row before the group is refused.
     pub attempts: u32,
-    /// Ports that a tenant's jobs may have together, for those that are limited.
+    /// The most ports that all jobs of a tenant may have together. Tenants that are not listed have no limit.
     pub quotas: BTreeMap<TenantId, usize>,
 }
 
@@ -146,30 +145,29 @@ impl Default for Policy {
 
 type Key = (JobId, GroupId);
 
-/// See the [module](self).
+/// The controller of a cluster's optical switches.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Controller {
     policy: Policy,
     switches: BTreeMap<SwitchId, Switch>,
     jobs: BTreeMap<JobId, Job>,
     owners: BTreeMap<Port, (JobId, Member)>,
-    /// Complete groups by their tickets, and the tickets that want each port.
+    /// The complete groups by ticket, lowest first.
     queue: BTreeMap<u64, Key>,
     lines: BTreeMap<Port, BTreeSet<u64>>,
     tickets: u64,
-    /// Tickets of each job's groups that are ready for a change.
+    /// By job, the tickets of groups that are ready and wait for [`Timer::Gather`].
     gathered: BTreeMap<JobId, BTreeSet<u64>>,
     changes: BTreeMap<ChangeId, Change>,
-    /// How many changes there were.
+    /// How many changes have begun so far.
     begun: u64,
-    /// Tickets that may have become able to go. Empty between inputs.
+    /// Tickets to look at again because of the present input. Empty between inputs.
     work: BTreeSet<u64>,
 }
 
 impl Controller {
-    /// A controller of these switches, with so many ports each, and the orders to find out what they hold. `jobs` are those
-    /// that the journal knows of after a restart: until their members have reported, they may be sending over
-    /// whatever the switches hold.
+    /// A controller of `switches`, each given with its number of ports, and the orders that read their present circuits. `jobs` are
+    /// those that the journal has after a restart: until their members have reported, they may be sending over any circuit that is set.
     #[must_use]
     pub fn new(
         policy: Policy,
@@ -205,7 +203,7 @@ impl Controller {
         (new, out)
     }
 
-    /// Takes an input, and gives what follows from it, in order.
+    /// Handles an input; returns the outputs, to be carried out in this order.
     pub fn handle(&mut self, input: Input) -> Vec<Output> {
         let mut out = Vec::new();
         match input {
@@ -227,31 +225,31 @@ impl Controller {
         out
     }
 
-    /// The circuits that are known to be set.
+    /// All circuits that are known to be set.
     pub fn circuits(&self) -> impl Iterator<Item = Circuit> {
         let up = self.switches.values().filter(|it| it.status == Status::Up);
         up.flat_map(Switch::circuits)
     }
 
-    /// How many groups wait for circuits, and how many changes are under way.
+    /// How many groups are in the queue, and how many changes are under way.
     #[must_use]
     pub fn pending(&self) -> (usize, usize) {
         (self.queue.len(), self.changes.len())
     }
 
-    /// The jobs as they were registered, which is what must be kept to start again after a crash.
+    /// The registrations of all jobs, which a service must store to restart after a crash.
     pub fn registrations(&self) -> impl Iterator<Item = &Registration> {
         self.jobs.values().map(|it| &it.registration)
     }
 
-    /// What is known of a member's stance to a group.
+    /// A member's stance in a group, as far as it is known.
     #[must_use]
     pub fn stance(&self, job: JobId, group: GroupId, member: Member) -> Option<Stance> {
         let view = self.jobs.get(&job)?.groups.get(&group)?.views.get(&member)?;
         view.known.then_some(view.stance)
     }
 
-    /// Whether a timer is still of use. Those that are not may be forgotten.
+    /// Whether a timer would still do something. Others may be dropped.
     #[must_use]
     pub fn minds(&self, timer: &Timer) -> bool {
         match timer {
@@ -302,7 +300,7 @@ impl Controller {
         }
     }
 
-    /// A job is gone: nothing of it sends any more, so its circuits may be taken down.
+    /// A job is gone: none of its members sends any more, so its circuits may be taken down.
     fn leave(&mut self, job: JobId, out: &mut Vec<Output>) {
         let Some(gone) = self.jobs.remove(&job) else { return };
         self.gathered.remove(&job);
@@ -329,7 +327,7 @@ impl Controller {
             && matches!(report.stance, Stance::Asking { .. })
             && let Some(reply) = view.reply
         {
-            // It asks again, so the answer was lost.
+            // The member repeats a request that was answered, so the answer was lost.
             let what = Word::Reply { version: view.version, reply };
             let (job, member, group) = (report.job, report.member, report.group);
             out.push(Output::Notice(Notice { job, member, group, what }));
@@ -370,7 +368,7 @@ impl Controller {
         }
     }
 
-    /// Whoever holds circuits over a port that has failed asks again, and is told what to do instead.
+    /// Recalls all members that hold circuits over a failed port: they will ask again and be told to use the packet network.
     fn recall_users(&mut self, port: Port, out: &mut Vec<Output>) {
         let Some((job, _)) = self.owners.get(&port) else { return };
         let Some(groups) = self.jobs.get(job).map(|it| &it.groups) else { return };
@@ -407,7 +405,7 @@ impl Controller {
         }
     }
 
-    /// Asks a switch for its circuits, and again until it has answered.
+    /// Asks a switch for its circuits, and repeats that until it has answered.
     fn read(&mut self, switch: SwitchId, out: &mut Vec<Output>) {
         out.push(Output::Order(switch, Order::Read));
         out.push(Output::Timer(Timer::Reach(switch), self.policy.retry));

@@ -1,4 +1,5 @@
-//! The queue: which groups are complete, in which order they go, and what the next one still waits for.
+//! The queue of complete groups (those whose members all want the circuits): the order in which they are served, and what
+//! each still waits for.
 
 use std::collections::BTreeSet;
 
@@ -7,20 +8,20 @@ use crate::circuit::{Circuit, Port};
 use crate::journal::Event;
 use crate::protocol::{GroupId, JobId, Member, Notice, Refusal, Reply, Stance, Word};
 
-/// What a group that would like to go needs.
+/// What a queued group needs before it can be granted its circuits.
 enum Need {
-    /// Nothing: its circuits are there.
+    /// Nothing: its circuits are set.
     Nothing,
-    /// Something that will come by itself: a change to end, a switch to be read.
+    /// To wait for something that comes by itself, such as the end of a change or a switch being read.
     Patience,
-    /// It cannot have its circuits now.
+    /// Its circuits cannot be set, so it must be refused.
     Never(Refusal),
-    /// Its circuits must be made, and these taken down for it.
+    /// A change that creates its missing circuits and deletes those that are in their way.
     Change { delete: Vec<Circuit>, create: Vec<Circuit> },
 }
 
 impl Controller {
-    /// Something about a group has changed: it may enter the queue or leave it, and others may be able to go.
+    /// Handles a change of a group's state: the group may enter or leave the queue, and others may become able to be served.
     pub(super) fn note(&mut self, key: Key, out: &mut Vec<Output>) {
         let Some(group) = self.group(key) else { return };
         let (ticket, complete) = (group.ticket, group.is_complete());
@@ -68,7 +69,7 @@ impl Controller {
         self.look_at(ports);
     }
 
-    /// Whoever waits for one of these ports may be able to go.
+    /// Marks all groups that wait for one of these ports, to be looked at again.
     pub(super) fn look_at(&mut self, ports: &[Port]) {
         for port in ports {
             if let Some(line) = self.lines.get(port) {
@@ -77,7 +78,7 @@ impl Controller {
         }
     }
 
-    /// Lets everybody go who can.
+    /// Serves all marked groups that can be served.
     pub(super) fn serve(&mut self, out: &mut Vec<Output>) {
         while let Some(ticket) = self.work.pop_first() {
             let Some(key) = self.queue.get(&ticket).copied() else { continue };
@@ -89,7 +90,7 @@ impl Controller {
         let Some(group) = self.group(key) else { return };
         let urgent = group.is_urgent();
         if group.is_elsewhere() {
-            // No circuits are needed for that, so nobody has to be waited for.
+            // A refusal needs no circuits, so this group need not wait for its turn.
             let call = group.asked().unwrap_or(0);
             self.reply(key, call, Reply::Refuse(Refusal::AsOthers), out);
             self.note(key, out);
@@ -110,7 +111,7 @@ impl Controller {
                         out.push(Output::Timer(Timer::Stuck(ticket), self.policy.stuck));
                     }
                 } else if self.group(key).is_some_and(|it| it.attempts > 0) {
-                    // What has failed in company tries alone.
+                    // A group whose change has failed before is not gathered with others again, so that it cannot make theirs fail.
                     self.begin(vec![key], delete, create, out);
                 } else {
                     self.gather(key.0, ticket, out);
@@ -127,7 +128,7 @@ impl Controller {
         gathered.insert(ticket);
     }
 
-    /// Changes circuits for all groups of a job that were ready, and still are.
+    /// Begins one change for all gathered groups of a job that are still ready.
     pub(super) fn begin_gathered(&mut self, job: JobId, out: &mut Vec<Output>) {
         let (mut keys, mut all) = (Vec::new(), BTreeSet::new());
         let (mut delete, mut create) = (BTreeSet::new(), Vec::new());
@@ -158,7 +159,7 @@ impl Controller {
         }
     }
 
-    /// Whether nobody who wants one of its ports came before.
+    /// Whether this group is the first in the queue for each of its ports.
     fn is_first(&self, key: Key, ticket: u64) -> bool {
         let Some(group) = self.group(key) else { return false };
         let lines = group.ports.iter().filter_map(|it| self.lines.get(it));
@@ -192,7 +193,7 @@ impl Controller {
         if create.is_empty() {
             return Need::Nothing;
         }
-        // The far end of a circuit that must go may be in a change of its own.
+        // The far port of a circuit that must be deleted may be locked by another change.
         let locked = |it: &Circuit| {
             let switch = self.switches.get(&it.switch);
             switch.is_some_and(|switch| it.numbers().into_iter().any(|it| switch.is_locked(it)))
@@ -203,7 +204,7 @@ impl Controller {
         Need::Change { delete: delete.into_iter().collect(), create }
     }
 
-    /// Tells everybody who may be sending over these circuits to stop when they can. Whether there is anybody.
+    /// Recalls all members that may be sending over these circuits; returns whether there are any.
     fn recall(&self, circuits: &[Circuit], out: &mut Vec<Output>) -> bool {
         let mut told: BTreeSet<(JobId, GroupId, Member)> = BTreeSet::new();
         let mut any = false;
@@ -217,7 +218,7 @@ impl Controller {
         any
     }
 
-    /// Those at the ends of a circuit who may be sending over it.
+    /// The members that may be sending over a circuit, each with its group.
     pub(super) fn senders(&self, circuit: &Circuit) -> Vec<(Key, Member)> {
         let mut all = Vec::new();
         for port in circuit.ends() {
@@ -233,7 +234,8 @@ impl Controller {
         all
     }
 
-    /// Whether somebody in the way waits for a member that itself waits for this group.
+    /// Whether this group is in a deadlock: a member in its way is in a call that waits for another member, which itself waits for this
+    /// group.
     fn is_stuck(&self, key: Key, circuits: &[Circuit]) -> bool {
         let Some(group) = self.group(key) else { return false };
         let asks = |member: &Member| {
@@ -249,7 +251,7 @@ impl Controller {
         circuits.iter().flat_map(|it| self.senders(it)).any(waits)
     }
 
-    /// A group that still seems to wait for itself is refused.
+    /// Refuses a group that is still in a deadlock.
     pub(super) fn unstick(&mut self, ticket: u64, out: &mut Vec<Output>) {
         let Some(key) = self.queue.get(&ticket).copied() else { return };
         let changing = self.group(key).is_none_or(|it| it.change.is_some());
@@ -272,7 +274,7 @@ impl Controller {
         self.drop_ticket(key, ticket);
     }
 
-    /// Lets those in who ask for calls that others have begun.
+    /// Sends a [`Reply::Pass`] to members that ask for calls which others have begun.
     fn pass(&mut self, key: Key, out: &mut Vec<Output>) {
         let Some(group) = self.group(key) else { return };
         let upto = group.foremost();
@@ -280,7 +282,7 @@ impl Controller {
         self.note(key, out);
     }
 
-    /// Replies to all who ask for a call up to that one.
+    /// Replies to all members that ask for a call numbered `upto` or less.
     fn reply(&mut self, key: Key, upto: u64, reply: Reply, out: &mut Vec<Output>) {
         let (job, group) = key;
         let Some(it) = self.group_mut(key) else { return };
@@ -308,8 +310,8 @@ impl Controller {
         }
     }
 
-    /// Sends a group to the packet network, if none of its members has begun the call over circuits or may do so.
-    /// Otherwise those who may are recalled first; and a call that was begun over circuits waits for them.
+    /// Refuses a group, so that its next call takes the packet network, unless a member has begun that call over circuits or may do so.
+    /// Members that may are recalled first; a call that was begun over circuits has to wait for circuits.
     pub(super) fn refuse(&mut self, key: Key, ticket: u64, why: Refusal, out: &mut Vec<Output>) {
         let (job, group) = key;
         let Some(it) = self.group(key) else { return };
@@ -338,7 +340,7 @@ impl Controller {
         let Some(key) = self.queue.get(&ticket).copied() else { return };
         let Some(group) = self.group(key) else { return };
         if group.change.is_some() || group.is_urgent() {
-            // It is about to get what it wants, or cannot be refused: look again later.
+            // Its change is under way, or a call has begun over circuits, so that it cannot be refused: look again later.
             out.push(Output::Timer(Timer::Patience(ticket), self.policy.patience));
             return;
         }

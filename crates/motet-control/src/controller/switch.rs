@@ -1,8 +1,8 @@
-//! [`Switch`]: what the controller knows of an optical switch, and [`Order`] and [`Answer`], what they tell each other.
+//! [`Switch`]: what the controller knows of an optical switch; [`Order`] and [`Answer`]: the messages between the two.
 //!
 //! **What a driver owes the controller.** Orders to one switch are carried out one after the other. An order that was
-//! given before the switch was lost has no effect any more once a later [`Order::Read`] is answered. Deleting what is not there
-//! and creating what is there already are no errors. Existing circuits that an order does not name are not disturbed.
+//! given before the switch was lost has no effect any more once a later [`Order::Read`] is answered. Deleting a circuit that is not
+//! set and creating one that is are no errors. Existing circuits that an order does not name are not disturbed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,30 +11,30 @@ use serde::{Deserialize, Serialize};
 use crate::circuit::{Circuit, Port, SwitchId};
 use crate::controller::ChangeId;
 
-/// What a switch is told.
+/// An order of the controller to a switch's driver.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Order {
-    /// Say which circuits there are.
+    /// Report which circuits are set.
     Read,
-    /// Say whether you could: you can be reached, and the ports work. Nothing changes yet.
+    /// Check that the switch is reachable and the ports work, without changing anything.
     Prepare { change: ChangeId, delete: Vec<Circuit>, create: Vec<Circuit> },
-    /// First delete, then create.
+    /// Delete the one set of circuits, then create the other.
     Apply { change: ChangeId, delete: Vec<Circuit>, create: Vec<Circuit> },
-    /// What was prepared is not wanted.
+    /// Forget what was prepared.
     Abort { change: ChangeId },
 }
 
-/// What a switch says.
+/// The answer of a switch's driver.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Answer {
-    /// These are all the circuits, by the numbers of their ports.
+    /// All circuits that are set, each as the numbers of its two ports.
     Circuits(Vec<[u32; 2]>),
     Prepared(ChangeId),
     Applied(ChangeId),
     Rejected(ChangeId),
-    /// It cannot be reached, or somebody else has changed its circuits: what is known of it is worth nothing.
+    /// The switch cannot be reached, or someone else has changed its circuits: what is known of its state is no longer valid.
     Lost,
     PortFailed(u32),
     PortRepaired(u32),
@@ -42,10 +42,10 @@ pub enum Answer {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Status {
-    /// It was asked for its circuits, which are not known.
+    /// It was asked for its circuits and has not answered; they are not known.
     Unread,
     Up,
-    /// It cannot be reached. It is asked again and again.
+    /// It cannot be reached, and is asked again at intervals.
     Down,
 }
 
@@ -55,9 +55,9 @@ pub(super) struct Switch {
     ports: u32,
     pub(super) status: Status,
     failed: BTreeSet<u32>,
-    /// The port at the other end, for each that is in a circuit.
+    /// For each port in a circuit, the port at the circuit's other end.
     other: BTreeMap<u32, u32>,
-    /// Ports that a change is about.
+    /// Ports that belong to a change under way.
     locked: BTreeMap<u32, ChangeId>,
 }
 
@@ -81,7 +81,7 @@ impl Switch {
         self.ports
     }
 
-    /// How many ports changes are about.
+    /// How many ports are locked by changes.
     pub(super) fn locked(&self) -> usize {
         self.locked.len()
     }
@@ -94,7 +94,7 @@ impl Switch {
         number < self.ports
     }
 
-    /// The circuit that a port is in.
+    /// The circuit that uses a port.
     pub(super) fn circuit(&self, number: u32) -> Option<Circuit> {
         Circuit::new(self.id, number, *self.other.get(&number)?)
     }
@@ -136,7 +136,7 @@ impl Switch {
         }
     }
 
-    /// Takes what the switch says of itself. Gives the ports that it says are in several circuits.
+    /// Takes over the circuits that the switch reports. Returns the ports that it reports in several circuits.
     pub(super) fn read(&mut self, circuits: &[[u32; 2]]) -> Vec<Port> {
         self.status = Status::Up;
         self.other.clear();
@@ -161,7 +161,7 @@ impl Switch {
         }
     }
 
-    /// A port of the circuit that has failed.
+    /// A failed port of the circuit, if there is one.
     pub(super) fn failed(&self, circuit: &Circuit) -> Option<Port> {
         circuit.ends().into_iter().find(|it| self.failed.contains(&it.number))
     }

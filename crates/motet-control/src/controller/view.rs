@@ -1,4 +1,4 @@
-//! What people and services may see of a controller: nothing here changes anything.
+//! Read-only views of a controller, for dashboards and services, and the one setting that a restart needs.
 
 use serde::{Deserialize, Serialize};
 
@@ -17,20 +17,20 @@ pub enum Contact {
     Down,
 }
 
-/// A switch as the controller sees it.
+/// A switch's state as the controller knows it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SwitchView {
     pub id: SwitchId,
     pub ports: u32,
     pub contact: Contact,
-    /// Circuits that are set; none are known while the switch is not up.
+    /// How many circuits are set; 0 while the switch is not up, because they are not known then.
     pub circuits: usize,
-    /// Ports that a change is about.
+    /// How many ports belong to a change under way.
     pub locked: usize,
     pub failed: Vec<u32>,
 }
 
-/// A group as the controller sees it: how many of its circuits are set, and how many members are in each stance.
+/// A group's state as the controller knows it: how many of its circuits are set, and how many members are in each stance.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GroupView {
     pub group: GroupId,
@@ -41,7 +41,7 @@ pub struct GroupView {
     pub away: usize,
     pub asking: usize,
     pub holding: usize,
-    /// Members that have not reported since the controller started.
+    /// How many members have not reported since the controller started.
     pub unknown: usize,
 }
 
@@ -96,13 +96,13 @@ impl Controller {
         self.jobs.get(&job).map(|it| &it.registration)
     }
 
-    /// Who a port belongs to.
+    /// The job and member whose port this is.
     #[must_use]
     pub fn owner(&self, port: Port) -> Option<(JobId, Member)> {
         self.owners.get(&port).copied()
     }
 
-    /// The groups that a circuit between ports of their job is for.
+    /// The groups that use this circuit; several groups of a job may share one.
     pub fn users(&self, circuit: &Circuit) -> impl Iterator<Item = GroupId> {
         let owner = circuit.ends().into_iter().find_map(|port| self.owners.get(&port));
         let job = owner.and_then(|it| self.jobs.get(&it.0));
@@ -116,7 +116,8 @@ impl Controller {
         view.is_some_and(super::job::View::may_send)
     }
 
-    /// Whether a report says something that is not known yet. One that was sent again does not, nor one that comes late.
+    /// Whether a report is newer than the last one received from its member in its group. Reports that are repeated or arrive late are
+    /// not.
     #[must_use]
     pub fn is_news(&self, report: &Report) -> bool {
         let view =
@@ -124,7 +125,7 @@ impl Controller {
         view.is_some_and(|it| it.is_news(report))
     }
 
-    /// Whether somebody may be sending over a circuit, so that it stays as it is.
+    /// Whether a member may be sending over a circuit, so that the controller will not take it down.
     #[must_use]
     pub fn is_in_use(&self, circuit: &Circuit) -> bool {
         !self.senders(circuit).is_empty()
@@ -135,7 +136,7 @@ impl Controller {
         self.changes.iter().map(|(id, it)| (*id, it.phase()))
     }
 
-    /// Numbers changes from here on, so that after a restart none has the number of one that the journal knows.
+    /// Numbers changes from `first` on, so that after a restart no change has a number that the journal already uses.
     pub fn number_changes_from(&mut self, first: ChangeId) {
         self.begun = self.begun.max(first.0);
     }

@@ -1,11 +1,11 @@
-//! [`Shim`]: sees the collective calls of one rank, in the order in which the job makes them, and says ahead of time
+//! [`Shim`]: sees the collective calls of one rank, in the order in which the job makes them, and announces ahead of time
 //! which group will be next (Opus, §4.1).
 //!
-//! In the first iteration nothing repeats itself yet, and circuits are asked for when a call needs them. Later, the
-//! [`predict`]or knows what comes next. When the last call of a phase has ended, and the next one will be of another
-//! group, the shim says so at once: circuits change while the rank computes (*provisioning*). If the job then does something
-//! else, the call that really comes is asked for like any other, after the change that was not wanted. So only what has come
-//! in that order before as it was expected is asked for ahead, and a `trial` makes sure that it pays.
+//! In the first iteration nothing can be predicted, and circuits are asked for when a call needs them. Later, the predictor
+//! ([`predict`]) knows which call comes next. When the last call of a phase has ended and the next one will be of another group, the
+//! shim announces it at once, so that circuits change while the rank computes (*provisioning*). A wrong prediction costs a needless
+//! change of circuits before the one that is needed. So circuits are asked for ahead only where an earlier prediction
+//! at the same place came true, and a `trial` checks that asking ahead makes iterations shorter.
 
 pub mod predict;
 mod trial;
@@ -20,10 +20,10 @@ use crate::protocol::GroupId;
 use predict::Predictor;
 use trial::Trial;
 
-/// Calls that are taken for an iteration of a job that does not say where iterations end.
+/// How many calls count as one iteration in a job that does not mark the ends of its iterations.
 const UNMARKED: u64 = 1024;
 
-/// A collective call, as far as it matters here.
+/// A collective call, with what the choice of a network depends on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Call {
     pub group: GroupId,
@@ -31,40 +31,40 @@ pub struct Call {
     pub bytes: Bytes,
 }
 
-/// How much the shim does.
+/// How a shim asks for circuits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Mode {
-    /// It looks, and lets every call go.
+    /// Not at all: it only records, and no call waits.
     #[default]
     Observe,
-    /// Calls wait for their circuits.
+    /// When a call is made, which then waits for its circuits.
     OnDemand,
-    /// The same, and circuits are asked for ahead, if that makes iterations shorter.
+    /// As on demand, and also ahead of predicted calls where that makes iterations shorter.
     Provisioned,
 }
 
-/// What a shim tells its manager.
+/// A message of a shim to its manager.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Tell {
-    /// The rank makes a call, and waits for the word to go. It is the first of so many of its group in a row; 0 if that is not
-    /// known.
+    /// The rank makes a call and waits until the manager lets it start. It is the first of `run` calls of its group in a row; 0 if
+    /// that is not known.
     Call { call: Call, run: u32 },
     /// A call of that group has ended.
     Ended(GroupId),
-    /// The next call will be this one. If it is of another group than the one before, that has no more calls for now; if
-    /// it is of the same, circuits that are taken away meanwhile will be needed again.
+    /// A prediction: after the last call, which was of group `after`, the next will be `call`, the first of `run` in a row. If that
+    /// is another group, `after` has no more calls for now; if it is the same, circuits recalled meanwhile will be needed again.
     Next { call: Call, after: GroupId, run: u32 },
 }
 
-/// See the [module](self).
+/// The shim of one rank.
 #[derive(Clone, Debug)]
 pub struct Shim {
     mode: Mode,
     predictor: Predictor,
     trial: Trial,
     calls: u64,
-    /// The job says where iterations end.
+    /// Whether the job marks the ends of its iterations.
     marked: bool,
     /// How many calls of each group are under way.
     busy: BTreeMap<GroupId, u32>,
@@ -89,26 +89,26 @@ impl Shim {
         }
     }
 
-    /// How many calls came as predicted, and how many otherwise.
+    /// How many calls were predicted right, and how many wrong.
     #[must_use]
     pub const fn score(&self) -> (u64, u64) {
         (self.hits, self.misses)
     }
 
-    /// Whether it is known for now if asking ahead pays.
+    /// Whether the trial has come to a result, for now, on whether asking ahead pays.
     #[must_use]
     pub const fn is_settled(&self) -> bool {
         self.trial.is_settled()
     }
 
-    /// An iteration has ended. Jobs that never say so are judged by as many calls as are in many iterations, whose ends
-    /// need not be known then.
+    /// The job marks the end of an iteration. Jobs that never do are timed over a large fixed number of calls instead, which spans
+    /// many iterations, so that it does not matter where they end.
     pub fn iteration(&mut self, now: Instant) {
         self.marked = true;
         self.trial.iteration(now);
     }
 
-    /// The job makes a call at that time. `None` if it need not wait for anything.
+    /// The job makes a call at `now`. `None` if the call need not wait for anything.
     pub fn call(&mut self, call: Call, now: Instant) -> Option<Tell> {
         match self.predictor.next() {
             Some(next) if next == call => self.hits += 1,
@@ -127,7 +127,7 @@ impl Shim {
         (self.mode != Mode::Observe).then_some(Tell::Call { call, run })
     }
 
-    /// A call of that group has ended. What the manager must know of it, in order.
+    /// A call of that group has ended; returns the messages for the manager, in order.
     pub fn ended(&mut self, group: GroupId) -> Vec<Tell> {
         if let Some(busy) = self.busy.get_mut(&group) {
             *busy = busy.saturating_sub(1);
@@ -140,7 +140,7 @@ impl Shim {
         tell
     }
 
-    /// What comes next, if nothing is under way.
+    /// The prediction to announce, if no call is under way.
     fn ahead(&self) -> Option<Tell> {
         let idle = self.busy.values().all(|it| *it == 0);
         let (after, next) = (self.last?.group, self.predictor.next()?);

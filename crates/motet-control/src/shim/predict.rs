@@ -1,56 +1,56 @@
 //! [`Predictor`]: what a job does next, from what it did before.
 //!
-//! Training repeats itself, but nobody says where an iteration begins. So the predictor looks for the place in what it
-//! has seen that is most like the present: the one with the longest run of equal calls before it. What came then
-//! comes next. Within an iteration layers and micro-batches repeat, too, and a short run would mistake one for
-//! another; the longest one tells them apart as soon as they differ.
+//! Training repeats itself, but nothing marks where an iteration begins. So the predictor looks for the earlier place in the
+//! history of calls that is most like the present: the one preceded by the longest run of the same calls (longest suffix match). The
+//! call that followed there is predicted. Layers and micro-batches repeat within an iteration too, so a short match could
+//! confuse them; the longest one tells them apart as soon as they differ.
 //!
-//! What a rank does on two streams at once comes in an order that depends on who had circuits when, and so on what was
-//! foreseen: whoever acts on an order that was seen once only may well bring about another one, which is then seen once. So
-//! the predictor also says whether it was right at that place [the last time](Predictor::is_sure).
+//! Where a rank uses two streams, the order of its calls depends on which got circuits first, and so on the predictions
+//! themselves: acting on an order that was seen only once may bring about a different one. So the predictor also
+//! says whether its prediction at that place was right [the last time](Predictor::is_sure).
 
 use std::collections::BTreeMap;
 
 use super::Call;
 use crate::protocol::GroupId;
 
-/// Calls that are remembered: several iterations of a large job, and little memory.
+/// The most calls that are kept: enough for several iterations of a large job.
 const MOST: usize = 1 << 16;
-/// So many equal calls are enough to tell places apart; more are not compared.
+/// Matches are compared up to this length, which is enough to tell places apart.
 const LONGEST: usize = 1 << 12;
-/// Places that are compared at most, the latest first.
+/// The most candidate places that are compared, the latest first.
 const PLACES: usize = 64;
-/// Fewer equal calls than that say nothing.
+/// A match shorter than this predicts nothing.
 const LEAST: usize = 2;
 
-/// See the [module](self).
+/// Predicts a rank's next call from its history.
 #[derive(Clone, Debug, Default)]
 pub struct Predictor {
     seen: Vec<Call>,
-    /// Whether each of them came as expected.
+    /// For each call in `seen`, whether it had been predicted.
     expected: Vec<bool>,
-    /// Where each call was seen.
+    /// The positions in `seen` of each distinct call.
     places: BTreeMap<Call, Vec<usize>>,
-    /// The place in `seen` that is expected to be repeated next.
+    /// The position in `seen` of the call that is predicted to come next.
     at: Option<usize>,
 }
 
 impl Predictor {
-    /// The call that is expected next, if anything like the present was seen before.
+    /// The predicted next call, if a long enough match was found.
     #[must_use]
     pub fn next(&self) -> Option<Call> {
         self.seen.get(self.at?).copied()
     }
 
-    /// Whether the call that is expected next was expected, too, when it came at that place before. An order that has come once is no more than one that is
-    /// possible; one that has come again is what the job does.
+    /// Whether the prediction has already come true once: the call that is predicted now had also been predicted when it came
+    /// at the matching place. An order that was seen only once may be chance; one that has repeated is the job's own.
     #[must_use]
     pub fn is_sure(&self) -> bool {
         self.at.and_then(|at| self.expected.get(at)).copied().unwrap_or(false)
     }
 
-    /// How many of the calls that are expected next are of that group, before one of another. `None` if nothing is expected; more than
-    /// there ever are if no other group is.
+    /// How many of the predicted calls in a row are of `group` before one of another group. `None` if there is no prediction; a number
+    /// larger than any job has calls if no other group follows.
     #[must_use]
     pub fn run_of(&self, group: GroupId) -> Option<u32> {
         let rest = self.seen.get(self.at?..)?;
@@ -73,25 +73,25 @@ impl Predictor {
         };
     }
 
-    /// The place after the longest run that equals the end of what was seen.
+    /// The position that follows the longest match with the end of the history.
     fn find(&self) -> Option<usize> {
         let last = self.seen.last()?;
         let before = self.places.get(last)?.iter().rev().skip(1).take(PLACES);
         let runs = before.map(|place| (self.run(*place), *place));
-        // Of equally long runs the latest: `max_by_key` takes the last of equals, so the order is turned round.
+        // Of equally long matches, take the latest. `max_by_key` returns the last of equals, so the candidates are reversed.
         let runs: Vec<(usize, usize)> = runs.collect();
         let best = runs.into_iter().rev().max_by_key(|it| it.0)?;
         (best.0 >= LEAST).then_some(best.1 + 1)
     }
 
-    /// How many calls before `place`, itself included, equal those at the end.
+    /// The length of the match: how many calls ending with the one at `place` equal those at the end of the history.
     fn run(&self, place: usize) -> usize {
         let end = self.seen.len();
         let most = (place + 1).min(LONGEST);
         (0..most).take_while(|it| self.seen[place - it] == self.seen[end - 1 - it]).count()
     }
 
-    /// Drops the older half.
+    /// Drops the older half of the history.
     fn forget(&mut self) {
         let dropped = self.seen.len() / 2;
         self.seen.drain(..dropped);

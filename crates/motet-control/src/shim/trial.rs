@@ -1,42 +1,43 @@
-//! [`Trial`]: whether asking ahead makes this job's iterations shorter.
+//! [`Trial`]: measures whether asking for circuits ahead of time makes this job's iterations shorter.
 //!
-//! Mostly it does. But circuits that are asked for early may be taken from a group that would have used them once more,
-//! and first come, first served then serves another order: in a few jobs iterations get longer (`motet-rails` finds such). So a
-//! shim first measures iterations without asking ahead, then with it, and leaves it when they are slower for several measurements
-//! in a row: one alone may be slower because calls come in an order that is being learned. After that it measures without and tries
-//! again, for a job may have changed; each time after eight times as many iterations, so that trying costs less and less.
+//! Mostly it does. But circuits that are asked for early may be taken from a group that would have used them once more, and the
+//! controller, which serves groups in the order of asking, then serves them in another order: in a few jobs iterations get
+//! longer (`motet-rails` finds such). So a shim first times iterations without asking ahead, then with it, and gives it
+//! up when several measurements in a row are slower; a single one may be slower because calls come in an order that is still being
+//! learned. Because the job may change, it later measures and tries again, each time after eight times as many iterations, so that
+//! trying costs less and less.
 
 use motet_units::{Duration, Instant};
 
-/// Iterations before the measured ones: the order of calls is learned, and the job gets used to a change.
+/// Iterations that are not measured after a change, in which the order of calls is learned.
 const SETTLING: u32 = 3;
-/// Iterations that are measured together.
+/// Iterations per measurement.
 const MEASURED: u32 = 2;
-/// So many measurements in a row that are slower, and it is left.
+/// After this many slower measurements in a row asking ahead is given up.
 const SLOWER: u32 = 3;
-/// How much longer it is left each time.
+/// The pause before the next try grows by this factor each time.
 const LONGER: u32 = 8;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Without,
     With {
-        /// The time of the measured iterations without it.
+        /// The time of the measured iterations without asking ahead.
         without: Duration,
-        /// How many measurements in a row took longer.
+        /// How many measurements in a row were slower.
         slower: u32,
-        /// The last one did not.
+        /// Whether the last measurement was not slower.
         pays: bool,
     },
 }
 
-/// See the [module](self).
+/// The state of the measurement.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Trial {
     state: State,
-    /// How often it was left.
+    /// How often asking ahead was given up.
     left: u32,
-    /// Iterations since the state began, or the last measurement was begun; and when that was.
+    /// Iterations since the present state or measurement began.
     iterations: u32,
     from: Instant,
 }
@@ -53,7 +54,7 @@ impl Trial {
         matches!(self.state, State::With { .. })
     }
 
-    /// Whether it is known for now if it pays: it does, or it was left and the job is used to that.
+    /// Whether there is a result for now: asking ahead pays, or it was given up and the job has settled since.
     pub(super) const fn is_settled(&self) -> bool {
         match self.state {
             State::Without => self.left > 0 && self.iterations >= SETTLING,
@@ -61,7 +62,7 @@ impl Trial {
         }
     }
 
-    /// An iteration has ended, or the job has done as much as in many.
+    /// An iteration has ended, or the job has made as many calls as count as one.
     pub(super) fn iteration(&mut self, now: Instant) {
         self.iterations = self.iterations.saturating_add(1);
         let settling = match self.state {

@@ -8,7 +8,7 @@ use motet_control::controller::{Answer, Order, Policy};
 use motet_control::protocol::{
     GroupId, JobId, Member, Notice, Registration, Report, Stance, TenantId,
 };
-use motet_control::seat::{Go, Seat, Step};
+use motet_control::seat::{Go, Seat, SeatStep};
 use motet_control::{Circuit, Controller, Input, Output, Port, SwitchId, Timer};
 
 /// What a job's members do: each has streams, which make their calls one after the other.
@@ -428,7 +428,7 @@ impl World {
         self.step(stage, place, notice.group, step);
     }
 
-    fn step(&mut self, stage: &Stage, place: Place, group: GroupId, step: Step) {
+    fn step(&mut self, stage: &Stage, place: Place, group: GroupId, step: SeatStep) {
         self.send(step.report);
         let Some(go) = step.go else { return };
         let call = self.seats[&place][&group].begun();

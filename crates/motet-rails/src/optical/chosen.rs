@@ -1,8 +1,9 @@
-//! [`choose`]: circuits and program for one phase, chosen together. This goes beyond the paper, which always makes rings.
+//! [`choose`]: the best circuits and program for one phase, chosen together. This goes beyond the paper, which always uses rings.
 //!
-//! With more than two ports a ring puts them in parallel. They could as well go to other members: every GPU to those so and so many places
-//! further round (a circulant graph), which all look alike from every GPU, so that whatever is fast for one is fast for all. Every way of giving
-//! ports to distances is a network; synthesis makes a program for it, the verifier proves it right and the simulator times it. The fastest wins.
+//! With more than two ports per NIC a ring has parallel circuits. The extra ports could instead connect each GPU to those that
+//! are d places further round the ring, for one or more distances d (a circulant graph). Such a network looks the same from every
+//! GPU. Each assignment of ports to distances is tried: synthesis makes a program for it, the verifier proves it right and the
+//! simulator times it. The fastest wins.
 
 use motet_collective::CollectiveKind;
 use motet_net::{BuildError, LinkClass, LinkSpec, Network, NetworkBuilder, Node, NodeKind};
@@ -16,20 +17,21 @@ use crate::alone::{Alone, Topology};
 use crate::error::RailsError;
 use crate::machine::Wire;
 
-/// Groups of up to so many are tried: the ways to give out ports, and what a program for one takes to make, grow fast.
+/// The largest group for which alternatives are tried: their number, and the time to make a program for each, grow fast.
 pub const MOST_MEMBERS: u32 = 32;
 
-/// One way to set the circuits of a phase, and what its collective takes then.
+/// One way to set the circuits of a phase, and the time of its collective over them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Chosen {
-    /// Ports that each member has to the one so many places further, and as many to the one so many before.
+    /// Pairs (distance, ports): each member has so many ports toward the member that many places further, and as many toward the one
+    /// that many places before.
     pub distances: Vec<(u32, u32)>,
     pub time: Duration,
     /// The method that made the program.
     pub method: &'static str,
 }
 
-/// What is asked: a collective over members of a rail, whose NICs have these ports.
+/// The question: a collective over members of a rail, and the ports of their NICs.
 #[derive(Clone, Copy, Debug)]
 pub struct Phase {
     pub kind: CollectiveKind,
@@ -39,7 +41,7 @@ pub struct Phase {
     pub size: Bytes,
 }
 
-/// The ring's time, and all other ways, the fastest first.
+/// The time over a ring, and all alternatives, fastest first.
 pub fn choose(phase: &Phase, seed: Seed) -> Result<(Duration, Vec<Chosen>), RailsError> {
     refuse(phase)?;
     let width = if phase.members == 2 { phase.ports.count } else { phase.ports.count / 2 };
@@ -51,7 +53,7 @@ pub fn choose(phase: &Phase, seed: Seed) -> Result<(Duration, Vec<Chosen>), Rail
         let network = circulant(phase, &distances).map_err(crate::AloneError::from)?;
         match timed(phase, &network, seed) {
             Ok((time, method)) => found.push(Chosen { distances, time, method }),
-            // Not all ways join all members.
+            // Some assignments do not connect all members.
             Err(SynthError::Impossible(_)) => {}
             Err(it) => return Err(it.into()),
         }
@@ -78,7 +80,8 @@ fn refuse(phase: &Phase) -> Result<(), RailsError> {
     }
 }
 
-/// Every way to give ports to distances. A distance takes a port each way; half way round both are the same port.
+/// All assignments of ports to distances. A distance takes one port in each direction, except half way round, where both directions
+/// lead to the same member and take one port.
 fn ways(members: u32, ports: u32) -> Vec<Vec<(u32, u32)>> {
     fn fill(
         members: u32,
@@ -95,7 +98,7 @@ fn ways(members: u32, ports: u32) -> Vec<Vec<(u32, u32)>> {
                 so_far.pop();
             }
         }
-        // An odd port is of use only where somebody is half way round.
+        // A single remaining port can only be used toward the member half way round, which exists if their number is even.
         if left == 0 || (left == 1 && members % 2 == 1) {
             all.push(so_far.clone());
         }

@@ -1,12 +1,12 @@
 //! [`CircuitSet`]: the circuits that a communication group needs, and on which ports.
 //!
-//! A ring of more than two needs a circuit to each of two neighbours: half of the ports go to the one, half to the
-//! other. Two members have all ports in parallel. Hops between pipeline stages share ports among a stage's neighbours: in a
-//! pipeline of two, all of them; in a longer one, half each way, so that a stage can keep both. Circuits are bidirectional, so
-//! that activations forward and gradients backward take the same ones.
+//! In a ring of more than two members each uses half of its ports toward one neighbour and half toward the other. Two
+//! members use all their ports in parallel. For messages between pipeline stages the ports are divided among a stage's neighbours: all of
+//! them in a pipeline of two stages, half toward each neighbour in a longer one, so that both circuits can stay. Circuits are
+//! bidirectional, so activations forward and gradients backward use the same ones.
 //!
-//! All ranks of a stage do the same with their own partners, so a set is said once for a stage's ranks; [`CircuitSet::expand`]
-//! names the ports of every rank on a rail.
+//! All ranks of a stage do the same with their own partners, so a set is described once for all of a stage's ranks;
+//! [`CircuitSet::expand`] lists the ports of every rank on a rail.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,12 +17,12 @@ use motet_workload::{Group, Iteration, Layout, Placement, Refusal};
 use super::switching::Ports;
 use crate::levels::Levels;
 
-/// Which circuits.
+/// The identity of a circuit set: which communications it is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum SetKey {
-    /// A ring (or pair) within each group of a stage.
+    /// A ring (or pair) within each group of this kind on a stage.
     Within { stage: u32, group: Group },
-    /// Each rank of one stage with the one in the same place of another, the smaller number first.
+    /// A circuit between each rank of one stage and the rank in the same place of another; `first` is the lower stage.
     Between { first: u32, second: u32 },
     /// A ring through all stages.
     Stages,
@@ -32,28 +32,28 @@ pub enum SetKey {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CircuitSet {
     pub key: SetKey,
-    /// Ports by stage, as a set of bits.
+    /// The stages it connects, each with the NIC ports it uses there, as a bit set.
     pub ends: Vec<(u32, u64)>,
-    /// Ports that stand in parallel in each circuit of the set.
+    /// How many ports in parallel make each connection.
     pub width: u32,
-    /// Servers that one ring connects.
+    /// The number of servers that each ring connects.
     pub members: u32,
 }
 
 impl CircuitSet {
-    /// Whether the two want a port in common.
+    /// Whether the two sets use a common port, so that they cannot both be set up.
     #[must_use]
     pub fn conflicts(&self, other: &Self) -> bool {
         self.ends.iter().any(|(stage, ports)| other.on(*stage) & ports != 0)
     }
 
-    /// Its ports on a stage.
+    /// The ports that it uses on a stage, as a bit set.
     #[must_use]
     pub fn on(&self, stage: u32) -> u64 {
         self.ends.iter().find(|it| it.0 == stage).map_or(0, |it| it.1)
     }
 
-    /// Every circuit of the set on one rail: pairs of a rank and one of its ports.
+    /// Every circuit of the set on one rail, each as two pairs of a rank and one of its ports.
     #[must_use]
     pub fn expand(
         &self,
@@ -107,7 +107,7 @@ impl CircuitSet {
             _ => {
                 for (at, it) in members.iter().enumerate() {
                     let next = members[(at + 1) % members.len()];
-                    // The lower half to the one before, the upper half to the one after.
+                    // The lower half of the ports faces the member before, the upper half the one after.
                     let (out, into) = (ports(*it), ports(next));
                     let pairs = out.into_iter().skip(width).zip(into).take(width);
                     all.extend(pairs.map(|(x, y)| [(*it, x), (next, y)]));
@@ -117,7 +117,7 @@ impl CircuitSet {
     }
 }
 
-/// The numbers of the bits that are set.
+/// The positions of the bits that are set.
 pub(super) fn bits(set: u64) -> Vec<u32> {
     (0..64).filter(|it| set >> it & 1 == 1).collect()
 }
@@ -127,7 +127,7 @@ const fn lowest(count: u32) -> u64 {
     if count >= 64 { u64::MAX } else { (1 << count) - 1 }
 }
 
-/// Which sets a step needs, and which each of its groups takes.
+/// The circuit sets that a step needs, and which of them each of its groups uses.
 #[derive(Debug, Default)]
 pub(super) struct Sets {
     pub(super) all: Vec<CircuitSet>,
@@ -136,7 +136,7 @@ pub(super) struct Sets {
 }
 
 impl Sets {
-    /// Finds who the pipeline neighbours of every stage are, over rails.
+    /// Starts without sets, and finds each stage's pipeline neighbours over the rails.
     pub(super) fn new(iteration: &Iteration, levels: &mut Levels<'_>) -> Self {
         let mut sets = Self::default();
         for (_, operation, what) in iteration.communications() {
@@ -155,7 +155,7 @@ impl Sets {
         self.neighbours.values().map(|it| it.len() as u32).max().unwrap_or(0)
     }
 
-    /// The set for a group that reaches over so many servers.
+    /// The set for a group that spans so many servers; made if it is new.
     pub(super) fn find(
         &mut self,
         layout: &Layout,
@@ -182,7 +182,7 @@ impl Sets {
         let part = |stage: u32, other: u32| {
             let neighbours = self.neighbours.get(&stage);
             let place = neighbours.and_then(|it| it.iter().position(|it| *it == other));
-            // Stages that only sum with each other take all ports while they do.
+            // Two stages that are not pipeline neighbours but sum something (such as tied weights) use all ports while they do.
             let (place, count) = match (place, neighbours) {
                 (Some(place), Some(it)) => (place as u32, it.len() as u32),
                 _ => (0, 1),
@@ -202,7 +202,7 @@ impl Sets {
     }
 }
 
-/// What a group's set is called. Sums over two stages are between them, as hops are.
+/// The key of a group's set. A sum over two stages uses the same circuits as messages between them.
 pub(super) fn key(layout: &Layout, stage: u32, group: Group) -> SetKey {
     let between = |a: u32, b: u32| SetKey::Between { first: a.min(b), second: a.max(b) };
     match group {
@@ -241,7 +241,7 @@ fn ring(
     Ok(CircuitSet { key, ends, width, members })
 }
 
-/// What people call a group.
+/// The group's name in output.
 pub(super) const fn name(group: Group) -> &'static str {
     match group {
         Group::Tensor => "tensor-parallel",

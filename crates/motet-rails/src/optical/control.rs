@@ -8,41 +8,41 @@ use motet_workload::simulate::{Cost, Fabric};
 use super::plane::{ControlPlane, Way};
 use crate::table::Table;
 
-/// Circuits that were set for a time.
+/// A period in which a circuit set was set up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Held {
     pub set: usize,
-    /// When its ports were taken, when it could be sent over, and when it was torn down.
+    /// When the change that set it up began, (`up`) when it could carry data, and (`until`) when it was torn down.
     pub taken: Instant,
     pub up: Instant,
     pub until: Instant,
 }
 
-/// A communication over the rails, as the control plane sees it.
+/// A communication over the rails: the circuit set it needs, and the call that shims see.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Want {
     pub(super) set: usize,
     pub(super) call: shim::Call,
 }
 
-/// Optical rails during one step.
+/// Optical rails during one step, as a fabric for the simulation.
 #[derive(Debug)]
 pub(super) struct Control<'a> {
-    /// What communications take over the rails or inside servers.
+    /// The costs of communications over the rails or inside servers.
     pub(super) costs: &'a Table,
-    /// What those of the rails take when they are refused there.
+    /// The costs of communications over the host's network, for those that are refused circuits.
     pub(super) host: &'a Table,
-    /// What each operation wants of the rails, if anything.
+    /// By operation, what it needs of the rails, if anything.
     pub(super) wants: &'a [Option<Want>],
     pub(super) plane: &'a mut ControlPlane,
-    /// When the step began, in the plane's time.
+    /// When the step began, by the control plane's clock.
     pub(super) start: Instant,
     /// How many calls had to take the host's network.
     pub(super) refused: u64,
 }
 
 impl Control<'_> {
-    /// Brings the plane to that moment of the step.
+    /// Runs the control plane up to that moment of the step.
     fn at(&mut self, now: Instant) {
         self.plane.until(self.start + now.since(Instant::START));
     }

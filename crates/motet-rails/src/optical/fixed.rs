@@ -18,23 +18,23 @@ use crate::levels::Levels;
 use crate::machine::{Machine, Wire};
 use crate::table::Table;
 
-/// A step on circuits that stay.
+/// The result of a step on circuits that stay.
 #[derive(Clone, Debug)]
 pub struct Fixed {
     pub run: Run,
-    /// What each parallelism has: its name, and ports of every NIC.
+    /// How the ports of each NIC are divided: each parallelism's name and number of ports.
     pub shares: Vec<(&'static str, u32)>,
 }
 
-/// A parallelism on the rails, as far as ports matter to it.
+/// A parallelism on the rails, with what matters for dividing ports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Class {
     name: &'static str,
-    /// Circuits that each NIC needs for it at once: to how many neighbours.
+    /// How many neighbours each NIC needs circuits to at the same time.
     neighbours: u32,
 }
 
-/// As evenly as it goes.
+/// Runs the step with ports divided as evenly as possible.
 pub fn even_fixed(
     job: &Job,
     iteration: &Iteration,
@@ -45,7 +45,7 @@ pub fn even_fixed(
     let mut shares: Vec<u32> = classes.iter().map(|it| it.neighbours).collect();
     loop {
         let used: u32 = shares.iter().sum();
-        // One more for each neighbour, to whoever has least.
+        // Give one more port per neighbour to the parallelism that has the fewest.
         let room = |it: &usize| used + classes[*it].neighbours <= ports;
         let next = (0..classes.len()).filter(room).min_by_key(|it| (shares[*it], *it));
         match next {
@@ -55,7 +55,7 @@ pub fn even_fixed(
     }
 }
 
-/// The fastest of all ways to share ports out.
+/// Runs the step with every division of the ports, and returns the fastest.
 pub fn best_fixed(
     job: &Job,
     iteration: &Iteration,
@@ -70,7 +70,7 @@ pub fn best_fixed(
         if best.as_ref().is_none_or(|it| found.run.time() < it.run.time()) {
             best = Some(found);
         }
-        // The next way, as one counts: the first that can have more gets it, those before it begin again.
+        // The next division, by counting with carry: the first parallelism that can have more gets it, those before it start over.
         let mut at = 0;
         loop {
             let Some(class) = classes.get(at) else {
@@ -87,7 +87,7 @@ pub fn best_fixed(
     }
 }
 
-/// Who needs ports, and whether there are enough for all.
+/// The parallelisms that need ports; an error if there are too few ports for all.
 fn classes(
     job: &Job,
     iteration: &Iteration,
@@ -147,7 +147,7 @@ fn run(
     let costs = Table::new(iteration, |stage, what| {
         let found = classes.iter().position(|it| it.name == name(what.group)).unwrap_or(0);
         let width = match classes.get(found) {
-            // Two ranks with all ports of their class in parallel, or half of them to each neighbour.
+            // Two ranks use all ports of their parallelism in parallel; in a ring half of them faces each neighbour.
             Some(class) => shares[found] / class.neighbours.max(1),
             None => ports.count,
         };
@@ -159,7 +159,7 @@ fn run(
     Ok(Fixed { run, shares })
 }
 
-/// Circuits that are always there.
+/// A fabric whose circuits are always set up.
 struct Standing(Table);
 
 impl Fabric for Standing {

@@ -4,7 +4,8 @@
 //! circuits that are set once, as others do. Both stand beside [`Electrical`].
 //!
 //! - [`switching`]: ports, delays, and how circuits are driven.
-//! - [`circuits`]: what a group needs; [`plane`]: who gets it when, by [`motet_control`]; [`control`]: a step on it.
+//! - [`circuits`]: the circuits that a group needs; [`plane`]: who gets them when, decided by [`motet_control`]; [`control`]: a step
+//!   under that control plane.
 //! - [`chosen`]: circuits and program for one phase, chosen together.
 
 pub mod chosen;
@@ -38,23 +39,23 @@ use plane::ControlPlane;
 /// Ports of a NIC at most: twice as many as any has today, and few enough to try all ways of sharing them out.
 pub const MOST_PORTS: u32 = 16;
 
-/// A step on optical rails.
+/// The result of a step on optical rails that change circuits.
 #[derive(Clone, Debug)]
 pub struct Switched {
     pub run: Run,
-    /// What is set and torn down together.
+    /// The circuit sets, each of which is set up and torn down as a whole.
     pub sets: Vec<CircuitSet>,
-    /// The set that each operation took, if it was on the rails.
+    /// By operation, the set it used, if it went over the rails.
     pub wants: Vec<Option<usize>>,
-    /// Which were there when.
+    /// When each set was set up.
     pub held: Vec<Held>,
-    /// How often circuits were set during the step.
+    /// How often circuits were changed during the step.
     pub changes: u64,
-    /// How many communications took the host's network, because the controller had no circuits for them.
+    /// How many communications took the host's network because the controller refused them circuits.
     pub refused: u64,
 }
 
-/// Steps that are run at most until one takes as long as the one before.
+/// The most steps that are run until one takes as long as the one before (a steady state).
 const MOST_STEPS: usize = 40;
 
 /// Runs a step on rails that change circuits.
@@ -73,7 +74,7 @@ pub fn switched(
     switched_by(job, iteration, machine, switching, &Algorithms::default())
 }
 
-/// The same, where AllReduces that no circuits carry (inside a domain, over the host's network) go by what `by` says.
+/// As [`switched`], with the algorithm of each AllReduce that no circuits carry (inside a domain, over the host's network) given by `by`.
 pub fn switched_by(
     job: &Job,
     iteration: &Iteration,
@@ -94,7 +95,7 @@ pub fn switched_by(
     for _ in 1..MOST_STEPS {
         let missed = plane.missed();
         let next = plan.run(job, iteration, &mut plane)?;
-        // What shims had not expected, they do otherwise in the next step.
+        // Go on while shims mispredict calls or still measure: the next step may then be different.
         let learned = !switching.provisioned || (plane.is_settled() && plane.missed() == missed);
         let steady = learned && next.run.time() == done.run.time();
         done = next;
@@ -105,7 +106,7 @@ pub fn switched_by(
     Ok(plan.outcome(done))
 }
 
-/// A step on the control plane.
+/// One step that was run, with what the control plane did in it.
 struct Done {
     run: Run,
     held: Vec<Held>,
@@ -113,7 +114,7 @@ struct Done {
     refused: u64,
 }
 
-/// What a job needs of optical rails.
+/// What a job needs of optical rails: its circuit sets, and the set and costs of each communication.
 struct Plan {
     costs: Table,
     host: Table,
@@ -179,7 +180,7 @@ impl Plan {
         Ok(plan)
     }
 
-    /// Joins the sets of one parallelism, over all stages and ports.
+    /// Merges the sets of each parallelism into one over all stages and ports, for rails that change as a whole.
     fn coarsen(&mut self, stages: u32, ports: u32) {
         let mode = |key: SetKey| match key {
             SetKey::Within { group, .. } => SetKey::Within { stage: 0, group },
@@ -204,7 +205,7 @@ impl Plan {
         self.sets = modes;
     }
 
-    /// The next step on that control plane.
+    /// Runs the next step under that control plane.
     fn run(
         &self,
         job: &Job,
@@ -230,10 +231,10 @@ impl Plan {
     }
 }
 
-/// A communication as a shim sees it.
+/// The call by which a shim sees a communication.
 fn seen(set: usize, what: &Communication) -> Call {
     let group = GroupId(set as u32);
-    // Both crates call collectives by the same names.
+    // Both crates use the same names for collectives.
     let collective = what.kind.name().parse().unwrap_or(motet_runtime::Collective::SendRecv);
     Call { group, collective, bytes: what.bytes }
 }
@@ -244,7 +245,7 @@ fn offloaded(switching: &Switching, what: &Communication) -> bool {
         && switching.offload.is_some_and(|most| what.bytes <= most)
 }
 
-/// What rails cannot carry at all.
+/// Why a communication cannot go over optical rails at all, if so.
 fn refused(machine: &Machine, layout: &Layout, what: &Communication) -> Option<Refusal> {
     (what.group == Group::Tensor).then(|| Refusal {
         problem: format!(

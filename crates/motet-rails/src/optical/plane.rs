@@ -1,11 +1,11 @@
 //! [`ControlPlane`]: Opus' control plane in simulated time. Shims, managers and the controller are those of
 //! [`motet_control`], which `motet serve` runs too, so what is simulated here is what is served.
 //!
-//! Ranks of a stage do the same at the same time, each with partners of its own. So one shim and one manager stand for all
-//! ranks of a stage, and the optical switch has a few *replicas* of each stage's ports: as many as are needed for every
-//! group to have partners that no other group has.
+//! All ranks of a stage do the same at the same time, each with partners of its own. So one shim and one manager are simulated for
+//! each stage instead of each rank, and the simulated switch has a few copies (*replicas*) of each stage's ports, enough that
+//! every group can be given circuits between ports that no other group pairs up.
 //!
-//! Messages take no time of their own: [`Delay::command`](super::Delay) is there for that, and counts with each change.
+//! Messages take no simulated time; their time is [`Delay::command`](super::Delay), which is added to each change of circuits.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -24,10 +24,10 @@ use super::{Held, Switching};
 
 const JOB: JobId = JobId(0);
 const SWITCH: SwitchId = SwitchId(0);
-/// The one that speaks for all ranks of a stage.
+/// The rank number under which the one shim of a stage reports to its manager.
 const RANK: Rank = Rank(0);
 
-/// What comes at a time.
+/// A simulated event.
 #[derive(Clone, Debug)]
 enum Happening {
     Report(Report),
@@ -37,29 +37,48 @@ enum Happening {
     Timer(Timer),
 }
 
-/// How a call goes that was let go.
+/// The network over which a call was allowed to start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Way {
     Rails,
-    /// The controller had no circuits for it.
+    /// The packet network, because the controller refused the call circuits.
     Host,
 }
 
-/// A set of circuits, as a communication group of the job.
+/// The calls and circuits of one [`CircuitSet`], which to the control plane is a communication group of the job.
 #[derive(Clone, Debug)]
 struct Line {
-    /// Managers that must let a call go.
+    /// The managers that all must allow a call before it may start.
     members: Vec<usize>,
     circuits: Vec<Circuit>,
-    /// Calls that the job has made, in order. A member takes one at a time to the manager.
+    /// Calls that the job has made and that managers have not been asked about yet, in order. They are asked about one at a time.
     waiting: VecDeque<(usize, Call)>,
-    /// The call that managers are asked about, who has not let it go, and how it goes.
-    asked: Option<(usize, usize, Way)>,
-    /// When its ports were taken and when it is there, while it is.
-    taken: Option<(Instant, Instant)>,
+    /// The call that managers are being asked about.
+    asked: Option<Asked>,
+    /// Since when its circuits are set up; `None` while other circuits have its ports.
+    taken: Option<Taken>,
 }
 
-/// See the [module](self). It lives for many steps, and its time goes on from one to the next.
+/// A call that managers are being asked about.
+#[derive(Clone, Copy, Debug)]
+struct Asked {
+    operation: usize,
+    /// How many managers have not allowed it yet.
+    missing: usize,
+    /// The network that it will use, by the answers so far.
+    way: Way,
+}
+
+/// The two moments of setting up a set's circuits.
+#[derive(Clone, Copy, Debug)]
+struct Taken {
+    /// The change of circuits began, so that no one else can use the ports.
+    from: Instant,
+    /// The circuits can carry data.
+    up: Instant,
+}
+
+/// The simulated control plane of one job. It is kept over many training steps, and its clock goes on from one to the next.
 #[derive(Clone, Debug)]
 pub(super) struct ControlPlane {
     controller: Controller,
@@ -69,16 +88,16 @@ pub(super) struct ControlPlane {
     delay: Duration,
     now: Instant,
     agenda: BTreeMap<(Instant, u64), Happening>,
-    /// Numbers what happens at one time in the order in which it was said.
+    /// A counter that orders events of the same time by when they were scheduled.
     said: u64,
-    /// Calls that may start.
+    /// By operation, the calls that are allowed to start or have started.
     free: BTreeMap<usize, Way>,
     held: Vec<Held>,
     changes: u64,
 }
 
 impl ControlPlane {
-    /// The control plane of a job with these sets. With `whole_rail`, one manager speaks for all stages.
+    /// The control plane of a job with these sets. With `whole_rail`, one manager acts for all stages.
     pub(super) fn new(
         sets: &[CircuitSet],
         switching: &Switching,
@@ -152,7 +171,7 @@ impl ControlPlane {
         self.now
     }
 
-    /// Lets everything happen that comes up to that time.
+    /// Runs all events up to and including `now`.
     pub(super) fn until(&mut self, now: Instant) {
         while let Some(((at, _), _)) = self.agenda.first_key_value()
             && *at <= now
@@ -181,12 +200,12 @@ impl ControlPlane {
         self.now = self.now.max(now);
     }
 
-    /// When something happens next.
+    /// The time of the next event.
     pub(super) fn next(&self) -> Option<Instant> {
         self.agenda.first_key_value().map(|it| it.0.0)
     }
 
-    /// All ranks of a set make a call, which is known by its operation.
+    /// All ranks of a set make the call that is operation number `operation` of the step.
     pub(super) fn call(&mut self, set: usize, operation: usize, call: Call) {
         if let Some(line) = self.lines.get_mut(set) {
             line.waiting.push_back((operation, call));
@@ -195,7 +214,7 @@ impl ControlPlane {
         self.until(self.now);
     }
 
-    /// How the call goes, once it may.
+    /// The network that a call may start over; `None` while it has to wait.
     pub(super) fn may_go(&self, operation: usize) -> Option<Way> {
         self.free.get(&operation).copied()
     }
@@ -212,29 +231,30 @@ impl ControlPlane {
         self.until(self.now);
     }
 
-    /// A step has ended.
+    /// A training step has ended.
     pub(super) fn iteration(&mut self) {
         let now = self.now;
         self.shims.iter_mut().for_each(|it| it.iteration(now));
     }
 
-    /// Whether shims know if asking ahead pays.
+    /// Whether all shims have found out, for now, whether asking for circuits ahead of time pays.
     pub(super) fn is_settled(&self) -> bool {
         self.shims.iter().all(Shim::is_settled)
     }
 
-    /// How many calls shims had not expected.
+    /// How many calls were not those that the shims had predicted.
     pub(super) fn missed(&self) -> u64 {
         self.shims.iter().map(|it| it.score().1).sum()
     }
 
-    /// All that was held since the last time, and how often sets were set. Times count from `start`.
+    /// Which sets had their circuits when, since the last call of this function, and how often circuits were changed. Times
+    /// count from `start`; what is still set is taken to last until `end`.
     pub(super) fn account(&mut self, start: Instant, end: Instant) -> (Vec<Held>, u64) {
         let mut held = std::mem::take(&mut self.held);
         let standing = self.lines.iter().enumerate();
         held.extend(standing.filter_map(|(set, it)| {
-            let (taken, up) = it.taken?;
-            Some(Held { set, taken, up, until: end })
+            let Taken { from, up } = it.taken?;
+            Some(Held { set, taken: from, up, until: end })
         }));
         let from_start = |it: Instant| Instant::START + it.since(start.min(it));
         let held = held.into_iter().map(|it| Held {
@@ -246,12 +266,12 @@ impl ControlPlane {
         (held.collect(), std::mem::take(&mut self.changes))
     }
 
-    /// Takes the next call of a set to its managers.
+    /// Asks a set's managers about its next call, unless they are being asked about one.
     fn ask(&mut self, set: usize) {
         let Some(line) = self.lines.get_mut(set).filter(|it| it.asked.is_none()) else { return };
         let Some((operation, call)) = line.waiting.pop_front() else { return };
         let (members, now) = (line.members.clone(), self.now);
-        line.asked = Some((operation, members.len(), Way::Rails));
+        line.asked = Some(Asked { operation, missing: members.len(), way: Way::Rails });
         for speaker in members {
             if let Some(tell) = self.shims.get_mut(speaker).and_then(|it| it.call(call, now)) {
                 self.shim_says(speaker, tell);
@@ -273,16 +293,16 @@ impl ControlPlane {
         }
     }
 
-    /// A manager lets the present call of a set go. When all have, it goes, and the next is asked for.
+    /// A manager allows the call of a set that it was asked about. When all have, the call may start, and they are asked about the next.
     fn goes(&mut self, set: usize, network: Network) {
         let Some(line) = self.lines.get_mut(set) else { return };
-        let Some((operation, left, way)) = &mut line.asked else { return };
+        let Some(asked) = &mut line.asked else { return };
         if network == Network::Host {
-            *way = Way::Host;
+            asked.way = Way::Host;
         }
-        *left -= 1;
-        if *left == 0 {
-            self.free.insert(*operation, *way);
+        asked.missing -= 1;
+        if asked.missing == 0 {
+            self.free.insert(asked.operation, asked.way);
             line.asked = None;
             self.ask(set);
         }
@@ -316,27 +336,27 @@ impl ControlPlane {
         self.agenda.insert((self.now + time, self.said), what);
     }
 
-    /// Keeps account of which sets are there when.
+    /// Records from the controller's journal which sets have their circuits when.
     fn note(&mut self, event: &Event) {
         match event {
             Event::Begun { groups, delete, .. } => {
                 for (set, line) in self.lines.iter_mut().enumerate() {
                     let goes = line.circuits.iter().any(|it| delete.contains(it));
-                    if let Some((taken, up)) = line.taken.take_if(|_| goes) {
-                        self.held.push(Held { set, taken, up, until: self.now });
+                    if let Some(Taken { from, up }) = line.taken.take_if(|_| goes) {
+                        self.held.push(Held { set, taken: from, up, until: self.now });
                     }
                 }
                 for it in groups {
                     self.changes += 1;
                     if let Some(line) = self.lines.get_mut(it.0 as usize) {
-                        line.taken = Some((self.now, self.now + self.delay));
+                        line.taken = Some(Taken { from: self.now, up: self.now + self.delay });
                     }
                 }
             }
-            // Circuits that others have left were just what it needed.
+            // Granted without a change: earlier circuits were just what it needed.
             Event::Granted { group, .. } => {
                 if let Some(line) = self.lines.get_mut(group.0 as usize) {
-                    line.taken.get_or_insert((self.now, self.now));
+                    line.taken.get_or_insert(Taken { from: self.now, up: self.now });
                 }
             }
             _ => {}
@@ -348,7 +368,7 @@ const fn group(set: usize) -> GroupId {
     GroupId(set as u32)
 }
 
-/// A controller's patience with a switch must be longer than the switch takes, as an operator would set it.
+/// The controller's time-outs, made longer than the switch takes to reconfigure, as an operator would set them.
 fn policy(delay: Duration) -> Policy {
     let default = Policy::default();
     Policy {
@@ -358,7 +378,7 @@ fn policy(delay: Duration) -> Policy {
     }
 }
 
-/// What a switch without faults says.
+/// The answer of a switch without faults.
 fn answer(order: &Order) -> Option<Answer> {
     match order {
         Order::Read => Some(Answer::Circuits(Vec::new())),
@@ -368,21 +388,21 @@ fn answer(order: &Order) -> Option<Answer> {
     }
 }
 
-/// How the ports of stages are plugged into the switch.
+/// Which port of the simulated switch belongs to which stage, replica and NIC port.
 struct Cabling {
     /// Ports of a NIC.
     ports: u32,
     replicas: u32,
-    /// Groups within stages, each of which pairs replicas in its own way.
+    /// The kinds of groups within stages. Each pairs up the replicas in its own way.
     within: Vec<SetKey>,
 }
 
 impl Cabling {
     fn new(sets: &[CircuitSet], ports: u32) -> Self {
-        // Groups of the same kind on other stages can have the same pairs, for they have other ports.
+        // Groups of the same kind on different stages can use the same pairs of replicas, because their ports differ.
         let within = sets.iter().filter(|it| matches!(it.key, SetKey::Within { .. }));
         let within: BTreeSet<SetKey> = within.map(|it| kind(it.key)).collect();
-        // n replicas (an even number) can be paired off in n - 1 ways without having a pair twice.
+        // An even number n of replicas can be paired off in n - 1 ways in which no pair occurs twice (a round-robin tournament).
         let replicas = (within.len() as u32 + 1).next_multiple_of(2).max(2);
         Self { ports, replicas, within: within.into_iter().collect() }
     }
@@ -399,7 +419,7 @@ impl Cabling {
         (stage * self.replicas + replica) * self.ports + port
     }
 
-    /// Pairs of replicas: the rounds of a tournament, in which each round pairs all and no pair meets twice.
+    /// The pairs of replicas in one round of a round-robin tournament: each round pairs all replicas, and no pair occurs in two rounds.
     fn pairs(&self, round: u32) -> Vec<[u32; 2]> {
         let others = self.replicas - 1;
         let half = (1..self.replicas / 2)
@@ -433,7 +453,7 @@ impl Cabling {
     }
 }
 
-/// What groups of all stages have in common.
+/// A group's key without its stage, so that groups of the same kind on different stages compare equal.
 fn kind(key: SetKey) -> SetKey {
     match key {
         SetKey::Within { group, .. } => SetKey::Within { stage: 0, group },

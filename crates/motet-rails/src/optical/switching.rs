@@ -1,4 +1,4 @@
-//! [`Switching`]: what optical rails are made of and how they are driven.
+//! [`Switching`]: the ports, switching delay and control policy of optical rails.
 
 use motet_units::{Bandwidth, Bytes, Duration};
 
@@ -10,28 +10,28 @@ pub struct Ports {
 }
 
 impl Ports {
-    /// A NIC's bandwidth in so many equal ports: 1×400, 2×200 and 4×100 Gbit/s for a ConnectX-7.
+    /// A NIC's bandwidth divided into `count` equal ports: 1×400, 2×200 or 4×100 Gbit/s for a ConnectX-7.
     #[must_use]
     pub const fn of(nic: Bandwidth, count: u32) -> Self {
         let parts = if count == 0 { 1 } else { count as u64 };
         Self { count, each: Bandwidth::from_bits_per_s(nic.bits_per_s() / parts) }
     }
 
-    /// So many of them together.
+    /// The bandwidth of so many ports together.
     #[must_use]
     pub const fn bandwidth(self, ports: u32) -> Bandwidth {
         self.each.saturating_mul(ports as u64)
     }
 }
 
-/// What a change of circuits takes, from asking for it to sending over it.
+/// How long a change of circuits takes, from the request to the first data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Delay {
-    /// The request to the controller, and its command to the switch.
+    /// The request to the controller and its command to the switch.
     pub command: Duration,
-    /// Mirrors, or whatever moves.
+    /// The optics: moving mirrors, or what else makes the connection.
     pub optics: Duration,
-    /// Transceivers that find each other again. Papers leave it out; commodity optics take seconds.
+    /// Until the transceivers have re-established the link. Papers leave it out; commodity optics take seconds.
     pub link_up: Duration,
 }
 
@@ -47,12 +47,12 @@ impl Delay {
     }
 }
 
-/// Which circuits change together.
+/// Which circuits are changed together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Granularity {
-    /// Those of one communication group; nobody else's ports are touched.
+    /// Those of one communication group; ports of other groups are not touched.
     Group,
-    /// All of a rail: it serves one parallelism at a time, on all stages.
+    /// All circuits of a rail, which then serves one parallelism at a time, on all stages.
     Rail,
 }
 

@@ -8,7 +8,7 @@ use motet_control::controller::{Answer, Order, Policy};
 use motet_control::protocol::{
     GroupId, GroupSpec, JobId, Member, Registration, Report, Stance, TenantId,
 };
-use motet_control::seat::{Seat, Step};
+use motet_control::seat::{Seat, SeatStep};
 use motet_control::{Circuit, Controller, Input, Output, Port, SwitchId, Timer};
 use prost::Message as _;
 
@@ -152,7 +152,7 @@ impl Cluster {
                 Output::Notice(it) if it.job == HONEST => {
                     let at = usize::from(it.member == Member(1));
                     let Some(seat) = self.seats.get_mut(at) else { continue };
-                    let Step { report, go } = seat.hear(it.what);
+                    let SeatStep { report, go } = seat.hear(it.what);
                     if let Some(answered) = self.answered.get_mut(at).filter(|_| go.is_some()) {
                         *answered = true;
                     }

@@ -191,7 +191,7 @@ pub(super) fn synthesized(
 ) -> Result<Vec<Built>, WanError> {
     let task = task(scenario, asked);
     let kind = asked.goal.kind();
-    // What only tries others, needs a symmetric network, or takes longer than a run.
+    // Leave out methods that only try others, that need a symmetric network, or that take longer than a run.
     let not = |it: &Method| matches!(it, Method::Auto | Method::Symmetric);
     let worth = |it: &Method| it.does(kind) && !not(it);
     let mut found = Vec::new();
@@ -209,8 +209,8 @@ pub(super) fn synthesized(
     Ok(found)
 }
 
-/// Forests that leave more or less of the links unused than the one that is fastest on the network as it nominally is:
-/// how well routes can be changed under a program, its own time does not tell.
+/// Variants of the spanning forest that is fastest on the nominal network, which use more or less of the links' bandwidth. They are
+/// tried because a program's nominal time does not tell how well its routes can be changed.
 fn other_forests(
     scenario: &Scenario<'_>,
     task: &Task<'_>,
@@ -260,7 +260,7 @@ pub(super) fn repaired(
     Ok(Some(Built::new("repair", program, asked.size, table, split)?))
 }
 
-/// What was made; `None` if there is nothing to be made here; everything else is an error.
+/// Turns "this method does not apply here" into `None`; all other errors stay errors.
 pub(crate) fn if_possible<T>(made: Result<T, SynthError>) -> Result<Option<T>, SynthError> {
     match made {
         Ok(made) => Ok(Some(made)),

@@ -1,5 +1,5 @@
-//! The routes hand and the programs hand behind the interface of all hands ([`Hand`]): when each moves, by its trigger, and
-//! what it proposes. What they compute is in [`routes`](crate::routes) and [`programs`](crate::programs).
+//! The routes hand and the programs hand as implementations of [`Hand`]: when each moves, by its trigger, and what it
+//! proposes. The algorithms are in [`routes`](crate::routes) and [`programs`](crate::programs).
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -19,11 +19,11 @@ use crate::trigger::{self, Trigger, Verdict, Watch};
 /// For how many collectives a move is likely to last where the trigger does not say.
 const UNTIL_NEXT_MOVE: u32 = 10;
 
-/// What these hands are told of a collective.
+/// The outcome of a collective, as these hands learn it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Told {
     pub(super) time: Duration,
-    /// Whether what the hand watches was moved before it, by this hand or another.
+    /// Whether routes or program had been moved just before it, by this hand or another.
     pub(super) moved: bool,
 }
 
@@ -40,7 +40,7 @@ impl Turn {
     }
 }
 
-/// What the routes hand looks at.
+/// What the routes hand observes.
 pub(super) struct RouteSight<'s> {
     pub(super) turn: Turn,
     pub(super) built: &'s Built,
@@ -93,7 +93,7 @@ impl Hand<RouteSight<'_>> for RoutesMover {
         let worth = match (&self.best, verdict) {
             (None, _) => false,
             (Some(best), Verdict::MoveIfWorth { horizon }) => {
-                // A way that is down is left at any price.
+                // Leave a route that is down whatever the move costs.
                 let stay = sight.built.time_again(current, sight.bench);
                 stay.map_or(true, |stay| {
                     let weight = sight.forecast.weight_of_now(horizon) * f64::from(horizon);
@@ -112,7 +112,7 @@ impl Hand<RouteSight<'_>> for RoutesMover {
     }
 }
 
-/// What the programs hand looks at.
+/// What the programs hand observes.
 pub(super) struct ProgramSight<'s, 'n> {
     pub(super) turn: Turn,
     pub(super) built: &'s Arc<Built>,

@@ -1,4 +1,4 @@
-//! What becomes of a hand's proposals before a collective: when they come into force, and what they cost.
+//! Applying the hands' proposals before a collective: when they come into force, and what they cost.
 //!
 //! A decision comes into force between collectives, when nothing is in flight: one that is ready
 //! during a collective waits for its end. The knobs hand's settings are in force at once.
@@ -19,7 +19,7 @@ impl Run<'_> {
         Turn { number: index / self.scenario.collectives.len() as u32, forced }
     }
 
-    /// Asks the programs hand; whether the program changed.
+    /// Asks the programs hand; returns whether the program changed.
     pub(super) fn move_program(
         &mut self,
         index: u32,
@@ -46,7 +46,7 @@ impl Run<'_> {
         let Some(due) = standing.waiting.due(self.now) else { return Ok(false) };
         let (built, way) = (due.action, &mut standing.ways[0]);
         let name = built.name.clone();
-        // Where both hands move, a program comes with routes for it.
+        // Where both hands may move, a new program comes into force together with routes chosen for it.
         let routed = moves_routes
             .then(|| self.loads.best(&built, None, &self.state, &mut self.bench))
             .flatten();
@@ -62,8 +62,8 @@ impl Run<'_> {
         Ok(true)
     }
 
-    /// Asks the routes hand about one way of a collective; whether routes changed, and what the collective will take, if that
-    /// has been found on the way.
+    /// Asks the routes hand about the routes of one program of a collective. Returns whether routes changed, and the
+    /// collective's simulated time if the hand has computed it.
     pub(super) fn move_routes(
         &mut self,
         index: u32,
@@ -97,7 +97,7 @@ impl Run<'_> {
         (moved, standing.hand.foreseen(&standing.routes))
     }
 
-    /// Puts routes in force; whether they are others than before.
+    /// Puts routes in force; returns whether they differ from those before.
     fn take_routes(
         &mut self,
         index: u32,
@@ -121,7 +121,7 @@ impl Run<'_> {
         true
     }
 
-    /// Asks the knobs hand which way a collective goes; 0, the program in force, where there is none.
+    /// Asks the knobs hand which program of `ways` a collective uses; 0, the program in force, without such a hand.
     pub(super) fn choose_way(&mut self, which: usize) -> usize {
         let Some(hand) = &mut self.knobs else { return 0 };
         let Ok(proposal) = hand.propose(Call { task: which });

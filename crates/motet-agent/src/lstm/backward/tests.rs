@@ -34,7 +34,7 @@ impl Run {
     }
 
     /// The loss, and its pulls.
-    fn go(&self, net: &Net) -> (f64, Vec<Step>, Vec<Pull>) {
+    fn go(&self, net: &Net) -> (f64, Vec<NetStep>, Vec<Pull>) {
         let mut memory = Memory::new(SHAPE);
         let (mut loss, mut steps, mut pulls) = (0.0, Vec::new(), Vec::new());
         for at in 0..5 {

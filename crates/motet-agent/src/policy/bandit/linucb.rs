@@ -1,5 +1,5 @@
-//! [`LinUcb`]: a linear model of how far each action lies above the model's word, for all sizes of a communicator
-//! together, and optimism where it is uncertain (disjoint in communicators, discounted, so that old calls fade).
+//! [`LinUcb`]: a contextual bandit: a linear model of each action's time relative to the cost model, for all sizes of a communicator
+//! together, with optimism where it is uncertain. Each communicator has a model of its own, and old calls are discounted.
 //!
 //! Features of an action in a task: one for its algorithm and protocol, and what share of its time without load
 //! is waiting for hops, sending, and channels. So congestion that lengthens hops shows in all actions with
@@ -18,9 +18,9 @@ use crate::reward::Outcome;
 
 const KERNELS: usize = Algorithm::COUNT * Protocol::COUNT;
 const FEATURES: usize = KERNELS + 4;
-/// How many standard deviations of optimism.
+/// The optimism, in standard deviations.
 const ALPHA: f64 = 1.0;
-/// What is left of old evidence at each call.
+/// The factor by which old evidence is discounted at each call.
 const MEMORY: f64 = 0.97;
 const RIDGE: f64 = 1.0;
 const NOISE: f64 = 0.06;
@@ -42,12 +42,12 @@ fn features(seen: &Observation, action: usize) -> Features {
     row
 }
 
-/// The inverse of the (discounted) Gram matrix, and the sums of features by answers.
+/// The discounted Gram matrix, and the sums of features times targets.
 #[derive(Clone, Debug)]
 struct Model {
     gram: Box<[[f64; FEATURES]; FEATURES]>,
     answers: Features,
-    /// Solved anew after each call: the coefficients, and the inverse.
+    /// The coefficients and the inverse of the matrix, solved anew after each call.
     inverse: Box<[[f64; FEATURES]; FEATURES]>,
     weights: Features,
 }
@@ -114,7 +114,7 @@ impl Model {
     }
 }
 
-/// See the [module](self).
+/// The policy.
 #[derive(Clone, Debug, Default)]
 pub struct LinUcb {
     groups: BTreeMap<usize, Model>,
@@ -122,7 +122,7 @@ pub struct LinUcb {
     budget: Budget,
 }
 
-/// Logarithms of µs: the mean, and how low it may be.
+/// The estimated logarithm of a time in µs, and its optimistic lower bound.
 fn estimate(model: &Model, seen: &Observation, arm: &(usize, Features)) -> (f64, f64, f64) {
     let nominal = libm::log(seen.brief.nominal[arm.0].max(1e-6));
     let (off, spread) = model.predict(&arm.1);
@@ -130,7 +130,7 @@ fn estimate(model: &Model, seen: &Observation, arm: &(usize, Features)) -> (f64,
 }
 
 impl LinUcb {
-    /// The best of those it is sure enough of, the most promising, and what each of them and the default take in µs.
+    /// The best arm among those that are known well enough, the most promising one, and the default, each with its estimated time in µs.
     fn weigh(&mut self, seen: &Observation) -> [(usize, f64); 3] {
         let model = self.groups.entry(seen.group).or_insert_with(Model::new);
         let arms = self.tasks.entry(seen.task).or_insert_with(|| {

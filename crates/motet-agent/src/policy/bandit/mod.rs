@@ -1,8 +1,8 @@
 //! Bandits: policies that learn which action is best by trying, each task for itself.
 //!
-//! What they share is here: candidates, estimates, a budget for probes and the detection of changes; how they choose
-//! what to try is their [`Rule`]. Estimates are of logarithms of times, begin at the model's word and the level that
-//! the communicator's calls have of late, and start anew in all tasks of a communicator when one of them has changed.
+//! This module has what they share: candidates, estimates, a budget for probes and the detection of changes. Their [`Rule`] chooses
+//! what to try. Estimates are of logarithms of times. They start from the cost model, scaled to the level of the communicator's
+//! recent calls, and are reset in all tasks of a communicator when a change is detected in one.
 //!
 //! - [`rules`]: ε-greedy, Thompson sampling, and a prober in the manner of STAR-MPI;
 //! - [`stats`]: estimates, and what is dropped;
@@ -27,22 +27,22 @@ use stats::Arms;
 /// How a bandit chooses what to try.
 pub trait Rule: std::fmt::Debug + Send {
     fn name(&self) -> &'static str;
-    /// The number of the candidate to run, given the one that is held to be best.
+    /// The candidate to run, given the one that is believed to be the best.
     fn pick(&mut self, arms: &Arms, best: usize) -> usize;
-    /// As before the first call.
+    /// Forgets everything, as before the first call.
     fn reset(&mut self);
-    /// Of what its further picks depend on.
+    /// A number that identifies the state that further picks depend on.
     fn state(&self) -> u64;
 }
 
 #[derive(Clone, Debug, Default)]
 struct Group {
     cusum: Cusum,
-    /// The logarithm of times above the model's, of late.
+    /// The recent mean logarithm of times relative to the cost model.
     level: f64,
 }
 
-/// See the [module](self).
+/// A bandit with a rule for choosing what to try.
 #[derive(Debug)]
 pub struct Bandit<R> {
     rule: R,
@@ -104,7 +104,7 @@ impl<R: Rule> Policy for Bandit<R> {
         let changed = off.is_some_and(|it| group.cusum.step(it / stats::NOISE));
         group.level = if changed { level } else { group.level + 0.1 * (level - group.level) };
         if changed {
-            // What changed one size has changed the others too.
+            // A change that affects one size affects the others of the communicator too.
             let alike = self.tasks.values_mut().filter(|it| it.0 == seen.group);
             alike.for_each(|it| it.1.forget());
             if let Some((_, arms)) = self.tasks.get_mut(&seen.task) {

@@ -6,7 +6,7 @@ use rand::RngExt;
 use super::Rule;
 use super::stats::Arms;
 
-/// Now and then one at random.
+/// ε-greedy: now and then a random candidate.
 #[derive(Clone, Debug)]
 pub struct EpsilonGreedy {
     seed: Seed,
@@ -15,7 +15,7 @@ pub struct EpsilonGreedy {
 }
 
 impl EpsilonGreedy {
-    /// How often.
+    /// The share of calls in which a random candidate is tried.
     const EPSILON: f64 = 0.05;
 
     #[must_use]
@@ -45,7 +45,7 @@ impl Rule for EpsilonGreedy {
     }
 }
 
-/// One draw from each estimate; the best of the draws.
+/// Thompson sampling: draws a time from each estimate and takes the candidate with the least.
 #[derive(Clone, Debug)]
 pub struct Thompson {
     seed: Seed,
@@ -92,12 +92,12 @@ impl Rule for Thompson {
     }
 }
 
-/// Each in turn until all were measured, then the best until something changes: STAR-MPI's two phases.
+/// STAR-MPI's two phases: measures each candidate in turn, then uses the best until something changes.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Prober;
 
 impl Prober {
-    /// Measurements of each.
+    /// How many measurements of each candidate are made.
     const EACH: f64 = 2.0;
 }
 

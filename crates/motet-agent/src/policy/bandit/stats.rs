@@ -1,14 +1,14 @@
-//! [`Arms`]: what a bandit knows of the candidates of a task.
+//! [`Arms`]: a bandit's estimates for the candidates of a task.
 
 /// The noise of a measurement: the standard deviation of its logarithm.
 pub const NOISE: f64 = 0.05;
-/// The same of the model, before anything is measured.
+/// The standard deviation of the logarithm of the cost model's error, before anything is measured.
 pub const PRIOR: f64 = 0.2;
-/// Older measurements count for less, so that drift is followed.
+/// The factor by which older measurements are discounted, so that drift is followed.
 const MEMORY: f64 = 0.95;
-/// What is so much worse than the best at first sight is dropped until something changes.
+/// A candidate whose first measurement is so much worse than the best is dropped until something changes.
 const CLEAR: f64 = 0.15;
-/// A candidate must be so much better than NCCL's default to be taken for it.
+/// A candidate must be so much better than NCCL's default to replace it.
 const MARGIN: f64 = 0.01;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -16,7 +16,7 @@ struct Arm {
     action: usize,
     nominal: f64,
     mean: f64,
-    /// Measurements, discounted.
+    /// The discounted number of measurements.
     weight: f64,
     dropped: bool,
 }
@@ -30,14 +30,14 @@ pub struct Arms {
 }
 
 impl Arms {
-    /// Of actions and their nominal times; the default first.
+    /// Arms for actions with their nominal times; the default comes first.
     pub fn new(all: impl Iterator<Item = (usize, f64)>) -> Self {
         let arm =
             |(action, nominal)| Arm { action, nominal, mean: 0.0, weight: 0.0, dropped: false };
         Self { arms: all.map(arm).collect(), level: 0.0 }
     }
 
-    /// How far above the model's word the communicator's calls lie: where estimates begin.
+    /// Sets the level of the communicator's calls relative to the cost model, at which estimates start.
     pub const fn set_level(&mut self, level: f64) {
         self.level = level;
     }
@@ -116,7 +116,7 @@ impl Arms {
         best
     }
 
-    /// What trying it is expected to cost above the best, in µs.
+    /// The expected cost of trying a candidate, beyond the best's time, in µs.
     #[must_use]
     pub fn cost(&self, at: usize, best: usize) -> f64 {
         let (mean, spread) = self.estimate(at);
@@ -132,14 +132,14 @@ impl Arms {
         arm.dropped = at != 0 && ahead > CLEAR && at != best;
     }
 
-    /// Something has changed: nothing that was measured counts.
+    /// Discards all measurements, because something has changed.
     pub fn forget(&mut self) {
         for arm in &mut self.arms {
             (arm.mean, arm.weight, arm.dropped) = (0.0, 0.0, false);
         }
     }
 
-    /// All of it, for checksums.
+    /// The whole state as numbers, for checksums.
     pub fn values(&self) -> impl Iterator<Item = f64> {
         let arms =
             self.arms.iter().flat_map(|it| [it.mean, it.weight, f64::from(u8::from(it.dropped))]);

@@ -1,26 +1,24 @@
-//! [`Errors`]: by how much the model is off, for each algorithm and protocol of a communicator, and for each task beyond
-//! that.
+//! [`Errors`]: estimates the cost model's error, one part per algorithm and protocol (kernel) of a communicator and another per task.
 //!
-//! Both are Gaussian in the logarithm; a measurement is shared out between them by how uncertain each is (a Kalman
-//! filter of two states). Under another load a kernel may be off by something else, so that what was learned before
-//! counts for less.
+//! Both are Gaussian in the logarithm; each measurement is divided between them by their variances (a Kalman filter of two
+//! states). A kernel's error may differ under another load, so what was learned under one load counts for less under another.
 
 use std::collections::BTreeMap;
 
 use super::loads::{Arm, NOISE, RESPONSE};
 
-/// What is held to be so before anything is measured, as standard deviations: of a kernel, and of a task beyond it.
+/// Prior standard deviations of a kernel's error, and of a task's error beyond it.
 const KERNEL: f64 = 0.2;
 const OWN: f64 = 0.07;
-/// A surprise of more standard deviations than this is cut down to it.
+/// Surprises are clipped to this many standard deviations.
 const CLIP: f64 = 3.0;
-/// The variance that is added with every call of the communicator to what was not seen in it: little while nobody else is
-/// there, more under load, which may change.
+/// The variance that every call of the communicator adds to errors that it did not measure: little without load, more under load,
+/// which may change.
 const AGEING: f64 = 1e-5;
 const AGEING_LOADED: f64 = 1.5e-4;
-/// The most that ageing makes of it, as a standard deviation.
+/// The limit to which ageing can raise it, as a standard deviation.
 const STALE: f64 = 0.5;
-/// What uncertainty grows by at every measurement, for errors that change slowly.
+/// The variance added at every measurement, to follow errors that change slowly.
 const DRIFT: f64 = 1e-5;
 
 #[derive(Clone, Copy, Debug)]
@@ -29,7 +27,7 @@ struct Gauss {
     variance: f64,
 }
 
-/// The error of one arm.
+/// The estimated error of one arm.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Error {
     pub(super) mean: f64,
@@ -40,20 +38,20 @@ pub(super) struct Error {
 }
 
 impl Error {
-    /// The variance of it all.
+    /// The total variance.
     pub(super) fn all(&self) -> f64 {
         self.kernel + self.own
     }
 }
 
-/// See the [module](self).
+/// The error estimates of one communicator.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Errors {
-    /// With the slowdown under which each was last seen.
+    /// By kernel, its error and the slowdown under which it was last measured.
     kernels: BTreeMap<usize, (Gauss, f64)>,
-    /// By task, kernel and channels; with the age at which each was last seen.
+    /// By task, kernel and channels, the error beyond the kernel's and the age at which it was last measured.
     own: BTreeMap<(usize, usize, u32), (Gauss, f64)>,
-    /// What uncertainty has grown by since the first call, for whatever was not seen since.
+    /// The variance that ageing has accumulated since the first call.
     age: f64,
 }
 
@@ -82,7 +80,7 @@ impl Errors {
         }
     }
 
-    /// Learns from a call whose time lay `off` above the model's, where load explains `slower` of it with the variance
+    /// Learns from a call whose logarithmic time lay `off` above the model's, of which load explains `slower` with variance
     /// `unsure`.
     pub(super) fn update(&mut self, task: usize, arm: &Arm, off: f64, slower: f64, unsure: f64) {
         let ((mut kernel, seen_under), mut own) = (self.kernel(arm), self.own(task, arm));
@@ -101,12 +99,12 @@ impl Errors {
         self.own.insert((task, arm.kernel, arm.channels), (own, self.age));
     }
 
-    /// Another call; `calm` is how likely it is that nobody else is there.
+    /// Ages the estimates by one call; `calm` is the probability that there is no load.
     pub(super) fn grow_older(&mut self, calm: f64) {
         self.age += AGEING + AGEING_LOADED * (1.0 - calm);
     }
 
-    /// All of it, for checksums.
+    /// The whole state as numbers, for checksums.
     pub(super) fn values(&self) -> impl Iterator<Item = f64> {
         let kernels = self.kernels.values().flat_map(|it| [it.0.mean, it.0.variance, it.1]);
         kernels.chain(self.own.values().flat_map(|it| [it.0.mean, it.0.variance, it.1]))

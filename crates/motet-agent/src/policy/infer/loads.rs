@@ -1,30 +1,30 @@
-//! [`Loads`]: how likely each of a grid of loads is on a communicator.
+//! [`Loads`]: a probability for each of a grid of possible loads on a communicator.
 //!
-//! Shares of bandwidth and delays of hops stand on a geometric grid, with a few neighbours on the GPU; between
-//! servers for communicators of several, inside for those of one. Before every call the load may have changed
-//! ([`HAZARD`]); after it, each is weighed by how well it explains the time. One strange time convinces nobody:
-//! outliers have a likelihood of their own.
+//! The grid is geometric in the bandwidth left and the delay per hop, with a few values for neighbours on the GPU; the load
+//! is between servers for communicators of several servers, inside for those of one. Before every call the load may change
+//! ([`HAZARD`]); after it, each load is weighted by how well it explains the measured time (a Bayesian filter). Outliers have a
+//! likelihood of their own, so that one strange time changes little.
 
 use crate::env::{Load, Observation, Where};
 use crate::policy::arms::candidates_under_load;
 
-/// How likely a load is to change before a call.
+/// The probability that the load changes before a call.
 const HAZARD: f64 = 0.004;
-/// What is left of earlier evidence at every call, as a power of it: what a kernel is off by under a load is the same in
-/// every call, so that many calls are not as many proofs.
+/// The exponent by which earlier evidence is tempered at every call: a kernel's error under a load is the same in every call, so
+/// several calls are not independent evidence.
 const MEMORY: f64 = 0.9;
 /// The noise of measurements, as the standard deviation of the logarithm.
 pub(super) const NOISE: f64 = 0.045;
-/// How often a time says nothing,
+/// The probability that a measurement is an outlier,
 const OUTLIERS: f64 = 0.01;
-/// and how far such times lie apart.
+/// and the standard deviation of outliers.
 const OUTLIER: f64 = 0.7;
-/// By how much actions take to load otherwise than the model says, as a share of the logarithm of the slowdown.
+/// How much actions respond to load differently than modelled, as a share of the logarithm of the slowdown.
 pub(super) const RESPONSE: f64 = 0.1;
-/// How likely it is that nobody else is there, before anything is seen.
+/// The prior probability of no load.
 const CALM: f64 = 0.5;
 
-/// A candidate of a task, ready to be estimated.
+/// A candidate of a task, with its modelled time under every load.
 #[derive(Clone, Debug)]
 pub(super) struct Arm {
     pub(super) action: usize,
@@ -43,7 +43,7 @@ pub(super) struct Task {
     pub(super) arms: Vec<Arm>,
 }
 
-/// See the [module](self).
+/// The load filter of one communicator.
 #[derive(Clone, Debug)]
 pub(super) struct Loads {
     grid: Vec<Load>,
@@ -110,8 +110,8 @@ impl Loads {
         (mean, (square - difference * difference).max(0.0))
     }
 
-    /// Weighs every load by a call: `slower` is what the logarithm of its time shows above what it should be, known
-    /// with this variance.
+    /// Updates the probabilities by a call: `slower` is how far the logarithm of its time lies above the expected one, with this
+    /// variance.
     pub(super) fn update(&mut self, arm: &Arm, slower: f64, variance: f64) {
         let mut sum = 0.0;
         let all = self.weights.iter_mut().zip(&self.prior).zip(&arm.slower);
@@ -134,7 +134,7 @@ impl Loads {
         }
     }
 
-    /// How likely it is that nobody else is there.
+    /// The probability of no load.
     pub(super) fn calm(&self) -> f64 {
         self.weights.first().copied().unwrap_or(1.0)
     }

@@ -1,11 +1,11 @@
-//! [`Infer`]: finds out what the network does now, and asks the model what is best under it.
+//! [`Infer`]: infers the present load on the network, and chooses the action that the cost model holds to be best under it.
 //!
-//! A bandit has to try actions again after every change. But the model already knows how each action would take to
-//! each kind of load: what is missing is which load there is, and how far the model is off. Both are inferred from
-//! whatever calls are made anyway, of all sizes of a communicator together:
+//! A bandit has to try actions again after every change. But the cost model already predicts how each action responds to each kind
+//! of load; unknown are only the load and the model's error. Both are inferred from the calls that the job makes anyway, of
+//! all sizes of a communicator together:
 //!
-//! - [`loads`]: how likely each of a grid of loads is, with a chance of change at every call;
-//! - [`errors`]: by how much the model is off for each algorithm and protocol, and for each task beyond that.
+//! - [`loads`]: a probability for each of a grid of loads, which may change at every call;
+//! - [`errors`]: the model's error for each algorithm and protocol, and for each task beyond that.
 //!
 //! An action is taken for the best only when its error is known about as well as that of NCCL's default; until then it is
 //! probed, if that is worth it and the [`Budget`] allows. So after an abrupt change the next best action is found
@@ -25,16 +25,16 @@ use crate::reward::Outcome;
 use errors::Errors;
 use loads::{Arm, Loads, Task};
 
-/// The calls that knowledge about an action is worth having for: what a probe may gain is counted over so many.
+/// The number of calls over which the expected gain of a probe is counted.
 const HORIZON: f64 = 60.0;
-/// By how many standard deviations an action must be better than NCCL's default to be taken instead.
+/// By how many standard deviations an action must be better than NCCL's default to replace it.
 const RISK: f64 = 0.7;
-/// What a probe must be expected to gain at least, as a share of a call.
+/// The least expected gain for which a probe is made, as a share of a call.
 const WORTH: f64 = 0.002;
-/// An action must be so much better than NCCL's default by estimate to be taken instead.
+/// By how much an action's estimate must be better than NCCL's default to replace it.
 const MARGIN: f64 = 0.005;
 
-/// What is known of a communicator.
+/// The inferred state of one communicator.
 #[derive(Clone, Debug)]
 struct Group {
     loads: Loads,
@@ -42,21 +42,21 @@ struct Group {
     tasks: BTreeMap<usize, Task>,
 }
 
-/// See the [module](self).
+/// The policy.
 #[derive(Clone, Debug, Default)]
 pub struct Infer {
     groups: BTreeMap<usize, Group>,
     budget: Budget,
 }
 
-/// An arm as it is estimated for the next call.
+/// The estimated time of an arm in the next call.
 #[derive(Clone, Copy, Debug)]
 struct Estimate {
     /// The logarithm of its time in µs.
     mean: f64,
-    /// The variance of what is not known of the arm itself,
+    /// The variance from the arm's own unknown error,
     own: f64,
-    /// and of how much more or less than NCCL's default load slows it.
+    /// and that from load slowing it differently than NCCL's default.
     load: f64,
 }
 
@@ -82,7 +82,7 @@ impl Group {
         let of = |arm: &Arm| {
             let (slower, load) = self.loads.slowdown(arm, default);
             let error = self.errors.of(number, arm);
-            // Under another load than it was last seen under, a kernel may be off by something else.
+            // A kernel's error may have changed if the load differs from that under which it was last measured.
             let moved = loads::RESPONSE * (slower - error.seen_under);
             let own = error.all() + moved * moved;
             Estimate { mean: arm.nominal + slower + error.mean, own, load }
@@ -91,7 +91,7 @@ impl Group {
     }
 }
 
-/// The best of those that are better than NCCL's default for sure enough.
+/// The best arm among those that are better than NCCL's default with enough confidence.
 fn exploit(estimates: &[Estimate]) -> usize {
     let mut best = 0;
     for (at, it) in estimates.iter().enumerate().skip(1) {
@@ -110,11 +110,11 @@ fn normal(u: f64) -> (f64, f64) {
     (density, 0.5 * libm::erfc(-u / std::f64::consts::SQRT_2))
 }
 
-/// The arm that is most worth a probe, and what that costs as a share of the best's time.
+/// The arm that is most worth a probe, and the probe's cost as a share of the best's time.
 fn probe(estimates: &[Estimate], best: usize) -> Option<(usize, f64)> {
     let mut found: Option<(usize, f64, f64)> = None;
     for (at, it) in estimates.iter().enumerate() {
-        // What is better known than the default waits until that is known, which takes no probe.
+        // An arm that is known better than the default is not probed: measuring the default comes first and needs no probe.
         if at == best || (best == 0 && it.own < estimates[0].own) {
             continue;
         }
@@ -164,7 +164,7 @@ impl Policy for Infer {
         let other = choice.exploratory.then(|| micros(best));
         self.budget.book(outcome.time, other, micros(0));
         if outcome.fault {
-            // It says nothing of the calls after it.
+            // It tells nothing about later calls.
             return;
         }
         let seen_log = libm::log(outcome.time.as_us_f64().max(1e-6));

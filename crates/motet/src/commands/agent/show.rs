@@ -3,7 +3,7 @@
 
 use motet_agent::action::{Action, ActionSpace};
 use motet_agent::env::{Atlas, Place, PlaceError};
-use motet_agent::eval::sweep::Knobs;
+use motet_agent::eval::sweep::ChosenKernel;
 use motet_agent::eval::{AtTier, sweep as sweep_tiers};
 use motet_agent::gate::{Experts, gate};
 use motet_agent::policy::{DEFAULT, default_policy};
@@ -98,7 +98,7 @@ pub(crate) fn run(args: &ShowArgs, printer: &mut Printer) -> Result<Status, Fail
 }
 
 fn tier(it: &AtTier) -> TierJson {
-    let named = |it: &Knobs| format!("{}/{}/{}", it.kernel.0, it.kernel.1, it.channels);
+    let named = |it: &ChosenKernel| format!("{}/{}/{}", it.kernel.0, it.kernel.1, it.channels);
     TierJson {
         tier: it.tier,
         place: it.place.clone(),

@@ -6,7 +6,7 @@ use std::time::Duration as Wall;
 
 use motet_live::launcher::{self, Place};
 use motet_live::rendezvous::Meeting;
-use motet_live::{Answer, Call, Launch, LiveError, Mode, Step, Team, team};
+use motet_live::{Answer, Call, Launch, LiveError, Mode, RankRequest, Team, team};
 use motet_units::Duration;
 
 use super::{failure, follow};
@@ -98,16 +98,16 @@ impl Session {
             None => Team::start(&self.launch, self.wanted.ranks)?,
             Some((place, file)) => gather(&self.launch, place, file)?,
         };
-        for answer in team.ask(&Step::About)? {
+        for answer in team.ask(&RankRequest::About)? {
             if let Answer::About { nccl, gpu } = answer {
                 (self.nccl, self.gpu) = (version(nccl), gpu);
             }
         }
-        let Answer::Identity { identity } = team.ask_one(&Step::Identity, 0)? else {
+        let Answer::Identity { identity } = team.ask_one(&RankRequest::Identity, 0)? else {
             return Err(LiveError::TooEarly("an identity"));
         };
-        team.ask(&Step::Begin { identity })?;
-        team.ask(&Step::Room { bytes: self.wanted.bytes })?;
+        team.ask(&RankRequest::Begin { identity })?;
+        team.ask(&RankRequest::Room { bytes: self.wanted.bytes })?;
         self.team = Some(team);
         Ok(())
     }
@@ -119,7 +119,7 @@ impl Session {
     /// Runs a call once and compares every element.
     pub(crate) fn check(&mut self, call: Call, mode: Mode) -> Result<Checked, LiveError> {
         let tuner = self.wanted.tuner;
-        let answers = self.team()?.ask(&Step::Check { call: call.into(), mode })?;
+        let answers = self.team()?.ask(&RankRequest::Check { call: call.into(), mode })?;
         let mut all = Checked { wrong: 0, refused: false, own: None, shape: None };
         for answer in answers {
             let Answer::Checked { wrong, asked, refused, own, shape } = answer else {
@@ -154,7 +154,7 @@ impl Session {
         calls: u32,
         graphs: bool,
     ) -> Result<Vec<Duration>, LiveError> {
-        let step = Step::Time { call: call.into(), modes: modes.to_vec(), calls, graphs };
+        let step = RankRequest::Time { call: call.into(), modes: modes.to_vec(), calls, graphs };
         let mut slowest = vec![0; modes.len()];
         for answer in self.team()?.ask(&step)? {
             let Answer::Timed { ps } = answer else { return Err(LiveError::TooEarly("a time")) };
@@ -165,7 +165,7 @@ impl Session {
 
     /// Gives the communicator back.
     pub(crate) fn end(mut self) -> Result<(), Failure> {
-        self.team().and_then(|it| it.ask(&Step::End)).map_err(|it| failure(&it))?;
+        self.team().and_then(|it| it.ask(&RankRequest::End)).map_err(|it| failure(&it))?;
         Ok(())
     }
 }

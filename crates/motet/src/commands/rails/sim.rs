@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use motet_rails::knobs::Algorithms;
 use motet_rails::optical::{Delay, Fixed, Switched, Switching};
-use motet_rails::{RailsError, Step};
+use motet_rails::{RailsError, TrainingStep};
 use motet_units::Duration;
 use motet_workload::Run;
 use motet_workload::simulate::Reason;
@@ -30,7 +30,7 @@ struct Row {
 }
 
 struct Found {
-    step: Step,
+    step: TrainingStep,
     electrical: Run,
     rows: Vec<Row>,
     /// Ports shared out evenly and in the best way, or why that cannot be.
@@ -70,7 +70,7 @@ impl Steps {
 /// Runs the step with a knobs hand, on packet switches and under every delay; each with a hand that has seen nothing.
 fn with_knobs(
     args: &RailsSimArgs,
-    step: &Step,
+    step: &TrainingStep,
     switchings: &[Switching],
 ) -> Result<Option<WithKnobs>, Failure> {
     let Some(name) = &args.agent else { return Ok(None) };
@@ -97,7 +97,7 @@ pub(crate) fn run(args: &RailsSimArgs, printer: &mut Printer) -> Result<Status, 
             .with_remedy("give a job's file (docs/workloads.md) or a model's name"));
     };
     let machine = machine(&args.machine, Some(&job.draft().gpu.name))?;
-    let step = Step::new(*job, machine).map_err(failure)?;
+    let step = TrainingStep::new(*job, machine).map_err(failure)?;
     let electrical = step.electrical().map_err(failure)?;
     let (mut rows, mut provisioned) = (Vec::new(), Vec::new());
     for optics in &args.delay {

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use motet_rails::Step;
+use motet_rails::TrainingStep;
 use motet_units::{Duration, Rank};
 use motet_workload::windows::{Call, View, Windows, estimate};
 use serde::Serialize;
@@ -73,7 +73,7 @@ fn find(args: &WindowsArgs, printer: &Printer) -> Result<Found, Failure> {
                 return Err(Failure::unreadable(format!("there is no stage {stage}"))
                     .with_remedy(format!("stages are 0 to {}", stages - 1)));
             }
-            let step = Step::new(*job, machine).map_err(failure)?;
+            let step = TrainingStep::new(*job, machine).map_err(failure)?;
             let run = step.electrical().map_err(failure)?;
             let (view, seen) = match args.stage {
                 Some(it) => (View::Stage(it), format!("the ranks of stage {it}")),

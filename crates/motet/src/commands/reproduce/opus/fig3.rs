@@ -1,6 +1,6 @@
 //! Figure 3: who communicates when on a rail, for two and three pipeline stages.
 
-use motet_rails::Step;
+use motet_rails::TrainingStep;
 use motet_rails::opus::{Setting, measured};
 use motet_units::Duration;
 use motet_workload::windows::{Phase, View, Windows};
@@ -19,7 +19,7 @@ use crate::table::{Table, Values};
 /// One of the figure's two halves.
 struct Part {
     name: &'static str,
-    step: Step,
+    step: TrainingStep,
     run: Run,
     /// Phases of each stage's ranks.
     stages: Vec<Windows>,

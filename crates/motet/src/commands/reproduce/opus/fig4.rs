@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use motet_collective::CollectiveKind;
-use motet_rails::Step;
+use motet_rails::TrainingStep;
 use motet_rails::opus::{HOST, Large, Setting, large, measured};
 use motet_units::{Duration, Instant};
 use motet_workload::windows::{Call, View, Window, Windows, estimate};
@@ -233,7 +233,7 @@ fn counted() -> Result<Vec<Claim>, Failure> {
     Ok(claims)
 }
 
-fn count(step: &Step, of: Large) -> Result<Claim, Failure> {
+fn count(step: &TrainingStep, of: Large) -> Result<Claim, Failure> {
     let run = step.electrical().map_err(failure)?;
     let stages = step.job.layout().pp;
     let all: Vec<usize> =

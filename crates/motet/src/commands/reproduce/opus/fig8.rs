@@ -1,7 +1,7 @@
 //! Figure 8: the time of a step over the switching delay, with and without provisioning, and how much that depends on what
 //! the paper does not say.
 
-use motet_rails::Step;
+use motet_rails::TrainingStep;
 use motet_rails::opus::{self, DELAYS_MS, Point, Setting, Varied, measured, point, sensitivity};
 use motet_units::{Bytes, Duration};
 use motet_workload::Run;
@@ -95,7 +95,7 @@ fn table(base: Duration, points: &[(Point, Point)], varied: &[Varied]) -> Table 
 }
 
 fn claims(
-    step: &Step,
+    step: &TrainingStep,
     run: &Run,
     points: &[(Point, Point)],
     least: &Point,
@@ -175,7 +175,7 @@ fn follow_up() -> Result<Claim, Failure> {
 }
 
 /// How much of the cost provisioning leaves, and the windows that cannot hide a change.
-fn ratio(step: &Step, run: &Run, varied: &[Varied]) -> Claim {
+fn ratio(step: &TrainingStep, run: &Run, varied: &[Varied]) -> Claim {
     let left = |it: &Varied| {
         let (late, early) = it.point.percent(it.base);
         early / late
