@@ -12,7 +12,7 @@
 //!
 //! `cargo run -p motet-cuda --example measure` prints what it finds.
 //!
-//! Of the libraries only this one and `motet-live` (NCCL) have `unsafe` code; both keep it small for that reason.
+//! This is one of the few crates with `unsafe` code (ARCHITECTURE.md lists them all); it is kept small for that reason.
 
 mod driver;
 pub mod measure;
