@@ -153,7 +153,7 @@ impl<'a> Encoding<'a> {
             }
             for rank in 0..self.board.ranks as u32 {
                 let distance = self.board.distance(root, rank);
-                // Whether the root has it is no question, nor whether others have it at the end.
+                // The root has the chunk from the start and all others must have it at the end, so these facts need no variable.
                 if rank != root && distance as usize <= step + 1 && step + 1 < steps {
                     let slot = self.slot(root, chunk, self.board.ranks, rank, step);
                     self.arrivals[slot] = Some(self.solver.variable());

@@ -1,4 +1,4 @@
-//! [`Client`]: how managers and tools reach the service.
+//! [`Client`]: the gRPC client by which managers and tools reach the service.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity
 
 use crate::api::v1::control_client::ControlClient;
 
-/// Where the service is, and who asks.
+/// The address of the service, and the client's credentials.
 #[derive(Clone, Debug, Default)]
 pub struct Address {
     /// `http://host:port`, or `https://host:port`.
@@ -21,7 +21,7 @@ pub struct Address {
     pub identity: Option<(PathBuf, PathBuf)>,
 }
 
-/// Why there is no client.
+/// Why a client could not be made.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
     #[error(
@@ -36,7 +36,7 @@ pub enum ClientError {
     Tls(tonic::transport::Error),
 }
 
-/// See the [module](self). Connects when it is used first, and again when the connection breaks.
+/// A client of the service. It connects on first use, and again when the connection breaks.
 #[derive(Clone, Debug)]
 pub struct Client {
     inner: ControlClient<Channel>,

@@ -16,7 +16,7 @@ use crate::auth::tls::TlsFiles;
 use crate::auth::{Access, Credential};
 use crate::store::EtcdConfig;
 
-/// See the [module](self) and `docs/controller.md`.
+/// The service's configuration file; `docs/controller.md` has the reference.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
@@ -34,7 +34,7 @@ pub struct Config {
     #[serde(default = "absence")]
     pub absence: Duration,
     pub tls: Option<TlsFiles>,
-    /// TLS is done by something in front of the service, and nobody else can reach it.
+    /// TLS is terminated by a proxy in front of the service, which nothing else can reach.
     #[serde(default)]
     pub tls_elsewhere: bool,
     #[serde(default, rename = "credential")]

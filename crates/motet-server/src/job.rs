@@ -10,7 +10,7 @@ use motet_units::{Bytes, Rank};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// See the [module](self).
+/// A job's description.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct JobSpec {

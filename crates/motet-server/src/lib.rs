@@ -7,10 +7,10 @@
 //!                                                └────────┘ └──► switch lines ──► optical switches
 //! ```
 //!
-//! What is decided is decided in `motet-control`, which knows neither time nor network. Here is what that needs in the real
-//! world: [`engine`] gives the controller its messages and timers and writes down what it does, [`store`] keeps that, [`switch`]
-//! carries out its orders, [`api`] and [`http`] are how others reach it, [`auth`] says who they are. [`serve`] puts it all together from
-//! a [`config`]; [`fuzz`] throws anything at it.
+//! All decisions are made in `motet-control`, which does no IO and has no clock. This crate connects it to the real world:
+//! [`engine`] passes messages and timers to the controller and writes its journal, [`store`] persists that, [`switch`] carries out
+//! its orders, [`api`] and [`http`] are its interfaces, [`auth`] authenticates clients. [`serve`] assembles all of it from a
+//! [`config`]; [`fuzz`] tests it with random inputs.
 
 pub mod api;
 pub mod auth;

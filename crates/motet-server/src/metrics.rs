@@ -1,4 +1,4 @@
-//! [`Metrics`]: what Prometheus collects.
+//! [`Metrics`]: the service's metrics for Prometheus.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -18,7 +18,7 @@ pub struct Kind {
     pub kind: &'static str,
 }
 
-/// See the [module](self).
+/// The service's metrics.
 #[derive(Debug)]
 pub struct Metrics {
     pub registry: Registry,
@@ -93,7 +93,7 @@ impl Metrics {
         to.register("refused", "Clients that were turned away, by reason", self.refused.clone());
     }
 
-    /// Somebody is turned away.
+    /// Counts a client that was refused.
     pub fn refuse(&self, kind: &'static str) {
         self.refused.get_or_create(&Kind { kind }).inc();
         self.turned_away.inc();
@@ -111,7 +111,7 @@ impl Metrics {
         self.notices.get(&Kind { kind }).map_or(0, |it| it.get())
     }
 
-    /// How many changes came to that.
+    /// How many changes had this outcome.
     #[must_use]
     pub fn changes_of(&self, kind: &'static str) -> u64 {
         self.changes.get(&Kind { kind }).map_or(0, |it| it.get())

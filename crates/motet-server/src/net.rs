@@ -1,4 +1,4 @@
-//! Connections: accepted, with TLS or without, and given to the routes until the service stops.
+//! Accepts connections, with TLS or without, and serves them until the service stops.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -22,11 +22,11 @@ use crate::metrics::Metrics;
 
 /// The most connections at a time; more wait.
 const MOST: usize = 16_384;
-/// For the beginning of a connection: handshake, first request, headers.
+/// The time-out for the beginning of a connection: handshake, first request, headers.
 pub const BEGINNING: Duration = Duration::from_secs(10);
 /// How often a silent client is asked whether it is there, and how long it may take to answer.
 const ALIVE: Duration = Duration::from_secs(20);
-/// For answers under way when the service stops.
+/// How long answers under way may take when the service stops.
 const STOPPING: Duration = Duration::from_secs(5);
 
 /// What a listener needs.

@@ -42,7 +42,7 @@ pub enum StartError {
     Replaced,
 }
 
-/// What can be put in the place of the parts that a configuration asks for; tests do.
+/// Replacements for parts that a configuration would create, for tests.
 pub struct Instead {
     pub store: Option<Arc<dyn Store>>,
     pub wall: Wall,
@@ -68,7 +68,7 @@ fn wall() -> u64 {
     since.map_or(0, |it| u64::try_from(it.as_millis()).unwrap_or(u64::MAX))
 }
 
-/// A service that runs.
+/// A running service.
 #[derive(Debug)]
 pub struct Running {
     /// Where it listens.
@@ -118,7 +118,7 @@ pub async fn start_with(config: &Config, instead: Instead) -> Result<Running, St
     Ok(Running { address, inbox, metrics, health, stop, door, engine, ended })
 }
 
-/// All of a service but its door.
+/// All parts of a service except its listener.
 pub(crate) struct House {
     pub(crate) routes: axum::Router,
     pub(crate) inbox: Inbox,
@@ -176,7 +176,7 @@ async fn open_store(config: &Config) -> Result<Arc<dyn Store>, StoreError> {
     if let Some(etcd) = &config.etcd {
         let (store, waited) = Etcd::lead(etcd, config.journal).await?;
         if waited {
-            // What the one before has told a switch last is done by then, and the switches are read after it.
+            // Wait until the previous controller's last order to a switch is done; the switches are read afterwards.
             tokio::time::sleep(time(config.policy().answer)).await;
         }
         return Ok(Arc::new(store));

@@ -20,19 +20,19 @@ use crate::{gnmi, netconf, restconf, scpi, tl1, wire};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SwitchConfig {
-    /// What people call it.
+    /// Its name in messages.
     pub name: String,
     #[serde(default)]
     pub driver: DriverKind,
     /// `host:port`; without a port the protocol's own. Simulated switches have none.
     pub address: Option<String>,
-    /// How many ports it has for us.
+    /// How many of its ports the controller may use.
     pub ports: Option<u32>,
     #[serde(default)]
     pub wiring: Wiring,
-    /// The device's port that is our port 0, or its input: 1 unless told, and 0 for simulated switches.
+    /// The device's port (or, with duplex wiring, input) that is the controller's port 0. Default 1, and 0 for simulated switches.
     pub first_port: Option<u32>,
-    /// With duplex wiring, the device's output that is our port 0.
+    /// With duplex wiring, the device's output that is the controller's port 0.
     pub first_output: Option<u32>,
     pub user: Option<String>,
     /// A file whose first line is the password; passwords do not stand in the configuration.
@@ -54,7 +54,7 @@ pub struct SwitchConfig {
     pub sim: SimConfig,
 }
 
-/// What a switch speaks.
+/// The protocol of a switch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DriverKind {
@@ -88,7 +88,7 @@ impl DriverKind {
     }
 }
 
-/// Whom to trust and who we are.
+/// Trusted certificate authorities, and the driver's own certificate.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct TlsConfig {
@@ -132,7 +132,7 @@ impl SwitchConfig {
         files.flatten().for_each(|it| *it = folder.join(&*it));
     }
 
-    /// How it stands in error messages.
+    /// Its name and address, for error messages.
     #[must_use]
     pub fn place(&self) -> String {
         match &self.address {
@@ -187,7 +187,7 @@ impl SwitchConfig {
         }
     }
 
-    /// Who it is to a driver.
+    /// Its identity and time-outs, for a driver.
     pub(crate) fn manner(&self, id: SwitchId) -> Result<Manner, Error> {
         Ok(Manner {
             id,

@@ -1,4 +1,4 @@
-//! [`Device`] and [`Session`]: what a protocol has to be able to do. Everything else is [`crate::managed::Managed`]'s work.
+//! [`Device`] and [`Session`]: what a protocol must implement. [`crate::managed::Managed`] does everything else.
 
 use std::sync::Arc;
 
@@ -31,7 +31,7 @@ pub trait Session: Send {
     fn change<'a>(&'a mut self, steps: &'a Steps) -> Pending<'a, Result<(), Fault>>;
 }
 
-/// What a device is to do.
+/// A change to be made on a device.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Steps {
     /// With the device's own name for it, where it has one.
@@ -46,7 +46,7 @@ impl Steps {
     }
 }
 
-/// All that was read of a device.
+/// The state of a device as read from it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Readout {
     pub crosses: Vec<Seen>,
@@ -70,18 +70,18 @@ impl Seen {
     }
 }
 
-/// How far a cross-connection is.
+/// The state of a cross-connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Status {
     /// Light passes.
     Made,
-    /// The device is still at it.
+    /// The device is still making or removing it.
     Moving,
-    /// The device has it written down and does not, or cannot, make it.
+    /// It is in the device's configuration, but the device does not or cannot make it.
     Broken(String),
 }
 
-/// Something a session could not do.
+/// A request that failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
     pub asked: String,

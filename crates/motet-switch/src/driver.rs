@@ -1,4 +1,4 @@
-//! [`Driver`]: one optical circuit switch, whatever it speaks.
+//! [`Driver`]: the interface to one optical circuit switch, independent of its protocol.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -23,13 +23,13 @@ pub trait Driver: Send + Sync + std::fmt::Debug {
     /// The controller's number for it, which all its circuits have.
     fn id(&self) -> SwitchId;
 
-    /// What people call it.
+    /// Its name in messages.
     fn name(&self) -> &str;
 
-    /// Where it is, as it stands in error messages.
+    /// Its address, for error messages.
     fn address(&self) -> &str;
 
-    /// How many ports it has for us, numbered from 0.
+    /// How many ports the controller may use, numbered from 0.
     fn ports(&self) -> u32;
 
     /// All circuits and ports, read from the switch.
@@ -43,26 +43,26 @@ pub trait Driver: Send + Sync + std::fmt::Debug {
     /// there and creating what is there are no errors. The answer is what is now there, read back after the change.
     fn apply<'a>(&'a self, delta: &'a Delta) -> Pending<'a, Result<Snapshot, Failure>>;
 
-    /// Tells what changes on the switch without us, first of all which ports are not up. It goes on until the watch is
-    /// dropped. Have one watch at a time: what one has told, another does not tell again.
+    /// Reports changes on the switch that this driver did not make, beginning with the ports that are not up, until the watch is
+    /// dropped. Use one watch at a time: each change is reported once, to one of them.
     fn watch(&self) -> Watch;
 }
 
-/// What is to change.
+/// Circuits to delete and to create.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Delta {
     pub delete: Vec<Circuit>,
     pub create: Vec<Circuit>,
 }
 
-/// What there is.
+/// The state of a switch.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Snapshot {
     /// In ascending order; no port is in two of them.
     pub circuits: Vec<Circuit>,
     /// Of each port, by its number.
     pub ports: Vec<PortState>,
-    /// What the device has that is none of our circuits.
+    /// Cross-connections of the device that are not circuits of the controller.
     pub strays: Vec<Stray>,
 }
 
@@ -89,14 +89,14 @@ impl std::fmt::Display for PortState {
     }
 }
 
-/// A cross-connection of the device that makes no circuit of ours.
+/// A cross-connection of the device that is not (part of) a circuit of the controller.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stray {
     pub cross: Cross,
     pub why: String,
 }
 
-/// A change that was not done as asked. What the switch did of it is in `now`.
+/// A change that failed or was done only in part; `now` has the state after it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{error}")]
 pub struct Failure {
@@ -105,7 +105,7 @@ pub struct Failure {
     pub now: Option<Snapshot>,
 }
 
-/// Something happened to a switch that this driver has not done.
+/// A change of a switch that this driver did not make.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Notice {
     /// Somebody else has changed circuits; these are the ones now.

@@ -1,11 +1,11 @@
-//! [`Error`]: which switch, what it was asked, what came back, and what to do about it.
+//! [`Error`]: a failed request to a switch: which switch, the request, the answer, and what to do about it.
 
 use motet_units::Duration;
 
 use crate::driver::PortState;
 use crate::layout::Cross;
 
-/// Something that a switch did not do.
+/// A request that a switch did not carry out.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("switch `{switch}` at {address}: {asked}: {problem}. {}", problem.remedy())]
 pub struct Error {
@@ -25,10 +25,10 @@ pub enum Problem {
     Login(String),
     #[error("no answer within {0}")]
     TimedOut(Duration),
-    /// It understood, and does not want to. These are its words.
+    /// It refused; the text is its own.
     #[error("it answered “{0}”")]
     Rejected(String),
-    /// It answered something that its protocol does not allow, or that we do not understand.
+    /// Its answer violates the protocol or is not understood.
     #[error("its answer makes no sense: {0}")]
     Garbled(String),
     #[error("port {number} does not exist; it has ports 0 to {}", ports.saturating_sub(1))]
@@ -41,7 +41,7 @@ pub enum Problem {
     Taken { number: u32, by: String },
     #[error("port {number} is {state}")]
     Port { number: u32, state: PortState },
-    /// It said that it was done, and it is not.
+    /// It reported success, but reading back shows a different state.
     #[error("it is not done: {0}")]
     NotDone(Box<Difference>),
     #[error("{0}")]
@@ -83,7 +83,7 @@ impl Problem {
     }
 }
 
-/// What is there that should not be, or is not there that should.
+/// How the state read back differs from the wanted one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Difference {
     pub missing: Vec<Cross>,

@@ -1,4 +1,4 @@
-//! [`Layout`]: how our numbered ports are wired to the device's own ports.
+//! [`Layout`]: the mapping between the controller's port numbers and the device's own ports.
 //!
 //! To the controller a switch has ports 0, 1, 2 …, any two of which can be joined by a circuit that carries light both ways. Devices
 //! know *cross-connections* from an input to an output, and number their ports from 1. Two wirings are in use:

@@ -1,4 +1,5 @@
-//! [`Managed`]: a [`Driver`] around any [`Device`]. Sessions, timeouts, doubt and reading back are here, once for all protocols.
+//! [`Managed`]: a [`Driver`] for any [`Device`]. It implements sessions, time-outs, recovery from uncertain states and reading back,
+//! once for all protocols.
 //!
 //! A change is: read, decide what is to be sent, send it, read again until nothing moves any more, compare. If the switch did not say
 //! whether it has done something (no answer, a broken connection), a later order could be overtaken by an earlier one that is still on
@@ -18,17 +19,17 @@ use crate::error::{Error, Problem};
 use crate::layout::Layout;
 use crate::plan;
 
-/// How often what was read may differ before a switch counts as one that somebody else is changing.
+/// After this many differing readings the switch counts as being changed by someone else.
 const RESTLESS: usize = 20;
 
-/// Who a switch is and how patient one is with it.
+/// The identity of a switch, and the time-outs for it.
 #[derive(Clone, Debug)]
 pub struct Manner {
     pub id: SwitchId,
     pub name: String,
     pub address: String,
     pub layout: Layout,
-    /// For each of: connecting, one reading, one change.
+    /// The time-out of each connection attempt, reading and change.
     pub timeout: Duration,
     /// How long the switch may go on with something after its connection has broken.
     pub settle: Duration,
@@ -51,12 +52,12 @@ struct Inner {
 #[derive(Default)]
 struct State {
     session: Option<Box<dyn Session>>,
-    /// A change was sent and its end is not known.
+    /// Whether a change was sent whose outcome is not known.
     doubt: bool,
     told: Told,
 }
 
-/// What our user has been told of the switch, or has done to it. A watch says what differs from it.
+/// The state of the switch as the driver's user knows it, from reports and own changes. A watch reports differences from it.
 #[derive(Default)]
 struct Told {
     /// Nothing before the first reading.
@@ -70,7 +71,7 @@ impl Told {
         self.circuits = Some(now.circuits.clone());
     }
 
-    /// Our own change has been done.
+    /// Takes over the driver's own change.
     fn changed(&mut self, delta: &Delta) {
         let Some(circuits) = &mut self.circuits else { return };
         let mut all: BTreeSet<Circuit> = std::mem::take(circuits).into_iter().collect();
@@ -79,7 +80,7 @@ impl Told {
         *circuits = all.into_iter().collect();
     }
 
-    /// What of this is new.
+    /// The differences between a new state and the known one.
     fn news(&mut self, now: &Snapshot) -> Vec<Notice> {
         let mut news = Vec::new();
         for (number, state) in (0_u32..).zip(now.ports.iter().copied()) {
@@ -170,7 +171,7 @@ impl Inner {
         }
     }
 
-    /// A reading that can be trusted.
+    /// A reading that is certain to be current; see the module's documentation.
     async fn read(&self, state: &mut State) -> Result<Readout, Fault> {
         let mut readout = self.read_once(state).await?;
         if state.doubt {
@@ -282,7 +283,7 @@ impl Inner {
         checked.map(|_| ()).map_err(|problem| self.error(Fault::new(asked, problem)))
     }
 
-    /// What a watch does, for ever.
+    /// The loop of a watch.
     async fn watch(self: Arc<Self>, notices: mpsc::Sender<Notice>) {
         let nudge = Arc::new(Notify::new());
         let mut listening = None;

@@ -1,4 +1,4 @@
-//! The controller's orders, carried out by a driver: [`Operator`] is what a service needs of a switch.
+//! [`Operator`]: carries out the controller's orders on a switch through its driver.
 
 use motet_control::controller::{Answer, Order};
 use tokio::sync::Mutex;
@@ -77,8 +77,8 @@ pub async fn carry_out(driver: &dyn Driver, order: Order) -> (Option<Answer>, Op
     }
 }
 
-/// What a notice means to the controller. Circuits that somebody else has changed make all that it knows of the switch worth
-/// nothing; it then asks for them.
+/// The answer that tells the controller of a notice. If someone else has changed circuits, that is [`Answer::Lost`], upon which the
+/// controller reads the switch again.
 #[must_use]
 pub const fn tell(notice: &Notice) -> Option<Answer> {
     match notice {

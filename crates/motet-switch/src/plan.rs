@@ -1,5 +1,6 @@
-//! From what a device has and what is wanted to what it is told: keep, delete, create. One-to-one is enforced here, before
-//! anything is sent, because not all devices do (Polatis' model, for one, takes an output twice).
+//! Plans a change: compares a device's state with what is wanted, and decides what to keep, delete and create. Also ensures, before
+//! anything is sent, that no port is in two connections, because not all devices check it (Polatis' model accepts an output
+//! twice).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -201,7 +202,7 @@ fn may_go(
     }
 }
 
-/// Holds what is there after a change against what was wanted.
+/// Compares the state after a change with what was wanted.
 pub(crate) fn verify(
     layout: &Layout,
     before: &Readout,

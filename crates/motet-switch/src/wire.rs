@@ -1,4 +1,4 @@
-//! Bytes to and from a device: connecting by TCP, and cutting what comes in into messages.
+//! Bytes to and from a device: connecting by TCP, and splitting the received stream into messages.
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;

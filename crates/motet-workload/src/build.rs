@@ -1,9 +1,8 @@
-//! [`Job::iteration`]: a job made into the DAG of one step.
+//! [`Job::iteration`]: builds the DAG of one training step of a job.
 //!
-//! Stages take their passes in the order of [`crate::schedule`]; whichever stage has the input of its
-//! next pass goes on, so that operations are listed after what they wait for. What a pass consists of is
-//! in `layers` (tensor, context and expert parallelism), `data` (gathering, reducing, the optimizer) and
-//! `hops` (messages between stages).
+//! Each stage runs its passes in the order of [`crate::schedule`]. Stages are advanced as soon as the input of their next
+//! pass exists, so that every operation is listed after those it waits for. The operations of a pass are made in `layers` (tensor,
+//! context and expert parallelism), `data` (gathering, reducing, the optimizer) and `hops` (messages between stages).
 
 mod data;
 mod hops;
@@ -59,7 +58,7 @@ impl Job {
     }
 }
 
-/// What an operation is for.
+/// The stage, phase and so on that new operations belong to.
 #[derive(Clone, Copy)]
 struct Context {
     stage: u32,
@@ -68,16 +67,16 @@ struct Context {
     micro_batch: Option<u32>,
 }
 
-/// Where the DAG ends so far, on one stage.
+/// The last operations of one stage so far, behind which new ones are added.
 #[derive(Clone, Default)]
 struct Ends {
-    /// The last operation of the line of compute and of what compute waits for.
+    /// The last operation of the stage's main line: compute, and the communication that compute waits for.
     line: Option<u32>,
     /// The last data-parallel communication.
     data: Option<u32>,
     /// The last message sent.
     sent: Option<u32>,
-    /// What the next operation of the line waits for besides.
+    /// Further operations that the next one of the main line must wait for.
     pending: Vec<u32>,
     /// The last communication that gathered each part, where parameters are sharded.
     gathered: BTreeMap<Part, u32>,
@@ -88,9 +87,9 @@ struct Builder<'a> {
     operations: Vec<Operation>,
     waits: Rows,
     ends: Vec<Ends>,
-    /// What has been sent to chunks of the pipeline: direction, chunk (over all stages), micro-batch.
+    /// The message operations sent so far, by direction, receiving chunk (counted over all stages) and micro-batch.
     hops: BTreeMap<hops::Key, u32>,
-    /// Messages that are ready and wait for the one that is exchanged for them.
+    /// Messages that are ready but wait for the opposite message with which they are exchanged.
     unpaired: BTreeMap<hops::Key, hops::Message>,
 }
 
@@ -106,7 +105,7 @@ impl<'a> Builder<'a> {
         &mut self.ends[stage as usize]
     }
 
-    /// Adds an operation behind others.
+    /// Adds an operation that waits for others.
     fn push(&mut self, context: Context, work: Work, waits: impl IntoIterator<Item = u32>) -> u32 {
         let Context { stage, phase, part, micro_batch } = context;
         let id = self.operations.len() as u32;
@@ -154,7 +153,7 @@ impl<'a> Builder<'a> {
         }
         let context = Context { stage, phase, part: None, micro_batch: Some(pass.micro_batch) };
         let at = |part: &Part| Context { part: Some(*part), ..context };
-        // Parameters are asked for one part ahead; those of the first part when the input is there.
+        // Parameters are prefetched one part ahead; those of the first part when the input has arrived.
         let head = parts.iter().filter(|it| **it == Part::Head && self.gathers_head_first());
         let ahead: Vec<Part> = head.chain(parts.first()).copied().collect();
         if let Some(first) = ahead.first() {

@@ -1,5 +1,5 @@
-//! [`Draft::check`]: does a job go together? Everything that does not is said, each with the nearest
-//! choice that does, because people change one number after another until it fits.
+//! [`Draft::check`]: checks whether a job's settings are consistent. It reports every problem, each with the nearest choice that
+//! works, because people change one number after another until it fits.
 
 use crate::job::{Draft, Job};
 use crate::layout::{Schedule, Sharding};
@@ -18,7 +18,7 @@ const LARGEST: u128 = 1 << 50;
 /// Micro-batches through layers in one step: a DAG has some twenty operations for each.
 const MOST_PASSES: u128 = 1 << 19;
 
-/// Collects what does not fit.
+/// The problems found so far.
 struct Findings(Vec<Refusal>);
 
 impl Findings {
@@ -43,7 +43,7 @@ impl Findings {
 }
 
 impl Draft {
-    /// The job, or all that does not go together.
+    /// The checked job, or all problems.
     pub fn check(self) -> Result<Job, Refusals> {
         // Numbers that are zero or absurd first: everything after them divides and multiplies.
         let mut findings = Findings(Vec::new());

@@ -1,7 +1,7 @@
-//! [`Demand`]: which calls a rank makes in a step, counted by what is alike; what tuning asks of a workload.
+//! [`Demand`]: the distinct calls that a rank makes, each with its count: what tuning needs to know of a workload.
 //!
-//! Two calls are alike if they are the same collective of the same size in the same group. One rank stands for
-//! all of its stage, whose groups have the same shape and call at the same time.
+//! Calls are counted together if they are the same collective of the same size in the same group. One rank represents all of
+//! its stage, because the groups of the others have the same shape and make the same calls.
 
 use std::collections::BTreeMap;
 
@@ -13,10 +13,10 @@ use crate::job::Job;
 use crate::layout::{Group, Parallelism};
 use crate::recording::Recording;
 
-/// Calls that are alike.
+/// Equal calls and how often they are made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Demand {
-    /// What they are for, where that is known.
+    /// The parallelism they serve, if known.
     pub parallelism: Option<Parallelism>,
     pub kind: CollectiveKind,
     /// In nccl-tests' sense.
@@ -72,7 +72,7 @@ impl Job {
 }
 
 impl Recording {
-    /// What a rank was seen to call, over all steps.
+    /// The recorded calls of a rank, over all steps.
     #[must_use]
     pub fn demands(&self, rank: Rank) -> Vec<Demand> {
         let mut all: BTreeMap<Alike, u64> = BTreeMap::new();

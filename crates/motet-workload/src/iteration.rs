@@ -91,7 +91,7 @@ impl Operation {
         }
     }
 
-    /// How long it computes, or the host takes; communication takes no time here.
+    /// The time of compute or host work; 0 for communication, whose time the simulation finds.
     #[must_use]
     pub fn compute_time(&self, gpu: &Gpu) -> Duration {
         match self.work {

@@ -1,8 +1,7 @@
-//! [`Job`]: a model, a layout, a GPU and a batch that go together, and the quantities that follow.
+//! [`Job`]: a consistent combination of model, layout, GPU and batch, and the quantities derived from it.
 //!
-//! A [`Job`] is made only by [`Draft::check`] (in [`crate::check`]), which refuses what cannot be, so
-//! that everything behind it may divide without asking. [`crate::iteration`] makes a job into a DAG,
-//! [`crate::closed_form`] says what must come out.
+//! A [`Job`] is made only by [`Draft::check`] (in [`crate::check`]), which refuses inconsistent settings, so that later code may
+//! divide without checking. [`crate::iteration`] builds a job's DAG, [`crate::closed_form`] computes its totals by formula.
 
 use motet_units::{Bytes, Duration};
 
@@ -38,10 +37,10 @@ impl Default for Precision {
     }
 }
 
-/// What the host, the CPU that launches all work, takes where the GPU waits for it.
+/// The time of the host (the CPU that launches all work) where the GPU has to wait for it.
 ///
-/// In the passes it runs ahead of the GPU, by milliseconds to whole passes, and its time does not show. That
-/// ends with the step: frameworks read the loss or the norm there, and wait for the GPU to have it.
+/// During the passes the host runs ahead of the GPU, by milliseconds to whole passes, so its time is hidden. At the end of a step it
+/// is not: frameworks read the loss or the gradient norm there, which waits for the GPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Host {
     /// Per call of communication at the end of a step. None by default; 0.15 to 0.2 ms were measured for the
@@ -201,7 +200,7 @@ impl Job {
         [(Group::Data, here.dense()), (Group::ExpertData, here.experts)]
     }
 
-    /// Is there anybody to share this with, and anything to share?
+    /// Whether the group has other members and there is anything to send.
     #[must_use]
     pub const fn is_sent(&self, group: Group, numbers: u64) -> bool {
         self.draft.layout.size(group) > 1 && numbers > 0

@@ -1,4 +1,4 @@
-//! [`Layout`]: how a model is spread over ranks, and who talks to whom ([`Group`]).
+//! [`Layout`]: how a model is distributed over ranks, and the communication groups that follow ([`Group`]).
 //!
 //! Ranks are numbered as Megatron-LM and TorchTitan number them: tensor-parallel neighbours first,
 //! then context, data, and pipeline stages last, so that tensor parallelism stays inside a server and
@@ -22,11 +22,12 @@ pub struct Layout {
     /// Activations between tensor-parallel blocks are split along the sequence (SP).
     pub sequence_parallel: bool,
     pub sharding: Sharding,
-    /// Of sharded parameters that are gathered once, the head's come before all others of its stage, as where the head is
-    /// left to FSDP's root; otherwise in their turn, as in TorchTitan.
+    /// Where sharded parameters are gathered once per step, whether the head's are gathered before all others of its stage (as when the
+    /// head is part of FSDP's root module) or in order (as in TorchTitan).
     pub head_first: bool,
     pub schedule: Schedule,
-    /// In 1F1B, an activation goes together with the gradient that comes back, instead of when it is there.
+    /// With 1F1B, whether an activation is exchanged together with the gradient in the other direction, instead of being sent as
+    /// soon as it is computed.
     pub exchange: bool,
     pub recompute: Recompute,
     /// Embedding and head count as a layer each when layers are dealt out to stages, as in the
@@ -160,7 +161,7 @@ impl Parallelism {
     }
 }
 
-/// Who takes part, seen from any one of them.
+/// A kind of communication group, from the point of view of one member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Group {
     Tensor,
@@ -170,17 +171,17 @@ pub enum Group {
     /// Those among them that have the same experts.
     ExpertData,
     Expert,
-    /// A rank and the one in the same place of another stage.
+    /// A rank and its counterpart in another stage.
     Hop {
         to: u32,
     },
-    /// The same place of all stages.
+    /// The counterparts in all stages.
     Pipeline,
-    /// The same place of the first and the last stage.
+    /// The counterparts in the first and the last stage.
     Ends,
 }
 
-/// A rank's place in every dimension.
+/// A rank's index in every dimension of parallelism.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Place {
     tp: u32,

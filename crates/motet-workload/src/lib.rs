@@ -1,12 +1,11 @@
-//! Training jobs: who computes and who communicates what, when.
+//! Training jobs: their compute and communication as a DAG, simulated in time or read from recordings.
 //!
 //! A job is a model, a layout over ranks, a GPU and a batch. One training step of it is a DAG of
 //! compute and communication, in which every communication says which parallelism it serves, which
 //! collective it is, over which group and of how many bytes. Simulation, tuning and the planning of
 //! optical rails all ask that of a job.
 //!
-//! **Where to start reading.** [`job`] is what is asked and what follows from it; [`check`] what is
-//! refused; [`iteration`] what comes out.
+//! **Where to start reading.** [`job`] has the input, [`check`] refuses inconsistent settings, [`iteration`] has the result.
 //!
 //! - [`model`] and [`models`]: what is trained; [`gpu`]: how fast ranks compute.
 //! - [`layout`]: how a model is spread over ranks, and the groups that follow.
@@ -17,11 +16,11 @@
 //! - [`schedule`]: in which order pipeline stages take micro-batches.
 //! - [`simulate`]: a step run in time over a fabric.
 //! - [`windows`]: the time between phases of traffic on a rail.
-//! - [`recording`]: what profilers saw of a job's communication, put together over its ranks.
+//! - [`recording`]: a job's communication as recorded by profilers, merged over its ranks.
 //! - [`formats`]: jobs and traces as files.
-//! - [`refusal`]: why a job cannot be, and what comes nearest.
+//! - [`refusal`]: why a job is refused, and the nearest choice that works.
 //!
-//! Nothing here reads a clock or chance, and files come as text.
+//! Nothing here reads a clock or uses randomness, and files are passed as text.
 
 pub mod build;
 pub mod check;

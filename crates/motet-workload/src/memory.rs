@@ -1,5 +1,5 @@
-//! [`Job::state_bytes`]: what a rank must hold of the model whatever the batch: weights, gradients, and the
-//! optimizer's state.
+//! [`Job::state_bytes`]: the memory that a rank needs for the model, independent of the batch: weights, gradients, and
+//! optimizer state.
 //!
 //! The optimizer is Adam in mixed precision, as Megatron-LM and TorchTitan run it: a copy of the weights and
 //! two moments, four bytes each. Activations are not counted; they depend on kernels and on what is kept.

@@ -1,4 +1,4 @@
-//! [`Model`]: what is trained, as far as communication and compute depend on it.
+//! [`Model`]: the trained model's dimensions, as far as communication and compute depend on them.
 //!
 //! Parameters are counted part by part (embedding, each layer, head), because that is how they are
 //! gathered, reduced and placed on pipeline stages. What one rank holds of a part under tensor and
@@ -14,7 +14,7 @@ pub struct Model {
     pub shape: Shape,
 }
 
-/// What is known of a model.
+/// How much is known of a model's structure.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Shape {
     Transformer(Transformer),
@@ -80,7 +80,7 @@ impl Attention {
         }
     }
 
-    /// Multiply-adds per token and position attended to: scores and weighted values.
+    /// Multiply-adds per token and attended position, for attention scores and weighted values.
     const fn score_width(self) -> u64 {
         match self {
             Self::Grouped { heads, head_dim, .. } => 2 * heads * head_dim,
@@ -130,7 +130,7 @@ pub struct OnRank {
 }
 
 impl OnRank {
-    /// What the data-parallel group shares: all but experts.
+    /// The parameters that the data-parallel group shares: all but experts.
     #[must_use]
     pub const fn dense(self) -> u64 {
         self.split + self.copied

@@ -1,4 +1,4 @@
-//! [`Recording`]: what was seen of a job's communication, whatever saw it.
+//! [`Recording`]: the communication of a real job as profilers recorded it, independent of the file format.
 //!
 //! Profilers look at one rank at a time: which collective of which group it ran, of how many bytes, from
 //! when to when. Readers ([`crate::formats`]) make a [`RankLog`] of each rank's file; [`Recording::join`]
@@ -28,7 +28,7 @@ use crate::layout::Parallelism;
 
 pub use error::{JoinError, Missing};
 
-/// From when to when.
+/// An interval of time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Span {
     pub start: Instant,
@@ -41,13 +41,13 @@ impl Span {
         self.end.since(self.start)
     }
 
-    /// The least span that holds all of them; none of none.
+    /// The smallest span that contains all of them; `None` if there are none.
     pub fn around(all: impl IntoIterator<Item = Self>) -> Option<Self> {
         all.into_iter().reduce(|a, b| Self { start: a.start.min(b.start), end: a.end.max(b.end) })
     }
 }
 
-/// A job's communication as it was seen. Times count from the first thing that was seen.
+/// A job's recorded communication. Times count from the first recorded event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Recording {
     ranks: Vec<Rank>,
@@ -68,9 +68,9 @@ pub struct RecordedGroup {
     pub description: String,
     /// In order.
     pub members: Vec<Rank>,
-    /// What it is for, where that can be told.
+    /// The parallelism it serves, if it can be determined.
     pub parallelism: Option<Parallelism>,
-    /// The parallelism is a guess from who is in the group and what it calls; no description said it.
+    /// Whether the parallelism was guessed from the group's members and calls instead of read from a description.
     pub is_guessed: bool,
 }
 
@@ -84,8 +84,8 @@ pub struct Call {
     pub bytes: Bytes,
     /// Who sent it, if it is a message of which that is known.
     pub sender: Option<Rank>,
-    /// What its ranks saw of it, in the order of ranks: all members of the group for a collective, the two
-    /// ends (or the one that was seen, if its profiler did not say who the other is) for a message.
+    /// The records of its ranks, in rank order: all members of the group for a collective; for a message its two ends, or one if
+    /// the profiler did not record the partner.
     pub seen: Vec<Sighting>,
 }
 
@@ -97,14 +97,14 @@ impl Call {
         all.unwrap_or(Span { start: Instant::START, end: Instant::START })
     }
 
-    /// When the slowest rank joined: before that, nothing can be done for it.
+    /// When the last rank joined, before which the collective cannot proceed.
     #[must_use]
     pub fn joined(&self) -> Instant {
         self.seen.iter().map(|it| it.span.start).max().unwrap_or(Instant::START)
     }
 }
 
-/// One rank's part in a call.
+/// One rank's record of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sighting {
     pub rank: Rank,
@@ -114,7 +114,7 @@ pub struct Sighting {
 }
 
 impl Recording {
-    /// Puts the logs of all ranks together.
+    /// Merges the logs of all ranks.
     ///
     /// # Errors
     /// Where a rank is missing or ranks do not fit together.
@@ -163,28 +163,28 @@ impl Recording {
         &self.steps
     }
 
-    /// What the recording does not say or what had to be guessed.
+    /// Remarks about what is missing from the recording or had to be guessed.
     #[must_use]
     pub fn notes(&self) -> &[String] {
         &self.notes
     }
 }
 
-/// Whether times of different ranks can be compared as they are.
+/// Whether the clocks of different ranks are synchronized.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Clocks {
     /// One clock, or clocks of hosts that are kept together.
     Shared,
-    /// Every rank its own, such as its GPU's. They are brought together by the collectives that ranks share,
-    /// whose ends lie close on all ranks.
+    /// Every rank has a clock of its own, such as its GPU's. They are aligned by common collectives, which end at nearly the same
+    /// time on all ranks.
     Own,
 }
 
-/// Nanoseconds of some clock. [`Instant`] is finer and does not reach back to the epochs that clocks of
-/// machines count from; so times are made instants when the first of them is known.
+/// Nanoseconds of some clock. [`Instant`] is in picoseconds, with too small a range for times since 1970, so times are converted
+/// once the earliest is known.
 pub type Nanoseconds = i64;
 
-/// What was seen on one rank.
+/// The record of one rank.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RankLog {
     pub rank: u32,
@@ -219,7 +219,7 @@ pub struct LoggedCall {
     pub bytes: Bytes,
     pub span: LoggedSpan,
     pub stream: u64,
-    /// The same on all ranks for the same call, and no other of its kind in the group has it.
+    /// The call's sequence number: equal on all ranks for the same call, and unique among the group's calls of its kind.
     pub sequence: Option<u64>,
     /// Sender and receiver of a message, where they are known.
     pub ends: Option<(Rank, Rank)>,

@@ -1,8 +1,8 @@
-//! [`Refusal`]: why a job cannot be run as asked, and what comes nearest that can.
+//! [`Refusal`]: why a job cannot be run as asked, and the nearest choice that can.
 
 use std::fmt;
 
-/// One thing that does not go together.
+/// One inconsistency in a job's settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
     /// What is wrong, as a phrase.
@@ -11,7 +11,7 @@ pub struct Refusal {
     pub nearest: String,
 }
 
-/// All that does not go together; never empty.
+/// All inconsistencies; never empty.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct Refusals(pub Vec<Refusal>);
 
@@ -29,7 +29,7 @@ impl fmt::Display for Refusals {
 pub(crate) fn nearest_divisors(whole: u64, wanted: u64) -> String {
     let fits = |it: &u64| whole.is_multiple_of(*it);
     let below = (1..wanted.min(whole + 1)).rev().find(fits);
-    // Above half of it only the whole itself divides.
+    // No divisor lies between half of a number and itself.
     let above = (wanted + 1..=whole / 2).find(fits).or(Some(whole)).filter(|it| *it > wanted);
     match (below, above) {
         (Some(below), Some(above)) => format!("{below} or {above}"),

@@ -1,4 +1,4 @@
-//! [`SyncMode`] and [`Compression`]: how often replicas are made equal, and in how few bytes.
+//! [`SyncMode`] and [`Compression`]: how often replicas are synchronized, and how the data is compressed.
 //!
 //! Both come from the survey that DynamICCL's design-space analysis stands on (Liang et al., §III and
 //! §IV). They change only what data parallelism sends: how often, how much, and for top-k which
@@ -7,12 +7,12 @@
 use motet_collective::CollectiveKind;
 use motet_units::Bytes;
 
-/// When data-parallel replicas are brought together.
+/// When data-parallel replicas are synchronized.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SyncMode {
     /// Gradients are summed in every step (BSP).
     EveryStep,
-    /// Local SGD: replicas go their own ways for `period` steps (τ), then parameters are averaged.
+    /// Local SGD: replicas train independently for `period` steps (τ), then parameters are averaged.
     Local { period: u32 },
 }
 
@@ -27,7 +27,7 @@ impl SyncMode {
     }
 }
 
-/// How gradients (or averaged parameters) are packed.
+/// How gradients (or averaged parameters) are compressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Compression {
     None,

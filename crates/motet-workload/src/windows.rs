@@ -25,7 +25,7 @@ use crate::simulate::{Placement, Reach, Run};
 /// A call on a rail.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Call {
-    /// What belongs together: the parallelism that it serves.
+    /// The traffic class: the parallelism that it serves.
     pub class: String,
     /// The stages whose ranks take part; none where they are not known, as in a recording.
     pub stages: Vec<u32>,
@@ -37,7 +37,7 @@ pub struct Call {
     pub end: Instant,
 }
 
-/// A longest run of calls of one class.
+/// A maximal run of consecutive calls of one class.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Phase {
     pub class: String,
@@ -96,13 +96,13 @@ pub struct Window<'a> {
 }
 
 impl Window<'_> {
-    /// How long nobody uses the rail; zero if the phases overlap.
+    /// How long the rail is idle; zero if the phases overlap.
     #[must_use]
     pub const fn length(&self) -> Duration {
         self.after.start.since(self.before.end)
     }
 
-    /// For how long the phase after runs beside the one before.
+    /// For how long the two phases overlap.
     #[must_use]
     pub fn overlap(&self) -> Duration {
         self.before.end.min(self.after.end).since(self.after.start)
@@ -121,7 +121,7 @@ pub struct Before {
     pub count: u64,
     pub total: Duration,
     pub longest: Duration,
-    /// The most that follows one of them.
+    /// The most bytes in a phase that follows one of them.
     pub bytes: Bytes,
 }
 
@@ -140,7 +140,7 @@ impl Windows {
         Self::between(calls, |phase, call| phase.class == call.class)
     }
 
-    /// The same, where another collective is another phase too: what a job of one parallelism has.
+    /// As [`of`](Self::of), but a change of the collective begins a new phase too. For jobs with one parallelism.
     #[must_use]
     pub fn of_collectives(calls: &[Call]) -> Self {
         Self::between(calls, |phase, call| {
@@ -148,8 +148,8 @@ impl Windows {
         })
     }
 
-    /// The same, where other stages' groups of a parallelism are another phase too. Circuits need not change
-    /// between these, since they are on other ports; but it is a way to read the definition.
+    /// As [`of`](Self::of), but groups of other stages begin a new phase too. Circuits need not change between these, since they are on
+    /// other ports, but the definition can be read that way.
     #[must_use]
     pub fn of_groups(calls: &[Call]) -> Self {
         Self::between(calls, |phase, call| phase.class == call.class && phase.stages == call.stages)
@@ -202,7 +202,7 @@ impl Windows {
     }
 }
 
-/// Whose traffic is looked at.
+/// Which traffic is considered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum View {
     /// All of a rail, as the paper plots it.

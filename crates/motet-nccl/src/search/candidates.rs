@@ -1,22 +1,25 @@
-//! What to try next: GPUs by what promises most, interfaces by how near they are.
+//! The order in which NCCL's graph search tries its next step: GPUs by the bandwidth and length of the paths to them, network
+//! interfaces by their distance.
 
 use super::super::constants::MAX_CHANNELS;
 use super::super::kinds::{PathKind, Pattern};
 use super::super::topology::Wire;
 use super::{Route, Search};
 
-/// Why one GPU is tried before another; smaller is better.
+/// The sort key by which GPUs are tried, as `ncclGpuScore` in NCCL's `graph/search.cc`: fields are compared in this order, and smaller is
+/// better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Rating {
-    /// Toward the interface: wider first, then the wider slot, then the nearer.
+    /// On the way back to the network interface: negated bandwidth of the path to it, negated bandwidth of the GPU's PCIe slot,
+    /// length of the path. All 0 when the route does not return to the network.
     net: (i64, i64, usize),
-    /// From the GPU before: wider first, then nearer.
+    /// Negated bandwidth and length of the path from the previous GPU.
     gpu: (i64, usize),
     distance: usize,
 }
 
 impl Search<'_> {
-    /// The unused GPUs to go to from `gpu`, best first.
+    /// The GPUs not used yet in this channel that can be reached from `gpu`, best first.
     pub(super) fn best_next(&mut self, gpu: usize, step: usize, route: Route) -> Vec<usize> {
         let count = self.system.gpus.len();
         let flag = 1u64 << self.finished();

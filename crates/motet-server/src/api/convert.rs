@@ -1,4 +1,4 @@
-//! Between the messages of the protos and the core's types. What makes no sense is refused with the name of the field.
+//! Converts between protobuf messages and the core's types. Invalid messages are refused with the name of the field.
 
 use motet_control::protocol::{
     GroupId, GroupSpec, JobId, Member, Notice, Refusal, Registration, Reply, Report, Stance,

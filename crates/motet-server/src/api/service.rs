@@ -25,7 +25,7 @@ const UNDER_WAY: usize = 1024;
 /// How many messages a client may leave unread before its connection is closed.
 const UNREAD: usize = 256;
 
-/// See the [module](self).
+/// The gRPC service.
 #[derive(Clone, Debug)]
 pub struct ControlService {
     inbox: Inbox,

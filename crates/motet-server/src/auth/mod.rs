@@ -1,4 +1,4 @@
-//! Who may do what: tokens and client certificates that belong to tenants, in [`Access`].
+//! Authentication and authorization by tokens and client certificates that belong to tenants ([`Access`]).
 //!
 //! A *tenant's* credential reaches the jobs of that tenant, or one job of it. An *operator's* reaches everything, a
 //! *viewer's* may look at everything and change nothing. Without any credentials in the configuration everybody may do
@@ -12,7 +12,7 @@ use motet_control::protocol::{JobId, TenantId};
 use rustls::pki_types::{CertificateDer, ServerName};
 use serde::Deserialize;
 
-/// Who makes a request.
+/// The authenticated sender of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Caller {
     /// There is no authentication, and this is the loopback.
@@ -102,7 +102,7 @@ pub enum Role {
     Viewer,
 }
 
-/// Why somebody is turned away.
+/// Why a request is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
     #[error("no token; send `authorization: Bearer TOKEN`, or use a client certificate")]
@@ -113,7 +113,7 @@ pub enum Refused {
     WrongCertificate,
 }
 
-/// See the [module](self).
+/// All credentials, with what each may do.
 #[derive(Debug, Default)]
 pub struct Access {
     /// By the SHA-256 of the token: what is looked up cannot be guessed from how long that takes.

@@ -14,7 +14,7 @@ use crate::timeline::{History, Moment};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ConnectionId(pub u64);
 
-/// What the engine is told.
+/// A message to the engine.
 pub enum Message {
     Register(Registration, oneshot::Sender<Result<(), RegisterError>>),
     Leave(JobId, oneshot::Sender<()>),
@@ -68,7 +68,7 @@ pub struct Ago {
     pub ended: u64,
 }
 
-/// What can be seen of an engine.
+/// A read-only view of the engine.
 #[derive(Debug)]
 pub struct Sight<'a> {
     pub controller: &'a Controller,
@@ -105,7 +105,7 @@ pub enum JoinError {
 #[error("the controller is stopping; connect again when it is back")]
 pub struct Stopped;
 
-/// See the [module](self).
+/// The sending end of the engine's message queue.
 #[derive(Clone, Debug)]
 pub struct Inbox {
     sender: Sender<Message>,

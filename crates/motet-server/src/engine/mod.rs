@@ -1,8 +1,8 @@
 //! [`Engine`]: the one thread that owns the controller.
 //!
-//! It takes whatever is in the inbox, has the controller handle all of it, writes what happened into the store in one go, and
-//! only then carries out what follows. So the cost of a write to disk is shared by everything that came in during the one
-//! before (*group commit*), and nothing is carried out that the store does not know.
+//! It takes all messages from the inbox, lets the controller handle them, writes the resulting events to the store in one batch, and
+//! only then carries out the controller's outputs. So one write to disk serves all messages that came in during the previous write
+//! (*group commit*), and nothing is carried out that is not in the store.
 //!
 //! If the store fails, the engine holds what it was about to do and tries again until the store works: nothing is granted
 //! meanwhile, and nothing is taken away.
@@ -75,7 +75,7 @@ impl std::fmt::Debug for Parts {
     }
 }
 
-/// See the [module](self).
+/// The engine.
 pub struct Engine {
     controller: Controller,
     store: Arc<dyn Store>,

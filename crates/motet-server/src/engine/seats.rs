@@ -18,7 +18,7 @@ pub struct Limits {
     pub absence: Duration,
 }
 
-/// See the [module](self).
+/// The connections of all members.
 #[derive(Debug)]
 pub(super) struct Seats {
     limits: Limits,

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use motet_control::Timer;
 
-/// See the [module](self). The number keeps timers of one instant in the order in which they came.
+/// The controller's timers. A running number keeps timers of the same instant in the order in which they were set.
 #[derive(Debug, Default)]
 pub(super) struct Timers {
     all: BinaryHeap<Reverse<(Instant, u64, Timer)>>,

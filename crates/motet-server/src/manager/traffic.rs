@@ -11,11 +11,11 @@ use tokio::time::Instant;
 
 use crate::api::v1;
 
-/// See the [module](self).
+/// By group, the calls over circuits since the last report.
 #[derive(Debug, Default)]
 pub(super) struct Runs(BTreeMap<GroupId, Run>);
 
-/// Calls since the last that was told of.
+/// The calls of one group over circuits since the last report.
 #[derive(Debug, Default)]
 struct Run {
     /// Ranks that have made a call.

@@ -17,7 +17,7 @@ const UNSENT: usize = 1024;
 /// Between tries, at first and at most.
 const PAUSE: [Duration; 2] = [Duration::from_millis(50), Duration::from_secs(2)];
 
-/// See the [module](self).
+/// What a manager needs to reach the controller.
 #[derive(Debug)]
 pub struct Upstream {
     pub client: Client,

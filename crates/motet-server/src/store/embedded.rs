@@ -32,7 +32,7 @@ const LOT: u64 = 10_000;
 const LOGGED: usize = 10_000;
 const LOGGED_FOR: Duration = Duration::from_secs(1);
 
-/// See the [module](self).
+/// A store in a local file.
 #[derive(Debug)]
 pub struct Embedded {
     shared: Arc<Shared>,

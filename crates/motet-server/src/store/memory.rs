@@ -8,7 +8,7 @@ use motet_control::protocol::{JobId, Registration};
 use super::{Batch, Saved, Store, StoreError};
 use crate::record::Record;
 
-/// See the [module](self).
+/// A store that is lost with the process.
 #[derive(Debug)]
 pub struct Memory {
     state: Mutex<State>,

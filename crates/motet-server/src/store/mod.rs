@@ -25,7 +25,7 @@ use crate::record::Record;
 /// How many of the last records are looked at for changes that had not ended.
 const RECENT: usize = 20_000;
 
-/// See the [module](self). Calls may block for as long as a disk or a server takes.
+/// Persistent storage for the service. Calls may block for as long as a disk or a server takes.
 pub trait Store: Send + Sync + std::fmt::Debug {
     /// What was kept, at a start.
     ///

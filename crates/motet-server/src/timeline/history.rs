@@ -40,7 +40,7 @@ pub struct Kept {
     pub dropped: u64,
 }
 
-/// See the [module](self).
+/// The recorded activity of all jobs.
 #[derive(Debug, Default)]
 pub struct History {
     jobs: BTreeMap<JobId, Track>,

@@ -1,11 +1,11 @@
-//! What goes wrong with a simulated switch, by chance of a seed.
+//! Random faults of a simulated switch, from a seed.
 
 use motet_units::Seed;
 use motet_units::seed::Stream;
 use rand::RngExt;
 use serde::{Deserialize, Serialize};
 
-/// Something that goes wrong with a change.
+/// A fault in a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mishap {
     /// It says no, and does nothing.

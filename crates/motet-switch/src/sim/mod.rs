@@ -1,4 +1,4 @@
-//! A switch that is not there: it keeps circuits, takes its time, and fails when it is told to or by chance of a seed.
+//! A simulated switch: it keeps circuits, has switching delays, and fails on request or at random from a seed.
 //!
 //! - [`Switch`] is the device itself. It lives on when drivers connect and vanish, and with a state file (`store`) also when
 //!   the whole process is killed.
@@ -35,7 +35,7 @@ pub struct Switch {
     retention: Retention,
     file: Option<PathBuf>,
     inside: Mutex<Inside>,
-    /// Something has changed that no session was told of.
+    /// Signals a change that sessions have not been told of.
     stir: Notify,
 }
 
@@ -46,7 +46,7 @@ struct Inside {
     /// Ports that are not up.
     ports: BTreeMap<u32, PortState>,
     on: bool,
-    /// Sessions from before are dead.
+    /// How often the power was lost; sessions from before a power cycle are dead.
     power_cycles: u64,
     /// What goes wrong next, before chance is asked.
     mishaps: VecDeque<Mishap>,
@@ -93,7 +93,7 @@ impl Switch {
         self.stir.notify_waiters();
     }
 
-    /// Somebody else connects an input to an output, or (with no output) disconnects it.
+    /// Connects an input to an output as if someone else did it, or (with no output) disconnects it.
     pub fn meddle(&self, input: u32, output: Option<u32>) {
         let mut inside = self.lock();
         let _ = self.refresh(&mut inside);

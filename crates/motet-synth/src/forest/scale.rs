@@ -1,10 +1,11 @@
-//! How many trees per root, and what links can carry in that unit.
+//! Rounding the exact rate of a tree packing to whole trees: how many trees each root gets, and how many of them each link
+//! can carry.
 //!
-//! At the exact rate x a root with k units of weight has U = k ÷ x seconds per unit and bit, and a
-//! link of b bit/s carries ⌊U·b⌋ units. The least k for which nothing is lost to rounding can be
-//! large (83 for two boxes of MI250), and where bandwidths are measured it always is. So k is the
-//! least number for which rounding costs at most [`LOSS`]; where none up to [`MOST`] does, what
-//! the largest one reaches.
+//! The bound gives the exact rate x at which every root can broadcast over fractional trees. With k trees per root, each tree
+//! carries x ÷ k, so a link of b bit/s has room for ⌊b · k ÷ x⌋ trees; what the floor cuts off is lost bandwidth. The
+//! least k without any loss can be large (83 for two boxes of MI250), and always is where bandwidths were measured. So k
+//! is the least number for which rounding costs at most [`LOSS`]; if no k that is tried (see [`MOST`]) achieves that, the one that
+//! loses least is used.
 
 use motet_collective::bound::Ratio;
 use motet_net::Network;
@@ -16,42 +17,42 @@ use super::ways::ArcLinks;
 use crate::fabric::Fabric;
 use crate::watch::Watch;
 
-/// What rounding may cost, in thousandths of the time.
+/// The most that rounding may cost, in thousandths of the time.
 const LOSS: u64 = 2;
 
-/// So many units per root are tried one by one; beyond, in steps of a sixteenth.
+/// Numbers of trees per root up to this are tried one by one; larger ones in steps of a sixteenth.
 const ONE_BY_ONE: u64 = 64;
 
-/// Most units of all roots together that are tried, and of each root at least.
+/// The most trees over all roots that are tried; up to [`MOST_PER_ROOT`] per root are tried in any case.
 const MOST: u64 = 8192;
 const MOST_PER_ROOT: u64 = 96;
 
-/// Most units of a root that are tried where they must be a power of two.
+/// The most trees per root that are tried where their number must be a power of two.
 const MOST_EVEN: u64 = 16;
 
-/// All of a link, in thousandths.
+/// The whole bandwidth of a link, in thousandths.
 pub(super) const FULL: u64 = 1000;
 
-/// A fabric in whole units, with its switches taken out.
+/// A fabric whose link capacities are whole numbers of trees, with its switches replaced by links between ranks.
 #[derive(Debug)]
 pub(super) struct Scaled {
     pub(super) net: FlowNet,
     pub(super) ways: ArcLinks,
 }
 
-/// The ranks and switches of a fabric as nodes of a net.
+/// The ranks and switches of a fabric as nodes of a flow network.
 #[derive(Debug)]
 pub(super) struct Nodes {
-    /// The net's node of each node of the network.
+    /// For each node of the network, its node in the flow network.
     of: Vec<u32>,
-    /// The server of each of the net's nodes, or a number of its own.
+    /// For each node of the flow network, its server, or a unique number if it is in none.
     group: Vec<u32>,
     roots: Vec<u32>,
 }
 
-/// The least number of units in which trees reach the rate, where they may use as many thousandths
-/// of each link of the fabric as `shares` says. An `even` number is a power of two up to
-/// [`MOST_EVEN`]: the one that costs least. `None` also if time was up.
+/// The fabric scaled to the least number of trees per root that reaches the rate within [`LOSS`], where trees may use as many
+/// thousandths of each link as `shares` says. With `even` the number is a power of two up to [`MOST_EVEN`], the one that loses
+/// least. `None` also if time was up.
 pub(super) fn scale(
     nodes: &Nodes,
     fabric: &Fabric,

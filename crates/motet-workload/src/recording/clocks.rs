@@ -1,4 +1,4 @@
-//! Clocks of ranks brought together by the collectives that they share.
+//! Synchronizes the clocks of ranks by the collectives that they have in common.
 //!
 //! A collective whose result needs every rank's data ends on all its ranks within a few microseconds of
 //! each other, whereas starts differ by as much as ranks wait. So the difference between two ranks' clocks is the

@@ -1,4 +1,4 @@
-//! What a group is for: told by its description, or guessed from its members and calls.
+//! Determines the parallelism that a group serves: from its description, or by a guess from its members and calls.
 //!
 //! Frameworks describe their groups: TorchTitan's and PyTorch's device meshes as `mesh_tp` or `dp_shard`,
 //! Megatron-LM's as `TENSOR_MODEL_PARALLEL_GROUP`. Where nothing is said, messages alone are a pipeline and

@@ -1,4 +1,4 @@
-//! The last step of joining: times of ranks' clocks made instants of one recording.
+//! The last step of joining: converts the times of ranks' clocks to instants of one recording.
 
 use std::collections::BTreeSet;
 

@@ -1,10 +1,10 @@
-//! [`Exposed`]: why a stage did not compute when it did not.
+//! [`Exposed`]: attributes the idle time of a stage to causes, along the critical path.
 //!
-//! Before every compute operation, and at the end of the step, a stage may stand idle. What it waited for
-//! is found by going back from there: the operation that ended last before it, what that one had waited for, and
-//! so on, until the idle time is used up. Each piece of the chain is counted by what it was: a
-//! communication under way, one that the fabric or its stream kept waiting, or compute of another stage, which is the
-//! pipeline's bubble. So the parts of a stage, with its compute, add up to the whole step.
+//! A stage may be idle before a compute operation and at the end of the step. The cause is found by walking backwards along the
+//! critical path: to the operation that the waiting one waited for longest, what that one had waited for, and so on, until the idle
+//! time is covered. Each piece of the path is counted by its kind: a communication under way, a communication that the fabric or
+//! its stream held back, or compute of another stage, which is the pipeline bubble. So idle times and compute of a stage add up to the
+//! whole step.
 
 use std::collections::BTreeMap;
 
@@ -14,20 +14,20 @@ use super::run::Run;
 use crate::iteration::Iteration;
 use crate::layout::Parallelism;
 
-/// What a stage waited for.
+/// The cause of idle time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Reason {
     /// A communication under way.
     Transfer(Parallelism),
-    /// A communication that was ready and not let go.
+    /// A communication that was ready but not allowed to start.
     Held(Parallelism),
     /// Compute of another stage.
     Bubble,
-    /// It had done its part, and others had not.
+    /// The stage had finished the step before others.
     Done,
 }
 
-/// Idle time of a stage by reason.
+/// The idle time of a stage by cause.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Exposed(pub BTreeMap<Reason, Duration>);
 
@@ -52,7 +52,7 @@ impl Exposed {
 }
 
 impl Run {
-    /// Why a stage did not compute.
+    /// The idle time of a stage in this run, by cause.
     #[must_use]
     pub fn exposed(&self, iteration: &Iteration, stage: u32) -> Exposed {
         let mut all = Exposed::default();
@@ -72,7 +72,7 @@ impl Run {
                 last = Some(index);
             }
         }
-        // Behind the last compute: communication of its own, then nothing.
+        // After the last compute: communication of its own, then idle until the others are done.
         if let Some(last) = last {
             let end = self.spans()[last].end.max(idle);
             if end > idle {

@@ -1,4 +1,4 @@
-//! [`Fabric`]: what a network says of a job's communications, and [`Cost`], what one of them takes.
+//! [`Fabric`]: the interface of a network to the simulation of a job, and [`Cost`], the time and resources of a communication.
 //!
 //! Ranks of a stage do the same at the same time, so a *resource* stands for the same piece of hardware
 //! of every rank of a stage: "the NICs of stage 3, outgoing".
@@ -14,7 +14,7 @@ pub enum Side {
     In,
 }
 
-/// What a communication occupies, of each rank of a stage.
+/// A piece of hardware that a communication occupies, on each rank of a stage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Resource {
     /// The links into the scale-up domain.
@@ -33,12 +33,12 @@ pub struct Use {
     pub share: u64,
 }
 
-/// What a communication takes, alone.
+/// The time and resources of a communication that has the network to itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cost {
-    /// The time of the data, which sharing makes longer.
+    /// The transmission time of the data, which grows when resources are shared.
     pub work: Duration,
-    /// The time of latencies, which it does not.
+    /// The latency, which does not.
     pub latency: Duration,
     pub uses: Vec<Use>,
 }
@@ -50,7 +50,7 @@ impl Cost {
         self.work + self.latency
     }
 
-    /// This and then that, as one: what each occupies, it occupies for its part of the time.
+    /// The cost of two communications one after the other, as one. Each resource is counted for its share of the total time.
     #[must_use]
     pub fn then(mut self, next: &Self) -> Self {
         let work = self.work + next.work;
@@ -85,7 +85,7 @@ pub struct Call<'a> {
 
 /// A network as the simulation of an iteration sees it. Times that it is told never go back.
 pub trait Fabric {
-    /// What the communication takes alone. Asked when the communication starts.
+    /// The communication's cost alone. Asked when the communication starts.
     fn cost(&mut self, call: Call<'_>) -> Cost;
 
     /// All ranks want to start it; it waits until [`may_start`](Self::may_start) says so.
@@ -106,7 +106,7 @@ pub trait Fabric {
     }
 }
 
-/// A network on which communication takes no time: the least that any reaches.
+/// An ideal network on which communication takes no time.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Ideal;
 

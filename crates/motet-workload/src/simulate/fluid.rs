@@ -1,9 +1,8 @@
-//! [`Fluid`]: communications that run at the same time, and how fast each goes on.
+//! [`Fluid`]: fluid model of concurrent communications: how fast each progresses while they share resources.
 //!
-//! Each wants parts of resources; all together get at most all of each. Shares are max–min fair, as those
-//! of `motet-sim`'s fair links are: all grow at the same pace until a resource is full, those on it keep
-//! what they have, and the rest grows on. Everything is integers: speeds are multiples of 2⁻³², rounded
-//! down, and ends are rounded up to picoseconds.
+//! Each communication needs shares of some resources. Rates are max–min fair, as those of `motet-sim`'s fair links: all grow
+//! equally until a resource is fully used; those using it are then fixed, and the rest continue to grow. All arithmetic is in
+//! integers: rates are multiples of 2⁻³², rounded down, and end times are rounded up to picoseconds.
 
 use motet_units::{Duration, Instant};
 
@@ -90,8 +89,8 @@ impl Fluid {
         })
     }
 
-    /// Gives everybody a speed. A flow's *level* is what it has of the resource it wants most of; levels
-    /// grow together, and of its other resources it takes in proportion.
+    /// Computes all rates by progressive filling. A flow's *level* is its share of the resource that it needs most of; all levels
+    /// grow together, and shares of its other resources grow in proportion.
     fn share(&mut self) {
         let one = u128::from(ONE);
         let mut left = vec![one; self.resources.len()];
@@ -104,7 +103,7 @@ impl Fluid {
             }
             let full = |at: &usize| (wanted[*at] > 0).then(|| left[*at] * one / wanted[*at]);
             let levels = (0..left.len()).filter_map(|at| full(&at).map(|level| (level, Some(at))));
-            // Nobody takes more than it wants.
+            // No flow gets more than it needs.
             let wish = open.iter().map(|it| u128::from(self.flows[*it].peak)).min();
             let least = levels.chain(wish.map(|it| (it, None))).min();
             let Some((level, at)) = least else { break };

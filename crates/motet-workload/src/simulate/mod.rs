@@ -3,14 +3,14 @@
 //! [`Iteration::simulate`](crate::Iteration::simulate) is the whole of it: a DAG, a GPU and a [`Fabric`] in, a [`Run`] out.
 //! Compute of a stage is one stream. Communications of a stage over one group are another: they start in
 //! the order in which they become ready, one at a time, as calls on one communicator do. What a
-//! communication takes alone, what of a rank's hardware it occupies meanwhile, and when it may begin is
-//! the fabric's word; here that is only put together. Communications that want the same NIC or scale-up
-//! link at the same time slow each other down.
+//! communication takes alone, which hardware of a rank it occupies meanwhile, and when it may begin are decided by
+//! the fabric; the simulation only combines them. Communications that need the same NIC or scale-up link at
+//! the same time slow each other down.
 //!
-//! **Start reading** at [`fabric`], what a network must say of a communication; then `engine`, the loop.
+//! **Start reading** at [`fabric`], the interface that a network must implement; then `engine`, the event loop.
 //!
-//! - [`fluid`]: who gets how much of what is wanted by several.
-//! - [`run`]: what comes out; [`exposed`]: which waiting was for what.
+//! - [`fluid`]: sharing of resources among concurrent communications.
+//! - [`run`]: the result; [`exposed`]: the causes of idle time.
 //! - [`placement`]: which ranks share a scale-up domain, and which a rail.
 //! - `perfetto`: a run as a picture.
 //!

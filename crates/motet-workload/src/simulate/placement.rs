@@ -11,7 +11,7 @@ use motet_units::Rank;
 
 use crate::layout::{Group, Layout};
 
-/// Where ranks stand.
+/// How ranks are placed on scale-up domains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Placement {
     /// GPUs per scale-up domain, and so rails; at least 1.
@@ -39,7 +39,7 @@ impl Reach {
 }
 
 impl Placement {
-    /// A domain has a GPU at least, whatever was asked.
+    /// The domain size, at least 1.
     const fn size(self) -> u32 {
         if self.domain == 0 { 1 } else { self.domain }
     }
@@ -71,8 +71,8 @@ impl Placement {
         }
     }
 
-    /// How far the groups of a kind reach that ranks of a stage belong to: one figure where stages fill
-    /// whole domains, several where groups lie differently.
+    /// How far the groups of one kind on a stage reach: one value if stages fill whole domains, several if groups are placed
+    /// differently.
     #[must_use]
     pub fn reaches(self, layout: &Layout, group: Group, stage: u32) -> Vec<Reach> {
         let count = u32::try_from(layout.ranks()).unwrap_or(u32::MAX) / layout.pp;

@@ -1,16 +1,16 @@
-//! [`Run`]: when everything of a step happened, and the figures that people compare.
+//! [`Run`]: the times of all operations of a simulated step, and figures such as MFU.
 
 use motet_units::{Duration, Instant};
 
 use crate::iteration::Iteration;
 use crate::job::Job;
 
-/// When one operation happened.
+/// The times of one operation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Span {
-    /// All that it waits for had ended.
+    /// When all operations that it waits for had ended.
     pub ready: Instant,
-    /// It began: later than ready if its stream was taken or the fabric was not.
+    /// When it began: later than `ready` if its stream was busy or the fabric did not allow it yet.
     pub start: Instant,
     pub end: Instant,
     /// How long a communication would have taken with the network to itself.

@@ -77,7 +77,7 @@ enum Task {
     Records(Option<u64>, usize, blocking::Sender<Result<Vec<Record>, StoreError>>),
 }
 
-/// See the [module](self).
+/// A store in etcd.
 pub struct Etcd {
     tasks: mpsc::UnboundedSender<Task>,
     place: String,

@@ -1,4 +1,4 @@
-//! [`Session`]: one time of leading, from the election to its end.
+//! [`Session`]: one term of leadership in etcd, from the election to its end.
 
 use std::time::Duration;
 
@@ -36,7 +36,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// How often silent servers are asked whether they are there. Not more often than every 5 s, or etcd hangs up.
 const ALIVE: Duration = Duration::from_secs(10);
 
-/// See the [module](self).
+/// One term of leadership.
 pub(super) struct Session {
     kv: KvClient<Channel>,
     leases: LeaseClient<Channel>,
