@@ -178,7 +178,7 @@ impl<'a> Plan<'a> {
         Ok(builder.build())
     }
 
-    /// Whether sums come down and go up again.
+    /// Whether a sum goes down to the rank that asked for it and up again to be copied, which a switch that spreads sums makes needless.
     fn turns(&self) -> bool {
         self.task.goal.kind() == CollectiveKind::AllReduce && !self.spreads
     }
@@ -213,7 +213,7 @@ impl<'a> Plan<'a> {
         last.into_iter().collect()
     }
 
-    /// What comes down to the rank that asked and goes up again; elsewhere nothing.
+    /// Adds the transfers of a sum down to the rank that asked and up again, if they are needed.
     fn again(
         &self,
         builder: &mut ProgramBuilder,
@@ -239,7 +239,7 @@ impl<'a> Plan<'a> {
             return;
         }
         let offset = if kind == CollectiveKind::Broadcast { index } else { own };
-        // Beginning with another rank each time, so that not all wait for the same.
+        // Start with a different rank for each piece, so that not all wait for the same one.
         let ranks = self.task.goal.ranks();
         for to in (0..ranks).map(|it| Rank((rank.0 + 1 + it) % ranks)) {
             builder.add_after(Transfer::copy(slot, Slot::output(to, offset), 1), after);

@@ -1,8 +1,8 @@
 //! [`order`]: numbers a program's transfers in the order in which links should carry them.
 //!
-//! A program's waits say what must come after what. Where they leave a choice, links carry transfers by
-//! their numbers (`Discipline::ProgramOrder` in the simulator). Methods that make programs transfer by
-//! transfer leave the numbering to this pass, which is list scheduling ([`crate::schedule`]).
+//! A program's waits define a partial order. Where they leave a choice, links carry transfers in the order of their numbers
+//! (`Discipline::ProgramOrder` in the simulator). Methods that make programs transfer by transfer leave the numbering to this
+//! pass, which is list scheduling ([`crate::schedule`]).
 
 use motet_collective::{Program, TransferId};
 use motet_units::{Bytes, Duration, LinkId};
@@ -23,8 +23,8 @@ pub fn order(program: Program, fabric: &Fabric, size: Bytes) -> (Program, Durati
     (program.to_builder().renumbered(&numbering).build(), schedule.makespan)
 }
 
-/// How long a program takes whose transfers links carry by number. Where arrivals wait for each other
-/// it may take longer.
+/// How long a program takes if links carry its transfers in the order of their numbers. A lower estimate where arrivals wait for
+/// each other.
 pub(crate) fn makespan(program: &Program, fabric: &Fabric, size: Bytes) -> Duration {
     jobs_of(program, fabric, size).makespan_as_numbered()
 }

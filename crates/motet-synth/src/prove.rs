@@ -1,4 +1,4 @@
-//! [`Draft::prove`]: from a program that somebody made to one that is right, with its time.
+//! [`Draft::prove`]: turns a method's draft into a verified program with its simulated time.
 //!
 //! A program is verified on the task's network, simulated in its state, and its time held against
 //! the bound: a time below it means that the simulator or the bound is wrong, and nobody should see
@@ -45,7 +45,7 @@ impl Draft {
             for it in tried.iter_mut().filter(|it| it.method.name() == draft.method.name()) {
                 *it = Tried { method: it.method, time: None, why_not: Some(error.to_string()) };
             }
-            // What made a right program may win now; what made none will not.
+            // Methods that made a program may win now; those that made none need not be tried again.
             tried.retain(|it| it.why_not.is_some());
             let first_error = first_error.get_or_insert(error);
             let effort = Effort { most_transfers, ..Effort::unlimited(seed) };
@@ -56,7 +56,7 @@ impl Draft {
         }
     }
 
-    /// The program proved right, and its time.
+    /// The verified program and its simulated time.
     pub(crate) fn check(
         &self,
         task: &Task<'_>,
@@ -93,7 +93,7 @@ impl Draft {
         task: &Task<'_>,
         program: &Program,
     ) -> Result<Option<Duration>, SynthError> {
-        // What is known is the bound of programs that leave copying and reducing to GPUs.
+        // The known bound holds only for programs in which GPUs copy and reduce, not switches.
         let known = self.least.filter(|_| !program.uses_switches());
         if known.is_some() || task.goal.ranks() > MOST_BOUNDED {
             return Ok(known);

@@ -42,7 +42,7 @@ const PATIENCE: u64 = 1;
 /// no other order can be much shorter.
 const FULL: u64 = 125;
 
-/// A way is far if its latency is more than one part in so many of the time of the busiest link.
+/// A path counts as far if its latency is more than one part in this many of the busiest link's time.
 const FAR: u64 = 20;
 
 /// With more jobs than this, queueing inside the network is not tried: it takes twice as long to schedule.
@@ -51,13 +51,13 @@ const MOST_QUEUEING: usize = 1 << 19;
 /// How much more work scheduling with queues is than without.
 const QUEUEING: u64 = 2;
 
-/// What a job that stays at its rank has instead of a way.
+/// The path index of a job within a rank, which has no path.
 const LOCAL: u32 = u32::MAX;
 
 #[derive(Clone, Copy, Debug)]
 struct HopCost {
     link: LinkId,
-    /// From the start of the job until this link takes it, if nothing holds it up.
+    /// Time from the start of the job until this link starts to carry it, if no link is busy.
     head: u64,
     latency: u64,
     busy: u64,
@@ -70,7 +70,7 @@ pub struct Jobs<'a> {
     fabric: &'a Fabric,
     /// Each way that occurs, a path with a number of bytes: where its hops begin and end.
     ways: Vec<(u32, u32)>,
-    /// How long each way takes if nothing holds the job up.
+    /// How long a job takes over each path if no link is busy.
     alone: Vec<u64>,
     hops: Vec<HopCost>,
     known: FxHashMap<(u32, u64), u32>,
@@ -110,7 +110,7 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// The same with time turned round.
+    /// The schedule reversed in time.
     pub(crate) fn turned_round(mut self) -> Self {
         self.order.reverse();
         for turns in &mut self.turns {
@@ -251,7 +251,7 @@ impl<'a> Jobs<'a> {
         }
     }
 
-    /// The order by longest tail first.
+    /// The schedule by longest remaining path first (critical-path list scheduling).
     #[must_use]
     pub fn schedule(&self) -> Schedule {
         self.schedule_in_waves(&[], 1)
@@ -344,7 +344,7 @@ impl<'a> Jobs<'a> {
         }
     }
 
-    /// How long it takes if every link carries jobs by number; they wait for lower numbers only.
+    /// The makespan if every link carries jobs in the order of their numbers. Jobs must wait for lower numbers only.
     pub(crate) fn makespan_as_numbered(&self) -> Duration {
         let followers = Followers::of(self.way.len(), self.waits.iter().copied());
         Duration::from_ps(Run::new(self, &followers, &[], 0).time_by_number())
@@ -385,7 +385,7 @@ impl<'a> Jobs<'a> {
         busy.into_iter().max().unwrap_or(0)
     }
 
-    /// For each job, how long it and what follows it takes if nothing holds that up.
+    /// For each job, the length of the longest chain of jobs that starts with it, if no link is busy.
     fn tails(&self, followers: &Followers) -> Vec<u64> {
         let mut tails = vec![0u64; self.way.len()];
         let mut set = |job: u32| {

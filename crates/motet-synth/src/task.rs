@@ -1,4 +1,4 @@
-//! [`Task`]: what is asked of a synthesizer; [`SynthError`]: why it may have no answer.
+//! [`Task`]: the input of synthesis: collective, size, network and its state; [`SynthError`]: why there may be no program.
 
 use motet_collective::bound::bound;
 use motet_collective::{Bound, BoundError, Collective, CollectiveError, CollectiveKind};
@@ -61,8 +61,7 @@ impl Goal {
     }
 }
 
-/// What is asked: a collective of some size on a network in some state, over the links that may
-/// be used.
+/// The input of synthesis: a collective of some size on a network in some state, with the links that may be used.
 #[derive(Clone, Debug)]
 pub struct Task<'a> {
     pub network: &'a Network,
@@ -121,7 +120,7 @@ impl<'a> Task<'a> {
         }
     }
 
-    /// For engines that carry transfers by their numbers on every link.
+    /// For executors in which every link carries transfers in the order of their numbers: links get no order of their own.
     #[must_use]
     pub const fn by_numbers(mut self) -> Self {
         self.may_overtake = false;

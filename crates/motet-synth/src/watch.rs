@@ -56,7 +56,7 @@ impl<'a> Watch<'a> {
         Self { clock: Some(clock), work: Some(work) }
     }
 
-    /// For what must be done however late it is: no clock, and no work beyond the least.
+    /// For work that must be done even after the limits are reached: without a clock, and with the least allowance of work.
     #[must_use]
     pub fn in_a_hurry() -> Watch<'static> {
         static NO_WORK: Work = Work(Some((0, AtomicU64::new(0))));

@@ -1,4 +1,4 @@
-//! How an action is described to the network: the rows of logits that it adds up.
+//! How the network computes an action's logit: as the sum of the logits of its features (*rows*).
 //!
 //! Action spaces differ from communicator to communicator, and a network has one shape. So its heads give [`ROWS`]
 //! logits for what actions are made of, and an action's own logit is the sum of its rows:
@@ -15,9 +15,9 @@
 //! | [`UNSEEN`] | times how little is known of the kernel, from 0 to 1 |
 //! | [`OWN_SURPRISE`], [`OWN_UNSEEN`] | the same of the action itself in this task, beyond its kernel |
 //!
-//! What is masked has no place in the space and so no odds. The last rows make the network a correction of the
-//! cost model that plans are made by and not a replacement of it: before training it prefers what should be fastest by
-//! the model and by what was seen since, and training has to find out where that is wrong and what is worth trying.
+//! Invalid actions are not in the space and get no probability. The last rows make the network a correction of the plans' cost
+//! model rather than a replacement: before training it prefers what is fastest by the model and by recent measurements, and
+//! training has to learn where that is wrong and what is worth trying.
 
 use std::collections::BTreeMap;
 
@@ -51,7 +51,7 @@ pub const OWN_SURPRISE: usize = UNSEEN + 1;
 pub const OWN_UNSEEN: usize = OWN_SURPRISE + 1;
 pub const ROWS: usize = OWN_UNSEEN + 1;
 
-/// The rows that are multiplied by a number of the action and the moment.
+/// The rows that are multiplied by a number that depends on the action and the call.
 pub(super) const DENSE: [usize; 5] = [NOMINAL, SURPRISE, UNSEEN, OWN_SURPRISE, OWN_UNSEEN];
 
 /// The dense rows before training: what takes 2 % longer has odds of about a third of the best's, a kernel of which
@@ -63,15 +63,15 @@ pub const AT_FIRST: [(usize, f32); 5] =
 /// Kernels whose times are told apart: pairs of algorithm and protocol, and the two other paths.
 pub const KERNELS: usize = ALGORITHMS * PROTOCOLS + Head::Path.size() - 1;
 
-/// Times farther apart than by a factor of e³ are bad enough.
+/// Logarithmic ratios of times are clipped to this (a factor of e³).
 pub(super) const MOST_RATIO: f32 = 3.0;
 
-/// A logarithm of times as the network takes it; what is no number is the most.
+/// Clips and scales a logarithmic ratio of times for the network; NaN becomes the maximum.
 pub(super) fn bounded(log: f64) -> f32 {
     if log.is_nan() { MOST_RATIO } else { (log as f32).clamp(-MOST_RATIO, MOST_RATIO) }
 }
 
-/// What tells these rows from others: every value of every head, and the order of rows.
+/// Identifies the rows: a hash of every value of every head, in order.
 #[must_use]
 pub fn checksum() -> Checksum {
     let mut text = format!("1 {ROWS} {LEVELS}\n");
@@ -106,26 +106,26 @@ pub(super) fn level(channels: Option<u32>) -> (usize, f32) {
     }
 }
 
-/// The rows of every action of a space.
+/// The features of every action of a space, as weights of rows.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Catalogue {
-    /// Rows and their shares, of all actions one after the other.
+    /// Pairs of a row and its weight, of all actions one after the other.
     rows: Vec<(u16, f32)>,
     /// Where each action's rows end.
     ends: Vec<u32>,
     kernels: Vec<u8>,
-    /// Of each action, the first that does the same.
+    /// For each action, the first action that results in the same call.
     same: Vec<u16>,
 }
 
 impl Catalogue {
-    /// Of a space, as its actions say.
+    /// The catalogue of a space, by what its actions say.
     #[must_use]
     pub fn of(space: &ActionSpace) -> Self {
         Self::resolved(space, |_| None)
     }
 
-    /// Of a space of which it is known what each action comes to: algorithm, protocol and channels.
+    /// The catalogue of a space for which the algorithm, protocol and channels that each action results in are known.
     #[must_use]
     pub fn resolved(
         space: &ActionSpace,
@@ -196,7 +196,7 @@ impl Catalogue {
         &self.rows[start as usize..self.ends[action] as usize]
     }
 
-    /// The kernel that an action runs, below [`KERNELS`], and the first action that does the same.
+    /// The kernel that an action runs, below [`KERNELS`], and the first action that results in the same call.
     #[must_use]
     pub fn kernel(&self, action: usize) -> (usize, u16) {
         let kernel = self.kernels.get(action).map_or(0, |it| usize::from(*it));
@@ -204,14 +204,14 @@ impl Catalogue {
     }
 }
 
-/// What the cost model holds every action of a space to take for a call, as logarithms over the least.
+/// The cost model's time of every action of a space for a call, as logarithms relative to the least.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Nominal {
     ratios: Vec<f32>,
 }
 
 impl Nominal {
-    /// Of times in any unit, one for each action; what is not positive is taken for the worst.
+    /// From times in any unit, one for each action; times that are not positive count as the worst.
     #[must_use]
     pub fn of(times: impl Iterator<Item = f64> + Clone) -> Self {
         let valid = |it: &f64| it.is_finite() && *it > 0.0;
@@ -220,7 +220,7 @@ impl Nominal {
         Self { ratios: times.map(ratio).collect() }
     }
 
-    /// Nothing is known: all alike.
+    /// Without knowledge: all actions alike.
     #[must_use]
     pub fn unknown(actions: usize) -> Self {
         Self { ratios: vec![0.0; actions] }

@@ -1,5 +1,4 @@
-//! [`Input`]: what the network reads of a call: the [state's row](crate::state::encoding), and how the call before it
-//! came out.
+//! [`Input`]: the network's input for a call: the [state's row](crate::state::encoding), and the result of the previous call.
 //!
 //! | values | of the call before |
 //! | --- | --- |

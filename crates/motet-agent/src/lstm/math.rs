@@ -1,5 +1,5 @@
-//! The loops of the network. Each has one written order of summation, which the compiler keeps, so that every machine
-//! finds the same bits.
+//! The arithmetic of the network. Each sum has a fixed order, which the compiler keeps, so that every machine computes the same
+//! bits.
 
 /// `out += scale × column`.
 pub(super) fn add_scaled(out: &mut [f32], scale: f32, column: &[f32]) {
@@ -8,8 +8,8 @@ pub(super) fn add_scaled(out: &mut [f32], scale: f32, column: &[f32]) {
     }
 }
 
-/// Σ aᵢbᵢ, in eight sums side by side that are then added in pairs: an order that processors are fast at, and the same
-/// on all of them.
+/// The dot product Σ aᵢbᵢ, in eight partial sums that are then added in pairs: an order that vector units are fast at, and the same
+/// on all machines.
 pub(super) fn dot(a: &[f32], b: &[f32]) -> f32 {
     const LANES: usize = 8;
     let mut sums = [0.0f32; LANES];

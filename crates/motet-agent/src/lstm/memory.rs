@@ -1,8 +1,8 @@
 //! [`Memory`]: the state that the policy keeps between calls of a communicator: the LSTM's state, the result of the last call, and a
 //! [`Ledger`] of recent times by kernel.
 //!
-//! All of it follows from what all ranks have alike: calls, actions, and times that the leader has published. A
-//! rank's own timings must not come in here: ranks would then choose differently, and hang.
+//! All of it is computed from data that all ranks share: calls, actions, and times that the leader has published. A rank's own
+//! timings must not enter: ranks would then choose differently, and hang.
 
 use std::collections::BTreeMap;
 
@@ -29,7 +29,7 @@ pub struct Seen {
 }
 
 impl Seen {
-    /// From the time, the nominal time of the action, and the least nominal time of the call.
+    /// From the call's time, the nominal time of its action, and the least nominal time of any action.
     #[must_use]
     pub fn new(
         (kind, bytes): (CollectiveKind, Bytes),
@@ -64,18 +64,18 @@ fn class(bytes: Bytes) -> usize {
     }
 }
 
-/// What something took of late beyond its nominal time.
+/// The recent times of a kernel or action relative to their nominal time.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Account {
     surprise: f32,
-    /// How many calls that rests on; old ones count less and less.
+    /// How many calls it is based on, old ones discounted.
     weight: f32,
     /// When it was last looked at, in calls of the ledger.
     at: u32,
 }
 
 impl Account {
-    /// How much of what is known is still known a call later.
+    /// The factor by which the weight of old calls decays per call.
     const KEEP: f32 = 0.99;
     /// The share of the newest call, once there are many: measurements are noisy.
     const NEWEST: f32 = 0.05;
@@ -91,13 +91,13 @@ impl Account {
         self.surprise += share * (surprise - self.surprise);
     }
 
-    /// The surprise, and how little is known of it: 1 is nothing.
+    /// The surprise, and its uncertainty from 0 to 1 (nothing known).
     pub(super) fn read(&self, now: u32) -> [f32; 2] {
         [self.surprise, 1.0 / (1.0 + self.weight_at(now))]
     }
 }
 
-/// What kernels and actions took of late: kernels for three classes of sizes, actions for each task.
+/// Recent times of kernels, for three classes of sizes, and of actions, for each task.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Ledger {
     kernels: [[Account; KERNELS]; CLASSES],
@@ -131,8 +131,8 @@ impl Ledger {
         accounts[at].learn(seen.surprise, self.calls);
     }
 
-    /// What is known of an action of a task: its kernel's surprise, how little that rests on, how much more the
-    /// action itself takes than its kernel, and how little that rests on.
+    /// What is known of an action of a task: its kernel's surprise and that one's uncertainty; the action's own surprise beyond its
+    /// kernel's, and that one's uncertainty.
     pub(super) fn of(&self, kind: CollectiveKind, bytes: Bytes) -> impl Fn(usize, u16) -> [f32; 4] {
         let kernels = self.kernels[class(bytes)];
         let task = self.tasks.get(&(kind, bytes)).map_or(&[][..], Vec::as_slice);
@@ -173,7 +173,7 @@ impl Memory {
         Self { hidden: zeros.clone(), cell: zeros, last: None, ledger: Ledger::new() }
     }
 
-    /// Takes in how the last call came out.
+    /// Records the result of the last call.
     pub fn learn(&mut self, seen: Seen) {
         self.ledger.learn(&seen);
         self.last = Some(seen);
@@ -189,7 +189,7 @@ impl Memory {
         &self.ledger
     }
 
-    /// All that further choices depend on, as numbers.
+    /// All state that further choices depend on, as numbers.
     pub(super) fn numbers(&self) -> impl Iterator<Item = f32> {
         let last = self.last.map(|it| [it.surprise, it.lost, it.kernel as f32]);
         let all = self.hidden.iter().chain(&self.cell).copied().chain(self.ledger.numbers());

@@ -1,10 +1,10 @@
-//! Agent-2's network: a small LSTM that reads one call after the other and says which actions suit the next.
+//! Agent-2's network: a small LSTM that reads one call after the other and gives each action of the next a probability.
 //!
-//! - [`input`]: what it reads of a call: the state's row, and how the call before it came out;
-//! - [`features`]: how an action is described to it, so that one network serves every action space;
-//! - [`memory`]: what it carries from call to call;
+//! - [`input`]: its input for a call: the state's row, and the result of the previous call;
+//! - [`features`]: the features of actions, by which one network serves every action space;
+//! - [`memory`]: the state that it keeps between calls;
 //! - [`net`]: its weights; [`forward`] and [`backward`] run it and find its gradients;
-//! - [`odds`]: the odds that it gives to the actions of a space;
+//! - [`odds`]: the probabilities that it gives to the actions of a space;
 //! - [`mind`]: all of that together; [`policy`]: as a policy among others; [`mod@file`]: its file.
 //!
 //! ```text

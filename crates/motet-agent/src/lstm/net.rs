@@ -1,4 +1,4 @@
-//! [`Net`]: the weights, in one row of numbers, and where each layer's lie in it.
+//! [`Net`]: the weights of the network in one array, and the layout of the layers in it.
 //!
 //! Matrices are stored by input: all weights that one input feeds stand together, so that an input of 0, as most
 //! of a state's are, is skipped, and the rest is one pass over consecutive numbers.
@@ -66,7 +66,7 @@ impl Layout {
         self.value + self.shape.seen() + 1
     }
 
-    /// What one input of the encoder feeds.
+    /// The weights of one input of the encoder.
     pub(super) const fn encoder(&self, input: usize) -> Range<usize> {
         let start = input * self.shape.encoder;
         start..start + self.shape.encoder
@@ -76,18 +76,18 @@ impl Layout {
         self.encoder_weights..self.gates
     }
 
-    /// What one input of the gates feeds: the encoder's outputs, then the hidden state.
+    /// The weights of one input of the gates; the inputs are the encoder's outputs, then the hidden state.
     pub(super) const fn gate(&self, input: usize) -> Range<usize> {
         let start = self.gates + input * 4 * self.shape.hidden;
         start..start + 4 * self.shape.hidden
     }
 
-    /// Of the gates in, forget, candidate, out.
+    /// The biases of the input, forget, candidate and output gates.
     pub(super) const fn gate_bias(&self) -> Range<usize> {
         self.gates + self.gate_weights..self.heads
     }
 
-    /// What one input of an expert's head feeds; the input after the last is the bias.
+    /// The weights of one input of an expert's head; the input after the last is the bias.
     pub(super) fn head(&self, expert: Expert, input: usize) -> Range<usize> {
         let start = self.heads + expert.index() * self.head + input * features::ROWS;
         start..start + features::ROWS
@@ -122,7 +122,7 @@ impl Net {
         fill(&mut weights[..layout.encoder_weights], 30);
         let gates = layout.gates..layout.gates + layout.gate_weights;
         fill(&mut weights[gates], shape.seen());
-        // Remember, until there is reason to forget.
+        // A positive bias of the forget gate, so that the cell keeps its state at first.
         let bias = layout.gate_bias().start + shape.hidden;
         weights[bias..bias + shape.hidden].fill(1.0);
         let bias = layout.head(Expert::Shared, shape.seen());

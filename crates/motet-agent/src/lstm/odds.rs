@@ -14,7 +14,7 @@ use super::memory::Ledger;
 #[derive(Clone, Debug)]
 pub struct Faced {
     catalogue: Arc<Catalogue>,
-    /// Of each action, what the [dense](DENSE) rows are multiplied by.
+    /// For each action, the factors of the [dense](DENSE) rows.
     dense: Vec<[f32; DENSE.len()]>,
 }
 
@@ -43,7 +43,7 @@ impl Faced {
         dense.fold(sum, |sum, (row, by)| sum + rows[*row] * by)
     }
 
-    /// Adds to the rows' gradients what the gradients of the actions' logits come to.
+    /// Propagates gradients of the actions' logits to the rows' gradients.
     pub fn pull(&self, logits: &[f32], rows: &mut [f32; ROWS]) {
         for (action, (by, dense)) in logits.iter().zip(&self.dense).enumerate() {
             for (row, share) in self.catalogue.rows(action) {
@@ -60,12 +60,12 @@ impl Faced {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Odds {
     odds: Vec<f32>,
-    /// The logarithms of the odds.
+    /// The logarithms of the probabilities.
     logs: Vec<f32>,
 }
 
 impl Odds {
-    /// Of rows of logits, over the actions that are faced.
+    /// The softmax over the call's actions, from the logits of the rows.
     #[must_use]
     pub fn of(rows: &[f32; ROWS], faced: &Faced) -> Self {
         let mut logs: Vec<f32> =
@@ -94,7 +94,7 @@ impl Odds {
         best.0
     }
 
-    /// An action by its odds.
+    /// Draws an action by its probability.
     pub fn draw(&self, stream: &mut motet_units::Stream) -> usize {
         let mut left = stream.random::<f32>();
         for (at, odds) in self.odds.iter().enumerate() {
@@ -106,7 +106,7 @@ impl Odds {
         self.best()
     }
 
-    /// How undecided the policy is, in nats.
+    /// The entropy of the distribution, in nats.
     #[must_use]
     pub fn entropy(&self) -> f32 {
         -self.odds.iter().zip(&self.logs).fold(0.0, |sum, (odds, log)| sum + odds * log)

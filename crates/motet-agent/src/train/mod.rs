@@ -1,8 +1,8 @@
 //! Training: from a simulated world to the weights of the [LSTM](crate::lstm).
 //!
-//! - [`world`]: what it learns from, [`lives`]: the agent's world as that; [`settings`]: how long and by what schedule;
-//! - [`rollout`]: lives are played under the policy as it is; [`loss`]: what is drawn from them; [`adam`]: the step;
-//! - [`curve`]: how it went; [`checkpoint`]: a file to go on from.
+//! - [`world`]: the interface to simulated jobs, [`lives`]: the agent's environment behind it; [`settings`]: hyperparameters;
+//! - [`rollout`]: runs episodes (*lives*) under the present policy; [`loss`]: their gradients; [`adam`]: the optimizer;
+//! - [`curve`]: metrics over time; [`checkpoint`]: a file to continue from.
 //!
 //! A recurrent actor–critic: each [update](Trainer::advance) plays some lives, goes back through each of them whole,
 //! and takes one step. **Rewards** are those of [`reward`](crate::reward), eight terms with their weights, but for one
@@ -58,13 +58,13 @@ struct Best {
     weights: Vec<f32>,
 }
 
-/// How a policy does on lives it has not seen.
+/// How well a policy does on episodes it was not trained on.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Judgement {
     pub calls: u64,
-    /// Mean logarithm of cost over the best action's.
+    /// The mean logarithm of the cost relative to the best action's.
     pub regret: f32,
-    /// The same for NCCL's own choice.
+    /// The same mean for NCCL's own choice.
     pub default_regret: f32,
     /// Share of calls whose action costs at most 1 % more than the best.
     pub as_best: f32,

@@ -1,4 +1,4 @@
-//! Playing a life through: what was seen, done and found, call by call.
+//! Runs an episode under a policy, and records what was observed, chosen and computed for each call.
 
 use motet_units::{Seed, Stream};
 
@@ -7,7 +7,7 @@ use crate::gate::{Experts, gate};
 use crate::lstm::policy::expert;
 use crate::lstm::{Faced, Facing, Memory, Mind, NetStep, Odds};
 
-/// One call of a life.
+/// One call of an episode.
 #[derive(Clone, Debug)]
 pub(super) struct Moment {
     pub(super) scene: Scene,
@@ -36,7 +36,7 @@ pub(super) enum Choosing<'a> {
     Best,
 }
 
-/// Lives one life under a network; the calls of each communicator are a run of their own.
+/// Runs one episode under a network. The calls of each communicator form a sequence of their own.
 pub(super) fn play<W: World>(
     world: &W,
     (stage, seed): (Stage, Seed),

@@ -1,4 +1,4 @@
-//! [`Demands`]: which chunks go from whom to whom, and where they lie at both ends.
+//! [`Demands`]: which chunks each rank has to send to which other rank, and their offsets at both ends.
 
 use motet_collective::{Collective, CollectiveKind};
 use motet_units::Rank;

@@ -1,4 +1,4 @@
-//! Every pair by its quickest way: the classic exchange, best for small sizes.
+//! Every pair over its fastest path: the classic exchange, best for small sizes.
 //!
 //! The quickest way is that of a transfer alone: latencies, plus the time of the slowest link up
 //! to each rank that stores and forwards. Of ways that are equally quick, a pair takes the one

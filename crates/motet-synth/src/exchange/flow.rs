@@ -1,5 +1,5 @@
-//! How demands should spread over the network so that the busiest link is as little busy as can
-//! be: multi-commodity flow, one commodity for each sender.
+//! Routes demands so that the load of the busiest link is minimal: a multi-commodity flow with one commodity for each
+//! sender.
 //!
 //! The traffic of one sender after the other is routed over ways that are shortest under prices
 //! of links, and links that were used become dearer (the multiplicative-weights method, as in the
@@ -17,7 +17,7 @@ use super::ways::Ways;
 use crate::watch::Watch;
 use router::{Router, STEP};
 
-/// How much longer than what is proved the routing may take.
+/// The search ends when the routing takes at most this multiple of the proven lower bound.
 const GAP: f64 = 1.002;
 
 /// After so many rounds prices move less and less.
@@ -94,7 +94,7 @@ pub(super) fn spread(
             break;
         }
         watch.spend(visits / VISITS_PER_WORK);
-        // Any run of rounds, averaged, is a routing: forget the clumsy first ones now and then.
+        // The average over any range of rounds is a routing, so drop the poor first rounds now and then.
         if round.is_power_of_two() {
             let before = best.time;
             router.keep_best(&mut best, counted);
@@ -106,7 +106,7 @@ pub(super) fn spread(
             }
             router.forget();
             counted = 0;
-            // What proves the optimum comes late; the optimum itself is mostly there long before.
+            // The proof of optimality comes late; the routing itself is mostly optimal long before.
             if round >= settled && best.time * SETTLING > before {
                 break;
             }

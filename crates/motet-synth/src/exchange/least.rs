@@ -1,4 +1,4 @@
-//! A time that no routing beats, by hand: what leaves or enters a rank or a server.
+//! A quick lower bound for the time of any routing: the data that must leave or enter a rank or a server.
 //!
 //! The bound proper (`motet_collective::bound`) looks at more cuts and takes longer; this one only
 //! tells when a search may stop.

@@ -96,10 +96,10 @@ pub struct Exchange {
     pub method: Routing,
 }
 
-/// A candidate this much above what a bound by hand says is good enough.
+/// A candidate within this factor of the quick lower bound ([`least`]) is good enough.
 const GOOD: f64 = 1.01;
 
-/// And one this much above what the caller knows as the least time.
+/// A candidate within this factor of the least time that the caller knows is good enough.
 const BEST: f64 = 1.001;
 
 /// By how much finer cuts must shorten a program to be worth their number.
@@ -164,7 +164,7 @@ impl Planner<'_> {
         let enough = proved.max(least * GOOD);
         let good = |it: &Candidate| it.timing.makespan.as_ps() as f64 <= enough;
         let mut best: Option<Candidate> = None;
-        // Where amounts differ, what spreads them is most likely to be good, and soonest made.
+        // Where amounts differ, spreading them over the servers' ranks is most likely to be good, and quickest to compute.
         let first = if self.task.goal.kind() == CollectiveKind::AllToAllV {
             [Routing::Servers, Routing::Direct]
         } else {

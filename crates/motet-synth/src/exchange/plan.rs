@@ -1,4 +1,4 @@
-//! [`ExchangePlan`]: who sends what to whom by which path, and what that needs to have come before.
+//! [`ExchangePlan`]: which chunks each rank sends to which other over which path, and which sends must come first.
 //!
 //! A plan is made of [`Leg`]s: consecutive chunks of one sender's input that go from one rank to
 //! another. All methods of this module make one; [`super::timing`] finds in which order its legs

@@ -1,4 +1,4 @@
-//! Legs that queue on their way: the scheduler of trees ([`crate::schedule`]), for legs.
+//! Schedules legs that may queue at links on their path, by the list scheduler that trees use ([`crate::schedule`]).
 //!
 //! [`timing`](super::timing) books all links of a leg's path when it starts, and links carry legs in that
 //! order. That is right where paths take about as long as each other. Between datacenters they do not: what

@@ -1,5 +1,5 @@
-//! Data between one rank, the *hub*, and the others, routed in time: what is near goes first, and what
-//! is far is on its way meanwhile.
+//! Gather, Scatter and the like, between one rank (the *hub*) and all others, routed as a flow over time: the hub's links serve near
+//! ranks while data of far ranks is in flight.
 //!
 //! Where latencies are as long as transmissions, as between datacenters, [`super::flow`] is at a loss: it
 //! knows how much each link carries, but not when. Here the question is a flow over time. Time is

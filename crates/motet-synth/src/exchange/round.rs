@@ -123,7 +123,7 @@ impl<'a> Rounding<'a> {
         }
     }
 
-    /// Stranded parcels take the shortest way.
+    /// Routes stranded parcels over the shortest path.
     fn bring_home(&mut self, from: usize) {
         if self.stranded.is_empty() {
             return;

@@ -1,4 +1,4 @@
-//! In which order the legs of a plan go, and how long that takes.
+//! Schedules the legs of a plan: their order on the links, and how long that takes.
 //!
 //! List scheduling, as in [`crate::schedule`], but with other rules for who goes first: where many
 //! pairs exchange data every link has plenty to do, and what counts is that the links with most
@@ -178,19 +178,18 @@ struct Run<'a> {
     patience: Vec<u64>,
 }
 
-/// Who goes first.
+/// By which priority a link chooses its next job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Rule {
-    /// Nobody sends into a queue; then whose way has the link with most left to do. Makes the
-    /// rounds of the classic exchange where amounts are equal.
+    /// First jobs that would find no queue, then those whose path has the link with most work left. Where amounts are equal this
+    /// results in the rounds of the classic exchange.
     Rounds,
-    /// Who would not find a long queue; then whose way has the link with most left to do.
+    /// First jobs that would not find a long queue, then those whose path has the link with most work left.
     Urgent,
-    /// Who would not find a long queue; then who is behind if all go on evenly.
+    /// First jobs that would not find a long queue, then those that are behind an even pace of all legs.
     Even,
-    /// Whose way has the link with most left to do, whatever the queues. Where data is handed on to slow
-    /// links by ranks that are busy with data of their own, avoiding queues would feed one slow link after
-    /// the other and leave the rest idle.
+    /// Jobs whose path has the link with most work left, regardless of queues. Where ranks that are busy with data of their own forward
+    /// to slow links, avoiding queues would feed one slow link after the other and leave the rest idle.
     Crux,
 }
 
@@ -347,8 +346,8 @@ impl<'a> Run<'a> {
         Some(Timing { order: self.order, turns: Vec::new(), makespan })
     }
 
-    /// Beyond the end of time: what is left goes in the order of legs, each of which comes after the
-    /// one it waits for.
+    /// Times have exceeded what 64 bits hold: the remaining jobs are put in the order of their legs, each of which comes after the one it
+    /// waits for.
     fn without_end(self) -> Timing {
         let mut started = vec![false; self.cutting.jobs()];
         for (leg, nth) in &self.order {
@@ -447,7 +446,7 @@ impl<'a> Run<'a> {
         }
         match best {
             Some((_, at, ready)) => {
-                // Behind the others, so that those that were not looked at have their chance.
+                // Move it behind the others, so that legs that were not looked at get their chance.
                 self.ready[link].swap_remove(at);
                 let waiting = &mut self.waiting[ready.leg as usize];
                 waiting.pop_front();

@@ -1,4 +1,5 @@
-//! A first guess at what a switch passes from whom to whom.
+//! A first guess at how a switch's capacity is divided among the pairs of its neighbours, before the switch is replaced by direct
+//! links between them.
 //!
 //! Any way of taking a switch out that keeps all cuts is right; but the more evenly a switch
 //! serves all pairs of its neighbours, the lower trees can be. So the guess spreads each port's
@@ -34,7 +35,7 @@ pub(super) struct Share {
     pub(super) amount: u64,
 }
 
-/// What becomes of the capacity that pairs on shortest ways do not use.
+/// How capacity is used that pairs on shortest paths leave over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Rest {
     GivenUp,
@@ -46,8 +47,8 @@ pub(super) enum Rest {
 pub(super) fn guess(net: &FlowNet, switch: u32, group: &[u32], rest: Rest) -> Vec<Share> {
     let mut from = ports(net.incoming(switch), group);
     let mut to = ports(net.outgoing(switch), group);
-    // A way in without a way out, or the other way round, passes nothing on. Such switches are in
-    // networks with links in one direction only, and come about when others are taken out.
+    // A switch with only incoming or only outgoing links passes nothing on. Such switches are in networks with one-way links, and
+    // arise when other switches are replaced.
     if from.is_empty() || to.is_empty() {
         return Vec::new();
     }
@@ -170,7 +171,8 @@ impl Distances {
         hops
     }
 
-    /// Whether some rank is, through `node` at `hops` from a rank, as near as it is at all.
+    /// Whether a shortest path from a rank to some other rank leads through `node`. The rank is given by `away`, its distances to all
+    /// ranks, and `hops`, its distance to `node`.
     fn serves(&mut self, net: &FlowNet, node: u32, away: &[u32], hops: u32) -> bool {
         if self.of[node as usize].is_none() {
             let beyond = self.all(net, node, false);

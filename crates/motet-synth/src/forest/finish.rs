@@ -1,4 +1,4 @@
-//! Packs the trees of a scaled fabric and gives them their paths.
+//! The last stage: packs the trees of a scaled fabric and assigns a path of links to each of their edges.
 
 use motet_units::Rank;
 
@@ -43,7 +43,7 @@ pub(super) fn finish(fabric: &Fabric, scaled: Scaled, watch: Watch<'_>) -> Optio
     Some(Forest { paths, trees })
 }
 
-/// Gives a tree lanes for its arcs; where no single lane is wide enough it becomes several trees.
+/// Assigns a path (lane) to each arc of a tree; where no single path is wide enough, the tree is divided into several.
 fn deal(tree: &Packed, ends: &[(Rank, Rank)], lanes: &mut [Vec<Lane>], trees: &mut Vec<Tree>) {
     let mut left = tree.weight;
     while left > 0 {

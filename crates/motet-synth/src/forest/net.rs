@@ -1,7 +1,7 @@
-//! [`FlowNet`]: ranks and switches joined by whole capacities, and how much can flow into them.
+//! [`FlowNet`]: ranks and switches joined by links of integer capacity, for maximum-flow questions.
 //!
-//! Every question of this method is one about flows into a node: each node has a supply that a
-//! source outside may feed into it, and what counts is how much reaches the sinks ([`MaxFlow`]).
+//! Every question that the method `forest` asks is a maximum flow: a super-source feeds each node's supply into it, and the
+//! question is how much can reach the sinks ([`MaxFlow`]).
 //!
 //! [`FlowNet::least`] asks for the least over all ranks. Once a rank has been asked, only node sets
 //! on whose sending side it lies are still open, so that its supply becomes endless and the flows

@@ -1,5 +1,5 @@
-//! Packs spanning trees into a net of ranks (Edmonds): all that every root has due, with no arc
-//! over its capacity.
+//! Packs spanning trees into a network of ranks (Edmonds): trees of the required total weight out of every root, within the capacity
+//! of every arc.
 //!
 //! Trees are grown one at a time, nearest ranks first, so that they are low. A tree need not be
 //! right arc by arc: when it spans, flows tell the greatest weight with which it can be taken out
@@ -79,7 +79,7 @@ impl<'a> Packer<'a> {
         }
     }
 
-    /// The root with the most still due.
+    /// The root with the most weight still to be packed.
     fn next_root(&self) -> Option<u32> {
         let open = (0..self.net.ranks() as u32).filter(|it| self.net.supply(*it) > 0);
         open.max_by_key(|it| (self.net.supply(*it), Reverse(*it)))
@@ -137,7 +137,7 @@ impl<'a> Packer<'a> {
         self.reach[root as usize] = 0;
     }
 
-    /// Puts the arcs of a rank that joined the tree up for choice.
+    /// Adds the arcs out of a rank that joined the tree to the candidates.
     fn offer(&mut self, rank: u32, weight: u64) {
         for arc in self.net.arcs_of(rank) {
             let capacity = self.net.capacity(*arc);

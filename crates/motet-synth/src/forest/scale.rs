@@ -1,11 +1,11 @@
-//! Rounding the exact rate of a tree packing to whole trees: how many trees each root gets, and how many of them each link
-//! can carry.
+//! Rounds the exact rate of a tree packing to whole numbers: into how many equal units each root's data is cut, and how many units
+//! each link can carry.
 //!
-//! The bound gives the exact rate x at which every root can broadcast over fractional trees. With k trees per root, each tree
-//! carries x ÷ k, so a link of b bit/s has room for ⌊b · k ÷ x⌋ trees; what the floor cuts off is lost bandwidth. The
-//! least k without any loss can be large (83 for two boxes of MI250), and always is where bandwidths were measured. So k
-//! is the least number for which rounding costs at most [`LOSS`]; if no k that is tried (see [`MOST`]) achieves that, the one that
-//! loses least is used.
+//! The bound gives the exact rate x at which every root can spread its data. If that is cut into k units per root, of which a tree
+//! of weight w carries w, a unit flows at the rate x ÷ k and a link of b bit/s has room for ⌊b · k ÷ x⌋ units; what the floor cuts off
+//! is lost bandwidth. The least k without any loss can be large (83 for two boxes of MI250), and always is where bandwidths were
+//! measured. So k is the least number for which rounding costs at most [`LOSS`]; if no k that is tried (see [`MOST`]) achieves
+//! that, the largest one is used.
 
 use motet_collective::bound::Ratio;
 use motet_net::Network;
@@ -20,20 +20,20 @@ use crate::watch::Watch;
 /// The most that rounding may cost, in thousandths of the time.
 const LOSS: u64 = 2;
 
-/// Numbers of trees per root up to this are tried one by one; larger ones in steps of a sixteenth.
+/// Numbers of units per root up to this are tried one by one; larger ones in steps of a sixteenth.
 const ONE_BY_ONE: u64 = 64;
 
-/// The most trees over all roots that are tried; up to [`MOST_PER_ROOT`] per root are tried in any case.
+/// The most units over all roots that are tried; up to [`MOST_PER_ROOT`] per root are tried in any case.
 const MOST: u64 = 8192;
 const MOST_PER_ROOT: u64 = 96;
 
-/// The most trees per root that are tried where their number must be a power of two.
+/// The most units per root that are tried where their number must be a power of two.
 const MOST_EVEN: u64 = 16;
 
 /// The whole bandwidth of a link, in thousandths.
 pub(super) const FULL: u64 = 1000;
 
-/// A fabric whose link capacities are whole numbers of trees, with its switches replaced by links between ranks.
+/// A fabric whose link capacities are whole numbers of units, with its switches replaced by links between ranks.
 #[derive(Debug)]
 pub(super) struct Scaled {
     pub(super) net: FlowNet,
@@ -50,7 +50,7 @@ pub(super) struct Nodes {
     roots: Vec<u32>,
 }
 
-/// The fabric scaled to the least number of trees per root that reaches the rate within [`LOSS`], where trees may use as many
+/// The fabric scaled to the least number of units per root that reaches the rate within [`LOSS`], where trees may use as many
 /// thousandths of each link as `shares` says. With `even` the number is a power of two up to [`MOST_EVEN`], the one that loses
 /// least. `None` also if time was up.
 pub(super) fn scale(
@@ -176,8 +176,8 @@ impl Nodes {
         Some(Scaled { net, ways })
     }
 
-    /// The places (in the fabric's order) of links that are too narrow if trees may use only their
-    /// `shares`; none if all are wide enough.
+    /// The links (by index in the fabric's order) whose capacity limits the packing if trees may use only their `shares`; empty if
+    /// none does.
     pub(super) fn narrow(
         &self,
         fabric: &Fabric,
@@ -211,7 +211,7 @@ impl Nodes {
         (self.of[fabric.from(link).index()], self.of[fabric.to(link).index()])
     }
 
-    /// What a link carries, in so many units per root and `share` millionths of the best time.
+    /// How many units a link can carry, with `units` per root and in `share` millionths of the best time.
     fn capacity(
         &self,
         fabric: &Fabric,

@@ -31,7 +31,7 @@ pub struct Task {
     pub size: Bytes,
 }
 
-/// What NCCL is asked for.
+/// A setting that NCCL is asked to use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum Setting {
@@ -106,7 +106,7 @@ impl From<Setting> for String {
     }
 }
 
-/// What came of a setting that was tried once.
+/// The result of trying a setting once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tried {
     /// It runs, and every element was right. With it: what NCCL would do by itself, where that is known.
@@ -117,7 +117,7 @@ pub enum Tried {
     Wrong,
 }
 
-/// Whoever runs calls.
+/// Runs and times calls: real GPUs, or a simulation in tests.
 pub trait Bench {
     type Error;
 

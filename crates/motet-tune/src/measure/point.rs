@@ -14,7 +14,7 @@ pub struct Times {
     pub ps: Vec<u64>,
 }
 
-/// See the [module](self).
+/// All measurements of one call, and the setting that won.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Point {
     pub collective: CollectiveKind,
@@ -59,7 +59,7 @@ impl Point {
 }
 
 impl Times {
-    /// The middle one.
+    /// The median time.
     #[must_use]
     pub fn median(&self) -> Duration {
         let mut sorted = self.ps.clone();

@@ -21,7 +21,7 @@ const LEAST_GAIN: f64 = 1.02;
 /// Settings whose ratios are within this factor are as good as one another.
 const ALIKE: f64 = 1.02;
 
-/// See the [module](self). Settings are numbers; 0 is NCCL's own.
+/// A race between settings, which are numbered; 0 is NCCL's own choice.
 #[derive(Clone, Debug)]
 pub struct Race {
     /// Of each setting, each round's time over that of NCCL's own in the round.
@@ -43,7 +43,7 @@ impl Race {
     #[must_use]
     pub fn round(&self) -> Vec<usize> {
         let mut order = vec![0];
-        // Not always the same behind the same.
+        // Rotate the order from round to round, so that no setting always follows the same one.
         let turn = self.rounds.checked_rem(self.left.len()).unwrap_or(0);
         order.extend(self.left.iter().cycle().skip(turn).take(self.left.len()));
         order.push(0);
@@ -82,7 +82,7 @@ impl Race {
         self.rounds
     }
 
-    /// The middle of a setting's ratios.
+    /// The median of a setting's ratios.
     fn ratio(&self, setting: usize) -> f64 {
         median(&self.ratios[setting]).unwrap_or(f64::INFINITY)
     }

@@ -29,7 +29,7 @@ const AFFORDED_ROUNDS: u64 = 4;
 const FIRST_LOOK_PERCENT: u64 = 75;
 const CONFIRMING_ROUNDS: usize = 9;
 
-/// How far it has come.
+/// Progress of the measurement.
 #[derive(Clone, Copy, Debug)]
 pub enum WalkEvent<'a> {
     Measuring(Task),

@@ -1,9 +1,9 @@
-//! What a search thinks of all points of a space, from those that it has run: a [`Gaussian`] process over
+//! [`Belief`]: a search's prediction for all points of a space, from those that it has run: a [`Gaussian`] process over
 //! logarithms of times.
 //!
-//! Iterations of a point are alike, so how often it was run only says how sure its mean is, and profiles of any length
-//! go into one model. Logarithms well above the best are compressed: how bad bad points are is not worth modelling.
-//! Points that cannot run say nothing about times; what they say is which others may not run either ([`chances`]).
+//! Iterations of a point are alike, so the number of its runs only determines the variance of its mean, and profiles of any length
+//! go into one model. Logarithms well above the best are compressed, because it is not worth modelling how bad bad points are.
+//! Points that cannot run tell nothing about times, but which others may not run either ([`chances`]).
 
 use super::Ledger;
 use super::gaussian::{Gaussian, Kernel, Observation, expected_excess};
@@ -87,7 +87,7 @@ pub(super) fn chances(space: &Space, ledger: &Ledger, kernel: &Kernel) -> Option
     Some(not.iter().zip(&run).map(chance).collect())
 }
 
-/// What a search with noise thinks of points that it has not run. See the head of the file.
+/// A search's prediction, with uncertainty, for points that it has not run.
 pub(super) struct Belief {
     gaussian: Gaussian,
     mean: Vec<f64>,

@@ -1,10 +1,10 @@
-//! [`Router`]: routes over shortest ways and makes dearer what it used.
+//! [`Router`]: one round of the multiplicative-weights method: routes over the cheapest paths and raises the prices of used links.
 
 use super::super::demand::Demands;
 use super::super::ways::{Shortest, Ways};
 use super::{Flow, Horizon};
 
-/// How much dearer a link gets that one sender's traffic fills, at first.
+/// By how much the price of a link rises, at first, when one sender's traffic fills it.
 pub(super) const STEP: f64 = 0.1;
 
 /// The least price, as a share of the mean.

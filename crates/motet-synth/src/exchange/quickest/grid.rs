@@ -1,4 +1,4 @@
-//! [`Grid`]: the network over time, one node for each node and slot.
+//! [`Grid`]: the time-expanded network, with one node for each node and time slot.
 
 use motet_graph::{Dijkstra, Hop, MaxFlow, PairedArcs};
 use motet_units::{Bytes, LinkId, NodeId, Rank};

@@ -1,4 +1,4 @@
-//! [`Parcels`]: which chunks go where, when, of a flow that only says how many.
+//! [`Parcels`]: assigns chunks to a flow over time, which only gives amounts: which chunk takes which link when.
 //!
 //! Nodes are gone through in the order of time. Each has a queue of parcels; those that have come first
 //! leave first, over the links that the flow leaves by, and the rest waits.
@@ -11,7 +11,7 @@ use super::grid::Grid;
 /// No hop before this one.
 const START: u32 = u32::MAX;
 
-/// Chunks of one pair that have come all the same way.
+/// Chunks of one pair that have taken the same path so far.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Parcel {
     pub(super) pair: u32,
