@@ -9,7 +9,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::node::UnknownName;
+use crate::unknown_name::UnknownName;
 
 /// What programs may ask of a switch; nothing, unless the network says so.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]

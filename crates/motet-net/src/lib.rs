@@ -51,6 +51,7 @@ pub mod summary;
 mod testing;
 pub mod tier;
 pub mod tier_mix;
+pub mod unknown_name;
 
 pub use diff::NetworkDiff;
 pub use in_network::InNetwork;

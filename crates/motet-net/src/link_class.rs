@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::node::UnknownName;
+use crate::unknown_name::UnknownName;
 
 /// The technology of a link. The names are those of the cluster file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
-use motet_units::{Rank, brief};
+use motet_units::Rank;
 
 use crate::in_network::InNetwork;
-use crate::nearest;
+pub use crate::unknown_name::UnknownName;
 
 /// What a node is. The names are those of the cluster file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -75,40 +75,6 @@ impl FromStr for NodeKind {
             .into_iter()
             .find(|it| it.name() == text)
             .ok_or_else(|| UnknownName::new("node kind", text, Self::ALL.map(Self::name)))
-    }
-}
-
-/// A name outside a fixed list.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{name}` is not a {what}; {}known: {known}", self.guess())]
-pub struct UnknownName {
-    /// What kind of name it should be: "node kind", say.
-    pub what: &'static str,
-    /// The name that was given.
-    pub name: String,
-    /// All names of the list, separated by a comma and a blank.
-    pub known: String,
-}
-
-impl UnknownName {
-    /// `name` is none of `known`. A long name is shortened, so that no error repeats a whole file.
-    #[must_use]
-    pub fn new<'a>(
-        what: &'static str,
-        name: &str,
-        known: impl IntoIterator<Item = &'a str>,
-    ) -> Self {
-        let known = known.into_iter().collect::<Vec<_>>().join(", ");
-        Self { what, name: brief(name).into_owned(), known }
-    }
-
-    /// "did you mean …?" if a name of the list is close to what was written.
-    fn guess(&self) -> String {
-        let near = nearest::nearest(&self.name, self.known.split(", "));
-        match near.first() {
-            Some(near) => format!("did you mean `{near}`? "),
-            None => String::new(),
-        }
     }
 }
 
