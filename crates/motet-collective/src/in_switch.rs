@@ -40,7 +40,7 @@ pub struct Serving {
 )]
 pub struct Unserved {
     pub slot: Slot,
-    /// Those who put something in or take something out.
+    /// The ranks that write to the slot or read from it.
     pub ranks: Vec<Rank>,
     pub needs: InNetwork,
 }

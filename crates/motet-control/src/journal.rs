@@ -8,6 +8,7 @@ use crate::circuit::{Circuit, Port, SwitchId};
 use crate::controller::ChangeId;
 use crate::protocol::{GroupId, JobId, Refusal, TenantId};
 
+/// One record of the journal: something that the controller has done.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "event")]
 pub enum Event {

@@ -169,7 +169,7 @@ pub enum Reply {
     Refuse(Refusal),
 }
 
-/// Why a group gets no circuits.
+/// Why a group is refused circuits.
 #[derive(
     Clone,
     Copy,

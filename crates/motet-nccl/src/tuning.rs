@@ -158,6 +158,7 @@ impl Communicator {
 /// Microseconds and GB/s per collective, algorithm and protocol.
 type Table = [[[f64; Protocol::COUNT]; Algorithm::COUNT]; TunedCollective::COUNT];
 
+/// NCCL's tuning tables for a communicator: latency and bandwidth of every combination of collective, algorithm and protocol.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tuning {
     latency: Table,

@@ -7,10 +7,11 @@ use motet_workload::simulate::Halted;
 
 use crate::alone::AloneError;
 
+/// Why a step cannot be run on rails.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RailsError {
-    /// The job does not go with these rails; each reason comes with the nearest choice that does.
+    /// The job cannot run on these rails; each reason comes with the nearest choice that can.
     #[error(transparent)]
     Refused(#[from] Refusals),
     #[error(transparent)]

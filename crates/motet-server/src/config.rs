@@ -64,7 +64,7 @@ const fn absence() -> Duration {
     Duration::from_ms(60_000)
 }
 
-/// What of the controller's policy differs from its defaults.
+/// Settings of the controller's policy that differ from the defaults.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PolicyConfig {
@@ -125,7 +125,7 @@ impl Config {
         Ok(config)
     }
 
-    /// Checks what one key alone cannot say, and gives who may do what.
+    /// Checks the consistency of the keys, and returns the access rules.
     ///
     /// # Errors
     ///

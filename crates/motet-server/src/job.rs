@@ -23,12 +23,13 @@ pub struct JobSpec {
     /// Calls of AllReduce of up to so many bytes take the host's packet network.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub offload: Option<u64>,
-    /// What ranks do: `observe`, `on_demand` or `provisioned`.
+    /// How the ranks' shims ask for circuits: `observe`, `on_demand` or `provisioned`.
     #[serde(default)]
     #[schema(value_type = String)]
     pub mode: Mode,
 }
 
+/// A switch port that a member is plugged into.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PortSpec {
@@ -37,6 +38,7 @@ pub struct PortSpec {
     pub number: u32,
 }
 
+/// A communication group: its members, and the circuits that it needs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct GroupSpec {
@@ -51,6 +53,7 @@ pub struct GroupSpec {
     pub name: String,
 }
 
+/// A circuit between ports `a` and `b` of a switch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CircuitSpec {
@@ -67,7 +70,7 @@ impl From<Circuit> for CircuitSpec {
 }
 
 impl JobSpec {
-    /// What the controller is told. The text says what is wrong.
+    /// The registration for the controller; the error's text says what is wrong.
     ///
     /// # Errors
     ///
@@ -95,7 +98,7 @@ impl JobSpec {
         })
     }
 
-    /// The ranks of a member, in each group that reaches beyond it. The text says what is wrong.
+    /// The ranks of a member in each group that reaches beyond it; the error's text says what is wrong.
     ///
     /// # Errors
     ///

@@ -30,6 +30,7 @@ pub enum Kind {
     Clique,
 }
 
+/// One dimension of a grid: its length, and how ranks are linked along it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Dimension {
     pub side: u32,

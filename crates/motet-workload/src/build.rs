@@ -23,7 +23,7 @@ use crate::layout::{Group, Parallelism, Reduction};
 use crate::model::Part;
 use crate::schedule::{Direction, Pass, order};
 
-/// A fault in Motet: no schedule lets stages wait for each other.
+/// A deadlock between pipeline stages: a fault in Motet, since no schedule allows it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "the stages of the pipeline wait for each other with {left} passes left; this is a fault in Motet"

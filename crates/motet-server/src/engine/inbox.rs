@@ -1,4 +1,4 @@
-//! [`Inbox`]: how connections, switches and people reach the engine.
+//! [`Inbox`]: the engine's message queue, by which connections, switches and HTTP handlers reach it.
 
 use std::sync::mpsc::{Receiver, Sender};
 
@@ -10,7 +10,7 @@ use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 use super::seats::{Presence, Seats};
 use crate::timeline::{History, Moment};
 
-/// A connection, by a number that no other has had.
+/// The unique number of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ConnectionId(pub u64);
 
@@ -54,7 +54,7 @@ impl std::fmt::Debug for Message {
     }
 }
 
-/// A report, and what its member says beside it for people.
+/// A report, and when its member's last calls ran, for the dashboard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Told {
     pub report: Report,
@@ -91,7 +91,7 @@ impl Sight<'_> {
     }
 }
 
-/// Why a member cannot speak on a connection.
+/// Why a member cannot join on a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum JoinError {
     #[error("{0} is not registered; register it and connect again")]

@@ -39,17 +39,17 @@ use crate::timeline::{History, Moment, Seen, Traffic};
 use seats::Seats;
 use timers::Timers;
 
-/// About how many reports are handled before anything is written. Whoever sends many keeps nobody waiting for longer.
+/// About how many reports are handled before the store is written, so that a client with many reports does not delay others longer.
 const MOST: usize = 4096;
 /// When nothing happens for so long, what is written is forced to the disk.
 const FLUSH: Duration = Duration::from_millis(500);
-/// How often jobs are looked at that nobody speaks for.
+/// How often jobs without connected members are checked.
 const LOOK: Duration = Duration::from_secs(1);
 
 /// Milliseconds since 1970, for the journal only.
 pub type Wall = Box<dyn Fn() -> u64 + Send>;
 
-/// Shared with those who answer questions about health.
+/// The engine's health, shared with the HTTP handlers that report it.
 #[derive(Debug, Default)]
 pub struct Health {
     /// The store has failed and not worked since.
@@ -57,7 +57,7 @@ pub struct Health {
     pub stopping: AtomicBool,
 }
 
-/// What an engine is made of.
+/// The parts from which an engine is built.
 pub struct Parts {
     pub policy: motet_control::controller::Policy,
     /// The switches with their numbers of ports, and where their orders go.
@@ -111,14 +111,14 @@ impl std::fmt::Debug for Engine {
     }
 }
 
-/// What a client has said.
+/// A message of a client that waits to be handled.
 enum Said {
     Reports(ConnectionId, Vec<Told>, OwnedSemaphorePermit),
     /// The connection has ended. It stands in this line too, because what was said on it before counts.
     Gone(ConnectionId),
 }
 
-/// What follows when the batch is written.
+/// What is to be done once the batch is written.
 #[derive(Default)]
 struct After {
     batch: Batch,
@@ -178,7 +178,7 @@ impl Engine {
         Ok((engine, inbox))
     }
 
-    /// Works until it is told to stop, nobody is left who could, or another controller has taken its place.
+    /// Runs until it is told to stop, all senders are gone, or another controller has taken its place.
     pub fn run(mut self) {
         if !self.settle() {
             return;
@@ -357,7 +357,7 @@ impl Engine {
         u64::try_from(at.saturating_duration_since(self.began).as_micros()).unwrap_or(u64::MAX)
     }
 
-    /// Writes down for people what a report says.
+    /// Records a report in the history for the dashboard.
     fn note(&mut self, Told { report, traffic }: Told, now: Instant) {
         let at = self.moment(now);
         if let Some(ago) = traffic {
@@ -384,7 +384,7 @@ impl Engine {
         self.history.forget(job);
     }
 
-    /// Ends jobs whose members have been gone for too long.
+    /// Ends jobs whose members have been disconnected for too long.
     fn look_for_the_lost(&mut self, now: Instant) {
         if now.duration_since(self.looked) < LOOK {
             return;
@@ -397,7 +397,7 @@ impl Engine {
         }
     }
 
-    /// Notes what follows, to be carried out when it is written.
+    /// Collects the controller's outputs, to be carried out when the batch is written.
     fn take(&mut self, out: Vec<Output>) {
         for output in out {
             match output {
@@ -434,7 +434,7 @@ impl Engine {
         self.after.batch.records.push(record);
     }
 
-    /// Writes the batch and carries out what follows from it. `false` if it may not: the engine ends.
+    /// Writes the batch and carries out the outputs. Returns `false` if the batch cannot be written any more, and the engine must end.
     fn settle(&mut self) -> bool {
         let after = std::mem::take(&mut self.after);
         if !after.batch.is_empty() {

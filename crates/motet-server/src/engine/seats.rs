@@ -1,4 +1,4 @@
-//! [`Seats`]: which member speaks on which connection, and which jobs have been left alone.
+//! [`Seats`]: which member is on which connection, and which jobs have no connected members.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -11,10 +11,10 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::inbox::{ConnectionId, JoinError};
 
-/// How long what is waited for.
+/// Time-outs.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// For a member that has gone to come back, before its job counts as ended. A job that nobody speaks for ends too.
+    /// How long a member may be disconnected before its job counts as ended. A job without any connection ends after this, too.
     pub absence: Duration,
 }
 
@@ -44,14 +44,14 @@ pub struct Presence {
     pub here: usize,
 }
 
-/// Who of a job is there.
+/// Which members of a job are connected.
 #[derive(Debug)]
 struct Attendance {
     members: BTreeSet<Member>,
     here: usize,
-    /// Members that have spoken and are gone, and since when.
+    /// Members that were connected and are not any more, with the time since when.
     gone: BTreeMap<Member, Instant>,
-    /// Since when nobody has been there.
+    /// Since when no member has been connected.
     alone: Option<Instant>,
 }
 

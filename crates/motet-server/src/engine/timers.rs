@@ -1,4 +1,4 @@
-//! [`Timers`]: what the controller wants to be reminded of, by a clock that never jumps.
+//! [`Timers`]: the timers that the controller has asked for, by a monotonic clock.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -23,7 +23,7 @@ impl Timers {
         self.all.peek().map(|it| it.0.0)
     }
 
-    /// Takes out all whose time has come.
+    /// Takes out all timers that have expired.
     pub(super) fn due(&mut self, now: Instant) -> Vec<Timer> {
         let mut due = Vec::new();
         while self.next().is_some_and(|it| it <= now) {

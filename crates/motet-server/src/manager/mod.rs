@@ -34,7 +34,7 @@ use crate::job::JobSpec;
 const TICK: Duration = Duration::from_millis(100);
 const AGAIN: Duration = Duration::from_secs(1);
 
-/// What a manager needs to know.
+/// A manager's settings.
 #[derive(Clone, Debug)]
 pub struct Settings {
     pub spec: JobSpec,
@@ -44,7 +44,7 @@ pub struct Settings {
     pub patience: Duration,
 }
 
-/// What a manager is told.
+/// An event that a manager handles.
 #[derive(Debug)]
 pub enum Event {
     /// A rank has said hello; what it is to hear goes there.
@@ -133,7 +133,7 @@ pub async fn run(
     Ok(())
 }
 
-/// The state machine and whom it speaks to.
+/// The state machine, with the connections to ranks and to the controller.
 struct Desk {
     job: JobId,
     mode: Mode,

@@ -31,6 +31,7 @@ pub struct LeftOut {
     pub not_priced: u64,
 }
 
+/// Why terms cannot be fitted to measurements.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum CalibrateError {
     /// A plan that cannot be read or priced.
