@@ -16,7 +16,7 @@ use super::{Cuda, CudaError};
 /// `CU_STREAM_CAPTURE_MODE_THREAD_LOCAL`: other threads (a library's own) may do as they like meanwhile.
 const THREAD_LOCAL: u32 = 1;
 
-/// See the [module](self). For the thread that made it.
+/// A stream of a GPU with memory and graphs. To be used by the thread that made it only.
 #[derive(Debug)]
 pub struct Queue {
     stream: Stream,

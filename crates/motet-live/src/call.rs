@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 /// Bytes of an element.
 pub const ELEMENT: usize = 4;
 
-/// See the [module](self).
+/// A collective with NCCL's `count` argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Call {
     pub collective: Collective,

@@ -17,7 +17,7 @@ use crate::LiveError;
 
 const WORD: usize = size_of::<u64>();
 
-/// See the [module](self). Removed when dropped.
+/// The control file of this process, which is removed when this is dropped.
 #[derive(Debug)]
 pub struct ControlFile {
     path: PathBuf,

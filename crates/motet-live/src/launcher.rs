@@ -11,7 +11,7 @@
 
 use crate::LiveError;
 
-/// See the [module](self).
+/// A process's place in a job, as its launcher says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
     pub launcher: &'static str,

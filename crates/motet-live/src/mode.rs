@@ -7,7 +7,7 @@ use std::str::FromStr;
 use motet_runtime::{Algorithm, Forced, Protocol};
 use serde::{Deserialize, Serialize};
 
-/// See the [module](self).
+/// What a tuner is told to do for a collective.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum Mode {

@@ -1,11 +1,11 @@
-//! What the driver asks of a rank ([`RankRequest`]) and what the rank answers ([`Answer`]): one JSON object in a line each.
+//! The protocol between the driver and a rank: [`RankRequest`]s and [`Answer`]s, each a JSON object on a line.
 
 use serde::{Deserialize, Serialize};
 
 use crate::call::CallText;
 use crate::mode::Mode;
 
-/// One thing to do.
+/// A request of the driver to a rank.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "do", rename_all = "snake_case")]
 pub enum RankRequest {
@@ -53,7 +53,7 @@ impl RankRequest {
     }
 }
 
-/// What came of a step.
+/// A rank's answer to a request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "is", rename_all = "snake_case")]
 pub enum Answer {

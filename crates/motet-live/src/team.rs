@@ -63,7 +63,7 @@ enum Heard {
     Lost(String),
 }
 
-/// See the [module](self). Dropped, it ends all ranks that it has started.
+/// All ranks of a communicator. When dropped, it ends those that it has started.
 #[derive(Debug)]
 pub struct Team {
     writers: Vec<TcpStream>,

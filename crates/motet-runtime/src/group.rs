@@ -78,7 +78,7 @@ impl Pilot for Fastest {
     }
 }
 
-/// See the [module](self).
+/// The leader of one communicator.
 pub struct Group {
     leader: Leader,
     pilot: Box<dyn Pilot>,

@@ -109,7 +109,7 @@ impl ActiveTables {
     }
 }
 
-/// See the [module](self).
+/// The run-time state of one communicator in one process.
 #[derive(Debug)]
 pub struct Runtime {
     /// How many operations have begun: the number of the next.

@@ -110,7 +110,7 @@ pub enum SegmentError {
     Channels(u32),
 }
 
-/// See the [module](self).
+/// A view of the control words in a mapped control file.
 #[derive(Clone, Copy, Debug)]
 pub struct Segment<'a> {
     words: &'a [AtomicU64],

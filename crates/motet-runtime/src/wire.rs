@@ -30,7 +30,7 @@ const LENGTH: usize = 4;
 /// The most bytes of a token.
 pub const MOST_TOKEN: usize = 256;
 
-/// See the [module](self).
+/// A message between a rank and its leader.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Frame {
     Hello(Hello),

@@ -18,7 +18,7 @@ use crate::trigger::Trigger;
 /// Multiprocessors of the GPU that the environment counts with.
 const SMS: u32 = 132;
 
-/// See the [module](self): lives are what `draw` gives for a stage and a seed; where it gives nothing, a life has no
+/// A source of episodes from scenarios: `draw` makes the scenario of a stage and a seed. If it returns `None`, the episode has no
 /// calls.
 #[derive(Clone, Copy, Debug)]
 pub struct Scenarios<F> {

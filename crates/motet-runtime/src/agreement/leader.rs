@@ -6,7 +6,7 @@ use motet_units::Rank;
 use super::{Message, Refusal, Target, To};
 use crate::runtime::Operation;
 
-/// See the [module](self) and [`agreement`](crate::agreement).
+/// The leader's side of the [`agreement`](crate::agreement) for one communicator.
 #[derive(Debug)]
 pub struct Leader {
     /// The first round this leader leads; of earlier ones it knows nothing.

@@ -21,8 +21,8 @@ struct Arm {
     dropped: bool,
 }
 
-/// See the [module](self). All times are logarithms of µs but where a name says otherwise; the first candidate is
-/// NCCL's default.
+/// The estimates for all candidates of a task; the first candidate is NCCL's default. Times are logarithms of µs unless a name says
+/// otherwise.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Arms {
     arms: Vec<Arm>,
