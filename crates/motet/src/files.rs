@@ -16,7 +16,7 @@ use motet_tune::sketch::Sketch;
 use motet_tune::sketch::taccl;
 
 use crate::failure::Failure;
-use crate::mistaken;
+use crate::mistaken::{self, Wanted};
 use crate::printer::Printer;
 
 /// The largest file read: a program of two million transfers is some 100 MB.
@@ -132,8 +132,9 @@ pub(crate) fn network(
         let path = folder.join(other);
         read(&path.to_string_lossy()).map_err(|it| it.to_string())
     };
-    let read = read_any(&text, Some(name), options, &fetch)
-        .map_err(|it| mistaken::for_cluster(name, &text, Failure::from(it).in_file(name)))?;
+    let read = read_any(&text, Some(name), options, &fetch).map_err(|it| {
+        mistaken::for_text(Wanted::Cluster, name, &text, Failure::from(it).in_file(name))
+    })?;
     for note in &read.notes {
         printer.note(&format!("{name}: {note}"));
     }
@@ -180,7 +181,9 @@ pub(crate) fn sketch(name: &str, network: &Network) -> Result<Sketch, Failure> {
     } else {
         Sketch::read(&text, network)
     };
-    sketch.map_err(|it| Failure::from(it).in_file(name))
+    sketch.map_err(|it| {
+        mistaken::for_text(Wanted::Sketch, name, &text, Failure::from(it).in_file(name))
+    })
 }
 
 /// The network of a template with its parameters in one word, such as `dgx-a100:count=2`.

@@ -30,8 +30,11 @@ use args::Cli;
 use printer::Printer;
 
 fn main() -> ExitCode {
-    let matches = args::help::command().get_matches();
-    let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
+    let matches = args::help::command().try_get_matches();
+    let cli = match matches.and_then(|it| Cli::from_arg_matches(&it)) {
+        Ok(cli) => cli,
+        Err(error) => return printer::usage(&error),
+    };
     let mut printer = Printer::new(&cli.global);
     match commands::run(&cli.command, &mut printer) {
         Ok(status) => status.into(),

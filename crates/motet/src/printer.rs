@@ -2,8 +2,10 @@
 //! used only on a terminal, and not where `NO_COLOR` is set.
 
 use std::io::{self, Write};
+use std::process::ExitCode;
 
 use anstyle::{AnsiColor, Style};
+use motet_units::Duration;
 use serde::Serialize;
 
 use crate::args::Global;
@@ -90,6 +92,13 @@ impl Printer {
     }
 }
 
+/// A time to the nanosecond, in µs for as long as one can read that: a figure with ten digits before its point
+/// hides that it is half an hour.
+pub(crate) fn exact(time: Duration) -> String {
+    let us = time.as_us_f64();
+    if us < 1e6 { format!("{us:.3} µs") } else { format!("{:.6} s", us / 1e6) }
+}
+
 /// Longest line of an error. Errors repeat what they are about, and that may be megabytes of a file
 /// without a line break.
 const LONGEST_LINE: usize = 2000;
@@ -106,6 +115,42 @@ fn shortened(text: &str) -> String {
         shown
     });
     lines.collect::<Vec<_>>().join("\n")
+}
+
+/// Longest value of an option that an error repeats.
+const LONGEST_VALUE: usize = 80;
+
+/// What clap says of arguments that it cannot take, or the help that was asked for.
+pub(crate) fn usage(error: &clap::Error) -> ExitCode {
+    let given: Vec<String> =
+        std::env::args_os().skip(1).map(|it| it.to_string_lossy().into_owned()).collect();
+    let is_long = |it: &String| it.chars().nth(LONGEST_VALUE).is_some();
+    if error.use_stderr() && given.iter().any(is_long) {
+        // Without clap's colours, which cutting would tear apart.
+        err_line(without_long_values(&error.render().to_string(), &given).trim_end());
+    } else {
+        // If nobody reads it there is nobody to tell.
+        let _ = error.print();
+    }
+    ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
+}
+
+/// An error of clap's with what it repeats of the command line cut. Both clap and our own parsers of values repeat it.
+fn without_long_values(text: &str, given: &[String]) -> String {
+    let mut text = text.to_owned();
+    for argument in given {
+        // `--size=VALUE` and `-sVALUE` are one argument, and the value alone is what is repeated.
+        let joined = argument.split_once('=').map(|it| it.1);
+        let short = argument.strip_prefix('-').and_then(|it| Some(it.split_at_checked(1)?.1));
+        for value in [Some(argument.as_str()), joined, short].into_iter().flatten() {
+            let left = value.chars().skip(LONGEST_VALUE).count();
+            if left > 0 {
+                let kept: String = value.chars().take(LONGEST_VALUE).collect();
+                text = text.replace(value, &format!("{kept}… ({left} more characters)"));
+            }
+        }
+    }
+    shortened(&text)
 }
 
 /// A line on stderr. If stderr itself is gone there is nobody left to tell.
@@ -158,6 +203,36 @@ mod tests {
             "program_algbw_gbps_exact": "3/2",
         });
         assert_eq!(read, expected);
+    }
+
+    #[test]
+    fn times_can_be_read_however_long() {
+        let of = |us| exact(Duration::from_us(us));
+        assert_eq!(of(839), "839.000 µs");
+        assert_eq!(of(999_999), "999999.000 µs");
+        assert_eq!(of(1_536_010_006), "1536.010006 s");
+        assert_eq!(exact(Duration::ZERO), "0.000 µs");
+    }
+
+    #[test]
+    fn usage_errors_repeat_the_beginning_of_long_values() {
+        let long = "é".repeat(100_000);
+        let text = format!("invalid value '{long}' for '-c': `{long}` is not a collective");
+        for given in [long.clone(), format!("-c{long}"), format!("--collective={long}")] {
+            let short = without_long_values(&text, &[given]);
+            let value = format!("{}… (99920 more characters)", "é".repeat(80));
+            let expected =
+                format!("invalid value '{value}' for '-c': `{value}` is not a collective");
+            assert_eq!(short, expected);
+        }
+        let given = ["allreduec".to_owned()];
+        assert_eq!(
+            without_long_values("'allreduec'\n\nfor more", &given),
+            "'allreduec'\n\nfor more"
+        );
+        // What a parser has changed before it repeats it is cut as lines are.
+        let changed = without_long_values(&long, &[long.to_uppercase()]);
+        assert!(changed.chars().count() < 2 * LONGEST_LINE, "{}", changed.len());
     }
 
     #[test]

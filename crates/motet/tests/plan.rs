@@ -39,7 +39,10 @@ fn with<'a>(more: &[&'a str]) -> Vec<&'a str> {
 fn a_plan_that_is_killed_leaves_the_old_one_and_goes_on() {
     let folder = tempfile::tempdir().unwrap();
     let at = folder.path();
-    done(motet(at, &with(&["--max", "2KiB"])));
+    let made = done(motet(at, &with(&["--max", "2KiB"])));
+    // Called as it was asked for: without its parameters the template's name is that of another network.
+    let said = String::from_utf8(made.stdout).unwrap();
+    assert!(said.starts_with("plan for v100-x4:count=2: "), "{said}");
     let old = fs::read(at.join("plan/plan.json")).unwrap();
     assert!(!at.join("plan.part").exists());
     // Killed as soon as something is in the journal.

@@ -39,6 +39,27 @@ fn the_json_has_its_fields() {
 }
 
 #[test]
+fn a_program_for_another_network_runs_here_without_its_routes() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("q.json");
+    let motet = |args: &[&str]| {
+        let binary = env!("CARGO_BIN_EXE_motet");
+        Command::new(binary).args(args).current_dir(folder.path()).output().unwrap()
+    };
+    let made = motet(&["synth", "dgx-a100", "-c", "allgather", "-s", "1M", "-o", "q.json"]);
+    assert!(made.status.success() && file.is_file(), "{made:?}");
+    let refused = motet(&["sim", "dgx-h100", "q.json", "-s", "1M"]);
+    let said = String::from_utf8(refused.stderr).unwrap();
+    assert_eq!(refused.status.code(), Some(1), "{said}");
+    assert!(said.contains("`motet sim --reroute` leaves them out"), "{said}");
+    let rerouted = motet(&["sim", "dgx-h100", "q.json", "-s", "1M", "--reroute", "--json"]);
+    assert!(rerouted.status.success(), "{}", String::from_utf8_lossy(&rerouted.stderr));
+    let json: Value = serde_json::from_slice(&rerouted.stdout).unwrap();
+    // On this network's own links, and so not below its bound.
+    assert!(json["time_us"].as_f64() >= json["bound_time_us"].as_f64(), "{json}");
+}
+
+#[test]
 fn knobs_are_in_the_json_where_they_are_given() {
     let json = |more: &[&str]| -> Value {
         let output = sim(&[&["--json"], more].concat());

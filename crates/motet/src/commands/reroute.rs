@@ -15,6 +15,9 @@ pub(super) fn without_routes(program: &Program) -> Program {
         builder.transfer_mut(TransferId::from_index(index)).path = None;
     }
     builder.set_turns(Vec::new());
+    // Only paths and turns name links of one network: without them the program is for any, and the verifier would
+    // refuse it elsewhere for as long as it says whose they were.
+    builder.set_network(None);
     builder.build()
 }
 
@@ -33,7 +36,9 @@ pub(super) fn remedy(program: &Program, network: &Network) -> Option<String> {
             collective.kind()
         ));
     }
-    let has_routes = program.transfers().iter().any(|it| it.path.is_some());
+    // An order on links names links as routes do, and then the program says whose they are.
+    let has_routes =
+        program.network().is_some() || program.transfers().iter().any(|it| it.path.is_some());
     let is_other = program.network().is_none_or(|it| it != Signature::of(network));
     (has_routes && is_other).then(|| {
         format!(

@@ -12,7 +12,7 @@ use motet_wan::formats::scenario_toml::Cluster;
 use crate::args::read::ReadArgs;
 use crate::failure::Failure;
 use crate::files;
-use crate::mistaken;
+use crate::mistaken::{self, Wanted};
 use crate::printer::Printer;
 
 /// The seed where neither the command line nor the scenario gives one.
@@ -28,9 +28,11 @@ pub(crate) struct Loaded {
 
 impl Loaded {
     pub(crate) fn read(name: &str, read: &ReadArgs, printer: &Printer) -> Result<Self, Failure> {
-        let text = files::read(name)?;
-        let file = ScenarioFile::read(&text)
-            .map_err(|it| mistaken::for_scenario(name, &text, Failure::from(it).in_file(name)))?;
+        let wanted = Wanted::Scenario;
+        let text = files::read(name).map_err(|it| mistaken::for_missing(wanted, name, it))?;
+        let file = ScenarioFile::read(&text).map_err(|it| {
+            mistaken::for_text(wanted, name, &text, Failure::from(it).in_file(name))
+        })?;
         let network = network(name, read, &file, printer)?;
         let variation = match file.variation_file() {
             Some(variation) => Some(files::read(&beside(name, variation))?),

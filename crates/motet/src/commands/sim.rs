@@ -23,7 +23,7 @@ use crate::args::sim::{SimArgs, Turns};
 use crate::commands::{reroute, verify};
 use crate::failure::{Failure, Status};
 use crate::files;
-use crate::printer::Printer;
+use crate::printer::{Printer, exact};
 use crate::progress::Progress;
 use knobs::{KnobsJson, Under};
 
@@ -348,9 +348,9 @@ impl Simulated<'_> {
     /// The network with what every link did.
     fn svg(&self) -> String {
         let outcome = &self.outcome;
-        let (time, name) = (outcome.time.as_us_f64(), self.program.name());
+        let (time, name) = (exact(outcome.time), self.program.name());
         let (heading, scale) = (self.heading(), self.time_scale());
-        let caption = format!("{heading} in {time:.3} µs {scale}: {name}");
+        let caption = format!("{heading} in {time} {scale}: {name}");
         svg::write_utilization(self.network, &caption, |id| svg::Traffic {
             utilization: outcome.utilization(id),
             bytes: outcome.links[id.index()].bytes,
@@ -365,14 +365,14 @@ impl Simulated<'_> {
         let mut line = |word: &str, text: String| {
             let _ = writeln!(out, "  {word:9}  {text}");
         };
-        line("time", format!("{:.3} µs {}", outcome.time.as_us_f64(), self.time_scale()));
+        line("time", format!("{} {}", exact(outcome.time), self.time_scale()));
         line("algbw", format!("{:.2} GB/s", self.algbw()));
         line("busbw", format!("{:.2} GB/s", self.busbw()));
         if let (Some(bound), Some(ratio)) = (self.bound, self.ratio()) {
-            let (bound, percent) = (bound.as_us_f64(), ratio * 100.0);
+            let (bound, percent) = (exact(bound), ratio * 100.0);
             line(
                 "bound",
-                format!("{bound:.3} µs at least; the program reaches {percent:.1}% of that speed"),
+                format!("{bound} at least; the program reaches {percent:.1}% of that speed"),
             );
         }
         if let Some(under) = &self.under {

@@ -17,7 +17,7 @@ use serde::Serialize;
 use crate::args::synth::{RuntimeArg, SynthArgs, methods};
 use crate::failure::{Failure, Status};
 use crate::files;
-use crate::printer::Printer;
+use crate::printer::{Printer, exact};
 use crate::progress::Progress;
 
 #[derive(Serialize)]
@@ -113,10 +113,7 @@ fn trying(it: &motet_synth::Progress) -> String {
     let Some((best, time)) = it.best else { return format!("trying {method}") };
     let ratio = time.as_us_f64() / it.least.as_us_f64().max(f64::MIN_POSITIVE);
     let best = best.name();
-    format!(
-        "trying {method}; best so far {best}: {:.3} µs, {ratio:.3} times the bound",
-        time.as_us_f64()
-    )
+    format!("trying {method}; best so far {best}: {}, {ratio:.3} times the bound", exact(time))
 }
 
 fn now() -> Clock {
@@ -335,13 +332,13 @@ impl Made<'_> {
             let _ = writeln!(out, "  {word:9}  {text}");
         };
         let (time, least) = (self.made.time, self.least());
-        let (time, algbw) = (time.as_us_f64(), self.algbw(time));
-        line("time", format!("{time:.3} µs on ideal links, {algbw:.2} GB/s"));
+        let (time, algbw) = (exact(time), self.algbw(time));
+        line("time", format!("{time} on ideal links, {algbw:.2} GB/s"));
         line(
             "bound",
             format!(
-                "{:.3} µs at least; the program takes {:.3} times that",
-                least.as_us_f64(),
+                "{} at least; the program takes {:.3} times that",
+                exact(least),
                 if self.ratio() > 0.0 { 1.0 / self.ratio() } else { 1.0 },
             ),
         );
@@ -349,9 +346,9 @@ impl Made<'_> {
             (HeldAgainst::WholeGroup, _) => line(
                 "bound of",
                 format!(
-                    "{}; {:.3} µs of {}",
+                    "{}; {} of {}",
                     HeldAgainst::WholeGroup.words(),
-                    self.bound.program_time(self.size).as_us_f64(),
+                    exact(self.bound.program_time(self.size)),
                     HeldAgainst::Programs.words()
                 ),
             ),
@@ -390,7 +387,7 @@ impl Made<'_> {
         line("seed", self.args.seed.to_string());
         for tried in &self.made.tried {
             let result = match (&tried.time, &tried.why_not) {
-                (Some(time), _) => format!("{:.3} µs", time.as_us_f64()),
+                (Some(time), _) => exact(*time),
                 (None, Some(why)) => why.clone(),
                 (None, None) => String::new(),
             };

@@ -11,7 +11,7 @@ use crate::args::program::VerifyArgs;
 use crate::commands::reroute;
 use crate::failure::{Failure, Status};
 use crate::files;
-use crate::mistaken;
+use crate::mistaken::{self, Wanted};
 use crate::printer::Printer;
 use crate::progress::Progress;
 
@@ -44,9 +44,10 @@ struct DiagnosticJson {
 
 /// Reads a program in any format, with the name of its format.
 pub(crate) fn read(name: &str) -> Result<(formats::ProgramFormat, Imported), Failure> {
-    let text = files::read(name).map_err(|it| mistaken::for_missing_program(name, it))?;
-    formats::read_any(&text)
-        .map_err(|it| mistaken::for_program(name, &text, Failure::from(it).in_file(name)))
+    let text = files::read(name).map_err(|it| mistaken::for_missing(Wanted::Program, name, it))?;
+    formats::read_any(&text).map_err(|it| {
+        mistaken::for_text(Wanted::Program, name, &text, Failure::from(it).in_file(name))
+    })
 }
 
 pub(crate) fn run(args: &VerifyArgs, printer: &mut Printer) -> Result<Status, Failure> {

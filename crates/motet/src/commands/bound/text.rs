@@ -7,7 +7,7 @@ use motet_collective::bound::{Bound, InSwitchBound, Ratio, SetBy, Work};
 use motet_net::{Network, NodeKind};
 use motet_units::Bytes;
 
-use crate::printer::Printer;
+use crate::printer::{Printer, exact};
 
 /// What sets the bound of programs, in words.
 pub(super) fn describe(work: &Work) -> String {
@@ -19,7 +19,7 @@ pub(super) fn describe(work: &Work) -> String {
         false => "",
     };
     format!(
-        "{messages} messages a byte between {groups} {level}s that send {bandwidth:.2} GB/s together{packing}"
+        "each byte must cross {messages} times between {groups} {level}s, which send {bandwidth:.2} GB/s together{packing}"
     )
 }
 
@@ -42,8 +42,8 @@ pub(super) fn text(bound: &Bound, network: &Network, size: Option<Bytes>) -> Str
         line("latency", format!("at least {} (rank {from} to {to})", bound.latency));
     }
     if let Some(size) = size {
-        let time = bound.program_time(size).as_us_f64();
-        line("time", format!("at least {time:.3} µs on ideal links for {size}"));
+        let time = exact(bound.program_time(size));
+        line("time", format!("at least {time} on ideal links for {size}"));
     }
     let cut = if matches!(bound.set_by, SetBy::Cut(_)) { "cut" } else { "set by" };
     match bound.sharper_work() {

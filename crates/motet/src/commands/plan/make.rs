@@ -24,7 +24,7 @@ use super::store::Store;
 use super::workload;
 use crate::args::plan::{Backend, MakeArgs};
 use crate::failure::{Failure, Status};
-use crate::files;
+use crate::files::{self, Cluster};
 use crate::printer::Printer;
 use crate::progress::Bar;
 
@@ -60,7 +60,11 @@ pub(crate) fn run(args: &MakeArgs, printer: &mut Printer) -> Result<Status, Fail
     let (Some(name), Some(output)) = (&args.cluster, &args.output) else {
         return Err(Failure::unreadable("CLUSTER and `--output` are needed"));
     };
-    let mut network = files::network(name, &args.read.options(), printer)?.network;
+    let Cluster { mut network, format, .. } = files::network(name, &args.read.options(), printer)?;
+    // A template calls every network after itself, and `dgx-h100` is not what was asked for with `count=2`.
+    if format == "template" && name.split(':').next() == Some(network.name()) {
+        network = network.renamed(name.clone());
+    }
     if network.name().is_empty() {
         // A plan's folder may be far from the cluster file: it must say itself what it is for.
         network = network.renamed(files::stem(name));

@@ -2,6 +2,8 @@
 //! of it.
 
 use std::fmt::Write as _;
+use std::net::IpAddr;
+use std::path::Path;
 use std::time::Duration as Wall;
 
 use motet_net::probe::sample::Class;
@@ -17,6 +19,7 @@ use crate::args::discovery::{ModelArg, RunArgs};
 use crate::commands::sourced;
 use crate::failure::{Failure, Status};
 use crate::files;
+use crate::mistaken::{self, Wanted};
 use crate::printer::Printer;
 use crate::progress::{Bar, Progress};
 
@@ -24,8 +27,11 @@ pub(crate) fn run(args: &RunArgs, printer: &mut Printer) -> Result<Status, Failu
     if let Some(failure) = is_address(&args.hosts) {
         return Err(failure);
     }
-    let text = files::read(&args.hosts)?;
-    let mut hosts = hosts::read(&text).map_err(|it| Failure::from(it).in_file(&args.hosts))?;
+    let (name, wanted) = (&args.hosts, Wanted::Hosts);
+    let text =
+        files::read(name).map_err(|it| mistaken::for_missing(wanted, name, missing(name, it)))?;
+    let mut hosts = hosts::read(&text)
+        .map_err(|it| mistaken::for_text(wanted, name, &text, Failure::from(it).in_file(name)))?;
     if let Some(file) = &args.history {
         let more = history::read_csv(&files::read(file)?);
         hosts.history.extend(more.map_err(|it| Failure::from(it).in_file(file))?);
@@ -81,9 +87,14 @@ pub(crate) fn run(args: &RunArgs, printer: &mut Printer) -> Result<Status, Failu
 
 /// The refusal for whoever gives an agent's address where a file of hosts is asked for.
 fn is_address(name: &str) -> Option<Failure> {
-    let (host, port) = name.rsplit_once(':')?;
-    port.parse::<u16>().ok()?;
-    if name == "-" || std::path::Path::new(name).exists() {
+    // Without a port, as the list may have it too: the agents' own is then taken.
+    let bare = name.trim_start_matches('[').trim_end_matches(']');
+    let host = match name.rsplit_once(':') {
+        _ if bare == "localhost" || bare.parse::<IpAddr>().is_ok() => name,
+        Some((host, port)) if port.parse::<u16>().is_ok() => host,
+        _ => return None,
+    };
+    if Path::new(name).exists() {
         return None;
     }
     let remedy = format!(
@@ -92,6 +103,19 @@ fn is_address(name: &str) -> Option<Failure> {
     );
     let problem = "this is an address, and a file of hosts is asked for";
     Some(Failure::unreadable(problem).in_file(name).with_remedy(remedy))
+}
+
+/// A name that is neither a file nor an address with a port: it may be that of a host.
+fn missing(name: &str, failure: Failure) -> Failure {
+    if Path::new(name).exists() || name == "-" {
+        return failure;
+    }
+    Failure::unreadable("there is no such file, and a file of hosts is asked for")
+        .in_file(name)
+        .with_remedy(
+            "write the hosts into a file, each as [[host]] with its name and its address, as \
+             docs/discovery.md says; examples/hosts.toml is one",
+        )
 }
 
 /// Why there is nothing to make a network of.

@@ -256,7 +256,7 @@ impl Found {
     fn text(&self) -> String {
         let run = &self.electrical;
         let mut out = format!(
-            "{} on {} GPUs, step of {}\n",
+            "{} on {} GPUs, step of {}, communication on ideal links\n",
             self.step.job.model().name,
             self.step.job.layout().ranks(),
             time(run.time())

@@ -18,6 +18,7 @@ use serde::Serialize;
 use crate::args::sim::{KnobArgs, ProtocolArg, SimArgs};
 use crate::failure::Failure;
 use crate::files;
+use crate::printer::exact;
 
 /// A run as a runtime's kernels do it: the settings, the time, and what the time is made of.
 pub(super) struct Under {
@@ -230,10 +231,10 @@ pub(super) fn text(it: &Under) -> String {
 pub(super) fn parts_text(it: &Under) -> String {
     let Parts { launch, latency, data, iterations, .. } = &it.parts;
     format!(
-        "{:.3} µs launch, {:.3} µs latency, {:.3} µs data in {} of {}",
-        launch.as_us_f64(),
-        latency.as_us_f64(),
-        data.as_us_f64(),
+        "{} launch, {} latency, {} data in {} of {}",
+        exact(*launch),
+        exact(*latency),
+        exact(*data),
         count(*iterations, "iteration"),
         count(it.instances, "instance")
     )

@@ -265,7 +265,8 @@ impl Ran<'_> {
         let (scenario, mut out, width) = (self.scenario, String::new(), self.width());
         let heading = format!("{}: {} collectives", scenario.name, scenario.count);
         // Writing to a string cannot fail.
-        let _ = writeln!(out, "{} (seed {})", Printer::strong(&heading), scenario.seed.get());
+        let (heading, seed) = (Printer::strong(&heading), scenario.seed.get());
+        let _ = writeln!(out, "{heading} (seed {seed}), times on ideal links");
         self.modes_text(&mut out);
         self.yardstick_text(&mut out);
         let _ =

@@ -17,6 +17,7 @@ use motet_workload::{Job, Recording, models};
 use crate::args::workload::LayoutArgs;
 use crate::failure::Failure;
 use crate::files;
+use crate::mistaken::{self, Wanted};
 use crate::printer::Printer;
 
 /// What a command was given.
@@ -154,7 +155,10 @@ impl Pieces {
         } else if head.is_empty() || name.ends_with(".et") {
             self.add_chakra(name, chakra::read(&bytes).map_err(in_file)?)?;
         } else {
-            self.jobs.push(checked(job_toml::read(text).map_err(in_file)?, Some(name))?);
+            let draft = job_toml::read(text);
+            let draft =
+                draft.map_err(|it| mistaken::for_text(Wanted::Job, name, text, in_file(it)))?;
+            self.jobs.push(checked(draft, Some(name))?);
         }
         Ok(())
     }
@@ -236,9 +240,10 @@ fn checked(draft: motet_workload::Draft, name: Option<&str>) -> Result<Job, Fail
 fn named(name: &str, it: &LayoutArgs) -> Result<Job, Failure> {
     if models::named(name).is_none() {
         let known: Vec<String> = models::known().into_iter().map(|it| it.name).collect();
-        return Err(Failure::unreadable("there is no such file, and no model of that name")
+        let failure = Failure::unreadable("there is no such file, and no model of that name")
             .in_file(name)
-            .with_remedy(format!("models are {}", known.join(", "))));
+            .with_remedy(format!("models are {}", known.join(", ")));
+        return Err(mistaken::for_missing(Wanted::Job, name, failure));
     }
     let gpu = it.gpu.as_deref().unwrap_or("h100");
     let mut text = format!("model = \"{name}\"\ngpu = {gpu:?}\n[layout]\n");
