@@ -5,6 +5,9 @@ use motet_collective::CollectiveKind;
 use crate::element::Element;
 use crate::wire::FrameError;
 
+/// How the engine begins to say that a rank was silent for too long.
+const SILENT: &str = "nothing was heard";
+
 /// Why something was not run, or not to its end. It can be cloned, because one cause ends every
 /// operation that is under way.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -78,6 +81,19 @@ impl ExecError {
                 Some(*rank)
             }
             Self::Told { culprit, .. } => *culprit,
+            _ => None,
+        }
+    }
+
+    /// The rank that this one has itself lost touch with, and whether that is sure to stay so. What others have told does
+    /// not count: they say it themselves if they are still there.
+    ///
+    /// A connection that was closed may be made again: the rank may have been cut off by something on the way, or have been told of
+    /// a failure elsewhere. A way on which nothing arrives, or something else than was sent, is not tried again.
+    pub(crate) fn out_of_touch(&self) -> Option<(u32, bool)> {
+        match self {
+            Self::Lost { rank, why } => Some((*rank, why.starts_with(SILENT))),
+            Self::Protocol { rank, .. } | Self::Frame { rank, .. } => Some((*rank, true)),
             _ => None,
         }
     }

@@ -1,10 +1,11 @@
 //! [`Group`]: ranks that have found each other, and what they run together.
 
 use std::collections::BTreeMap;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
+use std::time::Duration as Wall;
 
 use mio::{Poll, Waker};
 use motet_collective::formats::program_json;
@@ -20,18 +21,20 @@ use crate::error::ExecError;
 use crate::flow::Flow;
 use crate::layout::Layout;
 use crate::lending::Uses;
-use crate::link::Link;
+use crate::link::{Link, Look, look};
 use crate::memory::{Foreign, Memory, host};
 use crate::merged::Merged;
-use crate::mesh::{AT_WORK, Mesh};
+use crate::mesh::{AT_WORK, Failed, Mesh};
 use crate::operation::Operation;
 use crate::plan::Plan;
+use crate::reach::{connect, resolve};
 use crate::run::{Regions, Registered};
-use crate::store::{self, Note, SharedClock, Store};
+use crate::seat::{self, Said};
+use crate::store::{self, HANDSHAKE, Note, SharedClock, Store};
 use crate::stream::Stream;
 use crate::tls::Tls;
 use crate::wire::payload::MAX_RANKS;
-use crate::wire::{Join, Registration};
+use crate::wire::{Join, Met, Registration, Roster};
 
 /// How a rank joins a group and behaves in it. Start from [`Config::new`].
 #[derive(Clone, Debug)]
@@ -79,6 +82,9 @@ pub struct Config {
     pub deadline: Duration,
     /// The most memory for data that comes before it can be written.
     pub stash: u64,
+    /// Whether [`Group::survivors`] may go on with fewer than half of the ranks, or with half of them without the lowest. If what
+    /// has failed is the network, the others may go on too, at another store: then there are two groups. On all ranks.
+    pub minority: bool,
 }
 
 impl Config {
@@ -107,6 +113,7 @@ impl Config {
             silence: Duration::from_ms(10_000),
             deadline: Duration::from_ms(300_000),
             stash: 1 << 30,
+            minority: false,
         }
     }
 
@@ -125,6 +132,19 @@ impl Config {
         Ok(())
     }
 }
+
+/// What a group was before it meets.
+struct Before {
+    generation: u32,
+    meeting: u64,
+    /// Ranks that this one does not reach.
+    apart: Vec<u32>,
+    /// A rank whose connection broke, which may be there again.
+    broke: Option<u32>,
+}
+
+/// How long an engine may take to refuse something.
+const ANSWER: Wall = Wall::from_millis(1_000);
 
 /// What ranks agree on last.
 const MAPPED: [u8; 32] = [1; 32];
@@ -160,6 +180,10 @@ impl Call {
 pub struct Group {
     config: Config,
     generation: u32,
+    /// The number that the store has given the group.
+    meeting: u64,
+    /// A rank whose connection broke before this group met again, which both have survived.
+    broke: Option<u32>,
     rank: u32,
     ranks: u32,
     /// The number that each rank came with.
@@ -188,41 +212,69 @@ impl Group {
     pub fn join(config: &Config, clock: SharedClock, note: Note) -> Result<Self, ExecError> {
         config.check()?;
         let store = if config.serve_store {
-            let address = store::resolve(&config.store)?;
+            let address = resolve(&config.store)?;
             let address = address.first().copied().ok_or(ExecError::Internal("no address"))?;
             let (tls, clock, note) = (config.tls.clone(), Arc::clone(&clock), Arc::clone(&note));
             Some(Store::serve_with(address, &config.token, tls, clock, note)?)
         } else {
             None
         };
-        Self::meet(config.clone(), 0, 0, store, clock, note)
+        let before = Before { generation: 0, meeting: 0, apart: Vec::new(), broke: None };
+        Self::meet(config.clone(), before, 0, store, clock, note)
     }
 
     /// After a failure: the same ranks as far as they are still there, numbered anew in the same order.
     /// All that are there must call this; who has not come within `grace` after the first is left out.
     /// Operations must be registered again, with programs for as many ranks as are left.
+    ///
+    /// Only ranks that all reach each other go on together, as many as possible; the others are told that they were left out, as is
+    /// who comes too late. More than half of the ranks must be left, or half and the lowest, unless
+    /// [`Config::minority`] says otherwise: so there never are two groups.
     pub fn survivors(mut self, grace: Duration) -> Result<Self, ExecError> {
-        let (config, generation) = (self.config.clone(), self.generation + 1);
+        let touch = self.failure().as_ref().and_then(ExecError::out_of_touch);
+        // A connection that breaks each time is no better than one on which nothing arrives.
+        let sure = touch.is_some_and(|it| it.1 || self.broke == Some(it.0));
+        let before = Before {
+            generation: self.generation + 1,
+            meeting: self.meeting,
+            apart: touch.filter(|_| sure).map(|it| it.0).into_iter().collect(),
+            broke: touch.filter(|_| !sure).map(|it| it.0),
+        };
+        let config = self.config.clone();
         let (store, clock, note) =
             (self.store.take(), Arc::clone(&self.clock), Arc::clone(&self.note));
         let config = Config { rank: self.rank, ranks: self.ranks, ..config };
         drop(self);
         let grace = (grace.as_ps() / 1_000_000_000).max(1);
-        Self::meet(config, generation, grace, store, clock, note)
+        Self::meet(config, before, grace, store, clock, note)
+    }
+
+    /// Why the group has failed, if it has: the engine refuses everything with it.
+    fn failure(&self) -> Option<ExecError> {
+        let registration = Registration {
+            digest: [0; 32],
+            title: "nothing, because the rank leaves the group".to_owned(),
+            process: 0,
+            memory: Vec::new(),
+        };
+        let (reply, answer) = channel();
+        self.command(Command::Register { registration, reply }).ok()?;
+        // In a group that has not failed, nobody answers.
+        answer.recv_timeout(ANSWER).ok()?.err()
     }
 
     fn meet(
         config: Config,
-        generation: u32,
+        before: Before,
         grace_ms: u64,
         store: Option<Store>,
         clock: SharedClock,
         note: Note,
     ) -> Result<Self, ExecError> {
-        let until = clock.now() + config.wait;
         let address =
             store.as_ref().map_or_else(|| config.store.clone(), |it| it.address().to_string());
-        let mut link = Link::new(store::connect("the store", &address, &*clock, until)?);
+        let until = clock.now() + config.wait;
+        let mut link = Link::new(connect("the store", &address, &*clock, until, &|| false)?);
         let own = match config.bind {
             Some(address) => address,
             None => link.socket.local_addr().map_err(|it| ExecError::Group(it.to_string()))?.ip(),
@@ -232,31 +284,23 @@ impl Group {
         let host = if config.shared_memory { host().unwrap_or_default() } else { String::new() };
         let join = Join {
             group: config.group.clone(),
-            generation,
+            generation: before.generation,
+            meeting: before.meeting,
             rank: config.rank,
             ranks: config.ranks,
             address: config.advertise.clone().unwrap_or_else(|| listens.to_string()),
             host: host.clone(),
             wait_ms: config.wait.as_ps() / 1_000_000_000,
             grace_ms,
+            minority: config.minority,
+            apart: before.apart.clone(),
         };
-        let roster = store::join(&mut link, config.tls.as_ref(), &config.token, &join, &*clock)?;
-        let rank = roster.members.iter().position(|it| it.rank == config.rank);
-        let rank =
-            rank.ok_or_else(|| ExecError::Group("the group does not have this rank".into()))?;
-        let mesh = Mesh {
-            group: &config.group,
-            generation,
-            rank,
-            roster: &roster,
-            token: &config.token,
-            tls: config.tls.as_ref(),
-            streams: (config.streams > 0).then_some(config.streams + config.reserve + 1),
-            clock: &*clock,
-            note: &note,
-            until,
-        };
-        let links = mesh.connect(&listener)?;
+        seat::join(&mut link, config.tls.as_ref(), &config.token, &join, &*clock)?;
+        let meets =
+            Meets { config: &config, generation: before.generation, clock: &clock, note: &note };
+        let (roster, links) = meets.meet(&mut link, &listener)?;
+        let rank = meets.place(&roster)?;
+        drop(link);
         let shared: Vec<bool> =
             roster.members.iter().map(|it| !host.is_empty() && it.host == host).collect();
         let (commands, waker, thread) = spawn(&config, rank as u32, links, &shared, &clock)?;
@@ -264,8 +308,13 @@ impl Group {
             rank: rank as u32,
             ranks: roster.members.len() as u32,
             members: roster.members.iter().map(|it| it.rank).collect(),
+            generation: before.generation,
+            meeting: roster.meeting,
+            broke: before
+                .broke
+                .and_then(|it| roster.members.iter().position(|member| member.rank == it))
+                .map(|it| it as u32),
             config,
-            generation,
             shared,
             commands,
             waker,
@@ -453,6 +502,92 @@ impl Group {
     fn command(&self, command: Command) -> Result<(), ExecError> {
         self.commands.send(command).map_err(|_| ExecError::Ended)?;
         self.waker.wake().map_err(|it| ExecError::Group(format!("cannot wake the engine: {it}")))
+    }
+}
+
+/// A rank on its way into a group: from the store's word to connections that all have.
+struct Meets<'a> {
+    config: &'a Config,
+    generation: u32,
+    clock: &'a SharedClock,
+    note: &'a Note,
+}
+
+impl Meets<'_> {
+    /// Where this rank stands in a roster.
+    fn place(&self, roster: &Roster) -> Result<usize, ExecError> {
+        let place = roster.members.iter().position(|it| it.rank == self.config.rank);
+        place.ok_or_else(|| ExecError::Group("the group does not have this rank".into()))
+    }
+
+    /// Connects to whom the store says, as often as it says so, until it says that all have.
+    fn meet(
+        &self,
+        link: &mut Link,
+        listener: &TcpListener,
+    ) -> Result<(Roster, Vec<Vec<Link>>), ExecError> {
+        let clock = &**self.clock;
+        let mut said = seat::hear(link, clock, self.config.wait)?;
+        loop {
+            let Said::Roster(roster) = said else {
+                return Err(ExecError::Group("the store said go before all had met".into()));
+            };
+            let mut met = Met { round: roster.round, missing: Vec::new(), why: String::new() };
+            match self.mesh(&roster, &link.socket, listener) {
+                Ok(links) => {
+                    seat::tell(link, clock, &met)?;
+                    said = seat::hear(link, clock, self.config.wait)?;
+                    if matches!(said, Said::Go) {
+                        return Ok((roster, links));
+                    }
+                    continue;
+                }
+                Err(Failed::CalledOff) => {}
+                Err(Failed::Missing(places, error)) => {
+                    let number = |it: &usize| roster.members.get(*it).map(|it| it.rank);
+                    met.missing = places.iter().filter_map(number).collect();
+                    met.why = error.to_string();
+                    let told = seat::tell(link, clock, &met);
+                    // At first all are needed. Later, there may be a group without those.
+                    if self.generation == 0 || told.is_err() {
+                        return Err(error);
+                    }
+                }
+                Err(Failed::Own(error)) => {
+                    met.missing = vec![self.config.rank];
+                    met.why = error.to_string();
+                    // It ends here either way.
+                    let _ = seat::tell(link, clock, &met);
+                    return Err(error);
+                }
+            }
+            said = seat::hear(link, clock, self.config.wait)?;
+        }
+    }
+
+    fn mesh(
+        &self,
+        roster: &Roster,
+        store: &TcpStream,
+        listener: &TcpListener,
+    ) -> Result<Vec<Vec<Link>>, Failed> {
+        let Config { group, token, tls, streams, reserve, wait, silence, .. } = self.config;
+        let mesh = Mesh {
+            group,
+            generation: self.generation,
+            rank: self.place(roster).map_err(Failed::Own)?,
+            roster,
+            token,
+            tls: tls.as_ref(),
+            streams: (*streams > 0).then_some(streams + reserve + 1),
+            clock: &**self.clock,
+            note: self.note,
+            // The time until all had come does not count: the last may have come at its end.
+            until: self.clock.now() + *wait,
+            patience: if self.generation == 0 { *wait } else { (*silence).max(HANDSHAKE) },
+            called_off: &|| look(store, Wall::ZERO) != Look::Nothing,
+        };
+        mesh.connect(listener)
     }
 }
 

@@ -17,7 +17,7 @@ use std::time::Duration as Wall;
 use motet_net::probe::Clock;
 use motet_units::{Duration, Instant};
 
-use crate::link::{Link, Timed};
+use crate::link::{Link, Look, Timed, look};
 use crate::tls::Tls;
 use crate::wire::header::MAGIC;
 use crate::wire::proof::{Nonce, Proof, Side, holds, nonce, prove};
@@ -25,8 +25,8 @@ use crate::wire::{FrameError, HEADER, Header, Kind, MAX_PAYLOAD};
 
 /// How a record of TLS begins, in a handshake or with an alert.
 const RECORDS: [[u8; 2]; 2] = [[22, 3], [21, 3]];
-/// The longest payload of a handshake.
-const MAX_HANDSHAKE: usize = 64 << 10;
+/// The longest reason that is given to whoever is refused.
+const MAX_REASON: usize = 4 << 10;
 
 /// Why a handshake failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -55,6 +55,8 @@ pub(crate) enum HandshakeError {
     OnlyTls,
     #[error("{0}")]
     Refused(String),
+    #[error("it is at another attempt to meet")]
+    Stale,
     #[error("the system has no random numbers")]
     NoRandom,
 }
@@ -105,31 +107,50 @@ impl<'a> Talk<'a> {
         self.link.read(into, self.clock, self.until)
     }
 
-    pub(crate) fn receive(&mut self) -> Result<(Kind, Vec<u8>), HandshakeError> {
+    /// Receives a frame of one of some kinds; if it is a refusal, that is the error. Of any other not even the payload is
+    /// read, and none is longer than its kind may be: nobody has shown yet that they know the token, and strangers
+    /// who could make this side wait for megabytes could fill its memory.
+    pub(crate) fn expect_one(&mut self, due: &[Kind]) -> Result<(Kind, Vec<u8>), HandshakeError> {
         let mut header = [0; HEADER];
         self.read(&mut header)?;
         if !self.link.is_secure() && RECORDS.iter().any(|it| header.starts_with(it)) {
             return Err(HandshakeError::OnlyTls);
         }
         let header = Header::decode(&header)?;
+        if !due.contains(&header.kind) && header.kind != Kind::Refused {
+            return Err(HandshakeError::Unexpected);
+        }
         let length = header.length as usize;
-        if length > MAX_HANDSHAKE.min(MAX_PAYLOAD) && header.kind != Kind::Roster {
+        if length > most(header.kind) {
             return Err(FrameError::TooLong(header.length).into());
         }
         let mut payload = vec![0; length];
         self.read(&mut payload)?;
-        Ok((header.kind, payload))
-    }
-
-    /// Receives a frame of a kind; if it is a refusal, that is the error.
-    pub(crate) fn expect(&mut self, kind: Kind) -> Result<Vec<u8>, HandshakeError> {
-        match self.receive()? {
-            (came, payload) if came == kind => Ok(payload),
-            (Kind::Refused, payload) => {
+        match header.kind {
+            Kind::Refused => {
                 Err(HandshakeError::Refused(String::from_utf8_lossy(&payload).into_owned()))
             }
-            _ => Err(HandshakeError::Unexpected),
+            kind => Ok((kind, payload)),
         }
+    }
+
+    /// Receives a frame of a kind.
+    pub(crate) fn expect(&mut self, kind: Kind) -> Result<Vec<u8>, HandshakeError> {
+        Ok(self.expect_one(&[kind])?.1)
+    }
+
+    /// Whether the other side says something within some time, or is gone.
+    pub(crate) fn look(&self, most: Wall) -> Look {
+        look(&self.link.socket, most)
+    }
+
+    /// Says no, and why.
+    pub(crate) fn refuse(&mut self, why: &str) -> Result<(), HandshakeError> {
+        let mut end = why.len().min(MAX_REASON);
+        while !why.is_char_boundary(end) {
+            end -= 1;
+        }
+        self.send(Kind::Refused, why.get(..end).unwrap_or_default().as_bytes())
     }
 
     /// The connecting side: says `said`, and makes sure of the other.
@@ -163,17 +184,17 @@ impl<'a> Talk<'a> {
             return Ok(());
         }
         self.expect(Kind::Hello)?;
-        self.send(Kind::Refused, NEEDS_TLS.as_bytes())?;
+        self.refuse(NEEDS_TLS)?;
         Err(HandshakeError::NoTls)
     }
 
     /// The accepting side: hears what the other says, if it knows the token and `check` has nothing
-    /// against it.
+    /// against it. Who is not refused but [`Stale`](HandshakeError::Stale) is told nothing, and may try again.
     pub(crate) fn accept<T>(
         &mut self,
         tls: Option<&Tls>,
         token: &str,
-        check: impl FnOnce(&[u8]) -> Result<T, String>,
+        check: impl FnOnce(&[u8]) -> Result<T, HandshakeError>,
     ) -> Result<T, HandshakeError> {
         if let Some(tls) = tls {
             self.turn_away_plain()?;
@@ -191,18 +212,32 @@ impl<'a> Talk<'a> {
                     self.send(Kind::Welcome, &proof)?;
                     return Ok(value);
                 }
-                Err(why) => HandshakeError::Refused(why),
+                Err(HandshakeError::Stale) => return Err(HandshakeError::Stale),
+                Err(why) => why,
             }
         } else {
             HandshakeError::Token
         };
-        self.send(Kind::Refused, refused.to_string().as_bytes())?;
+        self.refuse(&refused.to_string())?;
         Err(refused)
     }
 }
 
 /// What a rank without TLS is told by a group with it.
 const NEEDS_TLS: &str = "the group speaks TLS and this side does not; give all ranks and the store certificate, key and CA, or none";
+
+/// The longest payload of a frame of a kind.
+const fn most(kind: Kind) -> usize {
+    match kind {
+        Kind::Hello | Kind::Challenge => 16,
+        Kind::Welcome => 32,
+        Kind::Refused => MAX_REASON,
+        // A rank hears it from the store, which has proved by then who it is.
+        Kind::Roster => MAX_PAYLOAD,
+        // A few texts and numbers.
+        _ => 8 << 10,
+    }
+}
 
 fn nonce_of(payload: &[u8]) -> Result<Nonce, HandshakeError> {
     payload.try_into().map_err(|_| HandshakeError::Unexpected)

@@ -13,8 +13,8 @@
 //! 4. [`engine`] is the thread that moves data, [`stream`] one connection, [`socket`] what is below it, plain or TLS,
 //!    [`pace`] how fast it delivers, [`memory`] what ranks of one host share, [`lending`] when a call works in the
 //!    caller's own [`buffers`] instead;
-//! 5. [`store`], [`mesh`], [`handshake`] and [`link`] are how ranks meet, [`tls`] the certificates that they may show;
-//!    [`wire`] is what goes over the wire;
+//! 5. [`store`] (with what it decides in [`meeting`]), [`seat`], [`mesh`], [`reach`], [`handshake`] and [`link`] are how ranks
+//!    meet, [`tls`] the certificates that they may show; [`wire`] is what goes over the wire;
 //! 6. [`element`] and [`reduce`] are types and arithmetic, [`check`] is data to check results by,
 //!    [`gateways`] programs between datacenters.
 //!
@@ -23,6 +23,7 @@
 
 mod buffers;
 pub mod check;
+mod descriptors;
 pub mod element;
 mod engine;
 pub mod error;
@@ -34,15 +35,18 @@ mod inbox;
 mod layout;
 mod lending;
 mod link;
+mod meeting;
 mod memory;
 mod merged;
 mod mesh;
 pub mod operation;
 mod pace;
 mod plan;
+mod reach;
 mod reduce;
 mod reserve;
 mod run;
+mod seat;
 mod socket;
 pub mod store;
 mod stream;

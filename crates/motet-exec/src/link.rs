@@ -68,6 +68,29 @@ impl Write for Timed<'_> {
     }
 }
 
+/// What a look at a connection shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Look {
+    Nothing,
+    /// Something has come, which stays to be read.
+    Something,
+    Closed,
+}
+
+/// Whether the other side says something within some time, or has closed the connection.
+pub(crate) fn look(socket: &TcpStream, most: std::time::Duration) -> Look {
+    // No time at all would be for ever.
+    let most = most.max(std::time::Duration::from_millis(1));
+    match socket.set_read_timeout(Some(most)).and_then(|()| socket.peek(&mut [0])) {
+        Ok(0) => Look::Closed,
+        Ok(_) => Look::Something,
+        Err(error) => match error.kind() {
+            ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted => Look::Nothing,
+            _ => Look::Closed,
+        },
+    }
+}
+
 /// See the head of the file.
 #[derive(Debug)]
 pub(crate) struct Link {

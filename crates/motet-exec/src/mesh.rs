@@ -1,18 +1,23 @@
 //! Connections between all ranks of a group: the higher rank connects to the lower, once for each stream.
 //! Whoever connects without being one of them is refused and noted, and disturbs nobody.
 
-use std::net::{TcpListener, TcpStream};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::mpsc::{Sender, channel};
+use std::collections::BTreeMap;
+use std::io::ErrorKind;
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration as Wall;
 
 use motet_net::probe::Clock;
 use motet_units::{Duration, Instant};
 
+use crate::descriptors::Descriptors;
 use crate::error::ExecError;
 use crate::handshake::{HandshakeError, Talk};
 use crate::link::Link;
-use crate::store::{HANDSHAKE, Note, connect};
+use crate::reach::connect;
+use crate::store::{HANDSHAKE, Note};
 use crate::tls::Tls;
 use crate::wire::{Intro, Roster};
 
@@ -20,6 +25,9 @@ use crate::wire::{Intro, Roster};
 const MAX_HANDSHAKES: usize = 256;
 /// Between two looks for a connection.
 const PAUSE: Wall = Wall::from_millis(1);
+/// Between two looks whether the meeting was called off, and before a rank that was not ready is tried again.
+const LOOK: Wall = Wall::from_millis(100);
+const AGAIN: Wall = Wall::from_millis(50);
 /// Data that the system takes before it has sent what it has: enough to keep a link busy until this thread has its
 /// turn again, and no more, so that of several ways each takes what it can carry.
 #[cfg(target_os = "linux")]
@@ -38,10 +46,25 @@ pub(crate) struct Mesh<'a> {
     pub(crate) clock: &'a (dyn Clock + Send),
     pub(crate) note: &'a Note,
     pub(crate) until: Instant,
+    /// How long one rank may take that is known to listen.
+    pub(crate) patience: Duration,
+    /// Whether the store has something to say: that another rank could not, and this attempt leads nowhere.
+    pub(crate) called_off: &'a (dyn Fn() -> bool + Sync),
 }
 
-/// Connections to a rank nearby and to one far away, with the one for all but data: a LAN is one way, a WAN may be several, which
-/// routers share out by connection. Of a way that a third of connections take, eight miss in one draw of 25, sixteen in one of 650.
+/// Why a rank is not connected to all others.
+#[derive(Debug)]
+pub(crate) enum Failed {
+    /// The store has something to say.
+    CalledOff,
+    /// These places of the roster were not reached.
+    Missing(Vec<usize>, ExecError),
+    /// It is this rank's own fault.
+    Own(ExecError),
+}
+
+/// Connections per peer, including the control connection. ECMP routers hash each connection onto one path. If a path gets 1/3 of
+/// connections, 8 connections all miss it with probability 4%, 16 with 0.15%.
 const NEAR: u32 = 2;
 const FAR: u32 = 17;
 /// Of those to a rank far away, how many carry data at once: twice as many were slower ([`reserve`](crate::reserve)).
@@ -59,6 +82,8 @@ impl Mesh<'_> {
         Intro {
             group: self.group.to_owned(),
             generation: self.generation,
+            meeting: self.roster.meeting,
+            round: self.roster.round,
             rank: self.rank as u32,
             stream,
             streams,
@@ -66,68 +91,112 @@ impl Mesh<'_> {
     }
 
     /// Connects to all; the streams of each rank, none for our own.
-    pub(crate) fn connect(&self, listener: &TcpListener) -> Result<Vec<Vec<Link>>, ExecError> {
+    pub(crate) fn connect(&self, listener: &TcpListener) -> Result<Vec<Vec<Link>>, Failed> {
         let ranks = self.roster.members.len();
+        let room = Descriptors::now();
         let (sender, made) = channel();
-        let stop = AtomicBool::new(false);
+        let (stop, talking) = (AtomicBool::new(false), Talking::default());
         let mut all: Found = (0..ranks).map(|it| (it == self.rank).then(Vec::new)).collect();
+        self.fits(&all, room)?;
         std::thread::scope(|scope| {
             let acceptor = sender.clone();
-            let stop = &stop;
-            scope.spawn(move || self.accept_all(listener, &acceptor, stop));
-            let result = self.call_all(&mut all).and_then(|()| {
-                let lacks = |it: &Option<Vec<Option<Link>>>| {
-                    it.as_ref().is_none_or(|it| it.iter().any(Option::is_none))
-                };
-                while let Some(missing) = all.iter().position(lacks) {
-                    let left = crate::handshake::left(self.clock, self.until);
-                    let came =
-                        left.and_then(|it| made.recv_timeout(it.min(Wall::from_millis(100))).ok());
-                    match came {
-                        Some((rank, stream, streams, socket)) => {
-                            let places = all.get_mut(rank).map(|it| {
-                                it.get_or_insert_with(|| (0..streams).map(|_| None).collect())
-                            });
-                            if let Some(place) = places.and_then(|it| it.get_mut(stream)) {
-                                *place = Some(socket);
-                            }
-                        }
-                        None if left.is_some() => {}
-                        None => return Err(self.missing(missing)),
-                    }
-                }
-                Ok(())
-            });
+            let (stop, talking) = (&stop, &talking);
+            scope.spawn(move || self.accept_all(listener, &acceptor, stop, talking));
+            let called = self.call_all(&mut all, room);
+            let result = called.and_then(|()| self.await_all(&mut all, &made, room));
             stop.store(true, Ordering::Release);
             result
         })?;
         Ok(all.into_iter().map(|it| it.into_iter().flatten().flatten().collect()).collect())
     }
 
-    fn missing(&self, rank: usize) -> ExecError {
-        let address =
-            self.roster.members.get(rank).map(|it| it.address.clone()).unwrap_or_default();
+    /// Waits for the connections of higher ranks.
+    fn await_all(
+        &self,
+        all: &mut Found,
+        made: &Receiver<Made>,
+        room: Option<Descriptors>,
+    ) -> Result<(), Failed> {
+        let lacks = |it: &Option<Vec<Option<Link>>>| {
+            it.as_ref().is_none_or(|it| it.iter().any(Option::is_none))
+        };
+        // Ranks connect to the lower ones one after the other, so as long as some come others may.
+        let patience = self.patience + self.patience;
+        let mut until = self.until.min(self.clock.now() + patience);
+        while all.iter().any(lacks) {
+            if (self.called_off)() {
+                return Err(Failed::CalledOff);
+            }
+            let Some(left) = crate::handshake::left(self.clock, until) else {
+                return Err(self.missing(
+                    all.iter().enumerate().filter(|it| lacks(it.1)).map(|it| it.0).collect(),
+                ));
+            };
+            let Ok((rank, stream, streams, socket)) = made.recv_timeout(left.min(LOOK)) else {
+                continue;
+            };
+            until = self.until.min(self.clock.now() + patience);
+            let Some(places) = all.get_mut(rank) else { continue };
+            let first = places.is_none();
+            let places = places.get_or_insert_with(|| (0..streams).map(|_| None).collect());
+            if let Some(place) = places.get_mut(stream) {
+                *place = Some(socket);
+            }
+            if first {
+                self.fits(all, room)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn missing(&self, ranks: Vec<usize>) -> Failed {
+        let member = ranks.first().and_then(|it| self.roster.members.get(*it));
+        let (rank, address) = member.map(|it| (it.rank, it.address.clone())).unwrap_or_default();
         let who = format!("rank {rank}");
-        ExecError::Unreachable { who, address, why: "it did not connect in time".to_owned() }
+        let why = "it did not connect in time".to_owned();
+        Failed::Missing(ranks, ExecError::Unreachable { who, address, why })
+    }
+
+    /// Whether all connections fit into what this process may have open. How many there are to a rank is known only once one is made,
+    /// and until then it is the fewest.
+    fn fits(&self, all: &Found, room: Option<Descriptors>) -> Result<(), Failed> {
+        let fewest = self.streams.unwrap_or(NEAR) as usize;
+        let all: usize = all.iter().map(|it| it.as_ref().map_or(fewest, Vec::len)).sum();
+        match room.and_then(|it| it.refuse(all as u64)) {
+            Some(why) => Err(Failed::Own(ExecError::Group(why))),
+            None => Ok(()),
+        }
     }
 
     /// Connects to all lower ranks.
-    fn call_all(&self, all: &mut Found) -> Result<(), ExecError> {
+    fn call_all(&self, all: &mut Found, room: Option<Descriptors>) -> Result<(), Failed> {
         for (rank, member) in self.roster.members.iter().enumerate().take(self.rank) {
-            let who = format!("rank {rank}");
-            let reach = || connect(&who, &member.address, self.clock, self.until).map(Link::new);
+            // As the store calls it: after a loss, by the number that it had before.
+            let who = format!("rank {}", member.rank);
+            let until = self.until.min(self.clock.now() + self.patience);
+            let reach = || {
+                connect(&who, &member.address, self.clock, until, self.called_off).map(Link::new)
+            };
+            let lost = |error: ExecError| match (self.called_off)() {
+                true => Failed::CalledOff,
+                false => Failed::Missing(vec![rank], error),
+            };
             // The first two are needed anyhow, and tell how far away the rank is.
             let mut sockets = Vec::new();
             let mut distance = Duration::MAX;
             for _ in 0..NEAR {
                 let before = self.clock.now();
-                sockets.push(reach()?);
+                sockets.push(reach().map_err(lost)?);
                 distance = distance.min(self.clock.now().since(before));
             }
             let streams = self.streams.unwrap_or(if distance < FAR_AWAY { NEAR } else { FAR });
+            if let Some(place) = all.get_mut(rank) {
+                *place = Some((0..streams).map(|_| None).collect());
+            }
+            self.fits(all, room)?;
             let mut places: Vec<Option<Link>> = sockets.into_iter().map(Some).collect();
             places.resize_with(streams as usize, || None);
-            let made = self.greet_all(&who, places, &reach)?;
+            let made = self.greet_all(&who, places, until, &reach).map_err(lost)?;
             if let Some(place) = all.get_mut(rank) {
                 *place = Some(made.into_iter().map(Some).collect());
             }
@@ -141,19 +210,35 @@ impl Mesh<'_> {
         &self,
         who: &str,
         places: Vec<Option<Link>>,
+        until: Instant,
         reach: &(impl Fn() -> Result<Link, ExecError> + Sync),
     ) -> Result<Vec<Link>, ExecError> {
         let streams = places.len() as u32;
-        let make = |stream: u32, place: Option<Link>| -> Result<Link, ExecError> {
-            let mut link = place.map_or_else(reach, Ok)?;
-            let mut talk = Talk::new(&mut link, self.clock, HANDSHAKE);
-            let intro = self.intro(stream, streams).encode();
-            talk.connect(self.tls, self.token, &intro).map_err(|it| match it {
-                HandshakeError::Refused(why) => ExecError::Refused { who: who.to_owned(), why },
-                it => ExecError::Handshake { who: who.to_owned(), why: it.to_string() },
-            })?;
-            self.prepare(&link.socket, streams);
-            Ok(link)
+        let make = |stream: u32, mut place: Option<Link>| -> Result<Link, ExecError> {
+            loop {
+                let mut link = place.take().map_or_else(reach, Ok)?;
+                let mut talk = Talk::new(&mut link, self.clock, HANDSHAKE);
+                let intro = self.intro(stream, streams).encode();
+                let who = who.to_owned();
+                match talk.connect(self.tls, self.token, &intro) {
+                    Ok(()) => {
+                        self.prepare(&link.socket, streams);
+                        return Ok(link);
+                    }
+                    Err(HandshakeError::Refused(why)) => {
+                        return Err(ExecError::Refused { who, why });
+                    }
+                    // It may not have heard yet that there is another attempt to meet, and will in a moment.
+                    Err(HandshakeError::Closed)
+                        if self.roster.round > 1
+                            && self.clock.now() < until
+                            && !(self.called_off)() =>
+                    {
+                        std::thread::sleep(AGAIN);
+                    }
+                    Err(why) => return Err(ExecError::Handshake { who, why: why.to_string() }),
+                }
+            }
         };
         let failed = |why: String| ExecError::Group(format!("cannot connect to {who}: {why}"));
         let mut places = (0..streams).zip(places);
@@ -177,37 +262,75 @@ impl Mesh<'_> {
     }
 
     /// Takes connections of higher ranks until told to stop.
-    fn accept_all(&self, listener: &TcpListener, made: &Sender<Made>, stop: &AtomicBool) {
+    fn accept_all(
+        &self,
+        listener: &TcpListener,
+        made: &Sender<Made>,
+        stop: &AtomicBool,
+        talking: &Talking,
+    ) {
         if let Err(error) = listener.set_nonblocking(true) {
             (self.note)(&format!("cannot listen without blocking: {error}"));
             return;
         }
-        let busy = AtomicUsize::new(0);
+        let mut trouble = false;
+        // It goes on like that for a while; once is enough.
+        let mut once = |what: String| {
+            if !std::mem::replace(&mut trouble, true) {
+                (self.note)(&what);
+            }
+            std::thread::sleep(AGAIN);
+        };
         std::thread::scope(|scope| {
             while !stop.load(Ordering::Acquire) {
-                let room = busy.load(Ordering::Acquire) < MAX_HANDSHAKES;
-                let Some((socket, peer)) = room.then(|| listener.accept().ok()).flatten() else {
+                if talking.count() >= MAX_HANDSHAKES {
                     std::thread::sleep(PAUSE);
                     continue;
+                }
+                let (socket, peer) = match listener.accept() {
+                    Ok(accepted) => accepted,
+                    Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                        std::thread::sleep(PAUSE);
+                        continue;
+                    }
+                    Err(error) => {
+                        once(format!("cannot accept a connection of another rank: {error}"));
+                        continue;
+                    }
                 };
-                busy.fetch_add(1, Ordering::AcqRel);
-                let busy = &busy;
+                let number = match talking.add(&socket) {
+                    Ok(number) => number,
+                    Err(error) => {
+                        once(format!("{peer}: turned away: {error}"));
+                        continue;
+                    }
+                };
                 let work = move || {
                     let mut link = Link::new(socket);
-                    match self.greet(&mut link) {
+                    let greeted = self.greet(&mut link);
+                    talking.remove(number);
+                    match greeted {
                         Ok((rank, stream, streams)) => {
                             self.prepare(&link.socket, streams as u32);
                             // The other end of the channel lives as long as this.
                             let _ = made.send((rank, stream, streams, link));
                         }
+                        // It tries again, or is about to hear that it need not.
+                        Err(HandshakeError::Stale) => {}
+                        Err(_) if stop.load(Ordering::Acquire) => {
+                            let why = "it had not said who it is when the ranks had met";
+                            (self.note)(&format!("{peer}: refused: {why}"));
+                        }
                         Err(error) => (self.note)(&format!("{peer}: refused: {error}")),
                     }
-                    busy.fetch_sub(1, Ordering::AcqRel);
                 };
-                if std::thread::Builder::new().spawn_scoped(scope, work).is_err() {
-                    busy.fetch_sub(1, Ordering::AcqRel);
+                if let Err(error) = std::thread::Builder::new().spawn_scoped(scope, work) {
+                    talking.remove(number);
+                    once(format!("{peer}: turned away, no thread: {error}"));
                 }
             }
+            // Who says nothing must not hold up a rank that is ready.
+            talking.end();
         });
     }
 
@@ -232,13 +355,21 @@ impl Mesh<'_> {
         link.socket.set_nonblocking(false)?;
         let mut talk = Talk::new(link, self.clock, HANDSHAKE);
         talk.accept(self.tls, self.token, |said| {
-            let intro = Intro::decode(said).map_err(|_| "that is no rank of a group".to_owned())?;
-            let Intro { group, generation, rank, stream, streams } = intro;
+            let nobody = |_| HandshakeError::Refused("that is no rank of a group".to_owned());
+            let intro = Intro::decode(said).map_err(nobody)?;
+            let Intro { group, generation, meeting, round, rank, stream, streams } = intro;
+            let refused = |why: String| Err(HandshakeError::Refused(why));
             if group != self.group || generation != self.generation {
-                return Err(format!(
+                return refused(format!(
                     "this is group `{}`, generation {}, and not `{group}`, {generation}",
                     self.group, self.generation
                 ));
+            }
+            if meeting != self.roster.meeting {
+                return refused(format!("this is another group `{group}`, which met elsewhere"));
+            }
+            if round != self.roster.round {
+                return Err(HandshakeError::Stale);
             }
             let right = match self.streams {
                 Some(ours) => streams == ours,
@@ -247,17 +378,51 @@ impl Mesh<'_> {
             if !right {
                 let theirs = streams.saturating_sub(1);
                 let ours = self.streams.map_or("1 or 16".to_owned(), |it| (it - 1).to_string());
-                return Err(format!(
+                return refused(format!(
                     "it has {theirs} streams to each rank and this one has {ours}"
                 ));
             }
             let (rank, stream, streams) = (rank as usize, stream as usize, streams as usize);
             let higher = rank > self.rank && rank < self.roster.members.len();
             if !higher || stream >= streams {
-                return Err(format!("rank {rank} does not connect to rank {}", self.rank));
+                return refused(format!("rank {rank} does not connect to rank {}", self.rank));
             }
             Ok((rank, stream, streams))
         })
+    }
+}
+
+/// Connections that have not said yet who they are.
+#[derive(Default)]
+struct Talking(Mutex<(u64, BTreeMap<u64, TcpStream>)>);
+
+impl Talking {
+    fn lock(&self) -> MutexGuard<'_, (u64, BTreeMap<u64, TcpStream>)> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn count(&self) -> usize {
+        self.lock().1.len()
+    }
+
+    fn add(&self, socket: &TcpStream) -> std::io::Result<u64> {
+        let socket = socket.try_clone()?;
+        let mut all = self.lock();
+        all.0 += 1;
+        let number = all.0;
+        all.1.insert(number, socket);
+        Ok(number)
+    }
+
+    fn remove(&self, number: u64) {
+        self.lock().1.remove(&number);
+    }
+
+    /// Whoever reads from one of them reads its end.
+    fn end(&self) {
+        for socket in self.lock().1.values() {
+            let _ = socket.shutdown(Shutdown::Both);
+        }
     }
 }
 

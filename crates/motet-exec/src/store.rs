@@ -1,24 +1,30 @@
 //! The store: where ranks find each other. Each comes with its group, its number and the address where it
-//! listens, and hears of all others once all are there. It is a meeting place and nothing else: when a
-//! group has met, it can go on without the store. Rank 0 may serve it, or a process of its own
+//! listens, hears of all others once all are there, and says whether it could connect to them. It is a meeting place
+//! and nothing else: when a group stands, it can go on without the store. Rank 0 may serve it, or a process of its own
 //! (`motet exec store`), which then also outlives rank 0 when a group goes on with fewer ranks.
+//!
+//! Here are connections and threads; what is decided is in [`meeting`](crate::meeting), the ranks' side in
+//! [`seat`](crate::seat).
 
-use std::collections::BTreeMap;
-use std::net::{SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration as Wall;
 
+use mio::{Events, Interest, Poll, Token, Waker};
 use motet_net::probe::Clock;
-use motet_units::{Duration, Instant};
+use motet_units::Duration;
 
 use crate::error::ExecError;
-use crate::handshake::{HandshakeError, Talk, left};
-use crate::link::Link;
+use crate::handshake::{HandshakeError, Talk};
+use crate::link::{Link, Look};
+use crate::meeting::{Due, Meeting, gone_on};
 use crate::tls::Tls;
 use crate::wire::payload::MAX_RANKS;
-use crate::wire::{Join, Kind, Member, Roster};
+use crate::wire::proof::nonce;
+use crate::wire::{Join, Kind, Met};
 
 /// Where a line about a refused or broken connection goes.
 pub type Note = Arc<dyn Fn(&str) + Send + Sync>;
@@ -31,24 +37,66 @@ pub(crate) const HANDSHAKE: Duration = Duration::from_ms(5_000);
 const MAX_CONNECTIONS: usize = 2048;
 /// Groups that meet at once, at most.
 const MAX_GROUPS: usize = 1024;
-/// Between two attempts to reach a store that may not be there yet.
+/// Groups that have gone on after a loss and are remembered, so that a rank that comes late is told.
+const MAX_REMEMBERED: usize = 4096;
+/// After a connection could not be accepted.
 const PAUSE: Wall = Wall::from_millis(50);
+/// Between two looks whether the store is to stop, should nothing wake it.
+const LOOK: Wall = Wall::from_millis(500);
+/// Between two looks at a connection whose rank waits, and at one whose rank is to say something.
+const WAITS: Wall = Wall::from_millis(100);
+const SPEAKS: Wall = Wall::from_millis(20);
+/// How long a rank that comes anew waits for its former connection to be found closed.
+const FORMER: Wall = Wall::from_millis(1_000);
+/// How long a store that ends waits until who sits there has heard the last word.
+const LAST_WORDS: Wall = Wall::from_millis(1_000);
 
-/// A group that is meeting.
-#[derive(Debug)]
-struct Gathering {
-    ranks: u32,
-    first: Instant,
-    members: BTreeMap<u32, Member>,
-    complete: Option<Roster>,
-    fetched: usize,
+/// A group's name, the number of its first meeting (0 as long as there is none) and how often it has lost ranks.
+type Key = (String, u64, u32);
+
+/// A meeting, and the threads that wait for it to go on.
+struct Table {
+    meeting: Mutex<Meeting>,
+    changed: Condvar,
+}
+
+impl Table {
+    fn lock(&self) -> MutexGuard<'_, Meeting> {
+        self.meeting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// All meetings.
+#[derive(Default)]
+struct Meetings {
+    open: BTreeMap<Key, Arc<Table>>,
+    /// Those after a loss from which a group has gone on, oldest first.
+    finished: BTreeSet<Key>,
+    order: VecDeque<Key>,
+    tickets: u64,
+}
+
+impl Meetings {
+    /// Remembers a meeting from which a group has gone on. At first nothing is remembered: the same name may be used again.
+    fn remember(&mut self, key: &Key) {
+        if key.2 == 0 || !self.finished.insert(key.clone()) {
+            return;
+        }
+        self.order.push_back(key.clone());
+        if self.order.len() > MAX_REMEMBERED
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.finished.remove(&oldest);
+        }
+    }
 }
 
 struct Shared {
-    gatherings: Mutex<BTreeMap<(String, u32), Gathering>>,
-    changed: Condvar,
+    meetings: Mutex<Meetings>,
     stop: AtomicBool,
     connections: AtomicUsize,
+    /// Those whose rank waits for the others.
+    seated: AtomicUsize,
     token: String,
     tls: Option<Tls>,
     clock: SharedClock,
@@ -59,6 +107,7 @@ struct Shared {
 pub struct Store {
     address: SocketAddr,
     shared: Arc<Shared>,
+    waker: Waker,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -105,11 +154,12 @@ impl Store {
             why: error.to_string(),
         };
         let address = listener.local_addr().map_err(failed)?;
+        let (poll, waker) = wait_on(&listener).map_err(failed)?;
         let shared = Arc::new(Shared {
-            gatherings: Mutex::new(BTreeMap::new()),
-            changed: Condvar::new(),
+            meetings: Mutex::new(Meetings::default()),
             stop: AtomicBool::new(false),
             connections: AtomicUsize::new(0),
+            seated: AtomicUsize::new(0),
             token: token.to_owned(),
             tls,
             clock,
@@ -118,9 +168,9 @@ impl Store {
         let serving = Arc::clone(&shared);
         let thread = std::thread::Builder::new()
             .name("motet-store".to_owned())
-            .spawn(move || accept_all(&listener, &serving))
+            .spawn(move || accept_all(&listener, poll, &serving))
             .map_err(failed)?;
-        Ok(Self { address, shared, thread: Some(thread) })
+        Ok(Self { address, shared, waker, thread: Some(thread) })
     }
 
     /// Where it serves.
@@ -141,198 +191,301 @@ impl Store {
 impl Drop for Store {
     fn drop(&mut self) {
         self.shared.stop.store(true, Ordering::Release);
-        self.shared.changed.notify_all();
-        // One more connection, so that it looks up from waiting for one.
-        let _ = TcpStream::connect_timeout(&self.address, Wall::from_secs(1));
+        // If it cannot be woken, it looks up by itself a little later.
+        let _ = self.waker.wake();
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
+        }
+        // Rank 0 may end, and the store with it, while others are about to hear how their meeting ended.
+        let step = Wall::from_millis(5);
+        for _ in 0..LAST_WORDS.as_millis() / step.as_millis() {
+            if self.shared.seated.load(Ordering::Acquire) == 0 {
+                return;
+            }
+            std::thread::sleep(step);
         }
     }
 }
 
-fn accept_all(listener: &TcpListener, shared: &Arc<Shared>) {
+/// What waits for connections, and can be woken without one.
+fn wait_on(listener: &TcpListener) -> std::io::Result<(Waiting, Waker)> {
+    listener.set_nonblocking(true)?;
+    let poll = Poll::new()?;
+    let mut watched = mio::net::TcpListener::from_std(listener.try_clone()?);
+    poll.registry().register(&mut watched, Token(0), Interest::READABLE)?;
+    let waker = Waker::new(poll.registry(), Token(1))?;
+    Ok((Waiting { poll, _watched: watched }, waker))
+}
+
+struct Waiting {
+    poll: Poll,
+    /// What is not kept is not waited for.
+    _watched: mio::net::TcpListener,
+}
+
+fn accept_all(listener: &TcpListener, mut waiting: Waiting, shared: &Arc<Shared>) {
+    let mut events = Events::with_capacity(8);
+    let mut trouble = false;
     while !shared.stop.load(Ordering::Acquire) {
-        let (stream, peer) = match listener.accept() {
-            Ok(accepted) => accepted,
+        match listener.accept() {
+            Ok((stream, peer)) => {
+                trouble = false;
+                shared.seat(stream, peer);
+            }
+            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
+                // Interrupted or not, there is another look.
+                if waiting.poll.poll(&mut events, Some(LOOK)).is_err() {
+                    std::thread::sleep(Wall::from_millis(1));
+                }
+            }
             Err(error) => {
-                (shared.note)(&format!("the store cannot accept a connection: {error}"));
+                // It goes on like that for a while; once is enough.
+                if !std::mem::replace(&mut trouble, true) {
+                    (shared.note)(&format!("the store cannot accept a connection: {error}"));
+                }
                 std::thread::sleep(PAUSE);
-                continue;
             }
-        };
-        if shared.stop.load(Ordering::Acquire) {
-            return;
         }
-        if shared.connections.fetch_add(1, Ordering::AcqRel) >= MAX_CONNECTIONS {
-            shared.connections.fetch_sub(1, Ordering::AcqRel);
-            (shared.note)(&format!("{peer}: turned away from the store, which is full"));
-            continue;
-        }
-        let serving = Arc::clone(shared);
-        let work = move || {
-            if let Err(error) = serving.converse(&mut Link::new(stream)) {
-                (serving.note)(&format!("{peer}: refused by the store: {error}"));
-            }
-            serving.connections.fetch_sub(1, Ordering::AcqRel);
-        };
-        if let Err(error) = std::thread::Builder::new().spawn(work) {
-            shared.connections.fetch_sub(1, Ordering::AcqRel);
-            (shared.note)(&format!("{peer}: turned away from the store, no thread: {error}"));
-        }
+    }
+}
+
+/// Counts something as long as it lives.
+struct Counted<'a>(&'a AtomicUsize);
+
+impl<'a> Counted<'a> {
+    fn new(count: &'a AtomicUsize) -> Self {
+        count.fetch_add(1, Ordering::AcqRel);
+        Self(count)
+    }
+}
+
+impl Drop for Counted<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+/// A connection that counts, until its thread ends, however it does.
+struct Connection(Arc<Shared>);
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.0.connections.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+/// A rank's place in a meeting, until it goes.
+struct Seat<'a> {
+    shared: &'a Shared,
+    table: Arc<Table>,
+    key: Key,
+    rank: u32,
+    ticket: u64,
+    _counted: Counted<'a>,
+}
+
+impl Drop for Seat<'_> {
+    fn drop(&mut self) {
+        let mut all = self.shared.lock();
+        let mut meeting = self.table.lock();
+        let now = self.shared.clock.now();
+        meeting.leave(self.rank, self.ticket, now);
+        meeting.advance(now);
+        self.shared.put_away(&mut all, &self.key, &self.table, &meeting);
+        self.table.changed.notify_all();
     }
 }
 
 impl Shared {
-    fn converse(&self, link: &mut Link) -> Result<(), HandshakeError> {
-        let mut talk = Talk::new(link, &*self.clock, HANDSHAKE);
-        let join = talk.accept(self.tls.as_ref(), &self.token, |said| {
-            let join = Join::decode(said).map_err(|_| "that is no rank that joins".to_owned())?;
-            self.enter(&join)?;
-            Ok(join)
-        })?;
-        let answer = self.await_all(&join);
-        talk.extend(HANDSHAKE);
-        match answer {
-            Ok(roster) => talk.send(Kind::Roster, &roster.encode()),
-            Err(why) => {
-                talk.send(Kind::Refused, why.as_bytes())?;
-                Err(HandshakeError::Refused(why))
+    fn lock(&self) -> MutexGuard<'_, Meetings> {
+        self.meetings.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Hears what somebody wants who has connected.
+    fn seat(self: &Arc<Self>, stream: TcpStream, peer: SocketAddr) {
+        let before = self.connections.fetch_add(1, Ordering::AcqRel);
+        let connection = Connection(Arc::clone(self));
+        if before >= MAX_CONNECTIONS {
+            (self.note)(&format!("{peer}: turned away from the store, which is full"));
+            return;
+        }
+        let work = move || {
+            let serving = &connection.0;
+            if let Err(error) = serving.converse(stream) {
+                (serving.note)(&format!("{peer}: refused by the store: {error}"));
             }
+        };
+        if let Err(error) = std::thread::Builder::new().spawn(work) {
+            (self.note)(&format!("{peer}: turned away from the store, no thread: {error}"));
         }
     }
 
-    fn enter(&self, join: &Join) -> Result<(), String> {
-        let mut all = self.gatherings.lock().unwrap_or_else(PoisonError::into_inner);
-        let key = (join.group.clone(), join.generation);
+    fn converse(&self, stream: TcpStream) -> Result<(), HandshakeError> {
+        // Some systems hand on that the listener does not block.
+        stream.set_nonblocking(false)?;
+        // A host that is gone closes nothing; this finds out.
+        let alive = socket2::TcpKeepalive::new()
+            .with_time(Wall::from_secs(10))
+            .with_interval(Wall::from_secs(5));
+        let _ = socket2::SockRef::from(&stream).set_tcp_keepalive(&alive);
+        let mut link = Link::new(stream);
+        let mut talk = Talk::new(&mut link, &*self.clock, HANDSHAKE);
+        let seat = talk.accept(self.tls.as_ref(), &self.token, |said| {
+            let nobody = |_| HandshakeError::Refused("that is no rank that joins".to_owned());
+            let join = Join::decode(said).map_err(nobody)?;
+            self.enter(&join).map_err(HandshakeError::Refused)
+        })?;
+        self.attend(&seat, &mut talk)
+    }
+
+    /// A rank comes. One that comes again finds its former connection closed, or will in a moment.
+    fn enter(&self, join: &Join) -> Result<Seat<'_>, String> {
         if join.ranks == 0 || join.ranks > MAX_RANKS || join.rank >= join.ranks {
             return Err(format!("rank {} of {} is none", join.rank, join.ranks));
         }
-        if all.len() >= MAX_GROUPS && !all.contains_key(&key) {
-            return Err("too many groups are meeting".to_owned());
+        let step = Wall::from_millis(20);
+        for _ in 0..FORMER.as_millis() / step.as_millis() {
+            if !self.is_taken(join) {
+                break;
+            }
+            std::thread::sleep(step);
         }
-        let gathering = all.entry(key).or_insert_with(|| Gathering {
-            ranks: join.ranks,
-            first: self.clock.now(),
-            members: BTreeMap::new(),
-            complete: None,
-            fetched: 0,
+        let key = key(join);
+        let mut all = self.lock();
+        if all.finished.contains(&key) {
+            return Err(gone_on(&join.group, join.generation, join.rank));
+        }
+        let now = self.clock.now();
+        let open = all.open.get(&key).filter(|it| {
+            let meeting = it.lock();
+            // After a loss it is remembered once it has gone on.
+            !meeting.is_over() || (meeting.stands() && join.generation > 0)
         });
-        if gathering.ranks != join.ranks {
-            let ranks = gathering.ranks;
-            return Err(format!(
-                "the group `{}` has {ranks} ranks, not {}",
-                join.group, join.ranks
-            ));
-        }
-        if gathering.complete.is_some() {
-            return Err(format!(
-                "the group `{}` is complete without rank {}",
-                join.group, join.rank
-            ));
-        }
-        if gathering.members.contains_key(&join.rank) {
-            return Err(format!("rank {} of `{}` has come already", join.rank, join.group));
-        }
-        let member =
-            Member { rank: join.rank, address: join.address.clone(), host: join.host.clone() };
-        gathering.members.insert(join.rank, member);
-        self.changed.notify_all();
-        Ok(())
+        let table = match open.cloned() {
+            Some(table) => table,
+            None if all.open.len() >= MAX_GROUPS => {
+                return Err("too many groups are meeting".to_owned());
+            }
+            None => {
+                let id = if join.generation == 0 { fresh()? } else { join.meeting };
+                let meeting = Mutex::new(Meeting::new(join, id, now));
+                Arc::new(Table { meeting, changed: Condvar::new() })
+            }
+        };
+        all.tickets += 1;
+        let ticket = all.tickets;
+        let mut meeting = table.lock();
+        meeting.enter(join, ticket, now)?;
+        meeting.advance(now);
+        drop(meeting);
+        all.open.insert(key.clone(), Arc::clone(&table));
+        drop(all);
+        table.changed.notify_all();
+        let counted = Counted::new(&self.seated);
+        Ok(Seat { shared: self, table, key, rank: join.rank, ticket, _counted: counted })
     }
 
-    /// Waits until the group is complete.
-    fn await_all(&self, join: &Join) -> Result<Roster, String> {
-        let key = (join.group.clone(), join.generation);
-        let until = self.clock.now() + Duration::from_ms(join.wait_ms);
-        let mut all = self.gatherings.lock().unwrap_or_else(PoisonError::into_inner);
+    /// Whether the rank's place is taken at this moment, in a meeting that has not begun.
+    fn is_taken(&self, join: &Join) -> bool {
+        let all = self.lock();
+        all.open.get(&key(join)).is_some_and(|it| {
+            let meeting = it.lock();
+            !meeting.is_over() && meeting.has(join.rank)
+        })
+    }
+
+    /// Tells a rank what happens in its meeting, and hears what it says, until the end.
+    fn attend(&self, seat: &Seat<'_>, talk: &mut Talk<'_>) -> Result<(), HandshakeError> {
         loop {
+            let stopped = self.stop.load(Ordering::Acquire);
+            let (due, asked) = self.next(seat);
+            talk.extend(HANDSHAKE);
+            match due {
+                Due::Roster(roster) => talk.send(Kind::Roster, &roster.encode())?,
+                Due::Go => return talk.send(Kind::Go, &[]),
+                Due::Refused(why) => {
+                    talk.refuse(&why)?;
+                    return Err(HandshakeError::Refused(why));
+                }
+                Due::Nothing if stopped => {
+                    let why = "the store has ended before the group had met";
+                    return talk.refuse(why);
+                }
+                Due::Nothing => {}
+            }
+            // Who waits says nothing; but a rank that has ended must not be waited for, nor be in its own way when it
+            // comes again.
+            match talk.look(if asked { SPEAKS } else { Wall::ZERO }) {
+                Look::Nothing => {
+                    let mut meeting = seat.table.lock();
+                    if meeting.is_called(seat.rank) {
+                        meeting.lives(seat.rank, seat.ticket);
+                        seat.table.changed.notify_all();
+                    }
+                }
+                Look::Closed => return Err(HandshakeError::Closed),
+                Look::Something => {
+                    let met = Met::decode(&talk.expect(Kind::Met)?);
+                    let met = met.map_err(|_| HandshakeError::Unexpected)?;
+                    let mut meeting = seat.table.lock();
+                    meeting.answer(seat.rank, &met, self.clock.now());
+                    seat.table.changed.notify_all();
+                }
+            }
+        }
+    }
+
+    /// What a rank must be told, if something is due soon, and whether it is to say something.
+    fn next(&self, seat: &Seat<'_>) -> (Due, bool) {
+        for wait in [true, false] {
+            let mut meeting = seat.table.lock();
             let now = self.clock.now();
-            let gathering = all.get_mut(&key).ok_or("the group has gone")?;
-            let due = gathering.first + Duration::from_ms(join.grace_ms);
-            let here = gathering.members.len();
-            let full = here == gathering.ranks as usize || (join.grace_ms > 0 && now >= due);
-            if full && gathering.complete.is_none() {
-                let members = gathering.members.values().cloned().collect();
-                gathering.complete = Some(Roster { members });
-                self.changed.notify_all();
+            meeting.advance(now);
+            let due = meeting.due(seat.rank, seat.ticket, now);
+            let asked = meeting.is_asked(seat.rank);
+            let over = meeting.is_over();
+            if over {
+                drop(meeting);
+                seat.table.changed.notify_all();
+                let mut all = self.lock();
+                let meeting = seat.table.lock();
+                self.put_away(&mut all, &seat.key, &seat.table, &meeting);
+                return (due, false);
             }
-            if let Some(roster) = gathering.complete.clone() {
-                gathering.fetched += 1;
-                if gathering.fetched == roster.members.len() {
-                    all.remove(&key);
-                }
-                return Ok(roster);
+            let busy = asked || meeting.is_called(seat.rank) || !wait;
+            if due != Due::Nothing || busy || self.stop.load(Ordering::Acquire) {
+                return (due, asked);
             }
-            if now >= until || self.stop.load(Ordering::Acquire) {
-                let missing = (0..gathering.ranks).find(|it| !gathering.members.contains_key(it));
-                let ranks = gathering.ranks;
-                gathering.members.remove(&join.rank);
-                if gathering.members.is_empty() {
-                    all.remove(&key);
-                }
-                let missing = missing.unwrap_or(0);
-                return Err(format!(
-                    "only {here} of {ranks} ranks came in time; rank {missing} is one that did not"
-                ));
-            }
-            let wait = if join.grace_ms > 0 { until.min(due) } else { until };
-            let wait = left(&*self.clock, wait).unwrap_or(Wall::from_millis(1));
-            let waited = self.changed.wait_timeout(all, wait.min(Wall::from_secs(1)));
-            all = waited.unwrap_or_else(PoisonError::into_inner).0;
+            // Whoever changes something wakes all; the rest is for what time changes.
+            drop(seat.table.changed.wait_timeout(meeting, WAITS));
+        }
+        (Due::Nothing, false)
+    }
+
+    /// Clears a table when its meeting is over, and remembers what came of it. Both at once, so that nobody who comes
+    /// between finds neither.
+    fn put_away(&self, all: &mut Meetings, key: &Key, table: &Arc<Table>, meeting: &Meeting) {
+        if !meeting.is_over() {
+            return;
+        }
+        if meeting.stands() {
+            all.remember(key);
+        }
+        if all.open.get(key).is_some_and(|it| Arc::ptr_eq(it, table)) {
+            all.open.remove(key);
         }
     }
 }
 
-/// The addresses that a text stands for.
-pub(crate) fn resolve(address: &str) -> Result<Vec<SocketAddr>, ExecError> {
-    let unresolved = |why: String| ExecError::Unresolved { address: address.to_owned(), why };
-    let found: Vec<SocketAddr> =
-        address.to_socket_addrs().map_err(|it| unresolved(it.to_string()))?.collect();
-    if found.is_empty() { Err(unresolved("it has no address".to_owned())) } else { Ok(found) }
+fn key(join: &Join) -> Key {
+    // A group that meets for the first time has no number yet.
+    let meeting = if join.generation == 0 { 0 } else { join.meeting };
+    (join.group.clone(), meeting, join.generation)
 }
 
-/// Connects, trying again as long as there is time: the other side may not listen yet.
-pub(crate) fn connect(
-    who: &str,
-    address: &str,
-    clock: &dyn Clock,
-    until: Instant,
-) -> Result<TcpStream, ExecError> {
-    loop {
-        let mut why = String::new();
-        for address in resolve(address)? {
-            let left = left(clock, until).unwrap_or(Wall::from_millis(1));
-            match TcpStream::connect_timeout(&address, left) {
-                Ok(stream) => return Ok(stream),
-                Err(error) => why = error.to_string(),
-            }
-        }
-        if clock.now() >= until {
-            return Err(ExecError::Unreachable {
-                who: who.to_owned(),
-                address: address.to_owned(),
-                why,
-            });
-        }
-        std::thread::sleep(PAUSE);
-    }
-}
-
-/// Comes to the store over a connection and waits for the others.
-pub(crate) fn join(
-    link: &mut Link,
-    tls: Option<&Tls>,
-    token: &str,
-    join: &Join,
-    clock: &dyn Clock,
-) -> Result<Roster, ExecError> {
-    let failed = |error: HandshakeError| match error {
-        HandshakeError::Refused(why) => ExecError::Refused { who: "the store".to_owned(), why },
-        error => ExecError::Handshake { who: "the store".to_owned(), why: error.to_string() },
-    };
-    let mut talk = Talk::new(link, clock, HANDSHAKE);
-    talk.connect(tls, token, &join.encode()).map_err(failed)?;
-    talk.extend(Duration::from_ms(join.wait_ms) + HANDSHAKE);
-    let payload = talk.expect(Kind::Roster).map_err(failed)?;
-    Roster::decode(&payload).map_err(|_| failed(HandshakeError::Unexpected))
+/// A number that no other group has.
+fn fresh() -> Result<u64, String> {
+    let bytes = nonce().map_err(|_| "the store's system has no random numbers".to_owned())?;
+    let (head, _) = bytes.split_first_chunk::<8>().ok_or("no number")?;
+    Ok(u64::from_be_bytes(*head))
 }

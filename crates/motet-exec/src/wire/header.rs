@@ -20,7 +20,7 @@
 //! payload's is an option.
 
 /// The version of the format that this code speaks.
-pub const VERSION: u8 = 1;
+pub const VERSION: u8 = 2;
 /// Bytes of a header.
 pub const HEADER: usize = 40;
 /// Longer than any payload that makes sense.
@@ -60,15 +60,19 @@ pub enum Kind {
     Welcome,
     /// It does not; the payload says why.
     Refused,
-    /// Who has come.
+    /// Who has come, and is to connect to whom.
     Roster,
+    /// To the store: whether that was possible.
+    Met,
+    /// It was, on all ranks: the group stands.
+    Go,
 }
 
 /// No rank.
 pub const NOBODY: u64 = u32::MAX as u64;
 
 impl Kind {
-    const ALL: [(u8, Self); 15] = [
+    const ALL: [(u8, Self); 17] = [
         (1, Self::Data),
         (2, Self::Offer),
         (3, Self::Taken),
@@ -84,6 +88,8 @@ impl Kind {
         (35, Self::Welcome),
         (36, Self::Refused),
         (38, Self::Roster),
+        (39, Self::Met),
+        (40, Self::Go),
     ];
 
     fn code(self) -> u8 {

@@ -10,7 +10,7 @@ pub mod payload;
 pub mod proof;
 
 pub use header::{FrameError, HEADER, Header, Kind, MAX_PAYLOAD, VERSION};
-pub use payload::{Intro, Join, Member, Registration, Roster};
+pub use payload::{Intro, Join, Member, Met, Registration, Roster};
 
 /// Reads frames one behind the other, as far as they are frames, and their payloads, and checks that what was read is
 /// written as the same bytes. For the fuzzer and its corpus: it panics where that is not so.
@@ -23,6 +23,7 @@ pub fn replay(mut bytes: &[u8]) {
         let again = match header.kind {
             Kind::Register => Registration::decode(payload).map(|it| it.encode()),
             Kind::Roster => Roster::decode(payload).map(|it| it.encode()),
+            Kind::Met => Met::decode(payload).map(|it| it.encode()),
             // To a rank or to the store, behind the proof.
             Kind::Intro => {
                 let said = payload.get(32..).unwrap_or_default();

@@ -5,6 +5,8 @@
 pub const MAX_RANKS: u32 = 1024;
 /// The longest text.
 pub const MAX_TEXT: usize = 1024;
+/// The most ranks that one says it does not reach when it comes: the frame is read before it is known who sends it.
+pub const MAX_APART: u32 = 64;
 
 /// Who connects to a rank, and for what.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -12,6 +14,9 @@ pub struct Intro {
     pub group: String,
     /// How often the group has lost members and gone on.
     pub generation: u32,
+    /// Which meeting this group comes from, and at which attempt; both as the store said in the [`Roster`].
+    pub meeting: u64,
+    pub round: u32,
     pub rank: u32,
     /// Which of the streams between the two ranks this is.
     pub stream: u32,
@@ -24,6 +29,9 @@ pub struct Intro {
 pub struct Join {
     pub group: String,
     pub generation: u32,
+    /// After a loss: what the first [`Roster`] of the group said. 0 at first.
+    pub meeting: u64,
+    /// Its number, and how many there were: after a loss, in the group that was lost.
     pub rank: u32,
     pub ranks: u32,
     /// Where it listens.
@@ -35,6 +43,21 @@ pub struct Join {
     /// After so long, counted from the first that came, the group is complete with those that are
     /// there; 0 if all must come.
     pub grace_ms: u64,
+    /// Whether it goes on with half of the ranks or fewer, too.
+    pub minority: bool,
+    /// Ranks that it knows it does not reach, at most [`MAX_APART`].
+    pub apart: Vec<u32>,
+}
+
+/// What a rank says after it has tried to connect to all others of a [`Roster`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Met {
+    /// Which attempt it was.
+    pub round: u32,
+    /// The ranks that it did not reach, by the numbers that they came with; none if it has all. Its own: it gives up.
+    pub missing: Vec<u32>,
+    /// Why, for messages.
+    pub why: String,
 }
 
 /// One rank of a group that is complete.
@@ -46,9 +69,13 @@ pub struct Member {
     pub host: String,
 }
 
-/// All ranks of a group that is complete, by rank.
+/// Who is to connect to whom: all ranks of the group if it comes about, by rank.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Roster {
+    /// A number that no other group has, which it keeps when it goes on with fewer ranks.
+    pub meeting: u64,
+    /// From 1; one more each time that not all could connect and others try.
+    pub round: u32,
     pub members: Vec<Member>,
 }
 
@@ -134,7 +161,9 @@ impl Intro {
     pub fn encode(&self) -> Vec<u8> {
         let mut to = Vec::new();
         text(&mut to, &self.group);
-        numbers(&mut to, &[self.generation, self.rank, self.stream, self.streams]);
+        numbers(&mut to, &[self.generation]);
+        to.extend(self.meeting.to_be_bytes());
+        numbers(&mut to, &[self.round, self.rank, self.stream, self.streams]);
         to
     }
 
@@ -143,6 +172,8 @@ impl Intro {
         let it = Self {
             group: from.text()?,
             generation: from.u32()?,
+            meeting: from.u64()?,
+            round: from.u32()?,
             rank: from.u32()?,
             stream: from.u32()?,
             streams: from.u32()?,
@@ -156,11 +187,16 @@ impl Join {
     pub fn encode(&self) -> Vec<u8> {
         let mut to = Vec::new();
         text(&mut to, &self.group);
-        numbers(&mut to, &[self.generation, self.rank, self.ranks]);
+        numbers(&mut to, &[self.generation]);
+        to.extend(self.meeting.to_be_bytes());
+        numbers(&mut to, &[self.rank, self.ranks]);
         text(&mut to, &self.address);
         text(&mut to, &self.host);
         to.extend(self.wait_ms.to_be_bytes());
         to.extend(self.grace_ms.to_be_bytes());
+        let apart = self.apart.get(..MAX_APART as usize).unwrap_or(&self.apart);
+        numbers(&mut to, &[u32::from(self.minority), apart.len() as u32]);
+        numbers(&mut to, apart);
         to
     }
 
@@ -169,12 +205,40 @@ impl Join {
         let it = Self {
             group: from.text()?,
             generation: from.u32()?,
+            meeting: from.u64()?,
             rank: from.u32()?,
             ranks: from.u32()?,
             address: from.text()?,
             host: from.text()?,
             wait_ms: from.u64()?,
             grace_ms: from.u64()?,
+            minority: match from.u32()? {
+                0 => false,
+                1 => true,
+                _ => return Err(Malformed),
+            },
+            apart: from.list(MAX_APART, Fields::u32)?,
+        };
+        from.end(it)
+    }
+}
+
+impl Met {
+    #[must_use]
+    pub fn encode(&self) -> Vec<u8> {
+        let mut to = Vec::new();
+        numbers(&mut to, &[self.round, self.missing.len() as u32]);
+        numbers(&mut to, &self.missing);
+        text(&mut to, &self.why);
+        to
+    }
+
+    pub fn decode(bytes: &[u8]) -> Result<Self, Malformed> {
+        let mut from = Fields(bytes);
+        let it = Self {
+            round: from.u32()?,
+            missing: from.list(MAX_RANKS, Fields::u32)?,
+            why: from.text()?,
         };
         from.end(it)
     }
@@ -183,8 +247,8 @@ impl Join {
 impl Roster {
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
-        let mut to = Vec::new();
-        numbers(&mut to, &[self.members.len() as u32]);
+        let mut to = self.meeting.to_be_bytes().to_vec();
+        numbers(&mut to, &[self.round, self.members.len() as u32]);
         for member in &self.members {
             numbers(&mut to, &[member.rank]);
             text(&mut to, &member.address);
@@ -195,10 +259,11 @@ impl Roster {
 
     pub fn decode(bytes: &[u8]) -> Result<Self, Malformed> {
         let mut from = Fields(bytes);
+        let (meeting, round) = (from.u64()?, from.u32()?);
         let members = from.list(MAX_RANKS, |from| {
             Ok(Member { rank: from.u32()?, address: from.text()?, host: from.text()? })
         })?;
-        from.end(Self { members })
+        from.end(Self { meeting, round, members })
     }
 }
 
@@ -237,20 +302,32 @@ mod tests {
         Join {
             group: "g".into(),
             generation: 1,
+            meeting: 1 << 60,
             rank: 2,
             ranks: 3,
             address: "127.0.0.1:1".into(),
             host: "h".into(),
             wait_ms: 4,
             grace_ms: 5,
+            minority: true,
+            apart: vec![0, 1],
         }
     }
 
     #[test]
     fn payloads_come_back_whole_or_not_at_all() {
-        let intro = Intro { group: "é".into(), generation: 1, rank: 2, stream: 3, streams: 4 };
+        let intro = Intro {
+            group: "é".into(),
+            generation: 1,
+            meeting: 1 << 50,
+            round: 5,
+            rank: 2,
+            stream: 3,
+            streams: 4,
+        };
+        let met = Met { round: 1, missing: vec![4, 6], why: "it is not there".into() };
         let member = Member { rank: 1, address: "a:1".into(), host: "h".into() };
-        let roster = Roster { members: vec![member.clone(), member] };
+        let roster = Roster { meeting: 1 << 40, round: 2, members: vec![member.clone(), member] };
         let registration = Registration {
             digest: [7; 32],
             title: "t".into(),
@@ -260,18 +337,23 @@ mod tests {
         assert_eq!(Intro::decode(&intro.encode()), Ok(intro.clone()));
         assert_eq!(Join::decode(&join().encode()), Ok(join()));
         assert_eq!(Roster::decode(&roster.encode()), Ok(roster.clone()));
+        assert_eq!(Met::decode(&met.encode()), Ok(met.clone()));
         assert_eq!(Registration::decode(&registration.encode()), Ok(registration.clone()));
-        for bytes in [intro.encode(), join().encode(), roster.encode(), registration.encode()] {
+        let all =
+            [intro.encode(), join().encode(), met.encode(), roster.encode(), registration.encode()];
+        for bytes in all {
             for end in 0..bytes.len() {
                 let cut = &bytes[..end];
                 assert!(Intro::decode(cut).is_err() || bytes != intro.encode());
                 assert!(Join::decode(cut).is_err());
+                assert!(Met::decode(cut).is_err() || bytes != met.encode());
                 assert!(Roster::decode(cut).is_err() || end != bytes.len() - 1);
                 assert!(Registration::decode(cut).is_err());
             }
         }
         // A list that says it has more than any has takes no memory for them.
-        assert!(Roster::decode(&u32::MAX.to_be_bytes()).is_err());
+        let many = [&[0; 12][..], &u32::MAX.to_be_bytes()].concat();
+        assert!(Roster::decode(&many).is_err() && Met::decode(&many[8..]).is_err());
         let long = Intro { group: "é".repeat(1000), ..intro };
         assert_eq!(Intro::decode(&long.encode()).map(|it| it.group.len()), Ok(1024));
     }
@@ -280,6 +362,9 @@ mod tests {
         #[test]
         fn any_bytes_are_read_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..80)) {
             if let Ok(it) = Join::decode(&bytes) {
+                prop_assert_eq!(it.encode(), bytes.clone());
+            }
+            if let Ok(it) = Met::decode(&bytes) {
                 prop_assert_eq!(it.encode(), bytes.clone());
             }
             if let Ok(it) = Registration::decode(&bytes) {

@@ -13,6 +13,7 @@ mod ahead;
 mod certificates;
 mod faults;
 mod lent;
+mod meeting;
 #[path = "../../../motet-collective/tests/support/programs.rs"]
 mod programs;
 mod proxy;
