@@ -32,6 +32,7 @@ mod samples;
 pub mod speeds;
 pub mod svg;
 pub mod taccl_json;
+mod toml_size;
 mod toml_text;
 pub mod wan;
 pub mod xml;
@@ -39,8 +40,9 @@ pub mod xml;
 pub use csv::csv_records;
 pub use detect::{NetworkFormat, ReadNetwork, ReadOptions, read_any};
 pub use error::{Position, ReadError};
+pub use toml_size::MAX_TOML;
 pub(crate) use toml_text::parse_toml;
-pub use toml_text::{MAX_TOML, read_toml, toml_quoted};
+pub use toml_text::{read_toml, toml_quoted};
 pub use wan::WanDefaults;
 
 /// `name`, or with a number added if a node is called so already.

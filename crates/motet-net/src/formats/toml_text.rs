@@ -1,40 +1,26 @@
-//! What all TOML files of Motet share: the size limit, parsing with the place of an error, and quoting.
+//! What all TOML files of Motet share: parsing with the place of an error, and quoting.
 //!
-//! The parser keeps every token and its place, which takes up to 47 times the size of the text
-//! (measured on a file of newlines). So the text is bounded before it is parsed: what is larger
-//! would take the machine's memory before anything could be said about it.
+//! The parser keeps every token and its place, which takes tens of times the size of the text. So [`toml_size`]
+//! looks at a text before it is parsed: what is too large would take the machine's memory before anything could be
+//! said about it.
 
 use std::fmt::Write as _;
 
-use motet_units::Bytes;
 use serde::de::DeserializeOwned;
 use toml::Spanned;
 use toml::de::{DeTable, Error};
 
-use super::ReadError;
-
-/// Most bytes of a TOML text. A cluster of 200,000 links, each written out, fits.
-pub const MAX_TOML: Bytes = Bytes::mib(32);
-
-/// Refuses a text that is too large to be parsed.
-fn check_toml_size(text: &str) -> Result<(), ReadError> {
-    if text.len() as u64 <= MAX_TOML.get() {
-        return Ok(());
-    }
-    let (size, most) = (text.len(), MAX_TOML);
-    Err(ReadError::new(format!("the file has {size} bytes, and at most {most} of TOML are read"))
-        .with_remedy("describe a large cluster with [[server]] and [[fabric]] tables"))
-}
+use super::{ReadError, toml_size};
 
 /// Parses a text whose tables the caller goes through by hand.
 pub(crate) fn parse_toml(text: &str) -> Result<Spanned<DeTable<'_>>, ReadError> {
-    check_toml_size(text)?;
+    toml_size::check(text)?;
     DeTable::parse(text).map_err(|error| placed(&error, "not TOML: ", text))
 }
 
 /// Reads a text into a type that says itself what may stand in it.
 pub fn read_toml<T: DeserializeOwned>(text: &str) -> Result<T, ReadError> {
-    check_toml_size(text)?;
+    toml_size::check(text)?;
     toml::from_str(text).map_err(|error| placed(&error, "", text))
 }
 

@@ -6,20 +6,21 @@
 //!
 //! - A connection must say the token within [`AgentOptions::timeout`], counted from its beginning
 //!   and not from byte to byte, or it is closed. Those who have not said it yet share half of the
-//!   places ([`places`](super::places)); one address never has more than half.
+//!   places ([`places`](super::places)), and where those are taken the oldest gives way; one address never has more
+//!   than half.
 //! - An agent without a token serves its own machine only: it turns other addresses away and
 //!   measures the way to no other machine.
 //!
 //! The token goes over the wire in the clear: whoever can listen on the network can use it.
 
-use std::net::{IpAddr, TcpListener, TcpStream, ToSocketAddrs};
+use std::net::{IpAddr, Shutdown, TcpListener, TcpStream, ToSocketAddrs};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration as Wall;
 
 use super::Clock;
 use super::connection::{Connection, ProbeError, after};
 use super::frame::{Frame, ProbePlan};
-use super::places::{Place, Places};
+use super::places::{Close, Place, Places};
 use super::session::measure;
 
 /// How an agent behaves.
@@ -69,7 +70,7 @@ pub fn serve(
             }
             let place = match turned_away(peer.ip(), options) {
                 Some(why) => Err(why),
-                None => places.enter(peer.ip()),
+                None => places.enter(peer.ip(), close(&stream)),
             };
             let mut place = match place {
                 Ok(place) => place,
@@ -78,10 +79,14 @@ pub fn serve(
                     continue;
                 }
             };
-            let work = move || {
-                if let Err(error) = converse(stream, clock, options, &mut place) {
-                    note(&format!("{peer}: {error}"));
+            let work = move || match converse(stream, clock, options, &mut place) {
+                Ok(()) => {}
+                Err(_) if place.gave_way() => {
+                    note(&format!(
+                        "{peer}: closed, it had not said the token when its place was needed"
+                    ));
                 }
+                Err(error) => note(&format!("{peer}: {error}")),
             };
             let spawned = std::thread::Builder::new().spawn_scoped(scope, work);
             if let Err(error) = spawned {
@@ -89,6 +94,17 @@ pub fn serve(
             }
         }
     });
+}
+
+/// Closes a connection in whatever its thread is at.
+fn close(stream: &TcpStream) -> Close {
+    let other = stream.try_clone();
+    Box::new(move || {
+        // Without a second handle, or where the peer has gone already, the handshake's deadline ends it.
+        if let Ok(stream) = other {
+            let _ = stream.shutdown(Shutdown::Both);
+        }
+    })
 }
 
 /// Why a peer is not even listened to.

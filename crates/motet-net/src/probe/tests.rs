@@ -284,6 +284,32 @@ fn a_stranger_that_drips_is_cut_off() {
     assert!(notes.iter().any(|it| it.contains("took longer")), "{notes:?}");
 }
 
+/// Strangers that say nothing hold no place against one from the same address who knows the token, whose handshake
+/// is long over before theirs must be.
+#[test]
+fn strangers_do_not_shut_out_who_knows_the_token() {
+    let (listener, address) = listen();
+    let (stop, notes, time) = (AtomicBool::new(false), Mutex::new(Vec::new()), clock());
+    let timeout = Wall::from_secs(600);
+    let agent = AgentOptions { token: "t".to_owned(), timeout, max_connections: 8 };
+    let note = |text: &str| notes.lock().unwrap().push(text.to_owned());
+    std::thread::scope(|scope| {
+        scope.spawn(|| serve(&listener, &time, &agent, &stop, &note));
+        let _stop = Stop(&stop, vec![&address]);
+        let mut silent: Vec<TcpStream> =
+            (0..4).map(|_| TcpStream::connect(&address).unwrap()).collect();
+        let hosts = [host("a", &address, "r")];
+        assert_eq!(greet(&hosts, &options("t"), &clock()), [Ok(())]);
+        // The oldest was closed for it, at once; the others are let go by hand, for the agent waits for them.
+        let mut said = Vec::new();
+        let _ = silent.remove(0).read_to_end(&mut said);
+        assert!(said.is_empty(), "{said:?}");
+        drop(silent);
+    });
+    let notes = notes.into_inner().unwrap();
+    assert!(notes.iter().any(|it| it.contains("its place was needed")), "{notes:?}");
+}
+
 /// Without a token an agent measures the way to no other machine.
 #[test]
 fn an_agent_without_a_token_stays_at_home() {
