@@ -1,5 +1,8 @@
 //! [`Followers`]: who waits for whom, and an order in which all can happen.
 
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
 use crate::rows::Rows;
 
 /// Things `0..count` of which some wait for others, seen from what is awaited: for each thing, who
@@ -65,6 +68,48 @@ impl Followers {
         }
         order
     }
+
+    /// The same, but of the things that can be next it is always the one with the lowest place. Places are numbers
+    /// `0..count`, each of one thing: `place` gives that of a thing, and `at` the thing there.
+    ///
+    /// Where none can be next and some are left, they wait for each other. Then `stuck` is asked which of them goes
+    /// all the same, and told of any thing whether it is in the order already; if it names none, the order ends.
+    #[must_use]
+    pub fn topological_by(
+        &self,
+        place: impl Fn(u32) -> u32,
+        at: impl Fn(u32) -> u32,
+        mut stuck: impl FnMut(&dyn Fn(u32) -> bool) -> Option<u32>,
+    ) -> Vec<u32> {
+        /// Waits for nothing any more: it is in the order.
+        const DONE: u32 = u32::MAX;
+        let mut left = self.awaited.clone();
+        let mut order: Vec<u32> = Vec::with_capacity(left.len());
+        let mut open: BinaryHeap<Reverse<u32>> = (0..left.len() as u32)
+            .filter(|it| left[*it as usize] == 0)
+            .map(|it| Reverse(place(it)))
+            .collect();
+        while order.len() < left.len() {
+            let next = match open.pop() {
+                Some(Reverse(place)) => Some(at(place)),
+                None => stuck(&|it| left[it as usize] == DONE),
+            };
+            let Some(next) = next else { break };
+            left[next as usize] = DONE;
+            order.push(next);
+            for follower in self.behind(next) {
+                let left = &mut left[*follower as usize];
+                if *left == DONE {
+                    continue;
+                }
+                *left -= 1;
+                if *left == 0 {
+                    open.push(Reverse(place(*follower)));
+                }
+            }
+        }
+        order
+    }
 }
 
 #[cfg(test)]
@@ -86,6 +131,32 @@ mod tests {
                 }));
                 prop_assert_eq!(place(it).is_some(), can);
             }
+        }
+
+        #[test]
+        fn the_lowest_place_goes_first_and_whoever_is_named_where_all_wait(
+            waits in prop::collection::vec((0u32..9, 0u32..9), 0..16),
+            at in Just((0u32..9).collect::<Vec<_>>()).prop_shuffle(),
+        ) {
+            let followers = Followers::of(9, waits.iter().copied());
+            let place = |it: u32| at.iter().position(|other| *other == it).unwrap() as u32;
+            let thing = |place: u32| at[place as usize];
+            let first = |left: &dyn Fn(u32) -> bool| at.iter().copied().find(|it| left(*it));
+            // By looking through all that are left at every step.
+            let (mut expected, mut until_stuck) = (Vec::new(), None);
+            while expected.len() < 9 {
+                let is_left = |it: u32| !expected.contains(&it);
+                let waits_for = |it: u32| waits.iter().any(|(waiting, before)| *waiting == it && is_left(*before));
+                let next = first(&|it| is_left(it) && !waits_for(it));
+                if next.is_none() {
+                    until_stuck.get_or_insert(expected.len());
+                }
+                expected.push(next.or_else(|| first(&is_left)).unwrap());
+            }
+            let all = followers.topological_by(place, thing, |is_done| first(&|it| !is_done(it)));
+            prop_assert_eq!(&all, &expected);
+            let some = followers.topological_by(place, thing, |_| None);
+            prop_assert_eq!(some.as_slice(), &expected[..until_stuck.unwrap_or(9)]);
         }
     }
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use motet_collective::CollectiveKind;
 use motet_nccl::{Algorithm, NcclOptions, NcclTerms, NcclVersion, Protocol, TunedCollective};
-use motet_net::formats::cluster_toml;
+use motet_net::formats::{ReadError, cluster_toml, csv_records};
 use motet_runtime::{
     self as runtime, Bucket, Collective, Method, Setting, Signature, Table, TableKnobs,
 };
@@ -82,7 +82,7 @@ pub(super) struct Trial {
     pub(super) against: f64,
 }
 
-/// See the [module](self).
+/// The tasks of a plan's table, with what is known of each.
 #[derive(Debug)]
 pub struct Book {
     pub(super) plan: Table,
@@ -212,11 +212,15 @@ pub(super) fn action_of(space: &ActionSpace, setting: &Setting) -> Option<usize>
 
 /// The version of NCCL that was measured, and the times of each task.
 fn read_measured(text: &str) -> Result<(NcclVersion, Measurements), BookError> {
-    let mut lines = text.lines();
-    let head: Vec<&str> = lines.next().unwrap_or_default().split(',').collect();
+    let unreadable = |it: ReadError| BookError::Measured {
+        line: it.at.map_or(1, |it| it.line),
+        problem: it.problem,
+    };
+    let mut records = csv_records(text);
+    let (_, head) = records.next().transpose().map_err(unreadable)?.unwrap_or_default();
     let column = |name: &str| {
         let problem = format!("there is no column `{name}`");
-        head.iter().position(|it| *it == name).ok_or(BookError::Measured { line: 1, problem })
+        head.iter().position(|it| it == name).ok_or(BookError::Measured { line: 1, problem })
     };
     let columns =
         ["nccl", "collective", "bytes", "algorithm", "protocol", "channels", "chunk", "us"];
@@ -226,10 +230,10 @@ fn read_measured(text: &str) -> Result<(NcclVersion, Measurements), BookError> {
     }
     let mut version = NcclVersion::default();
     let mut all = Measurements::new();
-    for (number, line) in (2..).zip(lines).filter(|it| !it.1.is_empty()) {
-        let cells: Vec<&str> = line.split(',').collect();
+    for record in records {
+        let (number, cells) = record.map_err(unreadable)?;
         let [nccl, collective, bytes, algorithm, protocol, channels, chunk, us] =
-            places.map(|it| cells.get(it).copied().unwrap_or_default());
+            places.map(|it| cells.get(it).unwrap_or_default());
         let wrong = |what: &str| {
             let problem = format!("`{what}` is not what stands there");
             BookError::Measured { line: number, problem }

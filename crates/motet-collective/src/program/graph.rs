@@ -4,9 +4,6 @@
 //! The verifier, the simulator and everything that changes programs (see [`super::canonical`] and
 //! the exporters) order events by it.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
-
 use motet_graph::{Followers, Rows};
 
 use super::{Event, Program};
@@ -88,22 +85,8 @@ impl EventGraph {
         if self.is_numbered_in_order() {
             return (0..events).map(Event::from_index).collect();
         }
-        let followers = self.followers();
-        let mut waiting = followers.awaited().to_vec();
-        let mut ready: BinaryHeap<Reverse<u32>> =
-            (0..events as u32).filter(|it| waiting[*it as usize] == 0).map(Reverse).collect();
-        let mut sequence = Vec::with_capacity(events);
-        while let Some(Reverse(event)) = ready.pop() {
-            sequence.push(Event::from_index(event as usize));
-            for next in followers.behind(event) {
-                let left = &mut waiting[*next as usize];
-                *left -= 1;
-                if *left == 0 {
-                    ready.push(Reverse(*next));
-                }
-            }
-        }
-        sequence
+        let by_number = self.followers().topological_by(|it| it, |it| it, |_| None);
+        by_number.into_iter().map(|it| Event::from_index(it as usize)).collect()
     }
 
     /// An order of the events that can happen; those on or behind a cycle are missing.

@@ -322,7 +322,7 @@ impl<'a> Run<'a> {
         } else if iteration + 1 < self.iterations {
             self.met(first_of + laid.ops.len() as u32 + first, self.now);
         }
-        for other in &laid.followers[index] {
+        for other in laid.followers.row(index) {
             self.met(first_of + other, self.now);
         }
         for transfer in &op.ins {

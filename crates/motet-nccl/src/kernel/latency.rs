@@ -63,7 +63,7 @@ fn chain(laid: &Laid, step: u64, flag: u64, hop: impl Fn(&LaneRoute) -> u64) -> 
             let route = &laid.routes[*transfer as usize];
             tell(route.receiver, at.saturating_add(hop(route)));
         }
-        for other in &laid.followers[index as usize] {
+        for other in laid.followers.row(index as usize) {
             tell(*other, over.saturating_add(flag));
         }
     }

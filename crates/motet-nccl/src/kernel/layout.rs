@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use motet_collective::program::LaneKind;
 use motet_collective::{Collective, Event, Program, Transfer, TransferId};
+use motet_graph::Rows;
 use motet_net::{Network, NodeKind};
 use motet_sim::{Hop, Routed, names};
 use motet_units::{LinkId, Rank};
@@ -100,7 +101,8 @@ pub struct Laid {
     pub(super) links: Vec<Wire>,
     /// By connection: from whom to whom.
     pub(super) connections: Vec<(Rank, Rank)>,
-    pub(super) followers: Vec<Vec<u32>>,
+    /// By step: those that wait for it.
+    pub(super) followers: Rows,
     blocks: (Rank, u32),
     pub(super) without_bandwidth: Option<String>,
     pub(super) loads: Loads,
@@ -147,12 +149,10 @@ impl Laid {
         for ((from, to, _), index) in &connections {
             ends[*index as usize] = (*from, *to);
         }
-        let mut followers = vec![Vec::new(); ops.len()];
-        for (index, op) in ops.iter().enumerate() {
-            for awaited in &op.waits {
-                followers[*awaited as usize].push(index as u32);
-            }
-        }
+        let waits = (0u32..)
+            .zip(&ops)
+            .flat_map(|(index, op)| op.waits.iter().map(move |it| (*it as usize, index)));
+        let followers = Rows::group(ops.len(), waits);
         let lacking = routes.links.iter().find(|it| it.bits_per_s == 0);
         let loads = loads(&routes, &ops, &lanes);
         Ok(Self {

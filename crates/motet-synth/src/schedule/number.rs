@@ -4,9 +4,6 @@
 //! their way, and what is sent later from nearby passes those links first. So numbers cannot go
 //! by when jobs start: they must go, for every link, by when it carries them.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
-
 use motet_graph::Followers;
 
 /// A numbering, and whether every link carries jobs in the order of `before`.
@@ -26,35 +23,18 @@ pub(super) fn number(started: &[u32], before: &[(u32, u32)]) -> Numbered {
         position[*job as usize] = at;
     }
     let followers = Followers::of(count, before.iter().copied());
-    let mut left = followers.awaited().to_vec();
-    let mut taken = vec![false; count];
-    let mut open: BinaryHeap<Reverse<u32>> =
-        (0..count).filter(|it| left[*it] == 0).map(|it| Reverse(position[it])).collect();
-    let (mut order, mut is_exact, mut first) = (Vec::with_capacity(count), true, 0);
-    while order.len() < count {
-        let at = match open.pop() {
-            Some(Reverse(at)) => at as usize,
-            None => {
-                while taken[first] {
-                    first += 1;
-                }
-                is_exact = false;
-                first
+    let (mut is_exact, mut first) = (true, 0);
+    let order = followers.topological_by(
+        |job| position[job as usize],
+        |at| started[at as usize],
+        |is_numbered| {
+            is_exact = false;
+            while is_numbered(*started.get(first)?) {
+                first += 1;
             }
-        };
-        if std::mem::replace(&mut taken[at], true) {
-            continue;
-        }
-        let job = started[at];
-        order.push(job);
-        for follower in followers.behind(job) {
-            let left = &mut left[*follower as usize];
-            *left -= 1;
-            if *left == 0 {
-                open.push(Reverse(position[*follower as usize]));
-            }
-        }
-    }
+            started.get(first).copied()
+        },
+    );
     Numbered { order, is_exact }
 }
 

@@ -4,9 +4,9 @@
 //! drawing without NICs, the GPU itself. The way from a GPU to a port stays inside the server and
 //! passes PCIe switches and CPUs only: never another GPU, another port or an NVSwitch.
 
-use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::BTreeMap;
 
+use motet_graph::{Dijkstra, Hop, Length, Rows};
 use motet_net::{LinkClass, Network, NodeKind};
 use motet_units::{LinkId, NodeId};
 
@@ -31,6 +31,10 @@ pub struct Servers {
     list: Vec<Server>,
     /// Of each node: the server, if it stands in one that has GPUs.
     of: Vec<Option<u32>>,
+    /// The nodes of each server, in file order, so that a search inside one has as many nodes as the server
+    nodes: Rows<NodeId>,
+    /// and of each node its place among those of its server.
+    place: Vec<u32>,
 }
 
 impl Servers {
@@ -54,8 +58,17 @@ impl Servers {
             list[number as usize].gpus.push(*gpu);
         }
         let server = |it: &motet_net::Node| numbers.get(it.location.server.as_deref()?).copied();
-        let of = network.nodes().iter().map(server).collect();
-        let mut servers = Self { list, of };
+        let of: Vec<Option<u32>> = network.nodes().iter().map(server).collect();
+        let inside =
+            (0..of.len()).filter_map(|node| Some((of[node]? as usize, NodeId::from_index(node))));
+        let nodes = Rows::group(list.len(), inside);
+        let mut place = vec![0; of.len()];
+        for server in 0..list.len() {
+            for (at, node) in (0u32..).zip(nodes.row(server)) {
+                place[node.index()] = at;
+            }
+        }
+        let mut servers = Self { list, of, nodes, place };
         servers.find_ports(network);
         for server in 0..servers.list.len() {
             servers.list[server].joined = servers.gpus_are_joined(network, server);
@@ -117,63 +130,75 @@ impl Servers {
             if *port == gpu {
                 return Some(PortPath::own(gpu));
             }
-            let (distance, _) = there.get(port)?;
-            back.get(port)?;
-            let mut to_port = trace(network, &there, *port, false);
+            let at = self.place[port.index()];
+            if !there.is_reached(at) || !back.is_reached(at) {
+                return None;
+            }
+            let distance = there.distance(at);
+            let mut to_port = self.trace(network, &there, *port, false);
             to_port.reverse();
-            let from_port = trace(network, &back, *port, true);
-            Some(PortPath { port: *port, distance: *distance, to_port, from_port })
+            let from_port = self.trace(network, &back, *port, true);
+            Some(PortPath { port: *port, distance, to_port, from_port })
         };
         self.list[server].ports.iter().filter_map(way).collect()
     }
 
-    /// The least distance from `gpu` to every device of its server, and the last link of the way;
-    /// `backwards`: from the device to the GPU, and the first link.
-    fn search(&self, network: &Network, gpu: NodeId, server: usize, backwards: bool) -> Found {
-        let mut found = Found::from([(gpu, (Distance::default(), None))]);
-        let mut open = BinaryHeap::from([Reverse((Distance::default(), gpu))]);
-        while let Some(Reverse((distance, node))) = open.pop() {
+    /// The least distance from `gpu` to every device of its server, by their places there, and the last link of the
+    /// way; `backwards`: from the device to the GPU, and the first link.
+    fn search(
+        &self,
+        network: &Network,
+        gpu: NodeId,
+        server: usize,
+        backwards: bool,
+    ) -> Dijkstra<Distance> {
+        let nodes = self.nodes.row(server);
+        let hop = |node: NodeId, id: LinkId| {
+            let link = network.link(id);
+            let next = if backwards { link.from } else { link.to };
+            let kind = network.node(next).kind;
+            if self.index(next) != Some(server) || kind == NodeKind::NvSwitch {
+                return None;
+            }
+            let to_socket = kind == NodeKind::Cpu && network.node(node).kind == kind;
+            let length = Distance {
+                sockets: u32::from(to_socket || link.spec.class == LinkClass::Smp),
+                hosts: u32::from(kind == NodeKind::Cpu),
+                hops: 1,
+            };
+            Some(Hop { arc: id.index() as u32, to: self.place[next.index()], length })
+        };
+        let mut found = Dijkstra::new(nodes.len());
+        found.search([(self.place[gpu.index()], Distance::ZERO)], |at| {
+            let node = nodes[at as usize];
             let passes = matches!(network.node(node).kind, NodeKind::PcieSwitch | NodeKind::Cpu);
-            let current = found.get(&node).is_some_and(|it| it.0 == distance);
-            if !current || (node != gpu && !passes) {
-                continue;
-            }
-            let links = if backwards { network.incoming(node) } else { network.outgoing(node) };
-            for id in links {
-                let link = network.link(*id);
-                let next = if backwards { link.from } else { link.to };
-                let kind = network.node(next).kind;
-                if self.index(next) != Some(server) || kind == NodeKind::NvSwitch {
-                    continue;
-                }
-                let to_socket = kind == NodeKind::Cpu && network.node(node).kind == kind;
-                let longer = Distance {
-                    sockets: distance.sockets
-                        + u32::from(to_socket || link.spec.class == LinkClass::Smp),
-                    hosts: distance.hosts + u32::from(kind == NodeKind::Cpu),
-                    hops: distance.hops + 1,
-                };
-                if found.get(&next).is_none_or(|it| longer < it.0) {
-                    found.insert(next, (longer, Some(*id)));
-                    open.push(Reverse((longer, next)));
-                }
-            }
-        }
+            let links = match (node == gpu || passes, backwards) {
+                (false, _) => &[],
+                (true, true) => network.incoming(node),
+                (true, false) => network.outgoing(node),
+            };
+            links.iter().filter_map(move |id| hop(node, *id))
+        });
         found
     }
-}
 
-type Found = BTreeMap<NodeId, (Distance, Option<LinkId>)>;
-
-/// The links of a way, from its far end back to where the search began.
-fn trace(network: &Network, found: &Found, port: NodeId, backwards: bool) -> Vec<LinkId> {
-    let mut links = Vec::new();
-    let mut at = port;
-    while let Some((_, Some(id))) = found.get(&at) {
-        links.push(*id);
-        at = if backwards { network.link(*id).to } else { network.link(*id).from };
+    /// The links of a way, from its far end back to where the search began.
+    fn trace(
+        &self,
+        network: &Network,
+        found: &Dijkstra<Distance>,
+        port: NodeId,
+        backwards: bool,
+    ) -> Vec<LinkId> {
+        let mut links = Vec::new();
+        let mut at = port;
+        while let Some(arc) = found.last_arc(self.place[at.index()]) {
+            let id = LinkId::from_index(arc as usize);
+            links.push(id);
+            at = if backwards { network.link(id).to } else { network.link(id).from };
+        }
+        links
     }
-    links
 }
 
 /// Whether a link is of the fabric between GPUs: NVLink, xGMI, or whatever joins them directly.
@@ -193,6 +218,26 @@ pub struct Distance {
     pub sockets: u32,
     pub hosts: u32,
     pub hops: u32,
+}
+
+impl Length for Distance {
+    type Key = Self;
+
+    const ZERO: Self = Self { sockets: 0, hosts: 0, hops: 0 };
+    const FAR: Self = Self { sockets: u32::MAX, hosts: u32::MAX, hops: u32::MAX };
+
+    fn key(self) -> Self {
+        self
+    }
+
+    /// No way has as many links as would overflow: a network has at most 2^23.
+    fn plus(self, other: Self) -> Self {
+        Self {
+            sockets: self.sockets.saturating_add(other.sockets),
+            hosts: self.hosts.saturating_add(other.hosts),
+            hops: self.hops.saturating_add(other.hops),
+        }
+    }
 }
 
 /// The way from a GPU to a port, and back.

@@ -1,8 +1,9 @@
-//! The loop: operations start when what they wait for has ended, and time goes from one end to the next.
+//! The event loop: operations start when those they wait for have ended, and time advances from one event to the next.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 
+use motet_graph::Followers;
 use motet_units::Instant;
 
 use super::fabric::{Call, Cost, Fabric};
@@ -54,38 +55,32 @@ struct Engine<'a, F> {
     gpu: &'a Gpu,
     fabric: &'a mut F,
     now: Instant,
-    /// How many operations each still waits for, and who waits for it.
+    /// For each operation, how many operations it still waits for; `followers` has those that wait for it.
     waits: Vec<u32>,
-    followers: Vec<Vec<u32>>,
+    followers: Followers,
     spans: Vec<Span>,
     left: usize,
-    /// Ends that are known: of compute, and of latencies behind data.
+    /// End times that are known already: of compute operations, and of communications whose data is through and whose latency is running.
     ends: BinaryHeap<Reverse<(Instant, usize)>>,
     fluid: Fluid,
-    /// Latencies that come behind the data of what flows.
+    /// The communications whose data is flowing; the latency of each is added when its data is through.
     behind: BTreeMap<usize, Cost>,
     streams: BTreeMap<(u32, Group), Stream>,
-    /// At the head of their streams, in the order of asking.
+    /// The communications at the head of their streams that wait for the fabric to let them start, in the order of asking.
     asking: Vec<usize>,
 }
 
 impl<'a, F: Fabric> Engine<'a, F> {
     fn new(iteration: &'a Iteration, gpu: &'a Gpu, fabric: &'a mut F) -> Self {
         let count = iteration.operations().len();
-        let mut followers = vec![Vec::new(); count];
-        let mut waits = vec![0; count];
-        for (index, waiting) in waits.iter_mut().enumerate() {
-            for before in iteration.waits(index) {
-                followers[*before as usize].push(index as u32);
-                *waiting += 1;
-            }
-        }
+        let of = |index: usize| iteration.waits(index).iter().map(move |it| (index as u32, *it));
+        let followers = Followers::of(count, (0..count).flat_map(of));
         Self {
             iteration,
             gpu,
             fabric,
             now: Instant::START,
-            waits,
+            waits: followers.awaited().to_vec(),
             followers,
             spans: vec![Span::default(); count],
             left: count,
@@ -193,7 +188,9 @@ impl<'a, F: Fabric> Engine<'a, F> {
             }
             self.ask(stream);
         }
-        for follower in std::mem::take(&mut self.followers[index]) {
+        for place in 0..self.followers.behind(index as u32).len() {
+            // By place, for what becomes ready changes the rest of the engine.
+            let follower = self.followers.behind(index as u32)[place];
             let waits = &mut self.waits[follower as usize];
             *waits -= 1;
             if *waits == 0 {

@@ -10,6 +10,7 @@
 
 use std::collections::BTreeSet;
 
+use motet_graph::Rows;
 use motet_units::Rank;
 
 use super::hazards::{Hazards, tidy};
@@ -62,7 +63,7 @@ struct Stager<'a> {
     program: &'a Program,
     staged: Staged,
     /// By event: the events that follow it for the data's sake.
-    followers: Vec<Vec<u32>>,
+    followers: Rows,
     /// By transfer: how many hazards of its two events are not done.
     waiting: Vec<u32>,
     /// Where each transfer's arrival is in the order.
@@ -88,13 +89,13 @@ impl<'a> Stager<'a> {
         let mut stager = Self {
             program,
             staged,
-            followers: vec![Vec::new(); transfers * 2],
+            followers: Rows::default(),
             waiting: vec![0; transfers],
             place: vec![0; transfers],
             ready: BTreeSet::new(),
             state: vec![State::Waiting; transfers],
         };
-        let mut after = Vec::new();
+        let (mut after, mut follows) = (Vec::new(), Vec::new());
         for (place, event) in order.iter().enumerate() {
             let at = Event::from_index(*event as usize);
             let transfer = program.transfer(at.transfer());
@@ -109,11 +110,12 @@ impl<'a> Stager<'a> {
             for earlier in &after {
                 // A reduction into its own source reads before it writes.
                 if Event::from_index(*earlier as usize).transfer() != at.transfer() {
-                    stager.followers[*earlier as usize].push(*event);
+                    follows.push((*earlier as usize, *event));
                     stager.waiting[at.transfer().index()] += 1;
                 }
             }
         }
+        stager.followers = Rows::group(transfers * 2, follows.iter().copied());
         for id in 0..transfers {
             if stager.waiting[id] == 0 {
                 stager.ready.insert((stager.place[id], id as u32));
@@ -205,8 +207,8 @@ impl<'a> Stager<'a> {
     }
 
     fn done(&mut self, event: Event) {
-        for follower in std::mem::take(&mut self.followers[event.index()]) {
-            let id = Event::from_index(follower as usize).transfer();
+        for follower in self.followers.row(event.index()) {
+            let id = Event::from_index(*follower as usize).transfer();
             let waiting = &mut self.waiting[id.index()];
             *waiting -= 1;
             if *waiting == 0 {
