@@ -286,6 +286,10 @@ fn plans_that_do_not_fit_are_refused() {
         let error = fails(PlanTexts { measured: Some(&csv), ..plain }, signature);
         assert!(matches!(error, BookError::Measured { line, .. } if line == at), "{error}");
     }
+    // As a spreadsheet writes it: quoted, and with a field that holds a comma.
+    let quoted = csv().replacen("2.28.9,4", "\"2.28.9, CUDA 13\",\"4\"", 1);
+    let book = Book::new(&table, signature, PlanTexts { measured: Some(&quoted), ..plain });
+    assert_eq!(book.unwrap().tasks(), (2, 2));
     // Without measurements the model stands in.
     let book = Book::new(&table, signature, plain).unwrap();
     assert_eq!(book.tasks(), (2, 0));

@@ -323,3 +323,56 @@ fn last(set: &[u64]) -> Option<usize> {
     let word = set.iter().rposition(|it| *it != 0)?;
     Some(word * 64 + 63 - set[word].leading_zeros() as usize)
 }
+
+#[cfg(test)]
+mod tests {
+    use motet_collective::CollectiveKind;
+    use motet_net::builders::{Params, find};
+    use motet_sim::link_rule::{Arrival, Passage};
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::fabric::Fabric;
+    use crate::task::{Goal, Task};
+
+    /// The translations of a 3 × 4 torus, which has four directions, and the same turned round.
+    fn torus() -> (Translations, Translations) {
+        let params = Params::from_words(["rows=3", "columns=4"]).unwrap();
+        let network = find("torus-2d").unwrap().build(&params).unwrap();
+        let goal = Goal::new(CollectiveKind::AllGather, 12).unwrap();
+        let task = Task::new(&network, goal, Bytes::mib(1));
+        let over = Translations::new(&Fabric::new(&task).unwrap()).unwrap();
+        let back = over.turned_round();
+        (over, back)
+    }
+
+    proptest! {
+        /// What the search says of time is what the simulator's link rule makes of its moves: one after the other in
+        /// every direction, each as soon as its data has arrived whole.
+        #[test]
+        fn moves_take_what_the_link_rule_says(
+            costs in proptest::collection::vec((1u64..1_000_000, 0u64..1_000_000), 4),
+            trees in 1u32..5,
+            seed in 0u64..100,
+        ) {
+            let (over, back) = torus();
+            let (busy, latency): (Vec<u64>, Vec<u64>) = costs.into_iter().unzip();
+            prop_assert_eq!(over.directions().len(), busy.len());
+            let cost = Cost { busy, latency };
+            let found = search(&over, &back, &cost, trees, Seed::new(seed), Watch::default());
+            prop_assert_eq!(found.moves.len(), 11 * trees as usize);
+            let mut free = vec![0u64; cost.busy.len()];
+            let mut arrivals: Vec<Arrival<u64>> = Vec::new();
+            for it in &found.moves {
+                let direction = it.direction as usize;
+                let at = arrivals.get(it.parent as usize).copied();
+                let at = at.unwrap_or(Arrival::whole(0)).forwarded(true);
+                let passage = Passage::of(at, free[direction], cost.busy[direction]);
+                free[direction] = passage.streamed;
+                arrivals.push(passage.arrival(cost.latency[direction]));
+            }
+            let last = arrivals.iter().map(|it| it.tail).max();
+            prop_assert_eq!(last, Some(found.makespan));
+        }
+    }
+}
