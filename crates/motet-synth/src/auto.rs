@@ -17,11 +17,12 @@ use motet_units::{Duration, Seed};
 use crate::effort::{Effort, Progress};
 use crate::fabric::Fabric;
 use crate::forest::{CLOSE, ForestOptions};
+use crate::grid::LazyGrid;
 use crate::lower::{Lowered, Lowering, Trees};
 use crate::method::{Method, Recipe};
 use crate::task::{SynthError, Task};
 use crate::watch::{Watch, Work};
-use crate::{classic, exchange, forest, greedy, grid, in_switch, packing, symmetric};
+use crate::{classic, exchange, forest, greedy, in_switch, packing, symmetric};
 
 /// On large networks, where one more method may take minutes, a program within one part in so many of the
 /// bound is good enough.
@@ -85,12 +86,13 @@ pub fn synthesize(
     }
     let work = Work::new(effort.allowance(task.goal.ranks()));
     let watch = Watch::new(effort.out_of_time, &work);
-    one(&Task { watch, ..task.clone() }, &fabric, method, effort)
+    one(&Task { watch, ..task.clone() }, &fabric, &LazyGrid::new(&fabric), method, effort)
 }
 
 fn one(
     task: &Task<'_>,
     fabric: &Fabric,
+    grid: &LazyGrid<'_>,
     method: Method,
     effort: &Effort<'_>,
 ) -> Result<Draft, SynthError> {
@@ -101,7 +103,7 @@ fn one(
         Method::Forest => by_forest(task, fabric, most),
         Method::Packing => packing::synthesize(task, fabric),
         Method::Greedy => greedy::synthesize(task, fabric, effort.seed, most),
-        Method::Symmetric => symmetric::synthesize(task, fabric, effort.seed, most),
+        Method::Symmetric => symmetric::synthesize(task, fabric, grid, effort.seed, most),
         Method::Exchange => {
             let options = exchange::Options { most_transfers: most, ..Default::default() };
             exchange::synthesize(task, &options).map(|made| Lowered {
@@ -169,7 +171,8 @@ pub(crate) fn best(
     let mut problem = None;
     let mut left = effort.allowance(task.goal.ranks());
     let by_latency = left.is_some() && bound.latency.as_ps() > least.as_ps() / 8;
-    for method in candidates(task, fabric, by_latency) {
+    let grid = LazyGrid::new(fabric);
+    for method in candidates(task, fabric, &grid, by_latency) {
         if tried.iter().any(|it| it.method.name() == method.name()) {
             continue;
         }
@@ -187,7 +190,7 @@ pub(crate) fn best(
         let prunes = left.is_some() && !in_switches;
         let to_beat = so_far.map(|it| it.1).filter(|_| prunes);
         let asked = Task { watch, to_beat, at_least: Some(least), ..task.clone() };
-        let made = one(&asked, fabric, method, effort).and_then(|draft| {
+        let made = one(&asked, fabric, &grid, method, effort).and_then(|draft| {
             let mut draft = Draft { least: Some(least), ..draft };
             if in_switches {
                 draft.makespan = draft.check(task)?.1;
@@ -233,39 +236,57 @@ const fn says_little(error: &SynthError) -> bool {
 /// Any program at all, uncut and by the first method that makes one: for when time was up before there
 /// was one.
 fn in_a_hurry(task: &Task<'_>, fabric: &Fabric, effort: &Effort<'_>) -> Option<Draft> {
+    let grid = LazyGrid::new(fabric);
     let hurried = Task { watch: Watch::in_a_hurry(), ..task.clone() };
     let methods = classic::methods().iter().map(Method::Recipe).chain([Method::Greedy]);
     let mut does = methods.filter(|it| it.does(task.goal.kind()));
-    does.find_map(|it| one(&hurried, fabric, it, effort).ok())
+    does.find_map(|it| one(&hurried, fabric, &grid, it, effort).ok())
 }
 
 /// Methods worth trying, likely winners first. Packing is for large sizes: where latency is a good part of the
 /// time (`by_latency`) it comes last, since its work is better spent on other methods.
-fn candidates(task: &Task<'_>, fabric: &Fabric, by_latency: bool) -> Vec<Method> {
+fn candidates<'a>(
+    task: &'a Task<'_>,
+    fabric: &'a Fabric,
+    grid: &'a LazyGrid<'a>,
+    by_latency: bool,
+) -> impl Iterator<Item = Method> + use<'a> {
     let kind = task.goal.kind();
-    let mut first = vec![Method::Symmetric, Method::Exchange];
-    if in_switch::is_possible(task) {
-        first.insert(0, Method::InSwitch);
-    }
+    let in_switch = in_switch::is_possible(task).then_some(Method::InSwitch);
+    let first = in_switch.into_iter().chain([Method::Symmetric, Method::Exchange]);
+    // Only the later ones ask whether the ranks form a grid.
+    let rest =
+        std::iter::once_with(move || later_candidates(task, fabric, grid, by_latency)).flatten();
+    first.chain(rest).filter(move |it| it.does(kind))
+}
+
+/// Those after the first, see [`candidates`].
+fn later_candidates(
+    task: &Task<'_>,
+    fabric: &Fabric,
+    grid: &LazyGrid<'_>,
+    by_latency: bool,
+) -> Vec<Method> {
+    let kind = task.goal.kind();
+    let mut methods = Vec::new();
     // On a grid matching is as good as packing, and much cheaper.
-    let on_grid = grid::grid(fabric).is_some();
-    if on_grid && kind != CollectiveKind::AllReduce {
-        first.push(Method::Greedy);
+    let greedy_first = kind != CollectiveKind::AllReduce && grid.get().is_some();
+    if greedy_first {
+        methods.push(Method::Greedy);
     }
     match kind {
         // Exact packing costs a flow for every edge of every tree.
         _ if fabric.rank_count() > MOST_PACKED => {}
-        CollectiveKind::AllReduce => first.extend([Method::Packing, Method::Forest]),
-        _ => first.push(Method::Forest),
+        CollectiveKind::AllReduce => methods.extend([Method::Packing, Method::Forest]),
+        _ => methods.push(Method::Forest),
     }
-    if !on_grid || kind == CollectiveKind::AllReduce {
-        first.push(Method::Greedy);
+    if !greedy_first {
+        methods.push(Method::Greedy);
     }
     let large = |it: &Recipe| it.auto && (fabric.rank_count() <= MOST_TRIED || it.scales);
-    first.extend(classic::methods().iter().filter(|it| large(it)).map(Method::Recipe));
-    first.retain(|it| it.does(kind));
+    methods.extend(classic::methods().iter().filter(|it| large(it)).map(Method::Recipe));
     if by_latency {
-        first.sort_by_key(|it| matches!(it, Method::Packing));
+        methods.sort_by_key(|it| matches!(it, Method::Packing));
     }
-    first
+    methods
 }

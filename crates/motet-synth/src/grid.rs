@@ -14,6 +14,8 @@
 mod axes;
 mod neighbours;
 
+use std::cell::OnceCell;
+
 use motet_units::{LinkId, Rank};
 
 use crate::fabric::Fabric;
@@ -120,6 +122,26 @@ impl Grid {
 fn place(dimensions: &[Dimension], coordinates: &[u32]) -> usize {
     let along = dimensions.iter().zip(coordinates);
     along.fold(0, |place, (it, at)| place * it.side as usize + *at as usize)
+}
+
+/// The grid of a fabric, looked for when somebody first asks: on small networks that takes a good part of a synthesis.
+#[derive(Debug)]
+pub struct LazyGrid<'f> {
+    fabric: &'f Fabric,
+    found: OnceCell<Option<Grid>>,
+}
+
+impl<'f> LazyGrid<'f> {
+    #[must_use]
+    pub const fn new(fabric: &'f Fabric) -> Self {
+        Self { fabric, found: OnceCell::new() }
+    }
+
+    /// See [`grid`].
+    #[must_use]
+    pub fn get(&self) -> Option<&Grid> {
+        self.found.get_or_init(|| grid(self.fabric)).as_ref()
+    }
 }
 
 /// The grid that the ranks of the fabric form over their direct links, if they form one.

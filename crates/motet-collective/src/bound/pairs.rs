@@ -14,7 +14,7 @@ use super::distance::NO_LINK;
 use super::graph::{BothWays, BoundGraph};
 use super::lengths::{Lengths, whole};
 use super::partition::Partition;
-use super::tightest::{Spread, tightest};
+use super::tightest::{Seams, Spread, tightest};
 
 /// Work for a search of lengths and for rounding what it finds, in visits of an arc: about a
 /// second each.
@@ -140,12 +140,12 @@ fn other_cuts(
             }
         }
     }
-    let mut cuts: Vec<Vec<bool>> = spreads
-        .iter()
-        .filter_map(|it| tightest(graph, it, partitions))
-        .map(|it| it.sending)
-        .collect();
-    if let Some(cut) = tightest(turned, &spreads[0], partitions) {
+    let of = |graph: &BoundGraph, spread: &Spread| {
+        tightest(graph, spread, &Seams::new(graph, spread, partitions))
+    };
+    let mut cuts: Vec<Vec<bool>> =
+        spreads.iter().filter_map(|it| of(graph, it)).map(|it| it.sending).collect();
+    if let Some(cut) = of(turned, &spreads[0]) {
         let outside = |(node, inside): (usize, &bool)| graph.usable[node] && !inside;
         cuts.push(cut.sending.iter().enumerate().map(outside).collect());
     }

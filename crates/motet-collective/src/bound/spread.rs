@@ -28,7 +28,7 @@ use super::distance::{FAR, distances};
 use super::graph::{BothWays, BoundGraph};
 use super::partition::Partition;
 use super::ratio::Ratio;
-use super::tightest::{Spread, Tightest, best_of_each_partition, measure, tightest};
+use super::tightest::{Seams, Spread, Tightest, measure, tightest};
 use crate::collective::{Collective, CollectiveKind};
 
 /// Arcs that a thread should look at, at least: it takes as long to wake one as to look at some thousands.
@@ -118,9 +118,10 @@ impl Problem {
 
     fn solve(&self, both: BothWays<'_>, partitions: &[Partition]) -> Option<Slowest> {
         let (graph, turned) = both;
-        let found = tightest(graph, &self.spread, partitions)?;
+        let seams = Seams::new(graph, &self.spread, partitions);
+        let found = tightest(graph, &self.spread, &seams)?;
         let mut cuts = vec![found.clone()];
-        for cut in best_of_each_partition(graph, &self.spread, partitions) {
+        for cut in seams.slowest_of_each(graph, &self.spread) {
             // A server may be a rack, and the tightest cut is mostly one of these.
             if cuts.iter().all(|it| it.sending != cut.sending) {
                 cuts.push(cut);

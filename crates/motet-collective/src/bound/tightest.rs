@@ -15,6 +15,8 @@
 //! - after t passed, every set worth finding contains t, so the source may feed t without end.
 //!   Later sinks find supply next door, and their flows stay local.
 
+use std::cmp::Ordering;
+
 use motet_graph::{Capacity, MaxFlow};
 
 use super::graph::BoundGraph;
@@ -47,15 +49,11 @@ impl Tightest {
     }
 }
 
-/// The tightest cut; `None` if no cut has anything to send. Every sink must be reachable from
-/// every rank with data.
-pub(super) fn tightest(
-    graph: &BoundGraph,
-    spread: &Spread,
-    partitions: &[Partition],
-) -> Option<Tightest> {
+/// The tightest cut, starting from the seams of some partitions; `None` if no cut has anything to send. Every sink must be
+/// reachable from every rank with data.
+pub(super) fn tightest(graph: &BoundGraph, spread: &Spread, seams: &Seams<'_>) -> Option<Tightest> {
     let total: u128 = spread.weight.iter().map(|it| u128::from(*it)).sum();
-    let mut best = best_of_partitions(graph, spread, partitions)?;
+    let mut best = seams.slowest()?.measure(graph, spread);
     let mut rate = best.rate()?;
     let mut flow = MaxFlow::new(graph);
     set_rate(&mut flow, graph, spread, rate);
@@ -114,8 +112,9 @@ pub(super) fn capacity_out_of(graph: &BoundGraph, sending: &[bool]) -> u128 {
 
 /// A cut between one part of a partition and the rest.
 struct Seam<'p> {
-    /// Bandwidth per part of data: the less, the slower.
-    rate: Ratio,
+    /// Bandwidth across it, and parts of data that must cross.
+    capacity: u128,
+    weight: u128,
     partition: &'p Partition,
     part: usize,
     /// Whether the part sends to the rest, or receives from it.
@@ -123,39 +122,43 @@ struct Seam<'p> {
 }
 
 impl Seam<'_> {
+    /// Compares bandwidth per part of data: the less, the slower. Both products are below 2¹⁰⁴.
+    fn compare(&self, other: &Self) -> Ordering {
+        (self.capacity * other.weight).cmp(&(other.capacity * self.weight))
+    }
+
     fn measure(&self, graph: &BoundGraph, spread: &Spread) -> Tightest {
         measure(graph, spread, self.partition.side(graph, self.part, self.sends))
     }
 }
 
-/// The best among single ranks, servers, racks and datacenters, and what is left without them.
-fn best_of_partitions(
-    graph: &BoundGraph,
-    spread: &Spread,
-    partitions: &[Partition],
-) -> Option<Tightest> {
-    // The widest parts first: of two equal cuts, a datacenter says more than a rank.
-    let seams = partitions.iter().rev().flat_map(|it| seams(graph, spread, it));
-    let best = seams.reduce(|best, next| if next.rate < best.rate { next } else { best })?;
-    Some(best.measure(graph, spread))
+/// The cuts around single ranks, servers, racks and datacenters that have data to send, partition by partition.
+pub(super) struct Seams<'p> {
+    of: Vec<Vec<Seam<'p>>>,
 }
 
-/// The slowest cut out of one part and the slowest into one, for each partition.
-pub(super) fn best_of_each_partition(
-    graph: &BoundGraph,
-    spread: &Spread,
-    partitions: &[Partition],
-) -> Vec<Tightest> {
-    let mut cuts = Vec::new();
-    for partition in partitions {
-        let (out, into): (Vec<_>, Vec<_>) =
-            seams(graph, spread, partition).into_iter().partition(|it| it.sends);
-        for side in [out, into] {
-            let slowest = side.into_iter().min_by_key(|it| it.rate);
-            cuts.extend(slowest.map(|it| it.measure(graph, spread)));
-        }
+impl<'p> Seams<'p> {
+    pub(super) fn new(graph: &BoundGraph, spread: &Spread, partitions: &'p [Partition]) -> Self {
+        Self { of: partitions.iter().map(|it| seams(graph, spread, it)).collect() }
     }
-    cuts
+
+    /// The slowest of all.
+    fn slowest(&self) -> Option<&Seam<'p>> {
+        // The widest parts first: of two equal cuts, a datacenter says more than a rank.
+        self.of.iter().rev().flatten().min_by(|a, b| a.compare(b))
+    }
+
+    /// The slowest cut out of one part and the slowest into one, for each partition.
+    pub(super) fn slowest_of_each(&self, graph: &BoundGraph, spread: &Spread) -> Vec<Tightest> {
+        let mut cuts = Vec::new();
+        for seams in &self.of {
+            for sends in [true, false] {
+                let side = seams.iter().filter(|it| it.sends == sends);
+                cuts.extend(side.min_by(|a, b| a.compare(b)).map(|it| it.measure(graph, spread)));
+            }
+        }
+        cuts
+    }
 }
 
 /// All cuts out of and into the parts of a partition that have data to send.
@@ -173,13 +176,14 @@ fn seams<'p>(graph: &BoundGraph, spread: &Spread, partition: &'p Partition) -> V
     for part in spread.sinks.iter().filter_map(|it| part(*it)) {
         sinks[part] += 1;
     }
-    let mut seams = Vec::new();
+    let mut seams = Vec::with_capacity(2 * partition.parts);
     for part in 0..partition.parts {
         let out = (sinks[part] < spread.sinks.len(), borders.out[part], weight[part], true);
         let into = (sinks[part] > 0, borders.into[part], total - weight[part], false);
         for (cuts, capacity, weight, sends) in [out, into] {
-            let Some(rate) = Ratio::new(capacity, weight).filter(|_| cuts) else { continue };
-            seams.push(Seam { rate, partition, part, sends });
+            if cuts && weight > 0 {
+                seams.push(Seam { capacity, weight, partition, part, sends });
+            }
         }
     }
     seams

@@ -22,6 +22,7 @@ use motet_collective::CollectiveKind;
 use motet_units::{Bytes, Duration, Seed};
 
 use crate::fabric::Fabric;
+use crate::grid::LazyGrid;
 use crate::limits::MAX_CELLS;
 use crate::lower::Lowered;
 use crate::task::{SynthError, Task};
@@ -39,6 +40,7 @@ const MOST_TREES: u32 = 24;
 pub fn synthesize(
     task: &Task<'_>,
     fabric: &Fabric,
+    grid: &LazyGrid<'_>,
     seed: Seed,
     most_transfers: u64,
 ) -> Result<Lowered, SynthError> {
@@ -53,7 +55,7 @@ pub fn synthesize(
     if ranks * ranks > MAX_CELLS {
         return Err(SynthError::not_for(METHOD, format!("{ranks} ranks are too many")));
     }
-    let found = Translations::new(fabric)
+    let found = Translations::new(fabric, grid)
         .ok_or_else(|| SynthError::not_for(METHOD, "the network differs from rank to rank"))?;
     let halves = u64::from(collects) + u64::from(spreads);
     let most_trees = (most_transfers / (ranks * ranks * halves).max(1))

@@ -333,6 +333,7 @@ mod tests {
 
     use super::*;
     use crate::fabric::Fabric;
+    use crate::grid::LazyGrid;
     use crate::task::{Goal, Task};
 
     /// The translations of a 3 × 4 torus, which has four directions, and the same turned round.
@@ -341,7 +342,8 @@ mod tests {
         let network = find("torus-2d").unwrap().build(&params).unwrap();
         let goal = Goal::new(CollectiveKind::AllGather, 12).unwrap();
         let task = Task::new(&network, goal, Bytes::mib(1));
-        let over = Translations::new(&Fabric::new(&task).unwrap()).unwrap();
+        let fabric = Fabric::new(&task).unwrap();
+        let over = Translations::new(&fabric, &LazyGrid::new(&fabric)).unwrap();
         let back = over.turned_round();
         (over, back)
     }

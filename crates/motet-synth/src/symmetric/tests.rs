@@ -23,7 +23,8 @@ fn times(network: &Network, kind: CollectiveKind, size: Bytes) -> (f64, f64) {
     let ranks = network.ranks().len() as u32;
     let task = Task::new(network, Goal::new(kind, ranks).unwrap(), size);
     let fabric = Fabric::new(&task).unwrap();
-    let lowered = synthesize(&task, &fabric, Seed::new(1), 1 << 20).unwrap();
+    let lowered =
+        synthesize(&task, &fabric, &LazyGrid::new(&fabric), Seed::new(1), 1 << 20).unwrap();
     let bound = bound(network, lowered.program.collective()).unwrap().program_time(size);
     let program = Verified::new(lowered.program, Some(network)).unwrap();
     let routed = Routed::new(&program, network, SwitchForwarding::CutThrough).unwrap();
@@ -94,7 +95,7 @@ fn other_networks_and_collectives_are_refused() {
         let goal = Goal::rooted(kind, network.ranks().len() as u32, motet_units::Rank(0)).unwrap();
         let task = Task::new(&network, goal, Bytes::mib(1));
         let fabric = Fabric::new(&task).unwrap();
-        let error = synthesize(&task, &fabric, Seed::new(1), 1 << 20);
+        let error = synthesize(&task, &fabric, &LazyGrid::new(&fabric), Seed::new(1), 1 << 20);
         matches!(error, Err(SynthError::NotForMethod { .. }))
     };
     assert!(refused("mesh", CollectiveKind::AllGather));

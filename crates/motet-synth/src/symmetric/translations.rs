@@ -3,7 +3,7 @@
 use motet_units::{LinkId, Rank};
 
 use crate::fabric::Fabric;
-use crate::grid::{Grid, Kind, grid};
+use crate::grid::{Grid, Kind, LazyGrid};
 
 /// From every rank one link, all alike, each to the rank at the same distance in the grid.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,11 +26,11 @@ pub(super) struct Translations {
 
 impl Translations {
     /// `None` if the fabric is no grid that wraps around with equal links in each direction.
-    pub(super) fn new(fabric: &Fabric) -> Option<Self> {
+    pub(super) fn new(fabric: &Fabric, grid: &LazyGrid<'_>) -> Option<Self> {
         if fabric.rank_count() == 1 {
             return Some(Self { ranks: 1, directions: Vec::new() });
         }
-        let grid = grid(fabric)?;
+        let grid = grid.get()?;
         let mut directions = Vec::new();
         for (dimension, it) in grid.dimensions().iter().enumerate() {
             let steps: Vec<u32> = match it.kind {
@@ -40,7 +40,7 @@ impl Translations {
                 Kind::Clique => (1..it.side).collect(),
             };
             for step in steps {
-                add(fabric, &grid, dimension, step, &mut directions)?;
+                add(fabric, grid, dimension, step, &mut directions)?;
             }
         }
         Some(Self { ranks: fabric.rank_count(), directions })
