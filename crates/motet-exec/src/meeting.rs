@@ -20,6 +20,10 @@ use motet_units::{Duration, Instant};
 
 use crate::wire::{Join, Member, Met, Roster};
 
+mod choose;
+
+use choose::choose;
+
 /// The longest that anything may wait. Longer is nothing that anybody means.
 const DAY_MS: u64 = 24 * 3600 * 1000;
 /// When one rank has said that it does not reach another, how long others that are about to say so too may take.
@@ -28,8 +32,6 @@ const SETTLE: Duration = Duration::from_ms(1_000);
 const SLACK: Duration = Duration::from_ms(10_000);
 /// Rounds, at most. Each drops a rank or finds a pair apart, so this is for ranks that answer nonsense.
 const MAX_ROUNDS: u32 = 64;
-/// Steps that are taken to find how few ranks to drop.
-const STEPS: usize = 1 << 16;
 
 /// One rank that has come.
 #[derive(Debug)]
@@ -418,73 +420,6 @@ fn list(ranks: &[u32]) -> String {
     }
 }
 
-/// As many ranks as possible of which no two are apart; among as many, those with the lowest numbers.
-///
-/// Finding the most is hard in general, so after some steps the best so far is taken. It is always found where few links are
-/// broken, and where a network falls into parts, which the first two guesses are for.
-fn choose(here: &[u32], apart: &BTreeSet<(u32, u32)>) -> Vec<u32> {
-    let mut foes = Foes::new();
-    for (low, high) in apart.iter().filter(|it| here.contains(&it.0) && here.contains(&it.1)) {
-        foes.entry(*low).or_default().insert(*high);
-        foes.entry(*high).or_default().insert(*low);
-    }
-    let contested: Vec<u32> = foes.keys().copied().collect();
-    let mut search =
-        Search { best: without_the_worst(&foes), foes: &foes, found: false, steps: STEPS };
-    search.extend(&contested, &mut Vec::new());
-    let best = search.best;
-    here.iter().copied().filter(|it| !foes.contains_key(it) || best.contains(it)).collect()
-}
-
-/// Who is apart from whom.
-type Foes = BTreeMap<u32, BTreeSet<u32>>;
-
-/// A guess: whoever has the most foes goes, the higher of several, until nobody has any.
-fn without_the_worst(foes: &Foes) -> Vec<u32> {
-    let mut left = foes.clone();
-    while let Some((worst, _)) =
-        left.iter().filter(|it| !it.1.is_empty()).max_by_key(|it| (it.1.len(), *it.0))
-    {
-        let worst = *worst;
-        left.remove(&worst);
-        left.values_mut().for_each(|it| {
-            it.remove(&worst);
-        });
-    }
-    left.into_keys().collect()
-}
-
-/// Looks through all choices, those with low numbers first.
-struct Search<'a> {
-    foes: &'a Foes,
-    best: Vec<u32>,
-    /// Whether the best was found on the way, and not guessed: then what follows is no better unless it is more.
-    found: bool,
-    steps: usize,
-}
-
-impl Search<'_> {
-    fn extend(&mut self, rest: &[u32], chosen: &mut Vec<u32>) {
-        let most = chosen.len() + rest.len();
-        if self.steps == 0 || most < self.best.len() || (self.found && most == self.best.len()) {
-            return;
-        }
-        self.steps -= 1;
-        let Some((first, rest)) = rest.split_first() else {
-            self.best.clone_from(chosen);
-            self.found = true;
-            return;
-        };
-        let foes = self.foes.get(first);
-        if !chosen.iter().any(|it| foes.is_some_and(|foes| foes.contains(it))) {
-            chosen.push(*first);
-            self.extend(rest, chosen);
-            chosen.pop();
-        }
-        self.extend(rest, chosen);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -725,14 +660,6 @@ mod tests {
         assert!(list(&many).ends_with("15 and 1008 more"));
     }
 
-    #[test]
-    fn of_a_network_in_two_parts_the_larger_is_left() {
-        let apart: BTreeSet<(u32, u32)> =
-            (0..300).flat_map(|low| (300..1024).map(move |high| (low, high))).collect();
-        let here: Vec<u32> = (0..1024).collect();
-        assert_eq!(choose(&here, &apart), (300..1024).collect::<Vec<_>>());
-    }
-
     proptest! {
         /// Of two groups that go on from the same ranks, never both may.
         #[test]
@@ -740,19 +667,6 @@ mod tests {
             let (one, other): (Vec<u32>, Vec<u32>) =
                 (0..ranks).partition(|it| side >> it & 1 == 1);
             prop_assert!(!(may_go_on(&one, ranks) && may_go_on(&other, ranks)));
-        }
-
-        /// Against trying all choices.
-        #[test]
-        fn as_few_as_possible_are_dropped(pairs in prop::collection::btree_set((0_u32..7, 0_u32..7), 0..12)) {
-            let apart: BTreeSet<(u32, u32)> =
-                pairs.into_iter().filter(|it| it.0 != it.1).map(|it| pair(it.0, it.1)).collect();
-            let here: Vec<u32> = (0..7).collect();
-            let fits = |it: &Vec<u32>| !apart.iter().any(|(a, b)| it.contains(a) && it.contains(b));
-            let all = (0..1_u32 << 7).map(|set| (0..7).filter(|it| set >> it & 1 == 1).collect());
-            let mut all: Vec<Vec<u32>> = all.filter(fits).collect();
-            all.sort_by_key(|it| (7 - it.len(), it.clone()));
-            prop_assert_eq!(Some(&choose(&here, &apart)), all.first());
         }
     }
 }
