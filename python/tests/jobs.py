@@ -1,6 +1,7 @@
 """What ranks do in the tests: functions that are run by processes of their own."""
 import datetime
 import os
+import time
 
 import torch
 import torch.distributed as dist
@@ -35,7 +36,7 @@ def collectives(device, rank, ranks, port, seen):
     use(device, rank)
     begin("motet", rank, ranks, port)
     of = range(ranks)
-    for dtype in (torch.float32, torch.bfloat16, torch.float16, torch.float64, torch.int32, torch.int64):
+    for dtype in (torch.float32, torch.bfloat16, torch.float16, torch.float64, torch.int8, torch.int32, torch.int64):
         mine = data(rank, 5, 7, dtype=dtype)
         both = mine.clone()
         dist.all_reduce(both)
@@ -56,7 +57,9 @@ def collectives(device, rank, ranks, port, seen):
     expected = data(rank, 6, 4)
     expected[:, 1:3] = sum(data(it, 6, 4)[:, 1:3] for it in of)
     assert torch.equal(whole, expected)
+    integers(rank, ranks)
     copies(rank, ranks)
+    coalesced(rank, ranks)
     uneven(rank, ranks)
     pairs(rank, ranks)
     asynchronous(rank, ranks)
@@ -100,6 +103,76 @@ def copies(rank, ranks):
     objects = [None] * ranks
     dist.all_gather_object(objects, {"rank": rank, "text": "x" * rank})
     assert objects == [{"rank": it, "text": "x" * it} for it in of]
+
+
+def integers(rank, ranks):
+    """Unsigned types, and what wraps around."""
+    of = range(ranks)
+    for name, bits in (("uint8", 8), ("uint32", 32), ("uint64", 64), ("int8", 8)):
+        dtype = getattr(torch, name, None)
+        if dtype is None:
+            continue
+        # torch adds up few of these types itself, so values are Python's.
+        top = (1 << (bits - 1)) - 1
+        mine = torch.tensor([rank + 1, top - rank], device="cpu").to(torch.get_default_device(), dtype)
+        dist.all_reduce(mine)
+        total = ranks * top - sum(of)
+        total %= 1 << bits
+        if name.startswith("int") and total > top:
+            total -= 1 << bits
+        assert mine.cpu().tolist() == [sum(of) + ranks, total], name
+        largest = torch.tensor([rank, top - rank], device="cpu").to(torch.get_default_device(), dtype)
+        dist.all_reduce(largest, op=dist.ReduceOp.MAX)
+        assert largest.cpu().tolist() == [ranks - 1, top], name
+    # The sum, divided, towards zero.
+    mine = torch.tensor([-7 - rank, 7 + rank], dtype=torch.int32)
+    dist.all_reduce(mine, op=dist.ReduceOp.AVG)
+    average = (7 * ranks + sum(of)) // ranks
+    assert mine.tolist() == [-average, average]
+
+
+def coalesced(rank, ranks):
+    """Several calls as one: complete when all of them are, with all results in their places."""
+    of = range(ranks)
+    group = dist.group.WORLD
+    several = [data(rank, 500) + it for it in range(4)]
+    done = polled(group._get_backend(torch.get_default_device()).allreduce_coalesced(several))
+    assert all(torch.equal(it, sum(data(rank, 500) for rank in of) + number * ranks) for number, it in enumerate(several))
+    assert done.is_success()
+    with dist._coalescing_manager(async_ops=True) as manager:
+        outputs = [torch.zeros(ranks * 7) for _ in range(3)]
+        for number, it in enumerate(outputs):
+            dist.all_gather_into_tensor(it, data(rank, 7) + number)
+    manager.wait()
+    assert all(torch.equal(it, torch.cat([data(rank, 7) for rank in of]) + number) for number, it in enumerate(outputs))
+    with dist._coalescing_manager(async_ops=True) as manager:
+        outputs = [torch.zeros(5) for _ in range(3)]
+        for number, it in enumerate(outputs):
+            dist.reduce_scatter_tensor(it, data(rank, ranks * 5) + number)
+    manager.wait()
+    expected = sum(data(it, ranks * 5) for it in of)[rank * 5:][:5]
+    assert all(torch.equal(it, expected + number * ranks) for number, it in enumerate(outputs))
+    # Results that are copied out: complete means that they are there.
+    whole = torch.zeros(6, 2, ranks)
+    lists = [whole[:, :, it].t() for it in of]
+    polled(dist.all_gather(lists, data(rank, 2, 6), async_op=True))
+    assert all(torch.equal(lists[it], data(it, 2, 6)) for it in of)
+    # Sends and receives as one.
+    to, source = (rank + 1) % ranks, (rank - 1) % ranks
+    got = torch.zeros(4, 3)
+    ops = [dist.P2POp(dist.isend, data(rank, 12), to), dist.P2POp(dist.irecv, got.t(), source)]
+    for it in dist.batch_isend_irecv(ops):
+        it.wait()
+    assert torch.equal(got.t(), data(source, 12).view(3, 4))
+
+
+def polled(work):
+    """Waits without waiting: asks until it is complete."""
+    for _ in range(60_000):
+        if work.is_completed():
+            return work
+        time.sleep(0.001)
+    raise AssertionError("it is never complete")
 
 
 def uneven(rank, ranks):

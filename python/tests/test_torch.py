@@ -1,6 +1,8 @@
 """The backend of torch.distributed, with ranks as processes of this machine. Skipped where torch or the package are not."""
 import shutil
 import subprocess
+import threading
+import time
 
 import pytest
 
@@ -37,6 +39,51 @@ def run(job, ranks, *before, gone=()):
 # CUDA's runs where there is a GPU, which all ranks may share.
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
 on_devices = pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=needs_gpu)])
+
+
+class Handle:
+    """A call that ends when the test says so."""
+
+    def __init__(self):
+        self.done = threading.Event()
+
+    def ended(self):
+        return self.done.is_set()
+
+    def wait(self):
+        assert self.done.wait(60)
+
+
+def test_a_work_is_complete_when_its_results_are_there():
+    handle, copied = Handle(), threading.Event()
+    work = motet_torch._Work([handle], [torch.zeros(1)], finish=lambda: copied.wait(60))
+    assert not work.is_completed() and work.exception() is None
+    thread = threading.Thread(target=work._complete)
+    thread.start()
+    handle.done.set()
+    time.sleep(0.05)
+    assert not work.is_completed(), "what came is still to be copied out"
+    copied.set()
+    thread.join()
+    assert work.is_completed() and work.is_success()
+
+
+def test_works_as_one_are_complete_when_all_are():
+    inner = motet_torch._Work([Handle()], [])
+    joined = motet_torch._Work([], [], (inner,), inner.wait)
+    assert not joined.is_completed() and not joined.is_success()
+    inner._handles[0].done.set()
+    assert inner.is_completed() and joined.wait() and joined.is_completed()
+
+
+def test_a_work_that_failed_says_so_without_waiting():
+    def failing():
+        raise RuntimeError("lost")
+    work = motet_torch._Work([Handle()], [])
+    work._handles[0].wait = failing
+    assert not work.is_completed() and work.exception() is None
+    work._handles[0].done.set()
+    assert work.is_completed() and not work.is_success() and str(work.exception()) == "lost"
 
 
 @on_devices

@@ -1,24 +1,38 @@
-//! The Python package's own tests, where it is installed. They take a while (every rank loads torch), so they run only when asked for.
+//! The Python package's own tests, where an interpreter has what they need: torch, pytest and the package itself.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests may fail, and say so")]
 
 use std::path::Path;
 use std::process::Command;
 
+/// Nothing of this can be had by a Rust toolchain, so most machines lack some of it, and that is no failure. With
+/// `MOTET_PYTHON_TESTS` it is one, for whoever believes that all of it is there.
 #[test]
 fn the_torch_backend() {
-    if std::env::var_os("MOTET_PYTHON_TESTS").is_none() {
+    let python = std::env::var("PYTHON").unwrap_or_else(|_| "python3".to_owned());
+    let needed = Command::new(&python).args(["-c", "import torch, pytest, motet.torch"]).output();
+    let missing = match needed {
+        Ok(output) if output.status.success() => None,
+        Ok(output) => {
+            let said = String::from_utf8_lossy(&output.stderr).into_owned();
+            Some(said.trim_end().lines().last().unwrap_or("it says nothing").to_owned())
+        }
+        Err(error) => Some(error.to_string()),
+    };
+    if let Some(missing) = missing {
+        let asked = std::env::var_os("MOTET_PYTHON_TESTS").is_some();
+        assert!(!asked, "{python} cannot run the tests in python/: {missing}");
         println!(
-            "skipped: set MOTET_PYTHON_TESTS=1, with PYTHON an interpreter that has torch, pytest and the package in python/"
+            "skipped: the torch backend: {python} lacks torch, pytest or the package in python/ ({missing})"
         );
         return;
     }
-    let python = std::env::var("PYTHON").unwrap_or_else(|_| "python3".to_owned());
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../python");
     let mut tests = Command::new(&python);
     tests.args(["-m", "pytest", "-q", "-rs", "tests"]).current_dir(folder);
     let output = tests.output().unwrap_or_else(|it| panic!("{python}: {it}"));
     let said = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
-    assert!(!said.contains("skipped"), "{said}");
+    // Those on GPUs and those that need openssl are left out where these are missing, and say so.
+    print!("{said}");
 }

@@ -168,12 +168,18 @@ class _Work(Work):
         self.wait()
 
     def is_completed(self):
-        return self._ended or all(it.ended() for it in self._handles)
+        """Whether results are there: where something is still to be done with them (copies out, other works), whoever does that
+        is the first to know. Never waits."""
+        if self._ended or self._finish is not None:
+            return self._ended
+        return all(it.ended() for it in self._handles)
 
     def is_success(self):
         return self.is_completed() and self._end() is None and self._error is None
 
     def exception(self):
+        if self.is_completed():
+            self._end()
         return self._error
 
     def result(self):
