@@ -32,6 +32,14 @@ impl TestbedError {
             Self::System { what, .. } if what.contains("tcp_congestion_control") => Some(
                 "the kernel must have this congestion control (net.ipv4.tcp_available_congestion_control) and allow it to all (`sysctl -w net.ipv4.tcp_allowed_congestion_control=\"reno cubic bbr\"`)",
             ),
+            // A file's owner and mode, which a user namespace changes nothing about.
+            Self::System { what, why }
+                if what.contains("open /dev/net/tun") && why.to_lowercase().contains("denied") =>
+            {
+                Some(
+                    "this user may not open /dev/net/tun, and `unshare` does not help with that: run as root, or have root do `chmod 0666 /dev/net/tun`, as it is on most systems (it gives nobody a device outside of namespaces of their own)",
+                )
+            }
             Self::System { why, .. } if why.contains("not permitted") || why.contains("denied") => {
                 Some(
                     "a testbed needs root: run it as root, or within `unshare --user --map-root-user --net --mount --pid --fork --mount-proc`",
@@ -42,5 +50,26 @@ impl TestbedError {
             ),
             _ => None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_refusal_has_its_own_remedy() {
+        let remedy = |what: &str, why: &str| TestbedError::system(what, why).remedy().unwrap_or("");
+        let denied = "Permission denied (os error 13)";
+        let tun = remedy("open /dev/net/tun", denied);
+        assert!(
+            tun.contains("chmod 0666 /dev/net/tun") && !tun.contains("--map-root-user"),
+            "{tun}"
+        );
+        assert!(remedy("make a network namespace", denied).contains("--map-root-user"));
+        let may_not = "Operation not permitted (os error 1)";
+        assert!(remedy("make a TUN device by /dev/net/tun", may_not).contains("--map-root-user"));
+        assert!(remedy("open /dev/net/tun", "No such file or directory").contains("CONFIG_TUN"));
+        assert_eq!(remedy("run FRR", "it ended"), "");
     }
 }

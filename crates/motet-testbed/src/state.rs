@@ -2,7 +2,7 @@
 //!
 //! Process numbers are used again. So the file also says when the keeper started and in which run of the machine, and a keeper
 //! counts as there only if all three agree ([`State::is_of`]). A file whose keeper is gone is left over from one that was killed: with it went
-//! the namespaces, and nothing but the file remains to be cleaned up.
+//! the devices, and nothing but the file remains to be cleaned up, and processes that are still in its namespaces ([`State::mark`]).
 
 use std::net::Ipv4Addr;
 
@@ -77,6 +77,12 @@ impl State {
     #[must_use]
     pub fn with_congestion(self, congestion: String) -> Self {
         Self { congestion, ..self }
+    }
+
+    /// What tells this testbed's processes from another's, in this run of the machine.
+    #[must_use]
+    pub fn mark(&self) -> String {
+        format!("{}-{}", self.keeper.pid, self.keeper.started)
     }
 
     /// Whose its WAN links are, as a scenario says it.

@@ -9,7 +9,7 @@
 )]
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Child, Command, Output, Stdio};
 
 const SCENARIO: &str = r#"
 name = "small"
@@ -273,4 +273,159 @@ fn links_may_be_the_kernels() {
     // Rates are changed, and what links have carried is read.
     json(&["--json", "wan", "--live", "small.toml", "--sight", "measured"]);
     assert_eq!(bench.left(), 0);
+}
+
+impl Bench {
+    /// Another scenario in the place of the small one.
+    fn with(&self, scenario: &str) {
+        std::fs::write(self.folder.join("small.toml"), scenario).unwrap();
+    }
+
+    /// The keeper of the testbed that is up.
+    fn keeper(&self) -> Option<u64> {
+        let bed = std::fs::read_dir(self.beds()).ok()?.next()?.ok()?.path();
+        let text = std::fs::read(bed.join("state.json")).ok()?;
+        let state: serde_json::Value = serde_json::from_slice(&text).ok()?;
+        state["keeper"]["pid"].as_u64()
+    }
+
+    /// `testbed run` of a command that leaves two sleepers on each host: one that it waits for, and one in a session of its own.
+    fn sleepers(&self, mark: &str) -> Child {
+        let script = format!("setsid sleep {mark} & sleep {mark}");
+        Command::new(env!("CARGO_BIN_EXE_motet"))
+            .args(["testbed", "run", "small.toml", "--", "sh", "-c", &script])
+            .current_dir(&self.folder)
+            .env("MOTET_TESTBED_DIR", self.beds())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap()
+    }
+}
+
+/// Processes with these words in their command line.
+fn with_words(words: &[&str]) -> Vec<String> {
+    let all = std::fs::read_dir("/proc").unwrap().flatten();
+    let has = |pid: &String| {
+        let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        let line = String::from_utf8_lossy(&line).into_owned();
+        let line: Vec<&str> = line.split('\0').collect();
+        words.iter().all(|it| line.contains(it))
+    };
+    all.map(|it| it.file_name().to_string_lossy().into_owned()).filter(has).collect()
+}
+
+/// Waits until something is so, for half a minute at most.
+fn until(what: &str, is_so: impl Fn() -> bool) {
+    for _ in 0..600 {
+        if is_so() {
+            return;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+    panic!("{what}: not within half a minute");
+}
+
+fn kill(processes: &[String]) {
+    assert!(Command::new("kill").arg("-9").args(processes).status().unwrap().success());
+}
+
+#[test]
+fn nothing_outlives_a_keeper_that_is_killed() {
+    let Some(bench) = Bench::new("outlived") else { return };
+    // No other process sleeps for so long.
+    let mark = format!("3000.{}", std::process::id());
+    for is_up in [true, false] {
+        if is_up {
+            let up = bench.motet(&["testbed", "up", "small.toml"]);
+            assert!(up.status.success(), "{}", said(&up));
+        }
+        let mut run = bench.sleepers(&mark);
+        until("the sleepers start", || with_words(&["sleep", &mark]).len() == 8);
+        kill(&[bench.keeper().unwrap().to_string()]);
+        until("all end", || with_words(&["sleep", &mark]).is_empty());
+        assert_eq!(run.wait().unwrap().code(), Some(1));
+    }
+}
+
+/// The keeper, its guard and who ran a command, all killed: then nobody is there to end what the command has left, and the next start does.
+#[test]
+fn the_next_start_ends_what_is_left() {
+    let Some(bench) = Bench::new("left") else { return };
+    let mark = format!("3001.{}", std::process::id());
+    let up = bench.motet(&["testbed", "up", "small.toml"]);
+    assert!(up.status.success(), "{}", said(&up));
+    let mut run = bench.sleepers(&mark);
+    until("the sleepers start", || with_words(&["sleep", &mark]).len() == 8);
+    let keeper = bench.keeper().unwrap().to_string();
+    let guards = with_words(&["guard", "--keeper", &keeper]);
+    assert_eq!(guards.len(), 1);
+    kill(&[vec![keeper, run.id().to_string()], guards].concat());
+    run.wait().unwrap();
+    until("those that were waited for end", || with_words(&["sleep", &mark]).len() == 4);
+    let again = bench.motet(&["testbed", "up", "small.toml"]);
+    assert!(again.status.success(), "{}", said(&again));
+    until("all end", || with_words(&["sleep", &mark]).is_empty());
+}
+
+fn json(output: &Output) -> serde_json::Value {
+    assert!(output.status.success(), "{}", said(output));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// The scenario without what its links do by themselves.
+fn steady() -> &'static str {
+    SCENARIO.split("[variation]").next().unwrap()
+}
+
+#[test]
+fn links_follow_a_trace() {
+    let Some(bench) = Bench::new("trace") else { return };
+    let trace = "time,from,to,bandwidth\n0 s,dc0-border0,dc1-border0,20 Mbit/s\n0 s,dc1-border0,dc0-border0,20 Mbit/s\n";
+    std::fs::write(bench.folder.join("trace.csv"), trace).unwrap();
+    bench.with(&format!("{}[variation]\nkind = \"trace\"\nfile = \"trace.csv\"\n", steady()));
+    let ran = json(&bench.motet(&["--json", "testbed", "run", "small.toml", "-i", "3"]));
+    assert_eq!(ran["rows"][0]["wrong"], 0);
+    // 128 KiB each way: 5 ms at the link's own 200 Mbit/s, 52 at the trace's 20.
+    assert!(ran["rows"][0]["min_us"].as_f64().unwrap() > 40_000.0, "{ran}");
+    let live = json(&bench.motet(&["--json", "wan", "--live", "small.toml"]));
+    let modes = live["modes"].as_array().unwrap();
+    assert_eq!(modes.len(), 4);
+    assert!(modes.iter().all(|it| it["live_median_us"].as_f64().unwrap() > 40_000.0), "{live}");
+}
+
+#[test]
+fn a_link_that_fails_comes_back() {
+    let Some(bench) = Bench::new("fault") else { return };
+    let down = 3;
+    let fault =
+        |way: &str| format!("[[fault]]\nlink = \"{way}\"\nat = \"0 s\"\nfor = \"{down} s\"\n");
+    let faults = [fault("dc0-border0 -> dc1-border0"), fault("dc1-border0 -> dc0-border0")];
+    bench.with(&format!("{}{}{}", steady(), faults[0], faults[1]));
+    #[allow(clippy::disallowed_methods, reason = "a test may read the clock")]
+    let start = std::time::Instant::now();
+    let ran = json(&bench.motet(&["--json", "testbed", "run", "small.toml", "-i", "2"]));
+    // Ranks of the two datacenters cannot meet before.
+    assert!(start.elapsed() > std::time::Duration::from_secs(down), "{:?}", start.elapsed());
+    assert_eq!(ran["rows"][0]["wrong"], 0);
+}
+
+#[test]
+fn what_links_lose_is_sent_again() {
+    let Some(bench) = Bench::new("loss") else { return };
+    let scenario = steady().replace("256 KiB", "1 MiB");
+    bench.with(&format!("{scenario}[testbed]\nloss = 0.05\n"));
+    let up = bench.motet(&["testbed", "up", "small.toml"]);
+    assert!(up.status.success(), "{}", said(&up));
+    let ran = json(&bench.motet(&["--json", "testbed", "run", "small.toml", "-i", "10"]));
+    assert_eq!(ran["rows"][0]["wrong"], 0);
+    // Of each host since it is there: the second line that begins so has the numbers, in the order of the first.
+    let counted =
+        bench.motet(&["testbed", "run", "small.toml", "--", "grep", "^Tcp:", "/proc/net/snmp"]);
+    let text = said(&counted);
+    let lines: Vec<Vec<&str>> =
+        text.lines().filter(|it| it.contains("Tcp:")).map(|it| it.split(' ').collect()).collect();
+    let place = lines[0].iter().position(|it| *it == "RetransSegs").unwrap();
+    let numbers = lines.iter().filter_map(|it| it.get(place)?.parse::<u64>().ok());
+    assert!(numbers.sum::<u64>() > 0, "{text}");
 }

@@ -145,7 +145,14 @@ impl<'a> Keeper<'a> {
         .collect()
     }
 
-    /// The numbers of all namespaces that processes may be in.
+    /// Under which numbers this process holds all namespaces that processes may be in.
+    #[must_use]
+    pub fn held(&self) -> Vec<i32> {
+        let all = self.spaces.hosts.iter().chain(&self.spaces.routers);
+        all.map(|it| std::os::fd::AsRawFd::as_raw_fd(&it.namespace)).collect()
+    }
+
+    /// The system's numbers of all namespaces that processes may be in.
     #[must_use]
     pub fn namespaces(&self) -> Vec<u64> {
         let all = self.spaces.hosts.iter().chain(&self.spaces.routers);

@@ -46,6 +46,60 @@ pub fn enter(keeper: u32, namespace: u32) -> Result<(), TestbedError> {
         .map_err(|it| TestbedError::system("tie a rank to its parent", it))
 }
 
+/// The guard of a testbed: waits until the keeper's end of `pipe` is closed, as it is however the keeper ends, and then ends all that runs in the namespaces that the keeper
+/// held under these numbers. A keeper that is killed can end nobody itself. They are open here too, so that their own numbers are nobody else's meanwhile. `ready` is called when they are.
+pub fn guard(
+    keeper: u32,
+    namespaces: &[i32],
+    mut pipe: impl std::io::Read,
+    ready: impl FnOnce() -> std::io::Result<()>,
+) -> Result<(), TestbedError> {
+    let held = namespaces.iter().map(|it| {
+        let path = format!("/proc/{keeper}/fd/{it}");
+        open(path.as_str(), OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
+            .map_err(|it| TestbedError::system(format!("open {path}"), it))
+    });
+    let held = held.collect::<Result<Vec<_>, _>>()?;
+    let failed = |it: std::io::Error| TestbedError::system("guard a testbed", it);
+    ready().map_err(failed)?;
+    std::io::copy(&mut pipe, &mut std::io::sink()).map_err(failed)?;
+    let numbers: Vec<u64> = held.iter().filter_map(number).collect();
+    // Again, for those that were started meanwhile, and until all have really ended.
+    for _ in 0..ROUNDS {
+        if end_all(&numbers) == 0 {
+            break;
+        }
+        std::thread::sleep(BETWEEN);
+    }
+    Ok(())
+}
+
+/// How often the guard looks for processes, and how long between.
+const ROUNDS: u32 = 1000;
+const BETWEEN: std::time::Duration = std::time::Duration::from_millis(5);
+
+/// Ends what a testbed whose keeper and guard are gone has left: processes that were started on its hosts, by [`MARK`] in their environment. Numbers of namespaces would not
+/// do, since they may be another's by now.
+pub fn end_left(state: &State) -> usize {
+    if boot().ok().as_ref() != Some(&state.boot) || is_there(state) {
+        return 0;
+    }
+    let mark = format!("{MARK}={}", state.mark());
+    let marked =
+        |environment: &[u8]| environment.split(|it| *it == 0).any(|it| it == mark.as_bytes());
+    let Ok(all) = std::fs::read_dir("/proc") else { return 0 };
+    let pids = all.flatten().filter_map(|it| it.file_name().to_str()?.parse::<i32>().ok());
+    let left = pids.filter(|it| {
+        *it != std::process::id() as i32
+            && std::fs::read(format!("/proc/{it}/environ")).is_ok_and(|it| marked(&it))
+    });
+    let kill = |it: i32| Pid::from_raw(it).is_some_and(|it| kill_process(it, Signal::KILL).is_ok());
+    left.filter(|it| kill(*it)).count()
+}
+
+/// The variable that all processes on a testbed's hosts are known by.
+pub const MARK: &str = "MOTET_TESTBED_KEEPER";
+
 /// Lets a process live on by itself: in a session of its own.
 pub fn detach() {
     // It fails only where the process leads a group already, and then it is apart.

@@ -63,6 +63,7 @@ pub fn serve(
                 say(&FromRank::Registered { number })?;
             }
             ToRank::Switch { at, number } => agreed.then = Some((at, number)),
+            ToRank::Drop { number } => drop(ready.remove(&number)),
             ToRank::Call { call } => {
                 let number = agreed.of_call(call);
                 let program = number.and_then(|it| Some((it, ready.get_mut(&it)?)));

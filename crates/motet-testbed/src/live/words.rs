@@ -13,6 +13,8 @@ pub enum ToRank {
     Register { number: u32, file: String, bytes: u64 },
     /// From call `at` on, the program of this number.
     Switch { at: u32, number: u32 },
+    /// The program of this number, which is not in force, will not be called again: its memory may go.
+    Drop { number: u32 },
     /// Make this call.
     Call { call: u32 },
 }
@@ -60,6 +62,7 @@ mod tests {
         let all = [
             ToRank::Register { number: 2, file: "/x \"y\"".into(), bytes: 1 << 20 },
             ToRank::Switch { at: 7, number: 2 },
+            ToRank::Drop { number: 1 },
             ToRank::Call { call: 7 },
         ];
         for word in all {

@@ -60,6 +60,30 @@ impl std::fmt::Debug for Setup<'_> {
     }
 }
 
+/// Programs that ranks have, by their number; none where they were told to drop it. Ranks have memory for each, inputs and outputs of a call.
+struct Registered<T>(Vec<Option<Arc<T>>>);
+
+impl<T> Registered<T> {
+    fn number(&self, program: &Arc<T>) -> Option<u32> {
+        let is = |it: &Option<Arc<T>>| it.as_ref().is_some_and(|it| Arc::ptr_eq(it, program));
+        self.0.iter().position(is).map(|it| it as u32)
+    }
+
+    /// Forgets programs that nobody else has: the hands choose among those that they hold, so they cannot come again. Not the one that
+    /// is in force, which ranks still have to go over from.
+    fn drop_unused(&mut self, in_force: Option<u32>) -> Vec<u32> {
+        let mut dropped = Vec::new();
+        for (number, program) in (0..).zip(&mut self.0) {
+            let unused = program.as_ref().is_some_and(|it| Arc::strong_count(it) == 1);
+            if unused && in_force != Some(number) {
+                *program = None;
+                dropped.push(number);
+            }
+        }
+        dropped
+    }
+}
+
 /// See the [module](self).
 pub struct LiveWorld<'a> {
     setup: Setup<'a>,
@@ -73,8 +97,7 @@ pub struct LiveWorld<'a> {
     shown: NetworkState,
     number: u64,
     answers: Receiver<(usize, Result<FromRank, String>)>,
-    /// Registered programs, by their number.
-    programs: Vec<Arc<Built>>,
+    programs: Registered<Built>,
     in_force: Option<u32>,
     calls: u32,
     /// The links of each pair's way, where it was set.
@@ -112,7 +135,7 @@ impl<'a> LiveWorld<'a> {
             shown: nominal,
             number: 0,
             answers,
-            programs: Vec::new(),
+            programs: Registered(Vec::new()),
             in_force: None,
             calls: 0,
             ways: BTreeMap::new(),
@@ -218,9 +241,8 @@ impl<'a> LiveWorld<'a> {
 
     /// Has all ranks go over to a program with the next call; whether it is another.
     fn set_program(&mut self, built: &Arc<Built>) -> Result<bool, String> {
-        let known = self.programs.iter().position(|it| Arc::ptr_eq(it, built));
-        let number = match known {
-            Some(number) => number as u32,
+        let number = match self.programs.number(built) {
+            Some(number) => number,
             None => self.register(built)?,
         };
         if self.in_force == Some(number) {
@@ -232,8 +254,13 @@ impl<'a> LiveWorld<'a> {
     }
 
     fn register(&mut self, built: &Arc<Built>) -> Result<u32, String> {
-        let number = self.programs.len() as u32;
-        let file = self.setup.folder.join(format!("program-{number}.json"));
+        for number in self.programs.drop_unused(self.in_force) {
+            self.say(&ToRank::Drop { number })?;
+            // Ranks have read it, and the folder goes with the testbed anyway.
+            let _ = std::fs::remove_file(self.file(number));
+        }
+        let number = self.programs.0.len() as u32;
+        let file = self.file(number);
         let name = file.to_string_lossy().into_owned();
         std::fs::write(&file, program_json::write(&built.program))
             .map_err(|it| format!("{name}: {it}"))?;
@@ -242,8 +269,13 @@ impl<'a> LiveWorld<'a> {
             |it| matches!(it, FromRank::Registered { number: its } if *its == number).then_some(()),
             None,
         )?;
-        self.programs.push(Arc::clone(built));
+        self.programs.0.push(Some(Arc::clone(built)));
         Ok(number)
+    }
+
+    /// Where ranks find a program.
+    fn file(&self, number: u32) -> PathBuf {
+        self.setup.folder.join(format!("program-{number}.json"))
     }
 
     fn call(&mut self, built: &Arc<Built>, routes: &RouteChoice) -> Result<Took, String> {
@@ -343,4 +375,24 @@ fn listen(
     }
     // The controller may be done with it; then nobody hears this.
     let _ = sender.send((rank, Err("it has ended".to_owned())));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn programs_that_nobody_has_are_dropped_and_numbers_stay() {
+        let mut all: Vec<Arc<u8>> = (0..4).map(Arc::new).collect();
+        let mut programs = Registered(all.iter().cloned().map(Some).collect());
+        assert!(programs.drop_unused(Some(3)).is_empty());
+        let last = all.pop().map(|it| Arc::downgrade(&it));
+        all.remove(1);
+        // The last is in force although nobody chooses among it any more.
+        assert_eq!(programs.drop_unused(Some(3)), [1]);
+        assert!(last.is_some_and(|it| it.upgrade().is_some()));
+        assert_eq!((programs.number(&all[0]), programs.number(&all[1])), (Some(0), Some(2)));
+        assert_eq!(programs.drop_unused(Some(0)), [3]);
+        assert!(programs.drop_unused(None).is_empty() && programs.0.len() == 4);
+    }
 }

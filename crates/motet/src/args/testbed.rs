@@ -15,6 +15,9 @@ pub(crate) enum TestbedCommand {
     /// The process that holds a testbed
     #[command(hide = true)]
     Keep(KeepArgs),
+    /// The process that ends what runs in a testbed when its keeper is gone
+    #[command(hide = true)]
+    Guard(GuardArgs),
     /// Another program in a host of a testbed
     #[command(hide = true)]
     Enter(EnterArgs),
@@ -77,6 +80,14 @@ pub(crate) struct EnterArgs {
     pub(crate) namespace: u32,
     #[arg(last = true, required = true)]
     pub(crate) command: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct GuardArgs {
+    #[arg(long)]
+    pub(crate) keeper: u32,
+    #[arg(long)]
+    pub(crate) namespace: Vec<i32>,
 }
 
 #[derive(Debug, Args)]

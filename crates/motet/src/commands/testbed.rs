@@ -1,6 +1,6 @@
 //! `motet testbed`: datacenters out of network namespaces, for programs and routes live.
 //!
-//! [`keep`] is the process that holds a testbed; [`up`], [`run`] and [`down`] start it, use it and end it. [`place`] is the folder by which they find each other.
+//! [`keep`] is the process that holds a testbed, and the one that guards it; [`up`], [`run`] and [`down`] start it, use it and end it. [`place`] is the folder by which they find each other.
 
 #[cfg(target_os = "linux")]
 pub(crate) mod down;
@@ -26,6 +26,7 @@ pub(crate) fn dispatch(command: &TestbedCommand, printer: &mut Printer) -> Resul
         TestbedCommand::Run(args) => run::run(args, printer),
         TestbedCommand::Down(args) => down::run(args, printer),
         TestbedCommand::Keep(args) => keep::run(args, printer),
+        TestbedCommand::Guard(args) => keep::guard(args),
         TestbedCommand::Enter(args) => keep::enter(args),
         TestbedCommand::Rank(args) => rank::run(args, printer),
     }

@@ -1,9 +1,10 @@
-//! `motet testbed keep` and `enter`: the two processes that Motet starts of itself.
+//! `motet testbed keep`, `guard` and `enter`: the processes that Motet starts of itself.
 
-use std::io::Write as _;
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::net::UnixListener;
 use std::os::unix::process::CommandExt as _;
+use std::process::{Child, Command, Stdio};
 
 use motet_net::formats::cluster_toml;
 use motet_testbed::linux::frr::Launch;
@@ -14,7 +15,7 @@ use motet_units::Instant;
 
 use super::failure;
 use super::place::Place;
-use crate::args::testbed::{EnterArgs, KeepArgs};
+use crate::args::testbed::{EnterArgs, GuardArgs, KeepArgs};
 use crate::commands::scenario::Loaded;
 use crate::failure::{Failure, Status};
 use crate::printer::Printer;
@@ -42,6 +43,8 @@ fn keep(args: &KeepArgs, place: &Place, printer: &mut Printer) -> Result<(), Fai
     enter.extend(["testbed", "enter", "--keeper", &own, "--namespace"].map(Into::into));
     let launch = Launch { enter, folder: place.folder().to_owned() };
     let keeper = Keeper::new(&scenario, !args.when_told, &launch).map_err(|it| failure(&it))?;
+    // Before anybody can enter a host.
+    let _guard = Guard::start(&keeper)?;
     let control = UnixListener::bind(place.socket()).map_err(cannot)?;
     std::fs::write(place.cluster(), cluster_toml::write(&loaded.network)).map_err(cannot)?;
     let own = process::own().map_err(|it| failure(&it))?;
@@ -71,6 +74,50 @@ pub(crate) fn enter(args: &EnterArgs) -> Result<Status, Failure> {
     let Some((program, words)) = args.command.split_first() else {
         return Err(Failure::unreadable("no command to run"));
     };
-    let error = std::process::Command::new(program).args(words).exec();
+    let error = Command::new(program).args(words).exec();
     Err(Failure::unreadable(format!("cannot run `{program}`: {error}")))
+}
+
+/// The process beside the keeper that ends what runs on hosts when the keeper is gone.
+pub(crate) fn guard(args: &GuardArgs) -> Result<Status, Failure> {
+    let ready = || {
+        let mut stdout = std::io::stdout();
+        stdout.write_all(b"ready\n").and_then(|()| stdout.flush())
+    };
+    let guarded = process::guard(args.keeper, &args.namespace, std::io::stdin().lock(), ready);
+    guarded.map(|()| Status::Done).map_err(|it| failure(&it))
+}
+
+/// A guard of this keeper, which it outlives by no more than its work.
+struct Guard(Child);
+
+impl Guard {
+    fn start(keeper: &Keeper<'_>) -> Result<Self, Failure> {
+        let cannot =
+            |it: std::io::Error| Failure::unreadable(format!("cannot guard a testbed: {it}"));
+        let mut command = Command::new(std::env::current_exe().map_err(cannot)?);
+        command.args(["testbed", "guard", "--keeper", &std::process::id().to_string()]);
+        for it in keeper.held() {
+            command.args(["--namespace", &it.to_string()]);
+        }
+        // Nobody is to wait for what it might say.
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut guard = Self(command.spawn().map_err(cannot)?);
+        let mut said = String::new();
+        if let Some(stdout) = guard.0.stdout.take() {
+            BufReader::new(stdout).read_line(&mut said).map_err(cannot)?;
+        }
+        if said.starts_with("ready") {
+            return Ok(guard);
+        }
+        Err(Failure::wrong("cannot guard a testbed: the process for that ended at once"))
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        drop(self.0.stdin.take());
+        // Whatever it had to do is done then.
+        let _ = self.0.wait();
+    }
 }

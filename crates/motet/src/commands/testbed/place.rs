@@ -70,8 +70,12 @@ impl Place {
     /// The testbed that is up here; what one that was killed has left is removed.
     pub(crate) fn find(&self) -> Option<State> {
         let text = std::fs::read_to_string(self.state_file()).ok()?;
-        let state = State::read(&text).ok().filter(process::is_there);
+        let known = State::read(&text).ok();
+        let state = known.clone().filter(process::is_there);
         if state.is_none() {
+            if let Some(gone) = known {
+                process::end_left(&gone);
+            }
             self.remove();
         }
         state

@@ -3,6 +3,7 @@
 use std::io::{BufRead as _, BufReader, Read};
 use std::process::{Child, Command, Stdio};
 
+use motet_testbed::linux::process;
 use motet_testbed::state::State;
 use serde::Serialize;
 
@@ -40,6 +41,7 @@ pub(crate) fn in_host(state: &State, rank: usize, token: &str) -> Result<Command
     let mut command = Command::new(std::env::current_exe().map_err(cannot)?);
     command.args(["testbed", "enter", "--keeper", &state.keeper.pid.to_string()]);
     command.args(["--namespace", &host.namespace.to_string(), "--"]);
+    command.env(process::MARK, state.mark());
     let (rank, ranks) = (rank.to_string(), state.hosts.len().to_string());
     let (store, port) = (first.address.to_string(), PORT.to_string());
     let own =
