@@ -46,7 +46,7 @@ typedef enum {
   MOTET_PRODUCT = 1,
   MOTET_MIN = 2,
   MOTET_MAX = 3,
-  MOTET_AVERAGE = 4 /* of integers, rounded towards zero */
+  MOTET_AVERAGE = 4 /* the sum, divided; of integers it has wrapped around by then, and is rounded towards zero */
 } motet_reduction;
 
 typedef struct motet_comm motet_comm;

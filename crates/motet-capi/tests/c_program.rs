@@ -141,33 +141,3 @@ fn the_others_go_on_when_one_is_gone() {
     all_done(&said[..2]);
     assert_eq!(said[2], "");
 }
-
-/// Every function is in the header, and every function of the header is there.
-#[test]
-fn the_header_has_all_functions() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let header = std::fs::read_to_string(folder.join("include/motet.h")).unwrap();
-    let exports = std::fs::read_to_string(folder.join("src/exports.rs")).unwrap();
-    let names = |text: &str, before: &str| -> Vec<String> {
-        let mut names = Vec::new();
-        for line in text.lines().filter(|it| it.contains(before) && it.contains("motet_")) {
-            let Some((head, _)) = line.split_once('(') else { continue };
-            let name = head.rsplit([' ', '*']).next().unwrap_or("");
-            if name.starts_with("motet_") {
-                names.push(name.to_owned());
-            }
-        }
-        names.sort();
-        names
-    };
-    let declared: Vec<String> = names(
-        &header
-            .lines()
-            .filter(|it| !it.starts_with([' ', '/', '#']))
-            .collect::<Vec<_>>()
-            .join("\n"),
-        "",
-    );
-    assert_eq!(names(&exports, "extern \"C\" fn"), declared);
-    assert!(declared.len() > 20, "{declared:?}");
-}

@@ -86,7 +86,7 @@ pub enum Reduction {
     Product,
     Min,
     Max,
-    /// The sum divided by the number of ranks, rounded towards zero for integers.
+    /// The sum divided by the number of ranks. Of integers that is what the sum has wrapped around to, as with NCCL, rounded towards zero.
     Average,
 }
 

@@ -84,7 +84,7 @@ fn reduce(
     done.ok_or(Misaligned { element })
 }
 
-/// Divides each element by the number of ranks.
+/// Divides each element, which is a sum and may have wrapped around, by the number of ranks.
 pub fn average(element: Element, ranks: u32, values: &mut [u8]) -> Result<(), Misaligned> {
     let divided = match element {
         Element::F32 => each::<f32>(values, |it| it / ranks as f32),
