@@ -1,4 +1,4 @@
-//! [`Programs`]: which program serves a call. Made for the cluster, if there is one, else the direct ones.
+//! [`Programs`]: which program serves a call: what `motet exec` would run. Made for the cluster, if there is one, else the direct ones.
 
 use motet_collective::{Program, Verified};
 use motet_net::Network;
@@ -101,4 +101,44 @@ fn read(name: &str) -> Result<Network, CommError> {
     let fetch = |other: &str| text(&folder.join(other)).map_err(|it| format!("{other}: {it}"));
     let read = read_any(&content, Some(name), &ReadOptions::default(), &fetch);
     Ok(read.map_err(|it| wrong(it.to_string()))?.network)
+}
+
+#[cfg(test)]
+mod tests {
+    use motet_exec::{Element, Reduction};
+
+    use super::*;
+
+    /// Two datacenters with two links side by side between them, as `motet exec` sees them.
+    #[test]
+    fn between_datacenters_calls_have_the_programs_that_exec_runs() {
+        let mut text = String::new();
+        for dc in ["a", "b"] {
+            for name in [format!("{dc}0"), format!("{dc}1")] {
+                text += &format!("[[node]]\nname = \"{name}\"\nkind = \"gpu\"\ndc = \"{dc}\"\n");
+                text += &format!(
+                    "[[link]]\nfrom = \"{name}\"\nto = \"r{dc}\"\nbandwidth = \"10 Gbit/s\"\nlatency = \"20 us\"\n"
+                );
+            }
+            text += &format!("[[node]]\nname = \"r{dc}\"\nkind = \"border\"\ndc = \"{dc}\"\n");
+        }
+        text += &"[[link]]\nfrom = \"ra\"\nto = \"rb\"\nclass = \"wan\"\nbandwidth = \"1 Gbit/s\"\nlatency = \"5 ms\"\n".repeat(2);
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("two.toml");
+        std::fs::write(&file, text).unwrap();
+        let mut options = Options::new("127.0.0.1:1", 0, 4);
+        options.cluster = Some(file.to_string_lossy().into_owned());
+        let mut programs = Programs::new(&options).unwrap();
+        for kind in [Kind::AllReduce(Reduction::Sum), Kind::AllGather] {
+            let call = Call::new(kind, Element::F32, 1 << 20).unwrap();
+            assert_eq!(programs.choose(&call).unwrap().name(), "gateways");
+        }
+        // Those that are left after a loss are two datacenters too, and then one.
+        let call = Call::new(Kind::AllGather, Element::F32, 1 << 20).unwrap();
+        programs.keep(&[0, 2, 3]).unwrap();
+        let left = programs.choose(&call).unwrap();
+        assert_eq!((left.name(), left.collective().ranks()), ("gateways", 3));
+        programs.keep(&[1, 2]).unwrap();
+        assert_ne!(programs.choose(&call).unwrap().name(), "gateways");
+    }
 }

@@ -15,8 +15,7 @@
 //!    caller's own [`buffers`] instead;
 //! 5. [`store`] (with what it decides in [`meeting`]), [`seat`], [`mesh`], [`reach`], [`handshake`] and [`link`] are how ranks
 //!    meet, [`tls`] the certificates that they may show; [`wire`] is what goes over the wire;
-//! 6. [`element`] and [`reduce`] are types and arithmetic, [`check`] is data to check results by,
-//!    [`gateways`] programs between datacenters.
+//! 6. [`element`] and [`reduce`] are types and arithmetic, [`check`] is data to check results by.
 //!
 //! Nothing here reads a clock of its own: whoever joins a group passes one. There is no async runtime: one
 //! thread for each group and rank waits for its sockets. `docs/exec.md` is the user's page.
@@ -28,7 +27,6 @@ pub mod element;
 mod engine;
 pub mod error;
 mod flow;
-pub mod gateways;
 pub mod group;
 mod handshake;
 mod inbox;

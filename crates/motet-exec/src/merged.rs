@@ -87,6 +87,11 @@ fn reductions(plan: &Plan, id: TransferId, copy: &Transfer) -> Option<Vec<(u32, 
     (covered.len() == copy.count as usize).then_some(all)
 }
 
+// The programs that this is for. Who makes them stands above this crate.
+#[cfg(test)]
+#[path = "../../motet-synth/src/gateways.rs"]
+mod gateways;
+
 #[cfg(test)]
 mod tests {
     use motet_collective::{Collective, CollectiveKind, ProgramBuilder};
@@ -125,7 +130,7 @@ mod tests {
     fn sums_between_datacenters_copy_nothing() {
         let sites = [[0, 1], [2, 3]].map(|it| it.map(Rank).to_vec());
         let size = motet_units::Bytes::new(1 << 20);
-        let program = crate::gateways::program(CollectiveKind::AllReduce, &sites, size).unwrap();
+        let program = gateways::program(CollectiveKind::AllReduce, &sites, size).unwrap();
         for rank in (0..4).map(Rank) {
             let layout =
                 Layout::new(&program, rank, Element::F32, 1 << 18, false, 1 << 19).unwrap();

@@ -13,7 +13,7 @@
 //! What is asked, and who answers:
 //! - [`task`]: [`Task`], [`Goal`], and why there may be no program: [`SynthError`].
 //! - [`auto`]: one method, or the best of those worth trying; [`method`]: all of them by name.
-//! - [`mod@for_sockets`]: the one to run between processes.
+//! - [`mod@for_sockets`]: the one to run between processes, which between datacenters may be one of `gateways`.
 //! - [`effort`], [`watch`]: how hard to try, and how methods notice that they should stop.
 //! - `prove`: a draft is verified, simulated and compared with the bound.
 //!
@@ -44,6 +44,7 @@ pub mod exchange;
 pub mod fabric;
 pub mod for_sockets;
 pub mod forest;
+mod gateways;
 pub mod greedy;
 pub mod grid;
 mod in_switch;

@@ -7,6 +7,7 @@
 use motet_collective::formats::program_json;
 use motet_collective::{CollectiveKind, Program, Verified};
 use motet_net::{Network, Signature};
+use motet_synth::for_sockets::joined;
 use motet_synth::one_sum::sums_once;
 use motet_synth::{Effort, Goal, Method, SynthError, Task, for_sockets, synthesize};
 use motet_units::{Bytes, Duration, Seed};
@@ -47,7 +48,9 @@ pub fn candidates(
         program: own.program,
         simulated: own.time,
     }];
-    let task = Task::new(network, goal.clone(), size);
+    // To sockets links side by side are one, whatever the method.
+    let network = joined(network);
+    let task = Task::new(&network, goal.clone(), size);
     let effort = Effort::normal(seed);
     for method in Method::all() {
         let asks_switches = matches!(method, Method::InSwitch);
@@ -193,6 +196,30 @@ mod tests {
         }
         assert!(all[1..].is_sorted_by_key(|it| it.simulated));
         assert_eq!(candidates(&ring, &goal, size, seed, 1).unwrap().len(), 1);
+    }
+
+    /// Links side by side are one to all candidates, so that their times can be compared.
+    #[test]
+    fn candidates_are_for_the_network_as_sockets_have_it() {
+        let words =
+            ["gpus=2", "borders=1", "leaves=1", "spines=1", "wan-latency=5 ms", "wan=1 Gbit/s"];
+        let one = find("two-dc").unwrap().build(&Params::from_words(words).unwrap()).unwrap();
+        let mut builder = motet_net::NetworkBuilder::new("two ways");
+        for node in one.nodes() {
+            builder.add_node(node.clone()).unwrap();
+        }
+        for link in one.links() {
+            let ways = if link.spec.class == motet_net::LinkClass::Wan { 2 } else { 1 };
+            for _ in 0..ways {
+                builder.add_link(link.from, link.to, link.spec).unwrap();
+            }
+        }
+        let two = builder.build().unwrap();
+        let goal = Goal::new(CollectiveKind::AllReduce, 4).unwrap();
+        let all = candidates(&two, &goal, Bytes::mib(16), Seed::new(1), 6).unwrap();
+        assert_eq!(all[0].method, "gateways");
+        let here = Signature::of(&joined(&two));
+        assert!(all.len() > 1 && all.iter().all(|it| it.program.network() == Some(here)));
     }
 
     #[test]

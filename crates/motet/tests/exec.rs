@@ -5,6 +5,7 @@
 #[path = "../../motet-exec/tests/it/certificates.rs"]
 mod certificates;
 
+use std::collections::BTreeSet;
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration as Wall, Instant as Clock};
@@ -13,8 +14,9 @@ use motet_collective::{CollectiveKind, Program, Verified};
 use motet_exec::check::Data;
 use motet_exec::{Call, Config, Element, Group, Reduction, SharedClock, Store};
 use motet_net::Network;
+use motet_net::builders::{Params, find};
 use motet_net::formats::{ReadOptions, read_any};
-use motet_synth::{Effort, Goal, Method, Task, synthesize};
+use motet_synth::{Effort, Goal, Method, Task, for_sockets, synthesize};
 use motet_units::{Bytes, Instant, Rank, Seed};
 
 fn motet() -> Command {
@@ -118,21 +120,36 @@ fn a_killed_rank_ends_the_others_with_its_name() {
 
 #[test]
 fn the_others_go_on_when_asked() {
-    let store = store();
-    let more = ["--on-loss", "shrink", "--size", "4 KiB"];
-    let mut all = ranks(&store.address().to_string(), 4, &more);
-    // The first size is never done; whoever is left begins it again with fewer ranks.
-    std::thread::sleep(Wall::from_secs(2));
-    all[2].kill().unwrap();
-    std::thread::sleep(Wall::from_secs(9));
-    for (rank, mut child) in all.into_iter().enumerate() {
-        let alive = child.try_wait().unwrap().is_none();
-        assert_eq!(alive, rank != 2, "rank {rank}");
-        child.kill().unwrap();
-        let output = child.wait_with_output().unwrap();
-        let notes = String::from_utf8_lossy(&output.stderr);
-        assert!(rank == 2 || notes.contains("of 3"), "rank {rank}: {notes}");
+    // On a cluster, too: then the new program is for what is left of it.
+    for cluster in [&[][..], &["--cluster", "full-mesh:gpus=4"]] {
+        let store = store();
+        let more = [&["--on-loss", "shrink", "--size", "4 KiB"][..], cluster].concat();
+        let mut all = ranks(&store.address().to_string(), 4, &more);
+        // The first size is never done; whoever is left begins it again with fewer ranks.
+        std::thread::sleep(Wall::from_secs(2));
+        all[2].kill().unwrap();
+        std::thread::sleep(Wall::from_secs(9));
+        for (rank, mut child) in all.into_iter().enumerate() {
+            let alive = child.try_wait().unwrap().is_none();
+            assert_eq!(alive, rank != 2, "rank {rank}");
+            child.kill().unwrap();
+            let output = child.wait_with_output().unwrap();
+            let notes = String::from_utf8_lossy(&output.stderr);
+            assert!(rank == 2 || notes.contains("of 3"), "rank {rank}: {notes}");
+        }
     }
+}
+
+/// A program that is given is for one number of ranks: that is said before anything else, not when a rank is lost.
+#[test]
+fn a_program_that_is_given_cannot_shrink() {
+    let words = ["exec", "run", "PROGRAM.json", "--size", "1 MiB", "--on-loss", "shrink"];
+    let rank = ["--rank", "0", "--ranks", "2", "--store", "127.0.0.1:0"];
+    let refused = output(&[&words[..], &rank].concat());
+    let error = String::from_utf8_lossy(&refused.stderr);
+    assert_eq!(refused.status.code(), Some(2), "{error}");
+    assert!(error.contains("`--on-loss shrink` cannot go on with a program"), "{error}");
+    assert!(error.contains("`-c`"), "{error}");
 }
 
 #[test]
@@ -151,7 +168,7 @@ fn clock() -> SharedClock {
     Arc::new(move || Instant::from_ps(start.elapsed().as_nanos() as u64 * 1000 + 1))
 }
 
-/// Runs programs on ranks that are threads; every element is checked.
+/// Runs programs on ranks that are threads, each with another type, size and reduction than the one before; every element is checked.
 fn run_all(programs: &[Verified<Program>], ranks: u32) {
     let store = store();
     std::thread::scope(|scope| {
@@ -167,18 +184,19 @@ fn run_all(programs: &[Verified<Program>], ranks: u32) {
                 };
                 let mut group = Group::join(&config, clock(), Arc::new(|_: &str| {})).unwrap();
                 for (index, program) in programs.iter().enumerate() {
+                    let forms = program.forms();
                     let call = Call {
-                        element: [Element::F32, Element::F16, Element::I64][index % 3],
-                        elements: [5003, 64, 1][index % 3],
-                        reduction: [Reduction::Sum, Reduction::Max][index % 2],
-                        in_place: !program.forms().out_of_place,
+                        element: Element::ALL[index % Element::ALL.len()],
+                        elements: [5003, 64, 1, 997][index % 4],
+                        reduction: Reduction::ALL[index % 7 % Reduction::ALL.len()],
+                        in_place: forms.in_place && (index % 2 == 1 || !forms.out_of_place),
                     };
                     let mut operation = group.register(program, call).unwrap();
                     let data = Data::new(program.collective(), call, Seed::new(index as u64));
                     data.fill(rank, operation.input_mut().unwrap());
                     operation.run().unwrap();
                     let wrong = data.wrong(rank, operation.output().unwrap());
-                    assert_eq!(wrong, (0, None), "{}", program.name());
+                    assert_eq!(wrong, (0, None), "{} of {call:?}", program.name());
                 }
             });
         }
@@ -243,35 +261,118 @@ bandwidth = "500 Mbit/s"
 latency = "5 ms"
 "#;
 
+/// A network from a template, as on the command line.
+fn template(text: &str) -> Network {
+    let (name, words) = text.split_once(':').unwrap_or((text, ""));
+    let words = words.split(',').filter(|it| !it.is_empty());
+    find(name).unwrap().build(&Params::from_words(words).unwrap()).unwrap()
+}
+
+fn goal(kind: CollectiveKind, ranks: u32) -> Goal {
+    let goal = match kind {
+        CollectiveKind::AllToAllV => {
+            Goal::all_to_all_v(ranks, (0..ranks * ranks).map(|it| it % 4).collect())
+        }
+        CollectiveKind::SendRecv => {
+            Goal::send_recv((0..ranks).map(|it| Some(Rank((it + 1) % ranks))).collect())
+        }
+        kind => Goal::rooted(kind, ranks, Rank(ranks - 1)),
+    };
+    goal.unwrap()
+}
+
+/// Networks of 2 to 16 ranks on which together every method makes every collective that it does at all: none is left out because it had no network to be
+/// at home on.
 #[test]
 fn programs_of_every_method_run_right() {
-    let network = network(TWO_DCS);
-    let mut programs = Vec::new();
-    let mut used = Vec::new();
-    for method in Method::all() {
-        for kind in CollectiveKind::ALL {
-            let goal = match kind {
-                CollectiveKind::AllToAllV => {
-                    Goal::all_to_all_v(6, (0..36).map(|it| it % 4).collect())
+    let networks = [
+        template("full-mesh:gpus=2"),
+        template("ring:gpus=3"),
+        template("ring:gpus=4"),
+        template("full-mesh:gpus=5"),
+        network(TWO_DCS),
+        template("ring:gpus=7"),
+        template("dgx-h100"),
+        template("torus-2d:rows=3,columns=4"),
+        template("torus-2d:rows=3,columns=5"),
+        template("dgx-h100:count=2"),
+    ];
+    let exact = Method::Recipe(&motet_exact::METHOD);
+    let (mut wanted, mut ran) = (BTreeSet::new(), BTreeSet::new());
+    for network in &networks {
+        let ranks = network.ranks().len() as u32;
+        let mut programs = Vec::new();
+        for (number, method) in Method::all().chain([exact]).enumerate() {
+            for (other, kind) in CollectiveKind::ALL.into_iter().enumerate() {
+                if !method.does(kind) {
+                    continue;
                 }
-                CollectiveKind::SendRecv => {
-                    Goal::send_recv((0..6).map(|it| Some(Rank((it + 1) % 6))).collect())
+                let pair = (method.name(), kind.name());
+                wanted.insert(pair);
+                // Searching to the end takes long on larger networks, and with many ranks so do all methods for all collectives.
+                let too_long = method.name() == "exact" && ranks > 4
+                    || ranks > 8
+                        && !(number + other + ranks as usize).is_multiple_of(4)
+                        && ran.contains(&pair);
+                if too_long {
+                    continue;
                 }
-                kind => Goal::rooted(kind, 6, Rank(4)),
-            };
-            let task = Task::new(&network, goal.unwrap(), Bytes::new(1 << 20));
-            let effort = Effort::times_normal(Seed::new(1), 0.1);
-            // Not every method does every collective on every network.
-            let made = synthesize(&task, method, &effort).and_then(|it| it.prove(&task));
-            if let Ok(made) = made {
-                used.push(method.name());
-                programs.push(made.program);
+                let task = Task::new(network, goal(kind, ranks), Bytes::kib(256));
+                let in_switch = matches!(method, Method::InSwitch);
+                let task = if in_switch { task.with_switches() } else { task };
+                let effort = Effort::times_normal(Seed::new(1), 0.1);
+                // Not every method does every collective on every network.
+                let made = synthesize(&task, method, &effort).and_then(|it| it.prove(&task));
+                if let Ok(made) = made {
+                    assert_eq!(made.program.uses_switches(), in_switch, "{}", method.name());
+                    ran.insert(pair);
+                    programs.push(made.program);
+                }
             }
         }
+        assert!(programs.len() >= 10, "{}: {} programs", network.name(), programs.len());
+        run_all(&programs, ranks);
     }
-    used.dedup();
-    assert!(used.len() >= 8 && programs.len() >= 40, "{used:?}, {} programs", programs.len());
-    run_all(&programs, 6);
+    let missing: Vec<_> = wanted.difference(&ran).collect();
+    assert!(missing.is_empty(), "no network for {missing:?}");
+}
+
+/// `motet exec` runs what C, torch and a plan do: what is chosen for the network, links side by side and gateways included.
+#[test]
+fn bench_runs_what_is_chosen_for_sockets() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut cluster = String::new();
+    for dc in ["a", "b"] {
+        for name in ["0", "1"] {
+            cluster += &format!("[[node]]\nname = \"{dc}{name}\"\nkind = \"gpu\"\ndc = \"{dc}\"\n");
+            cluster += &format!(
+                "[[link]]\nfrom = \"{dc}{name}\"\nto = \"r{dc}\"\nbandwidth = \"10 Gbit/s\"\nlatency = \"20 us\"\n"
+            );
+        }
+        cluster += &format!("[[node]]\nname = \"r{dc}\"\nkind = \"border\"\ndc = \"{dc}\"\n");
+    }
+    for bandwidth in [1000, 500] {
+        cluster += &format!(
+            "[[link]]\nfrom = \"ra\"\nto = \"rb\"\nclass = \"wan\"\nbandwidth = \"{bandwidth} Mbit/s\"\nlatency = \"5 ms\"\n"
+        );
+    }
+    let file = folder.path().join("two.toml");
+    std::fs::write(&file, &cluster).unwrap();
+    let network = network(&cluster);
+    for kind in [CollectiveKind::AllGather, CollectiveKind::AllReduce, CollectiveKind::Broadcast] {
+        let words = ["--json", "exec", "bench", "-c", kind.name(), "-i", "1", "--size", "1 MiB"];
+        let output = output(&[&words[..], &["--cluster", file.to_str().unwrap()]].concat());
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        let row = &json["rows"][0];
+        let (size, seed) = (Bytes::mib(1), Seed::new(1));
+        let goal = Goal::rooted(kind, 4, Rank(0)).unwrap();
+        let chosen = for_sockets(&network, true, &goal, size, Method::Auto, seed).unwrap();
+        assert_eq!(row["program"], chosen.program.name(), "{kind}");
+        assert_eq!(row["predicted_us"], chosen.time.as_us_f64(), "{kind}");
+        let by_gateways = kind != CollectiveKind::Broadcast;
+        assert_eq!((chosen.method.name() == "gateways", &row["wrong"]), (by_gateways, &0.into()));
+    }
 }
 
 /// Programs timed between processes of this machine: all tasks are measured, the plan can be read again, and its programs are right.

@@ -143,7 +143,7 @@ impl TlsArgs {
 pub(crate) enum OnLoss {
     /// End with an error
     Error,
-    /// Go on with the ranks that are left, and a new program for them
+    /// Go on with the ranks that are left and reach one another, and a new program for them: more than half, or half and rank 0
     Shrink,
 }
 
@@ -176,6 +176,9 @@ pub(crate) struct RunArgs {
     pub(crate) advertise: Option<String>,
     #[arg(long, value_name = "WHAT", default_value = "error", help_heading = "Limits")]
     pub(crate) on_loss: OnLoss,
+    /// With `--on-loss shrink`: go on with half or fewer, too. If the network is cut in two, both parts may then go on, each with a store; on all ranks
+    #[arg(long, help_heading = "Limits")]
+    pub(crate) minority: bool,
 }
 
 #[derive(Debug, Args)]

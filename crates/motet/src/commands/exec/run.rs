@@ -1,13 +1,15 @@
 //! `motet exec run`: one rank of a group.
 
+use motet_collective::{CollectiveKind, Program, Verified};
 use motet_exec::check::Data;
 use motet_exec::{Call, Config, Element, ExecError, Group, Reduction, SharedClock};
-use motet_units::{Bytes, Duration, Seed};
+use motet_synth::{Goal, for_sockets};
+use motet_units::{Bytes, Duration, Rank, Seed};
 use serde::{Deserialize, Serialize};
 
-use super::program::choose;
+use super::program::{choose, network};
 use super::{clock, failure, note};
-use crate::args::exec::{OnLoss, RunArgs};
+use crate::args::exec::{OnLoss, RunArgs, WhatArgs};
 use crate::failure::{Failure, Status};
 use crate::printer::Printer;
 
@@ -34,35 +36,43 @@ pub(crate) struct RankJson {
 }
 
 /// The call that a size in nccl-tests' sense is.
-pub(crate) fn call(
-    element: Element,
-    reduction: Reduction,
-    program: &motet_collective::Program,
-    size: Bytes,
-) -> Call {
+pub(crate) fn call(element: Element, reduction: Reduction, program: &Program, size: Bytes) -> Call {
     Call::of_size(program, size.get(), element, reduction)
 }
 
 pub(crate) fn run(args: &RunArgs, printer: &mut Printer) -> Result<Status, Failure> {
+    if args.on_loss == OnLoss::Shrink
+        && let Some(file) = &args.what.program
+    {
+        let ranks = args.ranks;
+        return Err(Failure::unreadable(format!(
+            "`--on-loss shrink` cannot go on with a program that is given: `{file}` is for {ranks} ranks, and fewer need another"
+        ))
+        .with_remedy("name the collective with `-c` instead, from which a new one can be made, or leave out `--on-loss`"));
+    }
     let clock = clock();
     let tls = args.what.tls.load().map_err(|it| failure(&it))?;
     let config = Config { tls, ..config(args) };
     let mut group = Group::join(&config, clock.clone(), note(printer.shows_notes()))
         .map_err(|it| failure(&it))?;
     let (mut rows, mut losses) = (Vec::new(), Vec::new());
+    // The numbers that the ranks had at first, by which the cluster knows them.
+    let mut left: Vec<u32> = (0..args.ranks).collect();
     let mut sizes = args.what.size.iter();
     let mut next = sizes.next();
     while let Some(size) = next {
-        match timed(args, &mut group, *size, &clock, printer)? {
+        match timed(args, &mut group, &left, *size, &clock, printer)? {
             Ok(row) => {
                 rows.push(row);
                 next = sizes.next();
             }
-            Err(error) if args.on_loss == OnLoss::Shrink && may_go_on(args, &error) => {
+            Err(error) if args.on_loss == OnLoss::Shrink && is_loss(&error) => {
                 printer.note(&format!("rank {}: {error}", group.rank()));
                 losses.push(error.to_string());
                 let grace = Duration::from_ms(args.what.silence * 1000 + 1000);
                 group = group.survivors(grace).map_err(|it| failure(&it))?;
+                let first = |it: &u32| left.get(*it as usize).copied();
+                left = group.members().iter().filter_map(first).collect();
                 printer.note(&format!("going on as rank {} of {}", group.rank(), group.ranks()));
             }
             Err(error) => return Err(failure(&error)),
@@ -91,10 +101,53 @@ pub(crate) fn run(args: &RunArgs, printer: &mut Printer) -> Result<Status, Failu
     Ok(if wrong == 0 { Status::Done } else { Status::Wrong })
 }
 
-/// A program from a file is for so many ranks; only what is synthesized can be made anew.
-fn may_go_on(args: &RunArgs, error: &ExecError) -> bool {
-    let lost = error.culprit().is_some() || matches!(error, ExecError::Told { .. });
-    lost && args.what.program.is_none() && args.what.cluster.is_none()
+/// Whether a rank or a link was lost, so that there may be a group without it.
+fn is_loss(error: &ExecError) -> bool {
+    error.culprit().is_some() || matches!(error, ExecError::Told { .. })
+}
+
+/// The program for the ranks that are left, by their first numbers: after a loss, for their part of the cluster.
+fn program(
+    args: &RunArgs,
+    left: &[u32],
+    size: Bytes,
+    printer: &Printer,
+) -> Result<Verified<Program>, Failure> {
+    let (what, ranks) = (&args.what, left.len() as u32);
+    if ranks == args.ranks {
+        return Ok(choose(what, ranks, size, printer)?.program);
+    }
+    let kind = what.collective.unwrap_or(CollectiveKind::AllReduce);
+    let root = match left.iter().position(|it| *it == what.root) {
+        Some(root) => root as u32,
+        // Only some collectives have one.
+        None if !kind.has_root() => 0,
+        None => {
+            return Err(Failure::wrong(format!(
+                "rank {} was lost, which is the root of the {kind}",
+                what.root
+            ))
+            .with_remedy("without it there is nothing to go on with; start the job anew"));
+        }
+    };
+    let cluster = if ranks > 1 { network(what, printer)? } else { None };
+    let Some(cluster) = cluster else {
+        let what = WhatArgs { root, cluster: None, ..what.clone() };
+        return Ok(choose(&what, ranks, size, printer)?.program);
+    };
+    let members: Vec<Rank> = left.iter().map(|it| Rank(*it)).collect();
+    let part = cluster.part(&members).map_err(|it| {
+        Failure::wrong(format!("there is no cluster of the {ranks} ranks that are left: {it}"))
+    })?;
+    let goal = match kind {
+        CollectiveKind::SendRecv => {
+            Goal::send_recv((0..ranks).map(|it| Some(Rank((it + 1) % ranks))).collect())
+        }
+        kind => Goal::rooted(kind, ranks, Rank(root)),
+    };
+    let goal = goal.map_err(|it| Failure::unreadable(it.to_string()))?;
+    let made = for_sockets(&part, true, &goal, size, what.method, Seed::new(what.seed));
+    Ok(made.map_err(|it| Failure::wrong(it.to_string()))?.program)
 }
 
 fn config(args: &RunArgs) -> Config {
@@ -116,6 +169,7 @@ fn config(args: &RunArgs) -> Config {
         heartbeat: Duration::from_ps(silence.as_ps() / 5).min(seconds(1)),
         silence,
         deadline: seconds(what.deadline),
+        minority: args.minority,
         ..Config::new(args.store.clone(), args.rank, args.ranks)
     }
 }
@@ -124,12 +178,13 @@ fn config(args: &RunArgs) -> Config {
 fn timed(
     args: &RunArgs,
     group: &mut Group,
+    left: &[u32],
     size: Bytes,
     clock: &SharedClock,
     printer: &Printer,
 ) -> Result<Result<Row, ExecError>, Failure> {
     let what = &args.what;
-    let program = choose(what, group.ranks(), size, printer)?.program;
+    let program = program(args, left, size, printer)?;
     let call = call(what.element, what.reduction, &program, size);
     let seed = Seed::new(what.seed);
     let data = Data::new(program.collective(), call, seed);

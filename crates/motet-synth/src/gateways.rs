@@ -8,6 +8,9 @@
 //! Inside a datacenter data goes along a chain, so that no host sends more than it gets. What ranks of one
 //! datacenter exchange among themselves waits for what comes over the WAN, piece for piece: it has time, and
 //! all at once at the beginning it would take hosts and links from what has to go far.
+//!
+//! [`for_sockets`](mod@crate::for_sockets) says when such a program is taken. Tests of `motet-exec`, which stands below this crate, take
+//! this file too; so it uses nothing of the crate.
 
 use std::collections::BTreeMap;
 
@@ -28,7 +31,7 @@ const LONGEST: u64 = 512 << 20;
 /// A program for ranks of which each list is in one datacenter, all ranks together from 0 on; `None` if there are fewer
 /// than two, if the call is too long, or if it is another collective than AllGather or AllReduce.
 #[must_use]
-pub fn program(
+pub(crate) fn program(
     kind: CollectiveKind,
     sites: &[Vec<Rank>],
     size: Bytes,
@@ -200,53 +203,5 @@ impl Maker {
             last = Some((*rank, sum));
         }
         last
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn sites(counts: &[u32]) -> Vec<Vec<Rank>> {
-        let mut next = 0;
-        let mut site = |count: &u32| {
-            next += count;
-            (next - count..next).map(Rank).collect()
-        };
-        counts.iter().map(&mut site).collect()
-    }
-
-    #[test]
-    fn programs_are_right_and_cross_between_gateways_only() {
-        for counts in [&[4, 4][..], &[1, 1], &[3, 1], &[2, 3, 1], &[2, 2, 2, 2]] {
-            for kind in [CollectiveKind::AllGather, CollectiveKind::AllReduce] {
-                for size in [1, 1 << 20, 64 << 20] {
-                    let sites = sites(counts);
-                    let made = program(kind, &sites, Bytes::new(size)).unwrap();
-                    assert!(made.forms().in_place && made.forms().out_of_place);
-                    let site = |rank: Rank| sites.iter().position(|it| it.contains(&rank));
-                    let mut crossing = 0;
-                    for it in made.transfers() {
-                        let (from, to) = (it.src.rank, it.dst.rank);
-                        if site(from) != site(to) {
-                            crossing += u64::from(it.count);
-                            assert!(sites.iter().any(|it| it[0] == from));
-                            assert!(sites.iter().any(|it| it[0] == to));
-                        }
-                    }
-                    let others = sites.len() as u64 - 1;
-                    let (ranks, chunks) =
-                        (made.collective().ranks(), u64::from(made.collective().chunks()));
-                    let least = match kind {
-                        CollectiveKind::AllGather => u64::from(ranks) * chunks * others,
-                        _ => 2 * chunks * others,
-                    };
-                    assert_eq!(crossing, least);
-                }
-            }
-        }
-        assert!(program(CollectiveKind::AllGather, &sites(&[4]), Bytes::new(1)).is_none());
-        assert!(program(CollectiveKind::AllToAll, &sites(&[2, 2]), Bytes::new(1)).is_none());
-        assert!(program(CollectiveKind::AllReduce, &sites(&[2, 2]), Bytes::new(1 << 40)).is_none());
     }
 }
