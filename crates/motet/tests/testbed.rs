@@ -360,7 +360,8 @@ fn the_next_start_ends_what_is_left() {
     let keeper = bench.keeper().unwrap().to_string();
     let guards = with_words(&["guard", "--keeper", &keeper]);
     assert_eq!(guards.len(), 1);
-    kill(&[vec![keeper, run.id().to_string()], guards].concat());
+    // The guard first, before it can see the keeper end.
+    kill(&[guards, vec![keeper, run.id().to_string()]].concat());
     run.wait().unwrap();
     until("those that were waited for end", || with_words(&["sleep", &mark]).len() == 4);
     let again = bench.motet(&["testbed", "up", "small.toml"]);
