@@ -115,13 +115,18 @@ impl State {
     }
 }
 
+/// The kernel's `PF_EXITING`.
+const EXITING: u32 = 4;
+
 /// When a process started, if it has not ended, from the text of its `/proc/PID/stat`. The command, which comes second, may hold anything but is in parentheses.
 #[must_use]
 pub fn started(stat: &str) -> Option<u64> {
     let (_, rest) = stat.rsplit_once(')')?;
-    // One that has ended and that nobody has asked about is still listed.
+    // One that has ended and that nobody has asked about is still listed, and one that is about to has closed its files already.
     let ended = rest.trim_start().starts_with(['Z', 'X']);
-    rest.split_ascii_whitespace().nth(19).filter(|_| !ended)?.parse().ok()
+    let words: Vec<&str> = rest.split_ascii_whitespace().collect();
+    let flags: u32 = words.get(6)?.parse().ok()?;
+    words.get(19).filter(|_| !ended && flags & EXITING == 0)?.parse().ok()
 }
 
 #[cfg(test)]
@@ -161,6 +166,8 @@ mod tests {
             assert_eq!(started(&stat), Some(987_654));
         }
         assert_eq!(started(&format!("77 (motet) Z {rest} 987654 23 24")), None);
+        let about_to_end = rest.replace(" 9 ", " 13 ");
+        assert_eq!(started(&format!("77 (motet) S {about_to_end} 987654 23 24")), None);
         assert_eq!((started(""), started("77 (x) S 1")), (None, None));
     }
 }

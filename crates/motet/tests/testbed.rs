@@ -289,9 +289,9 @@ impl Bench {
         state["keeper"]["pid"].as_u64()
     }
 
-    /// `testbed run` of a command that leaves two sleepers on each host: one that it waits for, and one in a session of its own.
+    /// `testbed run` of a command that leaves two sleepers on each host: the command itself, and one in a session of its own.
     fn sleepers(&self, mark: &str) -> Child {
-        let script = format!("setsid sleep {mark} & sleep {mark}");
+        let script = format!("setsid sleep {mark} & exec sleep {mark}");
         Command::new(env!("CARGO_BIN_EXE_motet"))
             .args(["testbed", "run", "small.toml", "--", "sh", "-c", &script])
             .current_dir(&self.folder)
