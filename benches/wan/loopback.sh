@@ -1,6 +1,6 @@
 #!/bin/sh
 # Loopback: Motet (shared memory, TCP), Open MPI (shared memory, TCP) and Gloo by turns, so that whatever else the
-# machine does meets all of them alike; as root all of them with real-time priority, so that it meets none. Times in microseconds: median, least, most of the slowest rank's.
+# machine does meets all of them alike; where that is allowed, with real-time priority, so that it meets none. Times in microseconds: median, least, most of the slowest rank's.
 # Needs: motet (MOTET), mpicc and mpirun, a Python with torch (PYTHON); what is missing is left out.
 # Usage: loopback.sh [RANKS] [BYTES] [CALLS] [ROUNDS]
 set -u
@@ -12,7 +12,7 @@ trap 'rm -rf "$work"' EXIT
 command -v mpicc >/dev/null && mpicc -O2 -o "$work/mpi_bench" "$here/mpi_bench.c"
 port=29400
 first=""
-[ "$(id -u)" = 0 ] && command -v chrt >/dev/null && first="chrt -r 1"
+chrt -r 1 true 2>/dev/null && first="chrt -r 1"
 
 gloo() {
     port=$((port + 1))

@@ -258,8 +258,9 @@ impl Engine {
             self.streams[peer].iter_mut().skip(1).for_each(|it| it.look(now));
             let (streams, reserve) = (&self.streams[peer], &mut self.reserves[peer]);
             let owed = self.flow.lines[peer].owed_at_first;
-            reserve.look(owed, |it| streams[it].pace.delivered(), now);
-            self.carriers[peer] = reserve.carriers(owed, |it| streams[it].pace.rate());
+            let rate = |it: usize| streams[it].pace.rate();
+            reserve.look(owed, |it| streams[it].pace.delivered(), rate, now);
+            self.carriers[peer] = reserve.carriers(owed, rate);
         }
         self.more |= self.send_on(peer, 0, TURN, now)?;
         self.more |= self.send_data(peer, now)?;

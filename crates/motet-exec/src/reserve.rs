@@ -12,11 +12,14 @@ use std::collections::VecDeque;
 
 use motet_units::{Duration, Instant};
 
+use crate::stream::SLOW;
+
 /// What a connection on trial delivers counts when it has had so long to become as fast as its way allows, and the others have
 /// delivered so much meanwhile; and it counts for as long and as much again.
 const HALF_TRIAL: Duration = Duration::from_ms(150);
 const HALF_BYTES: u64 = 4 << 20;
-/// When all have been tried, one is tried again after so long: ways change.
+/// When all have been tried, one is tried again after so long: ways change. When one has become so slow that most connections at work
+/// carry little, all are tried anew at once.
 const AGAIN: Duration = Duration::from_ms(10_000);
 /// So many bytes of a call are enough for one connection, and so many connections carry data even if there is less.
 const ENOUGH: usize = 256 << 10;
@@ -36,6 +39,8 @@ pub(crate) struct Reserve {
     /// Whether there are none but those at work, as many as the caller asked for: then all carry data of every call.
     whole: bool,
     ended: Instant,
+    /// Whether most of those at work were much slower than the fastest when that was last looked at.
+    mostly_slow: bool,
 }
 
 /// The trial that goes on, of the last connection of `at_work`.
@@ -57,7 +62,15 @@ impl Reserve {
         let spare: VecDeque<usize> = (most + 1..connections).collect();
         let untried = spare.len();
         let whole = spare.is_empty();
-        Self { at_work: (1..=most).collect(), spare, on_trial: None, untried, whole, ended: now }
+        Self {
+            at_work: (1..=most).collect(),
+            spare,
+            on_trial: None,
+            untried,
+            whole,
+            ended: now,
+            mostly_slow: false,
+        }
     }
 
     /// The connection on trial, if one is.
@@ -77,11 +90,25 @@ impl Reserve {
         carriers
     }
 
-    /// Begins and ends trials, in calls that have enough for all at work and one more; `delivered` says how much a connection ever has.
-    pub(crate) fn look(&mut self, owed: usize, delivered: impl Fn(usize) -> u64, now: Instant) {
+    /// Begins and ends trials, in calls that have enough for all at work and one more; `delivered` says how much a connection ever has, `rate` how fast
+    /// it is, where that is known.
+    pub(crate) fn look(
+        &mut self,
+        owed: usize,
+        delivered: impl Fn(usize) -> u64,
+        rate: impl Fn(usize) -> Option<f64>,
+        now: Instant,
+    ) {
         if owed / ENOUGH <= self.at_work.len() {
             return;
         }
+        let rates = self.at_work.iter().filter_map(|it| rate(*it));
+        let best = rates.clone().fold(0.0, f64::max);
+        let mostly_slow = 2 * rates.filter(|it| it * SLOW < best).count() > self.at_work.len();
+        if mostly_slow && !self.mostly_slow {
+            self.untried = self.spare.len() + usize::from(self.on_trial.is_some());
+        }
+        self.mostly_slow = mostly_slow;
         let Some(trial) = &self.on_trial else {
             if !self.spare.is_empty() && (self.untried > 0 || now.since(self.ended) >= AGAIN) {
                 self.at_work.extend(self.spare.pop_front());
@@ -142,7 +169,7 @@ mod tests {
             for it in &reserve.at_work {
                 delivered[*it] += rate(*it);
             }
-            reserve.look(LARGE, |it| delivered[it], Instant::from_ps(ms * 1_000_000_000));
+            reserve.look(LARGE, |it| delivered[it], |_| None, Instant::from_ps(ms * 1_000_000_000));
         }
     }
 
@@ -179,7 +206,7 @@ mod tests {
                 let speed = if it == 11 { 40_000 } else { 15_000 };
                 delivered[it] += if at_work_for[it] > 150 { speed } else { 100 };
             }
-            reserve.look(LARGE, |it| delivered[it], Instant::from_ps(ms * 1_000_000_000));
+            reserve.look(LARGE, |it| delivered[it], |_| None, Instant::from_ps(ms * 1_000_000_000));
             assert_eq!(reserve.on_trial().is_some(), reserve.at_work.len() == 9);
         }
         assert!(reserve.at_work.contains(&11), "{:?}", reserve.at_work);
@@ -205,9 +232,25 @@ mod tests {
         }
         assert_eq!(reserve.at_work, [1, 2, 3]);
         let mut none = Reserve::new(2, 8, Instant::from_ps(0));
-        none.look(LARGE, |_| 0, Instant::from_ps(0));
+        none.look(LARGE, |_| 0, |_| None, Instant::from_ps(0));
         assert_eq!(none.at_work, [1]);
         assert!(Reserve::new(0, 8, Instant::from_ps(0)).at_work.is_empty());
+    }
+
+    #[test]
+    fn when_most_have_become_slow_all_are_tried_again_once() {
+        let mut reserve = Reserve::new(9, 4, Instant::from_ps(0));
+        reserve.untried = 0;
+        let look = |reserve: &mut Reserve, rates: [f64; 4]| {
+            let rate = |it: usize| rates.get(it - 1).copied();
+            reserve.look(LARGE, |_| 0, rate, Instant::from_ps(1));
+            reserve.untried
+        };
+        assert_eq!(look(&mut reserve, [9.0, 9.0, 9.0, 2.0]), 0);
+        assert_eq!(look(&mut reserve, [1.0, 1.0, 9.0, 9.0]), 0);
+        assert_eq!((look(&mut reserve, [1.0, 1.0, 1.0, 9.0]), reserve.on_trial()), (4, Some(5)));
+        reserve.untried = 0;
+        assert_eq!(look(&mut reserve, [1.0, 1.0, 1.0, 9.0]), 0);
     }
 
     #[test]
@@ -219,9 +262,9 @@ mod tests {
         assert_eq!(reserve.carriers(4 * ENOUGH, rate), [6, 5, 3, 1]);
         assert_eq!(reserve.carriers(1, rate), [6, 5]);
         // No trial has begun in calls that are too small for one more.
-        reserve.look(8 * ENOUGH, |_| 0, Instant::from_ps(0));
+        reserve.look(8 * ENOUGH, |_| 0, |_| None, Instant::from_ps(0));
         assert_eq!(reserve.at_work.len(), 8);
-        reserve.look(9 * ENOUGH, |_| 0, Instant::from_ps(0));
+        reserve.look(9 * ENOUGH, |_| 0, |_| None, Instant::from_ps(0));
         assert_eq!(reserve.at_work.len(), 9);
         // Without a reserve all carry all.
         assert_eq!(Reserve::new(5, 4, Instant::from_ps(0)).carriers(0, rate), [1, 2, 3, 4]);

@@ -40,7 +40,7 @@ const LEAST_PIECE: usize = 16 << 10;
 const PARTS: f64 = 4.0;
 /// How many times slower than the best a stream is that is treated with care. Connections that share one way
 /// differ by less.
-const SLOW: f64 = 6.0;
+pub(crate) const SLOW: f64 = 6.0;
 /// While the others have at least so many seconds to do, what a slow stream takes does not make the call longer.
 const AMPLE: f64 = 0.1;
 /// One that is not so slow takes no more while it has to deliver for longer than so many times what the others still have to do, and so many
