@@ -1,4 +1,4 @@
-//! The controller as a [`Hand`](crate::hand::Hand): it is given one input at a time and proposes the outputs that follow from it.
+//! The controller as a [`Hand`]: it is given one input at a time and proposes the outputs that follow from it.
 //!
 //! Its proposals cost nothing and may be carried out at once, because the time that a change takes is known only to the switches,
 //! which answer when the circuits are up. It learns from its inputs alone, so `learn` does nothing.
