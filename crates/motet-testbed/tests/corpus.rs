@@ -27,6 +27,7 @@ fn the_corpus_is_read_as_what_it_is() {
             "register" | "switch" => assert_eq!(write(&to.unwrap()).trim_end(), text),
             "called" | "joined" => assert_eq!(write(&from.unwrap()).trim_end(), text),
             "stat" => assert_eq!(started(text), Some(1234)),
+            "stat-ending" => assert_eq!(started(text), None),
             _ => {}
         }
     }
