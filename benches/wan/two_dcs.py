@@ -241,6 +241,10 @@ def report(args, peer, collective, times, load):
     crosses = args.bytes if collective == "allreduce" else args.bytes / 2
     limit = crosses * 8 / (args.mbit + args.second) + args.ms * 1e3
     middle = statistics.median(times)
+    if middle < limit:
+        print(f"{peer} {collective}: not counted: a call takes {middle / 1e3:.1f} ms, less than the links' {limit / 1e3:.1f}: "
+              "its ranks are not in the two datacenters", flush=True)
+        return
     print(f"{peer:6} {collective:10} {args.bytes} B: median {middle / 1e3:.1f} ms, "
           f"{min(times) / 1e3:.1f} to {max(times) / 1e3:.1f}, {100 * limit / middle:.1f}% of the raw limit "
           f"{limit / 1e3:.1f} ms ({load}, {args.congestion})", flush=True)

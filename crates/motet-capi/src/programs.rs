@@ -112,22 +112,9 @@ mod tests {
     /// Two datacenters with two links side by side between them, as `motet exec` sees them.
     #[test]
     fn between_datacenters_calls_have_the_programs_that_exec_runs() {
-        let mut text = String::new();
-        for dc in ["a", "b"] {
-            for name in [format!("{dc}0"), format!("{dc}1")] {
-                text += &format!("[[node]]\nname = \"{name}\"\nkind = \"gpu\"\ndc = \"{dc}\"\n");
-                text += &format!(
-                    "[[link]]\nfrom = \"{name}\"\nto = \"r{dc}\"\nbandwidth = \"10 Gbit/s\"\nlatency = \"20 us\"\n"
-                );
-            }
-            text += &format!("[[node]]\nname = \"r{dc}\"\nkind = \"border\"\ndc = \"{dc}\"\n");
-        }
-        text += &"[[link]]\nfrom = \"ra\"\nto = \"rb\"\nclass = \"wan\"\nbandwidth = \"1 Gbit/s\"\nlatency = \"5 ms\"\n".repeat(2);
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("two.toml");
-        std::fs::write(&file, text).unwrap();
-        let mut options = Options::new("127.0.0.1:1", 0, 4);
-        options.cluster = Some(file.to_string_lossy().into_owned());
+        let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../benches/wan/two-dcs-unequal.toml");
+        let mut options = Options::new("127.0.0.1:1", 0, 8);
+        options.cluster = Some(file.to_owned());
         let mut programs = Programs::new(&options).unwrap();
         for kind in [Kind::AllReduce(Reduction::Sum), Kind::AllGather] {
             let call = Call::new(kind, Element::F32, 1 << 20).unwrap();
@@ -135,7 +122,7 @@ mod tests {
         }
         // Those that are left after a loss are two datacenters too, and then one.
         let call = Call::new(Kind::AllGather, Element::F32, 1 << 20).unwrap();
-        programs.keep(&[0, 2, 3]).unwrap();
+        programs.keep(&[0, 4, 5]).unwrap();
         let left = programs.choose(&call).unwrap();
         assert_eq!((left.name(), left.collective().ranks()), ("gateways", 3));
         programs.keep(&[1, 2]).unwrap();

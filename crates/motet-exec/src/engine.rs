@@ -354,9 +354,8 @@ impl Engine {
             for stream in streams {
                 stream.ping |= now.since(stream.spoke) >= self.settings.heartbeat;
                 if now.since(stream.heard) >= self.settings.silence {
-                    let seconds = self.settings.silence.as_ps() as f64 * 1e-12;
-                    let why = format!("nothing was heard from it for {seconds:.1} s");
-                    return Err(ExecError::Lost { rank: peer as u32, why });
+                    let limit = self.settings.silence;
+                    return Err(ExecError::Silent { rank: peer as u32, limit });
                 }
             }
         }

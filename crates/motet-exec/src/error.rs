@@ -2,11 +2,10 @@
 
 use motet_collective::CollectiveKind;
 
+use motet_units::Duration;
+
 use crate::element::Element;
 use crate::wire::FrameError;
-
-/// How the engine begins to say that a rank was silent for too long.
-const SILENT: &str = "nothing was heard";
 
 /// Why something was not run, or not to its end. It can be cloned, because one cause ends every
 /// operation that is under way.
@@ -29,10 +28,6 @@ pub enum ExecError {
     Handshake { who: String, why: String },
     #[error("{who} refused: {why}")]
     Refused { who: String, why: String },
-    #[error(
-        "only {came} of {ranks} ranks came within {seconds} s; rank {missing} is one that did not"
-    )]
-    Missing { came: u32, ranks: u32, missing: u32, seconds: u64 },
     #[error("{0}")]
     Group(String),
     #[error("the program is for {program} ranks and the group has {group}")]
@@ -56,6 +51,8 @@ pub enum ExecError {
     Busy,
     #[error("rank {rank} is gone: {why}")]
     Lost { rank: u32, why: String },
+    #[error("rank {rank} is gone: nothing was heard from it for {:.1} s", limit.as_ps() as f64 * 1e-12)]
+    Silent { rank: u32, limit: Duration },
     #[error("rank {rank} sent what it may not: {why}")]
     Protocol { rank: u32, why: String },
     #[error("rank {rank}: {error}")]
@@ -77,9 +74,10 @@ impl ExecError {
     #[must_use]
     pub fn culprit(&self) -> Option<u32> {
         match self {
-            Self::Lost { rank, .. } | Self::Protocol { rank, .. } | Self::Frame { rank, .. } => {
-                Some(*rank)
-            }
+            Self::Lost { rank, .. }
+            | Self::Silent { rank, .. }
+            | Self::Protocol { rank, .. }
+            | Self::Frame { rank, .. } => Some(*rank),
             Self::Told { culprit, .. } => *culprit,
             _ => None,
         }
@@ -92,8 +90,10 @@ impl ExecError {
     /// a failure elsewhere. A way on which nothing arrives, or something else than was sent, is not tried again.
     pub(crate) fn out_of_touch(&self) -> Option<(u32, bool)> {
         match self {
-            Self::Lost { rank, why } => Some((*rank, why.starts_with(SILENT))),
-            Self::Protocol { rank, .. } | Self::Frame { rank, .. } => Some((*rank, true)),
+            Self::Lost { rank, .. } => Some((*rank, false)),
+            Self::Silent { rank, .. } | Self::Protocol { rank, .. } | Self::Frame { rank, .. } => {
+                Some((*rank, true))
+            }
             _ => None,
         }
     }

@@ -340,33 +340,16 @@ fn programs_of_every_method_run_right() {
 /// `motet exec` runs what C, torch and a plan do: what is chosen for the network, links side by side and gateways included.
 #[test]
 fn bench_runs_what_is_chosen_for_sockets() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut cluster = String::new();
-    for dc in ["a", "b"] {
-        for name in ["0", "1"] {
-            cluster += &format!("[[node]]\nname = \"{dc}{name}\"\nkind = \"gpu\"\ndc = \"{dc}\"\n");
-            cluster += &format!(
-                "[[link]]\nfrom = \"{dc}{name}\"\nto = \"r{dc}\"\nbandwidth = \"10 Gbit/s\"\nlatency = \"20 us\"\n"
-            );
-        }
-        cluster += &format!("[[node]]\nname = \"r{dc}\"\nkind = \"border\"\ndc = \"{dc}\"\n");
-    }
-    for bandwidth in [1000, 500] {
-        cluster += &format!(
-            "[[link]]\nfrom = \"ra\"\nto = \"rb\"\nclass = \"wan\"\nbandwidth = \"{bandwidth} Mbit/s\"\nlatency = \"5 ms\"\n"
-        );
-    }
-    let file = folder.path().join("two.toml");
-    std::fs::write(&file, &cluster).unwrap();
-    let network = network(&cluster);
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../benches/wan/two-dcs-unequal.toml");
+    let network = network(&std::fs::read_to_string(file).unwrap());
     for kind in [CollectiveKind::AllGather, CollectiveKind::AllReduce, CollectiveKind::Broadcast] {
         let words = ["--json", "exec", "bench", "-c", kind.name(), "-i", "1", "--size", "1 MiB"];
-        let output = output(&[&words[..], &["--cluster", file.to_str().unwrap()]].concat());
+        let output = output(&[&words[..], &["--cluster", file]].concat());
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
         let row = &json["rows"][0];
         let (size, seed) = (Bytes::mib(1), Seed::new(1));
-        let goal = Goal::rooted(kind, 4, Rank(0)).unwrap();
+        let goal = Goal::rooted(kind, 8, Rank(0)).unwrap();
         let chosen = for_sockets(&network, true, &goal, size, Method::Auto, seed).unwrap();
         assert_eq!(row["program"], chosen.program.name(), "{kind}");
         assert_eq!(row["predicted_us"], chosen.time.as_us_f64(), "{kind}");

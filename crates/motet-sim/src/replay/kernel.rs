@@ -229,8 +229,8 @@ impl<T: Tick, const N: usize, O: Observer<T, N>> Run<'_, T, N, O> {
         let mut first = true;
         for (word, channel) in hops {
             let (link, stores) = (word & !STORES, word & STORES != 0);
-            // What `Arrival::forwarded` says, as a branch: of that the compiler makes a choice between arrays in every step, which
-            // may take a third more time.
+            // `Arrival::forwarded`, written as a branch: the compiler turns its result into a choice between arrays, made anew in
+            // every step, which can take a third more time.
             let passage = if stores {
                 self.pass(link, channel, (at.tail, None))
             } else {

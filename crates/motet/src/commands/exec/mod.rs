@@ -41,7 +41,7 @@ pub(crate) fn failure(error: &ExecError) -> Failure {
         }
         ExecError::Tls(_) => Failure::unreadable(error.to_string()),
         ExecError::Deadline { .. } => failure.with_remedy("a longer limit is `--deadline`"),
-        ExecError::Lost { .. } | ExecError::Told { .. } => failure
+        ExecError::Lost { .. } | ExecError::Silent { .. } | ExecError::Told { .. } => failure
             .with_remedy("look at that rank's own message; `--on-loss shrink` goes on without it"),
         _ => failure,
     }
