@@ -173,11 +173,11 @@ impl Stream {
         self.limit_queue();
     }
 
-    /// How much of a message it takes at once, with `left` bytes to be sent to the rank: one whose way is much slower than the best no more
-    /// than a little, so that it has not long what another could carry.
+    /// How much of a message it takes at once, with `left` bytes to be sent to the rank. In a [`Trial`] that does not go by its rate: that
+    /// its way has become faster shows only if it has more to send than it delivered before.
     fn piece(&self, share: &Share, most: usize, left: usize) -> usize {
-        let usual = self.pace.rate().filter(|_| !self.is_slow(share));
-        piece_of(usual, share, most, left)
+        let tried = self.is_slow(share) && self.trial.goes_on(true);
+        piece_of(self.pace.rate().filter(|_| !tried), share, most, left)
     }
 
     /// Tells the system how much it may take before it has sent what it has, now that the rate is known.
@@ -219,9 +219,9 @@ impl Stream {
         // One that has nothing to deliver may have become faster, which only sending shows.
         let due = ample || now.since(self.took) >= TRIED_AGAIN;
         if self.pace.backlog() == 0.0 && due {
-            self.trial.begin(self.pace.burst());
+            self.trial.begin(self.pace.burst(), ample);
         }
-        self.trial.goes_on() || own + piece as f64 / rate <= rest
+        self.trial.goes_on(ample) || own + piece as f64 / rate <= rest
     }
 
     /// Receives what there is, up to a turn's worth.
@@ -505,7 +505,7 @@ impl Stream {
     }
 }
 
-/// How much of what is `left` a stream takes at once beside others; `rate` is its own unless that is unknown or much slower than theirs.
+/// How much of what is `left` a stream takes at once beside others; `rate` is its own unless that is unknown or to be found out anew.
 fn piece_of(rate: Option<f64>, share: &Share, most: usize, left: usize) -> usize {
     let piece = match rate {
         _ if share.others == 0 => return most,
@@ -561,6 +561,33 @@ mod tests {
     }
 
     #[test]
+    fn a_slow_one_is_tried_only_while_the_others_have_enough_to_do() {
+        let at = |ms: u64| Instant::from_ps(ms * 1_000_000_000);
+        let share = Share { rate: 8e7, best: 1e7, others: 8, ..Share::default() };
+        let piece = 16 << 10;
+        // It delivers what it has at its rate, so that it has nothing left.
+        let idle = || {
+            let mut it = slow();
+            (3..12).for_each(|ten| it.pace.note(10_000 * (11 - ten), true, at(10 * ten)));
+            assert_eq!((it.pace.backlog(), it.pace.rate()), (0.0, Some(1e6)));
+            it
+        };
+        // The others have 120 ms to do, then 60, and it has to deliver for 90.
+        let mut it = idle();
+        assert!(it.pays(&share, piece, 9_600_000, at(110)));
+        it.pace.wrote(90_000, at(110));
+        assert!(it.pays(&share, piece, 9_600_000, at(110)));
+        assert!(!it.pays(&share, piece, 4_800_000, at(110)));
+        // If there is always little to send, it is tried once it has taken nothing for long, and to the end.
+        let mut it = idle();
+        assert!(
+            !it.pays(&share, piece, 800_000, at(110)) && it.pays(&share, piece, 800_000, at(250))
+        );
+        it.pace.wrote(16_000, at(250));
+        assert!(it.pays(&share, piece, 800_000, at(250)));
+    }
+
+    #[test]
     fn none_takes_what_it_would_deliver_long_after_the_others() {
         let now = Instant::from_ps(20_000_000_000);
         let piece = 64 << 10;
@@ -586,7 +613,7 @@ mod tests {
         assert_eq!((piece(Some(1e3), 1 << 20), piece(Some(1e12), 0)), (16, 256));
         // One of a third of the rate takes a third of the bytes.
         assert_eq!(piece(Some(25e6 / 3.0), 16 << 20), 176);
-        // Unknown, or much slower than the others.
+        // Unknown.
         assert_eq!(piece(None, 16 << 20), 64);
         // One that goes alone has nobody to wait for.
         assert_eq!(piece_of(Some(1e3), &Share::default(), 250_000, 0), 250_000);

@@ -18,17 +18,20 @@ pub(crate) struct Trial {
     bytes: usize,
     /// What is still to be given of it.
     left: usize,
+    /// Whether it began while the others had enough to do: then it ends when they no longer have, as the call would wait for it.
+    while_ample: bool,
     /// How long the last of the first length took.
     shortest: Duration,
 }
 
 impl Trial {
     pub(crate) const fn new() -> Self {
-        Self { bytes: LITTLE, left: 0, shortest: Duration::ZERO }
+        Self { bytes: LITTLE, left: 0, while_ample: false, shortest: Duration::ZERO }
     }
 
-    /// Begins another; `before` is what was delivered last in one go, and how long that took.
-    pub(crate) fn begin(&mut self, before: Option<(u64, Duration)>) {
+    /// Begins another; `before` is what was delivered last in one go, and how long that took; `ample` says whether the others have so much
+    /// to do that it does not make the call longer.
+    pub(crate) fn begin(&mut self, before: Option<(u64, Duration)>, ample: bool) {
         if let Some((_, time)) = before.filter(|it| it.0 >= self.bytes as u64) {
             if self.bytes == LITTLE {
                 self.shortest = time;
@@ -37,11 +40,12 @@ impl Trial {
             self.bytes = if as_soon { (2 * self.bytes).min(LONGEST) } else { LITTLE };
         }
         self.left = self.bytes;
+        self.while_ample = ample;
     }
 
     /// Whether some of it is still to be given.
-    pub(crate) const fn goes_on(&self) -> bool {
-        self.left > 0
+    pub(crate) const fn goes_on(&self, ample: bool) -> bool {
+        self.left > 0 && (ample || !self.while_ample)
     }
 
     /// The connection has taken so many bytes.
@@ -60,10 +64,10 @@ mod tests {
         let mut before = None;
         (0..8)
             .map(|_| {
-                trial.begin(before);
+                trial.begin(before, false);
                 let bytes = trial.left;
                 trial.took(bytes);
-                assert!(!trial.goes_on());
+                assert!(!trial.goes_on(false));
                 let time = Duration::from_ms(round_trip + bytes as u64 / rate);
                 before = Some((bytes as u64, time));
                 bytes >> 10
@@ -83,10 +87,10 @@ mod tests {
     #[test]
     fn what_was_no_whole_trial_says_nothing() {
         let mut trial = Trial::new();
-        trial.begin(Some((1000, Duration::from_ms(10))));
+        trial.begin(Some((1000, Duration::from_ms(10))), false);
         trial.took(1000);
-        assert!(trial.goes_on());
-        trial.begin(Some((1000, Duration::from_ms(10))));
+        assert!(trial.goes_on(false));
+        trial.begin(Some((1000, Duration::from_ms(10))), false);
         assert_eq!(trial.left, LITTLE);
     }
 }
