@@ -173,11 +173,11 @@ impl Stream {
         self.limit_queue();
     }
 
-    /// How much of a message it takes at once, with `left` bytes to be sent to the rank. In a [`Trial`] that does not go by its rate: that
-    /// its way has become faster shows only if it has more to send than it delivered before.
+    /// How much of a message it takes at once, with `left` bytes to be sent to the rank: one whose way is much slower than the best no more
+    /// than a little, so that it has not long what another could carry.
     fn piece(&self, share: &Share, most: usize, left: usize) -> usize {
-        let tried = self.is_slow(share) && self.trial.goes_on(true);
-        piece_of(self.pace.rate().filter(|_| !tried), share, most, left)
+        let usual = self.pace.rate().filter(|_| !self.is_slow(share));
+        piece_of(usual, share, most, left)
     }
 
     /// Tells the system how much it may take before it has sent what it has, now that the rate is known.
@@ -505,7 +505,7 @@ impl Stream {
     }
 }
 
-/// How much of what is `left` a stream takes at once beside others; `rate` is its own unless that is unknown or to be found out anew.
+/// How much of what is `left` a stream takes at once beside others; `rate` is its own unless that is unknown or much slower than theirs.
 fn piece_of(rate: Option<f64>, share: &Share, most: usize, left: usize) -> usize {
     let piece = match rate {
         _ if share.others == 0 => return most,
@@ -613,7 +613,7 @@ mod tests {
         assert_eq!((piece(Some(1e3), 1 << 20), piece(Some(1e12), 0)), (16, 256));
         // One of a third of the rate takes a third of the bytes.
         assert_eq!(piece(Some(25e6 / 3.0), 16 << 20), 176);
-        // Unknown.
+        // Unknown, or much slower than the others.
         assert_eq!(piece(None, 16 << 20), 64);
         // One that goes alone has nobody to wait for.
         assert_eq!(piece_of(Some(1e3), &Share::default(), 250_000, 0), 250_000);
