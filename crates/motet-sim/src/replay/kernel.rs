@@ -117,7 +117,11 @@ pub(super) fn execute<T: Tick, const N: usize>(
 ) -> [T; N] {
     memory.reset(code, table);
     let Memory { slots, free } = memory;
-    let mut run = Run { table, routes, slots, free, end: [table.launch; N], observer };
+    // The table's parts by themselves: through the table the compiler would look up where each is again after every write.
+    let Table { beta, alpha, delays, launch, sizes } = table;
+    let (launch, sizes) = ([*launch; N], *sizes);
+    let mut run =
+        Run { beta, alpha, delays, launch, sizes, routes, slots, free, end: launch, observer };
     let mut words = code.words.as_slice();
     for (step, op) in code.ops.iter().enumerate() {
         run.observer.begin(step);
@@ -134,7 +138,11 @@ pub(super) fn execute<T: Tick, const N: usize>(
 }
 
 struct Run<'a, T, const N: usize, O> {
-    table: &'a Table<T, N>,
+    beta: &'a [[T; N]],
+    alpha: &'a [T],
+    delays: &'a [T],
+    launch: [T; N],
+    sizes: u32,
     routes: &'a [&'a FlowRoute],
     slots: &'a mut [[T; N]],
     free: &'a mut [[T; N]],
@@ -170,7 +178,7 @@ impl<T: Tick, const N: usize, O: Observer<T, N>> Run<'_, T, N, O> {
 
     #[inline(always)]
     fn latency(&self, link: u32) -> [T; N] {
-        [self.table.alpha[link as usize]; N]
+        [self.alpha[link as usize]; N]
     }
 
     /// Over one link, from when the head is there; with when the tail is, if the head does not
@@ -184,7 +192,7 @@ impl<T: Tick, const N: usize, O: Observer<T, N>> Run<'_, T, N, O> {
     ) -> Passage<[T; N]> {
         let slot = &mut self.free[link as usize];
         let free = *slot;
-        let passage = Passage::of((head, tail), free, self.table.beta[channel as usize]);
+        let passage = Passage::of((head, tail), free, self.beta[channel as usize]);
         *slot = passage.streamed;
         let stored = tail.is_none();
         self.observer.pass(&Crossed { link, head, free, passage, stored });
@@ -209,10 +217,22 @@ impl<T: Tick, const N: usize, O: Observer<T, N>> Run<'_, T, N, O> {
         let (sent, arrived) = (words[3], words[4]);
         let (waits, rest) = words[5..].split_at(waits);
         let ready = self.ready(waits);
-        let sizes = self.table.sizes;
+        let sizes = self.sizes;
         let hops = self.routes[flow].hops.iter();
         self.along(ready, hops.map(|it| (*it, (*it & !STORES) * sizes + size)), sent, arrived);
         rest
+    }
+
+    /// Over a link that is given with whether the node before it stores and forwards.
+    #[inline(always)]
+    fn forward(&mut self, at: Arrival<[T; N]>, word: u32, channel: u32) -> Passage<[T; N]> {
+        // `Arrival::forwarded`, written as a branch: the compiler turns its result into a choice between arrays, made anew in
+        // every step, which can take a third more time.
+        if word & STORES != 0 {
+            self.pass(word & !STORES, channel, (at.tail, None))
+        } else {
+            self.pass(word & !STORES, channel, (at.head, Some(at.tail)))
+        }
     }
 
     /// Over links, each given with whether the node before it stores and forwards, and with the
@@ -221,27 +241,22 @@ impl<T: Tick, const N: usize, O: Observer<T, N>> Run<'_, T, N, O> {
     fn along(
         &mut self,
         ready: [T; N],
-        hops: impl Iterator<Item = (u32, u32)>,
+        mut hops: impl Iterator<Item = (u32, u32)>,
         sent: u32,
         arrived: u32,
     ) {
         let mut at = Arrival::whole(ready);
-        let mut first = true;
-        for (word, channel) in hops {
-            let (link, stores) = (word & !STORES, word & STORES != 0);
-            // `Arrival::forwarded`, written as a branch: the compiler turns its result into a choice between arrays, made anew in
-            // every step, which can take a third more time.
-            let passage = if stores {
-                self.pass(link, channel, (at.tail, None))
-            } else {
-                self.pass(link, channel, (at.head, Some(at.tail)))
-            };
-            if first && sent != NOWHERE {
+        // The first link apart, so that the loop over the others need not know of `sent`.
+        if let Some((word, channel)) = hops.next() {
+            let passage = self.forward(at, word, channel);
+            if sent != NOWHERE {
                 self.slots[sent as usize] = passage.left;
                 self.observer.sent(sent);
             }
-            first = false;
-            at = passage.arrival(self.latency(link));
+            at = passage.arrival(self.latency(word & !STORES));
+        }
+        for (word, channel) in hops {
+            at = self.forward(at, word, channel).arrival(self.latency(word & !STORES));
         }
         self.keep(arrived, at.tail);
     }
@@ -259,7 +274,7 @@ impl<T: Tick, const N: usize, O: Observer<T, N>> Run<'_, T, N, O> {
     fn local<'w>(&mut self, words: &'w [u32]) -> &'w [u32] {
         let (waits, delay, out) = (words[0] as usize, words[1], words[2]);
         let (waits, rest) = words[3..].split_at(waits);
-        let time = self.ready(waits).plus([self.table.delays[delay as usize]; N]);
+        let time = self.ready(waits).plus([self.delays[delay as usize]; N]);
         self.observer.stay(time);
         self.keep(out, time);
         rest
@@ -267,7 +282,7 @@ impl<T: Tick, const N: usize, O: Observer<T, N>> Run<'_, T, N, O> {
 
     #[inline(always)]
     fn ready(&mut self, waits: &[u32]) -> [T; N] {
-        let mut ready = [self.table.launch; N];
+        let mut ready = self.launch;
         for wait in waits {
             let time = self.slots[*wait as usize];
             self.observer.wait(*wait, time);
