@@ -15,6 +15,7 @@ use motet_exec::{Call, Config, Element, ExecError, Group, Reduction, Store};
 use motet_units::{Duration, Seed};
 
 use crate::programs;
+use crate::proxy::relay;
 use crate::ranks::{clock, config, notes, silent, store};
 
 const CALL: Call =
@@ -70,20 +71,9 @@ struct Way {
 
 impl Way {
     fn to(target: SocketAddr) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let (address, broken) = (listener.local_addr().unwrap(), Arc::new(AtomicBool::new(false)));
+        let broken = Arc::new(AtomicBool::new(false));
         let said = Arc::clone(&broken);
-        // It ends with the process.
-        std::thread::spawn(move || {
-            while let Ok((near, _)) = listener.accept() {
-                let Ok(far) = TcpStream::connect(target) else { continue };
-                let back = (far.try_clone().unwrap(), near.try_clone().unwrap());
-                for (from, to) in [(near, far), back] {
-                    let said = Arc::clone(&said);
-                    std::thread::spawn(move || pass(from, to, &said));
-                }
-            }
-        });
+        let address = relay(target, move |from, to| pass(from, to, &said));
         Self { address, broken }
     }
 }

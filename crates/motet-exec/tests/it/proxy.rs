@@ -26,11 +26,10 @@ pub(crate) enum Fault {
     Silence,
 }
 
-/// A proxy, until it is dropped.
+/// A proxy.
 pub(crate) struct Proxy {
     pub(crate) address: SocketAddr,
     pub(crate) struck: Arc<AtomicBool>,
-    stop: Arc<AtomicBool>,
 }
 
 #[derive(Clone)]
@@ -45,37 +44,33 @@ struct Plan {
 impl Proxy {
     /// Between whoever connects to it and `target`; it strikes at the frame of a kind with a number.
     pub(crate) fn start(target: SocketAddr, fault: Fault, kind: Kind, number: u32) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = listener.local_addr().unwrap();
-        let stop = Arc::new(AtomicBool::new(false));
         let struck = Arc::new(AtomicBool::new(false));
         let countdown = Arc::new(AtomicU32::new(number + 1));
         let plan = Plan { fault, kind, countdown, struck: Arc::clone(&struck) };
-        let stopping = Arc::clone(&stop);
-        std::thread::spawn(move || {
-            for client in listener.incoming() {
-                if stopping.load(Ordering::Acquire) {
-                    return;
-                }
-                let Ok(client) = client else { continue };
-                let Ok(server) = TcpStream::connect(target) else { continue };
-                let pairs =
-                    [(client.try_clone().unwrap(), server.try_clone().unwrap()), (server, client)];
-                for (from, to) in pairs {
-                    let plan = plan.clone();
-                    std::thread::spawn(move || pass(from, to, &plan));
-                }
-            }
-        });
-        Self { address, struck, stop }
+        let address = relay(target, move |from, to| pass(from, to, &plan));
+        Self { address, struck }
     }
 }
 
-impl Drop for Proxy {
-    fn drop(&mut self) {
-        self.stop.store(true, Ordering::Release);
-        let _ = TcpStream::connect(self.address);
-    }
+/// Hands each connection that comes to the address it gives on to `target`, each direction to `pass` in a thread of its own. It ends with
+/// the process.
+pub(crate) fn relay(
+    target: SocketAddr,
+    pass: impl Fn(TcpStream, TcpStream) + Clone + Send + 'static,
+) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        while let Ok((near, _)) = listener.accept() {
+            let Ok(far) = TcpStream::connect(target) else { continue };
+            let back = (far.try_clone().unwrap(), near.try_clone().unwrap());
+            for (from, to) in [(near, far), back] {
+                let pass = pass.clone();
+                std::thread::spawn(move || pass(from, to));
+            }
+        }
+    });
+    address
 }
 
 /// Passes frames on until one side ends.

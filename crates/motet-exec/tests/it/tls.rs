@@ -13,6 +13,7 @@ use motet_units::Duration;
 
 use crate::certificates::{files, make};
 use crate::programs;
+use crate::proxy::relay;
 use crate::ranks::{Notes, clock, config, notes, on_all_with, silent};
 use crate::right::{Case, cases, run_all};
 use crate::strangers::visit;
@@ -215,25 +216,7 @@ const FLIP: u8 = 2;
 const GARBAGE: u8 = 3;
 const SILENCE: u8 = 4;
 
-/// Passes bytes on, both ways, until its fault is set.
-fn proxy(target: SocketAddr, fault: &Arc<AtomicU8>) -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
-    let fault = Arc::clone(fault);
-    // It ends with the process: nobody connects after the ranks have met.
-    std::thread::spawn(move || {
-        while let Ok((near, _)) = listener.accept() {
-            let Ok(far) = TcpStream::connect(target) else { continue };
-            let back = (far.try_clone().unwrap(), near.try_clone().unwrap());
-            for (from, to) in [(near, far), back] {
-                let fault = Arc::clone(&fault);
-                std::thread::spawn(move || pass(from, to, &fault));
-            }
-        }
-    });
-    address
-}
-
+/// Passes bytes on until its fault is set.
 fn pass(mut from: TcpStream, mut to: TcpStream, fault: &AtomicU8) {
     let _ = to.set_nodelay(true);
     let mut room = [0; 8192];
@@ -270,7 +253,9 @@ fn with(strikes: u8, tls: &Tls) -> Vec<String> {
         Call { element: Element::F32, elements: 30_000, reduction: Reduction::Sum, in_place: true };
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let fault = Arc::new(AtomicU8::new(NOTHING));
-    let address = proxy(SocketAddr::from(([127, 0, 0, 1], port)), &fault);
+    let said = Arc::clone(&fault);
+    let target = SocketAddr::from(([127, 0, 0, 1], port));
+    let address = relay(target, move |from, to| pass(from, to, &said));
     let change = |it: Config| {
         let (port, advertise) =
             if it.rank == 0 { (port, Some(address.to_string())) } else { (0, None) };
