@@ -134,9 +134,8 @@ def integers(rank, ranks):
 def coalesced(rank, ranks):
     """Several calls as one: complete when all of them are, with all results in their places."""
     of = range(ranks)
-    group = dist.group.WORLD
     several = [data(rank, 500) + it for it in range(4)]
-    done = polled(group._get_backend(torch.get_default_device()).allreduce_coalesced(several))
+    done = polled(dist.group.WORLD.allreduce_coalesced(several))
     assert all(torch.equal(it, sum(data(rank, 500) for rank in of) + number * ranks) for number, it in enumerate(several))
     assert done.is_success()
     with dist._coalescing_manager(async_ops=True) as manager:

@@ -193,6 +193,11 @@ class _Work(Work):
 class ProcessGroupMotet(ProcessGroup):
     """Ranks of a `motet.Communicator` as a process group."""
 
+    # What torch asks of backends, and this one has not.
+    supports_splitting = False
+    supports_coalescing = False
+    _supports_time_estimate = False
+
     def __init__(self, rank, size, communicator, store=None):
         super().__init__(rank, size)
         self._rank, self._size = rank, size
@@ -200,6 +205,10 @@ class ProcessGroupMotet(ProcessGroup):
         self._store = store
         self._works = queue.SimpleQueue()
         threading.Thread(target=_watch, args=(self._works,), name="motet-works", daemon=True).start()
+
+    def _get_backend(self, device):
+        """For torch, which asks what a device's backend can do: it is this group, for all devices."""
+        return self
 
     def getBackendName(self):  # noqa: N802: torch's name
         return "motet"
