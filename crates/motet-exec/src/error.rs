@@ -1,7 +1,6 @@
 //! [`ExecError`]: why something was not run, or not to its end.
 
 use motet_collective::CollectiveKind;
-
 use motet_units::Duration;
 
 use crate::element::Element;

@@ -2,7 +2,8 @@
 //!
 //! A connection is slow by what it delivered while it was full, and a slow one is given too little to be full again. So it is given a
 //! little from time to time. What comes within one round trip says nothing about the way behind it, so trials become longer as long
-//! as that makes no difference to the time that they take.
+//! as that makes no difference to the time that they take. A trial that was begun because the others had enough to do ends when they no longer
+//! have: the call would wait for it.
 
 use motet_units::Duration;
 
