@@ -50,6 +50,8 @@ pub(crate) const WAKER: Token = Token(usize::MAX);
 const LINGER: Duration = Duration::from_ms(500);
 /// How long the thread sleeps at most when something other than a socket may decide what is next.
 const SOON: Duration = Duration::from_ms(5);
+/// Signs of life, silence and deadlines are looked at no more often.
+const WATCH: Duration = Duration::from_ms(1);
 /// Pieces of work without sockets between two looks at the sockets.
 const WORK: usize = 4;
 /// How many registrations a rank may be ahead of another.
@@ -82,6 +84,13 @@ pub(crate) struct Engine {
     failed: Option<ExecError>,
     /// Some socket has room for what is still to be sent.
     more: bool,
+    /// Tokens of sockets that may have something to read.
+    readable: Vec<usize>,
+    /// Ranks whose streams have nothing to send, nor anything on the way whose pace could be looked at: with most ranks that is so most of
+    /// the time.
+    quiet: Vec<bool>,
+    /// When signs of life and deadlines were last looked at.
+    watched: Instant,
     /// Until when the last frames may take, of a group that has failed or is being left.
     closing: Option<Instant>,
     leaving: bool,
@@ -109,7 +118,7 @@ impl Engine {
                 tokens.push((peer, index));
             }
         }
-        let ranks = streams.len();
+        let (ranks, readable) = (streams.len(), (0..tokens.len()).collect());
         let now = clock.now();
         let reserves: Vec<Reserve> =
             streams.iter().map(|it| Reserve::new(it.len(), settings.at_work, now)).collect();
@@ -130,6 +139,9 @@ impl Engine {
             theirs: vec![BTreeMap::new(); ranks],
             failed: None,
             more: false,
+            readable,
+            quiet: vec![false; ranks],
+            watched: now,
             closing: None,
             leaving: false,
             byes: vec![0; ranks],
@@ -151,8 +163,11 @@ impl Engine {
                 if let Some((peer, index)) = self.tokens.get(event.token().0)
                     && let Some(stream) = self.streams[*peer].get_mut(*index)
                 {
-                    stream.can_read |=
-                        event.is_readable() || event.is_read_closed() || event.is_error();
+                    let reads = event.is_readable() || event.is_read_closed() || event.is_error();
+                    if reads && !stream.can_read {
+                        stream.can_read = true;
+                        self.readable.push(event.token().0);
+                    }
                     stream.can_write |= event.is_writable() || event.is_error();
                 }
             }
@@ -176,10 +191,8 @@ impl Engine {
 
     /// How long to wait for sockets.
     fn wait(&self) -> Option<Wall> {
-        let busy = self.flow.has_work()
-            || self.flow.fresh
-            || self.more
-            || self.streams.iter().flatten().any(|it| it.can_read && !it.ended);
+        let busy =
+            self.flow.has_work() || self.flow.fresh || self.more || !self.readable.is_empty();
         if self.failed.is_none() && busy {
             return Some(Wall::ZERO);
         }
@@ -206,9 +219,13 @@ impl Engine {
 
     /// Receives, sends, works, and looks at the time.
     fn step(&mut self, now: Instant) -> Result<(), ExecError> {
-        for peer in 0..self.streams.len() {
-            self.receive(peer, now)?;
-        }
+        let mut readable = std::mem::take(&mut self.readable);
+        readable.sort_unstable();
+        let tokens = std::mem::take(&mut self.tokens);
+        let mut peers = readable.chunk_by(|a, b| tokens[*a].0 == tokens[*b].0);
+        let received = peers.try_for_each(|of_one| self.receive(&tokens, of_one, now));
+        self.tokens = tokens;
+        received?;
         self.more = false;
         self.send_all(now)?;
         // After sending, so that links are not idle while memory is copied; what follows from it goes at once.
@@ -219,12 +236,24 @@ impl Engine {
             self.send_all(now)?;
         }
         self.flow.answer();
+        if now.since(self.watched) < WATCH {
+            return Ok(());
+        }
+        self.watched = now;
         self.watch(now)
     }
 
-    fn receive(&mut self, peer: usize, now: Instant) -> Result<(), ExecError> {
+    /// Receives from one rank, on its sockets that may have something.
+    fn receive(
+        &mut self,
+        tokens: &[(usize, usize)],
+        of_one: &[usize],
+        now: Instant,
+    ) -> Result<(), ExecError> {
         let mut mail = Mail::new();
-        for stream in &mut self.streams[peer] {
+        let Some(peer) = of_one.first().map(|it| tokens[*it].0) else { return Ok(()) };
+        for token in of_one {
+            let Some(stream) = self.streams[peer].get_mut(tokens[*token].1) else { continue };
             if !stream.can_read || stream.ended {
                 continue;
             }
@@ -233,6 +262,9 @@ impl Engine {
                 // systems answer with a reset. All that it sent is in.
                 Err(ExecError::Lost { .. }) if self.flow.lines[peer].left => stream.ended = true,
                 received => received?,
+            }
+            if stream.can_read && !stream.ended {
+                self.readable.push(*token);
             }
         }
         for (header, payload) in mail {
@@ -254,6 +286,9 @@ impl Engine {
         if self.flow.lines[peer].shared {
             self.flow.offer_all(peer as u32);
         }
+        if self.quiet[peer] && self.flow.lines[peer].is_empty() {
+            return Ok(());
+        }
         if self.streams[peer].len() > 2 {
             self.streams[peer].iter_mut().skip(1).for_each(|it| it.look(now));
             let (streams, reserve) = (&self.streams[peer], &mut self.reserves[peer]);
@@ -270,6 +305,9 @@ impl Engine {
                 self.more |= self.send_on(peer, index, TURN, now)?;
             }
         }
+        let streams = &self.streams[peer];
+        self.quiet[peer] = !streams.iter().any(Stream::has_to_send)
+            && (streams.len() <= 2 || streams.iter().skip(1).all(|it| it.pace.backlog() == 0.0));
         Ok(())
     }
 
@@ -352,7 +390,10 @@ impl Engine {
                 continue;
             }
             for stream in streams {
-                stream.ping |= now.since(stream.spoke) >= self.settings.heartbeat;
+                if now.since(stream.spoke) >= self.settings.heartbeat {
+                    stream.ping = true;
+                    self.quiet[peer] = false;
+                }
                 if now.since(stream.heard) >= self.settings.silence {
                     let limit = self.settings.silence;
                     return Err(ExecError::Silent { rank: peer as u32, limit });
@@ -469,6 +510,7 @@ impl Engine {
                 self.leaving = true;
                 if failed.is_none() && !self.flow.has_calls() {
                     self.streams.iter_mut().flatten().for_each(|it| it.bye = true);
+                    self.quiet.fill(false);
                     self.closing = Some(now + self.settings.silence);
                 } else if failed.is_none() {
                     self.fail(ExecError::Left);

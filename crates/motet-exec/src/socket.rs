@@ -2,7 +2,7 @@
 //! system. With TLS it passes through two buffers of a fixed size: what came and is not decrypted yet, and what is
 //! encrypted and not sent yet.
 
-use std::io::{self, ErrorKind, IoSlice, Read as _, Write as _};
+use std::io::{self, ErrorKind, IoSlice, IoSliceMut, Read as _, Write as _};
 
 use mio::event::Source;
 use mio::net::TcpStream;
@@ -49,20 +49,20 @@ impl Socket {
         &self.stream
     }
 
-    /// Reads; `None` if there is nothing now, and 0 bytes are the end. With TLS nothing is left behind when it says
-    /// that there is nothing, neither here nor in the socket, so that the next that comes is told of by the system.
-    pub(crate) fn read(&mut self, room: &mut [u8]) -> io::Result<Option<usize>> {
+    /// Reads into `room`, and once that is full perhaps into `behind`; `None` if there is nothing now, and 0 bytes are the end. With TLS
+    /// nothing is left behind when it says that there is nothing, neither here nor in the socket, so that the next that comes is told
+    /// of by the system.
+    pub(crate) fn read(&mut self, room: &mut [u8], behind: &mut [u8]) -> io::Result<Option<usize>> {
         match &mut self.tls {
-            None => read(&mut self.stream, room),
+            None => read(&mut self.stream, room, behind),
             Some(session) => session.read(&mut self.stream, room),
         }
     }
 
     /// Writes what there is room for, one behind the other; `WouldBlock` if there is none.
-    pub(crate) fn write(&mut self, head: &[u8], body: &[u8]) -> io::Result<Written> {
-        let both = [IoSlice::new(head), IoSlice::new(body)];
+    pub(crate) fn write(&mut self, all: &[IoSlice<'_>]) -> io::Result<Written> {
         let Some(session) = &mut self.tls else {
-            let bytes = self.stream.write_vectored(&both)?;
+            let bytes = self.stream.write_vectored(all)?;
             return Ok(Written { taken: bytes, went: bytes });
         };
         let before = session.flush(&mut self.stream)?;
@@ -74,7 +74,7 @@ impl Socket {
                 Err(ErrorKind::WouldBlock.into())
             };
         }
-        let taken = session.connection.writer().write_vectored(&both)?;
+        let taken = session.connection.writer().write_vectored(all)?;
         if taken == 0 {
             return Err(io::Error::new(ErrorKind::WriteZero, "TLS takes nothing any more"));
         }
@@ -129,7 +129,7 @@ impl Session {
     fn fill(&mut self, stream: &mut TcpStream) -> io::Result<bool> {
         (self.used, self.end) = (0, 0);
         self.incoming.resize(INCOMING, 0);
-        let came = read(stream, &mut self.incoming)?;
+        let came = read(stream, &mut self.incoming, &mut [])?;
         self.end = came.unwrap_or(0);
         Ok(came.is_some())
     }
@@ -149,10 +149,15 @@ impl Session {
     }
 }
 
-/// Reads; `None` if there is nothing now.
-fn read(stream: &mut TcpStream, room: &mut [u8]) -> io::Result<Option<usize>> {
+/// Reads into `room` and then into `behind`; `None` if there is nothing now.
+fn read(stream: &mut TcpStream, room: &mut [u8], behind: &mut [u8]) -> io::Result<Option<usize>> {
     loop {
-        match stream.read(room) {
+        let read = if behind.is_empty() {
+            stream.read(room)
+        } else {
+            stream.read_vectored(&mut [IoSliceMut::new(room), IoSliceMut::new(behind)])
+        };
+        match read {
             Ok(bytes) => return Ok(Some(bytes)),
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
             Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(None),
@@ -231,19 +236,39 @@ mod tests {
 
     /// What one side writes is what the other reads, however often it looks.
     fn passes(from: &mut Socket, to: &mut Socket, bytes: &[u8]) {
-        let written = from.write(bytes, &[]).unwrap();
+        let written = from.write(&[IoSlice::new(bytes)]).unwrap();
         assert_eq!((written.taken, from.holds()), (bytes.len(), false));
         let mut came: Vec<u8> = Vec::new();
         let mut room = [0_u8; 100];
         while came.len() < bytes.len() {
-            match to.read(&mut room).unwrap() {
+            match to.read(&mut room, &mut []).unwrap() {
                 Some(count) => came.extend(&room[..count]),
                 None => std::thread::sleep(Wall::from_millis(1)),
             }
         }
         assert_eq!(came, bytes);
         // And nothing more.
-        assert_eq!(to.read(&mut room).unwrap(), None);
+        assert_eq!(to.read(&mut room, &mut []).unwrap(), None);
+    }
+
+    /// What comes behind a payload goes elsewhere, in the same read.
+    #[test]
+    fn what_is_behind_comes_along() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut near = Blocking::connect(listener.local_addr().unwrap()).unwrap();
+        let far = listener.accept().unwrap().0;
+        far.set_nonblocking(true).unwrap();
+        let mut far = Socket::new(TcpStream::from_std(far), None);
+        let (mut payload, mut header) = ([0; 5], [0; 4]);
+        assert_eq!(far.read(&mut payload, &mut header).unwrap(), None);
+        io::Write::write_all(&mut near, b"12345abc").unwrap();
+        let came = loop {
+            match far.read(&mut payload, &mut header).unwrap() {
+                Some(count) => break count,
+                None => std::thread::sleep(Wall::from_millis(1)),
+            }
+        };
+        assert_eq!((came, &payload, &header), (8, b"12345", b"abc\0"));
     }
 
     #[test]
@@ -262,19 +287,20 @@ mod tests {
     fn what_was_taken_arrives_without_anything_new_being_written() {
         let (mut near, mut far) = pair();
         let (head, body) = ([7; 40], vec![9; 1 << 20]);
+        let all = [IoSlice::new(&head), IoSlice::new(&body)];
         let (mut taken, mut went) = (0, 0);
-        while let Ok(written) = near.write(&head, &body) {
+        while let Ok(written) = near.write(&all) {
             taken += written.taken;
             went += written.went;
         }
         // The socket is full, and something more was taken than it has.
         assert!(near.holds() && taken > 0);
-        assert_eq!(near.write(&head, &body).unwrap_err().kind(), ErrorKind::WouldBlock);
+        assert_eq!(near.write(&all).unwrap_err().kind(), ErrorKind::WouldBlock);
         let mut room = vec![0; 300_000];
         let mut came = 0;
         while came < taken {
             went += near.flush().unwrap();
-            match far.read(&mut room).unwrap() {
+            match far.read(&mut room, &mut []).unwrap() {
                 Some(count) => {
                     assert!(count > 0 && room[..count].iter().all(|it| [7, 9].contains(it)));
                     came += count;
@@ -286,7 +312,7 @@ mod tests {
         // Encrypted it is a little more.
         assert!(went > taken && went < taken + taken / 100, "{went} for {taken}");
         drop(near);
-        while far.read(&mut room).unwrap() != Some(0) {
+        while far.read(&mut room, &mut []).unwrap() != Some(0) {
             std::thread::sleep(Wall::from_millis(1));
         }
     }

@@ -4,7 +4,8 @@
 //! Data that is copied is received straight into its place, and sent straight from its source; only
 //! headers and small frames pass through a buffer.
 
-use std::io::{self, ErrorKind};
+use std::collections::VecDeque;
+use std::io::{self, ErrorKind, IoSlice};
 
 use motet_units::{Duration, Instant};
 
@@ -21,6 +22,9 @@ use crate::wire::{FrameError, HEADER, Header, Kind};
 
 /// Small frames are written in batches of about this size.
 const BATCH: usize = 32 << 10;
+/// Frames, or batches of small ones, that are given to the system at once, at most. Each frame by itself would end in a short packet,
+/// and a packet costs the system as much whether it is short or long.
+const AT_ONCE: usize = 16;
 /// Bytes in one direction before another stream has its turn, or, of several to one rank, before another rank has. What has come, what it
 /// is reduced with and the result should still be in the processor's second cache when they are sent on.
 pub(crate) const TURN: usize = 256 << 10;
@@ -80,6 +84,19 @@ struct Outbound {
     done: usize,
 }
 
+impl Outbound {
+    /// What has not been written of head and piece.
+    fn rest<'a>(&'a self, flow: &'a Flow) -> [&'a [u8]; 2] {
+        let body = self.piece.as_ref().map_or(&[][..], |it| flow.bytes_of(it));
+        let in_body = self.done.saturating_sub(self.head.len());
+        [self.head.get(self.done..).unwrap_or_default(), body.get(in_body..).unwrap_or_default()]
+    }
+
+    fn left(&self, flow: &Flow) -> usize {
+        self.rest(flow).iter().map(|it| it.len()).sum()
+    }
+}
+
 /// See the head of the file.
 #[derive(Debug)]
 pub(crate) struct Stream {
@@ -97,7 +114,8 @@ pub(crate) struct Stream {
     /// The number of the next frame in and out.
     next_in: u32,
     next_out: u32,
-    outbound: Option<Outbound>,
+    /// What goes out, in order; of the first some may have been written.
+    outbound: VecDeque<Outbound>,
     pub(crate) heard: Instant,
     pub(crate) spoke: Instant,
     /// A sign of life is due.
@@ -143,7 +161,7 @@ impl Stream {
             buffer: Aligned::default(),
             next_in: 0,
             next_out: 0,
-            outbound: None,
+            outbound: VecDeque::new(),
             heard: now,
             spoke: now,
             ping: false,
@@ -195,7 +213,7 @@ impl Stream {
 
     /// Whether it has something to send that is no data, or that it has begun.
     pub(crate) fn has_to_send(&self) -> bool {
-        self.outbound.is_some() || self.ping || self.bye || self.socket.holds()
+        !self.outbound.is_empty() || self.ping || self.bye || self.socket.holds()
     }
 
     fn is_slow(&self, share: &Share) -> bool {
@@ -269,7 +287,7 @@ impl Stream {
         if self.large {
             room = room.get_mut(..missing).unwrap_or_default();
         }
-        let came = self.socket.read(room);
+        let came = self.socket.read(room, &mut []);
         let came = self.noted(came, now)?;
         self.inbox.came(came);
         Ok(came)
@@ -339,8 +357,19 @@ impl Stream {
             self.inbox.looked_at(count);
             return Ok(count);
         }
-        let came = self.socket.read(room);
-        self.noted(came, now)
+        // The next header comes along if it is there already.
+        let mut behind = self.inbox.room();
+        if self.large {
+            behind = behind.get_mut(..HEADER).unwrap_or_default();
+        }
+        if room.len() < header.length as usize - got {
+            behind = &mut [];
+        }
+        let payload = room.len();
+        let came = self.socket.read(room, behind);
+        let came = self.noted(came, now)?;
+        self.inbox.came(came.saturating_sub(payload));
+        Ok(came.min(payload))
     }
 
     /// A frame has come whole.
@@ -384,25 +413,12 @@ impl Stream {
     ) -> Result<bool, ExecError> {
         let mut turn = 0;
         while turn < most {
-            if self.outbound.is_none() {
-                self.outbound = self.next(flow, takes, now);
-            }
-            let Some(outbound) = &mut self.outbound else {
+            self.gather(flow, takes, most - turn, now);
+            if self.outbound.is_empty() {
                 return self.flush(now).map(|()| false);
-            };
-            let body = outbound.piece.as_ref().map_or(&[][..], |it| flow.bytes_of(it));
-            let total = outbound.head.len() + body.len();
-            let head = outbound.head.get(outbound.done..).unwrap_or_default();
-            let body =
-                body.get(outbound.done.saturating_sub(outbound.head.len())..).unwrap_or_default();
-            let written = if outbound.done < total {
-                self.socket.write(head, body)
-            } else {
-                self.socket.flush().map(|went| Written { taken: 0, went })
-            };
-            match written {
+            }
+            match self.write(flow) {
                 Ok(written) => {
-                    outbound.done += written.taken;
                     turn += written.taken;
                     self.spoke = now;
                     self.pace.wrote(written.went, now);
@@ -414,19 +430,50 @@ impl Stream {
                 }
                 Err(error) => return Err(self.lost(&error)),
             }
-            if outbound.done < total {
-                continue;
-            }
             if self.socket.holds() {
                 // With TLS it is taken, but would be lost if this process ended, as it may after its last call.
                 self.can_write = false;
                 return Ok(false);
             }
-            if let Some(Outbound { piece: Some(piece), .. }) = self.outbound.take() {
-                flow.went(&piece)?;
+            while self.outbound.front().is_some_and(|it| it.left(flow) == 0) {
+                if let Some(Outbound { piece: Some(piece), .. }) = self.outbound.pop_front() {
+                    flow.went(&piece)?;
+                }
             }
         }
         Ok(true)
+    }
+
+    /// Takes what is to be sent next, until there are `most` bytes of it.
+    fn gather(&mut self, flow: &mut Flow, takes: Takes, most: usize, now: Instant) {
+        let mut left: usize = self.outbound.iter().map(|it| it.left(flow)).sum();
+        while left < most && self.outbound.len() < AT_ONCE {
+            let Some(next) = self.next(flow, takes, now) else { return };
+            left += next.left(flow);
+            self.outbound.push_back(next);
+        }
+    }
+
+    /// Gives the system what has been gathered, or what it has taken of that and not sent.
+    fn write(&mut self, flow: &Flow) -> io::Result<Written> {
+        let mut slices = [IoSlice::new(&[]); 2 * AT_ONCE];
+        let rest = self.outbound.iter().flat_map(|it| it.rest(flow)).filter(|it| !it.is_empty());
+        let mut count = 0;
+        for (slice, bytes) in slices.iter_mut().zip(rest) {
+            *slice = IoSlice::new(bytes);
+            count += 1;
+        }
+        if count == 0 {
+            return self.socket.flush().map(|went| Written { taken: 0, went });
+        }
+        let written = self.socket.write(&slices[..count])?;
+        let mut taken = written.taken;
+        for it in &mut self.outbound {
+            let more = it.left(flow).min(taken);
+            it.done += more;
+            taken -= more;
+        }
+        Ok(written)
     }
 
     /// Sends what the socket has taken and not sent, so that it does not wait for the next frame.
@@ -530,92 +577,4 @@ fn placed_checksum(flow: &mut Flow, header: &Header) -> u32 {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// A stream that has delivered 10 KB in 10 ms, and has 90 KB more to deliver.
-    fn slow() -> Stream {
-        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        let socket = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        let at = |ms: u64| Instant::from_ps(ms * 1_000_000_000);
-        let mut it =
-            Stream::new(Socket::new(mio::net::TcpStream::from_std(socket), None), 1, false, at(0));
-        it.pace.wrote(101_000, at(0));
-        it.pace.note(100_000, true, at(10));
-        it.pace.note(90_000, true, at(20));
-        assert_eq!(it.pace.rate(), Some(1e6));
-        it
-    }
-
-    #[test]
-    fn one_on_trial_has_enough_to_send_to_become_faster() {
-        let now = Instant::from_ps(20_000_000_000);
-        let share = Share { rate: 8e7, best: 1e7, others: 8, ..Share::default() };
-        let on_trial = Share { on_trial: true, ..share };
-        // The others have 120 ms to do, and it has 90 already: not one more piece, unless it is on trial.
-        let piece = 64 << 10;
-        assert!(!slow().pays(&share, piece, 9_600_000, now));
-        assert!(slow().pays(&on_trial, piece, 9_600_000, now));
-        // Near the end the call would wait for it.
-        assert!(!slow().pays(&on_trial, piece, 4_800_000, now));
-    }
-
-    #[test]
-    fn a_slow_one_is_tried_only_while_the_others_have_enough_to_do() {
-        let at = |ms: u64| Instant::from_ps(ms * 1_000_000_000);
-        let share = Share { rate: 8e7, best: 1e7, others: 8, ..Share::default() };
-        let piece = 16 << 10;
-        // It delivers what it has at its rate, so that it has nothing left.
-        let idle = || {
-            let mut it = slow();
-            (3..12).for_each(|ten| it.pace.note(10_000 * (11 - ten), true, at(10 * ten)));
-            assert_eq!((it.pace.backlog(), it.pace.rate()), (0.0, Some(1e6)));
-            it
-        };
-        // The others have 120 ms to do, then 60, and it has to deliver for 90.
-        let mut it = idle();
-        assert!(it.pays(&share, piece, 9_600_000, at(110)));
-        it.pace.wrote(90_000, at(110));
-        assert!(it.pays(&share, piece, 9_600_000, at(110)));
-        assert!(!it.pays(&share, piece, 4_800_000, at(110)));
-        // If there is always little to send, it is tried once it has taken nothing for long, and to the end.
-        let mut it = idle();
-        assert!(
-            !it.pays(&share, piece, 800_000, at(110)) && it.pays(&share, piece, 800_000, at(250))
-        );
-        it.pace.wrote(16_000, at(250));
-        assert!(it.pays(&share, piece, 800_000, at(250)));
-    }
-
-    #[test]
-    fn none_takes_what_it_would_deliver_long_after_the_others() {
-        let now = Instant::from_ps(20_000_000_000);
-        let piece = 64 << 10;
-        // As fast as the others, it has to deliver for 90 ms.
-        let alike = Share { rate: 8e6, best: 1e6, others: 8, ..Share::default() };
-        assert!(slow().pays(&alike, piece, 300_000, now));
-        assert!(!slow().pays(&alike, piece, 260_000, now));
-        // Not so one that has nothing to deliver: all may be as slow, and none would take what is left.
-        let mut idle = slow();
-        idle.pace.note(0, false, Instant::from_ps(1_000_000_000_000));
-        assert!(idle.pays(&alike, piece, 16 << 10, now));
-        // Nothing is known of the others, or it is alone.
-        assert!(slow().pays(&Share { rate: 0.0, ..alike }, piece, 0, now));
-    }
-
-    #[test]
-    fn pieces_become_smaller_towards_the_end() {
-        let share = Share { rate: 7.0 * 25e6, others: 7, ..Share::default() };
-        let piece = |rate, left| piece_of(rate, &share, 256 << 10, left) >> 10;
-        // 200 Mbit/s: 4 ms are 98 KiB.
-        let sizes = [16 << 20, 6 << 20, 4 << 20, 2 << 20, 0].map(|it| piece(Some(25e6), it));
-        assert_eq!(sizes, [256, 192, 128, 96, 96]);
-        assert_eq!((piece(Some(1e3), 1 << 20), piece(Some(1e12), 0)), (16, 256));
-        // One of a third of the rate takes a third of the bytes.
-        assert_eq!(piece(Some(25e6 / 3.0), 16 << 20), 176);
-        // Unknown, or much slower than the others.
-        assert_eq!(piece(None, 16 << 20), 64);
-        // One that goes alone has nobody to wait for.
-        assert_eq!(piece_of(Some(1e3), &Share::default(), 250_000, 0), 250_000);
-    }
-}
+mod tests;

@@ -63,6 +63,11 @@ impl Line {
         first.is_some_and(|it| self.may_send(it))
     }
 
+    /// Whether there is nothing that may be sent now.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.controls.is_empty() && !self.has_data()
+    }
+
     /// The message to take the next piece of, and how many of its bytes have been taken.
     ///
     /// A message is sent to its end before another begins, unless one of an earlier call has become ready meanwhile: that may be
