@@ -65,6 +65,9 @@ def up(congestion):
         sh(f"ip -n {router} link set lo up")
         sh(f"ip -n {router} link add br0 type bridge && ip -n {router} addr add {net}.254/24 dev br0")
         sh(f"ip -n {router} link set br0 up && ip netns exec {router} sysctl -qw net.ipv4.ip_forward=1")
+        # A switch filters nothing; a kernel that has not these values does not either.
+        off = " ".join(f"net.bridge.bridge-nf-call-{it}=0" for it in ("iptables", "ip6tables", "arptables"))
+        sh(f"ip netns exec {router} sysctl -qw {off}", check=False)
         for rank in range(4):
             host = f"{PREFIX}{dc}{rank}"
             sh(f"ip netns add {host} && ip -n {host} link set lo up")

@@ -58,7 +58,7 @@ pub struct Config {
     pub port: u16,
     /// Where others reach this rank, if that is not where it listens.
     pub advertise: Option<String>,
-    /// TCP connections for data to each rank; one more is for everything else. 0: one to ranks nearby, and eight at a time, of
+    /// TCP connections for data to each rank; one more is for everything else. 0: one to ranks nearby, and six at a time, of
     /// sixteen that are made, to those that take 2 ms or more to connect to. The same on all ranks.
     pub streams: u32,
     /// Beside `streams`, if that is not 0: connections that carry data only once they are found to go over a way that the others

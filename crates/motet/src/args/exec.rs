@@ -62,7 +62,7 @@ pub(crate) struct WhatArgs {
     /// Of the random data, and of synthesis
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,
-    /// TCP connections for data between two ranks; without it one, and eight to ranks that take 2 ms or more to reach
+    /// TCP connections for data between two ranks; without it one, and six at a time to ranks that take 2 ms or more to reach
     #[arg(long, value_name = "COUNT", help_heading = "Transport", value_parser = clap::value_parser!(u32).range(1..=64))]
     pub(crate) streams: Option<u32>,
     /// TCP between ranks of one host too
