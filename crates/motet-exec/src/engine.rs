@@ -50,7 +50,7 @@ pub(crate) const WAKER: Token = Token(usize::MAX);
 const LINGER: Duration = Duration::from_ms(500);
 /// How long the thread sleeps at most when something other than a socket may decide what is next.
 const SOON: Duration = Duration::from_ms(5);
-/// Signs of life, silence and deadlines are looked at no more often.
+/// How often signs of life, silence and deadlines are looked at, at most.
 const WATCH: Duration = Duration::from_ms(1);
 /// Pieces of work without sockets between two looks at the sockets.
 const WORK: usize = 4;
@@ -84,8 +84,8 @@ pub(crate) struct Engine {
     failed: Option<ExecError>,
     /// Some socket has room for what is still to be sent.
     more: bool,
-    /// Tokens of sockets that may have something to read.
-    readable: Vec<usize>,
+    /// Ranks and streams whose sockets may have something to read.
+    readable: Vec<(usize, usize)>,
     /// Ranks whose streams have nothing to send, nor anything on the way whose pace could be looked at: with most ranks that is so most of
     /// the time.
     quiet: Vec<bool>,
@@ -118,7 +118,7 @@ impl Engine {
                 tokens.push((peer, index));
             }
         }
-        let (ranks, readable) = (streams.len(), (0..tokens.len()).collect());
+        let (ranks, readable) = (streams.len(), tokens.clone());
         let now = clock.now();
         let reserves: Vec<Reserve> =
             streams.iter().map(|it| Reserve::new(it.len(), settings.at_work, now)).collect();
@@ -166,7 +166,7 @@ impl Engine {
                     let reads = event.is_readable() || event.is_read_closed() || event.is_error();
                     if reads && !stream.can_read {
                         stream.can_read = true;
-                        self.readable.push(event.token().0);
+                        self.readable.push((*peer, *index));
                     }
                     stream.can_write |= event.is_writable() || event.is_error();
                 }
@@ -221,11 +221,9 @@ impl Engine {
     fn step(&mut self, now: Instant) -> Result<(), ExecError> {
         let mut readable = std::mem::take(&mut self.readable);
         readable.sort_unstable();
-        let tokens = std::mem::take(&mut self.tokens);
-        let mut peers = readable.chunk_by(|a, b| tokens[*a].0 == tokens[*b].0);
-        let received = peers.try_for_each(|of_one| self.receive(&tokens, of_one, now));
-        self.tokens = tokens;
-        received?;
+        for of_one in readable.chunk_by(|a, b| a.0 == b.0) {
+            self.receive(of_one[0].0, of_one, now)?;
+        }
         self.more = false;
         self.send_all(now)?;
         // After sending, so that links are not idle while memory is copied; what follows from it goes at once.
@@ -246,14 +244,13 @@ impl Engine {
     /// Receives from one rank, on its sockets that may have something.
     fn receive(
         &mut self,
-        tokens: &[(usize, usize)],
-        of_one: &[usize],
+        peer: usize,
+        of_one: &[(usize, usize)],
         now: Instant,
     ) -> Result<(), ExecError> {
         let mut mail = Mail::new();
-        let Some(peer) = of_one.first().map(|it| tokens[*it].0) else { return Ok(()) };
-        for token in of_one {
-            let Some(stream) = self.streams[peer].get_mut(tokens[*token].1) else { continue };
+        for place in of_one {
+            let Some(stream) = self.streams[peer].get_mut(place.1) else { continue };
             if !stream.can_read || stream.ended {
                 continue;
             }
@@ -264,7 +261,7 @@ impl Engine {
                 received => received?,
             }
             if stream.can_read && !stream.ended {
-                self.readable.push(*token);
+                self.readable.push(*place);
             }
         }
         for (header, payload) in mail {

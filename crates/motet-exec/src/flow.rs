@@ -616,7 +616,10 @@ impl Flow {
             run.end(Err(error.clone()));
         }
         for line in &mut self.lines {
-            *line = Line { left: line.left, ..Line::default() };
+            // What is registered here the other rank may be waiting for: it has agreed, whatever came after that.
+            let mut controls = std::mem::take(&mut line.controls);
+            controls.retain(|(header, _)| header.kind == Kind::Register);
+            *line = Line { left: line.left, controls, ..Line::default() };
         }
         self.work.clear();
         self.agenda.clear();
