@@ -18,7 +18,7 @@ use motet_units::{Duration, Instant};
 
 use crate::error::ExecError;
 use crate::flow::Flow;
-use crate::reserve::Reserve;
+use crate::reserve::{Reserve, Sending};
 use crate::run::{Outcome, Regions, Registered, Run};
 use crate::stream::{Mail, Share, Stream, TURN, Takes};
 use crate::wire::header::NOBODY;
@@ -288,10 +288,11 @@ impl Engine {
         }
         if self.streams[peer].len() > 2 {
             self.streams[peer].iter_mut().skip(1).for_each(|it| it.look(now));
+            let sending = self.sending(peer);
             let (streams, reserve) = (&self.streams[peer], &mut self.reserves[peer]);
             let owed = self.flow.lines[peer].owed_at_first;
             let rate = |it: usize| streams[it].pace.rate();
-            reserve.look(owed, |it| streams[it].pace.delivered(), rate, now);
+            reserve.look(owed, sending, |it| streams[it].pace.delivered(), rate, now);
             self.carriers[peer] = reserve.carriers(owed, rate);
         }
         self.more |= self.send_on(peer, 0, TURN, now)?;
@@ -335,6 +336,17 @@ impl Engine {
             } else if owed.saturating_sub(self.flow.lines[peer].owed) >= turn {
                 return Ok(true);
             }
+        }
+    }
+
+    /// What there is to send to a rank, and whether the connection on trial is given of it.
+    fn sending(&self, peer: usize) -> Sending {
+        let owed = self.flow.lines[peer].owed;
+        let fed = |it: usize| self.streams[peer][it].is_fed(&self.share(peer, it), owed);
+        match self.reserves[peer].on_trial() {
+            _ if owed == 0 => Sending::Nothing,
+            Some(it) if fed(it) => Sending::Fed,
+            _ => Sending::Unfed,
         }
     }
 

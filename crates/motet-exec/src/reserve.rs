@@ -14,18 +14,21 @@ use motet_units::{Duration, Instant};
 
 use crate::stream::SLOW;
 
-/// What a connection on trial delivers counts when it has had so long to become as fast as its way allows, and the others have
-/// delivered so much meanwhile; and it counts for as long and as much again.
+/// What a connection on trial delivers counts when it has been fed for so long that it could become as fast as its way allows, and
+/// the others have delivered so much meanwhile; and it counts for as long and as much again.
 const HALF_TRIAL: Duration = Duration::from_ms(150);
 const HALF_BYTES: u64 = 4 << 20;
+/// But it has lost when for so long there was something to send and not for it.
+const UNFED: Duration = Duration::from_ms(5_000);
 /// When all have been tried, one is tried again after so long: ways change. When one has become so slow that most connections at work
 /// carry little, all are tried anew at once.
 const AGAIN: Duration = Duration::from_ms(10_000);
 /// So many bytes of a call are enough for one connection, and so many connections carry data even if there is less.
 const ENOUGH: usize = 256 << 10;
 const LEAST: usize = 2;
-/// How many times as much as the middle one of the others it must have delivered to take its place.
-const FASTER: u64 = 2;
+/// How many times as much as the middle one of the others it must have delivered to take its place, as a fraction. What others have had
+/// longer they give away slowly, so one that shares their way has less than they.
+const FASTER: (u64, u64) = (3, 2);
 
 /// See the head of the file. Connections are numbered from 1 on; 0 carries no data.
 #[derive(Debug)]
@@ -48,10 +51,74 @@ pub(crate) struct Reserve {
 struct OnTrial {
     /// Whether what it delivers counts already.
     counts: bool,
-    /// Since when that is so.
+    /// For how long it was fed, before that or since: given as much as it took. Only such times count, for the others too. Between
+    /// calls, and towards the end of one that would have to wait for it, it delivers nothing, however fast its way is.
+    fed: Duration,
+    /// For how long it was not, although there was something to send.
+    unfed: Duration,
+    /// What each of `at_work` delivered in such times.
+    delivered: Vec<u64>,
+    /// When that was last looked at, and how much each had delivered by then.
     since: Instant,
-    /// What each of `at_work` had delivered by then.
     before: Vec<u64>,
+    /// Which of that there has been since.
+    sending: Sending,
+}
+
+/// What there is to send to the rank.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Sending {
+    Nothing,
+    /// Something, but the call would wait for what the connection on trial took of it.
+    Unfed,
+    /// As much as the connection on trial takes.
+    Fed,
+}
+
+impl OnTrial {
+    fn new(before: Vec<u64>, now: Instant) -> Self {
+        Self {
+            counts: false,
+            fed: Duration::ZERO,
+            unfed: Duration::ZERO,
+            delivered: vec![0; before.len()],
+            since: now,
+            before,
+            sending: Sending::Nothing,
+        }
+    }
+
+    /// Notes what each of `at_work` has delivered by now, and what there is to send from now on.
+    fn note(&mut self, delivered: Vec<u64>, sending: Sending, now: Instant) {
+        let time = now.since(self.since);
+        match self.sending {
+            Sending::Nothing => {}
+            Sending::Unfed => self.unfed += time,
+            Sending::Fed => {
+                self.fed += time;
+                let more = delivered.iter().zip(&self.before).map(|it| it.0.saturating_sub(*it.1));
+                self.delivered.iter_mut().zip(more).for_each(|it| *it.0 += it.1);
+            }
+        }
+        (self.since, self.before, self.sending) = (now, delivered, sending);
+    }
+
+    /// What follows now: nothing yet, or whether it takes the place of one of the others, which.
+    fn verdict(&mut self) -> Option<Option<usize>> {
+        let (own, others) = self.delivered.split_last()?;
+        if self.fed < HALF_TRIAL || others.iter().sum::<u64>() < HALF_BYTES {
+            return (self.unfed >= UNFED).then_some(None);
+        }
+        if !self.counts {
+            (self.counts, self.fed) = (true, Duration::ZERO);
+            self.delivered.fill(0);
+            return None;
+        }
+        let mut others: Vec<(u64, usize)> = others.iter().copied().zip(0..).collect();
+        others.sort_unstable();
+        let middle = others.get(others.len() / 2);
+        Some(middle.filter(|it| FASTER.1 * own > FASTER.0 * it.0).map(|it| it.1))
+    }
 }
 
 impl Reserve {
@@ -95,10 +162,15 @@ impl Reserve {
     pub(crate) fn look(
         &mut self,
         owed: usize,
+        sending: Sending,
         delivered: impl Fn(usize) -> u64,
         rate: impl Fn(usize) -> Option<f64>,
         now: Instant,
     ) {
+        let all = |at_work: &[usize]| at_work.iter().map(|it| delivered(*it)).collect();
+        if let Some(trial) = &mut self.on_trial {
+            trial.note(all(&self.at_work), sending, now);
+        }
         if owed / ENOUGH <= self.at_work.len() {
             return;
         }
@@ -109,40 +181,18 @@ impl Reserve {
             self.untried = self.spare.len() + usize::from(self.on_trial.is_some());
         }
         self.mostly_slow = mostly_slow;
-        let Some(trial) = &self.on_trial else {
+        let Some(trial) = &mut self.on_trial else {
             if !self.spare.is_empty() && (self.untried > 0 || now.since(self.ended) >= AGAIN) {
                 self.at_work.extend(self.spare.pop_front());
-                let before = self.at_work.iter().map(|it| delivered(*it)).collect();
-                self.on_trial = Some(OnTrial { counts: false, since: now, before });
+                self.on_trial = Some(OnTrial::new(all(&self.at_work), now));
             }
             return;
         };
-        let (last, others) = match self.at_work.split_last() {
-            Some((last, others)) if now.since(trial.since) >= HALF_TRIAL => (*last, others),
-            _ => return,
-        };
-        let mut since: Vec<(u64, usize)> = others
-            .iter()
-            .zip(&trial.before)
-            .enumerate()
-            .map(|(place, (it, before))| (delivered(*it).saturating_sub(*before), place))
-            .collect();
-        if since.iter().map(|it| it.0).sum::<u64>() < HALF_BYTES {
-            return;
-        }
-        if !trial.counts {
-            let before = self.at_work.iter().map(|it| delivered(*it)).collect();
-            self.on_trial = Some(OnTrial { counts: true, since: now, before });
-            return;
-        }
-        since.sort_unstable();
-        let own = delivered(last).saturating_sub(trial.before.last().copied().unwrap_or(0));
-        self.at_work.pop();
-        let out = match since.get(since.len() / 2) {
-            Some((middle, place)) if own > FASTER * middle => {
-                std::mem::replace(&mut self.at_work[*place], last)
-            }
-            _ => last,
+        let Some(verdict) = trial.verdict() else { return };
+        let Some(last) = self.at_work.pop() else { return };
+        let out = match verdict.and_then(|place| self.at_work.get_mut(place)) {
+            Some(other) => std::mem::replace(other, last),
+            None => last,
         };
         self.spare.push_back(out);
         self.untried = self.untried.saturating_sub(1);
@@ -169,7 +219,13 @@ mod tests {
             for it in &reserve.at_work {
                 delivered[*it] += rate(*it);
             }
-            reserve.look(LARGE, |it| delivered[it], |_| None, Instant::from_ps(ms * 1_000_000_000));
+            reserve.look(
+                LARGE,
+                Sending::Fed,
+                |it| delivered[it],
+                |_| None,
+                Instant::from_ps(ms * 1_000_000_000),
+            );
         }
     }
 
@@ -206,11 +262,62 @@ mod tests {
                 let speed = if it == 11 { 40_000 } else { 15_000 };
                 delivered[it] += if at_work_for[it] > 150 { speed } else { 100 };
             }
-            reserve.look(LARGE, |it| delivered[it], |_| None, Instant::from_ps(ms * 1_000_000_000));
+            reserve.look(
+                LARGE,
+                Sending::Fed,
+                |it| delivered[it],
+                |_| None,
+                Instant::from_ps(ms * 1_000_000_000),
+            );
             assert_eq!(reserve.on_trial().is_some(), reserve.at_work.len() == 9);
         }
         assert!(reserve.at_work.contains(&11), "{:?}", reserve.at_work);
         assert_eq!((reserve.at_work.len(), reserve.untried), (8, 0));
+    }
+
+    #[test]
+    fn only_times_in_which_it_is_fed_count() {
+        let mut delivered = [0; 17];
+        let mut reserve = Reserve::new(17, 8, Instant::from_ps(0));
+        // Calls of 250 ms: in the last 100 of them, and the 50 until the next, the one on trial is given nothing. Only the eleventh has a way of
+        // its own, and no more than five thirds of what each of the others has.
+        for ms in 0..10_000 {
+            let sending = match ms % 300 {
+                0..150 => Sending::Fed,
+                150..250 => Sending::Unfed,
+                _ => Sending::Nothing,
+            };
+            for it in reserve.at_work.clone() {
+                let has = match sending {
+                    Sending::Fed => true,
+                    Sending::Unfed => reserve.on_trial() != Some(it),
+                    Sending::Nothing => false,
+                };
+                let speed = if it == 11 { 25_000 } else { 15_000 };
+                delivered[it] += if has { speed } else { 0 };
+            }
+            let now = Instant::from_ps(ms * 1_000_000_000);
+            reserve.look(LARGE, sending, |it| delivered[it], |_| None, now);
+        }
+        assert!(reserve.at_work.contains(&11), "{:?}", reserve.at_work);
+        assert_eq!((reserve.at_work.len(), reserve.untried), (8, 0));
+    }
+
+    #[test]
+    fn one_that_cannot_be_fed_does_not_stay_on_trial() {
+        let mut reserve = Reserve::new(4, 2, Instant::from_ps(0));
+        let mut look = |ms: u64, sending| {
+            let now = Instant::from_ps(ms * 1_000_000_000);
+            reserve.look(LARGE, sending, |_| 0, |_| None, now);
+            reserve.at_work.clone()
+        };
+        assert_eq!(look(0, Sending::Unfed), [1, 2, 3]);
+        // An hour without calls does not count, nor a minute in which it is given all it takes of a slow way.
+        assert_eq!(look(1, Sending::Nothing), [1, 2, 3]);
+        assert_eq!(look(3_600_000, Sending::Fed), [1, 2, 3]);
+        assert_eq!(look(3_660_000, Sending::Unfed), [1, 2, 3]);
+        assert_eq!(look(3_664_999, Sending::Unfed), [1, 2, 3]);
+        assert_eq!(look(3_665_000, Sending::Unfed), [1, 2]);
     }
 
     #[test]
@@ -232,7 +339,7 @@ mod tests {
         }
         assert_eq!(reserve.at_work, [1, 2, 3]);
         let mut none = Reserve::new(2, 8, Instant::from_ps(0));
-        none.look(LARGE, |_| 0, |_| None, Instant::from_ps(0));
+        none.look(LARGE, Sending::Fed, |_| 0, |_| None, Instant::from_ps(0));
         assert_eq!(none.at_work, [1]);
         assert!(Reserve::new(0, 8, Instant::from_ps(0)).at_work.is_empty());
     }
@@ -243,7 +350,7 @@ mod tests {
         reserve.untried = 0;
         let look = |reserve: &mut Reserve, rates: [f64; 4]| {
             let rate = |it: usize| rates.get(it - 1).copied();
-            reserve.look(LARGE, |_| 0, rate, Instant::from_ps(1));
+            reserve.look(LARGE, Sending::Fed, |_| 0, rate, Instant::from_ps(1));
             reserve.untried
         };
         assert_eq!(look(&mut reserve, [9.0, 9.0, 9.0, 2.0]), 0);
@@ -262,9 +369,9 @@ mod tests {
         assert_eq!(reserve.carriers(4 * ENOUGH, rate), [6, 5, 3, 1]);
         assert_eq!(reserve.carriers(1, rate), [6, 5]);
         // No trial has begun in calls that are too small for one more.
-        reserve.look(8 * ENOUGH, |_| 0, |_| None, Instant::from_ps(0));
+        reserve.look(8 * ENOUGH, Sending::Fed, |_| 0, |_| None, Instant::from_ps(0));
         assert_eq!(reserve.at_work.len(), 8);
-        reserve.look(9 * ENOUGH, |_| 0, |_| None, Instant::from_ps(0));
+        reserve.look(9 * ENOUGH, Sending::Fed, |_| 0, |_| None, Instant::from_ps(0));
         assert_eq!(reserve.at_work.len(), 9);
         // Without a reserve all carry all.
         assert_eq!(Reserve::new(5, 4, Instant::from_ps(0)).carriers(0, rate), [1, 2, 3, 4]);

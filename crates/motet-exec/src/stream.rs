@@ -133,6 +133,11 @@ pub(crate) struct Stream {
     unsent: u32,
 }
 
+/// Whether the others have so much to do that what a slow stream takes does not make the call longer.
+fn is_ample(share: &Share, left: usize) -> bool {
+    left as f64 > AMPLE * share.rate
+}
+
 /// What decides whether a stream takes another piece: how fast it and the others to the same rank are, and
 /// what they still have to deliver.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -220,20 +225,25 @@ impl Stream {
         self.pace.rate().is_some_and(|it| it * SLOW < share.best)
     }
 
+    /// Whether it takes as much as it can, if it is on trial: unless it is slow and the call would wait for it.
+    pub(crate) fn is_fed(&self, share: &Share, left: usize) -> bool {
+        !self.is_slow(share) || is_ample(share, left)
+    }
+
     /// Whether the end comes no later if this stream takes a piece of what is left to be sent.
     fn pays(&mut self, share: &Share, piece: usize, left: usize, now: Instant) -> bool {
         let Some(rate) = self.pace.rate() else { return true };
         let own = self.pace.backlog() / rate;
         let rest = (left as f64 + share.backlog) / share.rate;
-        if !self.is_slow(share) {
-            // Of all the one that has the least to deliver has no more than the rest, so there is always one that goes on.
-            return share.on_trial || share.rate == 0.0 || own <= LATER * rest + LATE;
-        }
-        let ample = left as f64 > AMPLE * share.rate;
         // Every connection begins slowly, and becomes faster only while it has more to send than it delivers.
-        if share.on_trial && ample {
+        if share.on_trial && self.is_fed(share, left) {
             return true;
         }
+        if !self.is_slow(share) {
+            // Of all the one that has the least to deliver has no more than the rest, so there is always one that goes on.
+            return share.rate == 0.0 || own <= LATER * rest + LATE;
+        }
+        let ample = is_ample(share, left);
         // One that has nothing to deliver may have become faster, which only sending shows.
         let due = ample || now.since(self.took) >= TRIED_AGAIN;
         if self.pace.backlog() == 0.0 && due {

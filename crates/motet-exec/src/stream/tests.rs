@@ -66,6 +66,9 @@ fn one_on_trial_has_enough_to_send_to_become_faster() {
     assert!(slow().pays(&on_trial, piece, 9_600_000, now));
     // Near the end the call would wait for it.
     assert!(!slow().pays(&on_trial, piece, 4_800_000, now));
+    assert_eq!([9_600_000, 4_800_000].map(|it| slow().is_fed(&on_trial, it)), [true, false]);
+    // One that is not slow goes on to the end.
+    assert!(slow().is_fed(&Share { best: 5e6, ..on_trial }, 1));
 }
 
 #[test]
