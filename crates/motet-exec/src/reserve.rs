@@ -167,11 +167,14 @@ impl Reserve {
         rate: impl Fn(usize) -> Option<f64>,
         now: Instant,
     ) {
+        // Of a call that has little to send the one on trial may be given nothing.
+        let little = owed / ENOUGH <= self.at_work.len();
+        let sending = if little { Sending::Nothing } else { sending };
         let all = |at_work: &[usize]| at_work.iter().map(|it| delivered(*it)).collect();
         if let Some(trial) = &mut self.on_trial {
             trial.note(all(&self.at_work), sending, now);
         }
-        if owed / ENOUGH <= self.at_work.len() {
+        if little {
             return;
         }
         let rates = self.at_work.iter().filter_map(|it| rate(*it));
@@ -301,6 +304,22 @@ mod tests {
         }
         assert!(reserve.at_work.contains(&11), "{:?}", reserve.at_work);
         assert_eq!((reserve.at_work.len(), reserve.untried), (8, 0));
+    }
+
+    #[test]
+    fn calls_that_have_little_to_send_do_not_count() {
+        let mut delivered = [0; 4];
+        let mut reserve = Reserve::new(4, 2, Instant::from_ps(0));
+        // Of large calls, every other 10 ms, the third has twice as much as each of the others, of small ones nothing.
+        for ms in 0..1300 {
+            let large = ms % 20 < 10;
+            (1..=3).for_each(|it| delivered[it] += if it < 3 || large { 15_000 } else { 0 });
+            delivered[3] += if large { 15_000 } else { 0 };
+            let now = Instant::from_ps(ms * 1_000_000_000);
+            let owed = if large { LARGE } else { ENOUGH };
+            reserve.look(owed, Sending::Fed, |it| delivered[it], |_| None, now);
+        }
+        assert!(reserve.at_work.contains(&3), "{:?}", reserve.at_work);
     }
 
     #[test]
