@@ -51,17 +51,17 @@ pub(crate) struct Reserve {
 struct OnTrial {
     /// Whether what it delivers counts already.
     counts: bool,
-    /// For how long it was fed, before that or since: given as much as it took. Only such times count, for the others too. Between
-    /// calls, and towards the end of one that would have to wait for it, it delivers nothing, however fast its way is.
+    /// For how long it was fed, that is, given as much as it took, in this half of the trial. Only such times count, for the others too:
+    /// between calls, and towards the end of one that would have to wait for it, it delivers nothing, however fast its way is.
     fed: Duration,
-    /// For how long it was not, although there was something to send.
-    unfed: Duration,
-    /// What each of `at_work` delivered in such times.
+    /// What each of `at_work` delivered while it was fed.
     delivered: Vec<u64>,
-    /// When that was last looked at, and how much each had delivered by then.
+    /// For how long there was something to send and it was not fed, in the whole trial.
+    unfed: Duration,
+    /// When all this was last brought up to date, how much each of `at_work` had ever delivered by then, and what there has been to send
+    /// since.
     since: Instant,
     before: Vec<u64>,
-    /// Which of that there has been since.
     sending: Sending,
 }
 
@@ -80,8 +80,8 @@ impl OnTrial {
         Self {
             counts: false,
             fed: Duration::ZERO,
-            unfed: Duration::ZERO,
             delivered: vec![0; before.len()],
+            unfed: Duration::ZERO,
             since: now,
             before,
             sending: Sending::Nothing,
@@ -103,7 +103,7 @@ impl OnTrial {
         (self.since, self.before, self.sending) = (now, delivered, sending);
     }
 
-    /// What follows now: nothing yet, or whether it takes the place of one of the others, which.
+    /// `None` while the trial goes on; at its end whose place in `at_work` it takes, if any's.
     fn verdict(&mut self) -> Option<Option<usize>> {
         let (own, others) = self.delivered.split_last()?;
         if self.fed < HALF_TRIAL || others.iter().sum::<u64>() < HALF_BYTES {
@@ -211,6 +211,10 @@ mod tests {
     /// Bytes of a call that all connections carry.
     const LARGE: usize = 64 << 20;
 
+    fn at(ms: u64) -> Instant {
+        Instant::from_ps(ms * 1_000_000_000)
+    }
+
     /// Calls `look` for a second of which each connection delivers so many bytes per millisecond, of those that are at work.
     fn go_on(
         reserve: &mut Reserve,
@@ -222,20 +226,14 @@ mod tests {
             for it in &reserve.at_work {
                 delivered[*it] += rate(*it);
             }
-            reserve.look(
-                LARGE,
-                Sending::Fed,
-                |it| delivered[it],
-                |_| None,
-                Instant::from_ps(ms * 1_000_000_000),
-            );
+            reserve.look(LARGE, Sending::Fed, |it| delivered[it], |_| None, at(ms));
         }
     }
 
     #[test]
     fn one_that_finds_another_way_takes_a_place() {
         let mut delivered = [0; 17];
-        let mut reserve = Reserve::new(17, 8, Instant::from_ps(0));
+        let mut reserve = Reserve::new(17, 8, at(0));
         assert_eq!(reserve.at_work, [1, 2, 3, 4, 5, 6, 7, 8]);
         // Only the eleventh goes over a way of its own.
         let rate = |it: usize| if it == 11 { 60_000 } else { 15_000 };
@@ -256,7 +254,7 @@ mod tests {
     #[test]
     fn what_a_connection_delivers_before_it_has_its_speed_does_not_count() {
         let mut delivered = [0; 17];
-        let mut reserve = Reserve::new(17, 8, Instant::from_ps(0));
+        let mut reserve = Reserve::new(17, 8, at(0));
         // Each needs 150 ms to become as fast as its way allows; the eleventh has one of its own.
         let mut at_work_for = [0; 17];
         for ms in 0..5000 {
@@ -265,13 +263,7 @@ mod tests {
                 let speed = if it == 11 { 40_000 } else { 15_000 };
                 delivered[it] += if at_work_for[it] > 150 { speed } else { 100 };
             }
-            reserve.look(
-                LARGE,
-                Sending::Fed,
-                |it| delivered[it],
-                |_| None,
-                Instant::from_ps(ms * 1_000_000_000),
-            );
+            reserve.look(LARGE, Sending::Fed, |it| delivered[it], |_| None, at(ms));
             assert_eq!(reserve.on_trial().is_some(), reserve.at_work.len() == 9);
         }
         assert!(reserve.at_work.contains(&11), "{:?}", reserve.at_work);
@@ -281,7 +273,7 @@ mod tests {
     #[test]
     fn only_times_in_which_it_is_fed_count() {
         let mut delivered = [0; 17];
-        let mut reserve = Reserve::new(17, 8, Instant::from_ps(0));
+        let mut reserve = Reserve::new(17, 8, at(0));
         // Calls of 250 ms: in the last 100 of them, and the 50 until the next, the one on trial is given nothing. Only the eleventh has a way of
         // its own, and no more than five thirds of what each of the others has.
         for ms in 0..10_000 {
@@ -299,8 +291,7 @@ mod tests {
                 let speed = if it == 11 { 25_000 } else { 15_000 };
                 delivered[it] += if has { speed } else { 0 };
             }
-            let now = Instant::from_ps(ms * 1_000_000_000);
-            reserve.look(LARGE, sending, |it| delivered[it], |_| None, now);
+            reserve.look(LARGE, sending, |it| delivered[it], |_| None, at(ms));
         }
         assert!(reserve.at_work.contains(&11), "{:?}", reserve.at_work);
         assert_eq!((reserve.at_work.len(), reserve.untried), (8, 0));
@@ -309,25 +300,22 @@ mod tests {
     #[test]
     fn calls_that_have_little_to_send_do_not_count() {
         let mut delivered = [0; 4];
-        let mut reserve = Reserve::new(4, 2, Instant::from_ps(0));
+        let mut reserve = Reserve::new(4, 2, at(0));
         // Of large calls, every other 10 ms, the third has twice as much as each of the others, of small ones nothing.
         for ms in 0..1300 {
             let large = ms % 20 < 10;
-            (1..=3).for_each(|it| delivered[it] += if it < 3 || large { 15_000 } else { 0 });
-            delivered[3] += if large { 15_000 } else { 0 };
-            let now = Instant::from_ps(ms * 1_000_000_000);
-            let owed = if large { LARGE } else { ENOUGH };
-            reserve.look(owed, Sending::Fed, |it| delivered[it], |_| None, now);
+            let (owed, third) = if large { (LARGE, 30_000) } else { (ENOUGH, 0) };
+            delivered = [0, delivered[1] + 15_000, delivered[2] + 15_000, delivered[3] + third];
+            reserve.look(owed, Sending::Fed, |it| delivered[it], |_| None, at(ms));
         }
         assert!(reserve.at_work.contains(&3), "{:?}", reserve.at_work);
     }
 
     #[test]
     fn one_that_cannot_be_fed_does_not_stay_on_trial() {
-        let mut reserve = Reserve::new(4, 2, Instant::from_ps(0));
+        let mut reserve = Reserve::new(4, 2, at(0));
         let mut look = |ms: u64, sending| {
-            let now = Instant::from_ps(ms * 1_000_000_000);
-            reserve.look(LARGE, sending, |_| 0, |_| None, now);
+            reserve.look(LARGE, sending, |_| 0, |_| None, at(ms));
             reserve.at_work.clone()
         };
         assert_eq!(look(0, Sending::Unfed), [1, 2, 3]);
@@ -342,7 +330,7 @@ mod tests {
     #[test]
     fn those_that_are_as_fast_stay_in_reserve() {
         let mut delivered = [0; 17];
-        let mut reserve = Reserve::new(17, 8, Instant::from_ps(0));
+        let mut reserve = Reserve::new(17, 8, at(0));
         for second in 0..9 {
             go_on(&mut reserve, &mut delivered, 1000 * second, |_| 20_000);
         }
@@ -352,20 +340,20 @@ mod tests {
     #[test]
     fn a_trial_waits_until_there_was_enough_to_send() {
         let mut delivered = [0; 4];
-        let mut reserve = Reserve::new(4, 2, Instant::from_ps(0));
+        let mut reserve = Reserve::new(4, 2, at(0));
         for second in 0..5 {
             go_on(&mut reserve, &mut delivered, 1000 * second, |_| 0);
         }
         assert_eq!(reserve.at_work, [1, 2, 3]);
-        let mut none = Reserve::new(2, 8, Instant::from_ps(0));
-        none.look(LARGE, Sending::Fed, |_| 0, |_| None, Instant::from_ps(0));
+        let mut none = Reserve::new(2, 8, at(0));
+        none.look(LARGE, Sending::Fed, |_| 0, |_| None, at(0));
         assert_eq!(none.at_work, [1]);
-        assert!(Reserve::new(0, 8, Instant::from_ps(0)).at_work.is_empty());
+        assert!(Reserve::new(0, 8, at(0)).at_work.is_empty());
     }
 
     #[test]
     fn when_most_have_become_slow_all_are_tried_again_once() {
-        let mut reserve = Reserve::new(9, 4, Instant::from_ps(0));
+        let mut reserve = Reserve::new(9, 4, at(0));
         reserve.untried = 0;
         let look = |reserve: &mut Reserve, rates: [f64; 4]| {
             let rate = |it: usize| rates.get(it - 1).copied();
@@ -381,18 +369,18 @@ mod tests {
 
     #[test]
     fn little_goes_by_few_and_the_fastest() {
-        let mut reserve = Reserve::new(17, 8, Instant::from_ps(0));
+        let mut reserve = Reserve::new(17, 8, at(0));
         let rate = |it: usize| [3, 5, 6].contains(&it).then_some(it as f64);
         assert_eq!(reserve.carriers(LARGE, rate), [1, 2, 3, 4, 5, 6, 7, 8]);
         assert_eq!(reserve.carriers(8 * ENOUGH, rate).len(), 8);
         assert_eq!(reserve.carriers(4 * ENOUGH, rate), [6, 5, 3, 1]);
         assert_eq!(reserve.carriers(1, rate), [6, 5]);
         // No trial has begun in calls that are too small for one more.
-        reserve.look(8 * ENOUGH, Sending::Fed, |_| 0, |_| None, Instant::from_ps(0));
+        reserve.look(8 * ENOUGH, Sending::Fed, |_| 0, |_| None, at(0));
         assert_eq!(reserve.at_work.len(), 8);
-        reserve.look(9 * ENOUGH, Sending::Fed, |_| 0, |_| None, Instant::from_ps(0));
+        reserve.look(9 * ENOUGH, Sending::Fed, |_| 0, |_| None, at(0));
         assert_eq!(reserve.at_work.len(), 9);
         // Without a reserve all carry all.
-        assert_eq!(Reserve::new(5, 4, Instant::from_ps(0)).carriers(0, rate), [1, 2, 3, 4]);
+        assert_eq!(Reserve::new(5, 4, at(0)).carriers(0, rate), [1, 2, 3, 4]);
     }
 }
