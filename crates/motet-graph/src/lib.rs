@@ -13,6 +13,7 @@
 //! - [`FewLengths`]: distances alone, faster, where arcs have few different lengths;
 //! - [`DisjointSets`]: what hangs together (union–find);
 //! - [`Followers`]: who waits for whom, and an order in which all can happen;
+//! - [`LeastFirst`]: a queue of numbered happenings by time, for event loops;
 //! - [`Rows`]: a list of lists in two vectors (compressed rows), which the others are made of;
 //! - [`gcd`] and [`lcm`].
 //!
@@ -28,6 +29,7 @@ mod arcs;
 mod few_lengths;
 mod flow;
 mod followers;
+mod least_first;
 mod number;
 mod rows;
 mod sets;
@@ -37,6 +39,7 @@ pub use arcs::{Arcs, PairedArcs};
 pub use few_lengths::FewLengths;
 pub use flow::{Capacity, MaxFlow};
 pub use followers::Followers;
+pub use least_first::LeastFirst;
 pub use number::{gcd, lcm};
 pub use rows::Rows;
 pub use sets::DisjointSets;

@@ -16,8 +16,9 @@
 //! All simulated iterations run at the same time; events of one instant are handled by kind, iteration
 //! and number, so that equal inputs give equal results.
 
-use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::VecDeque;
+
+use motet_graph::LeastFirst;
 
 use super::error::PriceError;
 use super::layout::{Laid, NONE};
@@ -26,7 +27,7 @@ use super::terms::{FifoShape, Terms};
 
 const PS_PER_S: u128 = 1_000_000_000_000;
 
-/// Rounded up; the end of time where it does not fit.
+/// How long `bytes` take at a rate, rounded up; `u64::MAX` where that does not fit.
 fn time_at(bytes: u64, bits_per_s: u64) -> u64 {
     let time = (u128::from(bytes) * 8 * PS_PER_S).div_ceil(u128::from(bits_per_s.max(1)));
     u64::try_from(time).unwrap_or(u64::MAX)
@@ -35,13 +36,13 @@ fn time_at(bytes: u64, bits_per_s: u64) -> u64 {
 /// Rates and slot counts of one run, worked out before it begins.
 #[derive(Debug)]
 pub(super) struct Pace {
-    /// Bytes of a chunk in an iteration, and in the last one.
+    /// Bytes of a chunk in every iteration but the last, and in the last.
     bytes: [u64; 2],
     block: u64,
     gpu: Option<u64>,
-    /// By link used: payload in bits per second.
+    /// By link used: its bandwidth for payload, in bits per second.
     links: Vec<u64>,
-    /// By transfer: FIFO slots it takes.
+    /// By transfer: how many FIFO slots it takes.
     weights: Vec<u32>,
     slots: u32,
     /// By transfer: the bandwidth that its FIFO allows. A slot is in use for a round trip over the
@@ -100,13 +101,15 @@ impl Kind {
 /// The state of a step.
 #[derive(Clone, Copy, Debug, Default)]
 struct Doing {
-    /// What it still waits for.
+    /// How many things the step still waits for.
     waits: u32,
-    /// Sends that have not crossed their last link.
+    /// Transfers of this step that have not left yet: not crossed their first link, or their last if no other step
+    /// receives them.
     open: u32,
     /// How many of its sends have got a FIFO slot.
     room: u32,
-    /// When its block is done with it, and the last bytes of what it receives have arrived.
+    /// The step is not over before this: its block has moved its data, and the last bytes of what it receives have
+    /// arrived.
     end: u64,
 }
 
@@ -128,13 +131,14 @@ pub(super) struct Run<'a> {
     laid: &'a Laid,
     pace: &'a Pace,
     iterations: usize,
-    queue: BinaryHeap<Reverse<u128>>,
+    queue: LeastFirst,
     now: u64,
     /// By iteration and step.
     doing: Vec<Doing>,
     /// By iteration and transfer.
     going: Vec<Going>,
-    /// By link, and behind them by rank for what all blocks of a GPU send: when it is free.
+    /// When each link has carried all that entered it so far; behind the links, by rank, when each GPU has sent all
+    /// that its blocks send.
     free: Vec<u64>,
     fifos: Vec<Fifo>,
     over: usize,
@@ -157,7 +161,7 @@ impl<'a> Run<'a> {
             laid,
             pace,
             iterations,
-            queue: BinaryHeap::new(),
+            queue: LeastFirst::new(),
             now: 0,
             doing,
             going: vec![Going::default(); laid.routes.len() * iterations],
@@ -168,17 +172,17 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// When all is over.
+    /// Simulates all iterations, and returns when the last step is over.
     pub(super) fn run(mut self) -> Result<u64, PriceError> {
         for (first, end) in &self.laid.lanes {
             if first < end {
                 self.met(*first, 0);
             }
         }
-        while let Some(Reverse(entry)) = self.queue.pop() {
-            self.now = (entry >> 64) as u64;
-            let id = entry as u32;
-            match Kind::ALL[(entry >> 32) as usize & 3] {
+        while let Some((now, number)) = self.queue.pop() {
+            self.now = now;
+            let id = number as u32;
+            match Kind::ALL[(number >> 32) as usize & 3] {
                 Kind::Over => self.over(id),
                 Kind::Head => self.head(id),
                 Kind::Ready => self.begin(id),
@@ -191,8 +195,7 @@ impl<'a> Run<'a> {
     }
 
     fn push(&mut self, at: u64, kind: Kind, id: u32) {
-        let entry = (u128::from(at) << 64) | (u128::from(kind as u8) << 32) | u128::from(id);
-        self.queue.push(Reverse(entry));
+        self.queue.push(at, u64::from(kind as u8) << 32 | u64::from(id));
     }
 
     /// The bytes of a chunk in an iteration.
@@ -200,7 +203,7 @@ impl<'a> Run<'a> {
         self.pace.bytes[usize::from(iteration + 1 == self.iterations)]
     }
 
-    /// The iteration and the number of an id among `all` of one.
+    /// The iteration of an id, and its number there, where each iteration has `all` of them.
     const fn parts(id: u32, all: usize) -> (usize, usize) {
         (id as usize / all, id as usize % all)
     }
@@ -214,7 +217,8 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// A step begins as soon as what it sends has room.
+    /// A step has all it waits for: it begins if the FIFOs that it sends into have free slots, and otherwise queues
+    /// for them.
     fn begin(&mut self, id: u32) {
         let laid = self.laid;
         let (iteration, index) = Self::parts(id, laid.ops.len());
@@ -253,7 +257,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// One crossing less that a step must settle; it is not over before `at`.
+    /// One transfer of a step has left; the step is not over before `at`, and is over with the last of them.
     fn settled(&mut self, id: u32, at: u64) {
         let doing = &mut self.doing[id as usize];
         doing.end = doing.end.max(at);
@@ -302,7 +306,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// When something has carried one more load that takes it so long.
+    /// When a link (or GPU) has carried one more load that takes it `time`, behind all earlier ones.
     fn carried(&mut self, what: usize, time: u64) -> u64 {
         let free = &mut self.free[what];
         *free = self.now.max(*free).saturating_add(time);
@@ -335,7 +339,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Nothing happens any more and not all is over: names the first full connection.
+    /// The error where nothing happens any more and steps are left: names the first full connection.
     fn halts(&self) -> PriceError {
         let full = self.fifos.iter().position(|it| !it.parked.is_empty());
         // A verified program without full connections comes to its end.

@@ -11,9 +11,9 @@
 //! Legs are cut into jobs of at most `grain` chunks that follow each other.
 
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::VecDeque;
 
-use motet_graph::{Rows, gcd};
+use motet_graph::{LeastFirst, Rows, gcd};
 use motet_sim::link_rule::{Arrival, Passage};
 use motet_units::{Bytes, Duration};
 
@@ -22,13 +22,13 @@ use crate::fabric::Fabric;
 use crate::schedule::JobTurns;
 use crate::watch::Watch;
 
-/// How many of the legs that wait for a link are looked at: nearly all, which equal amounts need
-/// to fall into rounds; or some, which is enough where a few links have most to do. Of each leg the
-/// job that has waited longest stands for all of them, so that a leg of many jobs hides no other.
+/// How many of the legs that wait for a link are compared for one choice: nearly all, which equal amounts need
+/// to fall into rounds; or some, which is enough where a few links have most to do. Of each leg only the job
+/// that has waited longest is looked at, so that a leg of many jobs does not crowd out the others.
 pub(super) const MANY: usize = 128;
 pub(super) const SOME: usize = 24;
 
-/// So late that sums of times may be beyond what 64 bits count: nothing is ordered by time then.
+/// From this time on sums of times may exceed 64 bits, so jobs are no longer ordered by time.
 const FAR: u64 = 1 << 62;
 
 /// The legs of a plan cut into jobs. Job numbers run leg by leg.
@@ -50,7 +50,7 @@ impl Cutting {
         Self { first }
     }
 
-    /// How many jobs there would be.
+    /// How many jobs such a cutting would have.
     pub(super) fn count(plan: &ExchangePlan, grain: u32) -> u64 {
         plan.legs.iter().map(|it| u64::from(it.chunks.div_ceil(grain.max(1)))).sum()
     }
@@ -59,7 +59,7 @@ impl Cutting {
         self.first.last().map_or(0, |it| *it as usize)
     }
 
-    /// How many jobs a leg is.
+    /// How many jobs a leg is cut into.
     pub(super) fn cuts(&self, leg: u32) -> u32 {
         self.first[leg as usize + 1] - self.first[leg as usize]
     }
@@ -71,7 +71,8 @@ impl Cutting {
         (at(nth), at(nth + 1))
     }
 
-    /// The jobs of `leg` that have any of its chunks from `start` to `end`: first and last.
+    /// The first and the last job of `leg` that carry any of its chunks from `start` up to, not including,
+    /// `end`.
     fn overlapping(&self, plan: &ExchangePlan, leg: u32, start: u32, end: u32) -> (u32, u32) {
         let (chunks, cuts) = (u64::from(plan.legs[leg as usize].chunks), u64::from(self.cuts(leg)));
         // The job with chunk c is the last whose start, rounded down, is not behind c.
@@ -79,8 +80,8 @@ impl Cutting {
         (of(start), of(end - 1))
     }
 
-    /// A number that divides `chunks` and all places and lengths of jobs: with so many chunks
-    /// made one, the plan is the same.
+    /// The greatest number that divides `chunks` and the offset and length of every job: that many chunks can
+    /// be merged into one without changing the plan.
     pub(super) fn common(&self, plan: &ExchangePlan, chunks: u32) -> u32 {
         let mut common = chunks;
         for (leg, it) in (0..).zip(&plan.legs) {
@@ -95,7 +96,7 @@ impl Cutting {
         common
     }
 
-    /// The jobs that the `nth` job of a leg waits for: first and last of the leg before it.
+    /// The first and the last job of the leg before that the `nth` job of a leg waits for.
     pub(super) fn awaited(&self, plan: &ExchangePlan, leg: u32, nth: u32) -> Option<(u32, u32)> {
         let it = &plan.legs[leg as usize];
         if it.after == NONE {
@@ -112,7 +113,7 @@ impl Cutting {
 pub(super) struct Timing {
     /// All jobs by when they start, as (leg, which of its jobs).
     pub(super) order: Vec<(u32, u32)>,
-    /// The links that carry jobs in another order.
+    /// The links that carry jobs in another order, as job numbers.
     pub(super) turns: Vec<JobTurns>,
     pub(super) makespan: Duration,
 }
@@ -120,16 +121,38 @@ pub(super) struct Timing {
 #[derive(Clone, Copy, Debug)]
 struct Hop {
     link: u32,
-    /// From the start on the first link until the head is here.
+    /// The latency from the start of a job until its first byte gets here.
     head: u64,
     latency: u64,
 }
 
-/// What happens at an instant; arrivals come before links look for work.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+/// What happens at an instant. Arrivals come before links look for work, so that a link that becomes free
+/// sees all that has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Happening {
     Arrived { leg: u32, nth: u32 },
     Free(u32),
+}
+
+impl Happening {
+    /// Set in the numbers of [`Self::Free`] and in no other: there are never as many as 2³¹ legs.
+    const FREE: u64 = 1 << 63;
+
+    /// Its number in the queue, by which those of one instant are ordered.
+    fn number(self) -> u64 {
+        match self {
+            Self::Arrived { leg, nth } => u64::from(leg) << 32 | u64::from(nth),
+            Self::Free(link) => Self::FREE | u64::from(link),
+        }
+    }
+
+    const fn of(number: u64) -> Self {
+        if number & Self::FREE != 0 {
+            Self::Free(number as u32)
+        } else {
+            Self::Arrived { leg: (number >> 32) as u32, nth: number as u32 }
+        }
+    }
 }
 
 /// A job that waits for its first link.
@@ -139,8 +162,8 @@ struct Ready {
     nth: u32,
 }
 
-/// The greater the sooner: by how much its queue is too long, how much the busiest link on its
-/// way has left to do, whose turn it is.
+/// The priority of a waiting job; the greatest goes first. In this order: by how much the queue that it would
+/// find is too long, its urgency by the [`Rule`], and whose turn it is.
 type Rank = (Reverse<u64>, u64, Reverse<u64>);
 
 struct Run<'a> {
@@ -151,13 +174,14 @@ struct Run<'a> {
     fabric: &'a Fabric,
     chunk: Bytes,
     hops: Vec<Hop>,
-    /// Hops of each path.
+    /// The hops of each path, as a range of `hops`.
     of_path: Vec<(u32, u32)>,
     /// The legs that wait for each leg.
     followers: Rows,
-    /// Per leg: the link with most to do on the ways behind it, and the time from its arrival to
-    /// the end if nothing is in the way.
+    /// Per leg: of the links that its data crosses in later legs, the one with most work in all; [`NONE`] if
+    /// there are no later legs.
     crux: Vec<u32>,
+    /// Per leg: how long its data still takes in later legs if no link is busy.
     tail: Vec<u64>,
     /// Per job: how many jobs it still waits for.
     awaited: Vec<u32>,
@@ -168,13 +192,13 @@ struct Run<'a> {
     ready: Vec<Vec<u32>>,
     /// Per leg: its jobs that wait, as they came.
     waiting: Vec<VecDeque<u32>>,
-    /// Per link: when it was last told to look again.
+    /// Per link: for when its next look for work is planned; [`u64::MAX`] if it is not.
     asked: Vec<u64>,
-    happenings: BinaryHeap<Reverse<(u64, Happening)>>,
+    happenings: LeastFirst,
     order: Vec<(u32, u32)>,
     makespan: u64,
-    /// Per leg: how long one of its jobs keeps the slowest link of its path busy. A queue may be
-    /// that long before others go first.
+    /// Per leg: the transmission time of one of its jobs on the slowest link of its path. A queue up to that
+    /// long does not make other jobs go first.
     patience: Vec<u64>,
 }
 
@@ -197,7 +221,7 @@ impl Rule {
     pub(super) const ALL: [Self; 4] = [Self::Rounds, Self::Urgent, Self::Even, Self::Crux];
 }
 
-/// The order for chunks of so many bytes; `None` if time is up.
+/// The order that one rule makes for chunks of `chunk` bytes; `None` if time is up.
 pub(super) fn timing(
     plan: &ExchangePlan,
     cutting: &Cutting,
@@ -251,7 +275,7 @@ impl<'a> Run<'a> {
             ready: vec![Vec::new(); links],
             waiting: vec![VecDeque::new(); plan.legs.len()],
             asked: vec![u64::MAX; links],
-            happenings: BinaryHeap::new(),
+            happenings: LeastFirst::new(),
             order: Vec::with_capacity(cutting.jobs()),
             makespan: 0,
             patience: vec![0; plan.legs.len()],
@@ -270,7 +294,7 @@ impl<'a> Run<'a> {
         (start as usize, end as usize)
     }
 
-    /// What each link has to do in all.
+    /// Adds up the work of each link, and sets the patience of each leg.
     fn count_work(&mut self) {
         for leg in 0..self.plan.legs.len() as u32 {
             let bytes = self.bytes(self.plan.legs[leg as usize].chunks);
@@ -287,7 +311,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// The crux and the tail of each leg, from the last leg back.
+    /// Sets the crux and the tail of each leg, from the last leg back.
     fn look_ahead(&mut self) {
         for leg in (0..self.plan.legs.len() as u32).rev() {
             let (mut crux, mut most, mut longest) = (NONE, 0, 0);
@@ -329,7 +353,7 @@ impl<'a> Run<'a> {
             }
         }
         let mut turn = 0usize;
-        while let Some(Reverse((now, happening))) = self.happenings.pop() {
+        while let Some((now, happening)) = self.happenings.pop() {
             if now >= FAR {
                 return Some(self.without_end());
             }
@@ -337,7 +361,7 @@ impl<'a> Run<'a> {
             if watch.out_of_time_at(turn) {
                 return None;
             }
-            match happening {
+            match Happening::of(happening) {
                 Happening::Arrived { leg, nth } => self.arrived(leg, nth, now),
                 Happening::Free(link) => self.serve(link as usize, now),
             }
@@ -395,20 +419,20 @@ impl<'a> Run<'a> {
         self.ask(link, now.max(self.free_at[link]));
     }
 
-    /// Whose turn it is among equals: the less the sooner.
+    /// Breaks ties: the job with the least turn goes first.
     fn turn(&self, ready: Ready) -> u64 {
         let it = &self.plan.legs[ready.leg as usize];
         let ranks = self.fabric.rank_count() as u32;
         u64::from(ready.nth) << 32 | u64::from((it.to + ranks - it.from) % ranks)
     }
 
-    /// Lets a link look for work at a time, once.
+    /// Plans that a link looks for work at a time, unless that is planned already.
     fn ask(&mut self, link: usize, at: u64) {
-        // The end of time stands for not asked.
+        // The greatest number means that nothing is planned.
         let at = at.min(u64::MAX - 1);
         if self.asked[link] != at {
             self.asked[link] = at;
-            self.happenings.push(Reverse((at, Happening::Free(link as u32))));
+            self.happenings.push(at, Happening::Free(link as u32).number());
         }
     }
 
@@ -460,8 +484,8 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// How long the queue is that a job would find, and how much the link with most to do on its
-    /// way has left.
+    /// The longest queue that a job of the leg would find if it started now, and the work left of the busiest
+    /// link on its path or ahead of it ([`Run::crux`]).
     fn ahead(&self, leg: u32, now: u64) -> (u64, u64) {
         let (start, end) = self.path_hops(leg);
         let (mut queue, mut most) = (0, 0);
@@ -476,7 +500,7 @@ impl<'a> Run<'a> {
         (queue, most)
     }
 
-    /// When a job is due if each leg goes on evenly from start to end, as a share of 2³².
+    /// When a job is due if every leg is sent at an even pace from start to end, as a share of 2³².
     fn due(&self, ready: Ready) -> u64 {
         let (ranks, cuts) = (self.fabric.rank_count() as u64, self.cutting.cuts(ready.leg));
         let phase = self.turn(ready) & u64::from(u32::MAX);
@@ -501,6 +525,6 @@ impl<'a> Run<'a> {
         }
         let link = self.hops[start].link as usize;
         self.ask(link, self.free_at[link]);
-        self.happenings.push(Reverse((at_node.tail, Happening::Arrived { leg, nth })));
+        self.happenings.push(at_node.tail, Happening::Arrived { leg, nth }.number());
     }
 }

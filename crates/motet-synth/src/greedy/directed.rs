@@ -1,17 +1,14 @@
-//! Everything to somebody: AllToAll, AllToAllV, Gather, Scatter, SendRecv.
+//! Data from one rank to one other: AllToAll, AllToAllV, Gather, Scatter, SendRecv.
 //!
-//! What one rank has for another is cut into pieces that travel on their own. Whenever a link is
-//! free it takes a piece that it brings nearer to where it is wanted, the farthest first. Which
-//! destinations a way brings something nearer to is settled beforehand, as a set of ranks, so that
-//! a choice is a search among the destinations of what waits at its source.
+//! The data of each pair is cut into pieces that are routed independently. A free link takes a piece that it
+//! brings nearer to its destination, the piece with the farthest destination first. To which destinations a way
+//! leads nearer is computed beforehand, as a set of ranks; so a choice only compares that set with the
+//! destinations of the pieces that wait at its source.
 
 mod emit;
 mod pieces;
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
-
-use motet_graph::{Dijkstra, Hop, Rows};
+use motet_graph::{Dijkstra, Hop, LeastFirst, Rows};
 use motet_sim::link_rule::{Arrival, Passage};
 use motet_units::seed::Stream;
 use motet_units::{Bytes, Duration, LinkId, Rank, Seed};
@@ -26,11 +23,12 @@ use crate::watch::Watch;
 use pieces::{Piece, pieces};
 
 /// Marks an event in which a link becomes free; others are hops that end.
-const FREE: u32 = 1 << 31;
+const FREE: u64 = 1 << 32;
 /// No piece.
 const NONE: u32 = u32::MAX;
-/// There are tables of all pairs.
+/// Most ranks: there are tables of all pairs.
 const MOST_RANKS: usize = 1 << 12;
+/// The numbers of chunks per part that are tried, as long as more help.
 const CHUNKS: [u32; 5] = [1, 2, 4, 8, 16];
 
 /// A piece goes over a way.
@@ -40,6 +38,7 @@ struct PieceHop {
     way: u32,
 }
 
+/// The hops of all pieces.
 struct Journey {
     /// In the order in which they start.
     steps: Vec<PieceHop>,
@@ -99,13 +98,15 @@ pub(super) fn synthesize(
     })
 }
 
-/// Ranks that each way brings things nearer to.
+/// To which destinations each way leads nearer.
 struct Travel<'a> {
     fabric: &'a Fabric,
     overlay: &'a Overlay,
+    /// How many words a set of ranks has.
     words: usize,
-    /// How long it takes at least from rank to rank; `distance[to * ranks + from]`.
+    /// How long a piece takes at least from rank to rank; `distance[to * ranks + from]`.
     distance: Vec<u64>,
+    /// Per way: the set of destinations that it leads nearer to.
     nearer: Vec<u64>,
 }
 
@@ -131,7 +132,7 @@ impl<'a> Travel<'a> {
             for to in 0..ranks {
                 let row = &distance[to * ranks..][..ranks];
                 let (before, after) = (row[way.from as usize], row[way.to as usize]);
-                // A little longer than the shortest way is fine if that one is busy.
+                // A way up to a quarter longer than the shortest counts too: that one may be busy.
                 let total = after.saturating_add(cost[number]);
                 if after < before && total <= before.saturating_add(before / 4) {
                     nearer[number * words + to / 64] |= 1 << (to % 64);
@@ -141,7 +142,7 @@ impl<'a> Travel<'a> {
         Self { fabric, overlay, words, distance, nearer }
     }
 
-    /// `None` if some rank cannot be reached, or time is up.
+    /// Routes and schedules all pieces. `None` if some rank cannot be reached, or time is up.
     fn journey(
         &self,
         pieces: &[Piece],
@@ -156,7 +157,7 @@ impl<'a> Travel<'a> {
             run.put(piece, pieces[piece as usize].from.index(), 0);
         }
         let mut turn = 0usize;
-        while let Some(Reverse((now, event))) = run.events.pop() {
+        while let Some((now, event)) = run.events.pop() {
             turn += 1;
             if watch.out_of_time_at(turn) {
                 return None;
@@ -177,16 +178,20 @@ struct Run<'a> {
     travel: &'a Travel<'a>,
     pieces: &'a [Piece],
     chunk: Bytes,
-    /// Per rank: the destinations of what waits there.
+    /// Per rank: the set of destinations of the pieces that wait there.
     waiting: Vec<u64>,
-    /// Per rank and destination: the piece that came last; each names the one before it.
+    /// Per rank and destination: a stack of the pieces that wait, of which this is the one that came last.
     top: Vec<u32>,
+    /// Per piece: the one below it in its stack, or [`NONE`].
     below: Vec<u32>,
     free_at: Vec<u64>,
+    /// Per link: whether it waits for a piece; an arrival wakes it.
     idle: Vec<bool>,
+    /// The links in the order in which they choose at the same instant; events name places in it.
     turn: Vec<u32>,
+    /// Per link: its place in `turn`.
     place: Vec<u32>,
-    events: BinaryHeap<Reverse<(u64, u32)>>,
+    events: LeastFirst,
     steps: Vec<PieceHop>,
     makespan: u64,
     missing: usize,
@@ -212,14 +217,14 @@ impl<'a> Run<'a> {
             idle: vec![true; links],
             turn,
             place,
-            events: BinaryHeap::new(),
+            events: LeastFirst::new(),
             steps: Vec::new(),
             makespan: 0,
             missing: pieces.len(),
         }
     }
 
-    /// A piece is at a rank: it is where it is wanted, or waits there for a link.
+    /// A piece has come to a rank: it is at its destination, or waits there for a link.
     fn put(&mut self, piece: u32, rank: usize, now: u64) {
         let to = self.pieces[piece as usize].to.index();
         if to == rank {
@@ -234,7 +239,7 @@ impl<'a> Run<'a> {
         for link in self.travel.fabric.outgoing(node) {
             if std::mem::replace(&mut self.idle[link.index()], false) {
                 let at = now.max(self.free_at[link.index()]);
-                self.events.push(Reverse((at, FREE | self.place[link.index()])));
+                self.events.push(at, FREE | u64::from(self.place[link.index()]));
             }
         }
     }
@@ -242,7 +247,7 @@ impl<'a> Run<'a> {
     fn serve(&mut self, place: usize, now: u64) {
         let link = self.turn[place] as usize;
         if self.free_at[link] > now {
-            self.events.push(Reverse((self.free_at[link], FREE | place as u32)));
+            self.events.push(self.free_at[link], FREE | place as u64);
             return;
         }
         let mut soonest = u64::MAX;
@@ -261,13 +266,14 @@ impl<'a> Run<'a> {
         match best {
             Some((_, way, to)) => self.start(way, to, now),
             None if soonest < u64::MAX => {
-                self.events.push(Reverse((soonest, FREE | place as u32)));
+                self.events.push(soonest, FREE | place as u64);
             }
             None => self.idle[link] = true,
         }
     }
 
-    /// Of what waits at the start of a way and would come nearer on it, the farthest destination.
+    /// The farthest destination of the pieces that wait at the start of a way and would come nearer over it,
+    /// and how far it is.
     fn farthest(&self, way: usize) -> Option<(u64, usize)> {
         let (words, ranks) = (self.travel.words, self.travel.fabric.rank_count());
         let from = self.travel.overlay.ways[way].from as usize;
@@ -308,8 +314,8 @@ impl<'a> Run<'a> {
             at = passage.arrival(hop.latency);
         }
         let link = hops[0].link as usize;
-        self.events.push(Reverse((self.free_at[link], FREE | self.place[link])));
-        self.events.push(Reverse((at.tail, self.steps.len() as u32)));
+        self.events.push(self.free_at[link], FREE | u64::from(self.place[link]));
+        self.events.push(at.tail, self.steps.len() as u64);
         self.steps.push(PieceHop { piece, way });
     }
 }

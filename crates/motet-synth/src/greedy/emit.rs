@@ -1,9 +1,9 @@
 //! Matchings into programs.
 //!
-//! Where data lies is as in [`crate::lower`]: what spreads goes from the origin's input into
-//! everyone's output; what is collected is summed where it passes, in scratch (in the output for
-//! an AllReduce). A matching for collecting was found on the fabric turned round, so its sends are
-//! taken last first, from their end to their start.
+//! Data lies as in [`crate::lower`]: data that spreads goes from its origin's input into everyone's output;
+//! data that is collected is summed at every rank that it passes, in scratch (for an AllReduce, in the
+//! output). A matching for collecting was found on the fabric turned round, so its sends are made in reverse
+//! order, each from its end to its start.
 
 use motet_collective::{
     Collective, CollectiveKind, Forms, Program, ProgramBuilder, Slot, Transfer, TransferId,
@@ -20,10 +20,11 @@ pub(super) struct Emitter {
     kind: CollectiveKind,
     root: Option<Rank>,
     ranks: usize,
-    /// Per part.
+    /// Chunks per part.
     chunks: u32,
     builder: ProgramBuilder,
-    /// Per chunk: the transfer after which its sum is whole, in an AllReduce.
+    /// Per chunk: the last transfer into its sum at its origin, after which the sum may be spread. Empty if
+    /// nothing was collected.
     summed: Vec<u32>,
 }
 
@@ -42,7 +43,7 @@ impl Emitter {
         self.builder.build()
     }
 
-    /// What a rank has and also ends up with it copies itself.
+    /// Adds the local copies of data that a rank has in its input and must also have in its output.
     fn keep_own(&mut self) {
         let chunks = self.chunks;
         let ranks = (0..self.ranks).map(Rank::from_index);
@@ -58,7 +59,7 @@ impl Emitter {
         }
     }
 
-    /// Where the chunk lies in the input of a rank that has it from the start.
+    /// The place of a chunk in the input of the rank that has it from the start.
     const fn in_input(&self, chunk: u32) -> u32 {
         match self.kind {
             CollectiveKind::AllGather => chunk % self.chunks,
@@ -66,7 +67,7 @@ impl Emitter {
         }
     }
 
-    /// Where the chunk ends in an output.
+    /// The place of a chunk in the output of every rank that ends up with it.
     const fn in_output(&self, chunk: u32) -> u32 {
         match self.kind {
             CollectiveKind::ReduceScatter => chunk % self.chunks,
@@ -74,6 +75,7 @@ impl Emitter {
         }
     }
 
+    /// Adds the transfers of a matching that spreads chunks from their origins.
     pub(super) fn spread(&mut self, overlay: &Overlay, plan: &MatchingPlan, origins: &[u32]) {
         let first = self.builder_paths(overlay, false);
         let chunks = origins.len();
@@ -99,6 +101,7 @@ impl Emitter {
         }
     }
 
+    /// Adds the transfers that sum chunks at their origins, from a matching found on the fabric turned round.
     pub(super) fn collect(&mut self, overlay: &Overlay, plan: &MatchingPlan, origins: &[u32]) {
         let first = self.builder_paths(overlay, true);
         let chunks = origins.len();
@@ -138,7 +141,7 @@ impl Emitter {
         self.summed = origins.iter().enumerate().map(at_origin).collect();
     }
 
-    /// Where a rank sums a chunk; `scratch` is its place there, if it is there.
+    /// Where a rank sums a chunk: at place `scratch` of its scratch, or in its output if that is [`NONE`].
     const fn sum_slot(&self, rank: Rank, chunk: u32, scratch: u32) -> Slot {
         match scratch {
             NONE => Slot::output(rank, self.in_output(chunk)),

@@ -1,10 +1,10 @@
 //! [`Groups`]: ranks that are well joined inside and poorly to the outside.
 //!
-//! Servers with fast links inside and a few network cards, datacenters on a WAN. If what must
-//! come into a group from outside takes longer than what any one rank must receive, nothing may
-//! come in twice. Groups are the parts that remain together when the ways of the least bandwidth
-//! are left out. There may be groups within groups: the two dies of a GPU in a server, say, where
-//! what goes to both over the links between GPUs wastes them.
+//! Examples are servers with fast links inside and a few network cards, and datacenters on a WAN. If the links
+//! into a group are busy for longer than the links into any one rank, no chunk should enter the group twice.
+//! Groups are the parts that remain connected when the ways of the least bandwidth are left out. There may be
+//! groups within groups: the two dies of a GPU in a server, say, where a chunk that is sent to both dies wastes
+//! the links between GPUs.
 
 use motet_graph::DisjointSets;
 use motet_units::{LinkId, Rank};
@@ -15,25 +15,25 @@ use crate::fabric::Fabric;
 /// Most levels of groups within groups.
 const MOST_LEVELS: usize = 3;
 
-/// Groups at several levels, the largest first; those of a level are parts of those before. All have
-/// numbers of their own.
+/// Groups at several levels, the largest first; the groups of a level are parts of those of the level before.
+/// No two groups have the same number, whatever their level.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Groups {
     levels: Vec<Level>,
-    /// Per way: whether it is too slow to hold a group of the first level together.
+    /// Per way: whether it is slower than the ways that connect the groups of the first level inside.
     slow: Vec<bool>,
 }
 
 /// A partition of all ranks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Level {
-    /// Per rank.
+    /// Per rank: its group.
     of: Vec<u32>,
     count: usize,
 }
 
 impl Groups {
-    /// Groups at all levels at which they count; none where that is nowhere.
+    /// Groups at all levels at which links into them are a bottleneck; none if there is no such level.
     pub(super) fn new(fabric: &Fabric, overlay: &Overlay) -> Self {
         let bits: Vec<u64> = (0..overlay.ways.len())
             .map(|way| {
@@ -44,15 +44,15 @@ impl Groups {
         let mut levels = bits.clone();
         levels.sort_unstable();
         levels.dedup();
-        // Leaving out one more kind of ways at a time: parts that are tight are kept.
-        // A slow way holds the port it enters by for as long as it takes: then parts count even
-        // where they are not tight.
+        // Ways are left out one bandwidth after the other, and each partition with tight groups is kept.
+        // If none is tight, the first partition counts all the same if some way's last link is faster than its
+        // slowest: data from outside then takes up a port for longer than data from inside would.
         let holds = |way: usize| {
             let last = overlay.hops(way).last();
             last.is_some_and(|it| fabric.bits_per_s(LinkId(it.link)) > bits[way])
         };
         let (mut tight, mut otherwise): (Vec<Level>, Option<Level>) = (Vec::new(), None);
-        // What the ways of a kept level have at least, of the first one and of the one that is left over.
+        // The least bandwidth of the ways that connect the groups of the first tight level, and of `otherwise`.
         let (mut first_least, mut other_least) = (0, 0);
         for least in levels.into_iter().skip(1) {
             let found = Level::joined_by(fabric, overlay, |way| bits[way] >= least);
@@ -60,7 +60,7 @@ impl Groups {
             if found.count == known || tight.len() == MOST_LEVELS {
                 continue;
             }
-            // Ranks by themselves are no groups, but where nothing else is tight.
+            // Single ranks count as groups only where no larger ones are tight.
             let alone = found.count == fabric.rank_count() && !tight.is_empty();
             if !alone && found.is_tight(fabric, overlay) {
                 if tight.is_empty() {
@@ -87,7 +87,7 @@ impl Groups {
         Self { levels: tight, slow }
     }
 
-    /// Those of the first level alone.
+    /// The groups of the first level alone.
     pub(super) fn largest(&self) -> Self {
         let levels = self.levels.first().cloned().into_iter().collect();
         Self { levels, slow: self.slow.clone() }
@@ -103,8 +103,8 @@ impl Groups {
         self.levels.first().map_or(0, |it| it.count)
     }
 
-    /// Whether a way stays within a group of the first level, but goes over links that are scarce because they
-    /// lead out of it.
+    /// Whether a way leads to a rank of the same group of the first level, but over links that are scarce
+    /// because they lead out of the group.
     pub(super) fn is_detour(&self, way: usize, from: u32, to: u32) -> bool {
         self.slow.get(way).is_some_and(|it| *it) && !self.crosses(from, to)
     }
@@ -132,6 +132,7 @@ impl Groups {
 }
 
 impl Level {
+    /// The partition into ranks that are connected by the ways that count.
     fn joined_by(fabric: &Fabric, overlay: &Overlay, counts: impl Fn(usize) -> bool) -> Self {
         let mut sets = DisjointSets::new(fabric.rank_count());
         for (number, way) in overlay.ways.iter().enumerate() {
@@ -143,7 +144,8 @@ impl Level {
         Self { of, count }
     }
 
-    /// Whether coming into the groups takes longest.
+    /// Whether links into a group are a bottleneck: to bring in the data of all ranks outside takes about as
+    /// long as any rank needs to receive the data of all others, or longer.
     fn is_tight(&self, fabric: &Fabric, overlay: &Overlay) -> bool {
         let ranks = fabric.rank_count();
         let mut entries: Vec<(u32, u32)> = Vec::new();

@@ -1,16 +1,13 @@
 //! [`Matching`]: links take chunks, each when it is free.
 //!
-//! Whenever a link is free it takes a chunk that its source has and that its destination lacks and
-//! nobody is bringing; of those it looks at, the one that the fewest ranks have. Links into ranks
-//! that can receive least choose first. Sets of chunks are bits, so that a choice takes some tens
-//! of nanoseconds.
+//! A free link takes a chunk that its source has and that its destination neither has nor is being sent; of a
+//! few such chunks, the one that the fewest ranks have (rarest first). Links into the ranks that can receive
+//! least choose first. Sets of chunks are bits, so that a choice takes some tens of nanoseconds.
 //!
-//! Where a group of ranks is well joined inside and poorly to the outside, so that what comes in
-//! from outside takes longest, a chunk comes into the group only once ([`super::groups`]).
+//! Where a group of ranks has fast links inside and few to the outside, so that these are the bottleneck, a
+//! chunk enters the group only once ([`super::groups`]).
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
-
+use motet_graph::LeastFirst;
 use motet_sim::link_rule::{Arrival, Passage};
 use motet_units::seed::Stream;
 use motet_units::{Bytes, LinkId, Rank};
@@ -23,9 +20,10 @@ use crate::fabric::Fabric;
 use crate::watch::Watch;
 
 /// Marks an event in which a link becomes free; others are sends that arrive.
-const FREE: u32 = 1 << 31;
-/// How many chunks are looked at for one choice; more where a wrong one costs most.
+const FREE: u64 = 1 << 32;
+/// How many chunks are compared for one choice.
 const LOOKED_AT: usize = 6;
+/// The same for a way into another group, where a wrong choice costs most.
 const LOOKED_AT_FOR_GROUP: usize = 48;
 
 /// A chunk goes over a way.
@@ -49,17 +47,18 @@ pub(super) struct Spread<'a> {
     pub(super) fabric: &'a Fabric,
     pub(super) overlay: &'a Overlay,
     pub(super) groups: &'a Groups,
-    /// Into a group a link stays with its partner, so that no two want the same entry. Without
-    /// this ways take turns, which brings data to far groups sooner.
+    /// Whether a link that sends into other groups stays with one way, so that no two links compete for the
+    /// same port of a group. Otherwise its ways take turns, which brings data to far groups sooner.
     pub(super) faithful: bool,
-    /// A link into a group that has nothing new to bring takes what is there already: idle it would help
-    /// nobody, and late in a short exchange a second copy from outside may come before one from inside.
+    /// Whether a link into a group that has no new chunk to bring may bring one that the group already has. It
+    /// would be idle otherwise, and late in a short exchange a second copy from outside may arrive before one
+    /// from inside.
     pub(super) repeats: bool,
-    /// Whether what stays within a group may go over links that lead out of it. They are needed for what
-    /// must leave, and are often the ones with the longest latency: a chunk that a link inside would bring
-    /// a little later is then the last to arrive.
+    /// Whether data for the same group may go over links that lead out of it. Those links are needed for data
+    /// that must leave, and often have the longest latency: a chunk that a link inside would have brought a
+    /// little later is then the last to arrive.
     pub(super) detours: bool,
-    /// Per chunk.
+    /// Per chunk: the rank that has it from the start.
     pub(super) origins: &'a [u32],
     pub(super) chunk: Bytes,
     pub(super) watch: Watch<'a>,
@@ -71,7 +70,7 @@ impl Spread<'_> {
         let mut matching = Matching::new(self, random);
         matching.begin();
         let mut turn = 0usize;
-        while let Some(Reverse((now, event))) = matching.events.pop() {
+        while let Some((now, event)) = matching.events.pop() {
             turn += 1;
             if self.watch.out_of_time_at(turn) {
                 return None;
@@ -89,25 +88,29 @@ impl Spread<'_> {
 
 struct Matching<'a> {
     spread: &'a Spread<'a>,
+    /// How many words a set of chunks has.
     words: usize,
-    /// Per rank: chunks that are there.
+    /// Per rank: the set of chunks that it has.
     have: Vec<u64>,
-    /// Per rank: chunks that are there or on their way.
+    /// Per rank: the set of chunks that it has or that are in flight to it.
     will: Vec<u64>,
-    /// Per group: chunks that are inside or on their way in.
+    /// Per group: the set of chunks that some rank of it has or that are in flight into it.
     inside: Vec<u64>,
-    /// Per chunk: how many ranks will have it.
+    /// Per chunk: how many ranks have it or are being sent it.
     copies: Vec<u32>,
+    /// Per link: the transmission time of a chunk.
     busy: Vec<u64>,
     free_at: Vec<u64>,
+    /// Per link: whether it waits for a chunk that it could take; an arrival wakes it.
     idle: Vec<bool>,
-    /// Per link: which of the ways that begin with it is asked first. Ways take turns, from the
-    /// rank after the link's own on, so that links into one switch choose different ranks.
+    /// Per link: which of the ways that begin with it is tried first. Ways take turns, beginning with the one
+    /// to the rank after the link's own, so that links into one switch choose different ranks.
     next_way: Vec<u32>,
-    /// Links in the order in which they choose; events name places in it.
+    /// The links in the order in which they choose at the same instant; events name places in it.
     turn: Vec<u32>,
+    /// Per link: its place in `turn`.
     place: Vec<u32>,
-    events: BinaryHeap<Reverse<(u64, u32)>>,
+    events: LeastFirst,
     sends: Vec<Send>,
     makespan: u64,
     missing: usize,
@@ -133,7 +136,7 @@ impl<'a> Matching<'a> {
             next_way: (0..links).map(|it| first_way(spread.overlay, it)).collect(),
             turn: Vec::new(),
             place: vec![0; links],
-            events: BinaryHeap::new(),
+            events: LeastFirst::new(),
             sends: Vec::with_capacity(chunks * (ranks - 1)),
             makespan: 0,
             missing: chunks * (ranks - 1),
@@ -142,7 +145,7 @@ impl<'a> Matching<'a> {
         it
     }
 
-    /// Links into ranks that can receive least come first, then at random.
+    /// Puts links into ranks with the least bandwidth of all links into them first; ties are broken at random.
     fn set_turns(&mut self, random: &mut Stream) {
         let fabric = self.spread.fabric;
         let into = |rank: u32| {
@@ -176,7 +179,7 @@ impl<'a> Matching<'a> {
         }
         for place in 0..self.turn.len() as u32 {
             self.idle[self.turn[place as usize] as usize] = false;
-            self.events.push(Reverse((0, FREE | place)));
+            self.events.push(0, FREE | u64::from(place));
         }
     }
 
@@ -196,7 +199,7 @@ impl<'a> Matching<'a> {
             };
             if self.idle[link.index()] && ways.iter().any(lacks) {
                 self.idle[link.index()] = false;
-                self.events.push(Reverse((now, FREE | self.place[link.index()])));
+                self.events.push(now, FREE | u64::from(self.place[link.index()]));
             }
         }
     }
@@ -205,7 +208,7 @@ impl<'a> Matching<'a> {
     fn serve(&mut self, place: usize, now: u64, random: &mut Stream) {
         let link = self.turn[place] as usize;
         if self.free_at[link] > now {
-            self.events.push(Reverse((self.free_at[link], FREE | place as u32)));
+            self.events.push(self.free_at[link], FREE | place as u64);
             return;
         }
         let overlay = self.spread.overlay;
@@ -228,21 +231,21 @@ impl<'a> Matching<'a> {
             }
         }
         if soonest < u64::MAX {
-            self.events.push(Reverse((soonest, FREE | place as u32)));
+            self.events.push(soonest, FREE | place as u64);
         } else {
             self.idle[link] = true;
         }
     }
 
-    /// When all links of the way will be free as the head comes by.
+    /// The earliest start at which each link of the way is free when the first byte gets there.
     fn earliest(&self, way: usize, now: u64) -> u64 {
         let hops = self.spread.overlay.hops(way);
         let wanted = hops.iter().map(|it| self.free_at[it.link as usize].saturating_sub(it.head));
         wanted.max().unwrap_or(0).max(now)
     }
 
-    /// The chunk to go this way next: one that is new to all groups it enters, or where that is allowed
-    /// any. None over a detour, unless those are allowed.
+    /// The chunk to send over this way next: one that is new to every group that the way enters, else, with
+    /// [`Spread::repeats`], any. `None` if there is none, or the way is a detour that is not allowed.
     fn choose(&self, way: usize, random: &mut Stream) -> Option<u32> {
         let OverlayEdge { from, to, .. } = self.spread.overlay.ways[way];
         if !self.spread.detours && self.spread.groups.is_detour(way, from, to) {
@@ -255,13 +258,15 @@ impl<'a> Matching<'a> {
         self.rarest(way, &Groups::default(), random)
     }
 
-    /// The chunk that the fewest ranks have, of some that can go this way and enter no group twice.
+    /// The chunk that the fewest ranks have, of a few that this way can carry without entering a group twice.
     fn rarest(&self, way: usize, groups: &Groups, random: &mut Stream) -> Option<u32> {
         let way = &self.spread.overlay.ways[way];
         let words = self.words;
         let have = &self.have[way.from as usize * words..][..words];
         let will = &self.will[way.to as usize * words..][..words];
         let crosses = groups.crosses(way.from, way.to);
+        // Asked once and not for every word: few ways enter a group.
+        let enters = groups.entered(way.from, way.to).next().is_some();
         let enough = if crosses { LOOKED_AT_FOR_GROUP } else { LOOKED_AT };
         let start: u32 = random.random();
         let first = (start as usize >> 6) % words;
@@ -270,8 +275,10 @@ impl<'a> Matching<'a> {
         let mut looked = 0;
         for word in (first..words).chain(0..first) {
             let mut open = have[word] & !will[word];
-            for group in groups.entered(way.from, way.to) {
-                open &= !self.inside[group as usize * words + word];
+            if enters && open != 0 {
+                for group in groups.entered(way.from, way.to) {
+                    open &= !self.inside[group as usize * words + word];
+                }
             }
             // Start at a random bit.
             let mut open = open.rotate_right(turn);
@@ -307,15 +314,15 @@ impl<'a> Matching<'a> {
             self.free_at[link] = passage.streamed;
             at = passage.arrival(hop.latency);
         }
-        let number = self.sends.len() as u32;
+        let number = self.sends.len() as u64;
         self.sends.push(send);
         let link = overlay.hops(send.way as usize)[0].link as usize;
-        self.events.push(Reverse((self.free_at[link], FREE | self.place[link])));
-        self.events.push(Reverse((at.tail, number)));
+        self.events.push(self.free_at[link], FREE | u64::from(self.place[link]));
+        self.events.push(at.tail, number);
     }
 }
 
-/// The first way that leads to a higher rank than it comes from.
+/// Of the ways that begin with a link, the first that leads to a higher rank than it comes from.
 fn first_way(overlay: &Overlay, link: usize) -> u32 {
     let mut ways = overlay.of_link(link).iter().map(|it| &overlay.ways[*it as usize]);
     ways.position(|it| it.to > it.from).unwrap_or(0) as u32

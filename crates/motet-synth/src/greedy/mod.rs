@@ -7,9 +7,9 @@
 //!
 //! - [`overlay`]: the paths from rank to rank, through switches too.
 //! - [`groups`]: sets of ranks that a chunk should enter only once, because links into them are scarce.
-//! - [`matching`]: everything to everyone: AllGather, Broadcast; turned round ReduceScatter and
-//!   Reduce; AllReduce is one after the other. [`emit`] makes the program.
-//! - [`directed`]: everything to somebody: AllToAll, AllToAllV, Gather, Scatter, SendRecv.
+//! - [`matching`]: every chunk to every rank: AllGather and Broadcast; on the fabric turned round,
+//!   ReduceScatter and Reduce; AllReduce is one after the other. [`emit`] makes the program.
+//! - [`directed`]: every chunk to one rank: AllToAll, AllToAllV, Gather, Scatter, SendRecv.
 
 mod directed;
 mod emit;
@@ -34,14 +34,17 @@ use overlay::Overlay;
 
 const METHOD: &str = "greedy";
 
-/// Chunks per part to begin with; then twice as many, as long as that helps.
+/// The numbers of chunks per part to begin with; the number chosen is then doubled as long as that helps.
 const CHUNKS: [u32; 8] = [1, 2, 3, 4, 6, 8, 12, 16];
-/// More tries of a matching are made while all of them together send at most this much.
+/// A matching is tried again, with other settings and random choices, as long as all tries together make at
+/// most this many sends.
 const SENDS_PER_SEARCH: u64 = 1 << 18;
+/// Most tries of a matching.
 const MOST_TRIES: u64 = 8;
 /// What one send of a matching costs, in units of work.
 const WORK_PER_SEND: u64 = 6;
-/// Among this many groups what goes from each to the next only is soon everywhere.
+/// With at most this many groups the first try is [`Spread::faithful`]: chunks that go from each group to the
+/// next one only are soon everywhere. With more groups the first try is not.
 const FEW_GROUPS: usize = 16;
 
 /// A program of at most about `most_transfers` transfers between ranks, for any collective.
@@ -92,7 +95,8 @@ pub fn synthesize(
     }
     let (program, mut makespan) = (emitter.build(), Duration::from_ps(makespan));
     if collects && first.overlay.passes_switches() {
-        // Over several links of different speed, time turned round is not quite time.
+        // On a path over links of different speed a transfer run backwards does not take the same times, so the
+        // makespan is taken from the finished program.
         makespan = order::makespan(&program, fabric, task.size);
     }
     Ok(Lowered { program, makespan, slices: chunks })
@@ -103,8 +107,9 @@ struct Search<'a> {
     fabric: &'a Fabric,
     overlay: Overlay,
     groups: Groups,
-    /// From where everything comes, if from one rank.
+    /// The rank that all data comes from, if there is one.
     root: Option<Rank>,
+    /// The size of the data that each origin has for all ranks.
     part: Bytes,
     seed: Seed,
     most_transfers: u64,
@@ -156,7 +161,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// The fewest chunks with which rounding to whole chunks costs next to nothing.
+    /// The fewest chunks per part with which cutting into whole chunks adds next to nothing to the least time.
     fn first_chunks(&self) -> u32 {
         let all = CHUNKS.into_iter().filter(|it| self.fits(*it));
         let time = |it: u32| self.least(it).saturating_add(self.farthest);
@@ -166,6 +171,7 @@ impl<'a> Search<'a> {
         good.map_or(1, |it| it.0)
     }
 
+    /// Whether so many chunks per part are within the limits.
     fn fits(&self, chunks: u32) -> bool {
         let ranks = self.fabric.rank_count() as u64;
         let parts = if self.root.is_some() { 1 } else { ranks };
@@ -173,8 +179,7 @@ impl<'a> Search<'a> {
         chunks == 1 || (cells <= self.most_transfers && cells <= MAX_CELLS)
     }
 
-    /// How much work one matching with so many chunks per part is: a choice for every chunk that comes
-    /// to a rank.
+    /// The work of one matching with so many chunks per part: a choice for every chunk that comes to a rank.
     fn work(&self, chunks: u32) -> u64 {
         let ranks = self.fabric.rank_count() as u64;
         let parts = if self.root.is_some() { 1 } else { ranks };
@@ -197,7 +202,7 @@ impl<'a> Search<'a> {
         search.order().last().map_or(0, |it| search.distance(*it))
     }
 
-    /// How long it takes at least until every rank has received its chunks.
+    /// How long it takes at least until every rank has received its chunks over the links into it.
     fn least(&self, chunks: u32) -> u64 {
         let chunk = self.part.div_ceil(u64::from(chunks));
         let parts = if self.root.is_some() { 1 } else { self.fabric.rank_count() as u64 - 1 };
@@ -230,7 +235,8 @@ impl<'a> Search<'a> {
             watch: self.watch,
         };
         let (no_groups, largest) = (Groups::default(), self.groups.largest());
-        // Whether groups help, which, and staying with partners, is found by trying.
+        // Which settings are best differs from network to network, so every try has others: which groups count,
+        // if any, and the switches of `Spread`.
         let few = self.groups.count() <= FEW_GROUPS;
         let plan = |number: u64| {
             let groups = match number % 2 {
@@ -247,7 +253,7 @@ impl<'a> Search<'a> {
             false => SynthError::not_for(METHOD, "some rank cannot be reached"),
         };
         self.watch.spend(self.work(chunks));
-        // What has entered a group need not reach all of it by links inside: then without groups.
+        // A chunk that has entered a group may not reach all of it over links inside; then groups do not count.
         let first = plan(0).or_else(|| plan(1)).ok_or_else(unreachable)?;
         let least = self.least(chunks).max(self.farthest);
         let tries = (SENDS_PER_SEARCH / (first.sends.len() as u64).max(1)).min(MOST_TRIES);
@@ -257,13 +263,13 @@ impl<'a> Search<'a> {
             return Ok(first);
         }
         self.watch.spend(more_work);
-        // In order, so that the same one wins every time.
+        // Collected in order, so that the same one wins every time.
         let others: Vec<MatchingPlan> = (1..tries).into_par_iter().filter_map(plan).collect();
         let best = others.into_iter().chain([first]).min_by_key(|it| it.makespan);
         best.ok_or_else(unreachable)
     }
 
-    /// Where each chunk comes from.
+    /// The rank that each chunk comes from.
     fn origins(&self, chunks: u32) -> Vec<u32> {
         match self.root {
             Some(root) => vec![root.0; chunks as usize],
@@ -275,15 +281,15 @@ impl<'a> Search<'a> {
     }
 }
 
-/// How many chunks links that take `busy` for one carry in `time`.
+/// How many chunks links carry in `time`, if each takes its entry of `busy` for a chunk.
 fn received(busy: &[u64], time: u64) -> u64 {
     busy.iter().map(|it| time / it).fold(0, u64::saturating_add)
 }
 
-/// How long they need for `chunks`.
+/// How long such links need for so many chunks together.
 fn until(busy: &[u64], chunks: u64) -> u64 {
     let (Some(fastest), Some(slowest)) = (busy.iter().min(), busy.iter().max()) else { return 0 };
-    // As long as if all were as fast as the fastest, at least; as if all were as slow as the slowest, at most.
+    // The time lies between what it would be if all were as fast as the fastest, and as slow as the slowest.
     let links = busy.len() as u64;
     let mut low = fastest.saturating_mul(chunks / links);
     let mut high =

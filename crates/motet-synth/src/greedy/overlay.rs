@@ -1,10 +1,10 @@
 //! [`Overlay`]: the ways from rank to rank that the matching chooses from.
 //!
-//! A direct link is a way. Through switches there is a way for each port that a rank can leave by
-//! and each port that another can be entered by, up to a few, and for some of the routes between
-//! that are equally long. On a large switched network a rank keeps only some of the others as
-//! partners, at distances 1, 2, 4, 8, … among those that are equally far from it: matching is a
-//! matter of many chunks, not of many partners.
+//! A way is a path through no third rank. Every direct link is one. Through switches there is a way for each
+//! port that data can leave a rank by and each port that it can enter another by, up to a few, and for some
+//! of the equally long routes between those ports. On a large switched network a rank keeps only some of the
+//! others as partners, at distances 1, 2, 4, 8, … among those that are equally far from it: a good matching
+//! needs many chunks to choose from, not many partners.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -16,32 +16,34 @@ use crate::fabric::{Fabric, Path};
 
 /// The most ways from one rank to another that start on the same link.
 const MOST_ENTRIES: usize = 4;
-/// How many times other ways through the devices between are looked for.
+/// How many times other routes through the devices between two ranks are searched for.
 const MOST_ROUTES: usize = 4;
-/// The most ways in all before ranks keep only some partners.
+/// With more ways than about this many, ranks keep only some partners.
 const MOST_WAYS: usize = 1 << 15;
-/// Of equally far partners beyond this many only some are kept.
+/// If more partners than this are equally far from a rank (four times as many if they are the nearest), only
+/// some are kept.
 const PARTNERS: usize = 8;
 
-/// One way.
+/// One way: a path from a rank to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct OverlayEdge {
     pub(super) from: u32,
     pub(super) to: u32,
-    /// The first of its hops and how many there are.
+    /// Its hops: `hops` many, from the index `first` on.
     first: u32,
     hops: u32,
 }
 
-/// What one link does to data on a way.
+/// One link of a way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Hop {
     pub(super) link: u32,
-    /// From the start of the way until the head is here, in picoseconds.
+    /// The latency from the start of the way until the first byte gets here, in picoseconds.
     pub(super) head: u64,
     pub(super) latency: u64,
 }
 
+/// All ways that a matching may use.
 #[derive(Debug)]
 pub(super) struct Overlay {
     pub(super) ways: Vec<OverlayEdge>,
@@ -107,7 +109,7 @@ impl Overlay {
         self.hops(way).iter().map(|it| LinkId(it.link)).collect()
     }
 
-    /// From the start of a way until its end, without the time that data takes.
+    /// The latency of a way in all.
     pub(super) fn latency(&self, way: usize) -> u64 {
         self.hops(way).last().map_or(0, |it| it.head.saturating_add(it.latency))
     }
@@ -123,17 +125,19 @@ impl Overlay {
 /// The search for ways through devices that are no ranks.
 struct Through<'a> {
     fabric: &'a Fabric,
-    /// Per node, in this search: the link it was entered by.
+    /// Per node, in the last search: the link by which it was reached.
     reached: Vec<Option<LinkId>>,
+    /// The nodes reached in the last search.
     touched: Vec<usize>,
-    /// Per link: how many ways of the rank at hand take it.
+    /// Per link: how many ways of the rank at hand use it.
     used: Vec<u32>,
 }
 
-/// A rank that can be entered: how far it is, and its last link.
+/// A rank that a search has reached.
 struct Entry {
     to: u32,
     latency: u64,
+    /// The link by which it was reached.
     last: LinkId,
 }
 
@@ -143,7 +147,7 @@ impl<'a> Through<'a> {
         Self { fabric, reached, touched: Vec::new(), used: vec![0; fabric.link_count()] }
     }
 
-    /// The ways of a rank that begin with any of `links`.
+    /// Adds the ways of a rank that begin with any of `links` to `found`.
     fn add_ways(
         &mut self,
         rank: usize,
@@ -187,7 +191,7 @@ impl<'a> Through<'a> {
         found[start..].sort_by_key(|it| it.1);
     }
 
-    /// The way that was found from one link to another.
+    /// The path that the last search found from one link to another.
     fn path(&self, first: LinkId, last: LinkId) -> Path {
         let mut path = vec![last];
         let mut node = self.fabric.from(last);
@@ -202,14 +206,16 @@ impl<'a> Through<'a> {
         path
     }
 
+    /// Clears the last search.
     fn forget(&mut self) {
         for node in self.touched.drain(..) {
             self.reached[node] = None;
         }
     }
 
-    /// The nearest ways first; of equally near ones the links that the rank's ways use least, and
-    /// then it depends on who asks, so that parallel switches are all used.
+    /// Searches the ranks that can be reached over `link`, in the order of latency. Of equally long routes it
+    /// prefers links that the rank's ways use least; ties are broken by a number that differs from rank to
+    /// rank, so that parallel switches are all used.
     fn search(&mut self, rank: usize, link: LinkId) -> Vec<Entry> {
         let mut entries: Vec<Entry> = Vec::new();
         let mut entered = vec![0u8; self.fabric.rank_count()];
@@ -240,9 +246,10 @@ impl<'a> Through<'a> {
     }
 }
 
-/// Keeps all of the nearest partners, and of each farther group those 1, 2, 4, … places after the
-/// rank, counted in steps of the nearest group so that ranks alike in theirs become partners.
-/// `near` is how far every rank is by the best port; ports that are much worse are not for it.
+/// Keeps some of a rank's partners on a large network. Where many are equally far, these are the ones 1, 2,
+/// 4, … places after the rank. Places are counted in multiples of the size of the rank's nearest group (a
+/// server, say), so that ranks at the same place in their groups become partners. `near` is the latency to
+/// every rank by the best port; entries by ports that take more than twice that are dropped.
 fn keep_some(rank: usize, near: &[u64], entries: &mut Vec<Entry>) {
     let ranks = near.len();
     entries.retain(|it| it.latency <= near[it.to as usize].saturating_mul(2));

@@ -8,20 +8,19 @@
 //! forbids that, [`number`] looks for one order that every link can keep.
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
 
-use motet_graph::Followers;
+use motet_graph::{Followers, LeastFirst};
 use motet_units::{Duration, LinkId};
 
 use super::number::number;
 use super::{HopCost, JobTurns, Jobs, Schedule};
 
 /// A first byte that will reach a link within one part in so many of the job's transmission time counts as
-/// being there already: what could still come in between is not worth an event.
+/// being there already: that another job slips in before it is too unlikely to be worth an event.
 const SOON: u64 = 16;
 
-/// The latest instant: what would take longer than 64 bits of picoseconds happens then. The number after it
-/// means never.
+/// The latest instant: whatever would happen beyond 64 bits of picoseconds happens then. [`u64::MAX`], the
+/// number after it, means never.
 const END: u64 = u64::MAX - 1;
 
 /// `by` after `time`, or the end.
@@ -29,29 +28,82 @@ fn later(time: u64, by: u64) -> u64 {
     time.saturating_add(by).min(END)
 }
 
-/// What happens at an instant; arrivals come before links look for work.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+/// An event. Events of one instant are handled in the order listed here: arrivals come before links look for
+/// work, so that a link chooses among all jobs that are ready.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Happening {
     Arrived(u32),
     /// A job that was held back may start.
     Released(u32),
-    /// The head of a job comes by a link where it must queue.
+    /// The first byte of a job reaches its next link, where it may have to queue.
     Passes(u32),
     /// A link may take another job.
     Free(u32),
 }
 
-/// How far a job under way has come.
+impl Happening {
+    /// Its number in the queue, by which those of one instant are ordered: first the kind, then the job or
+    /// link.
+    fn number(self) -> u64 {
+        let (kind, id) = match self {
+            Self::Arrived(job) => (0, job),
+            Self::Released(job) => (1, job),
+            Self::Passes(job) => (2, job),
+            Self::Free(link) => (3, link),
+        };
+        kind << 32 | u64::from(id)
+    }
+
+    const fn of(number: u64) -> Self {
+        let id = number as u32;
+        match number >> 32 {
+            0 => Self::Arrived(id),
+            1 => Self::Released(id),
+            2 => Self::Passes(id),
+            _ => Self::Free(id),
+        }
+    }
+}
+
+/// Jobs that wait for a link, the most urgent first, and among equals the lowest number.
+#[derive(Clone, Debug, Default)]
+struct MostUrgent(LeastFirst);
+
+impl MostUrgent {
+    fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    fn push(&mut self, urgency: u64, job: u32) {
+        self.0.push(u64::MAX - urgency, u64::from(job));
+    }
+
+    /// The urgency and the number of the first job.
+    fn peek(&self) -> Option<(u64, u32)> {
+        self.0.peek().map(|(rest, job)| (u64::MAX - rest, job as u32))
+    }
+
+    /// Takes the first job out.
+    fn pop(&mut self) -> Option<u32> {
+        self.0.pop().map(|(_, job)| job as u32)
+    }
+}
+
+/// How far a job in flight has come.
 ///
 /// In the network's direction this is the simulator's link rule (`motet_sim::link_rule`), kept here in a
 /// form that can also run backwards; a property test at the end of this file holds the two together.
 ///
-/// As time goes: when its head is ready for the next link, and when its tail is. A link is taken
-/// from when the head starts, for the link's own time. On a fabric turned round, which is time
-/// turned round, it is taken until the head ends, and latencies lie before their links: `head` is
-/// then what latencies alone allow, and `tail` when the link before was done.
+/// In the network's direction `head` and `tail` are when the job's first and last byte reach the next link. A
+/// link is busy for its own transmission time from when the first byte starts, even if a slower link upstream
+/// still feeds it after that.
+///
+/// On a fabric turned round, time runs backwards: a link's latency comes before its transmission, and of the
+/// time that a job spends on a link, the link is busy at the end, not at the beginning. There `head` is the
+/// earliest start on the last link crossed that latencies alone allow, and `tail` is when that link was done.
 #[derive(Clone, Copy, Debug, Default)]
 struct Front {
+    /// How many links the job has crossed.
     hop: u32,
     head: u64,
     tail: u64,
@@ -62,7 +114,7 @@ impl Front {
         Self { hop: 0, head: now, tail: 0 }
     }
 
-    /// When the next link can take the job, if it is free.
+    /// When the next link can take the job, if that link is free.
     fn ready(self, hop: &HopCost, turned: bool) -> u64 {
         if turned {
             let fed = later(self.tail, hop.latency).saturating_sub(hop.busy);
@@ -72,7 +124,7 @@ impl Front {
         }
     }
 
-    /// Behind the next link, which takes the job at `start`.
+    /// The front behind the next link, which takes the job at `start`.
     fn behind(self, hop: &HopCost, start: u64, turned: bool) -> Self {
         let end = later(start, hop.busy);
         if turned {
@@ -84,8 +136,9 @@ impl Front {
     }
 }
 
-/// A job that a link may take, the better the greater: whether it can go at once, its urgency, when
-/// its way is free, its number, and where its way stands in the link's list.
+/// A candidate for a free link; the greatest is taken. In this order: whether it can start without queueing
+/// later on, its urgency, when the rest of its path is free, its number, and the position of its way in the
+/// link's list ([`Run::ways`]).
 type Choice = (bool, u64, Reverse<u64>, Reverse<u32>, usize);
 
 pub(super) struct Run<'a> {
@@ -93,43 +146,45 @@ pub(super) struct Run<'a> {
     followers: &'a Followers,
     urgency: &'a [u64],
     turned: bool,
+    /// Per job: how many jobs it still waits for.
     awaited: Vec<u32>,
+    /// Per link: when it is free for another job.
     free_at: Vec<u64>,
-    /// Per link: when it next looks for work.
+    /// Per link: when it next looks for work; [`u64::MAX`] if no event is planned.
     asks_at: Vec<u64>,
-    /// Per link: the ways that begin with it and have jobs ready.
+    /// Per link: the ways (paths with a number of bytes) that begin with it and have jobs ready.
     ways: Vec<Vec<u32>>,
     /// Per way: the jobs ready for it, the most urgent first, then by number.
-    ready: Vec<BinaryHeap<(u64, Reverse<u32>)>>,
-    happenings: BinaryHeap<Reverse<(u64, Happening)>>,
+    ready: Vec<MostUrgent>,
+    happenings: LeastFirst,
     order: Vec<u32>,
     makespan: u64,
     busiest: u64,
     patience: u64,
-    /// Per link: the greatest latency from the start of a job until it comes here.
+    /// Per link: the greatest latency between the start of any job and its first byte's arrival at the link.
     farthest: Vec<u64>,
     queues: Option<Queues>,
     /// Per job: when it may start at the earliest; empty if none is held back.
     releases: &'a [u64],
 }
 
-/// What is known only where jobs queue when their heads come by.
+/// The state that only queueing needs.
 struct Queues {
     /// Per job: how far it has come.
     fronts: Vec<Front>,
-    /// Per link: the jobs it took.
+    /// Per link: the jobs it took, in that order.
     taken: Vec<Vec<u32>>,
     /// Per link: the jobs that can start there and those whose heads wait there, the most urgent first.
-    waiting: Vec<BinaryHeap<(u64, Reverse<u32>)>>,
+    waiting: Vec<MostUrgent>,
 }
 
 impl Queues {
-    /// (job, the one that a link carried just before it), for all links.
+    /// For every link and every job it carried but its first: (job, the one carried just before).
     fn crossed(&self) -> Vec<(u32, u32)> {
         self.taken.iter().flat_map(|it| it.windows(2)).map(|it| (it[1], it[0])).collect()
     }
 
-    /// The turns of links that do not carry jobs in this order.
+    /// The turns of the links that do not carry jobs in `order`.
     fn turns(self, order: &[u32]) -> Vec<JobTurns> {
         let mut position = vec![0u32; order.len()];
         for (at, job) in (0u32..).zip(order) {
@@ -165,8 +220,8 @@ impl<'a> Run<'a> {
             free_at: vec![0; links],
             asks_at: vec![u64::MAX; links],
             ways: vec![Vec::new(); links],
-            ready: vec![BinaryHeap::new(); jobs.ways.len()],
-            happenings: BinaryHeap::new(),
+            ready: vec![MostUrgent::default(); jobs.ways.len()],
+            happenings: LeastFirst::new(),
             order: Vec::with_capacity(jobs.way.len()),
             makespan: 0,
             busiest,
@@ -177,20 +232,20 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Holds jobs back until these times, one for each.
+    /// Holds every job back until its release time; an empty list holds none back.
     pub(super) const fn released(mut self, releases: &'a [u64]) -> Self {
         self.releases = releases;
         self
     }
 
-    /// Jobs queue at every link when their heads come by, and a free link takes the most urgent. None
-    /// holds back because others are on their way: it will overtake those that are less urgent.
+    /// Jobs queue at every link when their first byte gets there, and a free link takes the most urgent. A job
+    /// starts although later links of its path are still busy: in their queues it overtakes less urgent jobs.
     pub(super) fn queueing(mut self) -> Self {
         let jobs = self.jobs.way.len();
         self.queues = Some(Queues {
             fronts: vec![Front::default(); jobs],
             taken: vec![Vec::new(); self.free_at.len()],
-            waiting: vec![BinaryHeap::new(); self.free_at.len()],
+            waiting: vec![MostUrgent::default(); self.free_at.len()],
         });
         self
     }
@@ -203,12 +258,12 @@ impl<'a> Run<'a> {
         }
         let watch = self.jobs.watch;
         let mut turn = 0usize;
-        while let Some(Reverse((now, happening))) = self.happenings.pop() {
+        while let Some((now, happening)) = self.happenings.pop() {
             turn += 1;
             if watch.out_of_time_at(turn) {
                 break;
             }
-            match happening {
+            match Happening::of(happening) {
                 Happening::Arrived(job) => self.arrive(job, now),
                 Happening::Released(job) => self.make_ready(job, now),
                 Happening::Passes(job) => self.pass(job, now),
@@ -223,7 +278,7 @@ impl<'a> Run<'a> {
         self.finish()
     }
 
-    /// How long it takes if every link carries jobs by number.
+    /// The makespan if every link carries jobs in the order of their numbers.
     pub(super) fn time_by_number(mut self) -> u64 {
         self.order.extend(0..self.jobs.way.len() as u32);
         self.makespan_in_order()
@@ -255,7 +310,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// How long it takes if every link carries jobs in the order found.
+    /// The makespan if every link carries jobs in the order of `order`.
     fn makespan_in_order(&mut self) -> u64 {
         self.free_at.fill(0);
         let (jobs, turned) = (self.jobs, self.turned);
@@ -294,40 +349,40 @@ impl<'a> Run<'a> {
     fn make_ready(&mut self, job: u32, now: u64) {
         let release = self.releases.get(job as usize).map_or(0, |it| *it);
         if release > now {
-            self.happenings.push(Reverse((release, Happening::Released(job))));
+            self.happenings.push(release, Happening::Released(job).number());
             return;
         }
         let Some(hop) = self.jobs.hops(job).first() else {
             self.order.push(job);
-            self.happenings.push(Reverse((now, Happening::Arrived(job))));
+            self.happenings.push(now, Happening::Arrived(job).number());
             return;
         };
         let link = hop.link.index();
-        let urgent = (self.urgency[job as usize], Reverse(job));
+        let urgency = self.urgency[job as usize];
         if let Some(queues) = &mut self.queues {
-            queues.waiting[link].push(urgent);
+            queues.waiting[link].push(urgency, job);
         } else {
             let way = self.jobs.way[job as usize];
             let ready = &mut self.ready[way as usize];
             if ready.is_empty() {
                 self.ways[link].push(way);
             }
-            ready.push(urgent);
+            ready.push(urgency, job);
         }
         self.ask(link, self.free_for_first(link).max(now));
     }
 
-    /// The link looks for work at `time`, or before.
+    /// Plans that the link looks for work at `time`, unless it does so earlier anyhow.
     fn ask(&mut self, link: usize, time: u64) {
         if time < self.asks_at[link] {
             self.asks_at[link] = time;
-            self.happenings.push(Reverse((time, Happening::Free(link as u32))));
+            self.happenings.push(time, Happening::Free(link as u32).number());
         }
     }
 
     /// Gives a free link its most urgent job that can go, or asks again when one can.
     fn serve(&mut self, link: usize, now: u64) {
-        // Others may have passed here since it asked.
+        // Jobs that started elsewhere may have taken the link since this event was planned.
         let free = self.free_for_first(link);
         if free > now {
             return self.ask(link, free);
@@ -340,7 +395,7 @@ impl<'a> Run<'a> {
         for (index, way) in self.ways[link].iter().enumerate() {
             let Some((urgency, job)) = self.ready[*way as usize].peek() else { continue };
             let urgent_first = self.jobs.urgent_first;
-            if urgent_first && chosen.is_some_and(|it| it.1 > *urgency) {
+            if urgent_first && chosen.is_some_and(|it| it.1 > urgency) {
                 continue;
             }
             let (free, nearly) = self.earliest_start(*way);
@@ -349,7 +404,8 @@ impl<'a> Run<'a> {
                 continue;
             }
             let at_once = urgent_first || free <= now;
-            chosen = chosen.max(Some((at_once, *urgency, Reverse(free.max(now)), *job, index)));
+            chosen =
+                chosen.max(Some((at_once, urgency, Reverse(free.max(now)), Reverse(job), index)));
         }
         match chosen {
             Some((.., Reverse(job), index)) => {
@@ -369,11 +425,12 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Gives a free link the most urgent of the jobs that start there or whose heads have come.
+    /// Gives a free link the most urgent job in its queue: jobs that start there, and jobs on their way whose
+    /// first byte has got there.
     fn serve_queue(&mut self, link: usize, now: u64) {
         let jobs = self.jobs;
         let Some(queues) = &mut self.queues else { return };
-        let Some((_, Reverse(job))) = queues.waiting[link].pop() else { return };
+        let Some(job) = queues.waiting[link].pop() else { return };
         let mut front = queues.fronts[job as usize];
         if front.hop == 0 {
             front = Front::starting(now);
@@ -388,7 +445,8 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// When a link is free for a job that starts with it.
+    /// When a job that starts on this link may start. On a fabric turned round the job's latency on the link
+    /// comes first, so it may start that much before the link is free.
     fn free_for_first(&self, link: usize) -> u64 {
         let lead = if self.turned {
             self.jobs.fabric.latency(LinkId::from_index(link)).as_ps()
@@ -398,9 +456,11 @@ impl<'a> Run<'a> {
         self.free_at[link].saturating_sub(lead)
     }
 
-    /// When the links behind the first will be free as the head of a job comes by, and when they
-    /// will nearly be. What comes from afar has taken a link for long after now; that is no
-    /// reason to wait, as it will always be so.
+    /// The earliest start at which a job finds all links behind the first free when its first byte gets
+    /// there, and the earliest at which it queues no longer than its patience allows. The second counts the
+    /// greatest latency of any job to each link, not the latency of this job: jobs from afar book a link long
+    /// in advance, and a job from nearby that waited for a link without bookings would wait as long as they
+    /// keep coming.
     fn earliest_start(&self, way: u32) -> (u64, u64) {
         let (start, end) = self.jobs.ways[way as usize];
         let hops = &self.jobs.hops[start as usize..end as usize];
@@ -416,7 +476,7 @@ impl<'a> Run<'a> {
         (free, nearly)
     }
 
-    /// The head of a job has come to the link where it must queue.
+    /// The first byte of a job reaches its next link.
     fn pass(&mut self, job: u32, now: u64) {
         let front = self.queues.as_ref().map(|it| it.fronts[job as usize]);
         if let Some(front) = front {
@@ -424,7 +484,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Takes a job over the next links, up to where it must queue with others.
+    /// Takes a job over its next links, up to the one where it must queue.
     fn go_on(&mut self, job: u32, mut front: Front, now: u64) {
         let jobs = self.jobs;
         for hop in &jobs.hops(job)[front.hop as usize..] {
@@ -433,25 +493,26 @@ impl<'a> Run<'a> {
             }
             front = self.take(job, front, hop);
         }
-        self.happenings.push(Reverse((front.tail, Happening::Arrived(job))));
+        self.happenings.push(front.tail, Happening::Arrived(job).number());
     }
 
-    /// Whether the head of a job has not come to its next link yet, or has to wait there.
+    /// Whether a job cannot take its next link now: its first byte is not there yet (then an event is planned
+    /// for when it is), or the link is busy (then the job joins its queue).
     fn must_queue(&mut self, job: u32, front: Front, hop: &HopCost, now: u64) -> bool {
         let Some(queues) = &mut self.queues else { return false };
         let link = hop.link.index();
         let ready = front.ready(hop, self.turned);
         queues.fronts[job as usize] = front;
         if ready > now.saturating_add(hop.busy / SOON) {
-            self.happenings.push(Reverse((ready, Happening::Passes(job))));
+            self.happenings.push(ready, Happening::Passes(job).number());
             return true;
         }
         if self.free_at[link] <= ready.max(now) && queues.waiting[link].is_empty() {
             return false;
         }
-        // What it needed to come here it needs no more.
+        // The way here is behind it, so the chain of jobs that it begins is shorter by that much.
         let urgency = self.urgency[job as usize].saturating_sub(hop.head);
-        queues.waiting[link].push((urgency, Reverse(job)));
+        queues.waiting[link].push(urgency, job);
         self.ask(link, self.free_at[link].max(now));
         true
     }

@@ -1,30 +1,32 @@
 //! [`search`]: how the data of one rank spreads over the others, and when.
 //!
-//! The data goes in as many equal shares as there are trees. Whenever a direction is free it
-//! carries a share to a rank that lacks it: by preference one to which this is a shortest way
-//! from the root, and of those either the nearest to the root or the farthest, whichever order
-//! turns out better. Ties are broken at random, in several tries. A choice is the first or last
-//! set bit of a set of ranks, so that a try costs a microsecond for every ten ranks or so.
+//! The data is cut into as many equal shares as there are trees. A free direction carries a share to a rank
+//! that lacks it: by preference one to which this is the last step of a shortest path from the root. Of those
+//! it takes the nearest to the root in some tries and the farthest in others, and ties are broken at random;
+//! the best try wins. A choice is the first or last set bit of a set of ranks, so that a try costs a
+//! microsecond for every ten ranks or so.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
-
+use motet_graph::LeastFirst;
 use motet_units::{Bandwidth, Bytes, Duration, Rounding, Seed};
 use rand::seq::SliceRandom;
 
 use super::translations::Translations;
 use crate::watch::Watch;
 
-/// Stands for the root where a move is named.
+/// Stands in for a move at the root, to which no move brings the data.
 pub(super) const ROOT: u32 = u32::MAX;
+/// Stands in for a move, or a distance, that is not known yet.
 const NOT_YET: u32 = u32::MAX - 1;
 /// Marks an event in which a direction becomes free; others are moves that arrive.
-const FREE: u32 = 1 << 31;
-/// How many tries, by what they cost.
+const FREE: u64 = 1 << 32;
+/// Most tries of a search.
 const MOST_TRIES: usize = 8;
+/// A search makes fewer tries, but at least two, if they cost more than this together: each rank of each tree
+/// counts once for every direction.
 const WORK_PER_SEARCH: usize = 1 << 15;
 
-/// One step of a tree: what every rank does for its own data, moved along.
+/// One step of a tree: a share of the root's data goes one step in some direction. The data of every other rank
+/// makes the same step, from where its own copy of the tree has brought it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Move {
     pub(super) tree: u32,
@@ -60,7 +62,7 @@ impl Cost {
         }
     }
 
-    /// How long the directions together take at least for this many moves.
+    /// The least time in which all directions together can carry this many shares, one move each.
     pub(super) fn least_time(&self, moves: u64) -> u64 {
         let fastest = self.busy.iter().min().copied().unwrap_or(0).max(1);
         let done =
@@ -122,13 +124,13 @@ fn tries(over: &Translations, trees: u32) -> usize {
     (WORK_PER_SEARCH / work.max(1)).clamp(2, MOST_TRIES)
 }
 
-/// How much work a search is: a choice for each rank of each tree, and every try anew.
+/// The work of a search: a choice for each rank of each tree, in every try.
 pub(super) fn work(over: &Translations, trees: u32) -> u64 {
     let moves = over.ranks() as u64 * u64::from(trees);
     moves * over.directions().len() as u64 * tries(over, trees) as u64 / 2
 }
 
-/// Steps from the root, which is rank 0, to every rank.
+/// The number of steps from the root, which is rank 0, to every rank.
 fn distances(over: &Translations) -> Vec<u32> {
     let mut distance = vec![NOT_YET; over.ranks()];
     let mut order = vec![0u32];
@@ -149,7 +151,9 @@ fn distances(over: &Translations) -> Vec<u32> {
 
 /// In which order a tree prefers ranks: by distance, then at random.
 struct Ranking {
+    /// Per rank: its place in the order.
     place: Vec<u32>,
+    /// The ranks in that order.
     rank: Vec<u32>,
 }
 
@@ -176,8 +180,9 @@ impl Ranking {
     }
 }
 
-/// One try. Sets of ranks are bits by place in the tree's ranking; there are two for each
-/// direction and tree: ranks it can bring the tree's share to on a shortest way, and others.
+/// One try. For each direction and tree there are two sets of ranks to which the direction could bring the
+/// tree's share now: those to which that is the last step of a shortest path from the root (`shortest`), and
+/// all others. Sets are bits by place in the tree's ranking.
 struct Try<'a> {
     over: &'a Translations,
     back: &'a Translations,
@@ -185,15 +190,18 @@ struct Try<'a> {
     distance: &'a [u32],
     rankings: Vec<Ranking>,
     farthest_first: bool,
+    /// How many words a set of ranks has.
     words: usize,
     trees: usize,
     shortest: Vec<u64>,
     other: Vec<u64>,
-    /// Per tree and rank: the move that brings the share there.
+    /// Per tree and rank: the move that brings the share there, [`ROOT`] or [`NOT_YET`].
     brings: Vec<u32>,
+    /// Per direction: whether it waits for a share that it could carry; an arrival wakes it.
     idle: Vec<bool>,
+    /// Per direction: how many shares it has carried.
     sent: Vec<u32>,
-    events: BinaryHeap<Reverse<(u64, u32)>>,
+    events: LeastFirst,
     moves: Vec<Move>,
     /// Per move: where it leads.
     ends: Vec<u32>,
@@ -224,7 +232,7 @@ impl<'a> Try<'a> {
             brings: vec![NOT_YET; trees * ranks],
             idle: vec![true; directions],
             sent: vec![0; directions],
-            events: BinaryHeap::new(),
+            events: LeastFirst::new(),
             moves: Vec::with_capacity(trees * (ranks - 1)),
             ends: Vec::with_capacity(trees * (ranks - 1)),
             makespan: 0,
@@ -236,7 +244,7 @@ impl<'a> Try<'a> {
             self.brings[tree * self.over.ranks()] = ROOT;
             self.offer(tree, 0, 0);
         }
-        while let Some(Reverse((now, event))) = self.events.pop() {
+        while let Some((now, event)) = self.events.pop() {
             if event & FREE != 0 {
                 self.serve((event & !FREE) as usize, now);
             } else {
@@ -248,7 +256,7 @@ impl<'a> Try<'a> {
         Pattern { moves: self.moves, makespan: self.makespan }
     }
 
-    /// A rank has the tree's share: every direction may carry it on.
+    /// A rank has received the tree's share: every direction may carry it on from there.
     fn offer(&mut self, tree: usize, rank: usize, now: u64) {
         for (number, direction) in self.over.directions().iter().enumerate() {
             let to = direction.next[rank] as usize;
@@ -264,7 +272,7 @@ impl<'a> Try<'a> {
             };
             set[word] |= 1 << (place % 64);
             if std::mem::replace(&mut self.idle[number], false) {
-                self.events.push(Reverse((now, FREE | number as u32)));
+                self.events.push(now, FREE | number as u64);
             }
         }
     }
@@ -291,12 +299,13 @@ impl<'a> Try<'a> {
         self.ends.push(to);
         self.sent[direction] += 1;
         let end = now.saturating_add(self.cost.busy[direction]);
-        self.events.push(Reverse((end, FREE | direction as u32)));
+        self.events.push(end, FREE | direction as u64);
         let arrival = end.saturating_add(self.cost.latency[direction]);
-        self.events.push(Reverse((arrival, number)));
+        self.events.push(arrival, u64::from(number));
     }
 
-    /// The tree and the place of the rank that comes first, trees taking turns.
+    /// The tree and the place of the rank to serve next: the nearest (or the farthest) rank of any tree; of
+    /// equals trees take turns.
     fn choose(&self, sets: &[u64], direction: usize) -> Option<(usize, usize)> {
         let mut best: Option<(u32, usize, usize)> = None;
         let turn = (direction + self.sent[direction] as usize) % self.trees;

@@ -1,4 +1,4 @@
-//! Journeys into programs. On the way a piece rests in scratch.
+//! Journeys into programs. A piece that ranks forward waits there in scratch.
 
 use motet_collective::{Collective, Forms, Program, ProgramBuilder, Slot, Transfer, TransferId};
 use motet_units::Rank;
@@ -50,7 +50,7 @@ pub(super) fn program(
     builder.build()
 }
 
-/// One more than the highest rank that is passed.
+/// One more than the highest rank that any piece comes to.
 fn builder_ranks(overlay: &Overlay, pieces: &[Piece]) -> usize {
     let passed = overlay.ways.iter().map(|it| it.from.max(it.to) as usize + 1);
     let ends = pieces.iter().map(|it| it.from.index().max(it.to.index()) + 1);

@@ -1,4 +1,4 @@
-//! What is to be sent: pieces of what one rank has for another.
+//! The pieces into which the data of each pair of ranks is cut.
 
 use motet_collective::{Collective, CollectiveKind};
 use motet_units::Rank;
@@ -8,15 +8,15 @@ use motet_units::Rank;
 pub(super) struct Piece {
     pub(super) from: Rank,
     pub(super) to: Rank,
-    /// Where it lies in the sender's input, in chunks.
+    /// First chunk in the sender's input.
     pub(super) input: u32,
-    /// Where it ends in the receiver's output.
+    /// First chunk in the receiver's output.
     pub(super) output: u32,
     pub(super) count: u32,
 }
 
-/// All pieces, those that stay where they are included. Of an AllToAllV a unit has `unit` chunks
-/// and what one rank has for another is cut into that many pieces; otherwise a chunk is a piece.
+/// All pieces, with those that a rank has for itself. Every chunk is a piece; but in an AllToAllV, whose units
+/// have `unit` chunks, all that one rank has for another is cut into `unit` pieces, whatever the amount.
 pub(super) fn pieces(collective: &Collective, unit: Option<u32>) -> Vec<Piece> {
     let (ranks, chunks) = (collective.ranks(), collective.chunks());
     let all = || (0..ranks).map(Rank);
