@@ -1,10 +1,10 @@
-//! [`Family`]: a program as MSCCL's executor would run it: laid out on thread blocks, once by itself
-//! and as several instances side by side.
+//! [`Family`]: a program as MSCCL's executor would run it: laid out on thread blocks, in one instance
+//! and in several that run side by side.
 //!
-//! What is timed must be what is written. So every layout here is written as the file that a job
-//! would load, within the executor's limits, read back and verified; what is then priced is what was
-//! read. The protocol is a word in the file's header and leaves the layout as it is: layouts are made
-//! for Simple, whose buffers have the fewest places, and hold for the others.
+//! A plan's times must be those of the files in it. So every layout here is written as the file that a job
+//! would load, within the executor's limits, read back and verified; the program that was read back is
+//! priced. The protocol is a word in the file's header and does not change the layout: layouts are made
+//! for Simple, whose FIFOs have the fewest slots, and so work under the other protocols too.
 
 use std::sync::Arc;
 
@@ -17,23 +17,23 @@ use motet_net::Network;
 use motet_sim::{Routed, SwitchForwarding};
 use motet_units::{Bytes, Duration};
 
-/// An element of a buffer, in bytes: sizes are counted in these, and MSCCL passes over a program
-/// whose chunks do not divide the count. What divides it divides the count of smaller ones too.
+/// The bytes of a buffer's element. MSCCL skips a program whose chunks do not divide the number of elements. What
+/// divides the number of 4-byte elements divides that of smaller elements too.
 pub const ELEMENT: u64 = 4;
 
 /// The most instances that are tried.
 const MOST_INSTANCES: u32 = 32;
 
-/// A program laid out in so many instances.
+/// A program laid out in a number of instances, each of which does a part of every chunk.
 #[derive(Clone, Debug)]
 pub struct Layout {
     pub instances: u32,
-    /// Whether it does with as few thread blocks as peers allow.
+    /// Whether it uses as few thread blocks as its peers allow.
     pub packed: bool,
-    /// As read back from the file.
+    /// The program as read back from the file.
     pub program: Verified<Program>,
     pub laid: Laid,
-    /// What a buffer of the call is cut into: its elements must be a multiple of it.
+    /// How many chunks the call's buffer is cut into. The number of its elements must be a multiple of this.
     pub parts: u32,
 }
 
@@ -50,7 +50,8 @@ impl Layout {
         Self::read(&text, network, kernels, (instances, packed))
     }
 
-    /// From a file's text, in so many instances of whatever it was made of.
+    /// Reads a layout from a file's text; the text does not say from how many instances, and whether packed, it
+    /// was made.
     pub fn read(
         text: &str,
         network: &Network,
@@ -98,17 +99,17 @@ fn first_line(text: &str) -> String {
     text.lines().next().unwrap_or_default().to_owned()
 }
 
-/// A program in the instances that a runtime can load.
+/// A program in all layouts that MSCCL can load.
 #[derive(Clone, Debug)]
 pub struct Family {
     pub layouts: Vec<Layout>,
-    /// Why there are no more.
+    /// Why there is no layout with more instances.
     pub stopped_by: Option<String>,
 }
 
 impl Family {
-    /// Every power of two of instances with at most so many thread blocks a GPU; and once more with as
-    /// few blocks as peers allow, where that is fewer.
+    /// Layouts in every power of two of instances that needs at most `most_blocks` thread blocks on a GPU; then the
+    /// same packed on as few blocks as peers allow, where that is fewer.
     ///
     /// # Errors
     /// Why not even one instance can be loaded.
@@ -130,7 +131,7 @@ impl Family {
         }
     }
 
-    /// Adds layouts of more and more instances while they have few enough blocks.
+    /// Adds layouts with 1, 2, 4, … instances while they need at most `most` thread blocks.
     fn add(&mut self, most: u32, make: impl Fn(u32) -> Result<Layout, String>) {
         let mut one = 0u32;
         let mut instances = 1;
@@ -145,7 +146,7 @@ impl Family {
             };
             if instances == 1 {
                 one = layout.blocks();
-                // Nothing could be packed.
+                // Packing saves no blocks.
                 if self.layouts.first().is_some_and(|it| it.blocks() <= one) {
                     return;
                 }
@@ -167,19 +168,19 @@ impl Family {
         self.layouts.first().map_or(1, |it| it.laid.channels())
     }
 
-    /// The layout of so many instances, packed or not.
+    /// The layout with this number of instances, packed or not.
     #[must_use]
     pub fn find(&self, instances: u32, packed: bool) -> Option<&Layout> {
         self.layouts.iter().find(|it| (it.instances, it.packed) == (instances, packed))
     }
 
-    /// The layout of so many instances.
+    /// The first layout with this number of instances, which is not packed if there is one that is not.
     #[must_use]
     pub fn in_instances(&self, instances: u32) -> Option<&Layout> {
         self.layouts.iter().find(|it| it.instances == instances)
     }
 
-    /// How long a call takes under some knobs, of which the channels say how many instances.
+    /// How long a call takes under some knobs; their channels decide how many instances run.
     pub fn time(&self, size: Bytes, knobs: &Knobs) -> Result<Duration, String> {
         let own = self.channels();
         let instances = knobs.channels.unwrap_or(own) / own.max(1);

@@ -1,8 +1,9 @@
 //! Plans for the executor: which program is fastest between processes, tried out on their sockets.
 //!
-//! For a task (a collective and a size) there are some [`Candidate`]s: what `motet exec` would run, and what other methods make. A
-//! [`Race`](crate::measure::Race) times them by turns; whoever runs the calls is above, in the binary. A [`SocketPlan`] is what comes of it: for each task a
-//! program, and all that was tried. It has nothing of NCCL's plans but the name: there are no thread blocks, protocols or channels here.
+//! For a task (a collective and a size) there are some [`Candidate`]s: the program that `motet exec` would run, and
+//! programs of other methods. A [`Race`](crate::measure::Race) times them by turns; the binary runs the calls. The
+//! result is a [`SocketPlan`]: for each task a program, and all that was tried. It has nothing in common with NCCL's
+//! plans but the name: there are no thread blocks, protocols or channels here.
 
 use motet_collective::formats::program_json;
 use motet_collective::{CollectiveKind, Program, Verified};
@@ -18,7 +19,7 @@ pub const MANIFEST: &str = "tcp.json";
 /// The version of its format.
 pub const VERSION: u32 = 1;
 
-/// What the simulator gives so many times the time of the best is not tried.
+/// A candidate is tried only if the simulator gives it at most this many times the time of the best.
 const WITHIN: u64 = 4;
 
 /// A program that may serve a task.
@@ -26,12 +27,12 @@ const WITHIN: u64 = 4;
 pub struct Candidate {
     pub method: String,
     pub program: Verified<Program>,
-    /// By the simulator.
+    /// Its time in the simulator.
     pub simulated: Duration,
 }
 
-/// What may serve a task: first what is run without a plan, then others, the fastest in the simulator first; `most` in all. An AllReduce
-/// gives all ranks the same bits.
+/// The candidates for a task: first the program that is run without a plan, then others, the fastest in the simulator
+/// first; `most` in all. For an AllReduce, only programs that give all ranks the same bits.
 ///
 /// # Errors
 /// When there is no program at all.
@@ -84,7 +85,7 @@ pub fn candidates(
 pub struct Trial {
     pub method: String,
     pub simulated_ps: u64,
-    /// Of each call, the slowest rank's; none if it was not timed.
+    /// The time of each call on its slowest rank; empty if the program was not timed.
     pub times_ps: Vec<u64>,
     /// Whether its results were wrong.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -92,7 +93,7 @@ pub struct Trial {
 }
 
 impl Trial {
-    /// The middle of its times.
+    /// The median of its times (of an even number, the upper of the middle two).
     #[must_use]
     pub fn median(&self) -> Option<Duration> {
         let mut sorted = self.times_ps.clone();
@@ -110,14 +111,15 @@ pub struct SocketTask {
     pub program: String,
     pub method: String,
     pub time_ps: u64,
-    /// Otherwise the time is the simulator's.
+    /// Whether `time_ps` was measured; otherwise it is the simulator's.
     pub measured: bool,
-    /// What is run without a plan first.
+    /// All programs that were tried; first the one that is run without a plan.
     pub tried: Vec<Trial>,
 }
 
 impl SocketTask {
-    /// How many times as fast it is as what is run without a plan.
+    /// How many times as fast the plan's program is as the one that is run without a plan; `None` if not both were
+    /// measured.
     #[must_use]
     pub fn gain(&self) -> Option<f64> {
         let own = self.tried.first()?.median()?;

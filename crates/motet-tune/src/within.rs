@@ -3,8 +3,8 @@
 //! The synthesizer knows links, not runtimes: its best programs may have more steps, elements or chunks
 //! than an executor holds, or chunks that never divide a call's count. Here every method is asked for
 //! programs with fewer and fewer transfers and with chunks in powers of two, until the runtime takes
-//! one; of all methods the best is kept, judged by what its *file* takes on the links, since a file has
-//! neither routes nor turns.
+//! one. Of all methods the best is kept, judged by the time of its *file* on the links, because a file
+//! has neither routes nor turns.
 //!
 //! On MSCCL++ operations, signals and thread blocks cost more than links. Where all GPUs reach one another's
 //! memory, or are in servers of one size, the best program is therefore held against the
@@ -24,10 +24,11 @@ use crate::plan::make::Nccl;
 use crate::plan::tune::{UNFITTED_PERCENT, faster_by};
 use crate::plan::{MscclppUse, Runtime, Setup, one_sided};
 
-/// Transfers of each rank that are tried, from what fits an executor's parser down to no cutting.
+/// The limits on transfers per rank that are tried in turn: from what an executor's parser takes, down to 0, which
+/// means that chunks are not cut at all.
 const TRANSFERS_PER_RANK: [u64; 4] = [1536, 384, 96, 0];
 
-/// Close enough to the unlimited program to look no further: 1/100.
+/// The search ends with a file that takes at most 1/100 longer than the program without limits.
 const CLOSE: u64 = 100;
 
 /// Most ranks for which slow methods are tried.
@@ -37,28 +38,28 @@ const MOST_RANKS: u32 = 64;
 #[derive(Debug)]
 pub struct Within {
     pub synthesis: Synthesis,
-    /// What the file takes on ideal links.
+    /// How long the file takes on ideal links.
     pub file_time: Duration,
-    /// What the best program takes that knows no limits.
+    /// The best program without the runtime's limits, to compare with.
     pub unlimited: Synthesis,
     /// Thread blocks of the GPU that has most.
     pub blocks: u32,
     /// Methods whose programs the runtime does not take, with why.
     pub left_out: Vec<(Method, String)>,
-    /// What MSCCL++'s kernels make of it, where one-sided programs were looked at.
+    /// The program in the model of MSCCL++'s kernels, if one-sided programs were considered.
     pub kernels: Option<OnKernels>,
 }
 
 /// A program by the model of MSCCL++'s kernels.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OnKernels {
-    /// The name of the one-sided program, if that is what was kept.
+    /// The name of the one-sided program, if one was kept.
     pub one_sided: Option<String>,
-    /// In plans whose blocks have so many threads,
+    /// Threads of each block of the plan that was timed.
     pub threads: u32,
-    /// it takes this long.
+    /// How long the program that was kept takes.
     pub time: Duration,
-    /// What the best program takes that is not one-sided, in one instance, if the executor takes one.
+    /// How long the best program that is not one-sided takes in one instance, if the executor takes it.
     pub other: Option<Duration>,
 }
 
@@ -129,9 +130,9 @@ pub fn within(
 
 type Found = (Synthesis, Duration, u32);
 
-/// What MSCCL++'s kernels make of the best program so far, and the one-sided program that is faster there, if
-/// one is. `None` where there are no one-sided programs: servers of different sizes, too many ranks, or another
-/// collective.
+/// Compares the best program so far with one-sided ones by the model of MSCCL++'s kernels: the result, and the
+/// one-sided program if that is faster. `None` where there are no one-sided programs: servers of different sizes, too
+/// many ranks, or another collective.
 fn on_kernels(
     task: &Task<'_>,
     best: Option<&Synthesis>,
@@ -226,7 +227,7 @@ fn cut<'a, 'e>(task: &Task<'a>, effort: &Effort<'e>, each: u64) -> (Task<'a>, Ef
     (task, Effort { most_transfers, ..*effort })
 }
 
-/// What the file of a program takes on the links, and its thread blocks, if the runtime loads it.
+/// How long a program's file takes on the links, and its thread blocks, if the runtime loads it.
 fn loaded(
     task: &Task<'_>,
     runtime: Runtime,
@@ -257,7 +258,7 @@ fn loaded(
     Ok((time, blocks.into_iter().max().unwrap_or(0)))
 }
 
-/// What a program that was read from a file takes on ideal links.
+/// How long a program that was read from a file takes on ideal links.
 fn on_links(task: &Task<'_>, file: &Verified<Program>) -> Result<Duration, String> {
     let routed = Routed::new(file, task.network, SwitchForwarding::CutThrough)
         .map_err(|it| it.to_string())?;

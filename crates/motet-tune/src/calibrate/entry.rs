@@ -114,14 +114,14 @@ impl Entry {
         Gpu { ranks: ranks_per_gpu.clamp(1, self.ranks), ..Gpu::default() }
     }
 
-    /// Whether all blocks can run at once, where so many ranks share a GPU.
+    /// Whether all blocks can run at once on GPUs that are shared by `ranks_per_gpu` ranks.
     #[must_use]
     pub fn fits(&self, ranks_per_gpu: u32) -> bool {
         self.blocks() <= self.gpu(ranks_per_gpu).blocks(self.threads)
     }
 
-    /// The plan, where so many ranks share a GPU. `None` if the shape does not fit the GPU, or the exporter
-    /// would lay it out in another one: what is measured must be what the name says.
+    /// The plan for GPUs that are shared by `ranks_per_gpu` ranks. `None` if the shape does not fit the GPU: the
+    /// exporter would then lay the program out in another shape than the name says.
     #[must_use]
     pub fn plan(&self, ranks_per_gpu: u32) -> Option<String> {
         if !self.fits(ranks_per_gpu) {

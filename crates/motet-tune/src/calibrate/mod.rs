@@ -1,15 +1,15 @@
-//! Cost models held against measurements, and their terms fitted to them: what `motet calibrate` runs.
+//! Cost models compared with measurements, and their terms fitted to these: what `motet calibrate` runs.
 //!
-//! - [`entry`]: an [`Entry`] is one plan of a sweep, a one-sided program in one shape; its name says all
+//! - [`entry`]: an [`Entry`] is one plan of a sweep, a one-sided program in one shape; its name has all
 //!   that is needed to make the plan again.
 //! - [`sweep`]: which entries are worth measuring, as plans and a manifest for `benches/mscclpp`.
 //! - [`manifest`]: a plan's line there.
-//! - [`results`]: what came out, from the harness's lines or from a table.
+//! - [`results`]: the measurements, from the harness's lines or from a table.
 //! - [`samples`]: results beside their plans, ready to be fitted.
 //! - [`report`]: the fitted terms and how good they are ([`calibrate`]).
 //! - [`terms_file`]: terms as a file.
-//! - [`nccl_tests`]: nccl-tests' logs, and [`nccl`]: everything that is measured of NCCL, the model beside it and its
-//!   terms fitted to it.
+//! - [`nccl_tests`]: nccl-tests' logs; [`nccl`]: all other measurements of NCCL, compared with the model, and the
+//!   model's terms fitted to them.
 //!
 //! The models themselves are [`motet_nccl::mscclpp`] and [`motet_nccl::fitted`]; docs/mscclpp-model.md and
 //! docs/nccl-model.md say what their terms mean.
@@ -50,14 +50,14 @@ pub enum Format {
 }
 
 impl Format {
-    /// Whether it is of NCCL, and not of MSCCL++.
+    /// Whether the measurements are of NCCL rather than of MSCCL++.
     #[must_use]
     pub const fn is_of_nccl(self) -> bool {
         !matches!(self, Self::Harness | Self::Table)
     }
 }
 
-/// Which of them a text is, by how it begins.
+/// Which format a text has, by how it begins.
 ///
 /// # Errors
 /// If it is none.

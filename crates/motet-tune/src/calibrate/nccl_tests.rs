@@ -21,7 +21,7 @@ pub struct Log {
 pub struct LogCall {
     /// Its line, from 1.
     pub line: usize,
-    /// What was run, if the log says so; old versions do not.
+    /// The collective that was run; logs of old versions do not say it.
     pub kind: Option<CollectiveKind>,
     /// In nccl-tests' sense.
     pub size: Bytes,

@@ -25,7 +25,7 @@ pub struct Calibration {
     pub before: Judged,
     /// Errors of the fitted terms by collective and pattern, over all samples.
     pub groups: Vec<Group>,
-    /// Cases with several plans, and in how many of them the pick is good ([`picks`]).
+    /// How many cases have several plans, and in how many of these the model picks a good one ([`picks`]).
     pub picks: u64,
     pub picks_good: u64,
 }
@@ -36,13 +36,13 @@ pub struct Group {
     /// Such as "allreduce direct-twice".
     pub name: String,
     pub samples: usize,
-    /// The median of said over measured, less 1: above zero, the model says too much.
+    /// The median of (predicted ÷ measured − 1): above zero, the model predicts too much.
     pub bias: f64,
-    /// The median of the same without its sign.
+    /// The median of its absolute value.
     pub error: f64,
 }
 
-/// Fits the terms, from `start`.
+/// Fits the terms, beginning at `start`, and judges them.
 ///
 /// # Errors
 /// If there are too few samples.
@@ -79,7 +79,7 @@ fn groups(list: &[(&str, Sample<'_>)], terms: &PlanTerms) -> Vec<Group> {
     errors.into_iter().map(group).collect()
 }
 
-/// The middle of some values, 0 of none.
+/// The median of some values (of an even number, the upper of the middle two); 0 of none.
 pub(super) fn median(values: impl Iterator<Item = f64>) -> f64 {
     let mut values: Vec<f64> = values.collect();
     values.sort_by(f64::total_cmp);
@@ -88,8 +88,8 @@ pub(super) fn median(values: impl Iterator<Item = f64>) -> f64 {
 
 type Case = (CollectiveKind, u32, Bytes, Option<bool>);
 
-/// How many cases (collective, ranks, size and form) have several plans, and in how many of them the plan
-/// that the terms say is fastest takes at most a tenth more than the one that is.
+/// How many cases (collective, ranks, size and form) have several plans, and in how many of these the plan
+/// that the terms predict to be fastest takes at most a tenth more than the one that was fastest.
 #[must_use]
 pub fn picks(samples: &Samples, terms: &PlanTerms) -> (u64, u64) {
     // Of each case: plans, the least time said and what that plan took, and the least time taken.

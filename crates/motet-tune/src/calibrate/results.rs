@@ -1,4 +1,4 @@
-//! Measurements of MSCCL++ plans as text: the harness's lines and our tables.
+//! Reads measurements of MSCCL++ plans: the harness's lines and our tables.
 
 use motet_collective::CollectiveKind;
 use motet_net::formats::{ReadError, csv_records};
@@ -24,8 +24,8 @@ pub const COLUMNS: [&str; 12] = [
     "p90_us",
 ];
 
-/// A further column, which a table may have: between servers of so many ranks packets go over ports. Empty if
-/// there are none.
+/// An optional column: the ranks per server of a plan whose packets go over ports between servers; empty for plans
+/// without ports.
 const PORTS: &str = "gpus_per_server";
 
 /// A measured call.
@@ -34,11 +34,11 @@ pub struct Measured {
     /// The plan's name.
     pub plan: String,
     pub size: Bytes,
-    /// The median.
+    /// The median time, in µs.
     pub micros: f64,
 }
 
-/// What a text holds.
+/// The measurements of a text.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Results {
     pub calls: Vec<Measured>,

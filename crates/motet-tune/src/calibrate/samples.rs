@@ -20,7 +20,7 @@ pub enum Machine<'a> {
     Network { network: &'a Network, ranks_per_gpu: u32 },
 }
 
-/// Calls that say nothing about the terms, by why.
+/// How many calls cannot be used for fitting, by reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LeftOut {
     /// Their plan is not at hand, and its name does not say how to make it.
@@ -49,7 +49,7 @@ pub struct Samples {
     pub left_out: LeftOut,
 }
 
-/// What became of a plan.
+/// What the search for the plan of a call found.
 enum Found {
     Priced(Box<PlanCost>),
     NoPlan,
@@ -58,8 +58,8 @@ enum Found {
 }
 
 impl Samples {
-    /// Finds the plan of every call: what `text` has under its name or, if that has none, what the name
-    /// [says](Entry).
+    /// Finds the plan of every call: the text that `text` gives for its name or, if it gives none, the plan that the
+    /// name [describes](Entry).
     ///
     /// # Errors
     /// If a text is no plan, or a plan cannot run on the machine.

@@ -16,20 +16,21 @@ const KINDS: [CollectiveKind; 4] = [
     CollectiveKind::AllToAll,
 ];
 
-/// Powers of two. What other numbers take besides, where slices begin in the middle of cache lines, has no
-/// term in the model.
+/// Numbers of slices: powers of two. With others, slices begin in the middle of cache lines, whose cost has no term in
+/// the model.
 const SLICES: [u32; 7] = [1, 2, 4, 8, 16, 32, 64];
 /// Over ports every slice is a post of its own for each peer, and a proxy does one after the other.
 const SLICES_OVER_PORTS: [u32; 4] = [1, 2, 4, 8];
 /// Fewer than 512 threads were never best.
 const THREADS: [u32; 2] = [512, 1024];
 
-/// As many peers as a thread block can have here: all of them.
+/// Peers per block that stand for all peers, as sweeps have at most this many ranks.
 const ALL_PEERS: u32 = 8;
 
-/// A block has at least so many bytes of every part,
+/// The least bytes that a block has of every part.
 const LEAST_PART: u64 = 64;
-/// and large calls at least so many slices, or one plan takes as long as a hundred others.
+/// Calls from this size on are measured only with at least [`SLICES_OF_LARGE`] slices; otherwise one plan would take
+/// as long to measure as a hundred others.
 const LARGE: u64 = 4 << 20;
 const SLICES_OF_LARGE: u32 = 4;
 
@@ -56,8 +57,8 @@ impl SweepPlan {
     }
 }
 
-/// Entries of a sweep, in a fixed order; not all of them fit a GPU. With `gpus_per_server` those whose packets
-/// go over ports between servers of so many ranks, which need more ranks than that.
+/// Entries of a sweep, in a fixed order; not all of them fit a GPU. With `gpus_per_server`, those whose packets
+/// go over ports between servers of that many ranks; they need more ranks than one server has.
 #[must_use]
 pub fn entries(ranks: &[u32], gpus_per_server: Option<u32>) -> Vec<Entry> {
     let all_slices = gpus_per_server.map_or(&SLICES[..], |_| &SLICES_OVER_PORTS[..]);
@@ -81,7 +82,8 @@ pub fn entries(ranks: &[u32], gpus_per_server: Option<u32>) -> Vec<Entry> {
     entries
 }
 
-/// Shapes and forms in which a pattern differs.
+/// The entries of a pattern with this number of slices: all shapes and forms that differ. Threads are filled in by the
+/// caller.
 fn shapes(
     kind: CollectiveKind,
     ranks: u32,

@@ -29,7 +29,7 @@ use toml::Spanned;
 
 const VERSION: u32 = 1;
 
-/// Terms of MSCCL++'s ports, which files of earlier Motets do not have: an H200's stand for them.
+/// Terms of MSCCL++'s ports that files of earlier Motets lack; they are then taken from [`PlanTerms::H200`].
 const LATER: [&str; 3] = ["proxy", "proxy_sharer", "post_rate"];
 
 /// Terms as they stand in a file: at least one of the two.
@@ -54,7 +54,7 @@ pub struct FitNotes {
     pub pairs_right: f64,
 }
 
-/// How good the terms of NCCL are, beside what NCCL believes itself.
+/// How good the terms of NCCL are, compared with NCCL's own model.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NcclNotes {

@@ -1,11 +1,13 @@
 //! Plans from measurements: which of NCCL's settings is fastest for a call, tried out on the machine.
 //!
-//! A *point* is a collective and a size. NCCL's own choice and everything that a tuner can ask of it ([`Setting`]: algorithm,
-//! protocol, channels) are timed in turns on one communicator, and what is clearly slower is left out round by round ([`race`]).
-//! [`walk()`] goes through all points of a plan within a budget, and then through those where something gained once more on a
-//! fresh communicator: what does not gain again is left to NCCL.
+//! A *point* is a collective and a size. NCCL's own choice and everything that a tuner can ask of it
+//! ([`Setting`]: algorithm, protocol, channels) are timed in turns on one communicator, and what is clearly
+//! slower is left out round by round ([`race`]). [`walk()`] goes through all points of a plan within a budget.
+//! Points where a setting was faster than NCCL's own choice are measured again on a fresh communicator; if it is
+//! not faster there too, the point is left to NCCL.
 //!
-//! Whoever runs the calls is behind [`Bench`]: real GPUs in the binary, made-up times in tests. [`plan`](mod@plan) makes a plan of the points.
+//! [`Bench`] runs the calls: on real GPUs in the binary, with made-up times in tests. [`plan`](mod@plan) makes a
+//! plan of the points.
 
 pub mod plan;
 pub mod point;
@@ -35,7 +37,7 @@ pub struct Task {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum Setting {
-    /// Nothing: what it does by itself.
+    /// Nothing is asked: NCCL's own choice.
     Own,
     Asked {
         algorithm: Algorithm,
@@ -46,7 +48,7 @@ pub enum Setting {
 }
 
 impl Setting {
-    /// With so many channels.
+    /// The same setting with this number of channels.
     #[must_use]
     pub const fn with_channels(self, count: u32) -> Self {
         match self {
@@ -109,7 +111,7 @@ impl From<Setting> for String {
 /// The result of trying a setting once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tried {
-    /// It runs, and every element was right. With it: what NCCL would do by itself, where that is known.
+    /// It runs, and every element was right. Holds what NCCL would do by itself, where that is known.
     Right(Option<Setting>),
     /// NCCL does not offer it, or it does not run.
     NotOffered,
@@ -138,7 +140,7 @@ pub trait Bench {
         calls: u32,
     ) -> Result<Vec<Duration>, Self::Error>;
 
-    /// New communicators, for a second look.
+    /// Makes new communicators, for the second look.
     ///
     /// # Errors
     /// When there are none.

@@ -1,4 +1,4 @@
-//! A plan of measured points: what was measured overrules what was modelled, and every pick says which it is.
+//! A plan of measured points: measured times replace those of the model, and every pick says which of the two it has.
 //!
 //! NCCL alone is measured, so such a plan has no programs for other runtimes. Where the budget did not reach, a task has
 //! the model's times and is left to NCCL.
@@ -16,15 +16,15 @@ use crate::plan::{
     MscclppUse, Pick, Plan, PlanError, Request, Runtime, Setup, TunedTask, baseline,
 };
 
-/// The file of a plan that has all its measurements.
+/// The name of the file that has all measurements of a plan.
 pub const MEASURED: &str = "nccl/measured.csv";
 
-/// What NCCL was when it was measured.
+/// All measurements, and the NCCL that they are of.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Measurements {
-    /// Such as `2.28.9`.
+    /// NCCL's version, such as `2.28.9`.
     pub nccl: String,
-    /// As NCCL counts them on the communicator; none if no tuner was asked.
+    /// The nodes of the communicator as NCCL counts them, which it tells a tuner plugin; `None` if it asked none.
     pub nodes: Option<u32>,
     pub points: Vec<Point>,
 }
@@ -92,13 +92,13 @@ pub fn plan(
     })
 }
 
-/// What NCCL does by itself. Its algorithm is known as far as its table tells.
+/// NCCL's own choice with its measured time. Its algorithm is known as far as NCCL's cost table shows it.
 fn own(point: &Point) -> Option<Pick> {
     let times = point.of(Setting::Own).filter(|it| !it.ps.is_empty())?;
     Some(pick(point.own_is.unwrap_or(Setting::Own), times))
 }
 
-/// The best that was measured: what gains over NCCL's own, or else that.
+/// The best that was measured: the winner, or NCCL's own choice if there is none.
 fn best(point: &Point) -> Option<Pick> {
     if let Some(times) = point.winner.and_then(|it| point.of(it)) {
         return Some(pick(times.setting, times));
@@ -116,7 +116,7 @@ fn pick(setting: Setting, times: &Times) -> Pick {
         way: algorithm.map_or("NCCL's own", |it| it.name()).to_owned(),
         algorithm,
         protocol,
-        // How many NCCL takes by itself a tuner is not told.
+        // NCCL does not tell a tuner how many channels it takes by itself.
         channels: channels.unwrap_or(0),
         asked: channels.is_some(),
         instances: 1,
@@ -127,8 +127,8 @@ fn pick(setting: Setting, times: &Times) -> Pick {
     }
 }
 
-/// The measurements as calls: what `motet calibrate` reads, and where a plan's times come from. What NCCL does by itself has neither algorithm nor
-/// protocol.
+/// The measurements as calls: what `motet calibrate` reads, and where a plan's times come from. Calls by NCCL's own
+/// choice have neither algorithm nor protocol.
 #[must_use]
 pub fn calls(measured: &Measurements, ranks: u32) -> Vec<NcclCall> {
     let of = |point: &Point, times: &Times| {
@@ -166,7 +166,7 @@ const fn parts(setting: Setting) -> (Option<Algorithm>, Option<Protocol>, Option
     }
 }
 
-/// Whether a pick's time for a task is among calls; `own` is NCCL asked for nothing.
+/// Whether a pick's time for a task is among the calls; `own` says that the pick leaves the choice to NCCL.
 pub(crate) fn is_measured(calls: &[NcclCall], task: &TunedTask, pick: &Pick, own: bool) -> bool {
     let asked = pick.algorithm.filter(|_| !own);
     let protocol = asked.map(|_| pick.protocol);

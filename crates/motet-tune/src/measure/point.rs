@@ -10,7 +10,8 @@ use super::{Setting, Task};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Times {
     pub setting: Setting,
-    /// Of a call, the slowest rank's, one for each round; from both looks together.
+    /// The time of a call on its slowest rank, one for each round; the rounds of the second look behind those of the
+    /// first.
     pub ps: Vec<u64>,
 }
 
@@ -19,13 +20,13 @@ pub struct Times {
 pub struct Point {
     pub collective: CollectiveKind,
     pub size_bytes: u64,
-    /// What NCCL does by itself: algorithm and protocol, as far as its table tells.
+    /// NCCL's own choice: algorithm and protocol, as far as its cost table shows them.
     pub own_is: Option<Setting>,
-    /// NCCL's own first, then all that were timed.
+    /// The times of NCCL's own choice first, then of all settings that were timed.
     pub times: Vec<Times>,
-    /// What gains over NCCL's own, if anything does.
+    /// The setting that is faster than NCCL's own choice, if any is.
     pub winner: Option<Setting>,
-    /// Whether the winner has gained on a second communicator too.
+    /// Whether the winner was faster on a second communicator too.
     pub confirmed: bool,
     /// Settings that gave wrong results.
     pub wrong: Vec<Setting>,
@@ -51,7 +52,7 @@ impl Point {
         self.times.iter().find(|it| it.setting == setting)
     }
 
-    /// What the plan should do.
+    /// The setting that the plan should use: the winner if it is confirmed, otherwise NCCL's own choice.
     #[must_use]
     pub fn choice(&self) -> Setting {
         self.winner.filter(|_| self.confirmed).unwrap_or(Setting::Own)
@@ -69,7 +70,7 @@ impl Times {
         Duration::from_ps(before.midpoint(middle))
     }
 
-    /// The least and the greatest.
+    /// The least and the greatest time.
     #[must_use]
     pub fn spread(&self) -> (Duration, Duration) {
         let end = |it: Option<&u64>| Duration::from_ps(it.copied().unwrap_or_default());

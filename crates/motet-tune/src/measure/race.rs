@@ -1,21 +1,23 @@
 //! [`Race`]: settings timed in turns, until one is clearly fastest.
 //!
-//! Machines drift, so a time means little beside one that was taken a minute earlier. In every round NCCL's own choice is
-//! timed first and last, and all that is left in between; a setting is judged by its ratio to NCCL's own within the round. The
-//! two times of the same choice show how much is noise.
+//! Machines drift, so a time cannot be compared with one that was taken a minute earlier. In every round NCCL's own
+//! choice is timed first and last, and all settings still in the race in between; a setting is judged by its ratio to
+//! NCCL's own within the round. The two times of NCCL's own choice in a round show how much is noise.
 //!
-//! Of the executor's programs "NCCL's own" is the program that is run without a plan.
+//! In races of the executor's programs, setting 0 is not NCCL's own choice but the program that is run without a plan.
 
 use motet_units::Duration;
 
-/// After so many rounds, a setting goes whose median ratio is so many times the best one's.
+/// (rounds, factor): after so many rounds, settings leave the race whose median ratio is more than this factor times
+/// the best one's.
 const LEAVES: [(usize, f64); 7] =
     [(1, 2.0), (2, 1.5), (3, 1.25), (4, 1.15), (6, 1.08), (9, 1.05), (12, 1.03)];
-/// Rounds before one that is left alone has won.
+/// The least number of rounds before a setting wins because it is the only one left.
 const LEAST_ROUNDS: usize = 7;
+/// The most rounds of a race.
 pub(super) const MOST_ROUNDS: usize = 15;
 
-/// What a setting must gain over NCCL's own in the middle of all rounds, to be taken.
+/// How many times as fast as NCCL's own a setting must be in the median of all rounds, to win.
 const LEAST_GAIN: f64 = 1.02;
 
 /// Settings whose ratios are within this factor are as good as one another.
@@ -24,10 +26,10 @@ const ALIKE: f64 = 1.02;
 /// A race between settings, which are numbered; 0 is NCCL's own choice.
 #[derive(Clone, Debug)]
 pub struct Race {
-    /// Of each setting, each round's time over that of NCCL's own in the round.
+    /// By setting and round: its time divided by that of NCCL's own in the round.
     ratios: Vec<Vec<f64>>,
     times: Vec<Vec<Duration>>,
-    /// Without NCCL's own.
+    /// The settings still in the race, without NCCL's own.
     left: Vec<usize>,
     rounds: usize,
 }
@@ -39,7 +41,7 @@ impl Race {
         Self { ratios, times, left: (1..settings).collect(), rounds: 0 }
     }
 
-    /// What to time next, in this order.
+    /// The settings to time in the next round, in this order.
     #[must_use]
     pub fn round(&self) -> Vec<usize> {
         let mut order = vec![0];
@@ -50,7 +52,7 @@ impl Race {
         order
     }
 
-    /// The times of a round, in its order.
+    /// Adds the times of a round, in the order of [`round`](Self::round), and drops settings that are clearly slower.
     pub fn add(&mut self, times: &[Duration]) {
         let order = self.round();
         let (Some(first), Some(last)) = (times.first(), times.last()) else { return };
@@ -69,7 +71,7 @@ impl Race {
         self.left = left.into_iter().filter(|it| self.ratio(*it) <= most).collect();
     }
 
-    /// Whether more rounds would change nothing.
+    /// Whether the race is over: no setting is left, one alone after enough rounds, or the most rounds have been run.
     #[must_use]
     pub fn is_over(&self) -> bool {
         self.left.is_empty()
@@ -92,7 +94,7 @@ impl Race {
         left.reduce(|best, it| if self.ratio(it) < self.ratio(best) { it } else { best })
     }
 
-    /// Those that are still in it, the best first, with their ratios to NCCL's own.
+    /// The settings still in the race with their median ratios to NCCL's own, the best first.
     #[must_use]
     pub fn standing(&self) -> Vec<(usize, f64)> {
         let mut all: Vec<_> = self.left.iter().map(|it| (*it, self.ratio(*it))).collect();
@@ -100,8 +102,8 @@ impl Race {
         all
     }
 
-    /// The setting that gains over NCCL's own: clearly in the middle, and in three rounds of four. Of those that are as
-    /// good, the first.
+    /// The setting that beats NCCL's own, if any does: by 2% in the median, and in three rounds of four. Of settings
+    /// within 2% of the best, the first.
     #[must_use]
     pub fn winner(&self) -> Option<usize> {
         let most = self.ratio(self.best()?) * ALIKE;

@@ -1,9 +1,11 @@
-//! [`walk`]: all points of a plan within a budget, and a second look at those where something gained.
+//! [`walk`]: measures all points of a plan within a budget, then takes a second look at those where a setting was
+//! faster than NCCL's own choice.
 //!
-//! At the smallest size of a collective every algorithm with every protocol is tried; what NCCL does not offer there it offers at no size. At every other size
-//! those that it offers are tried again, for one round at least: what is four times as slow at 1 MiB may be the fastest at 8. Where
-//! the time for that is too short, those that did best at the nearest size before. The best few are then timed with other numbers of
-//! channels, and all of them raced.
+//! At the smallest size of a collective every algorithm with every protocol is tried; what NCCL does not offer there
+//! it offers at no size. At every other size those that it offers are tried again, for one round at least: what is
+//! four times as slow at 1 MiB may be the fastest at 8 MiB. If there is too little time for all of them, those are
+//! tried that did best at the nearest smaller size. The best few are then also timed with other numbers of channels,
+//! and all of these race each other.
 
 use motet_nccl::{Algorithm, Protocol};
 use motet_units::{Bytes, Duration};
@@ -12,21 +14,24 @@ use super::point::Point;
 use super::race::{MOST_ROUNDS, Race};
 use super::{Bench, Setting, Task, Tried};
 
-/// Numbers of channels that are asked for, beside NCCL's own.
+/// Numbers of channels that are asked for, beside NCCL's own number.
 const CHANNELS: [u32; 6] = [1, 2, 4, 8, 16, 32];
-/// How many algorithms and protocols are tried with other numbers of channels, if they are at most so many times as slow as the best.
+/// How many algorithms with protocols are tried with other numbers of channels, and how many times as slow as the best
+/// these may be.
 const EXPANDED: usize = 3;
 const EXPANDED_WITHIN: f64 = 1.3;
-/// Rounds before that.
+/// Rounds that are run before other numbers of channels are tried.
 const FIRST_ROUNDS: usize = 3;
-/// How long a setting runs in a round, if its calls are short.
+/// How long a setting should run in a round, and with how many calls at most.
 const SAMPLE: Duration = Duration::from_us(4000);
 const MOST_CALLS: u64 = 40;
-/// Rounds that there must be time for, before an algorithm with a protocol is tried, and before a number of channels is.
+/// An algorithm with a protocol is tried only if there is time for this many rounds with it; a number of channels only
+/// if there is time for the second many.
 const LEAST_ROUNDS: u64 = 2;
 const AFFORDED_ROUNDS: u64 = 4;
-/// Of the budget, for the first look.
+/// The share of the budget for the first look; the rest is for the second.
 const FIRST_LOOK_PERCENT: u64 = 75;
+/// The rounds of a race in the second look.
 const CONFIRMING_ROUNDS: usize = 9;
 
 /// Progress of the measurement.
@@ -41,16 +46,17 @@ pub enum WalkEvent<'a> {
 /// What to measure.
 #[derive(Clone, Debug)]
 pub struct Walk {
-    /// In any order.
+    /// The tasks to measure, in any order.
     pub tasks: Vec<Task>,
-    /// From a run that was stopped.
+    /// Points that a run which was stopped has measured already.
     pub known: Vec<Point>,
 }
 
-/// Measures all tasks, smallest sizes first, as far as the budget goes. Every point is told of when it is finished.
+/// Measures all tasks, smallest sizes first, as far as the budget goes. `each` is told of every point when it is
+/// finished.
 ///
 /// # Errors
-/// When the bench fails; what was told of is whole.
+/// When the bench fails; points that `each` was told of are complete.
 pub fn walk<B: Bench>(
     bench: &mut B,
     walk: Walk,
@@ -82,7 +88,8 @@ pub fn walk<B: Bench>(
     Ok(points)
 }
 
-/// How much of the budget a task may take beside others: large calls are slow, but not in proportion to their size.
+/// How much of the budget a task gets relative to others. It grows with the size, as large calls are slow, but not in
+/// proportion.
 fn weight(task: &Task) -> u64 {
     2 + (task.size.get() / Bytes::mib(4).get()).min(32)
 }
@@ -95,7 +102,7 @@ fn smaller<'a>(points: &'a [Point], task: &Task) -> Vec<&'a Point> {
     found
 }
 
-/// A second look on a fresh communicator: what does not gain again is left to NCCL.
+/// The second look, on fresh communicators: a winner that is not faster there too is given up for NCCL's own choice.
 fn confirm<B: Bench>(
     bench: &mut B,
     points: &mut [Point],
@@ -147,7 +154,7 @@ fn calls(time: Option<Duration>) -> u32 {
 struct Measuring<'a, B> {
     bench: &'a mut B,
     task: Task,
-    /// How much of the budget it may take, in ps, and how much was left when it began.
+    /// How much of the budget the point may take, in ps, and how much of it was left when the point began.
     until: u64,
     begun: Duration,
 }
@@ -185,8 +192,8 @@ impl<B: Bench> Measuring<'_, B> {
         Ok(point)
     }
 
-    /// How many settings can be raced for some rounds in the time that is left for the point, if they take as long as NCCL's
-    /// own.
+    /// How many settings can race for `rounds` rounds in the time left for the point, if each takes as long as NCCL's
+    /// own choice.
     fn affordable(&self, own: Option<Duration>, rounds: u64) -> usize {
         let round = own.map_or(0, |it| it.as_ps() * u64::from(calls(own) + 1));
         let spent = (self.begun - self.bench.left()).as_ps();
@@ -194,7 +201,7 @@ impl<B: Bench> Measuring<'_, B> {
         usize::try_from(left / (round * rounds).max(1)).unwrap_or(usize::MAX)
     }
 
-    /// Those that run and give right results.
+    /// Tries each setting once, and returns those that run and give right results.
     fn offered(&mut self, point: &mut Point, all: Vec<Setting>) -> Result<Vec<Setting>, B::Error> {
         let mut offered = Vec::new();
         for setting in all {
@@ -210,7 +217,7 @@ impl<B: Bench> Measuring<'_, B> {
         Ok(offered)
     }
 
-    /// Races settings until one has won, or for so many rounds, or until the time is up.
+    /// Races settings until the race is over, `rounds` rounds have been run, or the time is up.
     fn race(
         &mut self,
         point: &mut Point,
@@ -236,7 +243,8 @@ impl<B: Bench> Measuring<'_, B> {
     }
 }
 
-/// What to begin with: all algorithms and protocols that were offered at smaller sizes, the best at the nearest of them first, and what won there.
+/// The settings to begin with: the winner of the nearest smaller size, then all algorithms with protocols that were
+/// timed at smaller sizes, by their ratio at the nearest of them. At the smallest size, all there are.
 fn first(smaller: &[&Point]) -> Vec<Setting> {
     let all = Algorithm::ALL.into_iter().flat_map(|algorithm| {
         Protocol::ALL.map(|protocol| Setting::Asked { algorithm, protocol, channels: None })
@@ -257,7 +265,7 @@ fn first(smaller: &[&Point]) -> Vec<Setting> {
     chosen
 }
 
-/// The best settings of a race, the first few of them with other numbers of channels too.
+/// The best settings of a race; the algorithms and protocols of the first few also with other numbers of channels.
 fn expanded(settings: &[Setting], race: &Race) -> Vec<Setting> {
     let standing = race.standing();
     let best = standing.first().map_or(1.0, |it| it.1).min(1.0);

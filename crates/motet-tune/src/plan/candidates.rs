@@ -29,7 +29,8 @@ use crate::sketch;
 /// Calls of all sizes.
 pub(super) const ANY_SIZE: RangeInclusive<Bytes> = Bytes::ZERO..=Bytes::new(u64::MAX);
 
-/// How programs are made, and for which sizes; all of them where every link may be used.
+/// Methods, each with the size that its program is made for. All are used under the first sketch, which allows every
+/// link unless the user has given one.
 const MADE_BY: [(Method, Bytes); 5] = [
     (Method::Forest, Bytes::gib(1)),
     (Method::Forest, Bytes::kib(256)),
@@ -61,14 +62,14 @@ const TEXTBOOK: [&str; 10] = [
 /// A size so small that only latency counts.
 const LITTLE: Bytes = Bytes::kib(1);
 
-/// The method that sends straight from every rank to every other: what a synthesizer does whose sketch
-/// allows every connection.
+/// The method that sends directly from every rank to every other: what a synthesizer does if its sketch allows every
+/// connection.
 const FULL_MESH: &str = "direct";
 
 /// Where a candidate comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// Everyone to everyone: what plans are compared with.
+    /// Sends directly from everyone to everyone: what plans are compared with.
     FullMesh,
     /// One of our programs.
     Made,
@@ -82,13 +83,13 @@ pub struct CandidateProgram {
     /// Also the stem of its files.
     pub name: String,
     pub origin: Origin,
-    /// How it was made.
+    /// How it was made, for people.
     pub about: String,
-    /// As made, before any runtime's layout.
+    /// The program as made, before it was laid out for a runtime.
     pub program: Verified<Program>,
-    /// For MSCCL; without layouts where it takes none.
+    /// Its layouts for MSCCL; none if MSCCL cannot load it.
     pub family: Family,
-    /// For MSCCL++.
+    /// Its layouts for MSCCL++; none if MSCCL++ cannot load it.
     pub plans: Vec<MscclppLayout>,
     /// One instance for MSCCL, however many thread blocks that takes: the default that plans are
     /// compared with.
@@ -99,7 +100,7 @@ pub struct CandidateProgram {
 #[derive(Clone, Debug)]
 pub struct MscclppLayout {
     pub instances: u32,
-    /// As read back from the plan.
+    /// The program as read back from the plan.
     pub program: Verified<Program>,
     pub cost: PlanCost,
     terms: PlanTerms,
@@ -120,7 +121,7 @@ impl MscclppLayout {
         Self::read(&text, network, options, terms)
     }
 
-    /// From a plan's text; `options` are those it was written with, `terms` what it is priced by.
+    /// Reads a layout from a plan's text; `options` are those it was written with, `terms` those it is priced by.
     pub fn read(
         text: &str,
         network: &Network,
@@ -212,7 +213,7 @@ pub struct Ground<'a> {
     pub seed: Seed,
 }
 
-/// How plans of MSCCL++ are called and priced.
+/// How the job calls plans of MSCCL++, and the terms that they are priced by.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct MscclppUse {
     /// Ranks that share a GPU.
@@ -230,7 +231,7 @@ impl Default for MscclppUse {
 }
 
 impl MscclppUse {
-    /// How plans are written for a network whose GPUs have so many multiprocessors, in one instance.
+    /// How plans are written, in one instance, for a network whose GPUs have this many multiprocessors.
     #[must_use]
     pub fn options(&self, network: &Network, multiprocessors: u32) -> mscclpp_json::Options {
         let gpu = mscclpp_json::Gpu { multiprocessors, ranks: self.ranks_per_gpu };
@@ -305,7 +306,7 @@ pub fn candidates(
     Ok(made.found)
 }
 
-/// "32k", "4m", "1g".
+/// A size as it stands in names, such as `32k`, `4m` or `1g`.
 pub(super) fn short(size: Bytes) -> String {
     let bytes = size.get();
     match bytes.trailing_zeros() / 10 {

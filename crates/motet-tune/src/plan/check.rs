@@ -1,11 +1,11 @@
 //! [`check`]: reads everything again that a plan has written, and proves it: right, loadable, and as
 //! fast as the table says.
 //!
-//! Nothing of the plan's making is trusted. The network is read from the folder; every program file is
-//! read, verified and held to its runtime's limits, and priced with the settings in its own header at
-//! every size that it is for; NCCL's times are worked out anew; nothing may be below the bound. What
-//! the run-time table and the tuner's table say must be what the tasks say. What was measured cannot be
-//! worked out again; it must be in the table of measurements.
+//! Nothing is taken over from the making of the plan. The network is read from the folder; every program
+//! file is read, verified and held to its runtime's limits, and priced with the settings in its own header
+//! at every size that it is for; NCCL's times are computed anew; no modelled time may be below the bound.
+//! The run-time table and the tuner's table must agree with the tasks. Measured times cannot be computed
+//! again; they must be in the table of measurements.
 
 use std::sync::Arc;
 
@@ -28,17 +28,17 @@ use crate::calibrate::nccl::store;
 use crate::layouts::Layout;
 use crate::measure::plan::{MEASURED, is_measured};
 
-/// What was looked at.
+/// How much was checked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Checked {
     pub files: usize,
     pub programs: usize,
     pub tasks: usize,
-    /// Times that were worked out again.
+    /// Times that were computed again, or found in the table of measurements.
     pub times: usize,
 }
 
-/// Something that is not as the plan says.
+/// Something that is wrong with a plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
     /// The file of the plan's folder.
@@ -126,7 +126,7 @@ impl Checker<'_> {
         }
     }
 
-    /// NCCL takes what the tasks say.
+    /// NCCL's times and choices are those of the tasks.
     fn nccl(&mut self) {
         // Where ranks share a GPU, NCCL was not priced.
         let Some(priced) = self.priced.filter(|_| self.stored.manifest.ranks_per_gpu <= 1) else {
@@ -157,7 +157,7 @@ impl Checker<'_> {
         }
     }
 
-    /// What was measured is in the table of measurements.
+    /// Measured times are in the table of measurements.
     fn measured(&mut self) {
         let all = self.stored.manifest.tasks.iter().filter(|it| it.is_measured());
         let table = self.stored.files.get(MEASURED).map(|it| store::read(it));
@@ -317,7 +317,7 @@ impl Checker<'_> {
         }
     }
 
-    /// The run-time table says what the tasks say, with the checksums of the files.
+    /// The run-time table agrees with the tasks, and has the checksums of the files.
     fn table(&mut self) {
         let manifest = &self.stored.manifest;
         if self.stored.table.entries().len()
@@ -392,7 +392,7 @@ fn agrees(row: &FileRow, run: &ProgramFile) -> bool {
         && (row.least_bytes, row.most_bytes) == (run.least.get(), run.most.get())
 }
 
-/// The header of a file says which calls it is for.
+/// Whether the header of a file names the program and the sizes that the tasks use it for.
 fn header(run: &ProgramFile, name: &str, least: Bytes, most: Option<Bytes>) -> Result<(), String> {
     if name != run.name {
         return Err(format!("holds the program {name}"));

@@ -2,8 +2,8 @@
 //! block (`NCCL_NTHREADS`) and the buffer of a connection (`NCCL_BUFFSIZE`).
 //!
 //! A tuner can choose algorithm, protocol and channels per call, but neither of these. So they are one
-//! choice for all tasks, and NCCL's own unless another gains the margin over all of them together:
-//! [`choose`] looks for it among some tasks of the plan, each with what was best for it.
+//! choice for all tasks, and NCCL's own unless another gains the margin over all tasks together:
+//! [`choose`] decides by some tasks of the plan, each with the program that was best for it.
 
 use motet_nccl::{Knobs, Protocol};
 use motet_units::Bytes;
@@ -21,7 +21,7 @@ use crate::space::{Dimension, Space};
 pub struct Setup {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub threads: Option<u32>,
-    /// Of Simple: LL's and LL128's stay as they are.
+    /// The buffer of Simple; those of LL and LL128 stay NCCL's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub buffer: Option<Bytes>,
 }
@@ -57,8 +57,8 @@ struct Sample<'a> {
     pick: &'a Pick,
 }
 
-/// How long all samples take under every setting, as a mean that a factor of one of them moves as
-/// much as of any other.
+/// How long all samples take under every setting: the geometric mean of their times, in which large calls count no
+/// more than small ones.
 struct Setups<'a> {
     samples: Vec<Sample<'a>>,
 }
@@ -90,8 +90,8 @@ impl Surface for Setups<'_> {
     }
 }
 
-/// The setting for all tasks together: NCCL's own unless another gains the margin. Every fourth size
-/// of each collective speaks for all; NCCL's own programs do not, as they know these knobs already.
+/// The setting for all tasks together: NCCL's own unless another gains the margin. It is decided by every fourth size
+/// of each collective, with its best program for MSCCL; the times of NCCL's own algorithms do not count.
 #[must_use]
 pub fn choose(
     tasks: &[(&Tuning<'_>, &[TunedTask])],

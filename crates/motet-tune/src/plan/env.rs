@@ -3,10 +3,10 @@
 
 use super::{Plan, Setup};
 
-/// Makes paths absolute, wherever the plan lies.
+/// A shell line that puts the folder of the file into `here`, so that paths are absolute wherever the plan lies.
 const HERE: &str = "here=$(cd \"$(dirname \"${BASH_SOURCE[0]:-$0}\")\" && pwd)\n";
 
-/// What a communicator is made with, where that is not NCCL's own.
+/// Shell lines for the settings that a communicator is made with, where they are not NCCL's own.
 fn communicator(setup: &Setup) -> String {
     let threads = setup.threads.map(|it| format!("export NCCL_NTHREADS={it}\n"));
     let buffer = setup.buffer.map(|it| format!("export NCCL_BUFFSIZE={}\n", it.get()));

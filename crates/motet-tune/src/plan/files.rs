@@ -1,9 +1,9 @@
 //! What a plan gives each runtime to load: which file serves which sizes, and what is in it.
 //!
-//! - **MSCCL** takes the first file that fits a call. So only picks are written, one file for each run
-//!   of sizes with the same program, layout and protocol, with ranges that do not overlap; what no file
-//!   fits, NCCL does.
-//! - **MSCCL++** has its own picks, written alike.
+//! - **MSCCL** takes the first file that fits a call. So only picks are written, one file for each
+//!   sequence of sizes with the same program, layout and protocol, with ranges that do not overlap; calls
+//!   that no file fits are left to NCCL.
+//! - **MSCCL++** has its own picks, written in the same way.
 //! - **NCCL** has NVIDIA's example tuner, which reads a table of settings ([`tuner_csv`]).
 //!
 //! A file's name says what it is, and is the name of the program inside.
@@ -52,7 +52,7 @@ impl ProgramFile {
     }
 }
 
-/// What a task does on a runtime, if that is a program.
+/// The pick of a task on a runtime, if it is a program for that runtime.
 fn program(task: &TunedTask, runtime: Runtime) -> Option<&Pick> {
     let pick = if runtime == Runtime::Mscclpp { task.mscclpp.as_ref()? } else { &task.pick };
     (pick.runtime == runtime).then_some(pick)
@@ -75,8 +75,8 @@ pub fn runs(tasks: &[TunedTask], runtime: Runtime) -> Vec<ProgramFile> {
         let most = Bytes::new(end.saturating_sub(1).max(task.size_bytes));
         let same = |it: &ProgramFile| {
             it.collective == task.collective
-                && (&it.way, it.protocol, it.instances)
-                    == (&pick.way, pick.protocol, pick.instances)
+                && (&it.way, it.protocol, it.instances, it.packed)
+                    == (&pick.way, pick.protocol, pick.instances, pick.packed)
         };
         match runs.last_mut().filter(|it| open && same(it)) {
             Some(run) => run.most = most,
@@ -131,7 +131,7 @@ pub fn programs(plan: &Plan) -> Result<BTreeMap<String, String>, String> {
     Ok(files)
 }
 
-/// What NCCL calls an algorithm, a protocol in the example tuner's table.
+/// The names of an algorithm and a protocol in the example tuner's table.
 fn words(algorithm: Algorithm, protocol: Protocol) -> (&'static str, &'static str) {
     let algorithm = match algorithm {
         Algorithm::Tree => "tree",
@@ -154,8 +154,8 @@ fn words(algorithm: Algorithm, protocol: Protocol) -> (&'static str, &'static st
 type Row = (u64, u64, Algorithm, Protocol, u32);
 
 /// The table that NVIDIA's example tuner reads. Where no row fits, that tuner forces one channel, and
-/// no row can mean NCCL's own choice; so every collective that NCCL tunes has rows for all sizes, which
-/// say what NCCL would do where the plan does not know better. Channels 0 are NCCL's own count.
+/// no row can stand for NCCL's own choice; so every collective that NCCL tunes has rows for all sizes. Where
+/// the plan has no task, they say what NCCL would choose by the model. 0 channels are NCCL's own count.
 #[must_use]
 pub fn tuner_csv(plan: &Plan, priced: Option<&Priced<'_>>) -> String {
     let mut out = String::from(
@@ -210,4 +210,33 @@ fn rows(plan: &Plan, priced: &Priced<'_>, kind: CollectiveKind) -> Vec<Row> {
         }
     }
     rows
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::testing::tuned;
+
+    fn laid_out(size_bytes: u64, instances: u32, packed: bool) -> TunedTask {
+        let task = tuned(size_bytes);
+        TunedTask { pick: Pick { instances, packed, ..task.pick }, ..task }
+    }
+
+    /// Each size gets the layout that it was priced with, so sizes of different layouts have different files.
+    #[test]
+    fn sizes_share_a_file_only_if_their_layouts_are_the_same() {
+        let tasks = [
+            laid_out(1024, 1, false),
+            laid_out(2048, 1, false),
+            laid_out(4096, 1, true),
+            laid_out(8192, 2, true),
+        ];
+        let files = runs(&tasks, Runtime::Msccl);
+        let found: Vec<_> = files
+            .iter()
+            .map(|it| (it.instances, it.packed, it.least.get(), it.most.get()))
+            .collect();
+        let expected = [(1, false, 1024, 4095), (1, true, 4096, 8191), (2, true, 8192, 16_383)];
+        assert_eq!(found, expected);
+    }
 }

@@ -1,4 +1,4 @@
-//! A plan on disk: what files its folder has, and what they must be to be believed.
+//! A plan on disk: what files its folder has, and how they are checked when it is read.
 //!
 //! | file | holds |
 //! | --- | --- |
@@ -30,10 +30,10 @@ pub use motet_runtime::folder::{CHECKSUMS, MANIFEST, TABLE, VERSION, list as che
 pub const NETWORK: &str = "network.toml";
 /// What NVIDIA's example tuner reads.
 pub const TUNER: &str = "nccl/tuner.csv";
-/// What plans of MSCCL++ were priced by, where that is not an H200's.
+/// The terms that plans of MSCCL++ were priced by, if these are not an H200's.
 pub const TERMS_FILE: &str = "mscclpp/terms.toml";
 
-/// Why the folder of a plan is not believed.
+/// Why the folder of a plan is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum FolderError {
@@ -67,7 +67,7 @@ impl From<ListError> for FolderError {
     }
 }
 
-/// A program of a plan.
+/// A program file of a plan.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FileRow {
@@ -75,7 +75,7 @@ pub struct FileRow {
     pub collective: motet_collective::CollectiveKind,
     pub runtime: Runtime,
     pub way: String,
-    /// How the way was made.
+    /// How the program was made.
     pub about: String,
     pub protocol: motet_nccl::Protocol,
     pub instances: u32,
@@ -96,7 +96,7 @@ pub struct Manifest {
     motet_plan: u64,
     /// The Motet that made it.
     pub motet: String,
-    /// What it was made with.
+    /// The command line that made it.
     pub command: String,
     pub network: String,
     pub signature: String,
@@ -111,7 +111,7 @@ pub struct Manifest {
     /// Whether calls of MSCCL++ are in place.
     #[serde(default, skip_serializing_if = "is_no")]
     pub in_place: bool,
-    /// What the communicator is made with, where that is not NCCL's own.
+    /// The settings that the communicator is made with, where they are not NCCL's own.
     pub setup: Setup,
     pub tasks: Vec<TunedTask>,
     pub files: Vec<FileRow>,
@@ -133,7 +133,7 @@ const fn is_no(it: &bool) -> bool {
     !*it
 }
 
-/// Who made a plan, for the record.
+/// The Motet and the command that made a plan, which `plan.json` records.
 #[derive(Clone, Debug)]
 pub struct Maker {
     pub motet: String,

@@ -5,10 +5,10 @@
 //! CHECKSUM {"collective":"allgather","size_bytes":1024,…}
 //! ```
 //!
-//! The fingerprint is of everything that tuning depends on: a journal of another plan is none. Each
-//! line has the checksum of its own text, because the writer may be killed at any moment and a line
-//! that was half written must not become half a result. What follows the first line that is not whole
-//! is not believed either; whoever goes on cuts it off first. Nothing is read or written here.
+//! The fingerprint covers everything that tuning depends on, so that the journal of another plan is not
+//! used. Each line has the checksum of its own text, because the writer may be killed at any moment and a
+//! line that was half written must not become half a result. Lines behind the first one that is not whole
+//! are ignored too; whoever continues the journal cuts them off first. Nothing is read or written here.
 
 use motet_collective::CollectiveKind;
 use motet_nccl::mscclpp::terms::TERMS;
@@ -89,11 +89,11 @@ pub enum Found<T> {
     Nothing,
 }
 
-/// What is left of a journal.
+/// The part of a journal that can be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Known<T> {
     pub tasks: Vec<T>,
-    /// How many bytes of it are whole lines.
+    /// How many bytes of the journal are whole lines, from its beginning.
     pub whole: u64,
 }
 
@@ -146,40 +146,9 @@ fn opened<T: for<'a> Deserialize<'a>>(line: &[u8]) -> Option<T> {
 
 #[cfg(test)]
 mod tests {
-    use motet_nccl::{Basis, Protocol};
-
     use super::*;
-    use crate::plan::{Pick, Runtime, TunedTask};
-
-    fn tuned(size_bytes: u64) -> TunedTask {
-        let pick = Pick {
-            runtime: Runtime::Msccl,
-            way: "ring".to_owned(),
-            algorithm: None,
-            protocol: Protocol::Simple,
-            channels: 4,
-            asked: false,
-            instances: 4,
-            packed: false,
-            blocks: 4,
-            time_ps: 1000,
-            basis: Basis::Kernels,
-        };
-        TunedTask {
-            collective: CollectiveKind::AllGather,
-            size_bytes,
-            bound_ps: 900,
-            program: Some(pick.clone()),
-            pick,
-            mscclpp: None,
-            nccl: None,
-            nccl_best: None,
-            msccl: None,
-            sketch_only: None,
-            knobs_only: None,
-            trials: 7,
-        }
-    }
+    use crate::plan::TunedTask;
+    use crate::plan::testing::tuned;
 
     #[test]
     fn what_is_whole_comes_back_wherever_it_is_cut() {

@@ -16,7 +16,7 @@ use super::tune::Tuning;
 use super::{MscclppUse, Plan, Runtime, TunedTask};
 use crate::sketch::{self, distinct, sketches};
 
-/// What is asked of a plan.
+/// What a plan is to be made for, and how.
 #[derive(Clone, Debug)]
 pub struct Request {
     /// The tasks: each collective once, with the sizes to tune it for.
@@ -24,7 +24,7 @@ pub struct Request {
     pub seed: u64,
     /// How hard to look for the communicator's settings.
     pub effort: Effort,
-    /// A sketch of the user's, in place of those found.
+    /// The user's own sketch, in place of those found.
     pub sketch: Option<sketch::Candidate>,
     /// The most thread blocks of a program on a GPU; `None`: as many as NCCL would have.
     pub most_blocks: Option<u32>,
@@ -46,12 +46,12 @@ impl Request {
     }
 }
 
-/// How the making of a plan goes on.
+/// Progress of the making of a plan.
 #[derive(Clone, Copy, Debug)]
 pub enum PlanEvent<'a> {
     /// The synthesizer begins to make the program of this name.
     Making(CollectiveKind, &'a str),
-    /// All programs of a collective are made; these can be used.
+    /// All programs of a collective have been made; these can be used.
     Made(CollectiveKind, &'a [CandidateProgram]),
     /// The search for the best program of a task begins.
     Tuning(CollectiveKind, Bytes),
@@ -61,7 +61,7 @@ pub enum PlanEvent<'a> {
 
 /// Remembers what was tuned, so that a plan that was stopped goes on where it was.
 pub trait Journal: Sync {
-    /// What is known of a task from before.
+    /// The result for a task from an earlier, stopped run; `None` if there is none.
     fn known(&self, kind: CollectiveKind, size: Bytes) -> Option<TunedTask>;
     /// Something begins or is finished: for progress, and to write down what is finished.
     fn done(&self, event: PlanEvent<'_>);
@@ -103,7 +103,7 @@ pub enum PlanError {
     },
 }
 
-/// What NCCL is on a network under some settings of the communicator.
+/// NCCL on a network under some settings of the communicator: its choices, and the costs of its kernels.
 #[derive(Debug)]
 pub struct Nccl {
     pub model: Option<NcclModel>,
@@ -111,7 +111,8 @@ pub struct Nccl {
 }
 
 impl Nccl {
-    /// A network that NCCL cannot be modelled on has no choice of NCCL's to compare with.
+    /// On a network that NCCL cannot be modelled on there is no model, so no choice of NCCL's to compare with; kernels
+    /// are priced all the same.
     #[must_use]
     pub fn new(network: &Network, setup: Setup) -> Self {
         let mut options = NcclOptions { threads: setup.threads, ..NcclOptions::default() };
@@ -126,7 +127,7 @@ impl Nccl {
         Self { model, kernels: Arc::new(kernels) }
     }
 
-    /// With NCCL's choices priced, where it has any.
+    /// NCCL's choices with their times, if NCCL can be modelled.
     #[must_use]
     pub fn priced<'a>(&'a self, network: &'a Network) -> Option<Priced<'a>> {
         Some(Priced::new(network, self.model.as_ref()?, Arc::clone(&self.kernels)))
@@ -163,7 +164,7 @@ pub(crate) fn bounds(
     Ok(sizes.iter().map(|it| found.program_time(*it)).collect())
 }
 
-/// Everything about one collective.
+/// One collective of a plan in the making: its sizes, candidates, bounds and results.
 struct Part<'a> {
     kind: CollectiveKind,
     sizes: &'a [Bytes],

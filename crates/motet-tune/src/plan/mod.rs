@@ -10,9 +10,10 @@
 //! NCCL keeps a task unless a program beats NCCL's best by the margin. What needs another communicator
 //! (threads, buffers) is settled once for the whole plan ([`communicator`]).
 //!
-//! [`make()`] does all of it, by models ([`measure`](crate::measure) makes plans of what was measured); a [`Journal`] lets it go on where it was stopped ([`journal`] is its text).
-//! [`workload`] says which networks and tasks a training job's groups make.
-//! [`folder`] is what a plan looks like on disk ([`files`] and [`env`](mod@env) what runtimes load of it); [`check`] reads all of it again and proves it.
+//! [`make()`] does all of it, by models ([`measure`](crate::measure) makes plans from measurements); a [`Journal`] lets
+//! it go on where it was stopped ([`journal`] is the text of one). [`workload`] says for which networks and tasks a
+//! training job needs plans. [`folder`] is a plan on disk ([`files`] and [`env`](mod@env): the parts that runtimes
+//! load); [`check`] reads all of it again and proves it.
 
 pub mod baseline;
 pub mod candidates;
@@ -25,6 +26,8 @@ pub mod journal;
 pub mod make;
 pub(crate) mod one_sided;
 pub mod table;
+#[cfg(test)]
+mod testing;
 pub mod tune;
 pub mod workload;
 
@@ -48,7 +51,7 @@ pub enum Runtime {
 }
 
 impl Runtime {
-    /// As its makers write it.
+    /// The name as its makers write it.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -59,8 +62,7 @@ impl Runtime {
     }
 }
 
-/// One possibility of doing a task: NCCL with a setting, or a program in a layout; and how long it
-/// takes.
+/// One way of doing a task: NCCL with a setting, or a program in a layout; and how long it takes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pick {
     pub runtime: Runtime,
@@ -75,7 +77,7 @@ pub struct Pick {
     /// Whether a tuner plugin must ask NCCL for that many channels; otherwise it is NCCL's own count.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub asked: bool,
-    /// In how many instances a program runs side by side, each on a part of every chunk.
+    /// How many instances of a program run side by side, each on a part of every chunk.
     pub instances: u32,
     /// Whether a program is laid out on as few thread blocks as its peers allow.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -100,7 +102,7 @@ impl Pick {
         self.runtime != Runtime::Nccl
     }
 
-    /// In GB/s, GB = 10⁹ bytes, as nccl-tests counts algorithm bandwidth.
+    /// Algorithm bandwidth as in nccl-tests, in GB/s (10⁹ bytes).
     #[must_use]
     pub fn algbw(&self, size: Bytes) -> f64 {
         algbw(size, self.time())
@@ -135,9 +137,9 @@ pub struct TunedTask {
     /// The least time anything could take on this network; with sums and copies in its switches
     /// where NCCL uses them.
     pub bound_ps: u64,
-    /// What the plan does where NCCL and MSCCL's executor are at hand.
+    /// The plan's pick for jobs with NCCL and MSCCL's executor.
     pub pick: Pick,
-    /// What it does on MSCCL++, if that is faster than NCCL by the margin.
+    /// The plan's pick for MSCCL++, if that is faster than NCCL by the margin.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mscclpp: Option<Pick>,
     /// What NCCL does by itself.
@@ -169,8 +171,8 @@ impl TunedTask {
         self.pick.runtime != Runtime::Mscclpp
     }
 
-    /// Whether a pick is what NCCL was measured to do by itself, so that nothing is asked of it. What a model says that NCCL
-    /// does is asked for by name: it may do something else.
+    /// Whether a pick is NCCL's own choice as measured, so that nothing need be asked of NCCL. A choice that only
+    /// the model expects is asked for by name, because NCCL might choose differently.
     #[must_use]
     pub fn leaves_to_nccl(&self, pick: &Pick) -> bool {
         pick.basis == Basis::Measured && self.nccl.as_ref() == Some(pick)
@@ -188,7 +190,7 @@ impl TunedTask {
         gain(&self.pick, other?)
     }
 
-    /// The same of what it does on MSCCL++.
+    /// How many times as fast as `other` the plan's pick for MSCCL++ is.
     #[must_use]
     pub fn mscclpp_gain(&self, other: Option<&Pick>) -> Option<f64> {
         gain(self.mscclpp.as_ref()?, other?)
@@ -246,8 +248,8 @@ impl Plan {
         (!logs.is_empty()).then(|| libm::exp(logs.iter().sum::<f64>() / logs.len() as f64))
     }
 
-    /// What NCCL does in a task where it is left to a tuner: its own choice, unless its best setting
-    /// gains the margin. In a plan of measurements it is the pick.
+    /// What a tuner makes NCCL do in a task, if NCCL does it: its own choice, unless its best setting gains the
+    /// margin. In a plan of measurements it is the pick.
     #[must_use]
     pub fn kept<'a>(&self, task: &'a TunedTask) -> Option<&'a Pick> {
         if self.tasks.iter().any(TunedTask::is_measured) {

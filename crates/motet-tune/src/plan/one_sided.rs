@@ -85,7 +85,7 @@ fn shapes(kind: CollectiveKind, ranks: u32, most: u32, over_ports: bool) -> Vec<
     shapes
 }
 
-/// Straight plans with as many slices as the GPU holds, of one block for all peers each.
+/// The shape of a direct plan with as many slices as the GPU holds, where one block serves all peers of a slice.
 fn filling(kind: CollectiveKind, ranks: u32, most: u32) -> Option<Shape> {
     let one = Shape {
         pattern: Pattern::Direct,
@@ -98,7 +98,8 @@ fn filling(kind: CollectiveKind, ranks: u32, most: u32) -> Option<Shape> {
     (Pattern::Direct.does(kind) && slices > 0).then_some(Shape { slices, ..one })
 }
 
-/// Below this, plans with as many slices as the GPU holds were not measured.
+/// The smallest call for which plans with as many slices as the GPU holds are considered; smaller ones were not
+/// measured.
 const LEAST_FILLING: Bytes = Bytes::mib(16);
 
 /// Whether an entry with as many slices as the GPU holds is worth a look beside powers of two. Large blocks

@@ -15,9 +15,9 @@ use super::files::ProgramFile;
 use super::folder::FolderError;
 use super::{Pick, Plan};
 
-/// The table of a plan: for each task its pick, then what NCCL is left with, then NCCL by itself.
-/// `runs` are MSCCL's files with the checksum of each. What only MSCCL++ does is not in it: who looks
-/// things up here runs NCCL or MSCCL.
+/// The table of a plan: for each task its pick, then what NCCL does if that cannot be used ([`Plan::kept`]), then
+/// NCCL's own choice. `runs` are MSCCL's files with the checksum of each. Tasks that only MSCCL++ does are not in it,
+/// because jobs that use the table run NCCL or MSCCL.
 ///
 /// # Errors
 /// When a task's program has no file among `runs`, or the entries are more than a table takes.
@@ -46,7 +46,7 @@ pub fn table(plan: &Plan, runs: &[(ProgramFile, Checksum)]) -> Result<Table, Fol
     Ok(Table::new(entries)?)
 }
 
-/// NCCL by itself, asked for nothing.
+/// NCCL's own choice, as a candidate that asks for nothing.
 fn own(pick: &Pick) -> Candidate {
     let setting =
         Setting { method: Method::Nccl { algorithm: None }, knobs: TableKnobs::default() };

@@ -14,8 +14,8 @@ use super::communicator::Setup;
 use super::{Pick, PlanError, Runtime, TunedTask};
 use crate::layouts::Layout;
 
-/// By how much a plan of MSCCL++ that is not one-sided must be faster, in percent, by a model that was fitted to
-/// one-sided plans only: it has been a tenth off others.
+/// By how much a plan of MSCCL++ that is not one-sided must be faster than the best one-sided plan, in percent. The
+/// model was fitted to one-sided plans only, and has been off by a tenth on others.
 pub(crate) const UNFITTED_PERCENT: u32 = 10;
 
 /// One collective to be tuned: its candidates, NCCL beside them, and the rules of the comparison.
@@ -167,12 +167,12 @@ pub(super) fn beats(pick: &Pick, other: &Pick, margin_percent: u32) -> bool {
     faster_by(pick.time_ps, other.time_ps, margin_percent)
 }
 
-/// The same of two times.
+/// Whether one time is shorter than another by more than a margin.
 pub(crate) fn faster_by(mine_ps: u64, other_ps: u64, margin_percent: u32) -> bool {
     u128::from(mine_ps) * u128::from(100 + margin_percent) < u128::from(other_ps) * 100
 }
 
-/// What NCCL is left with: its own choice, unless its best gains the margin.
+/// What NCCL does in a task that is left to it: its own choice, unless its best setting gains the margin.
 pub(crate) fn kept<'a>(
     own: Option<&'a Pick>,
     best: Option<&'a Pick>,
@@ -218,8 +218,8 @@ impl TunedTask {
         [("the pick", &self.pick)].into_iter().chain(optional)
     }
 
-    /// Nothing that is modelled is faster than its bound. What was measured is: then the cluster file says less than
-    /// there is.
+    /// Checks that no modelled time is below the bound. A measured time may be: then the cluster file gives the
+    /// network less than it has.
     pub(crate) fn possible(&self) -> Result<(), PlanError> {
         let modelled = |it: &(&str, &Pick)| it.1.basis != Basis::Measured;
         match self.picks().filter(modelled).find(|it| it.1.time_ps < self.bound_ps) {

@@ -1,4 +1,4 @@
-//! A workload's calls as tasks: which networks its groups are planned on, and what a step gains by the plans.
+//! A workload's calls as tasks: for which networks its groups need plans, and how much a training step gains by them.
 //!
 //! A plan is for one network and all its ranks. A group is planned on its own part of the cluster
 //! ([`Network::part`]); groups whose parts have the same signature share a plan ([`GroupClass`]), as the
@@ -18,13 +18,13 @@ use motet_workload::{Demand, Parallelism};
 
 use super::{Pick, Plan, TunedTask};
 
-/// The smallest call that is planned for; what is below takes one hop's latency whatever is done.
+/// The smallest call that is planned for; smaller calls take the latency of a hop however they are done.
 pub const SMALLEST: Bytes = Bytes::new(1024);
 
-/// A rank that stands for others, and what it calls in `steps` steps.
+/// A rank that stands for others like it, and the collectives that it calls.
 #[derive(Clone, Debug)]
 pub struct Line {
-    /// Who it is, for people: "a rank of stage 0".
+    /// Describes the rank for people, such as "a rank of stage 0".
     pub label: String,
     pub demands: Vec<Demand>,
 }
@@ -32,16 +32,16 @@ pub struct Line {
 /// Groups whose parts of the cluster are alike.
 #[derive(Clone, Debug)]
 pub struct GroupClass {
-    /// `tp-8`: what the groups are for, and how many ranks they have.
+    /// What the groups are for and how many ranks they have, such as `tp-8`.
     pub name: String,
-    /// The part of one of them.
+    /// The part of the cluster that one of the groups is on.
     pub network: Network,
     /// For each collective, each size with the bytes that its calls move in all.
     pub sizes: BTreeMap<CollectiveKind, BTreeMap<Bytes, u128>>,
     parallelisms: BTreeSet<Option<Parallelism>>,
 }
 
-/// Calls of a line that a class plans for.
+/// Calls of a line that the plan of a class serves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Use {
     /// Place in [`Workload::classes`].
@@ -57,7 +57,7 @@ pub struct LeftOut {
     pub parallelism: Option<Parallelism>,
     pub kind: CollectiveKind,
     pub why: &'static str,
-    /// Over all lines.
+    /// How many calls there are over all lines.
     pub calls: u64,
     pub bytes: u128,
 }
@@ -66,7 +66,7 @@ pub struct LeftOut {
 #[derive(Clone, Debug)]
 pub struct Workload {
     pub classes: Vec<GroupClass>,
-    /// For each line.
+    /// By line: its calls that are planned for.
     pub uses: Vec<Vec<Use>>,
     pub left_out: Vec<LeftOut>,
 }
@@ -166,7 +166,8 @@ impl GroupClass {
         tasks
     }
 
-    /// The size that stands for all between two powers of two: that which moves most.
+    /// The size that stands for all sizes in the same bucket of the run-time table: the one whose calls move most
+    /// bytes.
     fn representative(&self, kind: CollectiveKind, size: Bytes) -> Bytes {
         let alike = self.sizes.get(&kind).into_iter().flatten();
         let alike = alike.filter(|it| Bucket::of(*it.0) == Bucket::of(size));
@@ -225,7 +226,8 @@ pub fn line_time(workload: &Workload, uses: &[Use], plans: &[Plan]) -> LineTime 
 fn times(plan: &Plan, task: &TunedTask, stands_for: &TunedTask) -> Option<[Duration; 3]> {
     let nccl = task.nccl.as_ref()?.time();
     let same = |a: &Pick, b: &Pick| {
-        (a.runtime, &a.way, a.protocol, a.channels) == (b.runtime, &b.way, b.protocol, b.channels)
+        (a.runtime, &a.way, a.protocol, a.channels, a.instances, a.packed)
+            == (b.runtime, &b.way, b.protocol, b.channels, b.instances, b.packed)
     };
     let of = |own: Option<&Pick>, other: Option<&Pick>| match (own, other) {
         (Some(own), Some(other)) if same(own, other) => own.time(),

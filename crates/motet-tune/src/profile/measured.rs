@@ -10,7 +10,7 @@ use rayon::prelude::*;
 
 use super::{Profile, ProfileError, Profiler, Request, Surface};
 
-/// A surface with noise, or without.
+/// A profiler that takes its times from a surface, with or without noise.
 #[derive(Clone, Debug)]
 pub struct Measured<S> {
     surface: S,

@@ -28,14 +28,14 @@ pub struct Request {
     pub point: usize,
     /// How often to run it.
     pub iterations: u32,
-    /// How often it has been run in this search before: what numbers its iterations.
+    /// How often the point has been run in this search before; its iterations are numbered from here.
     pub before: u32,
 }
 
-/// What came of it.
+/// The result of a [`Request`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Profile {
-    /// What all iterations took together.
+    /// The time of all iterations together.
     pub total: Duration,
 }
 
@@ -55,9 +55,9 @@ pub trait Profiler {
     /// Runs one point.
     fn profile(&mut self, request: Request) -> Result<Profile, ProfileError>;
 
-    /// Runs several, one result each. They come ordered: points that share a communicator
-    /// ([`group`](crate::space::Space::group)) follow one another. What runs nothing twice may
-    /// run them at the same time.
+    /// Runs several points, each of which is in the batch once; one result each. Points that share a communicator
+    /// ([`group`](crate::space::Space::group)) follow one another, so that it need not be made again. A profiler
+    /// that runs nothing real may work on all of them at the same time.
     fn profile_batch(&mut self, requests: &[Request]) -> Vec<Result<Profile, ProfileError>> {
         requests.iter().map(|it| self.profile(*it)).collect()
     }

@@ -1,5 +1,5 @@
-//! [`Surface`]: how long every point of a space truly takes; [`Recorded`] ones, enumerated once,
-//! and [`Remembered`] ones, which work out no point twice.
+//! [`Surface`]: the true time of every point of a space; [`Recorded`] surfaces, which were enumerated
+//! once, and [`Remembered`] ones, which compute no point twice.
 
 use std::sync::OnceLock;
 
@@ -55,7 +55,7 @@ impl Surface for Recorded {
     }
 }
 
-/// A surface that keeps what it has worked out.
+/// A surface that caches the times that it has computed.
 #[derive(Debug)]
 pub struct Remembered<S> {
     surface: S,
@@ -63,7 +63,7 @@ pub struct Remembered<S> {
 }
 
 impl<S: Surface> Remembered<S> {
-    /// For the first `points` points; others are worked out anew each time.
+    /// Caches the first `points` points; others are computed anew each time.
     #[must_use]
     pub fn new(surface: S, points: usize) -> Self {
         Self { surface, known: std::iter::repeat_with(OnceLock::new).take(points).collect() }

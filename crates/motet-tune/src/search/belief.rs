@@ -1,9 +1,10 @@
-//! [`Belief`]: a search's prediction for all points of a space, from those that it has run: a [`Gaussian`] process over
-//! logarithms of times.
+//! [`Belief`]: the surrogate model of a search. It predicts the times of all points of a space from those that
+//! were run, by a [`Gaussian`] process over the logarithms of times.
 //!
-//! Iterations of a point are alike, so the number of its runs only determines the variance of its mean, and profiles of any length
-//! go into one model. Logarithms well above the best are compressed, because it is not worth modelling how bad bad points are.
-//! Points that cannot run tell nothing about times, but which others may not run either ([`chances`]).
+//! Iterations of a point are alike, so the number of its runs only determines the variance of its mean, and
+//! profiles of any length go into one model. Logarithms well above the best are compressed, because it does not
+//! matter how bad bad points are. Points that cannot run say nothing about times, but they say which other points
+//! may not run either ([`chances`]).
 
 use super::Ledger;
 use super::gaussian::{Gaussian, Kernel, Observation, expected_excess};
@@ -11,7 +12,8 @@ use crate::space::Space;
 
 /// How far above the best, as a logarithm, values are compressed by half.
 const COMPRESSION: f64 = 0.3;
-/// Observations from which on the model is too slow to be asked: its time grows with their square, at every point.
+/// With this many observations the model is too slow to be used: its time grows with their square, times the points
+/// of the space.
 pub(super) const MOST_OBSERVED: usize = 400;
 
 /// A value as the model has it, from a logarithm relative to the best.
@@ -29,7 +31,7 @@ pub(super) fn time(value: f64) -> f64 {
     libm::exp((COMPRESSION * libm::expm1(value.clamp(0.0, 2.0) / COMPRESSION)).min(6.0))
 }
 
-/// A mean over some iterations; its value is a logarithm that is not compressed yet.
+/// The observation of a mean over some iterations. Its value is the logarithm, not compressed yet.
 pub(super) fn observation(point: usize, mean: f64, iterations: u32, reference: f64) -> Observation {
     let value = libm::log(mean.max(1.0));
     let variance = slope(value - reference).powi(2) / f64::from(iterations.max(1));
@@ -45,7 +47,7 @@ pub(super) fn running(ledger: &Ledger) -> Option<(Vec<usize>, f64)> {
     best.is_finite().then_some((running, best))
 }
 
-/// All that the ledger knows, one observation per point.
+/// All results in the ledger, as one observation per point.
 pub(super) fn pooled(ledger: &Ledger, reference: f64) -> Vec<Observation> {
     let pooled = ledger.profiled().iter().filter_map(|it| {
         let record = ledger.record(*it);
@@ -54,7 +56,7 @@ pub(super) fn pooled(ledger: &Ledger, reference: f64) -> Vec<Observation> {
     pooled.collect()
 }
 
-/// A process that knows these observations.
+/// A Gaussian process conditioned on these observations.
 pub(super) fn conditioned(space: &Space, kernel: &Kernel, observed: &[Observation]) -> Gaussian {
     let mut gaussian = Gaussian::new(space, kernel.clone());
     observed.iter().for_each(|it| gaussian.observe(space, *it));
@@ -74,7 +76,8 @@ pub(super) fn fit(
     kernel.fit(space, &values, sweeps);
 }
 
-/// How likely every point is to run; `None` if all have so far.
+/// The estimated chance that each point can run, from how like it is to points that ran and to points that could not.
+/// `None` if all profiled points ran.
 pub(super) fn chances(space: &Space, ledger: &Ledger, kernel: &Kernel) -> Option<Vec<f64>> {
     let profiled = ledger.profiled().iter().copied();
     let (not, run): (Vec<usize>, Vec<usize>) =
@@ -87,7 +90,7 @@ pub(super) fn chances(space: &Space, ledger: &Ledger, kernel: &Kernel) -> Option
     Some(not.iter().zip(&run).map(chance).collect())
 }
 
-/// A search's prediction, with uncertainty, for points that it has not run.
+/// The surrogate model: predictions with uncertainty for all points.
 pub(super) struct Belief {
     gaussian: Gaussian,
     mean: Vec<f64>,
@@ -97,7 +100,7 @@ pub(super) struct Belief {
 }
 
 impl Belief {
-    /// From all that has been run, with a kernel that was fitted; `None` if nothing has.
+    /// The model of all results so far, with a kernel that was fitted; `None` if no point has run.
     pub(super) fn new(space: &Space, ledger: &Ledger, kernel: &Kernel) -> Option<Self> {
         let (running, reference) = running(ledger)?;
         let gaussian = conditioned(space, kernel, &pooled(ledger, reference));
@@ -107,14 +110,16 @@ impl Belief {
         Some(Self { gaussian, mean, least, chances })
     }
 
-    /// By how much a point is expected to be faster than the best, where it is.
+    /// The acquisition function: the expected improvement of a point over the best so far, times the chance that the
+    /// point can run.
     pub(super) fn gain(&self, it: usize) -> f64 {
         let deviation = self.gaussian.variance()[it].sqrt();
         let chance = self.chances.as_ref().map_or(1.0, |chances| chances[it]);
         expected_excess(self.least - self.mean[it], deviation) * chance
     }
 
-    /// A point will be run once and is thought to come out as expected, so that others that would tell the same are worth less.
+    /// Takes it that `point` is run once, before its result is known. The predictions near it become more certain, so
+    /// that points that would tell the same are worth less; this lets a batch of points be chosen at once.
     pub(super) fn suppose(&mut self, space: &Space, point: usize) {
         self.gaussian.observe(space, Observation { point, value: 0.0, variance: 1.0 });
     }

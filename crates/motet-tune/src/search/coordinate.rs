@@ -1,7 +1,7 @@
 //! Coordinate descent, AutoCCL's way: every combination of categorical values is a subspace of
 //! its own, in which one ordinal knob after the other goes up or down as long as that helps.
 //!
-//! It counts on times that fall and rise once along every knob. All subspaces take their steps
+//! It relies on times that have a single minimum along every knob. All subspaces take their steps
 //! at the same time; every point is run at full length.
 
 use std::collections::BTreeMap;
@@ -10,10 +10,10 @@ use super::{Ledger, Strategy};
 use crate::profile::Request;
 use crate::space::{Kind, Space};
 
-/// One subspace on its way.
+/// The descent in one subspace.
 struct Descent {
     at: usize,
-    /// Which ordinal dimension is tried, and how many have been without gain.
+    /// Which ordinal dimension is tried, and how many in a row have brought no gain.
     tried: usize,
     without_gain: usize,
 }
@@ -53,7 +53,7 @@ impl Coordinate {
     }
 }
 
-/// The point that is nearest to the middle of all ordinal dimensions.
+/// The point nearest to the middle of all ordinal dimensions, where a descent starts.
 fn middle(space: &Space, points: &[usize], ordinal: &[usize]) -> usize {
     let off = |number: &usize| -> usize {
         let point = space.point(*number);

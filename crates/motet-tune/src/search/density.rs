@@ -54,7 +54,7 @@ fn ordinal(values: usize, width: f64) -> Vec<Vec<f64>> {
     (0..values).map(row).collect()
 }
 
-/// Scott's rule.
+/// The width of the Gaussians of an ordinal dimension, by Scott's rule.
 fn width(along: &[f64], dimensions: usize) -> f64 {
     let count = along.len().max(1) as f64;
     let mean = along.iter().sum::<f64>() / count;
@@ -62,7 +62,7 @@ fn width(along: &[f64], dimensions: usize) -> f64 {
     (variance.sqrt() * libm::pow(count, -1.0 / (dimensions as f64 + 4.0))).max(LEAST_WIDTH)
 }
 
-/// Kullback–Leibler divergence of products of independent densities.
+/// The Kullback–Leibler divergence between two products of independent densities.
 pub(super) fn divergence(of: &[Vec<f64>], from: &[Vec<f64>]) -> f64 {
     let terms = of.iter().flatten().zip(from.iter().flatten());
     terms.map(|(p, q)| if *p > 0.0 { p * libm::log(p / q) } else { 0.0 }).sum()

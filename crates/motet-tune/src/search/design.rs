@@ -8,14 +8,14 @@ use rand::RngExt;
 
 use crate::space::{Dimension, Kind, Space};
 
-/// Communicators, and points for each combination of categories under each.
+/// How many communicators are used, and how many points under each for every combination of categories.
 const GROUPS: usize = 5;
 const PER_GROUP: usize = 2;
 
 /// A point with its restart group and its categories.
 type Placed = (u32, Vec<u16>, usize);
 
-/// Different points, in no order.
+/// The first points of a search, all different, in no particular order.
 pub(super) fn design(space: &Space, stream: &mut Stream) -> Vec<usize> {
     let mut placed: Vec<Placed> =
         (0..space.len()).map(|it| (space.group(it), categories(space, it), it)).collect();
@@ -43,7 +43,7 @@ pub(super) fn design(space: &Space, stream: &mut Stream) -> Vec<usize> {
     chosen
 }
 
-/// One index, with these chances.
+/// Draws an index with chances proportional to `weights`; `None` if all are 0.
 fn pick(stream: &mut Stream, weights: &[f64]) -> Option<usize> {
     let mut left = stream.random::<f64>() * weights.iter().sum::<f64>();
     let mut last = None;
@@ -64,7 +64,7 @@ pub(super) fn categories(space: &Space, number: usize) -> Vec<u16> {
     values.map(|(_, value)| *value).collect()
 }
 
-/// Squared, over restarting dimensions.
+/// The squared distance between the communicators of two points: over the dimensions that restart.
 fn distance(space: &Space, a: usize, b: usize) -> f64 {
     let values = space.dimensions().iter().zip(space.point(a).iter().zip(space.point(b)));
     let part = |(dimension, (a, b)): (&Dimension, (&u16, &u16))| match &dimension.kind {

@@ -9,14 +9,15 @@
 
 use crate::space::{Kind, Space};
 
-/// What is not explained by neighbours, as a standard deviation: surfaces have small steps.
+/// A standard deviation that every observation has beside its noise, for what neighbouring points do not explain:
+/// surfaces have small steps.
 const RUGGED: f64 = 0.002;
-/// The noise of an iteration to begin with.
+/// The noise of an iteration (standard deviation) before it is fitted.
 const NOISE: f64 = 0.05;
-/// The variance of the constant.
+/// The variance of the constant that lies under the process.
 const CONSTANT: f64 = 4.0;
 
-/// One observation: the value, and its noise variance as a part of one iteration's.
+/// An observed value. `variance` is the variance of its noise as a fraction of that of one iteration.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Observation {
     pub(super) point: usize,
@@ -29,13 +30,13 @@ pub(super) struct Observation {
 pub(super) struct Kernel {
     /// Standard deviation of the process.
     amplitude: f64,
-    /// Of one iteration.
+    /// Standard deviation of the noise of one iteration.
     noise: f64,
     /// By dimension: the correlation of different values (categorical) or a length (ordinal).
     scales: Vec<f64>,
 }
 
-/// A kernel worked out for all pairs of values.
+/// A kernel evaluated for all pairs of values of each dimension.
 struct Tables {
     variance: f64,
     /// By dimension: how many values, and the correlation of every pair.
@@ -53,7 +54,7 @@ impl Tables {
 }
 
 impl Kernel {
-    /// To begin with; `noisy` unless every iteration of a point is known to take the same.
+    /// The kernel before it is fitted; `noisy` unless all iterations of a point are known to take the same time.
     pub(super) fn new(space: &Space, noisy: bool) -> Self {
         let noise = if noisy { NOISE } else { 0.0 };
         Self { amplitude: 0.5, noise, scales: vec![0.5; space.dimensions().len()] }
@@ -99,8 +100,8 @@ impl Kernel {
         (0..space.len()).map(|it| others.iter().map(|other| to(it, other)).sum()).collect()
     }
 
-    /// Moves the parameters to where the observations are likelier, one after the other, under
-    /// mild priors; `sweeps` times through all of them.
+    /// Fits the parameters to observations by coordinate descent on the posterior probability under mild priors,
+    /// `sweeps` times through all parameters.
     pub(super) fn fit(&mut self, space: &Space, observed: &[Observation], sweeps: u32) {
         let mut least = self.surprise(space, observed);
         for _ in 0..sweeps {
@@ -136,7 +137,7 @@ impl Kernel {
         }
     }
 
-    /// Minus the logarithm of likelihood and prior, but for constants.
+    /// The negative logarithm of likelihood times prior, up to a constant: what [`fit`](Self::fit) minimizes.
     fn surprise(&self, space: &Space, observed: &[Observation]) -> f64 {
         let tables = self.tables(space);
         let mut rows: Vec<Vec<f64>> = Vec::with_capacity(observed.len());
@@ -177,7 +178,7 @@ impl Kernel {
     }
 }
 
-/// The sum of products, as far as both go.
+/// The dot product, up to the length of the shorter.
 fn dot(a: &[f64], b: &[f64]) -> f64 {
     a.iter().zip(b).map(|(a, b)| a * b).sum()
 }
@@ -249,7 +250,8 @@ impl Gaussian {
     }
 }
 
-/// How much a normal value is expected to exceed zero by, where it does.
+/// The expected value of max(0, x) for a normally distributed x; with x as the gain over the best so far, this is the
+/// expected improvement.
 pub(super) fn expected_excess(mean: f64, deviation: f64) -> f64 {
     if deviation <= 0.0 {
         return mean.max(0.0);

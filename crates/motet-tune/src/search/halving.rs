@@ -1,5 +1,5 @@
-//! [`Halving`]: one bracket of Hyperband while it runs: which of its points are still in it, and what
-//! must be profiled for the next rung.
+//! [`Halving`]: successive halving, one bracket of Hyperband: which of its points are still in it, and
+//! what must be profiled for the next rung.
 
 use super::Ledger;
 use super::brackets::{Rung, bracket};
@@ -7,9 +7,9 @@ use crate::profile::Request;
 
 pub(super) struct Halving {
     rungs: Vec<Rung>,
-    /// The rung that runs.
+    /// The rung that is being run, as an index into `rungs`.
     at: usize,
-    /// Points of the rung.
+    /// The points of that rung.
     points: Vec<usize>,
 }
 
@@ -19,7 +19,7 @@ impl Halving {
         Self { rungs: bracket(s, most, ratio), at: 0, points: Vec::new() }
     }
 
-    /// Where there are no rungs, because a point is run once and no more: at least so many points.
+    /// Widens a bracket whose only rung runs each point once (times without noise) to at least so many points.
     pub(super) fn with_at_least(mut self, points: usize) -> Self {
         if let [only] = &mut self.rungs[..]
             && only.iterations == 1
@@ -38,20 +38,20 @@ impl Halving {
         }
     }
 
-    /// Adds points to the first rung; gives what is to be profiled for them.
+    /// Adds points to the first rung, and returns what is to be profiled for them.
     pub(super) fn add(&mut self, points: &[usize], ledger: &Ledger) -> Vec<Request> {
         self.points.extend_from_slice(points);
         let iterations = self.rungs[0].iterations;
         points.iter().filter_map(|it| ledger.up_to(*it, iterations)).collect()
     }
 
-    /// No more points are to come than there are.
+    /// Ends the first rung with the points that it has, because no more can be found.
     pub(super) fn close(&mut self) {
         self.rungs[0].points = self.points.len() as u32;
     }
 
-    /// Goes up by one rung with the best: what is to be profiled for it, or `None` after the
-    /// last. What has been run often enough before is not run again.
+    /// Goes up one rung with the best points, and returns what is to be profiled for it; `None` after the last
+    /// rung. Points that were run often enough before are not run again.
     pub(super) fn promote(&mut self, ledger: &Ledger) -> Option<Vec<Request>> {
         self.at += 1;
         let rung = *self.rungs.get(self.at)?;

@@ -11,7 +11,7 @@ use crate::space::Space;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Trial {
     pub request: Request,
-    /// What its iterations took together, in picoseconds; `None` if the point cannot run.
+    /// The time of its iterations together, in picoseconds; `None` if the point cannot run.
     pub total_ps: Option<u64>,
 }
 
@@ -43,11 +43,11 @@ impl Record {
 /// What a search has cost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cost {
-    /// Profiles asked for.
+    /// How many profiles were asked for.
     pub trials: u32,
-    /// Iterations of all of them.
+    /// The iterations of all profiles together.
     pub iterations: u64,
-    /// What these took.
+    /// The time of all these iterations.
     pub time: Duration,
     /// How often a communicator was made.
     pub restarts: u32,
@@ -61,7 +61,7 @@ pub struct Ledger {
     profiled: Vec<usize>,
     batches: Vec<Vec<Trial>>,
     cost: Cost,
-    /// The communicator that is up.
+    /// The group of points whose communicator exists now.
     group: Option<u32>,
 }
 
@@ -99,7 +99,7 @@ impl Ledger {
         self.cost
     }
 
-    /// The communicator that is up: points of this group need no restart now.
+    /// The group of points whose communicator exists now: they need no restart.
     #[must_use]
     pub const fn group(&self) -> Option<u32> {
         self.group
@@ -129,7 +129,7 @@ impl Ledger {
         })
     }
 
-    /// So many iterations more, whatever has been run already.
+    /// A request for this many more iterations, however many have been run already.
     #[must_use]
     pub fn more(&self, point: usize, iterations: u32) -> Request {
         Request { point, iterations, before: self.records[point].iterations }

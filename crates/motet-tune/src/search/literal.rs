@@ -39,7 +39,7 @@ impl Literal {
         Self { most, ratio, stream, s: 0, i: 0, points, next: Next::Rung, best: None }
     }
 
-    /// What the last batch gave, best first.
+    /// The points of the last batch with their means, best first.
     fn ranked(ledger: &Ledger) -> Vec<(usize, f64)> {
         let means = ledger.last().iter().filter_map(|it| Some((it.request.point, it.mean()?)));
         let mut ranked: Vec<(usize, f64)> = means.collect();

@@ -103,7 +103,7 @@ impl FromStr for Method {
     }
 }
 
-/// What a search may cost. It ends with the step that reaches either.
+/// What a search may cost. It ends with the step that reaches one of the two limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Budget {
     pub trials: u32,
@@ -115,14 +115,14 @@ pub struct Budget {
 pub struct Settings {
     pub method: Method,
     pub seed: u64,
-    /// How often a point is run at most: full length. One, if times have no noise.
+    /// How often a point is run at most (its *full length*); 1 if times have no noise.
     pub most_iterations: u32,
-    /// Hyperband's η.
+    /// Hyperband's η: each rung keeps one point in η and runs it η times as often.
     pub ratio: u32,
-    /// Trials before which no method decides that it has found the best.
+    /// The least number of trials before a method may decide that it has found the best.
     pub least_trials: u32,
     pub budget: Option<Budget>,
-    /// What a new communicator takes.
+    /// How long it takes to make a new communicator.
     pub restart: Duration,
 }
 
@@ -153,7 +153,7 @@ trait Strategy {
     /// What to profile next, each point once; nothing when the search is over.
     fn ask(&mut self, space: &Space, ledger: &Ledger) -> Vec<Request>;
 
-    /// What was asked for has been entered.
+    /// Called after the results of what `ask` wanted have been entered into the ledger.
     fn tell(&mut self, _: &Space, _: &Ledger) {}
 
     /// The point to use if the search ended now.
@@ -176,11 +176,11 @@ fn strategy(space: &Space, settings: &Settings) -> Box<dyn Strategy> {
     }
 }
 
-/// A search as it can be written down and gone on with.
+/// A search as it can be saved and resumed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct State {
     version: u32,
-    /// Of the space.
+    /// The [`fingerprint`](Space::fingerprint) of the space that is searched.
     fingerprint: u64,
     settings: Settings,
     batches: Vec<Vec<Trial>>,
@@ -211,7 +211,7 @@ pub enum Stop {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Progress {
     pub cost: Cost,
-    /// The point that would have been used then.
+    /// The point to use if the search had ended then.
     pub recommended: Option<usize>,
 }
 
@@ -221,7 +221,7 @@ pub struct Outcome {
     pub settings: Settings,
     /// The point to use; `None` if none that was tried can run.
     pub best: Option<usize>,
-    /// The mean of its iterations.
+    /// The mean time of the iterations of `best`.
     pub mean: Option<Duration>,
     pub cost: Cost,
     pub stop: Option<Stop>,
@@ -237,7 +237,7 @@ pub struct Search<'a> {
     strategy: Box<dyn Strategy>,
     ledger: Ledger,
     history: Vec<Progress>,
-    /// Asked for, and not entered yet: what a profiler that failed has to do again.
+    /// Requests without results yet. After the profiler has failed, the next step runs them again.
     pending: Vec<Request>,
     stop: Option<Stop>,
 }
@@ -279,7 +279,7 @@ impl<'a> Search<'a> {
         Ok(search)
     }
 
-    /// What to write down after a step.
+    /// The state of the search after the steps so far, for [`resume`](Self::resume).
     #[must_use]
     pub fn state(&self) -> State {
         State {
@@ -322,7 +322,7 @@ impl<'a> Search<'a> {
         Ok(self.outcome())
     }
 
-    /// Settles what the next step profiles, or that there is none.
+    /// Asks the method what to profile next, unless requests are pending; or finds that the search is over.
     fn prepare(&mut self) {
         if self.stop.is_some() || !self.pending.is_empty() {
             return;

@@ -1,4 +1,4 @@
-//! MRACO as it should be: a model proposes the points of Hyperband's brackets, and convergence ends the
+//! MRACO, corrected: a surrogate model proposes the points of Hyperband's brackets, and convergence ends the
 //! search.
 //!
 //! MRACO is the search of *TuCCL* (Li et al., §III-C). What the paper leaves open or prints wrongly is
@@ -30,15 +30,16 @@ use crate::space::Space;
 
 /// Points proposed from one look at the model; they are profiled together.
 const CHUNK: usize = 8;
-/// One point of so many is random.
+/// One point in so many of a chunk is drawn at random.
 const RANDOM: usize = 4;
 /// Points of a chunk under one communicator, where restarts cost time.
 const TOGETHER: usize = 4;
-/// Trials from one look at convergence to the next, at least.
+/// The least number of trials from one check of convergence to the next.
 const APART: u32 = 16;
-/// The good part of all points.
+/// The share of profiled points that count as good: the best of them.
 const GOOD: f64 = 0.15;
-/// Eq. 5.
+/// Convergence (Eq. 5): the search ends when the best time has improved by less than this share, and the density of
+/// good points has moved by less than this divergence.
 const LEAST_GAIN: f64 = 0.01;
 const LEAST_CHANGE: f64 = 0.1;
 
@@ -60,11 +61,11 @@ pub(super) struct Mraco {
     before: Option<Earlier>,
 }
 
-/// What was known at the last look at convergence.
+/// What was known at the last check of convergence.
 struct Earlier {
     trials: u32,
     best: f64,
-    /// The density of the good, by marginals.
+    /// The density of good points in each dimension.
     good: Vec<Vec<f64>>,
 }
 
@@ -114,7 +115,7 @@ impl Mraco {
         proposed
     }
 
-    /// What is thought of all points; `None` if nothing has run so far, or so much that the model would be slow.
+    /// The surrogate model; `None` if no point has run so far, or so many have that the model would be slow.
     fn belief(&mut self, space: &Space, ledger: &Ledger) -> Option<Belief> {
         let (running, reference) =
             belief::running(ledger).filter(|it| it.0.len() < MOST_OBSERVED)?;
@@ -127,7 +128,7 @@ impl Mraco {
         Belief::new(space, ledger, &self.kernel)
     }
 
-    /// Random points, as many of them together as pays.
+    /// Random points; up to `together` of them under each communicator drawn.
     fn draw(&mut self, space: &Space, ledger: &Ledger, count: usize) -> Vec<usize> {
         let mut drawn = Vec::new();
         for first in random::draw(&mut self.stream, ledger, space, count) {
@@ -163,7 +164,7 @@ impl Mraco {
     }
 }
 
-/// The open point that is expected to gain most, of one group if one is given.
+/// The open point with the largest expected improvement, in one restart group if one is given.
 fn best(space: &Space, belief: &Belief, open: &[bool], group: Option<u32>) -> Option<usize> {
     let of_group = |it: &usize| group.is_none_or(|group| space.group(*it) == group);
     let points = (0..open.len()).filter(|it| open[*it]).filter(of_group);
@@ -171,7 +172,7 @@ fn best(space: &Space, belief: &Belief, open: &[bool], group: Option<u32>) -> Op
     gains.max_by(|a, b| a.1.total_cmp(&b.1).then(b.0.cmp(&a.0))).map(|it| it.0)
 }
 
-/// The good points, best first.
+/// The good points ([`GOOD`]), best first.
 fn good(ledger: &Ledger) -> Vec<usize> {
     let mean = |it: usize| ledger.record(it).mean().unwrap_or(f64::INFINITY);
     let mut ranked = ledger.profiled().to_vec();

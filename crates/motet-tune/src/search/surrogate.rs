@@ -26,37 +26,37 @@ use super::{Ledger, Settings, Strategy, random};
 use crate::profile::Request;
 use crate::space::Space;
 
-/// Expected improvement below which the search is about to end, and how often it then looks
-/// at every combination of categories once more.
+/// The search is about to end when no point has a larger expected improvement than this; then it gives every
+/// combination of categories this many last chances.
 const LEAST_GAIN: f64 = 0.002;
 const LOOKS: u32 = 3;
 /// What a trial costs by itself, in iterations of the best point.
 const OVERHEAD: f64 = 2.0;
-/// Points of one step.
+/// The most points of one step.
 const TOGETHER: usize = 4;
 
 pub(super) struct Surrogate {
     most: u32,
     least_trials: u32,
-    /// In picoseconds.
+    /// How long a new communicator takes, in picoseconds.
     restart: f64,
     stream: Stream,
     kernel: Kernel,
     model: Option<Model>,
     /// The number of observations at which the kernel is fitted again.
     next_fit: usize,
-    /// Looks at every combination of categories since the model last expected a gain.
+    /// How many rounds of last chances there were since the model last expected an improvement.
     looks: u32,
 }
 
-/// What is thought of all points.
+/// The surrogate model: predictions for all points.
 struct Model {
     gaussian: Gaussian,
     /// The logarithm of the best mean so far, which values are relative to.
     reference: f64,
-    /// Compressed.
+    /// By point: the predicted value, compressed.
     mean: Vec<f64>,
-    /// Of all profiled points that run, the best two by mean.
+    /// The two points of least predicted mean among those profiled that run.
     best: usize,
     second: Option<usize>,
 }
@@ -83,7 +83,7 @@ impl Surrogate {
         belief::conditioned(space, &self.kernel, &observed)
     }
 
-    /// What to profile next, and what no point is expected to improve by more than.
+    /// What to profile next, and the largest expected improvement of any point.
     fn choose(&self, space: &Space, ledger: &Ledger, model: &Model) -> (Vec<Request>, f64) {
         let chances = belief::chances(space, ledger, &self.kernel);
         let chance = |it: usize| chances.as_ref().map_or(1.0, |chances| chances[it]);
@@ -140,7 +140,8 @@ impl Surrogate {
     }
 }
 
-/// Of every combination of categories, the new point that may be best.
+/// For every combination of categories, the unprofiled point that may be the best: with the least predicted mean less
+/// two standard deviations.
 fn last_chances(space: &Space, ledger: &Ledger, model: &Model) -> Vec<usize> {
     let variance = model.gaussian.variance();
     let hoped = |it: usize| model.mean[it] - 2.0 * variance[it].sqrt();

@@ -1,9 +1,9 @@
 //! Stage 1: each GPU to the NIC nearest to it.
 //!
-//! Nearest is what shares a PCIe switch with it, then a CPU (root complex, NUMA node), then the
-//! server: [`Distance`](crate::sketch::locality::Distance) in that order. Where several NICs
-//! are equally near, GPUs are spread over them: those with the fewest choices first, each to the NIC
-//! with the fewest GPUs so far, in file order.
+//! Nearest is a NIC that shares a PCIe switch with the GPU, then one that shares a CPU (root complex, NUMA
+//! node), then any of the server ([`Distance`](crate::sketch::locality::Distance) orders them so). Where
+//! several NICs are equally near, GPUs are spread over them: the GPUs with the fewest such NICs first, each to
+//! the NIC with the fewest GPUs so far, in file order.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use crate::sketch::Servers;
 use motet_net::Network;
 use motet_units::NodeId;
 
-/// (GPU, port) of every GPU that has a way out, in rank order.
+/// (GPU, port) of every GPU that can reach a port of its server, in rank order.
 #[must_use]
 pub fn bind(network: &Network, servers: &Servers) -> Vec<(NodeId, NodeId)> {
     let mut bound: BTreeMap<NodeId, NodeId> = BTreeMap::new();

@@ -73,8 +73,8 @@ pub fn sketches(network: &Network) -> Vec<Candidate> {
     candidates
 }
 
-/// The candidates that leave different links: behind one switch, which groups there are makes no
-/// difference to Motet's own synthesizers. Of those that leave the same, the last, which says most.
+/// The candidates that allow different links. (Behind one switch, groups make no difference to Motet's own
+/// synthesizers.) Of several that allow the same links the last is kept, which has the most detailed connections.
 #[must_use]
 pub fn distinct(mut candidates: Vec<Candidate>) -> Vec<Candidate> {
     let same = |a: &Sketch, b: &Sketch| a.allowed == b.allowed && a.above == b.above;
@@ -155,7 +155,7 @@ pub(super) fn used_ports(binding: &[(NodeId, NodeId)]) -> Vec<NodeId> {
     ports
 }
 
-/// Links from and to CPUs in servers whose GPUs NVLink joins, that no GPU needs to reach its NIC.
+/// Links from and to CPUs, in servers whose GPUs NVLink joins, that no GPU needs on its path to its NIC.
 fn host_links(network: &Network, servers: &Servers, binding: &[(NodeId, NodeId)]) -> Vec<LinkId> {
     let mut needed = vec![false; network.links().len()];
     for (gpu, port) in binding {

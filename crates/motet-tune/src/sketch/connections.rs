@@ -19,17 +19,17 @@ use super::locality::{PortPath, Servers, joins_gpus};
 pub struct Connections {
     /// (GPU, port), in rank order. A GPU that is not listed does not leave its server.
     pub binding: Vec<(NodeId, NodeId)>,
-    /// Without any, every port may talk to every other.
+    /// The groups of ports; if there are none, every port may talk to every other.
     pub groups: Vec<Group>,
 }
 
-/// Ports that talk to each other, one of a server at most, and the GPUs that use them for it.
+/// Ports that talk to each other, at most one of each server, and the GPUs that use them for that.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Group {
     pub ports: Vec<NodeId>,
     /// GPUs bound to these ports that send to other servers, in rank order.
     pub senders: Vec<NodeId>,
-    /// Those that receive.
+    /// GPUs bound to these ports that receive from other servers.
     pub receivers: Vec<NodeId>,
 }
 
@@ -38,7 +38,7 @@ pub struct Group {
 pub enum Part {
     /// An entry of the binding.
     Binding(usize),
-    /// A group, and a port, sender or receiver of it.
+    /// The number of a group, and that of a port, sender or receiver in it.
     Port(usize, usize),
     Sender(usize, usize),
     Receiver(usize, usize),
@@ -54,7 +54,7 @@ pub struct Misfit {
 }
 
 impl Connections {
-    /// Whether they make sense on the network.
+    /// Whether the connections are possible on the network.
     pub fn check(&self, network: &Network, servers: &Servers) -> Result<(), Misfit> {
         self.ways(network, servers)?;
         let port_of: BTreeMap<NodeId, NodeId> = self.binding.iter().copied().collect();
@@ -102,7 +102,7 @@ impl Connections {
         Ok(())
     }
 
-    /// The way of every entry of the binding.
+    /// The path between GPU and port of every entry of the binding.
     fn ways(&self, network: &Network, servers: &Servers) -> Result<Vec<PortPath>, Misfit> {
         let mut bound = BTreeSet::new();
         let mut ways = Vec::with_capacity(self.binding.len());
@@ -144,9 +144,9 @@ impl Connections {
         Ok(ways)
     }
 
-    /// Per link, whether a program may use it: the fabric between the GPUs of a server, the ways of
-    /// GPUs that connect, their NICs, and all that stands outside servers. Where NVLink or the like
-    /// does not join the GPUs of a server, all of its inside is left.
+    /// Per link, whether a program may use it: the fabric between the GPUs of a server, the paths of
+    /// GPUs that connect to their NICs, the cables of these NICs, and everything outside of servers. In a server
+    /// whose GPUs are not joined by NVLink or the like, all links inside remain allowed.
     pub fn mask(&self, network: &Network, servers: &Servers) -> Result<Vec<bool>, Misfit> {
         let ways = self.ways(network, servers)?;
         let group_of = self.groups_of(network);
@@ -179,7 +179,7 @@ impl Connections {
         Ok(mask)
     }
 
-    /// Of each node, whether it is a bound GPU that sends to other servers, and that receives.
+    /// By node: whether it is a bound GPU that sends to other servers, and whether one that receives from them.
     fn roles(&self, network: &Network) -> Vec<(bool, bool)> {
         let mut roles = vec![(false, false); network.nodes().len()];
         if self.groups.is_empty() {
@@ -194,7 +194,7 @@ impl Connections {
         roles
     }
 
-    /// Of each node, the group it is a port of.
+    /// By node: the group that it is a port of.
     fn groups_of(&self, network: &Network) -> Vec<Option<u32>> {
         let mut group_of = vec![None; network.nodes().len()];
         for (number, group) in (0..).zip(&self.groups) {
@@ -205,7 +205,7 @@ impl Connections {
         group_of
     }
 
-    /// Of each node, whether it is a port that some GPU sends by, and receives by.
+    /// By node: whether it is a port by which some GPU sends, and whether one by which some GPU receives.
     fn open_ports(&self, network: &Network) -> (Vec<bool>, Vec<bool>) {
         let roles = self.roles(network);
         let mut sends = vec![false; network.nodes().len()];
@@ -218,7 +218,7 @@ impl Connections {
         (sends, receives)
     }
 
-    /// Of each group, the GPUs bound to its ports, in rank order.
+    /// By group: the GPUs bound to its ports, in rank order.
     #[must_use]
     pub fn bound(&self, network: &Network) -> Vec<Vec<NodeId>> {
         let group_of = self.groups_of(network);

@@ -2,13 +2,13 @@
 //!
 //! *TuCCL* found that fewer inter-node connections give better programs, and attributes it to
 //! synthesizers that cannot model how connections share a NIC in turn. Here the same synthesizer
-//! makes each program three times: on a drawing where each connection has a NIC to itself
-//! ([`Belief::Own`]); on one where it has a fixed share of it ([`Belief::Even`], TACCL's way); and on
-//! the network itself, where the NIC is a link that carries one transfer at a time. All run in the
-//! same simulator on the same network, so that what differs is only what the synthesizer believed.
+//! makes each program three times: on a model of the network where each connection has a NIC to itself
+//! ([`Belief::Own`]); on one where it has a fixed share of a NIC ([`Belief::Even`], as TACCL assumes); and
+//! on the network itself, where the NIC is a link that carries one transfer at a time. All programs run in the
+//! same simulator on the same network, so that they differ only by what the synthesizer assumed.
 //!
-//! A link is served in the program's order or as data come, whichever is faster for the program:
-//! nothing hangs on an order that a believer could not know.
+//! Links carry transfers in program order or first come, first served, whichever is faster for the program,
+//! because a synthesizer with a wrong model of NICs cannot know the best order on them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -41,29 +41,30 @@ pub enum ExperimentError {
     Run(String),
 }
 
-/// A program that was made under some belief, and how it does.
+/// A program that was made under some assumption about NICs, and how long it takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Run {
-    /// Which method won.
+    /// The method of the best program.
     pub method: &'static str,
-    /// How long its maker believes that it takes.
+    /// How long it takes under the assumption that it was made under.
     pub believed: Duration,
-    /// How long it takes.
+    /// How long it takes on the network itself.
     pub simulated: Duration,
-    /// What leaves servers, all together.
+    /// The bytes that leave servers, all servers together.
     pub crossing: Bytes,
 }
 
-/// What programs do under one set of connections.
+/// The programs under one set of connections.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Row {
     /// The candidate sketch.
     pub name: String,
-    /// Out of a server.
+    /// Connections out of a server: from GPU to GPU, and from NIC to NIC.
     pub gpu_connections: usize,
     pub nic_connections: usize,
-    /// NICs of a server that are used.
+    /// How many NICs of a server are used.
     pub nics: usize,
+    /// The programs made under [`Belief::Own`], under [`Belief::Even`], and on the network itself.
     pub own: Run,
     pub even: Run,
     pub shared: Run,
@@ -124,7 +125,7 @@ impl Trial<'_> {
         })
     }
 
-    /// NICs that are used of the server where they are most.
+    /// How many NICs of a server are used, in the server where these are most.
     fn used_nics(&self, connections: &Connections) -> usize {
         let senders: BTreeSet<NodeId> = connections.pairs(&self.servers).map(|it| it.0).collect();
         let used = connections.binding.iter().filter(|it| senders.contains(&it.0));

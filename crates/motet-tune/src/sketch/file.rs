@@ -93,7 +93,7 @@ fn strings(rules: Vec<Spanned<String>>) -> Vec<String> {
     rules.into_iter().map(Spanned::into_inner).collect()
 }
 
-/// Where the parts of connections stand in the text.
+/// Where the parts of the connections stand in the text, for error messages.
 #[derive(Default)]
 struct Places {
     binding: Vec<Range<usize>>,

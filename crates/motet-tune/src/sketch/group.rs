@@ -1,11 +1,11 @@
 //! Stage 2: NICs of different servers into groups of like bandwidth.
 //!
-//! A group has at most one NIC of each server, and only NICs that a fabric joins. Greedy, as in seed
-//! 002 §III-B: of all groups that could be made next, the one over the most servers and with the
-//! least variance of bandwidth is. It starts from each NIC of the server that has the fewest left
-//! (every group over all servers holds one of them), and each other server gives the NIC nearest in
-//! bandwidth; between equals, the one behind the same switch, then the one at the same place in its
-//! server, so that on a rail-optimized fabric groups are rails.
+//! A group has at most one NIC of each server, and only NICs that a fabric joins. Groups are made greedily, as
+//! in seed 002 §III-B: of all groups that could be made next, the one over the most servers with the least
+//! variance of bandwidth is made. A possible group is built around each NIC of the server that has the fewest
+//! left (every group over all servers holds one of these): every other server adds its NIC nearest in
+//! bandwidth; of equals, the one behind the same switch, then the one at the same place in its server, so that
+//! on a rail-optimized fabric groups are rails.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -19,7 +19,7 @@ use crate::sketch::Servers;
 /// NICs that talk to each other.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PortGroup {
-    /// By server.
+    /// In the order of their servers.
     pub ports: Vec<NodeId>,
     pub slowest: Bandwidth,
     pub fastest: Bandwidth,
@@ -33,7 +33,7 @@ struct Port {
     /// Its place among the NICs of its server.
     place: usize,
     bits_per_s: u64,
-    /// What its first link outside leads to.
+    /// The node that its first link out of the server leads to.
     switch: Option<NodeId>,
 }
 
@@ -63,7 +63,7 @@ fn port(network: &Network, servers: &Servers, node: NodeId) -> Option<Port> {
     Some(Port { node, server, place, bits_per_s, switch })
 }
 
-/// Of each node, the first node of what the links outside servers join it to.
+/// By node: a node that stands for all that links outside of servers join it to.
 fn components(network: &Network, servers: &Servers) -> Vec<NodeId> {
     let mut joined = DisjointSets::new(network.nodes().len());
     for link in network.links() {
@@ -106,7 +106,7 @@ fn greedy(ports: Vec<Port>) -> Vec<PortGroup> {
     groups
 }
 
-/// `seed`, and of every other server the port most like it; by server.
+/// The group around `seed`: the port itself, and of every other server the port most like it; in the order of servers.
 fn around(seed: &Port, left: &BTreeMap<usize, Vec<Port>>) -> Vec<Port> {
     let unlike = |it: &&Port| {
         let apart = it.bits_per_s.abs_diff(seed.bits_per_s);

@@ -8,7 +8,7 @@ use crate::sketch::{Connections, Group, Servers};
 use motet_net::Network;
 use motet_units::NodeId;
 
-/// So many before, so many left.
+/// A count before, and what is left of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reduction {
     pub before: usize,
@@ -80,7 +80,7 @@ impl fmt::Display for Guidance {
     }
 }
 
-/// What leads out of a server, or of the one where it is most.
+/// How many connections lead out of a server and how many of its GPUs have some; or the most of any server.
 #[derive(Clone, Copy, Debug, Default)]
 struct Out {
     gpus: usize,
@@ -98,7 +98,7 @@ impl Out {
     }
 }
 
-/// Every GPU with every one, every NIC with every one.
+/// The counts without a sketch: every GPU connects to every one of other servers, and every NIC to every NIC.
 fn all(servers: &Servers) -> Out {
     let with_ports = || servers.list().iter().filter(|it| !it.ports.is_empty());
     let gpus: usize = with_ports().map(|it| it.gpus.len()).sum();

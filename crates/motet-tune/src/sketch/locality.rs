@@ -1,7 +1,7 @@
-//! Where servers are, what of them leads outside, and how far it is from a GPU to there.
+//! The servers of a network, the ports by which they are joined to the rest, and the distance from GPUs to ports.
 //!
 //! A **port** is a device of a server with links that leave it, both ways: a NIC, or, in a flat
-//! drawing without NICs, the GPU itself. The way from a GPU to a port stays inside the server and
+//! network without NICs, the GPU itself. The path from a GPU to a port stays inside the server and
 //! passes PCIe switches and CPUs only: never another GPU, another port or an NVSwitch.
 
 use std::collections::BTreeMap;
@@ -18,8 +18,8 @@ pub struct Server {
     pub gpus: Vec<NodeId>,
     /// In file order.
     pub ports: Vec<NodeId>,
-    /// Whether some device of it has links that leave it one way only (a GPU that sends for a NIC,
-    /// another that receives): such a drawing says already who relays.
+    /// Whether some device of it has links that leave the server in one direction only (a GPU that sends for a
+    /// NIC, another that receives): such a network decides already which GPUs relay.
     pub one_way: bool,
     /// Whether NVLink or the like joins all its GPUs, so that nothing needs to pass the host.
     pub joined: bool,
@@ -29,11 +29,11 @@ pub struct Server {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Servers {
     list: Vec<Server>,
-    /// Of each node: the server, if it stands in one that has GPUs.
+    /// By node: its server, if that has GPUs.
     of: Vec<Option<u32>>,
-    /// The nodes of each server, in file order, so that a search inside one has as many nodes as the server
+    /// The nodes of each server, in file order, so that a search inside a server has as many nodes as the server.
     nodes: Rows<NodeId>,
-    /// and of each node its place among those of its server.
+    /// By node: its place among the nodes of its server.
     place: Vec<u32>,
 }
 
@@ -119,7 +119,7 @@ impl Servers {
         gpus.iter().all(|it| seen.contains_key(it))
     }
 
-    /// The ways from a GPU to every port of its server that can be reached, and back, in the order
+    /// The paths from a GPU to every port of its server that can be reached, and back, in the order
     /// of the ports.
     #[must_use]
     pub fn ways(&self, network: &Network, gpu: NodeId) -> Vec<PortPath> {
@@ -182,7 +182,7 @@ impl Servers {
         found
     }
 
-    /// The links of a way, from its far end back to where the search began.
+    /// The links of a path, from its far end back to where the search began.
     fn trace(
         &self,
         network: &Network,
@@ -240,7 +240,7 @@ impl Length for Distance {
     }
 }
 
-/// The way from a GPU to a port, and back.
+/// The path from a GPU to a port, and back.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PortPath {
     pub port: NodeId,
@@ -250,7 +250,7 @@ pub struct PortPath {
 }
 
 impl PortPath {
-    /// Of a GPU that is its own port.
+    /// The empty path of a GPU that is itself a port.
     const fn own(gpu: NodeId) -> Self {
         let distance = Distance { sockets: 0, hosts: 0, hops: 0 };
         Self { port: gpu, distance, to_port: Vec::new(), from_port: Vec::new() }

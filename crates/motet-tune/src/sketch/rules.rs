@@ -10,9 +10,9 @@ use motet_units::LinkId;
 /// Which links a sketch allows and forbids, as written.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LinkRules {
-    /// Only these; `None`: all.
+    /// Only links that match one of these rules are allowed; `None`: all.
     pub allow: Option<Vec<String>>,
-    /// None of these, whatever else is said.
+    /// Links that match one of these rules are forbidden, even if `allow` names them.
     pub forbid: Vec<String>,
 }
 

@@ -1,8 +1,7 @@
 //! [`prune()`]: the three stages one after the other, and what is left after each.
 //!
-//! [`sketches`](super::sketches) makes every candidate and says what came out; this makes the one
-//! sketch that is asked for, says how each stage got there, and why there is none where there is
-//! none.
+//! [`sketches`](super::sketches) makes all candidates; this makes the one sketch that is asked for, says
+//! what each stage left of the network, and gives the reason where there is no such sketch.
 
 use crate::sketch::Sketch;
 use crate::sketch::connections::Misfit;
@@ -27,13 +26,13 @@ pub enum Connecting {
 /// What is left of a network after a stage.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stage {
-    /// `network` for what there was, then `bind`, `group`, `transform`.
+    /// `network` for the whole network, then `bind`, `group`, `transform`.
     pub name: &'static str,
-    /// Ways from a GPU to a NIC of its server, in the server that has the most.
+    /// Paths from a GPU to a NIC of its server, in the server that has the most.
     pub nic_ways: usize,
-    /// From a NIC of a server to a NIC of another, out of the server that has the most.
+    /// Connections from a NIC of a server to a NIC of another, out of the server that has the most.
     pub nic_connections: usize,
-    /// The same from GPU to GPU.
+    /// Connections from a GPU of a server to a GPU of another, likewise.
     pub gpu_connections: usize,
     /// Links of the network that may be used.
     pub links: usize,
@@ -43,7 +42,7 @@ pub struct Stage {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pruned {
     pub sketch: Sketch,
-    /// What there was, and after each stage.
+    /// The whole network, and what is left of it after each stage.
     pub stages: Vec<Stage>,
 }
 

@@ -1,11 +1,11 @@
 //! [`Transformed`]: a network whose servers are joined GPU to GPU, one link for each connection, as
-//! TACCL and *TuCCL*'s third stage draw it; and what a program for it is on the real network.
+//! TACCL and *TuCCL*'s third stage model it; and how a program for it becomes one for the real network.
 //!
-//! The drawing forgets that connections share NICs. What a link of it carries is therefore a belief:
-//! [`Belief::Own`] gives every connection all that its NIC has; [`Belief::Even`] divides the NIC
-//! evenly between its connections once and for all, whether they are used at the time or not, which
-//! is what TACCL's code does (it multiplies the cost of remote links by connections ÷ NICs) and what
-//! the paper calls "uniform bandwidth allocation across all connections".
+//! The transformed network has no NICs, so it cannot show that connections share them. The bandwidth of its
+//! links is therefore an assumption: [`Belief::Own`] gives every connection all that its NIC has;
+//! [`Belief::Even`] divides the NIC evenly between its connections once and for all, whether they are used at
+//! the time or not, which is what TACCL's code does (it multiplies the cost of remote links by connections ÷
+//! NICs) and what the paper calls "uniform bandwidth allocation across all connections".
 
 use std::collections::BTreeMap;
 
@@ -17,19 +17,19 @@ use motet_net::{
 };
 use motet_units::{Bandwidth, LinkId, NodeId};
 
-/// What a connection is believed to carry.
+/// The bandwidth that a connection is assumed to have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Belief {
-    /// All that its way can, whoever else uses the NIC.
+    /// All that its path has, whoever else uses the NIC.
     Own,
     /// A fixed and equal share of its NICs.
     Even,
 }
 
-/// Most connections of a drawing: it has a link for each, and is for small networks.
+/// The most connections of a transformed network, which has a link for each: it is for small networks.
 const MOST: usize = 1 << 16;
 
-/// Why a network cannot be drawn so.
+/// Why a network cannot be transformed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TransformError {
@@ -41,16 +41,16 @@ pub enum TransformError {
     Build(#[from] BuildError),
 }
 
-/// A network drawn GPU to GPU.
+/// A network with one link from GPU to GPU for each connection.
 #[derive(Clone, Debug)]
 pub struct Transformed {
     network: Network,
-    /// For each of its links, the links of the real network.
+    /// By link: the links of the real network that it stands for.
     routes: Vec<Vec<LinkId>>,
 }
 
 impl Transformed {
-    /// Draws `network` under `connections`, which must fit it ([`Connections::check`]).
+    /// Transforms `network` under `connections`, which must fit it ([`Connections::check`]).
     pub fn new(
         network: &Network,
         servers: &Servers,
@@ -96,8 +96,8 @@ impl Transformed {
         &self.network
     }
 
-    /// A program for the drawing, as it runs on the real network: every link of it becomes the way
-    /// that it stands for. Turns of links, which mean nothing there, go.
+    /// Makes a program for the transformed network one for the real network: every link of its paths is replaced
+    /// by the links that it stands for. Turns of links are dropped, as they mean nothing on other links.
     #[must_use]
     pub fn lift(&self, program: &Program, network: &Network) -> Program {
         let mut builder = ProgramBuilder::new(program.name(), program.collective().clone())
@@ -125,7 +125,7 @@ impl Transformed {
     }
 }
 
-/// The way of each pair: from the GPU to its NIC, over the fabric, from the other NIC to its GPU.
+/// The path of each pair: from the GPU to its NIC, over the fabric, from the other NIC to its GPU.
 fn ways(
     network: &Network,
     servers: &Servers,
@@ -158,7 +158,7 @@ fn ways(
     pairs.iter().map(named).collect()
 }
 
-/// How many connections cross each link; none count where each is believed to have it all.
+/// How many connections cross each link; empty under [`Belief::Own`], where sharing is ignored.
 struct Sharing(BTreeMap<LinkId, u64>);
 
 impl Sharing {

@@ -117,7 +117,8 @@ impl KnobSpace {
     }
 }
 
-/// NCCL itself never gives a block more; the model takes up to 640 for any protocol, to no gain.
+/// The most threads that NCCL itself gives a block. The kernel model accepts up to 640 under any protocol, but they
+/// gain nothing there.
 const fn most_threads(protocol: Protocol) -> u32 {
     match protocol {
         Protocol::Ll | Protocol::Simple => 512,
@@ -125,7 +126,7 @@ const fn most_threads(protocol: Protocol) -> u32 {
     }
 }
 
-/// What value indices stand for.
+/// The knob values that value indices stand for.
 struct Table<'a> {
     channels: &'a [u32],
     threads: &'a [u32],

@@ -17,7 +17,7 @@ pub use knobs::{KnobLimits, KnobProfile, KnobSpace};
 /// The most points before the constraint: a search enumerates them in memory.
 pub const MOST_POINTS: usize = 1 << 20;
 
-/// What the values of a dimension have to do with each other.
+/// How the values of a dimension relate to each other.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Kind {
     /// Nothing: two values are the same or not.

@@ -91,7 +91,8 @@ fn grids() {
 fn sample_networks() {
     for (_, text) in motet_testdata::our_networks() {
         let network = cluster_toml::read(&text, &|it| Err(it.to_owned())).unwrap().network;
-        if network.ranks().len() <= 32 {
+        // All methods and collectives on more ranks take minutes and find nothing else.
+        if network.ranks().len() <= 16 {
             does_all_but(&network, &SPECIAL);
         }
     }

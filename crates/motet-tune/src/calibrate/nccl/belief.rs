@@ -1,4 +1,4 @@
-//! [`believe`]: what NCCL's log says that it believes, built and chose, beside what the model says.
+//! [`believe`]: compares the tuning tables, graphs and choices in NCCL's log with those of the model.
 
 use std::collections::BTreeSet;
 
@@ -11,25 +11,25 @@ use super::log::tables::TuningCell;
 /// Figures are logged to one decimal.
 const ROUNDING: f64 = 0.0501;
 
-/// A log beside the model.
+/// The result of comparing a log with the model.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Belief {
-    /// TUNING entries that NCCL allows or the model does, and those of them that differ.
+    /// How many TUNING entries NCCL or the model allows, and those of them that differ.
     pub cells: usize,
     pub other_cells: Vec<CellDifference>,
-    /// Tables of communicators with other ranks than the network.
+    /// How many tables are of communicators with other ranks or nodes than the model's; they are not compared.
     pub other_tables: usize,
-    /// GRAPH lines that both have, only the log, and only the model.
+    /// How many GRAPH lines both have; then those that only the log has, and those that only the model has.
     pub graphs: usize,
     pub graphs_logged: Vec<String>,
     pub graphs_modelled: Vec<String>,
     /// Channels of the communicator: as logged, and as modelled.
     pub channels: Option<(u32, usize)>,
-    /// Rings that are as modelled, of those logged;
+    /// How many logged rings are as modelled, of how many.
     pub rings: (usize, usize),
-    /// and ranks in trees whose parent is.
+    /// How many logged parents in trees are as modelled, of how many.
     pub parents: (usize, usize),
-    /// Distinct calls that the model would run so, of those logged.
+    /// How many distinct logged calls the model would run in the same way; then those that it would not.
     pub choices: usize,
     pub other_choices: Vec<ChoiceDifference>,
 }

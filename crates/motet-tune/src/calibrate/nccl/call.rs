@@ -1,4 +1,4 @@
-//! [`NcclCall`]: a call of NCCL's that was timed, and what is known of how it was run.
+//! [`NcclCall`]: a timed NCCL call, and what is known of how it was run.
 
 use std::fmt;
 use std::str::FromStr;
@@ -16,7 +16,7 @@ pub struct Version {
 }
 
 impl Version {
-    /// The model that is nearest.
+    /// The nearest version that is modelled.
     #[must_use]
     pub const fn model(self) -> NcclVersion {
         match (self.major, self.minor) {
@@ -53,7 +53,7 @@ impl FromStr for Version {
     }
 }
 
-/// A timed call. `None` where nobody said, or where it was left to NCCL.
+/// A timed call. Fields are `None` where the source does not say, or where it was left to NCCL.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NcclCall {
     pub nccl: Option<Version>,
@@ -67,13 +67,13 @@ pub struct NcclCall {
     pub protocol: Option<Protocol>,
     /// As a tuner asks for them, or as the log says.
     pub channels: Option<u32>,
-    /// What a channel sends at a time, where a tuner asked for it.
+    /// The chunk size, where a tuner asked for one.
     pub chunk: Option<Bytes>,
     /// How often it was timed.
     pub rounds: Option<u32>,
-    /// The median of the slowest rank, in µs,
+    /// The median over the rounds of the time on the slowest rank, in µs.
     pub micros: f64,
-    /// the least of all rounds, and the most.
+    /// The least and the greatest time of all rounds, in µs.
     pub least: Option<f64>,
     pub most: Option<f64>,
 }

@@ -1,5 +1,5 @@
-//! The model of NCCL beside a log of nccl-tests. Nothing is fitted: NCCL's constants are NCCL's own, and what
-//! comes out says how far they are from a machine.
+//! Compares the model of NCCL with a log of nccl-tests. Nothing is fitted: the constants are NCCL's own, and the
+//! result says how far they are off on this machine.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use motet_units::{Bytes, Duration};
 use super::super::nccl_tests::{Log, LogCall};
 use super::super::report::median;
 
-/// A measured call beside what the model says.
+/// A measured call and its modelled time.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Compared {
     pub kind: CollectiveKind,
@@ -27,7 +27,7 @@ pub struct Compared {
     pub ratio: f64,
 }
 
-/// A log beside the model.
+/// All calls of a log with their modelled times.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Comparison {
     pub calls: Vec<Compared>,

@@ -1,4 +1,4 @@
-//! [`join`]: rows of nccl-tests with what NCCL's log of the same run says of how they were run.
+//! [`join`]: adds to rows of nccl-tests how NCCL ran them, from NCCL's log of the same run.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use super::super::nccl_tests::Log;
 use super::call::NcclCall;
 use super::log::NcclLog;
 
-/// Algorithm, protocol and channels.
+/// How a call was run: algorithm, protocol and channels.
 type Ran = (Algorithm, Protocol, Option<u32>);
 
 /// The timed calls of nccl-tests. A row gets the algorithm, protocol and channels that all calls of its collective

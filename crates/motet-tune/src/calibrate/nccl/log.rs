@@ -1,5 +1,5 @@
 //! NCCL's own debug log (`NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,GRAPH,TUNING`), as NCCL 2.18 to 2.32 write it:
-//! which version it is, what rank 0 believes (the TUNING tables), what was built (GRAPH lines, rings and trees),
+//! its version, the times that rank 0 expects (the TUNING tables), what was built (GRAPH lines, rings and trees),
 //! and which algorithm each call took.
 //!
 //! Source of the formats: `tuning.cc`, `enqueue.cc`, `search.cc`, `rings.cc` and `init.cc` of NVIDIA/nccl at its tags. A log is the
@@ -21,11 +21,11 @@ use tables::{Reader, TuningTable};
 /// What NCCL puts before all that it logs.
 const MARK: &str = "NCCL INFO ";
 
-/// What a log says.
+/// The contents of a log.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct NcclLog {
     pub version: Option<Version>,
-    /// Of the largest communicator.
+    /// The ranks of the largest communicator.
     pub ranks: Option<u32>,
     pub nodes: Option<u32>,
     /// Channels of that communicator.
@@ -66,7 +66,7 @@ pub struct LoggedCall {
     pub protocol: Protocol,
     /// Channels that carry data, since 2.24.
     pub channels: Option<u32>,
-    /// What NCCL believes it takes, in 2.22 and 2.23, in µs.
+    /// The time that NCCL expects, in µs; only 2.22 and 2.23 log it.
     pub expected: Option<f64>,
     /// Ranks of the process's communicator, if the log says.
     pub ranks: Option<u32>,

@@ -1,8 +1,8 @@
-//! Measurements of NCCL: read from whatever people have, held against the model, and fitted.
+//! Measurements of NCCL: read from logs and tables, compared with the model, and fitted.
 //!
 //! - [`call`]: an [`NcclCall`] is one measured call with what is known of how NCCL ran it; [`Version`];
 //! - [`store`]: the table of calls that Motet writes and reads; [`run_table`]: that of `benches/nccl`;
-//! - [`log`]: NCCL's own debug log: what it believes, what it built, and what each call ran;
+//! - [`log`]: NCCL's own debug log: its tuning tables, what it built, and what each call ran;
 //! - [`mod@join`]: rows of nccl-tests with the algorithm that a log says they took;
 //! - [`mod@compare`]: nccl-tests' rows beside the model; [`belief`]: a log's tables and graphs beside it;
 //! - [`part`]: the network of a job on a part of a cluster;

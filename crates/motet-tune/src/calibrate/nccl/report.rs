@@ -1,4 +1,4 @@
-//! [`calibrate`]: the terms that explain measured calls of NCCL's best, and how far off they and NCCL's own belief are.
+//! [`calibrate`]: fits the terms to measured NCCL calls, and says how far off they and NCCL's own model are.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -22,18 +22,20 @@ const GOOD_PICK: f64 = 1.1;
 pub struct NcclCalibration {
     pub samples: usize,
     pub fitted: Fitted,
-    /// What the fit began with: NCCL's belief in these terms.
+    /// What the fit began with: NCCL's own constants in these terms.
     pub start: NcclTerms,
     /// How much each term matters for all samples.
     pub weights: [f64; TERMS],
-    /// The median of the relative errors of what NCCL believes, on the half held back.
+    /// The median relative error of the times that NCCL's own model expects, on the half held back.
     pub believed: f64,
     /// Errors on the half held back.
     pub groups: Vec<NcclGroup>,
-    /// Cases (collective, ranks and size) that were run in several ways; in how many of them the way that takes least by the
-    /// fitted terms takes at most a tenth more than the one that is fastest; and the same for NCCL's belief.
+    /// How many cases (collective, ranks and size) were run in several ways.
     pub picks: u64,
+    /// In how many of these the way that is fastest by the fitted terms takes at most a tenth more than the one that
+    /// was fastest.
     pub picks_good: u64,
+    /// The same for the way that is fastest by NCCL's own model.
     pub picks_believed: u64,
 }
 
@@ -83,11 +85,11 @@ pub struct NcclGroup {
     pub protocol: Protocol,
     pub class: SizeClass,
     pub samples: usize,
-    /// Medians of relative errors: of what NCCL believes, if it allows these calls at all,
+    /// The median relative error of NCCL's own model, if it allows these calls at all.
     pub believed: Option<f64>,
-    /// and of the fitted terms.
+    /// The median relative error of the fitted terms.
     pub error: f64,
-    /// The median of said over measured, less 1: above zero, the terms say too much.
+    /// The median of (predicted ÷ measured − 1): above zero, the terms predict too much.
     pub bias: f64,
 }
 
@@ -148,7 +150,7 @@ fn groups(held_back: &[&NcclSample], terms: &NcclTerms) -> Vec<NcclGroup> {
     all.into_iter().map(group).collect()
 }
 
-/// How many cases were run in several ways, and how many picks by `said` are good.
+/// How many cases were run in several ways, and in how many of these the way with the least time by `said` is good.
 fn picks(list: &[NcclSample], said: impl Fn(&NcclSample) -> Option<f64>) -> (u64, u64) {
     // Of each case: ways, the least time said and what that way took, and the least time taken.
     let mut cases: BTreeMap<_, (u64, f64, f64, f64)> = BTreeMap::new();

@@ -18,15 +18,15 @@ pub(in crate::calibrate) fn is_heading(line: &str) -> bool {
     line.split(',').map(str::trim).eq(COLUMNS)
 }
 
-/// What a table holds.
+/// The contents of a table.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RunTable {
     pub calls: Vec<NcclCall>,
-    /// Rounds under a plan: the table does not say what it chose.
+    /// Rounds under a plan, which are left out: the table does not say which settings the plan chose.
     pub of_plans: u64,
 }
 
-/// A setting of NCCL's.
+/// A setting that NCCL was run with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Mode {
     Own,

@@ -1,5 +1,5 @@
-//! [`NcclSamples`]: measured calls of NCCL's counted on the network that they were measured on, in an order that does not
-//! depend on that of the files.
+//! [`NcclSamples`]: measured NCCL calls with their hops, messages and bytes counted on the network that they were
+//! measured on, in an order that does not depend on that of the files.
 
 use std::collections::BTreeMap;
 
@@ -13,12 +13,12 @@ use motet_units::Bytes;
 
 use super::call::{NcclCall, Version};
 
-/// Calls that are not fitted to, by why.
+/// How many calls the fit leaves out, by reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Unfit {
     /// No network has their number of ranks and nodes.
     pub no_network: u64,
-    /// NCCL chose by itself, and others say what was run.
+    /// They do not say what was run because NCCL chose by itself, while other calls do.
     pub own_choice: u64,
     /// They are of a collective without algorithms, or of one that is not counted (NVLS, CollNet).
     pub not_counted: u64,
@@ -32,9 +32,9 @@ pub struct NcclSample {
     pub size: Bytes,
     pub algorithm: Algorithm,
     pub protocol: Protocol,
-    /// What was asked for.
+    /// The channels that were asked for or logged; `None`: NCCL's own count.
     pub channels: Option<u32>,
-    /// What NCCL believes it takes, in µs, if it would allow it.
+    /// The time that NCCL's own model expects, in µs, if it allows the call.
     pub believed: Option<f64>,
     pub sample: Sample,
 }
@@ -46,11 +46,11 @@ pub struct NcclSamples {
     /// Calls that do not say what was run, and are taken to have run what the model says NCCL chooses.
     pub assumed: u64,
     pub unfit: Unfit,
-    /// What NCCL believes in these terms.
+    /// NCCL's own constants in these terms, where the fit begins.
     pub start: NcclTerms,
 }
 
-/// A model and the shapes that calls are counted by.
+/// A model, and its rings and trees, by which calls are counted.
 struct Machine<'a> {
     model: &'a NcclModel,
     channels: Channels,
@@ -91,7 +91,7 @@ impl NcclSamples {
                 all.unfit.not_counted += 1;
             }
         }
-        // The fit begins where NCCL's belief of most calls is.
+        // The fit begins at NCCL's constants for the communicator that most calls are of.
         let most = by_model.iter().max_by_key(|it| (it.1, std::cmp::Reverse(it.0)));
         if let Some((place, _)) = most {
             all.start = NcclTerms::believed(machines[*place].model);

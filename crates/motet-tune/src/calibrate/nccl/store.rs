@@ -1,7 +1,7 @@
 //! Measured calls of NCCL as a table: what Motet writes wherever it measures NCCL, and reads again.
 //!
-//! CSV with a heading. An empty field is what nobody said, or what was left to NCCL; lines that begin with `#`
-//! are comments.
+//! CSV with a heading. An empty field means that the value is not known, or was left to NCCL; lines that begin
+//! with `#` are comments.
 
 use std::fmt::Write as _;
 
@@ -50,7 +50,7 @@ pub fn read(text: &str) -> Result<Vec<NcclCall>, ReadError> {
 /// The fields of a row, by column.
 pub(super) type Fields<'a> = dyn Fn(usize) -> &'a str + 'a;
 
-/// Hands the rows of a table with these columns to `each`; `other` is what is wrong with another heading.
+/// Hands the rows of a table with these columns to `each`; `other` is the error message for another heading.
 ///
 /// # Errors
 /// At the first line that is wrong.

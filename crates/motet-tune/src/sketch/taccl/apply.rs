@@ -1,8 +1,8 @@
-//! A TACCL sketch on a network of ours.
+//! Applies a TACCL sketch to a network of ours.
 //!
 //! Kept: which GPUs send to which, by the NICs they are bound to here. Not kept, because Motet's
-//! synthesizers find it themselves or have no such notion: switches and their strategies, whose data
-//! a sender relays, symmetry, chunks of an input.
+//! synthesizers find it themselves or have no such notion: switches and their strategies, which GPUs' data a
+//! sender relays, symmetry, and how many chunks an input is cut into.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -45,7 +45,7 @@ impl TacclSketch {
     }
 }
 
-/// Groups of the NICs that the connections join, with who sends and who receives.
+/// Groups of the NICs that the connections join, with the GPUs that send and receive by them.
 fn groups(
     servers: &Servers,
     binding: &[(NodeId, NodeId)],

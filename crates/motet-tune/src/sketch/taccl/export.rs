@@ -1,4 +1,4 @@
-//! [`export`]: a sketch of ours as TACCL would have it.
+//! [`export`]: a sketch of ours as a TACCL sketch.
 //!
 //! TACCL knows one server, copied: every server must have as many GPUs, in rank order, and connect
 //! to every other in the same way.
@@ -28,7 +28,7 @@ pub enum NotTaccl {
     Degrees { gpu: u32, receivers: usize, first: usize },
 }
 
-/// What TACCL's file would say of a sketch. Link rules and sizes have no place in it.
+/// The TACCL sketch for a sketch of ours. Link rules, and rules for large sizes, have no place in it and are lost.
 pub fn export(network: &Network, sketch: &Sketch) -> Result<TacclSketch, NotTaccl> {
     let servers = Servers::of(network);
     let gpus = alike(network, &servers)?;
@@ -90,7 +90,7 @@ fn one_switch(network: &Network, servers: &Servers, gpus: &[NodeId]) -> bool {
     })
 }
 
-/// The one way in which all servers connect.
+/// How all servers connect, which must be the same for every two of them.
 fn internode(
     servers: &Servers,
     connections: &Connections,
@@ -131,8 +131,8 @@ fn internode(
     Ok(Internode { connect, relays, enforce_ordering: false })
 }
 
-/// For each sender the GPUs that it relays for: those of its NIC, spread evenly over the senders of
-/// it; GPUs of a NIC without one go to the sender with the fewest.
+/// By sender: the GPUs that it relays for. The GPUs of a NIC are spread evenly over the senders of that NIC; GPUs of
+/// a NIC without senders go to the sender with the fewest.
 fn relays(
     servers: &Servers,
     connections: &Connections,

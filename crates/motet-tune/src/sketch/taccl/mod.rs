@@ -1,4 +1,4 @@
-//! TACCL's sketch files (JSON): what they say, written and read.
+//! TACCL's sketch files (JSON): reads and writes them.
 //!
 //! | key | meaning |
 //! | --- | --- |
@@ -31,7 +31,7 @@ pub use file::{read, write};
 /// A TACCL sketch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TacclSketch {
-    /// Servers.
+    /// How many servers there are.
     pub nodes: u32,
     pub intranode: Intranode,
     /// Always there with more than one server.
@@ -52,7 +52,7 @@ pub enum Intranode {
     Switches(Vec<(Vec<u32>, Hyperedges)>),
 }
 
-/// How many peers a GPU should have by a switch.
+/// How many peers a GPU should talk to through a switch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum Hyperedges {
     /// Few: for bandwidth.
@@ -67,7 +67,7 @@ pub enum Hyperedges {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Internode {
     pub connect: Connect,
-    /// Whose data each sender relays.
+    /// By sender: the GPUs whose data it relays.
     pub relays: Option<BTreeMap<u32, Vec<u32>>>,
     pub enforce_ordering: bool,
 }
@@ -76,9 +76,9 @@ pub struct Internode {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Connect {
     Map(BTreeMap<u32, Vec<u32>>),
-    /// Each to each.
+    /// Every GPU to every GPU.
     Full,
-    /// Each to its like.
+    /// Every GPU to the GPU of the same number.
     Direct,
 }
 

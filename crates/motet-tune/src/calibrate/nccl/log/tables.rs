@@ -4,12 +4,12 @@ use motet_nccl::{Algorithm, Protocol, TunedCollective};
 
 use super::super::call;
 
-/// What rank 0 of one communicator believes.
+/// The latencies and bandwidths that rank 0 of one communicator expects.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TuningTable {
     /// Where it begins, from 1.
     pub line: usize,
-    /// What the log said of the communicator before it.
+    /// Ranks and nodes of the communicator, if the log gave them before the table.
     pub ranks: Option<u32>,
     pub nodes: Option<u32>,
     pub cells: Vec<TuningCell>,
