@@ -14,7 +14,7 @@ use crate::action::Action;
 use crate::env::{Brief, Observation};
 use crate::gate::{Experts, gate};
 use crate::policy::{Choice, Policy};
-use crate::reward::Outcome;
+use crate::reward::{Outcome, SMS};
 use crate::state::{CallState, LastKnobs, State, Topology};
 use crate::trigger::Trigger;
 
@@ -93,7 +93,7 @@ impl Desk {
             congestion: seen.state.anomaly.congestion,
             exploratory: choice.exploratory,
             loss_change: None,
-            sms: (brief.channels[action], 132),
+            sms: (brief.channels[action], SMS),
             worst_tier: seen.state.topology.worst_tier(),
             fault: false,
         };

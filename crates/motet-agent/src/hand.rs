@@ -31,7 +31,7 @@ pub struct Offer {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Task {
     pub kind: CollectiveKind,
-    /// In nccl-tests' sense.
+    /// The size in nccl-tests' sense.
     pub bytes: Bytes,
     /// Its time with setting 0 on an idle network.
     pub nominal: Duration,
@@ -46,8 +46,9 @@ struct Known {
     brief: Arc<Brief>,
     /// The setting of each action. Actions without a setting have 0 here and an infinite time, so that no policy takes them.
     settings: Vec<usize>,
-    /// The last proposal, and the action of the setting that was run last.
+    /// The policy's last choice.
     proposed: Choice,
+    /// The setting that was run last.
     in_use: usize,
 }
 
@@ -165,7 +166,8 @@ mod tests {
         Task { kind, bytes: Bytes::mib(1), nominal: Duration::from_us(1000), offers }
     }
 
-    /// Calls that take what `micros` says of a setting; the settings that were run.
+    /// Runs calls that take the times that `micros` gives for their settings; returns the settings that were
+    /// run.
     fn run(hand: &mut PolicyHand, calls: usize, micros: impl Fn(usize) -> u64) -> Vec<usize> {
         let mut ran = Vec::new();
         for _ in 0..calls {

@@ -22,9 +22,9 @@
 //!
 //! **Where to start reading:** [`state`] and [`action`]; a policy is a function from the one to the other.
 //!
-//! Everything is a pure function of what it is given: no clock, no IO, no chance, and logarithms from `libm`,
-//! so that ranks on different machines have the same bits. Ranks that choose differently hang;
-//! `motet_runtime`'s head says how they agree.
+//! Everything is a pure function of its inputs: no clock, no IO, random choices only from given seeds, and
+//! logarithms from `libm`, so that ranks on different machines compute the same bits. Ranks that choose
+//! differently hang; the documentation of `motet_runtime` says how they agree.
 
 pub mod action;
 mod desk;

@@ -27,6 +27,9 @@ use crate::action::heads::CHUNKS;
 use crate::action::{Action, Path};
 use crate::prior::tiers;
 
+/// Multiprocessors of the GPU that rewards count with: those of an H100 and an H200.
+pub(crate) const SMS: u32 = 132;
+
 /// What is known after a call, from which its reward is computed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Outcome {
@@ -174,7 +177,7 @@ mod tests {
         congestion: 0.0,
         exploratory: false,
         loss_change: None,
-        sms: (0, 132),
+        sms: (0, SMS),
         worst_tier: Tier::new(4),
         fault: false,
     };
@@ -183,7 +186,7 @@ mod tests {
         Reward::of(outcome, &Weights::default()).total()
     }
 
-    /// What a change of the outcome costs, and that nothing but the named term bears it.
+    /// Checks that a change of the outcome changes only the named term, and returns by how much.
     fn cost(term: &str, outcome: Outcome, weights: &Weights) -> f64 {
         let (before, after) = (Reward::of(&PLAIN, weights), Reward::of(&outcome, weights));
         for ((name, before), (_, after)) in before.terms().into_iter().zip(after.terms()) {

@@ -1,14 +1,16 @@
 //! [`Hand`]: one interface for whatever may change how a job's collectives run.
 //!
-//! Motet has four hands: **knobs** (algorithm, protocol and channels of a call), **circuits** (what optical rails hold),
-//! **routes** (which way a flow takes through the WAN) and **programs** (the collective algorithm itself). Each is asked at its own
-//! pace: before a call, between phases, every few collectives. All of them answer alike: a [`Proposal`] of something else than
-//! what is in force, with what it [costs](Costs), or nothing. Whoever asked (a simulation, a service) decides whether to take it, keeps it until it
-//! is due ([`Waiting`]), and tells the hand what came of the collectives after. So a mode that coordinates hands is a [set](Hands) of
-//! them and somebody who asks.
+//! Motet has four hands: **knobs** (algorithm, protocol and channels of a call), **circuits** (of optical
+//! rails), **routes** (the path of each flow through the WAN) and **programs** (the collective algorithm
+//! itself). Each is asked at its own pace: before a call, between phases, every few collectives. Each answers
+//! with a [`Proposal`] to replace what is in force, with what that [costs](Costs), or with nothing. The
+//! caller (a simulation, a service) decides whether to accept a proposal, keeps it until it is due
+//! ([`Waiting`]), and tells the hand the results of later collectives. A mode is therefore just a
+//! [set](Hands) of hands that may move.
 //!
-//! What a hand looks at and what it proposes differ from hand to hand and are its own types. The knobs hand alone has
-//! types here ([`Call`], [`Ran`]): simulations on one floor use it, and none of them may know the crate that has its policies.
+//! What a hand observes and what it proposes are types of its own. Only those of the knobs hand are here
+//! ([`Call`], [`Ran`]), because the simulations that use it may not depend on the crate that has its
+//! policies.
 
 use std::fmt;
 use std::str::FromStr;

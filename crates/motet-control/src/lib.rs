@@ -17,8 +17,9 @@
 //! - [`controller`]: one per cluster. Sets the circuits of a group when all its members have asked for them and no one sends
 //!   over the circuits that must be taken down for it.
 //!
-//! Apart from these, [`hand`] is the common interface of everything that may change how a job's collectives run, of which
-//! circuits are one. [`wire`] is the protocol by which shims in other processes talk to their manager.
+//! Apart from these, [`hand`] is the common interface of everything that may change how a job's collectives
+//! run, not only of circuits. [`wire`] is the protocol by which shims in other processes talk to their
+//! manager.
 //!
 //! Start with [`protocol`], which defines the messages between members and controller, and says why they may be lost, late or
 //! doubled.

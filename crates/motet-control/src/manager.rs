@@ -56,7 +56,8 @@ struct Local {
     next: bool,
     /// Its shim predicts that its next call is one of another group.
     done: bool,
-    /// How many calls of this group it makes in a row, from the last one that it made or predicted on; 0 if that is not known.
+    /// How many calls of this group it makes in a row, beginning with its latest call or predicted call; 0 if
+    /// that is not known.
     run: u32,
 }
 

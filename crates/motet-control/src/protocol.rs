@@ -1,4 +1,4 @@
-//! What members and the controller tell each other.
+//! The messages between members and the controller.
 //!
 //! A *member* of a group (usually a [`manager`](crate::manager) that speaks for a whole scale-up domain) numbers the
 //! group's calls 1, 2, 3, …; all members make the same calls in the same order, so a number means the same call to
@@ -9,34 +9,39 @@
 //!   because it will (*provisioning*).
 //! - **Holding**: it was granted the circuits and begins calls without telling anybody, until it is recalled.
 //!
-//! A [`Report`] says all that the controller must know of one member and one group: the stance, and how many calls it has
-//! begun and ended over circuits. So the last report is all that counts, and reports may be lost (they are repeated while
-//! nothing is heard), doubled (the second changes nothing) or late: each has a version, and an older one is ignored. The
-//! controller's [`Reply`] names the version it replies to, so that a late grant cannot make a member hold what
-//! it has given up since.
+//! A [`Report`] says all that the controller must know of one member and one group: the stance, and how many
+//! calls the member has begun and ended. So only the latest report counts, and reports may be lost (they are
+//! repeated until there is an answer), doubled (the second changes nothing) or late (each has a version, and
+//! an older one is ignored). The controller's [`Reply`] names the version it replies to, so that a late grant
+//! cannot make a member hold circuits that it has given up since.
 //!
-//! **Why members hold circuits until they are recalled.** A phase of traffic has many calls, and a message for each of
-//! them would cost more than many a call takes. So circuits are given for as long as nobody else needs their ports.
+//! **Why members hold circuits until they are recalled.** A phase of traffic has many calls, and a message
+//! for each of them could take longer than the call. So circuits are given for as long as nobody else needs
+//! their ports.
 //!
-//! **Why only members that go on alike may hold circuits.** Ranks start a call as soon as it is theirs to make, and then wait inside it for the
-//! others. If a member went on to the group's next call while another turns to another group first, whose circuits need the same ports, then that
-//! call could not end before the other group had its circuits, nor these be set before the call had ended. (The first stage of a pipeline
-//! does just that: it sends its second activation while the second stage, having received the first, gathers parameters.) So members say how long
-//! their [`run`](Report::run) of calls is. If all say the same, circuits are granted; otherwise each call is let through by itself, when all members
-//! ask for it.
+//! **Why only members that go on alike may hold circuits.** Ranks start a call as soon as they get to it, and
+//! then wait inside it for the others. Suppose that one member goes on to the group's next call while another
+//! first turns to another group, whose circuits need the same ports. Then that call cannot end before the
+//! other group has had its circuits, and these cannot be set before the call has ended. (The first stage of a
+//! pipeline does just that: it sends its second activation while the second stage, having received the first,
+//! gathers parameters.) So members say how long their [`run`](Report::run) of calls is. If all say the same,
+//! circuits are granted; otherwise each call is let through by itself, when all members ask for it.
 //!
-//! **Why nothing locks up.** Groups that want the same ports are served in the order in which they became complete (all
-//! members asking). Holders that stand in the way are recalled and can begin nothing new. But a call that *some* member has
-//! already begun must be let through at all others, or it would never end: those get a [`Reply::Pass`] for just the
-//! calls that others have begun, ahead of the queue. A group that still cannot be served within the controller's patience
-//! is refused, and its traffic takes the host's packet network; all members of a group are refused the same call, and one that
-//! did not hear of it is refused when it asks again.
+//! **Why there is no deadlock.** Groups that want the same ports are served in the order in which they became
+//! complete (all members asking). Members that hold circuits in the way are recalled and can begin nothing
+//! new. But a call that *some* member has already begun must be let through at all others, or it would never
+//! end: the others get a [`Reply::Pass`], ahead of the queue, for just those calls that have begun. A group
+//! that still cannot be served within the controller's patience is refused, and its traffic takes the host's
+//! packet network; all members of a group are refused the same call, and one that missed the refusal is
+//! refused when it asks again.
 //!
-//! **Where a call can be split after all.** If the controller vanishes when it has answered some members and not all, those who give
-//! up waiting ([`Seat::give_up`](crate::seat::Seat::give_up)) take the packet network, and the others send over circuits. Nothing
-//! that is said through the controller alone can prevent it, for the last message may be the one that is lost (the two generals'
-//! problem): another round trip before every grant would only make the time shorter in which a member that must not split has to wait
-//! until the controller is back, and managers that settle it among themselves would need connections of their own.
+//! **When members may still take different networks for one call.** If the controller vanishes after it has
+//! answered some members and before it has answered the others, those who give up waiting
+//! ([`Seat::give_up`](crate::seat::Seat::give_up)) take the packet network, and the others send over
+//! circuits. No messages through the controller alone can prevent this, because the last message may always
+//! be the lost one (the two generals' problem): another round trip before every grant would only shorten the
+//! time in which this can happen, and managers that settle it among themselves would need connections of
+//! their own.
 
 use serde::{Deserialize, Serialize};
 
@@ -77,13 +82,14 @@ id!(
     "group"
 );
 id!(
-    /// Whoever asks for circuits: a scale-up domain of a job, or a rank where there is no manager.
+    /// The unit that asks for circuits: a scale-up domain of a job, or a rank where there is no manager.
     Member,
     u32,
     "member"
 );
 
-/// What a job tells the controller at its start: where its members are plugged in, and the circuits of its groups.
+/// What a job tells the controller at its start: the switch ports of its members, and the circuits of its
+/// groups.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Registration {
     pub job: JobId,
@@ -91,7 +97,8 @@ pub struct Registration {
     /// The ports of each member.
     pub ports: Vec<(Member, Port)>,
     pub groups: Vec<GroupSpec>,
-    /// How its shims ask for circuits, if they have said it. Only shown to people; the controller treats all modes alike.
+    /// How its shims ask for circuits, if known. It is only shown to people; the controller treats all modes
+    /// alike.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mode: Option<Mode>,
 }

@@ -1,7 +1,8 @@
-//! What a rank's shim and the manager of its scale-up domain send each other, as bytes on a local socket: [`Frame`]s,
-//! without IO.
+//! The messages between a rank's shim and the manager of its scale-up domain, as bytes on a local socket:
+//! [`Frame`]s, without IO.
 //!
-//! A frame is a byte that says how many follow, a byte that says what it is, and the rest. All numbers are little-endian.
+//! A frame is a byte with the number of bytes that follow, a byte with the kind of frame, and its contents.
+//! All numbers are little-endian.
 //!
 //! | byte | frame | from | holds |
 //! | --- | --- | --- | --- |
@@ -15,8 +16,8 @@
 //! | 19 | pass | manager | the controller is gone: calls need not wait until `resume`; the manager says `go` to each of them at once |
 //! | 20 | resume | manager | it is back |
 //!
-//! Collectives are numbered in the order of [`Collective::ALL`]. Whoever sends something else is not one of us, and its
-//! connection should be closed.
+//! Collectives are numbered in the order of [`Collective::ALL`]. If anything else is received, the other end
+//! does not speak this protocol, and the connection should be closed.
 
 use motet_runtime::Collective;
 use motet_units::{Bytes, Rank};

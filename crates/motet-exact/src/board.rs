@@ -1,10 +1,10 @@
 //! [`Board`]: a small network as the exact search sees it.
 //!
 //! Ranks are numbered first, then devices between them. A *cable* is all links from one node to
-//! another, taken together; it carries a whole number of chunks per round. A *hop* is a way from
-//! one rank to another through no third rank, as cables. The unit of capacity is the slowest link:
-//! a link of 2.5 times its speed counts as 2, so that every program found can be run, while "no
-//! program" is said of the network so rounded.
+//! another, taken together; it carries a whole number of chunks per round. A *hop* is a path from
+//! one rank to another that passes no third rank, as a list of cables. The unit of capacity is the
+//! slowest link: a link of 2.5 times its speed counts as 2. So every program found can be run, but
+//! "there is no program" is proved for the network with capacities rounded down.
 
 use std::collections::BTreeMap;
 
@@ -14,10 +14,10 @@ use super::symmetry::{Group, Symmetry, Which};
 /// More hops than this are too many for an exact search.
 const MOST_HOPS: usize = 4096;
 
-/// Steps in the search for hops and their like; past it the network is too large.
+/// The most steps of the search for hops; with more, the network is too large.
 const MOST_VISITS: usize = 1 << 20;
 
-/// No way.
+/// The distance between ranks that cannot reach each other.
 pub(super) const FAR: u32 = u32::MAX;
 
 /// One link of the fabric.
@@ -36,11 +36,11 @@ pub(super) struct Cable {
     pub(super) to: u32,
     /// Chunks per round.
     pub(super) capacity: u32,
-    /// Its links, and what each carries per round.
+    /// Its links, each with the chunks that it carries per round.
     pub(super) links: Vec<(u32, u32)>,
 }
 
-/// A way from rank to rank.
+/// A path from one rank to another that passes no third rank.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Hop {
     pub(super) from: u32,
@@ -48,7 +48,7 @@ pub(super) struct Hop {
     pub(super) cables: Vec<u32>,
 }
 
-/// See the head of this file.
+/// A small network with everything about it that the search needs (see the module).
 #[derive(Clone, Debug)]
 pub(super) struct Board {
     pub(super) ranks: usize,
@@ -57,17 +57,17 @@ pub(super) struct Board {
     pub(super) roots: Vec<u32>,
     pub(super) cables: Vec<Cable>,
     pub(super) hops: Vec<Hop>,
-    /// Per rank: hops that end, and that begin, there.
+    /// Per rank: the hops that end there, and those that begin there.
     pub(super) into: Vec<Vec<u32>>,
     pub(super) out_of: Vec<Vec<u32>>,
     /// Per cable: hops over it.
     pub(super) over: Vec<Vec<u32>>,
-    /// Hops from rank to rank at the least, row by row.
+    /// The least number of hops from rank to rank: a matrix row by row.
     distance: Vec<u32>,
     pub(super) symmetries: Vec<Symmetry>,
-    /// The largest first, the trivial one last.
+    /// Groups of symmetries, the largest first, the trivial one last.
     pub(super) groups: Vec<Group>,
-    /// The tightest first.
+    /// The cuts that bound rounds, the tightest first.
     pub(super) cuts: Vec<Cut>,
 }
 
@@ -123,8 +123,8 @@ impl Board {
         self.roots.iter().map(to).max().unwrap_or(0)
     }
 
-    /// Whether a chunk of `root` may cross the hop in a step, counted from 1: it can be there by
-    /// then, and the hop does not bring it home.
+    /// Whether a chunk of `root` may cross the hop in a step, counted from 1: it can have reached the
+    /// hop's start by then, and the hop does not lead back to `root`.
     pub(super) fn can_cross(&self, root: u32, hop: u32, step: u32) -> bool {
         let hop = &self.hops[hop as usize];
         hop.to != root && self.distance(root, hop.from) < step
@@ -149,7 +149,7 @@ fn cables(wires: &[Wire]) -> Option<Vec<Cable>> {
     Some(cables.into_values().collect())
 }
 
-/// Every way from rank to rank that passes no node twice and no third rank.
+/// Every path from rank to rank that passes no node twice and no third rank.
 fn hops(ranks: usize, cables: &[Cable], leaving: &[Vec<u32>]) -> Option<Vec<Hop>> {
     let mut hops = Vec::new();
     let mut visits = 0;

@@ -1,13 +1,13 @@
 //! Proofs that need no search: cuts, distances, and what can cross a cut in each step.
 //!
 //! A set of nodes with a rank in it must be entered at least once by every chunk of every root
-//! outside. So over all rounds the cables into it must be wide enough; and as chunks are near their
-//! roots in the first steps, and must have entered some steps before the end to reach everyone
-//! inside, not every cable can be filled in every step.
+//! outside. So the cables into it must have enough capacity over all rounds. In addition, not every
+//! cable can be filled in every step: in the first steps chunks are still near their roots, and they
+//! must enter some steps before the end to reach everyone inside.
 
 use super::board::Board;
 
-/// Up to so many nodes every cut is looked at; above, only those around one rank.
+/// On networks of up to so many nodes all cuts are considered; on larger ones only those around one rank.
 const MOST_NODES: usize = 18;
 
 /// How many of the tightest cuts are kept, beside those around one rank.
@@ -16,19 +16,19 @@ const KEPT: usize = 32;
 /// A set of nodes that chunks must enter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Cut {
-    /// Those outside.
+    /// The roots outside of the set.
     pub(super) roots: Vec<u32>,
-    /// Those that lead in, ascending.
+    /// The cables that lead into the set, ascending.
     pub(super) cables: Vec<u32>,
-    /// Of all its cables, per round.
+    /// The capacity of these cables together, per round.
     pub(super) capacity: u64,
-    /// Steps that it takes at least from where chunks enter to the farthest rank inside: whatever
+    /// The least number of steps from where chunks enter to the farthest rank inside: a chunk that
     /// enters for the first time in the last `depth` steps comes too late.
     depth: u32,
 }
 
 impl Cut {
-    /// The least rounds in which so many chunks of each root come in; `None` if they never do.
+    /// The least rounds in which this many chunks of each root can enter; `None` if they never can.
     pub(super) fn least_rounds(&self, chunks: u32) -> Option<u64> {
         let all = self.roots.len() as u64 * u64::from(chunks);
         if all == 0 { Some(0) } else { (self.capacity > 0).then(|| all.div_ceil(self.capacity)) }
@@ -67,7 +67,7 @@ pub(super) fn cuts(board: &Board) -> Vec<Cut> {
     let mut wide: Vec<(u64, u64, u32)> = Vec::new();
     for set in 1..many {
         let ranks = set & ((1 << board.ranks) - 1);
-        // Those around one rank are there already.
+        // The sets of one rank have been added already.
         if ranks == 0 || set.count_ones() == 1 {
             continue;
         }
@@ -89,9 +89,9 @@ pub(super) fn cuts(board: &Board) -> Vec<Cut> {
 #[derive(Clone, Debug)]
 pub(super) struct Intake {
     steps: usize,
-    /// Cable by cable of the cut, step by step.
+    /// How many chunks can enter: for each cable of the cut, step by step.
     usable: Vec<u32>,
-    /// How much more can enter than must; `None` if less can.
+    /// How many more chunks can enter than must; `None` if fewer can.
     pub(super) slack: Option<u32>,
 }
 
@@ -119,18 +119,18 @@ impl Intake {
         Self { steps, usable, slack }
     }
 
-    /// Over the cut's cable of this number.
+    /// What can enter over the cut's cable of this number, step by step.
     pub(super) fn over(&self, cable: usize) -> &[u32] {
         &self.usable[cable * self.steps..(cable + 1) * self.steps]
     }
 
-    /// Over all its cables in one step.
+    /// What can enter over all cables of the cut in one step.
     pub(super) fn at(&self, step: usize) -> u32 {
         self.usable.iter().skip(step).step_by(self.steps).copied().fold(0, u32::saturating_add)
     }
 }
 
-/// The least that any cut has to spare; `None` if through one of them not enough can come.
+/// The least slack of any cut; `None` if not enough chunks can enter through one of them.
 pub(super) fn slack(board: &Board, chunks: u32, rounds: &[u32]) -> Option<u32> {
     let slacks = board.cuts.iter().map(|it| Intake::new(board, it, chunks, rounds).slack);
     slacks.into_iter().try_fold(u32::MAX, |least, it| Some(least.min(it?)))

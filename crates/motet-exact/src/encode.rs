@@ -2,14 +2,14 @@
 //!
 //! Variables are *sends* (this chunk crosses this hop in this step) and *arrivals* (this rank has
 //! this chunk by the end of this step). Every rank gets every chunk exactly once, which loses
-//! nothing: a second copy could be left out. Beside what a program is, the encoding says what
-//! counting proves: a rank that must get nearly all that its cables can bring cannot leave any of
-//! them idle. Learning clauses would find that out only slowly.
+//! nothing: a second copy could be left out. Beside the rules of programs, the encoding has redundant
+//! constraints that counting proves: a rank that must get nearly all that its cables can bring cannot
+//! leave any of them idle. Clause learning alone would find that out only slowly.
 //!
-//! Chunks of one root are alike, and so may ranks be; of programs that differ only so, the first in
-//! a fixed order is asked for (all such constraints follow the same order, so that they agree).
-//! With a [`Group`] only programs that it leaves as they are count, and a variable stands for all
-//! its images.
+//! Symmetry breaking: chunks of one root are interchangeable, and so may ranks be. Of programs that
+//! differ only by such an exchange, only the first in a fixed order is allowed (all these constraints
+//! follow the same order, so that they do not contradict each other). With a [`Group`], only programs
+//! are sought that all its symmetries leave unchanged, and a variable stands for all its images.
 
 use motet_synth::Watch;
 
@@ -18,10 +18,10 @@ use super::bounds::{Cut, Intake};
 use super::sat::{Lit, Solver, Verdict};
 use super::symmetry::{Group, Symmetry};
 
-/// Most sends, possible or not, that are written down.
+/// The most sends, possible or not, of an encoding.
 pub(super) const MOST_SENDS: usize = 1 << 18;
 
-/// How many symmetries of the board are broken, and how far into the order.
+/// How many symmetries of the board are broken, and how many pairs of variables are compared for each.
 const BROKEN: usize = 32;
 const DEPTH: usize = 48;
 
@@ -34,14 +34,14 @@ pub(super) struct Sent {
     pub(super) hop: u32,
 }
 
-/// See the head of this file.
+/// The question as clauses and cardinality constraints in a solver (see the module).
 #[derive(Debug)]
 pub(super) struct Encoding<'a> {
     board: &'a Board,
     group: &'a Group,
     chunks: u32,
     rounds: &'a [u32],
-    /// Per rank: whose variables stand for it, and by which element of the group.
+    /// Per rank: the rank whose variables stand for it, and the element of the group that takes it there.
     lowest: Vec<(u32, usize)>,
     sends: Vec<Option<Lit>>,
     arrivals: Vec<Option<Lit>>,
@@ -65,7 +65,7 @@ impl<'a> Encoding<'a> {
         encoding
     }
 
-    /// Only what a program is, without what counting proves and without an order.
+    /// Only the rules of programs, without redundant constraints and without symmetry breaking.
     pub(super) fn plain(
         board: &'a Board,
         group: &'a Group,
@@ -103,7 +103,7 @@ impl<'a> Encoding<'a> {
         self.solver.solve(most_conflicts, watch)
     }
 
-    /// How many sends it has written down, possible or not.
+    /// How many sends the encoding has, possible or not.
     pub(super) fn size(&self) -> u64 {
         self.sends.len() as u64
     }
@@ -112,7 +112,7 @@ impl<'a> Encoding<'a> {
         self.solver.conflicts()
     }
 
-    /// What is sent in the assignment found, in order of steps.
+    /// The sends of the assignment found, in order of steps.
     pub(super) fn sent(&self) -> Vec<Sent> {
         let mut sent = Vec::new();
         for step in 0..self.rounds.len() as u32 {
@@ -162,7 +162,7 @@ impl<'a> Encoding<'a> {
         }
     }
 
-    /// What the sends of one chunk must obey.
+    /// Adds the rules for the sends of one chunk: a rank sends only what it has, and gets the chunk once.
     fn add_chunk(&mut self, root: u32, chunk: u32) {
         let steps = self.rounds.len();
         let mut into: Vec<Lit> = Vec::new();
@@ -213,7 +213,7 @@ impl<'a> Encoding<'a> {
         }
     }
 
-    /// No cable carries more in a step than it can.
+    /// Adds the rule that no cable carries more in a step than its capacity.
     fn add_capacities(&mut self) {
         for (number, cable) in (0u32..).zip(&self.board.cables) {
             let images = self.group.elements.iter().map(|it| it.cables[number as usize]);
@@ -241,7 +241,8 @@ impl<'a> Encoding<'a> {
         sends
     }
 
-    /// What must enter a cut over each cable, and in each step, because the rest cannot bring more.
+    /// Adds how many chunks must enter a cut over each cable, and in each step, because the others cannot bring
+    /// all of them.
     fn add_intake(&mut self, cut: &Cut) {
         let intake = Intake::new(self.board, cut, self.chunks, self.rounds);
         // The caller has ruled out that not enough can come.
@@ -265,7 +266,7 @@ impl<'a> Encoding<'a> {
         }
     }
 
-    /// Whether the group takes the cut to none that comes before it: one of them is enough.
+    /// Whether no image of the cut under the group comes before it: one cut of each orbit is enough.
     fn is_first(&self, cut: &Cut) -> bool {
         self.group.elements.iter().all(|element| {
             let mut image: Vec<u32> =
@@ -275,7 +276,7 @@ impl<'a> Encoding<'a> {
         })
     }
 
-    /// The sends of a chunk that decide its place in the order: those out of its root.
+    /// The sends of a chunk that are compared for symmetry breaking: those out of its root.
     fn key(&self, root: u32, chunk: u32) -> Vec<(u32, usize)> {
         let mut key = Vec::new();
         for step in 0..self.rounds.len() {
@@ -288,7 +289,7 @@ impl<'a> Encoding<'a> {
         key
     }
 
-    /// Chunks of a root come in order of what is sent of them out of it.
+    /// Breaks the symmetry between chunks of a root: they are in the order of their sends out of the root.
     fn order_chunks(&mut self) {
         for root in self.planned() {
             for chunk in 1..self.chunks {
@@ -302,7 +303,7 @@ impl<'a> Encoding<'a> {
         }
     }
 
-    /// The program comes no later in the order than its image.
+    /// Breaks a symmetry of the board: the program comes no later in the order than its image.
     fn break_symmetry(&mut self, symmetry: &Symmetry) {
         let mut pairs = Vec::new();
         'all: for root in self.board.roots.clone() {
@@ -321,7 +322,8 @@ impl<'a> Encoding<'a> {
         self.in_order(&pairs);
     }
 
-    /// The first of each pair, read as digits, make no smaller number than the second.
+    /// Adds a lexicographic order: the first literals of the pairs, read as a binary number, are at least the
+    /// second ones.
     fn in_order(&mut self, pairs: &[(Lit, Lit)]) {
         let mut equal: Option<Lit> = None;
         for (number, (one, other)) in pairs.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! [`Front`]: the points that matter.
+//! [`Front`]: the Pareto front of steps and rounds per chunk.
 //!
 //! For each number of steps, from the fewest possible, points are asked about in order of rounds
 //! per chunk, fewest first, so that the first that is possible is the best; all before it are ruled
@@ -9,7 +9,7 @@ use motet_synth::Watch;
 use super::bounds::least_rounds;
 use super::{Answer, Exact, ExactPlan, Limits, Point, Proof};
 
-/// Conflicts that every point may take.
+/// The conflicts that every point may take, however few are left for the front.
 const FEWEST: u64 = 500;
 
 /// A point of the front.
@@ -39,12 +39,12 @@ pub struct RuledOut {
     pub proof: Option<Proof>,
 }
 
-/// The points of which neither steps nor rounds per chunk can be bettered without the other
-/// getting worse; steps grow and rounds per chunk shrink.
+/// The points at which neither steps nor rounds per chunk can be improved without making the other
+/// worse, in the order of steps.
 #[derive(Clone, Debug)]
 pub struct Front {
     pub points: Vec<Best>,
-    /// What was ruled out at numbers of steps that have no point of their own.
+    /// Points that were ruled out at numbers of steps that have no point in the front.
     pub ruled_out: Vec<RuledOut>,
 }
 
@@ -148,13 +148,13 @@ fn candidates(exact: &Exact, steps: u32, best: Option<Point>, most_chunks: u32) 
     points
 }
 
-/// Whether it takes fewer rounds per chunk.
+/// Whether a point takes fewer rounds per chunk than another.
 fn is_faster(point: Point, than: Point) -> bool {
     let rate = |it: Point, by: Point| u64::from(it.rounds) * u64::from(by.chunks);
     rate(point, than) < rate(than, point)
 }
 
-/// An impossible point that asks for no more: as few chunks, as many steps and rounds.
+/// A point known to be impossible although it is no harder: no more chunks, no fewer steps and rounds.
 fn known(impossible: &[Point], point: Point) -> Option<Point> {
     let easier = |it: &&Point| {
         it.chunks <= point.chunks && it.steps >= point.steps && it.rounds >= point.rounds

@@ -19,18 +19,18 @@
 //! ReduceScatter and Reduce are AllGather and Broadcast on the network with every link reversed;
 //! AllReduce is one after the other.
 //!
-//! What is proved is proved of links whose bandwidths are whole multiples of the slowest one's: others
-//! are rounded down (see [`board`]), and switches neither copy nor store.
+//! Proofs assume that the bandwidth of every link is a whole multiple of the slowest one's: others
+//! are rounded down (see [`board`]). They also assume that switches neither copy nor store.
 //!
-//! We keep a SAT solver of our own ([`sat`]) because "at most k of these" is a constraint of its own in
-//! it: on a DGX-1 it settles (6,3,7) in 0.02 s, where BatSat takes 0.9 s and CaDiCaL 5.7 s with counts
-//! spelled out as clauses. On irregular networks those refute a few more points.
+//! We have a SAT solver of our own ([`sat`]) because it handles cardinality constraints ("at most k of
+//! these") directly: on a DGX-1 it settles (6,3,7) in 0.02 s, where BatSat takes 0.9 s and CaDiCaL 5.7 s
+//! with counts spelled out as clauses. On irregular networks those two refute a few more points.
 //!
 //! - [`board`], [`symmetry`]: the network, and which renamings of its ranks leave it the same;
 //! - [`bounds`]: proofs without search;
 //! - [`encode`], [`sat`], [`search`]: the search;
-//! - [`plan`]: what was found, as trees;
-//! - [`front`]: all points that matter.
+//! - [`plan`]: the programs found, as trees;
+//! - [`front`]: the points of the Pareto front.
 
 mod board;
 mod bounds;
@@ -63,12 +63,12 @@ const MOST_RANKS: usize = 32;
 /// Most transfers of a program.
 const MOST_TRANSFERS: u64 = 1 << 18;
 
-/// A question, or its answer: so many chunks per root in so many steps and rounds.
+/// A question: is there a program that moves so many chunks of every root in so many steps and rounds?
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Point {
     pub chunks: u32,
     pub steps: u32,
-    /// Of all steps together.
+    /// The rounds of all steps together.
     pub rounds: u32,
 }
 
@@ -88,18 +88,18 @@ impl fmt::Display for Point {
 /// How it is known that no program exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Proof {
-    /// By counting: a cut, a distance, or what can come in at a rank.
+    /// By counting, without search: a cut, a distance, or what can come in at a rank.
     Bound,
-    /// By a search to the end.
+    /// By an exhaustive search.
     Search,
-    /// An easier point is impossible.
+    /// Because this easier point is impossible.
     Harder(Point),
 }
 
 /// How far to go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Conflicts in the search for one point; writing the question down counts too.
+    /// Conflicts in the search for one point; encoding the question counts as some too.
     pub conflicts: u64,
     /// Conflicts of a front: each point gets at most an eighth of what is left, so that easy ones
     /// are found to the end.
@@ -132,8 +132,8 @@ pub struct Exact {
 }
 
 impl Exact {
-    /// For AllGather, Broadcast, ReduceScatter and Reduce, on networks of few ranks that can all
-    /// reach each other.
+    /// Prepares questions about AllGather, Broadcast, ReduceScatter or Reduce, on networks of few ranks
+    /// that can all reach each other.
     pub fn new(task: &Task<'_>, fabric: &Fabric) -> Result<Self, SynthError> {
         use CollectiveKind::{AllGather, Broadcast, Reduce, ReduceScatter};
         match task.goal.kind() {
@@ -143,7 +143,7 @@ impl Exact {
         }
     }
 
-    /// For spreading what every root has over the fabric.
+    /// Prepares questions about spreading the data of every root over the fabric.
     fn spreading(task: &Task<'_>, fabric: &Fabric) -> Result<Self, SynthError> {
         let ranks = fabric.rank_count();
         if ranks > MOST_RANKS {
@@ -203,20 +203,19 @@ impl Exact {
         (answer, met)
     }
 
-    /// The points of which neither steps nor rounds per chunk can be bettered alone, within the
-    /// limits.
+    /// The Pareto front of steps and rounds per chunk, as far as the limits allow.
     #[must_use]
     pub fn front(&self, limits: &Limits) -> Front {
         self.front_within(limits, Watch::default())
     }
 
-    /// The same, or what is known of it when the watch's clock says that time is up.
+    /// The same; stops when the watch's clock says that time is up, and returns what is known by then.
     #[must_use]
     pub fn front_within(&self, limits: &Limits, watch: Watch<'_>) -> Front {
         front::front(self, limits, watch)
     }
 
-    /// Whether it takes as few rounds per chunk as the tightest cut allows.
+    /// Whether a point takes as few rounds per chunk as the tightest cut allows.
     fn is_bandwidth_optimal(&self, point: Point) -> bool {
         self.board.cuts.first().is_none_or(|cut| {
             let must = cut.roots.len() as u64 * u64::from(point.chunks);
@@ -302,7 +301,8 @@ pub fn synthesize(
     })
 }
 
-/// Pairs forests whose roots have different weights, by making weights larger where needed.
+/// Pairs a collecting forest with a spreading one. Where their roots have different weights, weights are
+/// scaled up until they agree.
 fn paired(collect: &Forest, spread: &Forest) -> PairForest {
     let weight = |it: &Forest| {
         let root = it.trees.first().map(|it| it.root);

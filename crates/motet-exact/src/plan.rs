@@ -1,4 +1,4 @@
-//! [`ExactPlan`]: a program that was found, step by step and as trees.
+//! [`ExactPlan`]: a program that the search has found, as sends step by step and as trees.
 
 use motet_units::{LinkId, Rank};
 
@@ -11,7 +11,7 @@ use motet_synth::{Edge, Forest, PathTable, Tree};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExactPlan {
     pub point: Point,
-    /// Of each step.
+    /// The rounds of each step.
     pub rounds: Vec<u32>,
     /// In order of steps. For ReduceScatter and Reduce steps count from the end, and data flows
     /// against the paths' direction.
@@ -20,12 +20,12 @@ pub struct ExactPlan {
     pub forest: Forest,
 }
 
-/// One chunk goes one hop.
+/// One chunk crosses one hop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Send {
-    /// From 0.
+    /// The step, counted from 0.
     pub step: u32,
-    /// Whose data it is.
+    /// The rank whose data it is.
     pub root: Rank,
     pub chunk: u32,
     /// The hop, with its path in the plan's forest.
@@ -67,7 +67,7 @@ fn link_of(board: &Board, cable: u32, carried: u32, rounds: u32) -> Option<LinkI
     next.map(|(link, _)| LinkId(*link))
 }
 
-/// The tree of each chunk; equal ones are one tree with more weight.
+/// The tree of each chunk; equal trees are merged into one of more weight.
 fn trees(board: &Board, chunks: u32, sends: &[Send]) -> Vec<Tree> {
     let mut trees: Vec<Tree> = Vec::new();
     for root in &board.roots {

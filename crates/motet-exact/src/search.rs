@@ -1,8 +1,8 @@
 //! The search for a program of given chunks, steps and rounds.
 //!
-//! Every way to share out the rounds over the steps is a question of its own for [`Encoding`], and
-//! each is asked of programs with more symmetry and with less. They take turns, with twice the
-//! conflicts each time: an easy yes to one is not kept waiting by a hard no to another.
+//! Every distribution of the rounds over the steps is a question of its own for [`Encoding`], and each
+//! is asked once for every group of symmetries that programs may have. All these searches take turns,
+//! with twice the conflicts each time, so that an easy yes to one does not wait for a hard no to another.
 
 use motet_synth::Watch;
 
@@ -12,21 +12,21 @@ use super::encode::{Encoding, MOST_SENDS, Sent};
 use super::sat::Verdict;
 use super::{Point, Proof};
 
-/// Ways to share out rounds that are looked at, and that are searched.
+/// How many distributions of rounds over steps are considered, and how many of them are searched.
 const MOST_SHARES: usize = 1 << 15;
 const MOST_ASKED: usize = 2048;
 
-/// Sends of all searches together above which a search is not kept from turn to turn but begun
-/// anew: it would take too much memory.
+/// The most sends of all searches together with which searches are kept from turn to turn; with more, which
+/// would take too much memory, each turn begins them anew.
 const MOST_KEPT: usize = 1 << 20;
 
-/// Writing down so many sends takes about as long as a conflict, and counts as one.
+/// Encoding so many sends takes about as long as a conflict, and counts as one.
 const SENDS_PER_CONFLICT: u64 = 512;
 
 /// Conflicts of the first turn.
 const FIRST_TURN: u64 = 100;
 
-/// What a search came to.
+/// The result of a search.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
     /// The rounds of each step, and what is sent.
@@ -35,8 +35,8 @@ pub(super) enum Outcome {
     Unknown,
 }
 
-/// Searches until it is settled, so many conflicts have been met or time is up; says how many
-/// conflicts were met, with what counts as such.
+/// Searches until the question is settled, `most_conflicts` are used up or time is up. Also returns how many
+/// conflicts were used, including those that encoding counts as.
 pub(super) fn search(
     board: &Board,
     point: Point,
@@ -89,13 +89,13 @@ struct Question<'a> {
     board: &'a Board,
     chunks: u32,
     rounds: &'a [u32],
-    /// Per group of the board: the search among programs that it leaves as they are.
+    /// Per group of the board: the search among programs that the group leaves unchanged.
     searches: Vec<Option<Encoding<'a>>>,
-    /// Per group: there is no such program.
+    /// Per group: whether there is no such program.
     refuted: Vec<bool>,
     /// Whether searches are kept from turn to turn.
     keep: bool,
-    /// There is no program.
+    /// Whether it is proved that no program fits into these rounds.
     settled: bool,
 }
 
@@ -106,7 +106,7 @@ impl<'a> Question<'a> {
         Self { board, chunks, rounds, searches, refuted, keep, settled: false }
     }
 
-    /// Goes on searching for so many conflicts with each group; what is sent, if it was found.
+    /// Goes on searching for so many conflicts with each group; the sends of a program if one was found.
     fn ask(&mut self, conflicts: u64, met: &mut u64, watch: Watch<'_>) -> Option<Vec<Sent>> {
         for (number, group) in self.board.groups.iter().enumerate() {
             if self.refuted[number] {
@@ -135,11 +135,12 @@ impl<'a> Question<'a> {
     }
 }
 
-/// Ways to share out the rounds over the steps that no bound rules out.
+/// The distributions of rounds over steps that no bound rules out.
 struct Shares {
-    /// Where more can come in than must, a program is easier to find: the most slack first.
+    /// The rounds of each step; distributions with the most slack at cuts first, where a program is easier to
+    /// find.
     shares: Vec<Vec<u32>>,
-    /// Whether these are all.
+    /// Whether these are all distributions that no bound rules out.
     all_there: bool,
 }
 
@@ -171,8 +172,8 @@ impl Shares {
     }
 }
 
-/// The next way to share out `rounds`, the last step taking what the others leave; whether there
-/// is one.
+/// Moves `share` to the next distribution of `rounds`, in which the last step takes what the others leave;
+/// `false` if there is none.
 pub(super) fn next(share: &mut [u32], rounds: u32) -> bool {
     let last = share.len().saturating_sub(1);
     for step in (0..last).rev() {

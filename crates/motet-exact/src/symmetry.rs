@@ -1,24 +1,24 @@
-//! [`Symmetry`]: ways to renumber a board that leave it as it was; [`Group`]: some of them that
-//! move every rank.
+//! [`Symmetry`]: a renumbering of a board that leaves it the same (an automorphism); [`Group`]: a group
+//! of symmetries that move every rank.
 //!
-//! Symmetries serve twice. Of programs that differ only by a symmetry one is enough, which
-//! shortens proofs that there is none. And a program may be sought that a whole group of
-//! symmetries leaves as it is: then only one root of each orbit has to be planned.
+//! Symmetries have two uses. Of programs that differ only by a symmetry only one must be considered,
+//! which shortens proofs that there is none. And a program can be sought that a whole group of
+//! symmetries leaves unchanged: then only one root of each orbit has variables of its own.
 
 use std::collections::BTreeMap;
 
 use super::board::Board;
 
-/// Most symmetries that take the first rank to the same place; any number of them is sound.
+/// The most symmetries that are kept for each image of the first rank; leaving some out is sound.
 const MOST_EACH: usize = 24;
 
-/// Tries in the search for them.
+/// The most tries in the search for symmetries, for each image of the first rank.
 const MOST_TRIES: usize = 1 << 15;
 
-/// Above this many nodes nothing is searched for.
+/// On networks of more nodes no symmetries are searched for.
 const MOST_NODES: usize = 64;
 
-/// Where everything goes.
+/// A renumbering: the image of every rank, hop and cable.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Symmetry {
     pub(super) ranks: Vec<u32>,
@@ -58,8 +58,8 @@ pub(super) enum Which {
     Moving,
 }
 
-/// Symmetries of a board; not all where there are many, but some for every place that the first
-/// rank can go.
+/// Symmetries of a board; not all where there are many, but some for every image that the first
+/// rank can have.
 pub(super) fn find(board: &Board, which: Which) -> Vec<Symmetry> {
     let nodes = board.nodes;
     if nodes > MOST_NODES {
@@ -110,7 +110,7 @@ pub(super) fn find(board: &Board, which: Which) -> Vec<Symmetry> {
     found
 }
 
-/// What a node must have in common with its image.
+/// Properties that a node must have in common with its image; they prune the search.
 fn colour(board: &Board, node: usize) -> (bool, bool, Vec<u32>, Vec<u32>) {
     let node = node as u32;
     let capacities = |which: &dyn Fn(&super::board::Cable) -> u32| {
@@ -124,7 +124,7 @@ fn colour(board: &Board, node: usize) -> (bool, bool, Vec<u32>, Vec<u32>) {
     (is_rank, is_root, capacities(&|it| it.from), capacities(&|it| it.to))
 }
 
-/// What renumbering nodes does to cables and hops.
+/// The symmetry of a renumbering of nodes, with the images of cables and hops; `None` if one of them has no image.
 fn symmetry(board: &Board, images: &[u32]) -> Option<Symmetry> {
     let ends: BTreeMap<(u32, u32), u32> =
         (0..).zip(&board.cables).map(|(number, it)| ((it.from, it.to), number)).collect();
@@ -147,15 +147,15 @@ fn symmetry(board: &Board, images: &[u32]) -> Option<Symmetry> {
     Some(Symmetry { ranks: images[..board.ranks].to_vec(), hops: hops?, cables })
 }
 
-/// Symmetries of which each but the first, which moves nothing, moves every rank; what two of
-/// them do one after the other, one of them does.
+/// A group of symmetries: the first is the identity, every other one moves every rank, and the composition of
+/// any two is in the group.
 #[derive(Clone, Debug)]
 pub(super) struct Group {
     pub(super) elements: Vec<Symmetry>,
 }
 
 impl Group {
-    /// Only the one that moves nothing.
+    /// The group of the identity alone.
     pub(super) fn trivial(board: &Board) -> Self {
         let same = |count: usize| (0..count as u32).collect::<Vec<u32>>();
         let identity = Symmetry {
@@ -166,8 +166,8 @@ impl Group {
         Self { elements: vec![identity] }
     }
 
-    /// A large group and its smaller relatives, the largest first and the trivial one last. Only
-    /// where every rank is a root.
+    /// A chain of groups, each of which contains the next, from a large one to the trivial one; only the trivial
+    /// one if not every rank is a root.
     pub(super) fn chain(board: &Board) -> Vec<Self> {
         let trivial = Self::trivial(board);
         let mut chain = vec![trivial];
@@ -182,8 +182,8 @@ impl Group {
         chain
     }
 
-    /// The group that has one more symmetry; `None` if it has it already, or some of what comes of
-    /// it moves only some ranks.
+    /// The group that this one and one more symmetry generate; `None` if the symmetry is in the group already, or
+    /// if some product moves only some of the ranks.
     fn with(&self, symmetry: &Symmetry, most: usize) -> Option<Self> {
         if self.elements.contains(symmetry) {
             return None;

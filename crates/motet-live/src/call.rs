@@ -20,7 +20,7 @@ pub struct Call {
     pub in_place: bool,
 }
 
-/// A call as text, for the line between driver and ranks.
+/// A call as text, for the connection between driver and ranks.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CallText {
     collective: String,
@@ -64,13 +64,13 @@ pub struct Span {
 }
 
 impl Span {
-    /// Behind the last byte that is read.
+    /// The offset behind the last byte that is read.
     #[must_use]
     pub const fn from_end(&self) -> usize {
         self.from.saturating_add(self.read.saturating_mul(ELEMENT))
     }
 
-    /// Behind the last byte that is written.
+    /// The offset behind the last byte that is written.
     #[must_use]
     pub const fn to_end(&self) -> usize {
         self.to.saturating_add(self.written.saturating_mul(ELEMENT))

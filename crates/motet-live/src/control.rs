@@ -68,7 +68,7 @@ impl ControlFile {
 
 impl Drop for ControlFile {
     fn drop(&mut self) {
-        // Left behind, it is some kilobytes and of no use to anyone.
+        // A file that stays behind does no harm: it is some kilobytes that nobody uses.
         let _ = std::fs::remove_file(&self.path);
     }
 }

@@ -1,4 +1,4 @@
-//! What a call is given and what must come of it.
+//! The input of a call, and the output that it must have.
 //!
 //! Rank r's element i is `i mod 251 + r`: a prime, so that no chunk looks like the next; and whole numbers, whose sums
 //! 32-bit floats hold exactly, whatever the order of additions, for up to 4,096 ranks.
@@ -28,7 +28,7 @@ impl Run {
         Self { first, factor: ranks, more: ranks * ranks.saturating_sub(1) / 2 }
     }
 
-    /// One period as bytes; the run is this over and over.
+    /// One period as bytes, which the run repeats.
     fn period(self) -> Vec<u8> {
         let element = |at: usize| {
             // Below 2²⁴, so exact.

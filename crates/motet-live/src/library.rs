@@ -26,7 +26,7 @@ type Comm = *mut c_void;
 type Stream = *mut c_void;
 type Status = c_int;
 
-/// What tells ranks that they belong together (`ncclUniqueId`).
+/// The identity of a communicator, by which its ranks find each other (`ncclUniqueId`).
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct Identity(pub [u8; 128]);
@@ -115,7 +115,7 @@ impl Nccl {
         Ok(Self { functions })
     }
 
-    /// As NCCL counts: 22809 is 2.28.9.
+    /// NCCL's version, as it counts: 22809 is 2.28.9.
     ///
     /// # Errors
     /// When NCCL fails.
@@ -139,7 +139,7 @@ impl Nccl {
         Ok(identity)
     }
 
-    /// A rank's communicator; returns when all ranks have asked. The GPU is the one whose context is current.
+    /// Makes a rank's communicator; returns when all ranks have called this. The GPU is the one whose context is current.
     ///
     /// # Errors
     /// When NCCL fails.
@@ -270,7 +270,7 @@ impl Communicator {
         queued.and(self.nccl.check("ncclGroupEnd", ended))
     }
 
-    /// Gives it back; all ranks must.
+    /// Destroys the communicator, which all ranks must do.
     ///
     /// # Errors
     /// When NCCL fails.

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 pub enum Mode {
     /// NCCL by itself, in spite of any plan.
     Default,
-    /// Nothing is forced.
+    /// Nothing is forced: the tuner does as its plan says.
     Plan,
     Forced {
         algorithm: Algorithm,

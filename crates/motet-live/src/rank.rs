@@ -1,7 +1,7 @@
 //! [`serve`]: what one rank does, a step at a time, as the driver says.
 //!
-//! A time is that of the GPU, by CUDA's events, of several calls in a row after one that brings the ranks together. With
-//! graphs all calls are one launch, and enqueueing is not in the time.
+//! Times are the GPU's, by CUDA's events: of several calls in a row, after one that is not timed and brings the ranks
+//! together. With CUDA graphs all calls are one launch, so that the time has no enqueueing in it.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::TcpStream;
@@ -17,9 +17,9 @@ use crate::library::{Communicator, Identity, Nccl};
 use crate::mode::Mode;
 use crate::step::{Answer, RankRequest};
 
-/// What is in an output before a call that is checked: no float of ours.
+/// Fills an output before a call that is checked, so that elements which the call leaves out show: it is no float of ours.
 const POISON: u8 = 0xa5;
-/// Graphs that are kept for calls that come again.
+/// The most CUDA graphs that are kept for calls that come again.
 const MOST_GRAPHS: usize = 64;
 
 /// Who a rank is.
@@ -35,7 +35,7 @@ pub struct Identified {
     pub control: PathBuf,
 }
 
-/// A rank, as far as it has come.
+/// A rank's state. What is `None` has not been asked for yet.
 struct Rank {
     who: Identified,
     control: ControlFile,
@@ -221,7 +221,7 @@ impl Rank {
         Ok(Answer::Timed { ps })
     }
 
-    /// Captures calls under a mode, unless they are known.
+    /// Captures calls under a mode as a CUDA graph, unless there is such a graph already.
     fn captured(&mut self, text: &CallText, mode: Mode, calls: u32) -> Result<(), LiveError> {
         let key = (text.clone(), mode, calls);
         if self.graphs.iter().any(|it| it.0 == key) {

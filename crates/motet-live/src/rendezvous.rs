@@ -1,8 +1,8 @@
 //! How ranks that a launcher has started on many hosts find the driver: through a file that all hosts see.
 //!
 //! The driver is beside rank 0. It writes where it listens and the token that lets ranks in; the file can be read by
-//! its owner only, and lies where the user says, which is as safe as the user's other files. What an earlier run has left there
-//! leads nowhere, or to someone who knows another token, and is tried again until the limit.
+//! its owner only, and lies where the user says, which is as safe as the user's other files. A file that an earlier run has
+//! left there leads nowhere, or to a driver with another token; ranks then read it again, until the limit.
 
 use std::fs;
 use std::io::Write as _;
@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::LiveError;
 
-/// What the file says.
+/// The content of the file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Meeting {
     /// The driver's host, by a name that others know.
@@ -23,7 +23,7 @@ pub struct Meeting {
 }
 
 impl Meeting {
-    /// Writes it, whole.
+    /// Writes the file, so that readers see all of it or none.
     ///
     /// # Errors
     /// When the file cannot be written.
@@ -46,7 +46,7 @@ impl Meeting {
         serde_json::from_str(&fs::read_to_string(path).ok()?).ok()
     }
 
-    /// Where that is, asked of the name service.
+    /// The driver's address, asked of the name service.
     #[must_use]
     pub fn address(&self) -> Option<SocketAddr> {
         (self.host.as_str(), self.port).to_socket_addrs().ok()?.next()

@@ -15,7 +15,7 @@ pub enum RankRequest {
     Identity,
     /// Make the communicator.
     Begin { identity: String },
-    /// Buffers of this size.
+    /// Make input and output buffers of this size.
     Room { bytes: usize },
     /// Run a call once under a mode, on fresh input, and compare every element of the output.
     Check { call: CallText, mode: Mode },
@@ -27,7 +27,7 @@ pub enum RankRequest {
 }
 
 impl RankRequest {
-    /// How many times the usual limit it may take: as many as there are settings.
+    /// How many times the usual time limit it may take: as many as there are settings to time.
     #[must_use]
     pub fn limits(&self) -> u32 {
         match self {

@@ -1,7 +1,7 @@
 //! [`Team`]: the driver's side of all ranks: start them, ask all of them the same, and notice who fails or falls silent.
 //!
-//! Ranks are processes, each with a line of its own to the driver. A rank that fails leaves the others waiting in NCCL
-//! for ever, so the first failure ends all of them.
+//! Ranks are processes, each with a connection of its own to the driver. A rank that fails leaves the others waiting in
+//! NCCL for ever, so the first failure ends all of them.
 
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, Read as _, Seek as _, SeekFrom, Write as _};
@@ -15,29 +15,30 @@ use std::time::Duration as Wall;
 use crate::LiveError;
 use crate::step::{Answer, RankRequest};
 
-/// How much of a rank's log an error shows.
+/// How many bytes of a rank's log an error shows, at most.
 const LOG_TAIL: u64 = 2048;
+/// And how many lines.
 const LOG_LINES: usize = 6;
-/// A driver's line to a rank that says neither who it is nor goes away.
+/// How long to wait for a connection to say which rank it is.
 const HELLO: Wall = Wall::from_secs(10);
-/// Longer than any line of ours.
+/// The most bytes of a line of a rank that are read; all that ranks say is shorter.
 const MOST_LINE: u64 = 1 << 20;
 
 /// How ranks are started.
 #[derive(Clone, Debug)]
 pub struct Launch {
-    /// The program that is a rank ([`rank::serve`](crate::rank::serve)) and what it is told first.
+    /// The program that runs a rank ([`rank::serve`](crate::rank::serve)), and its arguments.
     pub program: PathBuf,
     pub arguments: Vec<String>,
     /// For every rank; `%r` in a value is its number.
     pub environment: Vec<(String, String)>,
     /// What ranks print goes to `rank-N.log` there.
     pub logs: PathBuf,
-    /// How long nothing may be heard while a rank does one thing.
+    /// How long a rank may take for one request without being heard of.
     pub limit: Wall,
-    /// What ranks must know to be let in.
+    /// A secret that ranks must know to be let in.
     pub token: String,
-    /// Each rank's control file begins so, and has the rank's number behind it.
+    /// The path of each rank's control file, without the rank's number at its end.
     pub control: PathBuf,
 }
 
@@ -57,7 +58,7 @@ impl Launch {
     }
 }
 
-/// What comes from a rank's line.
+/// What comes from a rank's connection.
 enum Heard {
     Answer(Answer),
     Lost(String),
@@ -211,7 +212,7 @@ impl Drop for Team {
     }
 }
 
-/// A place for ranks to report.
+/// A listener for ranks to report to.
 ///
 /// # Errors
 /// When there is none.
@@ -219,7 +220,7 @@ pub fn listen(address: IpAddr) -> Result<TcpListener, LiveError> {
     TcpListener::bind(SocketAddr::new(address, 0)).map_err(|it| io("a port for ranks", it))
 }
 
-/// Starts a rank as a process of this machine: its number, of how many, and which of this host.
+/// Starts a rank as a process of this machine. The three numbers are its rank, how many ranks there are, and its rank on this host.
 ///
 /// # Errors
 /// When it cannot be started.

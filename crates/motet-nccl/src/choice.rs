@@ -10,7 +10,7 @@ use super::kinds::{Algorithm, Protocol, TunedCollective};
 use super::options::{Buffers, NcclOptions};
 use super::tuning::{Communicator, Tuning};
 
-/// The FIFO between two ranks has so many steps.
+/// How many steps NCCL divides the FIFO between two ranks into (`NCCL_STEPS`).
 pub const STEPS: u64 = 8;
 const WARP: u32 = 32;
 const MAX_THREADS: u32 = 640;
@@ -20,15 +20,15 @@ const MAX_THREADS: u32 = 640;
 pub struct Choice {
     pub algorithm: Algorithm,
     pub protocol: Protocol,
-    /// The most channels it may use: what a tuner plugin's nChannels replaces.
+    /// The most channels it may use; a tuner plugin's `nChannels` replaces NCCL's own number.
     pub channels: usize,
-    /// Whether a tuner asked for that many, and it is not NCCL's own count.
+    /// Whether `channels` is what a tuner plugin asked for rather than NCCL's own count.
     pub asked: bool,
     /// The channels that data goes over in the end.
     pub used_channels: usize,
     /// Threads of each block.
     pub threads: u32,
-    /// What one channel puts into a FIFO slot at a time.
+    /// The payload that one channel writes into its FIFO at a time.
     pub chunk: Bytes,
     /// How much of a chunk is sent before the receiver is told: the unit of pipelining.
     pub slice: Bytes,
@@ -44,7 +44,7 @@ impl Choice {
     }
 }
 
-/// What is to be run.
+/// The call, and the algorithm and protocol that run it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Demand {
     pub(super) collective: TunedCollective,
@@ -82,7 +82,8 @@ impl Choice {
     }
 }
 
-/// The most that one channel can put into a FIFO slot at a time: what NCCL cuts the chunk that a tuner asks for down to.
+/// The largest chunk that one channel can send at a time. NCCL cuts larger chunks that a tuner asks for down to
+/// this.
 #[must_use]
 pub const fn most_chunk(
     buffers: &Buffers,
@@ -112,7 +113,7 @@ const fn chunk_steps(collective: TunedCollective, algorithm: Algorithm, protocol
     }
 }
 
-/// Bytes that a thread should have to do, or there are too many threads.
+/// The least bytes per thread. With less, NCCL takes fewer channels first and then fewer threads.
 fn threshold(comm: &Communicator, algorithm: Algorithm, protocol: Protocol) -> u64 {
     match (algorithm, protocol) {
         (Algorithm::Ring, Protocol::Ll) => 8 * comm.ranks as u64,
@@ -122,7 +123,7 @@ fn threshold(comm: &Communicator, algorithm: Algorithm, protocol: Protocol) -> u
     }
 }
 
-/// Channels and threads.
+/// How many channels, and how many threads per block, NCCL takes for a call.
 fn workers(comm: &Communicator, tuning: &Tuning, demand: Demand) -> (usize, u32) {
     let Demand { algorithm, protocol, bytes, .. } = demand;
     let mut threads = tuning.max_threads(algorithm, protocol);
@@ -156,8 +157,8 @@ fn workers(comm: &Communicator, tuning: &Tuning, demand: Demand) -> (usize, u32)
     (channels, threads)
 }
 
-/// CollNet direct halves what a thread should have as channels fall from one power of two to the
-/// next.
+/// The channels of CollNetDirect: fewer for little data, like [`workers`], but the least bytes per thread are
+/// halved on the way from one power of two of channels to the next.
 fn collnet_channels(comm: &Communicator, bytes: u64, threads: u32, each: u64) -> usize {
     let heads = comm.collnet_heads.max(1) as u64;
     let (mut channels, mut each) = (comm.channels, each);
@@ -176,7 +177,7 @@ fn collnet_channels(comm: &Communicator, bytes: u64, threads: u32, each: u64) ->
     channels
 }
 
-/// How many channels get data when each gets at least so much traffic.
+/// How many channels get data, if each that does gets at least `least` bytes of traffic.
 fn used(comm: &Communicator, demand: Demand, channels: usize, least: u64) -> usize {
     let Demand { collective, bytes, algorithm, protocol, .. } = demand;
     if algorithm.is_collnet() || bytes == 0 || channels <= 1 {
@@ -199,7 +200,7 @@ fn used(comm: &Communicator, demand: Demand, channels: usize, least: u64) -> usi
     usize::try_from(cells.div_ceil(cells_each)).unwrap_or(channels).min(channels)
 }
 
-/// What one channel sends at a time.
+/// The chunk of a call: what one channel sends at a time, less where there is little data.
 fn chunk(comm: &Communicator, options: &NcclOptions, demand: Demand, channels: usize) -> u64 {
     let Demand { collective, bytes, algorithm, protocol, .. } = demand;
     let most = most_chunk(&options.buffers, collective, algorithm, protocol).get();
@@ -247,7 +248,8 @@ fn chunk(comm: &Communicator, options: &NcclOptions, demand: Demand, channels: u
     chunk / grain * grain
 }
 
-/// The first chunk of the list that is smaller, again and again, while there is too little data.
+/// Goes through `bounds` (a factor and a smaller chunk each) and takes every smaller chunk for which there is too
+/// little data for the chunk so far.
 fn shrink(mut chunk: u64, bounds: &[(u64, u64)], too_little: impl Fn(u64, u64) -> bool) -> u64 {
     for (times, smaller) in bounds {
         if chunk > *smaller && too_little(chunk, *times) {

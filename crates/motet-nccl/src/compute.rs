@@ -1,6 +1,6 @@
-//! From a node to its graph: which speeds, kinds of path and shapes are tried, in which order,
-//! until the search is content; then channels are doubled where one is faster than a GPU's block
-//! can carry, and the speed is raised as far as it goes.
+//! From a node to its graphs: which speeds, kinds of path and patterns are tried, in which order,
+//! until a result is good enough. Then channels are doubled where one is faster than a single thread
+//! block can carry, and the speed is raised as far as it goes.
 //!
 //! Source: `ncclTopoCompute` of `src/graph/search.cc` at v2.28.9-1 and v2.30.7-1, whose order of
 //! trials decides between equally fast graphs. [`search`](super::search) does one trial.
@@ -13,7 +13,8 @@ use super::paths::{NcclPath, Paths};
 use super::search::{Limits, Outcome, Search};
 use super::topology::{System, Wire};
 
-/// Steps allowed for one trial with channels alike, for one with channels apart, and for all.
+/// Search steps allowed for one trial in which all channels are alike, for one in which they may differ, and for
+/// all trials together.
 const STEPS_ALIKE: i64 = 1 << 8;
 const STEPS_APART: i64 = 1 << 14;
 const STEPS_IN_ALL: i64 = 1 << 19;
@@ -45,22 +46,23 @@ pub(super) fn graphs(system: &System, options: &NcclOptions) -> Graphs {
     }
 }
 
-/// One shape's trials.
+/// The trials for one pattern: searches under conditions that are relaxed step by step.
 struct Trials<'a> {
     system: &'a System,
     paths: &'a Paths,
     cross_nic: CrossNic,
     limits: Limits,
     speeds: &'static [i64],
-    /// Where in `speeds` we are.
+    /// The index in `speeds` of the speed being tried.
     speed: usize,
-    /// The widest path and the widest GPU.
+    /// The bandwidth of the widest path, and of the GPU that has most (see [`widths`]).
     max_mbps: i64,
     total_mbps: i64,
+    /// The nearest and the farthest kind of path, inside the node and to interfaces (see [`kinds`]).
     nearest: (PathKind, PathKind),
     farthest: (PathKind, PathKind),
     best: Graph,
-    /// What the next trial allows.
+    /// The conditions of the next trial: its speeds, kinds of path and pattern.
     draft: Graph,
     steps_left: i64,
 }
@@ -140,7 +142,8 @@ impl<'a> Trials<'a> {
         self.best
     }
 
-    /// Shapes that do not close use one wire less than a ring: count the total so much larger.
+    /// The total bandwidth that a speed may need. Patterns that do not close use n − 1 connections among n GPUs
+    /// where a ring uses n, so for them NCCL counts n ÷ (n − 1) times as much.
     fn open_total(&self) -> i64 {
         let gpus = i64::try_from(self.system.gpus.len()).unwrap_or(1);
         if gpus > 1 && self.best.pattern != Pattern::Ring {
@@ -165,7 +168,8 @@ impl<'a> Trials<'a> {
         channels.saturating_mul(self.best.inter_mbps) >= self.total_mbps
     }
 
-    /// The next thing to allow; `false` if all has been tried.
+    /// Relaxes the next condition in NCCL's order: channels that differ, a simpler tree, farther paths, other
+    /// NICs, a lower speed. `false` if all has been tried.
     fn relax(&mut self, left: i64) -> bool {
         let (system, found) = (self.system, !self.best.channels.is_empty());
         let through_amd = system.cpu.is_amd() && self.draft.type_intra == PathKind::Sys;
@@ -277,7 +281,8 @@ impl<'a> Trials<'a> {
         }
     }
 
-    /// No graph at any speed: the GPUs by number, as slow as NCCL thinks that is.
+    /// NCCL's last resort where no graph was found at any speed: one channel through the GPUs by number, at
+    /// 0.1 GB/s.
     fn fall_back(&mut self) {
         let gpus = self.system.gpus.len();
         let net = |gpu: usize| self.paths.local_net(self.system, gpu, 0);
@@ -288,7 +293,8 @@ impl<'a> Trials<'a> {
     }
 }
 
-/// The widest path that counts, and the widest GPU: all its NVLinks, or its slot.
+/// The bandwidth of the widest path (to interfaces if there are other nodes, between GPUs otherwise), and of the
+/// GPU that has most: all its NVLinks, or its PCIe slot if that is more.
 fn widths(system: &System, paths: &Paths) -> (i64, i64) {
     if !system.inter && system.gpus.len() == 1 {
         return (LOCAL_MBPS, LOCAL_MBPS);
@@ -304,7 +310,8 @@ fn widths(system: &System, paths: &Paths) -> (i64, i64) {
     (wide.unwrap_or(0), total.max().unwrap_or(0))
 }
 
-/// The nearest and farthest kinds of path inside and outward.
+/// The nearest and the farthest kind of path, each between GPUs and from GPUs to interfaces. Trials go from the
+/// nearest to the farthest.
 fn kinds(
     system: &System,
     paths: &Paths,
@@ -332,7 +339,7 @@ fn kinds(
     (near, far)
 }
 
-/// What a shape allows.
+/// The limits of a search, narrowed to what the pattern allows.
 fn narrowed(limits: Limits, system: &System, paths: &Paths, pattern: Pattern) -> Limits {
     let gpus = system.gpus.len();
     let Limits { mut min_channels, mut max_channels, collnet } = limits;

@@ -3,7 +3,7 @@
 //! A ring goes through the nodes in order, through the GPUs of each as its graph says. A tree is
 //! a chain inside each node and one of the two [`double_tree`](super::double_tree)s between them.
 //! NCCL makes two channels of each channel of the graph: the same ring, and one tree each; more
-//! are copies. The rings and trees here are data; whoever wants a program makes it of them.
+//! are copies. The rings and trees here are data; [`own`](super::own) makes programs of them.
 
 use motet_units::Rank;
 
@@ -15,7 +15,7 @@ use super::kinds::Pattern;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tree {
     parent: Vec<Option<Rank>>,
-    /// In NCCL's order: the next in the chain first, then other servers.
+    /// In NCCL's order: first the next GPU in the chain of the same node, then GPUs of other nodes.
     children: Vec<[Option<Rank>; 3]>,
 }
 
@@ -54,7 +54,7 @@ impl Tree {
 pub struct Channels {
     /// One per channel of the ring graph: the ranks in the order data goes.
     pub rings: Vec<Vec<Rank>>,
-    /// Two per channel of the tree graph: first all first trees, then all second ones.
+    /// Two per channel of the tree graph: the first trees of all channels, then their second trees.
     pub trees: Vec<Tree>,
     count: usize,
     /// Channels beyond this many are copies of those before.
@@ -62,7 +62,7 @@ pub struct Channels {
 }
 
 impl Channels {
-    /// Channels that are these rings, for whoever knows its rings already; there are no trees.
+    /// Channels with these rings, for callers that know their rings already; there are no trees.
     #[must_use]
     pub fn of_rings(rings: Vec<Vec<Rank>>) -> Self {
         let count = rings.len();
@@ -101,8 +101,8 @@ impl Member<'_> {
     }
 }
 
-/// `graph_channels` channels of every node's graphs, joined; `distinct` of twice as many are kept
-/// and repeated up to `count`.
+/// Joins `graph_channels` channels of every node's graphs into rings and trees. That makes twice as many channels,
+/// of which the first `distinct` are kept; channels beyond that, up to `count`, repeat them.
 pub(super) fn connect(
     members: &[Member<'_>],
     graph_channels: usize,
@@ -144,7 +144,7 @@ fn chain(tree: &mut Tree, member: &Member<'_>, channel: usize) {
     }
 }
 
-/// Hangs the children of a node below the GPUs of it that talk to them.
+/// Joins the nodes below a node to those of its GPUs that talk to them, which its pattern decides.
 fn hang(
     tree: &mut Tree,
     members: &[Member<'_>],

@@ -74,7 +74,7 @@ impl Generation {
     }
 }
 
-/// What a step of an algorithm goes over.
+/// The hardware that one step of an algorithm goes over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Hardware {
     NvLink,
@@ -92,14 +92,14 @@ pub type PerScale = [[f64; 3]; 4];
 /// The constants of one version.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Constants {
-    /// What a collective takes before the first step.
+    /// The latency of a collective before its first step, in µs.
     pub base_latency: PerAlgorithm,
-    /// What a step takes over each hardware.
+    /// The latency of a step over each [`Hardware`], in µs.
     pub hardware_latency: [PerAlgorithm; 3],
     /// The most that LL reaches over all channels. On one server the row is the GPU's
     /// generation; on more it is the CPU's vendor: row 1 for AMD or mixed, row 0 otherwise.
     pub ll_max_bandwidth: PerScale,
-    /// The most per channel.
+    /// The most that one channel reaches: rings and trees under LL128, trees, NVLS trees.
     pub ring_ll128_max: PerScale,
     pub tree_ll128_max: PerScale,
     pub tree_max: PerScale,
@@ -262,15 +262,15 @@ pub const fn nvlink_mbps(sm: u32) -> i64 {
     }
 }
 
-/// What a path from a device to itself counts.
+/// The bandwidth that NCCL gives the path from a device to itself.
 pub const LOCAL_MBPS: i64 = 5_000_000;
-/// PCIe generation 3, 16 lanes: what NCCL assumes where it does not know.
+/// 16 lanes of PCIe 3: what NCCL assumes where it does not know.
 pub const PCI_MBPS: i64 = 12_000;
 /// A network interface whose speed nobody knows: NCCL's sockets then say 10 Gbit/s.
 pub const UNKNOWN_NET_MBPS: i64 = 1_250;
 /// The most channels of a communicator; the search finds at most half of it.
 pub const MAX_CHANNELS: usize = 64;
-/// The most GPUs of one server that may head an NVLS channel, or use CollNet.
+/// The most GPUs of one server that may head NVLS channels, and that CollNet takes.
 pub const NVLS_ARITY: usize = 32;
 pub const COLLNET_ARITY: usize = 8;
 

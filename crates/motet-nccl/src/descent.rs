@@ -1,30 +1,31 @@
-//! Terms that explain measured times best, whatever the model: what [`mscclpp`](crate::mscclpp) and
-//! [`fitted`](crate::fitted) have in common when they are fitted.
+//! Coordinate descent: finds the terms of a model that explain measured times best. Both fitted models,
+//! [`mscclpp`](crate::mscclpp) and [`fitted`](crate::fitted), use it.
 //!
-//! Relative errors are what counts, so that the sum of the absolute logarithms of time said over time
-//! measured is made as small as can be, by moving one term after the other up or down while that
-//! helps, in ever smaller steps. With a score that is piecewise smooth and has so few positive unknowns,
-//! that is as good as methods with derivatives and gives the same result everywhere. Where two terms can stand in for
-//! one another (a call's own cost and that of its hops), moving either alone does not help, so that pairs
-//! are moved against one another, too, if asked for ([`Moves`]).
+//! The score that callers minimize is the sum of |ln(predicted time ÷ measured time)|, because relative errors
+//! are what counts. One term after the other is moved up or down by a factor while that lowers the score, and the
+//! factor gets smaller from round to round. For a score that is piecewise smooth in a few positive unknowns this is
+//! as good as methods with derivatives, and it gives the same result on every machine. Where two terms can stand in
+//! for one another (a call's own cost and that of its hops), moving either alone does not help; [`Moves::Pairs`]
+//! moves one up while another goes down.
 
-/// The first step of a term is a factor of this.
+/// The factor by which terms are moved in the first round.
 const FIRST_STEP: f64 = 1.3;
-/// So often the steps are made smaller, each time by the square root.
+/// How many rounds there are; each moves by the square root of the factor of the round before.
 const ROUNDS: u32 = 6;
-/// So often in one round all terms are tried at most.
+/// How often all terms are tried in one round at most.
 const TRIES: u32 = 8;
 
 /// Which terms are moved at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Moves {
-    /// One.
+    /// One term.
     Single,
-    /// One; and one up while another one goes down.
+    /// One term; then pairs, one up while the other goes down.
     Pairs,
 }
 
-/// Moves positive `values` to where `score` is least. Those it does not depend on stay as they are.
+/// Moves the positive `values` until no move lowers `score`. Values on which the score does not depend stay as
+/// they are.
 pub(crate) fn descend<const N: usize>(
     values: &mut [f64; N],
     moves: Moves,
@@ -49,7 +50,7 @@ pub(crate) fn descend<const N: usize>(
     }
 }
 
-/// Moves every term that matters up against every other.
+/// For every two terms that matter, moves one up and the other down while that lowers the score.
 fn improve_pairs<const N: usize>(
     values: &mut [f64; N],
     step: f64,
@@ -75,7 +76,7 @@ fn improve_pairs<const N: usize>(
     best
 }
 
-/// Moves one term by factors of `step` while that makes the score smaller.
+/// Moves one term up, then down, by factors of `step` while that lowers the score.
 fn improve<const N: usize>(
     values: &mut [f64; N],
     term: usize,
@@ -98,8 +99,9 @@ fn improve<const N: usize>(
     best
 }
 
-/// How much each term matters: by which share the score grows at least if the term alone is a fifth larger
-/// or smaller. 0 if it does not depend on it; below 0 if another value were better.
+/// How much each term matters: the share by which the score grows if that term alone is a fifth larger or
+/// smaller, whichever grows it less. 0 if the score does not depend on the term; negative if another value would be
+/// better.
 pub(crate) fn weights<const N: usize>(
     values: &[f64; N],
     score: impl Fn(&[f64; N]) -> f64,
@@ -116,13 +118,13 @@ pub(crate) fn weights<const N: usize>(
     })
 }
 
-/// A value to so many digits: of a fitted term, more than three or four say nothing.
+/// A value rounded to `digits` significant digits. Of a fitted term, more than three or four are noise.
 pub(crate) fn rounded(value: f64, digits: usize) -> f64 {
     let text = format!("{value:.*e}", digits.saturating_sub(1));
     text.parse().unwrap_or(value)
 }
 
-/// The middle of some values, 0 of none.
+/// The median of some values (of an even number, the upper of the middle two); 0 of none.
 pub(crate) fn median(values: impl Iterator<Item = f64>) -> f64 {
     let mut values: Vec<f64> = values.collect();
     values.sort_by(f64::total_cmp);

@@ -10,7 +10,7 @@
 pub(super) struct Neighbours {
     pub(super) parent: Option<usize>,
     pub(super) children: [Option<usize>; 2],
-    /// Which child of its parent it is: 0 or 1.
+    /// The index of this server among the children of its parent: 0 or 1.
     pub(super) side: usize,
 }
 

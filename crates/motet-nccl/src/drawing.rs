@@ -1,7 +1,7 @@
-//! A network's boxes as NCCL sees them: [`Drawing`] makes a [`System`] of one part of a network.
+//! A network's servers as NCCL sees them: [`Drawing`] makes a [`System`] of one NCCL node of a network.
 //!
-//! NVLinks count as many lanes as they have at NCCL's figure for the GPU's generation, whatever
-//! the network says of their rate: NCCL counts lanes. PCIe and sockets count at their given rate.
+//! NVLinks get NCCL's bandwidth per lane of the GPU's generation times their lanes, whatever rate the
+//! network gives them, because NCCL counts lanes. PCIe and links between sockets keep their given rate.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ use super::options::NcclOptions;
 use super::partition::{Part, inside};
 use super::topology::{Device, Gpu, Interface, MAX_DEVICES, System, Wire};
 
-/// A system in the making.
+/// Builds a [`System`].
 pub(super) struct Drawing<'a> {
     pub(super) network: &'a Network,
     pub(super) part: &'a Part,
@@ -28,9 +28,9 @@ pub(super) struct Drawing<'a> {
     hosts: BTreeMap<Option<&'a str>, usize>,
     /// The CPU of each server, the first of several.
     pub(super) cpu_of: BTreeMap<usize, usize>,
-    /// NICs that hang from GPUs directly, and from which: PCIe is not drawn there.
+    /// NICs that the network joins to GPUs directly, without drawing PCIe, and the first such GPU.
     pub(super) hanging: BTreeMap<usize, usize>,
-    /// The number of each chip and port of a NIC.
+    /// Numbers for the ports of NICs, by chip and port.
     ports: BTreeMap<(String, String), usize>,
 }
 
@@ -38,8 +38,8 @@ pub(super) fn mbps(rate: Bandwidth) -> i64 {
     i64::try_from(rate.bits_per_s() / 8_000_000).unwrap_or(i64::MAX)
 }
 
-/// What NCCL counts a wire inside a box for, in MB/s: NVLinks by their lanes. A link of one lane
-/// is an NVLink if it has the rate of one; otherwise the file did not say how many lanes it has.
+/// The bandwidth that NCCL counts for a wire inside a server, in MB/s: NVLinks by their lanes. A link of one lane
+/// is counted so only if it has the rate of one lane; otherwise the file did not say how many lanes it has.
 pub(super) fn counted_mbps(wire: Wire, link: &Link, sm: u32) -> i64 {
     let single = || link.spec.bandwidth == speeds::nvlink(Some(sm));
     if wire == Wire::NvLink && (link.spec.lanes > 1 || single()) {
@@ -122,7 +122,7 @@ impl<'a> Drawing<'a> {
         self.system.cpu = self.cpu();
     }
 
-    /// All NVSwitches are one to NCCL.
+    /// Adds an NVSwitch; to NCCL all NVSwitches of a node are one device.
     fn add_nvswitch(&mut self, node: &Node) -> usize {
         // Not `node.reduces`, which says what programs may ask of the switch.
         self.system.nvls |= self.options.nvls.or(flag(node, "nvls")).unwrap_or(true);
@@ -134,7 +134,8 @@ impl<'a> Drawing<'a> {
         switch
     }
 
-    /// The CPU: what the first one of the file says, what the options say, or what is usual.
+    /// The CPU: as the first CPU of the network that says so, else as the options say, else as is usual for such
+    /// servers.
     fn cpu(&self) -> Cpu {
         let nodes = self.part.members.iter().map(|it| self.network.node(*it));
         let said = nodes.filter(|it| it.kind == NodeKind::Cpu).find_map(|node| {
@@ -166,7 +167,7 @@ impl<'a> Drawing<'a> {
         }
     }
 
-    /// Wires between members, both directions and parallel links added up.
+    /// Adds the wires between members. Parallel links are added up; a one-way link counts for both ways.
     pub(super) fn add_wires(&mut self) {
         let mut rates: BTreeMap<(usize, usize, Wire), [i64; 2]> = BTreeMap::new();
         let network = self.network;
@@ -195,7 +196,7 @@ impl<'a> Drawing<'a> {
         }
     }
 
-    /// Whether a NIC hangs from a GPU; remembers the first such GPU.
+    /// Whether the two devices are a NIC and a GPU that are joined directly; if so, remembers the first such GPU.
     fn hangs(&mut self, nic: usize, gpu: usize) -> bool {
         let (Device::Nic, Device::Gpu(gpu)) = (self.system.devices[nic], self.system.devices[gpu])
         else {
@@ -206,7 +207,8 @@ impl<'a> Drawing<'a> {
         true
     }
 
-    /// The generation that sets the speed of NVLinks between two devices.
+    /// The compute capability that sets the bandwidth of NVLink lanes between two devices: the lower of those of
+    /// the GPUs among them.
     fn lane_sm(&self, a: usize, b: usize) -> u32 {
         let sm = |device: usize| match self.system.devices[device] {
             Device::Gpu(gpu) => Some(self.system.gpus[gpu].sm),
@@ -215,7 +217,7 @@ impl<'a> Drawing<'a> {
         sm(a).into_iter().chain(sm(b)).min().unwrap_or(80)
     }
 
-    /// What links that lead out of the node carry, in MB/s out and in.
+    /// The bandwidth of all links of a device to the network outside, in MB/s out and in.
     pub(super) fn outside(&self, id: NodeId) -> (i64, i64) {
         let rate = |links: &[LinkId]| {
             let links = links.iter().map(|it| self.network.link(*it));
@@ -225,7 +227,7 @@ impl<'a> Drawing<'a> {
         (rate(self.network.outgoing(id)), rate(self.network.incoming(id)))
     }
 
-    /// The networks behind NICs, and behind GPUs that are ports themselves.
+    /// Adds an interface to the network for every NIC, and for every GPU that has links to the network itself.
     pub(super) fn add_interfaces(&mut self) {
         for id in &self.part.members {
             if let (NodeKind::Nic, Some(nic)) =
@@ -283,8 +285,8 @@ impl<'a> Drawing<'a> {
     }
 }
 
-/// The compute capability of a GPU: what it says, what the options say, or what its NVLinks look
-/// like.
+/// The compute capability of a GPU: as its property says, else as the options say, else guessed from the
+/// number and rate of its NVLinks.
 pub(super) fn sm(network: &Network, gpu: NodeId, options: &NcclOptions) -> u32 {
     let said = network.node(gpu).properties.get("sm").and_then(|it| it.parse().ok());
     if let Some(sm) = said.or(options.sm) {

@@ -1,9 +1,9 @@
-//! How long NCCL's traffic takes on the links, counted instead of run: for algorithms that have no
-//! laid-out program here (PAT, CollNet), and for rings and trees over so many ranks that running their
-//! steps would take long.
+//! How long NCCL's traffic takes on the links, by counting what each link carries instead of simulating steps:
+//! for algorithms that have no laid-out program here (PAT, CollNet), and for rings and trees over so many ranks
+//! that simulating their steps would take long.
 //!
-//! Every pair of ranks that exchange data loads the links between them. The time is that of the link
-//! with the most to carry, and the latency of the links around, as often as the data go there.
+//! Every pair of ranks that exchange data loads the links between them. The time is that of the link that takes
+//! longest for its load, plus the latency between the two ranks farthest apart for each trip of the data.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,8 @@ use crate::connect::Channels;
 use crate::kinds::{Algorithm, TunedCollective};
 use crate::model::NcclModel;
 
-/// `None` if some ranks do not reach one another.
+/// How long a call under `choice` takes on the links at least; zero for CollNet, which is not counted. `None` if
+/// some ranks do not reach one another.
 pub(crate) fn time(
     network: &Network,
     model: &NcclModel,
@@ -39,10 +40,10 @@ pub(crate) fn time(
     Some(load.time(size, trips))
 }
 
-/// What traffic between pairs of ranks is to the links.
+/// The load that traffic between pairs of ranks puts on links.
 #[derive(Clone, Debug)]
 pub(crate) struct Load {
-    /// By link: the share of the collective's size that it carries, and its bits per second.
+    /// By loaded link: the share of the collective's size that it carries, and its bandwidth in bit/s.
     links: Vec<(f64, f64)>,
     /// The latency of the links between the two ranks that are farthest apart.
     farthest: Duration,
@@ -67,7 +68,7 @@ impl Load {
         Some(Self { links, farthest: Duration::from_ps(farthest) })
     }
 
-    /// How long `size` takes whose data cross the network `trips` times, one after the other.
+    /// How long a collective of `size` takes whose data cross the network `trips` times, one after the other.
     pub(crate) fn time(&self, size: Bytes, trips: u64) -> Duration {
         let busiest =
             self.links.iter().map(|(share, rate)| share * size.get() as f64 * 8e12 / rate);
@@ -77,7 +78,7 @@ impl Load {
     }
 }
 
-/// By pair of ranks: the share of the size that goes from the one to the other.
+/// By sender and receiver: the share of the collective's size that goes from the one to the other.
 pub(crate) type Flows = BTreeMap<(Rank, Rank), f64>;
 
 fn rings(channels: &Channels, tuned: TunedCollective, choice: &Choice, ranks: u64) -> Flows {
@@ -113,7 +114,8 @@ fn trees(channels: &Channels, choice: &Choice) -> Flows {
     flows
 }
 
-/// Parallel aggregated trees: to the rank 2ᵏ further on, as many parts as have gathered.
+/// PAT (parallel aggregated trees): for every power of two, each of n ranks sends n ÷ 2ᵏ⁺¹ of the n parts, at
+/// least one, to the rank 2ᵏ further on.
 fn pat(ranks: u64) -> Flows {
     let mut flows = Flows::new();
     let mut distance = 1u64;

@@ -1,5 +1,5 @@
-//! [`Graph`]: the channels that NCCL found for one shape of algorithm inside one node: in which
-//! order each channel visits the GPUs, by which interfaces it comes and goes, and how fast.
+//! [`Graph`]: the channels that NCCL found for one pattern inside one node: in which order each
+//! channel visits the GPUs, by which interfaces it enters and leaves the node, and how fast.
 //!
 //! A graph comes from the [`compute`](super::compute) module's search, or from a dump of NCCL's
 //! own (`NCCL_GRAPH_DUMP_FILE`), which this file reads. [`connect`](super::connect) makes rings
@@ -14,28 +14,29 @@ use super::kinds::{PathKind, Pattern};
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Channel {
     pub gpus: Vec<usize>,
-    /// By which interface it comes and goes; `None` where one node is all there is.
+    /// The interfaces by which it enters and leaves the node; `None` if there is only one node.
     pub nets: Option<(usize, usize)>,
 }
 
-/// The channels of one shape.
+/// The channels of one pattern.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Graph {
     pub pattern: Pattern,
     pub channels: Vec<Channel>,
-    /// Per channel, in MB/s.
+    /// Bandwidth per channel in MB/s: inside the node, and to other nodes.
     pub intra_mbps: i64,
     pub inter_mbps: i64,
-    /// The farthest path inside, and to the interfaces.
+    /// The farthest kind of path between GPUs, and from GPUs to interfaces.
     pub type_intra: PathKind,
     pub type_inter: PathKind,
     /// Whether all channels are alike.
     pub same_channels: bool,
-    /// 0: channels come and go by one interface; 1: by any; 2: in pairs that swap them.
+    /// 0: a channel enters and leaves by the same interface; 1: by any; 2: channels in pairs, where one enters by
+    /// the interface by which the other leaves.
     pub cross_nic: u8,
-    /// What the interface says of its latency, in µs.
+    /// The latency of the interface, in µs.
     pub latency_inter: f64,
-    /// Edges used over all channels: fewer are better.
+    /// Edges that all channels use together: of equally fast graphs, NCCL takes the one with fewer.
     pub(super) hops: i64,
 }
 
@@ -65,7 +66,7 @@ impl Graph {
         self.inter_mbps as f64 / 1000.0
     }
 
-    /// As NCCL's GRAPH log says it.
+    /// The graph as a line of NCCL's GRAPH log.
     #[must_use]
     pub fn summary(&self) -> String {
         format!(
@@ -81,8 +82,8 @@ impl Graph {
         )
     }
 
-    /// From a dump; GPUs and interfaces there go by NCCL's device numbers, in which order they
-    /// are numbered here.
+    /// Reads a dumped graph. A dump names GPUs and interfaces by NCCL's device numbers, which are the numbers
+    /// used here.
     fn of_dump(graph: &nccl_xml::Graph, gpus: usize) -> Result<Self, NcclError> {
         let wrong = |problem: String| NcclError::Dump { graph: graph.name().to_owned(), problem };
         let kind = |name: &str| {

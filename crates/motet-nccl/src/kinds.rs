@@ -1,4 +1,4 @@
-//! The words of NCCL: algorithms, protocols, the collectives it tunes, kinds of paths, and shapes
+//! NCCL's vocabulary: algorithms, protocols, the collectives it tunes, kinds of paths, and patterns
 //! of graphs, each in NCCL's own order and with NCCL's own spelling.
 //!
 //! The order matters: tables are indexed by it, ties between choices go to the first, and kinds
@@ -42,7 +42,7 @@ impl Algorithm {
         self as usize
     }
 
-    /// As in the TUNING log.
+    /// The name as in NCCL's TUNING log.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -82,7 +82,7 @@ impl TunedCollective {
     pub const ALL: [Self; Self::COUNT] =
         [Self::Broadcast, Self::Reduce, Self::AllGather, Self::ReduceScatter, Self::AllReduce];
 
-    /// The collective that it is.
+    /// The same collective as a [`CollectiveKind`].
     #[must_use]
     pub const fn kind(self) -> CollectiveKind {
         match self {
@@ -146,7 +146,7 @@ pub enum PathKind {
     /// The device itself.
     Loc,
     NvLink,
-    /// NVLink by way of another GPU.
+    /// NVLink through another GPU.
     NvLinkBridged,
     C2c,
     /// One PCIe switch.
@@ -161,7 +161,7 @@ pub enum PathKind {
     Phb,
     /// From CPU to CPU.
     Sys,
-    /// No way.
+    /// Not connected.
     Dis,
 }
 
@@ -185,7 +185,7 @@ impl PathKind {
         Self::NAMES[self as usize].1
     }
 
-    /// The kind called so in a graph dump.
+    /// The kind with this name in a graph dump.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         Self::NAMES.iter().find(|it| it.1 == name).map(|it| it.0)
@@ -214,7 +214,7 @@ pub enum Pattern {
 }
 
 impl Pattern {
-    /// By NCCL's number.
+    /// The pattern with this number in NCCL's logs and dumps.
     #[must_use]
     pub const fn from_number(number: u32) -> Option<Self> {
         match number {

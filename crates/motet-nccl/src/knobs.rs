@@ -1,7 +1,7 @@
 //! [`Knobs`]: the run-time configuration of a call, and which values a runtime takes.
 //!
-//! Protocol and channels are chosen per call; threads and buffers are the communicator's. What they
-//! are worth is in [`kernel`](crate::kernel).
+//! Protocol and channels are chosen per call; threads and buffers belong to the communicator. How they change
+//! the time of a call is in [`kernel`](crate::kernel).
 
 use motet_units::Bytes;
 
@@ -14,8 +14,8 @@ use super::options::Buffers;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Knobs {
     pub protocol: Protocol,
-    /// Channels in all, each with thread blocks and FIFOs of its own; `None`: as many as the
-    /// program has itself.
+    /// The number of channels, each with thread blocks and FIFOs of its own; `None`: as many as the
+    /// program itself has.
     pub channels: Option<u32>,
     /// Threads of a thread block; `None`: the most that the protocol's kernels use.
     pub threads: Option<u32>,
@@ -23,7 +23,7 @@ pub struct Knobs {
     pub buffer: Option<Bytes>,
 }
 
-/// Why knobs cannot be set so.
+/// Why a runtime cannot run under given knobs.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum KnobError {

@@ -11,11 +11,11 @@ use motet_units::{Bandwidth, Duration};
 /// The machine to imitate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Loopback {
-    /// One GPU and one host each.
+    /// How many ranks there are; each has one GPU and is a host of its own.
     pub ranks: u32,
     /// Compute capability of the GPU: 90 for an H200.
     pub sm: u32,
-    /// Interfaces that NCCL uses.
+    /// How many network interfaces NCCL uses on each host.
     pub interfaces: u32,
     /// The speed of each; 10 Gbit/s is what NCCL takes where the system does not say, as for `lo`.
     pub speed: Bandwidth,

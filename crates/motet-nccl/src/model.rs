@@ -46,7 +46,7 @@ pub enum NcclError {
 pub struct CostTable(pub [[f64; Protocol::COUNT]; Algorithm::COUNT]);
 
 impl CostTable {
-    /// What stands for a combination that cannot be chosen.
+    /// The entry of a combination that cannot be chosen.
     pub const IGNORE: f64 = -1.0;
 
     /// The time in µs, if the combination can be chosen.
@@ -76,7 +76,7 @@ impl CostTable {
 #[derive(Clone, Debug)]
 struct NodeOf {
     ranks: Vec<u32>,
-    /// Which of the distinct graphs it has.
+    /// The index of its graphs among the distinct ones: alike nodes share them.
     graphs: usize,
 }
 
@@ -88,12 +88,12 @@ pub struct NcclModel {
     tuning: Tuning,
     nodes: Vec<NodeOf>,
     graphs: Vec<Graphs>,
-    /// What its calls take, where they were measured.
+    /// Terms fitted to measured calls, if there are any.
     terms: Option<NcclTerms>,
 }
 
 impl NcclModel {
-    /// All ranks of the network in one communicator.
+    /// The model of all ranks of the network in one communicator.
     pub fn new(network: &Network, options: NcclOptions) -> Result<Self, NcclError> {
         let search = |system: &System| Ok(compute::graphs(system, &options));
         let found = survey(network, &options, search)?;
@@ -234,8 +234,8 @@ impl NcclModel {
         Some(self.plan(collective, bytes, algorithm, protocol, time))
     }
 
-    /// How NCCL runs a call that it is made to run so, with so many channels or its own count, even where it
-    /// would refuse; the time is 0 where it has no belief.
+    /// How NCCL runs a call under a forced algorithm and protocol, even where it would refuse them. `channels` of
+    /// `None` is NCCL's own count. The time is 0 where NCCL's model has none.
     #[must_use]
     pub fn made_to(
         &self,
@@ -288,7 +288,7 @@ impl NcclModel {
         self.plan_on(collective, bytes, (algorithm, protocol), time, None)
     }
 
-    /// With so many channels, or as many as NCCL takes itself.
+    /// The choice with as many channels as a tuner asks for; `None`: NCCL's own count.
     fn plan_on(
         &self,
         collective: TunedCollective,
@@ -351,14 +351,14 @@ impl NcclModel {
     }
 }
 
-/// What was found on a network: its nodes, and the distinct ones' systems and graphs.
+/// What was found on a network: its nodes, and the system and graphs of each distinct kind of node.
 struct Survey {
     nodes: Vec<NodeOf>,
     systems: Vec<System>,
     graphs: Vec<Graphs>,
 }
 
-/// What can be said of a communicator where NCCL finds no graph: ranks, nodes and GPUs.
+/// A communicator where NCCL's search finds no graphs: only its ranks, nodes and GPUs are known.
 pub(crate) fn plain_communicator(network: &Network, options: &NcclOptions) -> Communicator {
     let parts = parts(network);
     let sms = || network.ranks().iter().map(|it| sm(network, *it, options));
@@ -456,8 +456,9 @@ impl Survey {
     }
 }
 
-/// Each channel of the graphs becomes two, four on Hopper between servers where few fast ones were
-/// found; then what the user says.
+/// The channels of a communicator: two for each channel of the ring graph; on several nodes four from Hopper on,
+/// if the graph has few fast ones; half as many again for a CollNet that is faster inside nodes. The user's limits
+/// come last.
 fn comm_channels(comm: &Communicator, options: &NcclOptions) -> usize {
     let mut channels = (2 * comm.ring.channels).min(MAX_CHANNELS);
     let collnet = options.collnet && comm.collnet_chain.channels > 0;

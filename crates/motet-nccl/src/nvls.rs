@@ -1,13 +1,13 @@
-//! NCCL's NVLS and NVLSTree as what they are: sums and copies in the NVSwitches.
+//! NCCL's NVLS and NVLSTree as programs: sums and copies in the NVSwitches.
 //!
-//! Every GPU of a node heads its share of the data. The switch sums what all GPUs of the node have of
-//! it on the way to its head; between nodes the heads of a share form one of NCCL's two trees; and the
-//! switch copies the whole from the head to everyone. Within one node AllGather is the last of these
-//! steps alone, ReduceScatter the first.
+//! Every GPU of a node heads one share of the data. The switch sums the share of all GPUs of the node on
+//! its way to the head; between nodes the heads of a share form one of NCCL's two trees; and the switch
+//! copies the result from the head to everyone. Within one node, AllGather is the last of these steps
+//! alone and ReduceScatter the first.
 //!
-//! NCCL's model says how long that takes on the boxes it was made for. It knows nothing of the fabric
-//! between them; [`Switched::time`] says how long the links take, so that no NVLS is ever faster than
-//! the network it runs on.
+//! NCCL's model says how long that takes inside servers. It knows nothing of the fabric between them;
+//! [`Switched::time`] says how long the links take, so that NVLS is never priced faster than the network
+//! allows.
 
 use motet_collective::program::{Forms, Hints, Protocol};
 use motet_collective::{
@@ -19,10 +19,11 @@ use motet_units::{Bytes, Duration, Rank};
 
 use crate::double_tree::{Neighbours, both};
 
-/// Into how many slices each share is cut, one behind the other: NCCL cuts finer, to no gain here.
+/// How many slices each share is cut into, which follow one another as in a pipeline. NCCL cuts finer, which
+/// would change little here.
 const SLICES: u32 = 16;
 
-/// The network with NVSwitches that copy and sum: what NCCL uses them for from Hopper on.
+/// The same network with NVSwitches that can copy and sum, which is how NCCL uses them from Hopper on.
 #[must_use]
 pub fn capable(network: &Network) -> Option<Network> {
     let mut builder = NetworkBuilder::new(network.name());
@@ -39,7 +40,7 @@ pub fn capable(network: &Network) -> Option<Network> {
     builder.build().ok()
 }
 
-/// One of them on a network.
+/// NVLS or NVLSTree on a network, as a verified program.
 #[derive(Clone, Debug)]
 pub struct Switched {
     network: Network,
@@ -55,7 +56,7 @@ impl Switched {
         Some(Self { network: capable(network)?, program })
     }
 
-    /// How long the links take for `size` bytes in nccl-tests' sense; `None` if they never do it.
+    /// How long the links take for `size` bytes in nccl-tests' sense; `None` if the network cannot run it.
     #[must_use]
     pub fn time(&self, size: Bytes) -> Option<Duration> {
         let routed =
@@ -70,14 +71,15 @@ fn slices(ranks: &[u32]) -> impl Iterator<Item = (u32, u32)> {
     (0..SLICES).flat_map(|slice| ranks.iter().map(move |rank| (slice, *rank)))
 }
 
-/// A chunk that one GPU of each node heads.
+/// A chunk, and the GPU of each node that heads it (collects its sum).
 struct Share {
+    /// The number of the heading GPU in its node.
     head: usize,
     chunk: u32,
-    /// The tree of the heads, by node, and the nodes from its root down.
+    /// The tree over the heads, by node, and the nodes in an order from its root down.
     tree: Vec<Neighbours>,
     order: Vec<usize>,
-    /// By node: what has been summed at its head.
+    /// By node: the transfers whose data the node's head has summed so far.
     come: Vec<Vec<TransferId>>,
 }
 
@@ -140,8 +142,8 @@ impl Maker {
         self.builder.build()
     }
 
-    /// The sums of a slice go out before the copies of the slice before it, so that neither way of a
-    /// link waits for the other.
+    /// The sums of a slice are sent before the copies of the slice before it, so that both directions of a link
+    /// are busy at once.
     fn all_reduce(&mut self, nodes: &[Vec<u32>]) {
         let heads = nodes.iter().map(Vec::len).min().unwrap_or(0);
         let mut before: Vec<Share> = Vec::new();
@@ -181,7 +183,7 @@ impl Maker {
         share
     }
 
-    /// Down the tree again, and from every head to its node.
+    /// Copies down the tree again, and from every head to the other GPUs of its node.
     fn down(&mut self, share: &Share, nodes: &[Vec<u32>]) {
         let slot = |rank: Rank| Slot::output(rank, share.chunk);
         let at = |node: usize| Rank(nodes[node][share.head]);
@@ -202,7 +204,8 @@ impl Maker {
         }
     }
 
-    /// The sum of what all ranks of a node have, at its head; arrivals go one after the other.
+    /// Sums what all ranks of a node have at its head, and returns the transfers. Their arrivals wait for one
+    /// another, as reductions into one place must.
     fn sum(
         &mut self,
         ranks: &[u32],

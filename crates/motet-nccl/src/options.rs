@@ -1,5 +1,5 @@
-//! [`NcclOptions`]: what a network does not say and NCCL would read from the machine, and NCCL's
-//! own environment variables as far as they move the model. Each default is NCCL's.
+//! [`NcclOptions`]: properties of a machine that NCCL would read and a network does not give, and
+//! those of NCCL's environment variables that change the model. Each default is NCCL's.
 
 use motet_units::{Bytes, Duration};
 
@@ -43,7 +43,7 @@ impl Buffers {
     }
 }
 
-/// What to assume, and what the user forces.
+/// Assumptions about the machine, and the settings that the user forces.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct NcclOptions {
     pub version: NcclVersion,
@@ -55,11 +55,11 @@ pub struct NcclOptions {
     /// Ampere servers with NVSwitches (as in the DGX A100), ARM where a C2C link leads to it,
     /// Intel otherwise.
     pub cpu: Option<Cpu>,
-    /// What the network plugin says its latency is; InfiniBand and sockets say 0.
+    /// The latency that NCCL's network plugin reports; those of InfiniBand and sockets report 0.
     pub net_latency: Duration,
     /// `NCCL_NET_OVERHEAD`: what posting a message costs the CPU. `None`: 2 µs on AMD, else 1.
     pub net_overhead: Option<Duration>,
-    /// Whether NICs reach GPU memory by themselves. `None`: as the network says (property
+    /// Whether NICs access GPU memory directly (GPUDirect RDMA). `None`: as the network says (property
     /// `gdr`), and where it does not, yes.
     pub gpu_direct: Option<bool>,
     pub cross_nic: CrossNic,
@@ -93,7 +93,7 @@ impl NcclOptions {
         self.algorithms.as_ref().is_none_or(|it| it.contains(&algorithm))
     }
 
-    /// `None`: not said.
+    /// Whether `NCCL_PROTO` allows the protocol; `None` if it is not set.
     pub(super) fn forces(&self, protocol: Protocol) -> Option<bool> {
         self.protocols.as_ref().map(|it| it.contains(&protocol))
     }

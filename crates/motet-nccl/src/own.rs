@@ -69,7 +69,7 @@ pub fn program(
 struct Maker {
     builder: ProgramBuilder,
     ranks: u32,
-    /// Channels, which part every chunk.
+    /// How many channels there are; each has its own part of every chunk.
     count: u32,
 }
 
@@ -80,9 +80,9 @@ impl Maker {
         }
     }
 
-    /// Round the ring in `steps` steps, of which the first `sums` add up. In step j the rank at
-    /// position p sends the part of position p − j (one less where the parts end as sums, so that
-    /// the last one to come is the rank's own).
+    /// Sends round the ring in `steps` steps, of which the first `sums` are reductions. In step j the rank at
+    /// position p sends the part of position p − j; for a ReduceScatter that of p − j − 1, so that the last part
+    /// to come is the rank's own.
     fn around(&mut self, channel: u32, ring: &[Rank], sums: u32, steps: u32) {
         let n = self.ranks;
         let only_sums = sums == steps && sums > 0;
@@ -126,7 +126,7 @@ impl Maker {
         self.builder.collective().kind()
     }
 
-    /// From the root along the ring.
+    /// Broadcast: copies along the ring, beginning at the root.
     fn spread(&mut self, channel: u32, ring: &[Rank]) {
         let chain = from_root(ring, 0);
         let mut before: Option<Event> = None;
@@ -146,8 +146,8 @@ impl Maker {
         }
     }
 
-    /// Along the ring to the root, from the rank behind it. What is on its way is summed in scratch,
-    /// so that nobody's input changes.
+    /// Reduce: sums along the ring to the root, beginning at the rank behind it. Sums on the way are kept in
+    /// scratch, so that no rank's input changes.
     fn collect(&mut self, channel: u32, ring: &[Rank]) {
         let chain = from_root(ring, 1);
         let mut before: Option<Slot> = None;
@@ -175,7 +175,7 @@ impl Maker {
         }
     }
 
-    /// Up the tree in sums, and down again.
+    /// AllReduce: sums up the tree, and copies down again.
     fn tree(&mut self, channel: u32, tree: &Tree) {
         let slot = |rank: Rank| Slot::output(rank, channel);
         let ranks: Vec<Rank> = (0..self.ranks).map(Rank).collect();
@@ -205,7 +205,7 @@ impl Maker {
     }
 }
 
-/// The ring as a chain that begins at rank 0, or so many positions behind it.
+/// The ring as a chain that begins `behind` positions behind rank 0, the root.
 fn from_root(ring: &[Rank], behind: usize) -> Vec<Rank> {
     let root = ring.iter().position(|it| it.0 == 0).unwrap_or(0);
     let mut chain = ring.to_vec();

@@ -22,7 +22,7 @@ use crate::fluid::Load;
 use crate::kinds::{Algorithm, PathKind, Protocol};
 use crate::model::NcclModel;
 
-/// `NCCL_P2P_LL_THRESHOLD`: what a channel of a send carries in LL at most.
+/// `NCCL_P2P_LL_THRESHOLD`: the most bytes that each channel of a send carries under LL.
 const LL_THRESHOLD: u64 = 16_384;
 /// `NCCL_MAX_DEV_WORK_P2P_PER_BATCH`: sends that a thread block works on at a time.
 const SENDS_PER_BATCH: u64 = 8;
@@ -48,17 +48,17 @@ pub struct SendRecvChoice {
     pub channels_per_peer: u64,
     /// Channels in use altogether: thread blocks of a GPU.
     pub channels: u64,
-    /// How often every block takes up new sends.
+    /// How many batches of sends every block works through.
     pub batches: u64,
-    /// Our estimate.
+    /// Our estimate of the time.
     pub time: Duration,
 }
 
 impl<'a> AllToAll<'a> {
-    /// The threads of a block that sends and receives.
+    /// The threads of a thread block that sends and receives.
     pub const THREADS: u32 = 640;
 
-    /// `None` if two ranks do not reach one another.
+    /// AllToAll among all ranks of a network; `None` if two of them do not reach one another.
     #[must_use]
     pub fn new(network: &Network, model: &'a NcclModel) -> Option<Self> {
         let ranks = u32::try_from(model.communicator().ranks).ok()?;

@@ -12,7 +12,7 @@ use motet_units::NodeId;
 
 use super::topology::Wire;
 
-/// What an NCCL node is made of: devices in network order, with at least one GPU.
+/// The devices of one NCCL node in network order; at least one is a GPU.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Part {
     pub(super) members: Vec<NodeId>,
@@ -36,7 +36,7 @@ pub(super) fn inside(network: &Network, link: &Link) -> Option<Wire> {
     }
 }
 
-/// Of a link without a class, by what it joins.
+/// The kind of wire of a link without a class, by the devices that it joins.
 fn unnamed(a: NodeKind, b: NodeKind) -> Wire {
     let both = |it: NodeKind| a == it && b == it;
     let fast = |it: NodeKind| matches!(it, NodeKind::Gpu | NodeKind::NvSwitch);

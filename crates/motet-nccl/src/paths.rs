@@ -1,16 +1,16 @@
-//! [`Paths`]: the ways between GPUs, network interfaces and the NVSwitch of a node, as NCCL
+//! [`Paths`]: the paths between GPUs, network interfaces and the NVSwitch of a node, as NCCL
 //! settles them before it searches.
 //!
 //! The nearest kind of path wins, then the widest, then the shortest. Data passes through a GPU
-//! only from NVLink to NVLink and only once. Two corrections follow: a GPU far from a NIC goes by
-//! way of a GPU near it where NVLink joins the two (PXN), and where a NIC cannot reach GPU memory
-//! all traffic turns at the GPU's CPU. Next: [`search`](super::search).
+//! only from NVLink to NVLink and only once. Two corrections follow: a GPU far from a NIC sends
+//! through a GPU near the NIC where NVLink joins the two (PXN), and where a NIC cannot access GPU
+//! memory, all its traffic goes through the GPU's CPU. Next: [`search`](super::search).
 
 use super::kinds::PathKind;
 use super::options::NcclOptions;
 use super::topology::{Device, System, Wire};
 
-/// A way from one device to another.
+/// A path from one device to another.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct NcclPath {
     pub(super) edges: Vec<usize>,
@@ -23,7 +23,7 @@ impl NcclPath {
         Self { edges: Vec::new(), mbps: 0, kind: PathKind::Dis }
     }
 
-    /// This way and then the other.
+    /// This path followed by the other.
     fn then(&self, other: &Self, kind: PathKind) -> Self {
         let edges = self.edges.iter().chain(&other.edges).copied().collect();
         Self { edges, mbps: self.mbps.min(other.mbps), kind }
@@ -35,7 +35,7 @@ impl NcclPath {
     }
 }
 
-/// All ways of a node, by the numbers of its GPUs and interfaces.
+/// All paths of a node, by the numbers of its GPUs and interfaces.
 #[derive(Clone, Debug)]
 pub(super) struct Paths {
     pub(super) gpu_gpu: Vec<Vec<NcclPath>>,
@@ -44,9 +44,9 @@ pub(super) struct Paths {
     /// To and from the NVSwitch, where there is one.
     pub(super) gpu_nvs: Vec<NcclPath>,
     pub(super) nvs_gpu: Vec<NcclPath>,
-    /// The GPU that uses each interface first.
+    /// By interface: the GPU that uses it for the earliest channel.
     pub(super) local_gpu: Vec<Option<usize>>,
-    /// The interfaces that each GPU uses, channel after channel, before the first comes again.
+    /// By GPU: the interfaces that it uses for one channel after another, until the first one comes again.
     pub(super) own_nets: Vec<Vec<usize>>,
 }
 
@@ -111,7 +111,7 @@ impl Paths {
         }
     }
 
-    /// PXN: by way of the GPU at the interface.
+    /// PXN: sends to an interface through `local`, the GPU next to it, where that is wider or nearer.
     fn relay(&mut self, system: &System, gpu: usize, net: usize, local: Option<usize>) {
         let Some(peer) = local.filter(|it| *it != gpu) else { return };
         let (near, own) = (&self.gpu_net[peer][net], &self.gpu_net[gpu][net]);
@@ -137,7 +137,7 @@ impl Paths {
             && (modern || !others || nvlink())
     }
 
-    /// Without GPU Direct, everything goes through the CPU of the GPU.
+    /// Without GPUDirect, traffic between GPU and interface goes through the CPU nearest to the GPU.
     fn turn_at_cpu(&mut self, system: &System, gpu: usize, net: usize, turns: &Turns) {
         let kind = self.gpu_net[gpu][net].kind;
         let reaches = direct(system, gpu, net) && (kind <= PathKind::P2c || kind == PathKind::Pxn);
@@ -163,7 +163,7 @@ impl Paths {
         nets.get(net % nets.len()).copied()
     }
 
-    /// The interfaces that a GPU uses before it comes back to the first.
+    /// The interfaces that a GPU uses for one channel after another, until the first one comes again.
     fn nets_in_turn(&self, system: &System, gpu: usize) -> Vec<usize> {
         let mut nets = Vec::new();
         for channel in 0..super::constants::MAX_CHANNELS {
@@ -175,7 +175,7 @@ impl Paths {
         nets
     }
 
-    /// The GPU that would use the interface, for the earliest channel.
+    /// The GPU that uses the interface for the earliest channel.
     fn first_user(&self, system: &System, net: usize) -> Option<usize> {
         let gpus = local(&self.net_gpu[net]);
         let used: Vec<Vec<usize>> = gpus.iter().map(|it| self.nets_in_turn(system, *it)).collect();
@@ -187,7 +187,7 @@ impl Paths {
     }
 }
 
-/// Ways to and from CPUs.
+/// The paths to and from CPUs, for traffic that has to go through one.
 struct Turns {
     gpu_cpu: Vec<Vec<NcclPath>>,
     net_cpu: Vec<Vec<NcclPath>>,
@@ -199,7 +199,7 @@ fn direct(system: &System, gpu: usize, net: usize) -> bool {
     system.gpus[gpu].direct && system.nets[net].direct
 }
 
-/// The widest, and of those the nearest.
+/// The indices of the widest paths, and among these of the nearest kind.
 pub(super) fn local(paths: &[NcclPath]) -> Vec<usize> {
     let key = |it: &NcclPath| (-it.mbps, it.kind);
     let best = paths.iter().filter(|it| it.kind < PathKind::Dis).map(key).min();
@@ -208,7 +208,7 @@ pub(super) fn local(paths: &[NcclPath]) -> Vec<usize> {
     (0..paths.len()).filter(|it| is_best(&paths[*it])).collect()
 }
 
-/// Of the local ones, the first with the fewest hops.
+/// The index of the [`local`] path with the fewest hops, the first of several.
 fn nearest(paths: &[NcclPath]) -> Option<usize> {
     local(paths).into_iter().min_by_key(|it| paths[*it].edges.len())
 }
@@ -226,7 +226,7 @@ fn mirror(value: usize, power: usize) -> usize {
     (0..bits).filter(|it| value >> it & 1 == 1).map(|it| 1 << (bits - 1 - it)).sum()
 }
 
-/// The way from every device to `base`, by breadth-first search from it.
+/// The path from every device to `base`, by breadth-first search from `base`.
 fn toward(system: &System, base: usize) -> Vec<NcclPath> {
     let mut paths = vec![NcclPath::none(); system.devices.len()];
     paths[base] =
@@ -257,7 +257,7 @@ fn toward(system: &System, base: usize) -> Vec<NcclPath> {
     paths
 }
 
-/// The way from the far end of `edge` to `base` through `device`, if data may go so.
+/// The path from the far end of `edge` to `base` through `device`, if data may go that way.
 fn extend(
     system: &System,
     base: usize,

@@ -1,11 +1,12 @@
 //! [`Priced`]: NCCL on a network with every choice priced: what it would choose itself, and what the
 //! best is that a tuner plugin can make it choose, call by call.
 //!
-//! NCCL chooses by its own model, which knows the boxes and not the fabric between them. How long a
+//! NCCL chooses by its own model, which knows the servers and not the fabric between them. How long a
 //! choice takes is another question, answered as for every other program: rings and trees are laid out
-//! as NCCL lays them out ([`own`]) and run by [`kernel`](crate::kernel); NVLS and PAT, which
+//! as NCCL lays them out ([`own`]) and simulated by [`kernel`](crate::kernel); NVLS and PAT, which
 //! have no such program, take what NCCL's model says, and never less than their traffic takes on the
-//! links ([`Basis`] says which). A model with fitted terms ([`NcclModel::with_terms`]) takes those instead. So an oversubscribed fabric or a WAN slows NCCL as it slows us.
+//! links ([`Basis`] says which). So an oversubscribed fabric or a WAN slows NCCL as it slows our programs. A
+//! model with fitted terms ([`NcclModel::with_terms`]) prices by those instead.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -27,10 +28,10 @@ use crate::model::NcclModel;
 use crate::nvls::Switched;
 use crate::own;
 
-/// Steps of a ring or tree beyond which its links are counted instead of its steps being run.
+/// The most steps of a ring or tree that are simulated; beyond that, the load of its links is counted instead.
 const MOST_STEPS: u64 = 1 << 18;
 
-/// How a time was worked out.
+/// How a time was determined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Basis {
@@ -45,7 +46,7 @@ pub enum Basis {
     /// Terms that are fitted to measured calls: of NCCL on this machine ([`fitted`](crate::fitted)), or of
     /// MSCCL++'s executor ([`mscclpp`](crate::mscclpp)).
     Fitted,
-    /// On the machine itself.
+    /// The call was timed on the machine itself.
     Measured,
 }
 
@@ -204,8 +205,8 @@ impl<'a> Priced<'a> {
         })
     }
 
-    /// A time that a choice cannot beat, without running it: launch, and NCCL's own time of the data
-    /// less what a finer count of links may differ by.
+    /// A time that a choice cannot beat, without simulating it: the time that NCCL's own model gives the data,
+    /// less a fifth.
     fn least(&self, tuned: TunedCollective, choice: &Choice, size: Bytes) -> Duration {
         if self.model.terms().is_some() {
             // A measured network may be faster than NCCL believes, and its terms are quick to apply.

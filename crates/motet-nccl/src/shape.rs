@@ -1,4 +1,4 @@
-//! [`Shape`]: what a communicator is where its network is not known: ranks, nodes, and the kind of GPU.
+//! [`Shape`]: all that is known of a communicator without its network: ranks, nodes, and the kind of GPU.
 //!
 //! A tuner plugin is told no more than that. It is enough for what NCCL [offers](super::offer), with three
 //! assumptions: ranks lie evenly on nodes, NICs are near their GPUs, and the searches find channels. For what
@@ -20,7 +20,7 @@ pub struct Shape {
     pub sm: u32,
     /// Whether NVLink joins the GPUs of a node.
     pub nvlink: bool,
-    /// Whether it does so by switches.
+    /// Whether the NVLinks go to NVSwitches rather than from GPU to GPU.
     pub nvswitch: bool,
 }
 
@@ -37,8 +37,8 @@ impl Shape {
         }
     }
 
-    /// The communicator as far as offers go. Bandwidths are 0: nothing can be priced with it. Channels are the most
-    /// that NCCL's searches give.
+    /// A communicator of this shape, for asking what NCCL offers on it. Bandwidths are 0, so nothing can be priced
+    /// with it; channels are the most that NCCL's searches can find.
     #[must_use]
     pub fn communicator(&self, options: &NcclOptions) -> Communicator {
         let nodes = self.nodes.max(1);

@@ -1,9 +1,10 @@
-//! What a network does not draw of its boxes and NCCL would find: PCIe switches, CPUs, NICs.
+//! Adds to a [`System`](super::topology::System) what a network leaves out of its servers and NCCL would find
+//! there: PCIe switches, CPUs, NICs.
 //!
-//! A flat template has GPUs with ports and nothing else. The rest is drawn as the usual box has
-//! it, and as our templates draw it in full: two GPUs and their NICs below a PCIe switch, the
-//! switches shared out over two CPUs (one CPU in boxes of up to three GPUs), slots as wide as the
-//! GPU's generation takes. So flat and full drawings of one box give NCCL the same picture.
+//! A flat template has GPUs with network ports and nothing else. The rest is added as usual servers have
+//! it, and as our templates have it in full detail: two GPUs and their NICs below a PCIe switch, the
+//! switches divided among two CPUs (one CPU in servers of up to three GPUs), PCIe slots as wide as those of the
+//! GPU's generation. So flat and full templates of one server look the same to NCCL.
 
 use super::constants::PCI_MBPS;
 use super::drawing::Drawing;
@@ -39,7 +40,7 @@ impl Drawing<'_> {
         self.attach_nics();
     }
 
-    /// What a GPU hangs from: a PCIe switch, or a CPU.
+    /// The PCIe switch or CPU that a GPU is attached to, if there is one.
     fn above(&self, gpu: usize) -> Option<usize> {
         let device = self.system.gpus[gpu].device;
         let wanted = |it: Device| matches!(it, Device::Pci | Device::Cpu);
@@ -62,7 +63,7 @@ impl Drawing<'_> {
         cpus
     }
 
-    /// PCIe switches of the network that lead nowhere get the CPU of the first server.
+    /// Attaches PCIe switches without anything above them to the CPU of the first server.
     fn attach_switches(&mut self) {
         let Some(cpu) = self.cpu_of.values().next().copied() else { return };
         let slot = slot_mbps(self.system.min_sm());
@@ -75,7 +76,8 @@ impl Drawing<'_> {
         }
     }
 
-    /// NICs drawn at a GPU stand at its PCIe switch; those drawn nowhere at the first CPU.
+    /// Attaches NICs without PCIe: those joined to a GPU directly to what is above that GPU, all others to the
+    /// first CPU.
     fn attach_nics(&mut self) {
         let first = self.cpu_of.values().next().copied();
         for nic in 0..self.system.devices.len() {
@@ -92,7 +94,7 @@ impl Drawing<'_> {
         }
     }
 
-    /// NICs for GPUs that are ports of the network themselves.
+    /// Adds NICs for GPUs that the network joins to the fabric directly.
     pub(super) fn add_ports(&mut self) {
         let (mut senders, mut receivers) = (Vec::new(), Vec::new());
         for (index, gpu) in self.part.gpus.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! What the tests of this module share.
+//! Helpers shared by the tests of this crate.
 
 use motet_net::Network;
 use motet_net::builders::{Params, find};

@@ -13,10 +13,10 @@ use super::kinds::Cpu;
 use super::options::NcclOptions;
 use super::partition::Part;
 
-/// More GPUs or NICs than any NVLink domain has.
+/// The most GPUs, or NICs, of a node: more than any NVLink domain has.
 pub(super) const MAX_DEVICES: usize = 288;
 
-/// What a device is.
+/// The kind of a device; GPUs and networks with their number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Device {
     Gpu(usize),
@@ -28,7 +28,7 @@ pub(super) enum Device {
     Cpu,
 }
 
-/// What an edge is.
+/// The kind of a wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Wire {
     NvLink,
@@ -131,7 +131,7 @@ impl System {
         self.out[b].push(first + 1);
     }
 
-    /// The first device that a wire of this kind leads to and that is wanted.
+    /// The first wanted device that a wire of this kind leads to.
     pub(super) fn neighbour(
         &self,
         device: usize,

@@ -2,9 +2,9 @@
 //! protocol that it [offers](super::offer).
 //!
 //! Source: `ncclTopoTuneModel` of `src/graph/tuning.cc` at v2.30.7-1; v2.28.9-1 is the same but
-//! for constants. For 2.32 it is `src/tuning/` of the development branch, where
-//! `NcclVersion::is_rewritten` marks what is different. A combination that cannot be chosen has bandwidth 0. What each term is, is in
-//! docs/nccl-model.md; [`model`](super::model) prices sizes with it.
+//! for constants. For 2.32 it is `src/tuning/` of the development branch;
+//! `NcclVersion::is_rewritten` marks where that differs. A combination that cannot be chosen has bandwidth 0.
+//! docs/nccl-model.md explains each term; [`model`](super::model) computes the time of a size from these tables.
 
 use super::constants::{Constants, Generation, Hardware};
 use super::graph::Graph;
@@ -14,23 +14,23 @@ use super::kinds::{
 use super::offer::Offer;
 use super::options::NcclOptions;
 
-/// What all ranks agree on of one graph: the fewest channels, the slowest, the farthest.
+/// A graph as all ranks agree on it: the fewest channels, the lowest speeds and the farthest paths of any node.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct GraphInfo {
     pub channels: usize,
-    /// Per channel, in GB/s.
+    /// Bandwidth per channel in GB/s: inside a node, and between nodes.
     pub intra: f64,
     pub inter: f64,
     pub type_intra: PathKind,
     pub type_inter: PathKind,
     pub same_channels: bool,
-    /// In µs.
+    /// The latency of the network interface, in µs.
     pub latency_inter: f64,
     pub pattern: Pattern,
 }
 
 impl GraphInfo {
-    /// A graph that was not found.
+    /// Stands for a graph that was not found.
     pub(super) const NONE: Self = Self {
         channels: 0,
         intra: 0.0,
@@ -83,14 +83,14 @@ pub struct Communicator {
     /// Whether GPUs are joined by NVSwitches.
     pub nvswitch: bool,
     pub nvls: bool,
-    /// GPUs of a node that head a channel of CollNet.
+    /// How many GPUs of a node head a channel of CollNet.
     pub collnet_heads: usize,
     pub ring: GraphInfo,
     pub tree: GraphInfo,
     pub nvls_graph: GraphInfo,
     pub collnet_chain: GraphInfo,
     pub collnet_direct: GraphInfo,
-    /// Channels of the communicator, and of NVLS.
+    /// How many channels the communicator has, and how many NVLS uses.
     pub channels: usize,
     pub nvls_channels: usize,
 }
@@ -197,7 +197,7 @@ impl Tuning {
         tuning
     }
 
-    /// In µs.
+    /// The latency that NCCL expects, in µs.
     #[must_use]
     pub fn latency(
         &self,
@@ -208,7 +208,7 @@ impl Tuning {
         self.latency[collective.index()][algorithm.index()][protocol.index()]
     }
 
-    /// In GB/s; 0 where NCCL does not allow the combination.
+    /// The bandwidth that NCCL expects, in GB/s; 0 where it does not allow the combination.
     #[must_use]
     pub fn bandwidth(
         &self,
@@ -219,7 +219,7 @@ impl Tuning {
         self.bandwidth[collective.index()][algorithm.index()][protocol.index()]
     }
 
-    /// The most threads of a block.
+    /// The most threads of a thread block.
     #[must_use]
     pub fn max_threads(&self, algorithm: Algorithm, protocol: Protocol) -> u32 {
         self.max_threads[algorithm.index()][protocol.index()]

@@ -54,7 +54,7 @@ impl Topology {
 /// How long a collective takes, split into data and latency, because sharing a link stretches only the former.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Timing {
-    /// For how long the busiest link carries data.
+    /// The time for which the busiest link carries data.
     pub work: Duration,
     pub latency: Duration,
 }

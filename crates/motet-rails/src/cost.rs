@@ -58,7 +58,7 @@ pub struct PacketPart {
 pub struct OpticalPart {
     pub ports: u32,
     pub port_price: Dollars,
-    /// Of the whole switch.
+    /// The power of the whole switch.
     pub power: Watts,
     pub source: String,
 }
@@ -222,8 +222,8 @@ pub fn saving(new: f64, old: f64) -> f64 {
     if old > 0.0 { 1.0 - new / old } else { 0.0 }
 }
 
-/// The price of an optical port at which photonic rails save just this share of a packet network's price, all other
-/// prices being as they are; negative if no price is low enough.
+/// The price of an optical port at which photonic rails cost this share less than the packet network. All
+/// other prices stay as they are, and NICs are not counted; negative if no price is low enough.
 #[must_use]
 pub fn optical_port_price(share: f64, photonic: &Bill, packet: &Bill, prices: &Prices) -> f64 {
     let free = Prices {
@@ -235,7 +235,8 @@ pub fn optical_port_price(share: f64, photonic: &Bill, packet: &Bill, prices: &P
     ((1.0 - share) * packet - rest) / photonic.optical_ports.max(1) as f64
 }
 
-/// The power of a packet switch at which photonic rails save just this share of a packet network's power.
+/// The power of a packet switch at which photonic rails take this share less power than the packet network;
+/// NICs are not counted.
 #[must_use]
 pub fn packet_switch_power(share: f64, photonic: &Bill, packet: &Bill, prices: &Prices) -> f64 {
     let mut free = prices.clone();

@@ -1,4 +1,4 @@
-//! What the knobs hand may choose on rails: whether an AllReduce uses NCCL's rings or its trees.
+//! The choice that the knobs hand has on rails: whether an AllReduce uses NCCL's rings or its trees.
 //!
 //! On ideal links channels and protocols make no difference, so that the algorithm is all there is to choose; and only where a packet
 //! switch carries the call: inside a scale-up domain, on packet-switched rails, or over the host's network. Circuits between

@@ -71,7 +71,7 @@ impl<'a> Levels<'a> {
         self.reaches.entry((stage, group)).or_insert_with(found)
     }
 
-    /// Domains that the widest of these groups spans; 1 if it stays inside.
+    /// How many scale-up domains the widest of these groups spans; 1 if all of them lie inside one.
     pub(crate) fn domains(&mut self, stage: u32, group: Group) -> u32 {
         self.reaches(stage, group).iter().map(|it| it.domains).max().unwrap_or(1)
     }

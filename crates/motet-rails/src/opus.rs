@@ -117,7 +117,7 @@ pub fn follow_up() -> Result<TrainingStep, RailsError> {
 /// Milliseconds of switching that Fig. 8 is drawn over.
 pub const DELAYS_MS: [u64; 11] = [0, 1, 5, 10, 15, 25, 50, 100, 200, 500, 1000];
 
-/// The result of a step with one switching delay.
+/// The times of a step with one switching delay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Point {
     pub delay: Duration,

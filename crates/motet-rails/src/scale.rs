@@ -1,8 +1,8 @@
 //! How far optical rails reach: GPUs by switch technology (Opus, Table 3).
 //!
-//! A rail joins the GPUs with the same place in every scale-up domain, and is one optical switch. Every domain
-//! takes as many of its ports as a GPU's NIC has ([`Wiring`]), so the ports bound the domains, and with them
-//! the GPUs: the larger the domain, the further a switch reaches.
+//! A rail connects the GPUs with the same place in every scale-up domain by one optical switch. Every domain
+//! takes some of the switch's ports ([`Wiring::taken`]), so these limit how many domains there can be. The
+//! larger a domain, the more GPUs a switch reaches.
 
 use motet_units::Duration;
 
@@ -44,8 +44,9 @@ pub struct Wiring {
     /// One fibre carries both directions (bidirectional transceivers), and takes one port of the switch instead of
     /// two.
     pub bidirectional: bool,
-    /// Each port of the NIC goes to a switch of its own. A switch then reaches as many more domains, but joins only
-    /// equal ports: rings alternate between the switches and must be of even length.
+    /// Each port of the NIC goes to a switch of its own. Each switch then reaches more domains, by a factor
+    /// of `ports`, but connects only ports of the same number: rings alternate between the switches and must
+    /// be of even length.
     pub planes: bool,
 }
 

@@ -31,17 +31,18 @@
 //! only if no one who knows the verdict can be reached; then the embedder's choice is the
 //! communicator's own time-out, for to guess is to risk the hang.
 //!
-//! **When the leader is gone.** Then nobody who is in doubt may decide alone: another rank may have heard the verdict
-//! before the leader died. So a member that is [told](Member::lose_leader) that its leader cannot be heard any more
-//! asks all others. One that knows the verdict says it; one that never accepted the round refuses it for good, so that
-//! it is aborted; one that is in doubt too, and has lost the leader too, says **lost**. Who has that of every other
-//! member knows that no one has heard a verdict and no one ever will, and aborts; all others come to the same, for
-//! they are in doubt until they have heard from all, or from one who has. Losing a leader is for good, whatever that
-//! leader would still say, or this would not hold. Two ranks never differ; if a member cannot be reached at all,
-//! those in doubt stay so, and the embedder ends their calls with an error rather than guess.
+//! **When the leader is gone.** Then no member in doubt may decide alone: another rank may have heard the verdict
+//! before the leader died. So a member that is [told](Member::lose_leader) that its leader is lost asks all others. A
+//! member that knows the verdict answers with it; one that never accepted the round refuses it for good, so that the
+//! round is aborted; one that is in doubt itself and has lost the leader too answers **lost**. A member that has this
+//! answer from every other member knows that nobody has heard a verdict and nobody ever will, and aborts. All others
+//! reach the same result, because they stay in doubt until they have that answer from all others, or the verdict from
+//! a member that has. This holds only because losing a leader is for good: whatever that leader still says is ignored.
+//! So two ranks never differ. If a member cannot be reached at all, those in doubt stay so, and the embedder ends their
+//! calls with an error rather than guess.
 //!
-//! **Trials.** A proposal can name an operation `until` from which on the table before it decides again. The end needs
-//! no second agreement, so that what is tried is never in use for longer, whoever is silent, late or dead by then.
+//! **Trials.** A proposal can name an operation `until` from which on the table in use before decides again. The end
+//! needs no second agreement, so a trial never lasts longer, whichever ranks are silent, late or dead by then.
 //!
 //! Invariants, held by `tests.rs` under any delivery: a committed round was accepted by all, so by
 //! then no member was in doubt about an earlier one; a member that is not in doubt about a round it
@@ -61,7 +62,7 @@ mod leader;
 
 pub use leader::{Leader, RoundOpen};
 
-/// What the ranks are to use.
+/// What a proposal asks the ranks to use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target {
     /// The table with this checksum, on the network with this signature.
@@ -76,7 +77,7 @@ pub enum Message {
     Propose {
         round: u64,
         at: Operation,
-        /// Of a trial: from when on what was in use before decides again.
+        /// For a trial: the operation from which on what was in use before decides again.
         until: Option<Operation>,
         target: Target,
     },
@@ -143,10 +144,11 @@ pub struct Member {
     committed: u64,
     /// How many members there are, once the leader is lost.
     leaderless: Option<u32>,
-    /// Who is in doubt about the round that this member is in doubt about, and has lost the leader.
+    /// The ranks known to be in doubt about the same round as this member, and to have lost the leader.
     lost: BTreeSet<u32>,
 }
 
+/// A proposal that the member has accepted and whose verdict it does not know.
 #[derive(Debug)]
 struct Doubt {
     round: u64,
@@ -190,8 +192,8 @@ impl Member {
         self.doubt.is_some()
     }
 
-    /// The leader of these `ranks` cannot be heard any more. For good: what it might still say must not be
-    /// [handled](Self::handle). Gives the question to send to all others, if this member is in doubt.
+    /// Tells the member that the leader of these `ranks` ranks is lost for good: later messages of that leader must
+    /// not be [handled](Self::handle). Returns the question to send to all others, if this member is in doubt.
     pub fn lose_leader(&mut self, ranks: u32) -> Option<(To, Message)> {
         self.leaderless = Some(ranks);
         self.lost.insert(self.rank.0);
@@ -199,7 +201,7 @@ impl Member {
         self.poll()
     }
 
-    /// Takes a message; gives the answer to it.
+    /// Takes a message, and returns the answer to it.
     pub fn handle(&mut self, message: Message) -> Option<(To, Message)> {
         match message {
             Message::Propose { round, at, until, target } => {
@@ -311,7 +313,8 @@ impl Member {
         }
     }
 
-    /// The verdict on a round, where this member can be sure of it.
+    /// The verdict on a round, if this member can be sure of it. Asking about a round it has never seen makes it
+    /// refuse that round for good.
     fn known_verdict(&mut self, round: u64) -> Option<bool> {
         if self.in_doubt_of(round) || round < self.committed.max(1) {
             return None;

@@ -1,4 +1,4 @@
-//! [`Checksum`]: CRC-64, what tells one table, or one program file, from another.
+//! [`Checksum`]: the CRC-64 by which tables and program files are told apart.
 //!
 //! CRC-64/XZ (ECMA-182, reflected) rather than a hash: it is certain, not merely likely, to catch
 //! any damage within 64 consecutive bits, it is a dozen lines, and common tools compute it too.

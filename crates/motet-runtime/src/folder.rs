@@ -1,5 +1,5 @@
 //! What the run-time half must know of a plan's folder: the names of the files it reads, the version
-//! of the format, and the list of checksums that says whether they are whole.
+//! of the format, and the list of checksums by which it checks that files are undamaged.
 //!
 //! `motet-tune` writes the folder (its `plan::folder`), and has everything else that is in it.
 
@@ -8,17 +8,17 @@ use std::fmt::Write as _;
 
 use crate::checksum::Checksum;
 
-/// Of the format of [`MANIFEST`].
+/// The version of the format of [`MANIFEST`].
 pub const VERSION: u64 = 2;
 
-/// What was found and compared.
+/// The file with the plan's tasks, and everything that they were compared with.
 pub const MANIFEST: &str = "plan.json";
-/// What the run-time half looks up.
+/// The file with the [`Table`](crate::Table) that the run-time half looks calls up in.
 pub const TABLE: &str = "table";
-/// The file that names all others.
+/// The file with the checksums of all others.
 pub const CHECKSUMS: &str = "checksums";
 
-/// Why a list of checksums is not believed.
+/// Why a list of checksums is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ListError {
     #[error("{CHECKSUMS} is not what the plan was written with; make the plan anew")]
@@ -27,7 +27,7 @@ pub enum ListError {
     Outside(String),
 }
 
-/// A line for every file, and one for the lines: the text of [`CHECKSUMS`].
+/// The text of [`CHECKSUMS`]: a line for every file, and a last one with the checksum of these lines.
 #[must_use]
 pub fn list(files: &BTreeMap<String, String>) -> String {
     let mut text = String::new();

@@ -1,11 +1,11 @@
 //! [`Group`]: the leader's half of one communicator while a job runs: it collects what ranks measure, asks a
-//! [`Pilot`] for a better table, and has all ranks switch to it at one operation. No IO and no clock: whoever holds
-//! it hands over [`Frame`]s, calls [`turn`](Group::turn) now and then, and sends what comes out.
+//! [`Pilot`] for a better table, and has all ranks switch to it at one operation. It has no IO and no clock: its
+//! owner hands over [`Frame`]s, calls [`turn`](Group::turn) regularly, and sends the frames that these return.
 //!
-//! A table goes out first, then the proposal of it ([`agreement`](crate::agreement)); frames of a connection come in
-//! order, so whoever gets the proposal holds the table. `at` is as far ahead as ranks get in four turns, more after a
-//! rank was found to be there already. What a pilot only wants to try is proposed with its end
-//! ([trials](crate::agreement)), so that it goes out of use whoever is silent or dead by then.
+//! A table is sent first, then the proposal of it ([`agreement`](crate::agreement)); frames of a connection come in
+//! order, so a rank that gets the proposal holds the table. The operation at which ranks switch is as far ahead as
+//! they get in four turns, and farther after a rank was found to be past it. A table that a pilot only wants to try
+//! is proposed together with the end of the trial, so that it goes out of use even if the leader is gone by then.
 
 use motet_units::Rank;
 
@@ -16,23 +16,23 @@ use crate::runtime::Operation;
 use crate::table::Table;
 use crate::wire::Frame;
 
-/// Turns that a proposal may be open: a rank that has not answered by then may have gone.
+/// After so many turns an open proposal is given up: a rank that has not answered by then may be gone.
 const PATIENCE: u32 = 20;
 /// How many turns ahead a switch is proposed, and at least how many operations.
 const LEAD_TURNS: u64 = 4;
 const LEAST_LEAD: u64 = 32;
-/// Turns that are given to calls of a trial that end late.
+/// How many turns after its end a trial is kept open, for the times of calls that end late.
 const AFTER_TRIAL: u32 = 2;
-/// After how many refusals for being late the lead grows no more: 2¹² times as many operations.
+/// Each refusal for being late doubles the lead, up to so many times (2¹² times as many operations).
 const MOST_DOUBLINGS: u32 = 12;
 
-/// What makes tables of measurements. Only the leader has one, so that nothing of it must be the same on all ranks.
+/// A policy that makes tables from measurements. Only the leader has one, so it may do what would differ between ranks.
 pub trait Pilot: Send {
-    /// What to do next, by what all ranks report. Asked once a turn while calls are made, all ranks have reported and
-    /// nothing is under way. A table must have the keys of the one in use.
+    /// What to do next, by the reports of all ranks. Asked once a turn if calls are being made, all ranks have reported
+    /// and no proposal or trial is going on. A table that it returns must have the same keys as the one in use.
     fn steer(&mut self, sight: &Sight<'_>) -> Course;
 
-    /// Why it wanted what it wanted since this was last asked, for people.
+    /// The reasons of its decisions since this was last called, as text for people.
     fn reasons(&mut self) -> Vec<String> {
         Vec::new()
     }
@@ -41,32 +41,32 @@ pub trait Pilot: Send {
 /// What a pilot sees.
 #[derive(Clone, Copy, Debug)]
 pub struct Sight<'a> {
-    /// The table in use,
+    /// The table in use.
     pub table: &'a Table,
-    /// and what each rank has measured under it.
+    /// What each rank has measured under that table.
     pub reports: &'a [Report],
     /// The table that was tried last, and what ranks have measured under it. Only in the first turn after a trial.
     pub trial: Option<(&'a Table, &'a [Report])>,
 }
 
-/// What a pilot wants.
+/// A pilot's decision.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Course {
     Stay,
-    /// All ranks go over to the table.
+    /// All ranks switch to this table.
     Switch(Table),
-    /// All ranks use the table for as many operations as were last made in so many turns, and then go back, whatever
-    /// has become of the leader by then.
+    /// All ranks use the table for about `turns` turns (as many operations as ranks make in them at present), and then
+    /// go back, even if the leader is gone by then.
     Try {
         table: Table,
         turns: u32,
     },
 }
 
-/// Prefers what is fastest by what was measured last, and by what the plan expects of the rest: TuCCL's rule.
+/// TuCCL's rule: prefers the candidate with the least time; where it was not measured, its expected time counts.
 #[derive(Clone, Copy, Debug)]
 pub struct Fastest {
-    /// By how many percent it must be faster than what is in use.
+    /// By how many percent a candidate must be faster than the one in use to replace it.
     pub margin: u32,
 }
 
@@ -86,9 +86,9 @@ pub struct Group {
     table: Table,
     proposed: Option<Proposed>,
     trial: Option<Trial>,
-    /// What each rank said last.
+    /// By rank: its last report.
     standings: Vec<Standing>,
-    /// Where the foremost rank was a turn ago.
+    /// The largest position of any rank a turn ago.
     before: Operation,
     doublings: u32,
     switches: u64,
@@ -108,16 +108,17 @@ struct Proposed {
 struct Trial {
     table: Table,
     until: Operation,
-    /// Since all ranks are back.
+    /// Turns since all ranks have gone back to the table in use.
     turns: u32,
 }
 
+/// What a rank has reported.
 #[derive(Clone, Default)]
 struct Standing {
     position: Operation,
-    /// Of the table in use,
+    /// Its last report about the table in use.
     report: Option<Report>,
-    /// and of the one that is tried.
+    /// Its last report about the table that is tried.
     tried: Option<Report>,
 }
 
@@ -153,23 +154,23 @@ impl Group {
         self.switches
     }
 
-    /// How many times they have agreed to try one.
+    /// How many times the ranks have agreed to try another table.
     #[must_use]
     pub const fn trials(&self) -> u64 {
         self.trials
     }
 
-    /// Why the pilot wanted what it wanted since this was last asked.
+    /// The reasons of the pilot's decisions since this was last called.
     pub fn reasons(&mut self) -> Vec<String> {
         self.pilot.reasons()
     }
 
-    /// Another pilot from the next turn on, as when the first had to be made.
+    /// Replaces the pilot from the next turn on, as when the real one had to be made first.
     pub fn steer_by(&mut self, pilot: Box<dyn Pilot>) {
         self.pilot = pilot;
     }
 
-    /// Takes a frame of a rank; gives what follows from it.
+    /// Takes a frame of a rank, and returns what to send as a result.
     pub fn handle(&mut self, rank: Rank, frame: Frame) -> Option<(To, Frame)> {
         match frame {
             Frame::Standing { position, report } if report.rank == rank => {
@@ -197,7 +198,7 @@ impl Group {
         }
     }
 
-    /// All have agreed.
+    /// All ranks have accepted the proposal: the table is in use, or the trial begins.
     fn take_up(&mut self) {
         let Some(Proposed { table, until, .. }) = self.proposed.take() else { return };
         self.doublings = 0;
@@ -213,7 +214,7 @@ impl Group {
         }
     }
 
-    /// A rank has refused, or asks because it cannot wait any longer.
+    /// The proposal is aborted, because a rank has refused it or asks for a verdict that it cannot wait for.
     fn give_up(&mut self, message: &Message) {
         self.proposed = None;
         let late = matches!(message, Message::Refuse { refusal: Refusal::Late { .. }, .. });
@@ -222,8 +223,7 @@ impl Group {
         }
     }
 
-    /// To be called in even steps of time, of about as long as a few round trips: proposes a better table if there
-    /// is one.
+    /// One turn: proposes what the pilot wants. To be called at regular intervals of about a few round trips.
     pub fn turn(&mut self) -> Vec<(To, Frame)> {
         if let Some(proposed) = &mut self.proposed {
             proposed.turns += 1;
@@ -286,7 +286,7 @@ impl Group {
         vec![(To::All, Frame::Table { signature, text }), agreement(proposal)]
     }
 
-    /// A rank has gone; what is open ends, and nothing is proposed any more.
+    /// A rank has gone: an open proposal is aborted, and nothing is proposed any more.
     pub fn part(&mut self) -> Option<(To, Frame)> {
         self.parted = true;
         self.proposed = None;
@@ -308,7 +308,7 @@ const fn agreement((to, message): (To, Message)) -> (To, Frame) {
     (to, Frame::Agreement(message))
 }
 
-/// Which rank a message to the leader is of.
+/// The rank that has sent a message to the leader.
 const fn speaker(message: &Message) -> Option<Rank> {
     match message {
         Message::Accept { rank, .. } | Message::Refuse { rank, .. } | Message::Ask { rank, .. } => {
@@ -318,7 +318,7 @@ const fn speaker(message: &Message) -> Option<Rank> {
     }
 }
 
-/// Whoever has numbered the entries of one table can use the numbers with the other.
+/// Whether two tables have the same keys, so that entries have the same numbers in both.
 fn same_keys(one: &Table, other: &Table) -> bool {
     let keys = |it: &Table| it.entries().iter().map(|it| it.key).collect::<Vec<_>>();
     keys(one) == keys(other)

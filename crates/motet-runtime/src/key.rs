@@ -1,8 +1,8 @@
-//! What a table is keyed by, and the words of NCCL that it uses: [`Collective`], [`Bucket`],
-//! [`Signature`], [`Key`]; [`Algorithm`] and [`Protocol`].
+//! The keys of a table ([`Collective`], [`Bucket`], [`Signature`], [`Key`]), and NCCL's names in it
+//! ([`Algorithm`], [`Protocol`]).
 //!
 //! The crates above have richer types of the same names. This one is linked into training jobs
-//! and uses nothing but `motet-units`, so it has its own; they convert by their texts.
+//! and uses nothing but `motet-units`, so it has its own; texts convert between the two.
 
 use std::fmt;
 use std::str::FromStr;
@@ -68,7 +68,8 @@ macro_rules! named {
     };
 }
 
-/// By bytes, as all names are ASCII: the NCCL plugin reads NCCL's names this way while a job runs.
+/// A name without separators, in lower case. It goes by bytes, without allocating, as all names are ASCII: the NCCL
+/// plugin reads NCCL's names this way while a job runs.
 fn plain(name: &str) -> impl Iterator<Item = u8> {
     let letters = name.bytes().filter(|it| !matches!(it, b'-' | b'_'));
     letters.map(|it| it.to_ascii_lowercase())
@@ -157,8 +158,8 @@ impl Bucket {
     }
 }
 
-/// What an entry of a table is for. Ordered so that the entries of one network, and within it of
-/// one collective and one number of ranks, stand together by size.
+/// The calls that an entry of a table is for. Keys are ordered so that the entries of one network, and
+/// within it of one collective and one number of ranks, are next to each other, by size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key {
     pub signature: Signature,

@@ -8,7 +8,7 @@
 //! | --- | --- |
 //! | [`table`] | what a plan's `table` file holds; reading, writing, checksum |
 //! | [`view`] | a table on one network, ready for lookup |
-//! | [`runtime`] | what one communicator asks: decide, record, report, changed networks |
+//! | [`runtime`] | the state of one communicator: decides calls, records times, reports, notices changed networks |
 //! | [`report`] | from the ranks' measurements to an amended table |
 //! | [`agreement`] | how all ranks switch tables at the same operation |
 //! | [`group`] | the leader of a communicator: measurements in, better tables out |

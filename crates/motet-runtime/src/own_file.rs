@@ -1,10 +1,10 @@
-//! [`own_file`]: a name of one's own, where several ranks are given the same path for their traces or metrics.
+//! [`own_file`]: a file name for each process, where several ranks are given the same path for traces or metrics.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-/// The path with the rank for `%r` (or `p` and the process's number, where the rank is not known) and the
-/// process's number for `%p`; with neither, the number is put before the extension.
+/// The path with `%r` replaced by the rank (or by `p` and the process's number, where the rank is not known) and `%p`
+/// by the process's number; with neither of them, the process's number is put before the extension.
 #[must_use]
 pub fn own_file(path: &Path, rank: Option<u32>, process: u32) -> PathBuf {
     let text = path.to_string_lossy();

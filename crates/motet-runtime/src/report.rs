@@ -18,7 +18,7 @@ use crate::table::{Entry, Table, TableError};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Report {
     pub rank: Rank,
-    /// Of the table that `times` are about.
+    /// The checksum of the table that `times` are about; `None` if the library decides.
     pub table: Option<Checksum>,
     /// Set when this rank sees another network than the plan's.
     pub retuning: Option<Retuning>,
@@ -38,31 +38,31 @@ pub struct Measured {
 /// What the ranks' measurements say about a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Amendment {
-    /// Of the table it amends.
+    /// The checksum of the table that it amends.
     pub table: Checksum,
     pub changes: Vec<Change>,
 }
 
-/// What is new about one entry.
+/// What an amendment says about one entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
     /// The index of the table's entry.
     pub entry: u32,
     /// The candidate to prefer; 0 is the one in use.
     pub preferred: u32,
-    /// Of each candidate: as measured, or as expected where nothing was.
+    /// By candidate: the measured time, or the expected one if it was not measured.
     pub times: Vec<Duration>,
 }
 
-/// A candidate must be faster by this many percent to take the place of the one in use: less is
-/// within what the same collective varies by, and would have the ranks switch for nothing.
+/// A candidate must be faster by this many percent to replace the one in use. Smaller differences are within
+/// the variation of the same collective, and switching for them would be pointless.
 pub const DEFAULT_MARGIN: u32 = 5;
 
-/// What `reports` say about `table`. Reports about other tables do not count.
+/// The amendment of `table` that `reports` suggest. Reports about other tables do not count.
 ///
 /// A collective is done when its slowest rank is, so a candidate's time is the greatest of the
-/// ranks' medians; one that no rank has measured has its expected time. The shortest time is
-/// preferred, if it is shorter than that of the candidate in use by `margin` percent of itself.
+/// ranks' medians; one that no rank has measured has its expected time. The candidate with the shortest
+/// time is preferred if the one in use takes more than `margin` percent longer.
 #[must_use]
 pub fn agree(table: &Table, reports: &[Report], margin: u32) -> Amendment {
     let mut measured: BTreeMap<(u32, u32), Duration> = BTreeMap::new();
@@ -100,14 +100,14 @@ pub enum AmendmentError {
 }
 
 impl Amendment {
-    /// How many entries get another candidate; with none, a switch is not worth it.
+    /// How many entries get another candidate; if none does, a switch is not worth it.
     #[must_use]
     pub fn switches(&self) -> usize {
         self.changes.iter().filter(|it| it.preferred != 0).count()
     }
 
-    /// The table with the preferred candidates first and the measured times as expected ones: so
-    /// what was measured of a candidate is still known when it is no longer in use.
+    /// The table with the preferred candidates first. Measured times become expected ones, so that the time
+    /// of a candidate is still known when it is no longer in use.
     ///
     /// # Errors
     /// When the amendment is not of this table.

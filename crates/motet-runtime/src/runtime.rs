@@ -30,11 +30,11 @@ pub type Operation = u64;
 
 const NO_FENCE: Operation = Operation::MAX;
 
-/// What decides.
+/// What decides about calls.
 #[derive(Clone, Debug)]
 pub(crate) enum Active {
     Table(Arc<View>),
-    /// The library; with the network of the table that was left, if one was.
+    /// The library, with the reason, and the network of the table that was in use before, if one was.
     Library(Reason, Option<Signature>),
 }
 
@@ -60,13 +60,13 @@ struct ActiveTables {
 struct Next {
     at: Operation,
     active: Active,
-    /// Of a trial: the operation from which on what was in use before decides again.
+    /// For a trial: the operation from which on what was in use before decides again.
     until: Option<Operation>,
 }
 
 impl ActiveTables {
-    /// The same for plans that decide the same, and no other's as long as the plan is kept: the
-    /// address of the table if nothing is to come, and that of the plan otherwise.
+    /// A number that identifies a plan for as long as it is kept: the address of its table if no switch is
+    /// to come, so that plans which decide alike have the same one, and otherwise the address of the plan.
     fn identity(self: &Arc<Self>) -> usize {
         match self.as_ref() {
             Self { now: Active::Table(view), next: None } => Arc::as_ptr(view).addr(),
@@ -119,37 +119,38 @@ pub struct Runtime {
     control: Apart<Control>,
 }
 
-/// What the calling thread looks at in every operation: written once in a change, not oftener.
+/// What the calling thread reads in every operation; written only when the plan or the fence changes.
 #[derive(Debug)]
 struct Watched {
     /// Operations from here on must not be decided yet.
     fence: AtomicU64,
-    /// The [identity](ActiveTables::identity) of the plan, for those who may have it already.
+    /// The [identity](ActiveTables::identity) of the plan, by which calling threads find out whether they
+    /// have it already.
     identity: AtomicUsize,
 }
 
 /// What only control threads touch.
 #[derive(Debug)]
 struct Control {
-    /// The last plans that were replaced, kept so that the calling thread, when it was reading one,
-    /// is not the one that has to free a table. Also what makes writers take turns.
+    /// The last plans that were replaced, kept so that a calling thread which was just reading one
+    /// does not have to free a table. Its lock also makes writers take turns.
     retired: Mutex<[Option<Arc<ActiveTables>>; 2]>,
-    /// What calling threads no longer keep, for the same reason.
+    /// Plans that calling threads no longer keep, to be freed by control threads for the same reason.
     returned: Mutex<[Option<Arc<ActiveTables>>; 4]>,
     observed: ArcSwapOption<Signature>,
     /// Whether a verdict that operations wait for will not come.
     hopeless: AtomicBool,
 }
 
-/// On cache lines of its own (processors fetch them in pairs), so that whoever writes beside it takes
-/// nothing away from whoever reads it.
+/// A value on cache lines of its own (128 bytes, as processors fetch them in pairs), so that writes to
+/// neighbouring values do not slow down its readers (false sharing).
 #[derive(Debug)]
 #[repr(align(128))]
 struct Apart<T>(T);
 
-/// The ranks are about to switch tables at this operation or before, and this one does not know
-/// yet whether they will: send what [`Member::poll`](crate::Member::poll) gives, and decide again
-/// when the control thread has handled a message.
+/// The ranks may switch tables at this operation or before, and this rank does not know the verdict
+/// yet: send what [`Member::poll`](crate::Member::poll) gives, and decide again when the control thread
+/// has handled a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("operation {0} waits for the verdict on a new table; ask the leader or any rank")]
 pub struct InDoubt(pub Operation);
@@ -250,13 +251,13 @@ impl Runtime {
         recent.map(|it| it.push(time)).is_some()
     }
 
-    /// Nobody who knows the verdict that operations wait for can be reached. They stay [`InDoubt`]; whoever waits for
-    /// them should end them with an error, for to guess is to risk that ranks differ.
+    /// To be called when nobody who knows the awaited verdict can be reached. Operations stay [`InDoubt`], and the
+    /// embedder should end them with an error, because guessing the verdict could make ranks differ.
     pub fn despair(&self) {
         self.control.0.hopeless.store(true, SeqCst);
     }
 
-    /// Whether a verdict that did not come is not waited for any more.
+    /// Whether [`despair`](Self::despair) was called: waiting for the verdict is pointless.
     #[must_use]
     pub fn is_hopeless(&self) -> bool {
         self.control.0.hopeless.load(SeqCst)
@@ -274,7 +275,8 @@ impl Runtime {
         }
     }
 
-    /// The same, and what was measured under a table that was tried or is about to be left: calls may end after it.
+    /// The same, followed by reports about other tables of the plan, such as one that was tried: calls under it may
+    /// end after the trial.
     #[must_use]
     pub fn reports(&self, rank: Rank) -> Vec<Report> {
         let first = self.report(rank);
@@ -359,7 +361,7 @@ impl Runtime {
         drop(unused);
     }
 
-    /// Leaves it to a control thread to free a plan, if that needs no waiting and there is room.
+    /// Leaves a plan to a control thread to free, unless the lock is taken or there is no room.
     fn give_back(&self, plan: Arc<ActiveTables>) {
         if let Ok(mut returned) = self.control.0.returned.try_lock()
             && let Some(free) = returned.iter_mut().find(|it| it.is_none())
@@ -368,7 +370,7 @@ impl Runtime {
         }
     }
 
-    /// What the library deciding from `at` on is, seen from what is in use.
+    /// The target of leaving the table in use: the library decides, and the table's network is remembered.
     pub(crate) fn leaving(&self) -> Active {
         Active::Library(Reason::Left, self.plan.0.load().at(self.position()).planned())
     }
@@ -398,8 +400,8 @@ impl Runtime {
         self.watched.0.fence.store(NO_FENCE, SeqCst);
     }
 
-    /// Has `active` decide from the fence on, or until an operation if one is given, and takes the fence away. No
-    /// earlier switch is ahead, so what decides before the fence is the last thing agreed on.
+    /// Lets `active` decide from the fence on (for a trial, until operation `until`), and lowers the fence. No
+    /// earlier switch is still to come, so what was agreed on last decides before the fence.
     pub(crate) fn switch_at_fence(&self, at: Operation, until: Option<Operation>, active: Active) {
         self.replace(|old| {
             let now = old.last().clone();
@@ -409,11 +411,11 @@ impl Runtime {
     }
 }
 
-/// The two plans that a calling thread saw last, kept as long as it is. It may go from one thread, and
-/// from one runtime, to another.
+/// The two plans that a calling thread used last, which it keeps alive. A `Seen` may be used by one thread
+/// after the other, and for one runtime after the other.
 #[derive(Debug)]
 pub struct Seen {
-    /// With their [identities](ActiveTables::identity), the one in use first.
+    /// The plans with their [identities](ActiveTables::identity), the one in use first.
     plans: [(usize, Arc<ActiveTables>); 2],
 }
 
@@ -424,7 +426,7 @@ impl Seen {
         Self { plans: [0; 2].map(|_| (plan.identity(), Arc::clone(&plan))) }
     }
 
-    /// What is in use has changed.
+    /// Turns to the plan with this identity, because the one in use has changed.
     #[cold]
     fn turn_to(&mut self, identity: usize, runtime: &Runtime) {
         self.plans.swap(0, 1);
@@ -442,7 +444,7 @@ enum Held<'a> {
     Seen(&'a ActiveTables),
 }
 
-/// What was decided for an operation; holds on to the table it comes from.
+/// The decision for an operation; keeps the table that it comes from alive.
 #[derive(Debug)]
 pub struct Decision<'a> {
     plan: Held<'a>,
@@ -457,7 +459,7 @@ pub enum Choice<'a> {
     LibraryDefault(Reason),
 }
 
-/// Which candidate of which table a completion time is for.
+/// Says which candidate of which table a completion time belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ticket {
     pub table: Checksum,
@@ -480,7 +482,7 @@ impl Decision<'_> {
         }
     }
 
-    /// For [`Runtime::record`]; none when the library decides.
+    /// The ticket for [`Runtime::record`]; `None` if the library decides.
     #[must_use]
     pub fn ticket(&self) -> Option<Ticket> {
         let (view, entry) = self.found().ok()?;

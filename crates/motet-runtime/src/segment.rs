@@ -1,5 +1,5 @@
-//! [`Segment`]: a small file that the processes of one host map, so that a tuning driver can say what
-//! to do and everyone can see how long it took. This is its layout; who maps it hands in the words.
+//! [`Segment`]: a small file that the processes of one host map, so that a tuning driver can force settings
+//! and everyone can see how long calls took. This is its layout; the embedder maps the file and hands in the words.
 //!
 //! All words are 64 bits in the machine's own order and are only ever touched atomically:
 //!
@@ -56,19 +56,19 @@ const TIMES: usize = 80;
 const PER_SLOT: usize = 8;
 const KEPT: usize = PER_SLOT - 2;
 
-/// How many (rank, collective, size, setting) a segment has room for.
+/// How many slots of times a segment has: one for each rank, collective, size and setting.
 pub const SLOTS: usize = 4096;
-/// The least that a segment has.
+/// The least number of words of a segment.
 pub const WORDS: usize = TIMES + SLOTS * PER_SLOT;
-/// The first words, with all that is forced and noted: who does not care for times needs no others.
+/// How many words come before the times: a process that needs no times need not touch more.
 pub const CONTROL_WORDS: usize = TIMES;
-/// Slots that are looked at before a time is dropped.
+/// How many slots are tried for a key before its time is dropped.
 const PROBES: usize = 64;
 
 const SET: u64 = 1;
 const VALID: u64 = 1 << 63;
 
-/// A setting that the driver wants; what is `None` is NCCL's own.
+/// A setting that the driver forces; fields that are `None` are left to NCCL.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Forced {
     pub algorithm: Option<Algorithm>,
@@ -78,7 +78,7 @@ pub struct Forced {
     pub chunk: Option<u32>,
 }
 
-/// What a time is of.
+/// What a time was measured for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct TimeKey {
     pub rank: Rank,
@@ -93,13 +93,13 @@ pub struct TimeKey {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RecentTimes {
     pub key: TimeKey,
-    /// All there were.
+    /// How many times there were in all.
     pub count: u64,
-    /// Of the last six.
+    /// The median of the last six.
     pub median: Duration,
 }
 
-/// Why words are no segment.
+/// Why words are refused as a segment, or a setting cannot be forced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SegmentError {
     #[error("it has {0} words, and a segment has {WORDS}; make it anew")]
@@ -110,14 +110,14 @@ pub enum SegmentError {
     Channels(u32),
 }
 
-/// A view of the control words in a mapped control file.
+/// A view of the words of a mapped control file.
 #[derive(Clone, Copy, Debug)]
 pub struct Segment<'a> {
     words: &'a [AtomicU64],
 }
 
 impl<'a> Segment<'a> {
-    /// The segment in `words`, which is made one if they are new.
+    /// The segment in `words`; new words, which are all zero, are made one.
     ///
     /// # Errors
     /// When they are too few, or something else is in them.
@@ -135,7 +135,7 @@ impl<'a> Segment<'a> {
         &self.words[CONTROL + PER_COLLECTIVE * collective.index()..][..PER_COLLECTIVE]
     }
 
-    /// What is forced for a collective. One load; for the call path.
+    /// The setting that is forced for a collective, if one is. One atomic load, as this is on the call path.
     #[must_use]
     pub fn forced(&self, collective: Collective) -> Option<Forced> {
         unpack(self.of(collective)[0].load(Acquire))
@@ -163,12 +163,12 @@ impl<'a> Segment<'a> {
         Ok(())
     }
 
-    /// Counts that a forced setting was applied to a call, or that NCCL does not offer it there.
+    /// Counts a call that a forced setting was applied to, or one for which NCCL does not offer it.
     pub fn note(&self, collective: Collective, applied: bool) {
         self.of(collective)[if applied { APPLIED } else { REFUSED }].fetch_add(1, Relaxed);
     }
 
-    /// How many calls the setting in force was applied to, and how many did not offer it.
+    /// To how many calls the setting in force was applied, and for how many NCCL did not offer it.
     #[must_use]
     pub fn noted(&self, collective: Collective) -> (u64, u64) {
         let words = self.of(collective);
@@ -202,7 +202,7 @@ impl<'a> Segment<'a> {
         (word != 0).then_some((word as u32, (word >> 32) as u32))
     }
 
-    /// Stops profiling from the next forced call on, or lets it go on: so that what it costs can be measured on one
+    /// Pauses or resumes profiling from the next forced call on, so that the cost of profiling can be measured on one
     /// communicator.
     pub fn pause_profiling(&self, paused: bool) {
         self.words[PAUSED].store(u64::from(paused), Relaxed);
@@ -227,7 +227,7 @@ impl<'a> Segment<'a> {
         true
     }
 
-    /// The slot of a key; it is its own from now on.
+    /// Finds the slot of a key, or claims a free one for it.
     fn claim(&self, key: u64) -> Option<&'a [AtomicU64]> {
         // Multiplication spreads over the upper bits.
         let first = (key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 52) as usize;
@@ -243,7 +243,7 @@ impl<'a> Segment<'a> {
         &self.words[TIMES + PER_SLOT * index..][..PER_SLOT]
     }
 
-    /// What all ranks have measured, in the order of keys.
+    /// The recent times of all ranks, in the order of keys.
     #[must_use]
     pub fn times(&self) -> Vec<RecentTimes> {
         let mut all: Vec<_> = (0..SLOTS).filter_map(|it| recent(self.slot(it))).collect();

@@ -1,5 +1,5 @@
-//! [`Table`]: what a plan says to do for every task, each with its [`Candidate`]s in order of
-//! preference. The `table` file of a plan directory holds one.
+//! [`Table`]: for every task of a plan its [`Candidate`]s, in order of preference. The `table` file of a
+//! plan directory holds one.
 //!
 //! A table does not change: another choice is another table, with another checksum (see
 //! [`Amendment`](crate::Amendment)). `read.rs` describes the file.
@@ -25,7 +25,7 @@ const MOST_THREADS: u32 = 1024;
 const MOST_CHUNK: u64 = u32::MAX as u64;
 const MOST_NAME: usize = 100;
 
-/// The knobs of a call; what is `None` is left to the library.
+/// The knobs of a call; knobs that are `None` are left to the library.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct TableKnobs {
     pub protocol: Option<Protocol>,
@@ -39,14 +39,14 @@ pub struct TableKnobs {
 /// How a collective is done.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Method {
-    /// By NCCL itself; with `None`, by the algorithm it chooses.
+    /// By NCCL itself; `None` is the algorithm that NCCL chooses.
     Nccl { algorithm: Option<Algorithm> },
     /// By the plan's program of this name: letters, digits, `.`, `_` and `-`, so that it can be a
     /// file's stem. The checksum is of the program's file.
     Program { name: Box<str>, checksum: Checksum },
 }
 
-/// What to tell the library, or to run in its place.
+/// What to ask of the library, or which program to run in its place.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Setting {
     pub method: Method,
@@ -57,11 +57,11 @@ pub struct Setting {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Candidate {
     pub setting: Setting,
-    /// How long it should take, by the plan's profiling or by what ranks have since agreed on.
+    /// How long it is expected to take, by the plan or by what ranks have measured and agreed on since.
     pub expected: Duration,
 }
 
-/// What to do for one task: the first candidate, while nothing better is known.
+/// The candidates for one task; the first is the one in use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
     pub key: Key,
@@ -104,13 +104,13 @@ impl Table {
         Ok(Self { entries, checksum })
     }
 
-    /// In the order of their keys.
+    /// The entries, in the order of their keys.
     #[must_use]
     pub fn entries(&self) -> &[Entry] {
         &self.entries
     }
 
-    /// Of the file's text up to its checksum line; two tables with the same one are the same.
+    /// The checksum of the file's text up to the checksum line; tables with equal checksums count as the same.
     #[must_use]
     pub const fn checksum(&self) -> Checksum {
         self.checksum

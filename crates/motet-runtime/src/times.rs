@@ -9,10 +9,11 @@ use motet_units::Duration;
 
 const KEPT: usize = 7;
 
-/// Fewer times than this say too little to act on.
+/// With fewer times than this there is no median: they say too little to act on.
 const LEAST: u64 = 3;
 
-/// Written by whoever sees a collective complete, read off the call path; never locks.
+/// The last times of one candidate. Written by threads that see collectives complete, read outside the call path;
+/// never locks.
 #[derive(Debug, Default)]
 #[repr(align(64))]
 pub(crate) struct Recent {
@@ -28,7 +29,7 @@ impl Recent {
         self.last[(count % KEPT as u64) as usize].store(time.as_ps().max(1), Relaxed);
     }
 
-    /// How many there were, and the median of the last, once there are enough.
+    /// How many times there were in all, and the median of the last seven; `None` if there are too few.
     pub(crate) fn median(&self) -> Option<(u64, Duration)> {
         let mut last = [0; KEPT];
         let mut known = 0;

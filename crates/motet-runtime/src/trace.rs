@@ -40,7 +40,7 @@ const MAGIC: &[u8; 8] = b"MOTETTRC";
 const VERSION: u32 = 1;
 const HEAD: usize = 16;
 const BLOCK_HEAD: usize = 16;
-/// The most that a block's payload has: what a reader must hold at once.
+/// The most bytes of a block's payload, which a reader must hold in memory at once.
 pub const MOST_PAYLOAD: usize = 1 << 20;
 const COMMUNICATOR: u8 = 1;
 const CALL: u8 = 2;
@@ -50,7 +50,7 @@ const MOST_NAME: usize = 256;
 /// A communicator of the process that wrote the trace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Communicator {
-    /// The same on all its ranks.
+    /// An id that is the same on all its ranks.
     pub id: u64,
     pub rank: u32,
     pub ranks: u32,
@@ -61,7 +61,7 @@ pub struct Communicator {
 /// Where a time comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
-    /// There is none: the library said only that the call was enqueued.
+    /// There is no time: the library said only that the call was enqueued.
     Unknown,
     /// The host's clock when the library noticed; later than it was.
     Host,
@@ -78,17 +78,17 @@ impl Source {
 pub struct TracedCall {
     /// The number of the communicator in the trace.
     pub communicator: u32,
-    /// As the library counts the calls of this collective.
+    /// The number of the call among those of this collective, as the library counts them.
     pub sequence: u64,
     pub collective: Collective,
     pub bytes: Bytes,
     pub algorithm: Option<Algorithm>,
     pub protocol: Option<Protocol>,
     pub channels: u32,
-    /// Fewer than `channels` if some were lost; then the duration is a lower limit.
+    /// How many channels were seen to finish. If fewer than `channels`, the duration is a lower limit.
     pub finished: u32,
     pub source: Source,
-    /// Of the clock that `source` says; clocks of different GPUs cannot be compared.
+    /// By the clock that `source` names; clocks of different GPUs cannot be compared.
     pub start_ns: u64,
     pub duration_ns: u64,
 }

@@ -23,7 +23,7 @@ use crate::times::Recent;
 /// How many buckets away an entry may be used.
 pub const REACH: u8 = 4;
 
-/// What is about to be called. Every field must be the same on all ranks.
+/// A call that is about to be made. Every field must be the same on all ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Call {
     pub collective: Collective,
@@ -42,14 +42,15 @@ pub struct View {
     table: Table,
     signature: Signature,
     slots: Box<[Slot]>,
-    /// A hash's upper bits are a slot: how far to shift it.
+    /// By how many bits to shift a hash so that its upper bits are the number of a slot.
     shift: u32,
-    /// Of the table's entries, where this network's begin.
+    /// The first of the table's entries for this network.
     first: usize,
-    /// The setting in use of each of this network's entries.
+    /// By entry of this network: the index of its setting in `settings`.
     best: Box<[u32]>,
+    /// The distinct settings in use.
     settings: Box<[Setting]>,
-    /// Where the times of each of this network's entries begin.
+    /// By entry of this network: where its candidates' times begin in `times`.
     starts: Box<[u32]>,
     times: Box<[Recent]>,
 }
@@ -115,7 +116,7 @@ impl View {
         &self.table
     }
 
-    /// The network's for which it is used.
+    /// The signature of the network that the table is used on.
     #[must_use]
     pub const fn signature(&self) -> Signature {
         self.signature
@@ -169,7 +170,7 @@ fn probe(slots: &[Slot], shift: u32, key: u64) -> usize {
     at
 }
 
-/// Of a set of buckets that is not empty, the nearest to `wanted`, and the smaller of two.
+/// The bucket nearest to `wanted` in a set that is not empty, the smaller of two that are equally near.
 const fn nearest(buckets: u64, wanted: u8) -> u8 {
     let below = buckets & (u64::MAX >> (63 - wanted));
     let above = buckets & !(u64::MAX >> (63 - wanted));

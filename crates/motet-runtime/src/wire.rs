@@ -12,8 +12,8 @@
 //! | 4 | agreement | a [`Message`] |
 //! | 5 | peers | from the leader, once all are there: where each rank can be asked, in their order (text, a line each, empty where it cannot) |
 //!
-//! What is longer than [`MOST`] or has anything left over is refused, and its connection should be closed: whoever
-//! sent it is not one of us.
+//! A frame that is longer than [`MOST`], or has bytes left over, is refused, and its connection should be closed:
+//! the other side is not Motet.
 
 use motet_units::{Duration, Rank};
 
@@ -55,9 +55,9 @@ pub struct Hello {
     pub communicator: u64,
     pub rank: Rank,
     pub ranks: u32,
-    /// Where other ranks may ask it, on the address from which it speaks; 0 if nowhere.
+    /// The port at which other ranks may ask this one, at the address that the connection comes from; 0 if at none.
     pub port: u16,
-    /// What all of a job know, and strangers do not.
+    /// A secret of the job, by which strangers are told from its ranks.
     pub token: String,
 }
 
@@ -118,7 +118,7 @@ pub fn encode(frame: &Frame, out: &mut Vec<u8>) {
     out[start..start + LENGTH].copy_from_slice(&length.to_le_bytes());
 }
 
-/// The first frame of what has come so far, and its length with everything; `None` if it is not whole yet.
+/// The first frame of the bytes received so far, and how many bytes it takes; `None` if it is not complete yet.
 ///
 /// # Errors
 /// If it is no frame.
@@ -146,7 +146,7 @@ fn network(out: &mut Vec<u8>, it: Signature) {
     out.extend(it.0.to_le_bytes());
 }
 
-/// A flag that says whether it is there, and what `write` makes of it.
+/// Writes a flag that says whether there is a value, and then the value, if there is one.
 fn option<T>(out: &mut Vec<u8>, it: Option<T>, write: impl FnOnce(&mut Vec<u8>, T)) {
     out.push(it.is_some().into());
     if let Some(it) = it {
@@ -260,7 +260,7 @@ impl Reader<'_> {
         }
     }
 
-    /// What `read` gives if a flag says that it is there.
+    /// Reads a flag, and then a value, if the flag says that there is one.
     fn option<T>(&mut self, read: impl FnOnce(&mut Self) -> Option<T>) -> Option<Option<T>> {
         if self.flag()? { read(self).map(Some) } else { Some(None) }
     }

@@ -15,7 +15,7 @@ pub struct Address {
     /// `http://host:port`, or `https://host:port`.
     pub url: String,
     pub token: Option<String>,
-    /// Who signs the service's certificate, in PEM.
+    /// The PEM file of the certificate authority that signs the service's certificate.
     pub ca: Option<PathBuf>,
     /// The client's own certificate and key, in PEM.
     pub identity: Option<(PathBuf, PathBuf)>,
@@ -44,7 +44,7 @@ pub struct Client {
 }
 
 impl Client {
-    /// Nothing is connected yet.
+    /// A client that is not connected yet.
     ///
     /// # Errors
     ///

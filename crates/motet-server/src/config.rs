@@ -25,16 +25,18 @@ pub struct Config {
     /// A file, or `memory` to keep nothing.
     #[serde(default = "store")]
     pub store: PathBuf,
-    /// In etcd instead of a file: other controllers with the same configuration wait to take this one's place.
+    /// Keeps the state in etcd instead of a file. Other controllers with the same configuration then stand by
+    /// to replace this one.
     pub etcd: Option<EtcdConfig>,
-    /// How many records of the journal are kept.
+    /// How many records of the journal are kept at least.
     #[serde(default = "journal")]
     pub journal: u64,
     /// How long a member may be gone before its job counts as ended.
     #[serde(default = "absence")]
     pub absence: Duration,
     pub tls: Option<TlsFiles>,
-    /// TLS is terminated by a proxy in front of the service, which nothing else can reach.
+    /// Confirms that TLS is terminated by a proxy in front of the service, and that only the proxy can reach
+    /// the service.
     #[serde(default)]
     pub tls_elsewhere: bool,
     #[serde(default, rename = "credential")]
@@ -94,11 +96,11 @@ pub struct ConfigError {
 }
 
 impl Config {
-    /// Reads a configuration. Its files are taken to be beside it.
+    /// Reads a configuration. Names of files in it are relative to `folder`, where the configuration is.
     ///
     /// # Errors
     ///
-    /// If it is no TOML, or has keys that mean nothing.
+    /// If it is no TOML, or has unknown keys.
     pub fn parse(text: &str, folder: &Path) -> Result<Self, ConfigError> {
         let mut config: Self = toml::from_str(text).map_err(|it| ConfigError {
             problem: it.to_string().trim_end().to_owned(),
@@ -129,7 +131,7 @@ impl Config {
     ///
     /// # Errors
     ///
-    /// If the service would be open to strangers, or makes no sense.
+    /// If the service would be open to strangers, or the settings contradict each other.
     pub fn check(&self) -> Result<Access, ConfigError> {
         let wrong =
             |problem: String, remedy: &str| ConfigError { problem, remedy: remedy.to_owned() };
@@ -195,7 +197,7 @@ impl Config {
     }
 }
 
-/// In the clock's own type.
+/// A duration as a `std` duration, in nanoseconds.
 #[must_use]
 pub const fn time(it: Duration) -> Time {
     Time::from_nanos(it.as_ps() / 1000)

@@ -6,8 +6,8 @@ use tracing_subscriber::fmt::layer;
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
-/// Begins to log, with details if they are wanted: our own, and of libraries only what is wrong. Does nothing if something
-/// logs already.
+/// Sets up logging. With `details` our own debug messages are included; of libraries only warnings and errors
+/// are. Does nothing if logging is set up already.
 pub fn begin(json: bool, details: bool) {
     let level = if details { Level::DEBUG } else { Level::INFO };
     let targets = Targets::new().with_default(Level::WARN).with_target("motet_server", level);
@@ -18,6 +18,6 @@ pub fn begin(json: bool, details: bool) {
     } else {
         registry.with(lines).try_init()
     };
-    // The only way to fail is that there is a log.
+    // This fails only if logging is set up already.
     drop(begun);
 }

@@ -12,7 +12,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
 
-/// A kind of something that is counted.
+/// The label `kind` of a metric.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct Kind {
     pub kind: &'static str,
@@ -24,7 +24,7 @@ pub struct Metrics {
     pub registry: Registry,
     pub reports: Counter,
     pub notices: Family<Kind, Counter>,
-    /// From a member's ask to the answer, in seconds, inside the service.
+    /// The time from a member's request to the answer, in seconds, inside the service.
     pub asked: Histogram,
     pub committed: Histogram,
     pub changes: Family<Kind, Counter>,
@@ -38,7 +38,7 @@ pub struct Metrics {
     pub store_failures: Counter,
     /// Clients that were turned away, by reason.
     pub refused: Family<Kind, Counter>,
-    /// The same, for whatever reason.
+    /// The number of clients that were turned away, for all reasons together.
     turned_away: Counter,
 }
 

@@ -24,12 +24,12 @@ use crate::metrics::Metrics;
 const MOST: usize = 16_384;
 /// The time-out for the beginning of a connection: handshake, first request, headers.
 pub const BEGINNING: Duration = Duration::from_secs(10);
-/// How often a silent client is asked whether it is there, and how long it may take to answer.
+/// The interval of keep-alive pings to silent clients, and how long a client may take to answer one.
 const ALIVE: Duration = Duration::from_secs(20);
 /// How long answers under way may take when the service stops.
 const STOPPING: Duration = Duration::from_secs(5);
 
-/// What a listener needs.
+/// The state of a listener.
 #[derive(Clone)]
 pub struct Door {
     pub routes: Router,
@@ -57,7 +57,7 @@ pub async fn listen(listener: TcpListener, door: Door, mut stop: watch::Receiver
         let (stream, address) = match accepted {
             Ok(it) => it,
             Err(error) => {
-                // Usually too many open files: some will close.
+                // Usually there are too many open files; some will be closed.
                 warn!("cannot accept a connection: {error}");
                 tokio::time::sleep(Duration::from_millis(100)).await;
                 continue;
@@ -77,7 +77,7 @@ pub async fn listen(listener: TcpListener, door: Door, mut stop: watch::Receiver
 }
 
 async fn begin(stream: TcpStream, address: SocketAddr, door: Door, watcher: Watcher) {
-    // Messages are small and wait for each other.
+    // Messages are small, and each is waited for, so they must not be delayed to be merged.
     if let Err(error) = stream.set_nodelay(true) {
         debug!(peer = %address, "{error}");
     }
@@ -105,7 +105,7 @@ fn slow(door: &Door, peer: SocketAddr, what: &str) {
     warn!(%peer, "refused: {what} within {:?}", door.beginning);
 }
 
-/// One connection, until it ends or the service stops.
+/// Serves one connection, until it ends or the service stops.
 pub(crate) async fn carry<S>(stream: S, peer: Peer, door: Door, watcher: Watcher)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
@@ -133,8 +133,8 @@ where
         .max_header_list_size(16 << 10);
     let connection = builder.serve_connection(TokioIo::new(stream), service).into_owned();
     let mut connection = std::pin::pin!(watcher.watch(connection));
-    // Whoever asks for nothing takes a place from somebody who would. What is read first, to tell HTTP/1 from HTTP/2, has no limit
-    // of its own.
+    // A connection without a request takes a place from others, so it is closed after a while. The first
+    // bytes, by which HTTP/1 and HTTP/2 are told apart, have no time-out of their own.
     let ended = match tokio::time::timeout(door.beginning, &mut connection).await {
         Ok(ended) => ended,
         Err(_) if asked.load(Ordering::Relaxed) => connection.await,

@@ -1,4 +1,4 @@
-//! [`Record`]: an entry of the journal, which says what the controller did, in order, and when that was.
+//! [`Record`]: an entry of the journal, which records in order what the controller did and when.
 
 use motet_control::controller::ChangeId;
 use motet_control::journal::Event;
@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 /// One line of the journal.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Record {
-    /// Its place in the journal, without gaps: this is the order in which things happened, whatever clocks say.
+    /// Its place in the journal, without gaps. This is the order in which events happened, whatever clocks
+    /// say.
     pub number: u64,
     /// Milliseconds since 1970 by the host's clock, for people. Nothing depends on it, and it may jump.
     pub time: u64,
@@ -27,12 +28,12 @@ pub enum Entry {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "event")]
 pub enum Service {
-    /// It has started, with the jobs that the store knows. Changes that had begun and not ended when it was last heard of may
-    /// be done in whole, in part or not at all; so the switches are read before anything else.
+    /// It has started, with the jobs in the store. Changes that had begun but not ended when the last service
+    /// stopped may be done completely, partly or not at all; so the switches are read before anything else.
     Started { version: String, jobs: u64, unfinished: Vec<ChangeId> },
     /// It was told to stop. Circuits stay as they are.
     Stopped,
-    /// Members of a job have been gone for too long, so it is taken to have ended.
+    /// Members of a job were disconnected for too long, so the job counts as ended.
     Abandoned { job: motet_control::JobId },
 }
 
@@ -71,7 +72,7 @@ pub(crate) fn unfinished(records: &[Record]) -> Vec<ChangeId> {
             ) => {
                 open.remove(change);
             }
-            // What an earlier run left open, its successor has said already.
+            // Changes that an earlier run left unfinished were already recorded at this start.
             Entry::Service(Service::Started { .. }) => open.clear(),
             _ => {}
         }

@@ -1,11 +1,11 @@
-//! The service and the manager as whole programs: until somebody tells them to end.
+//! The service and the manager as whole programs, which run until they are told to end.
 
 use std::net::SocketAddr;
 
 use crate::config::Config;
 use crate::serve::{StartError, start};
 
-/// Runs the service until SIGTERM or SIGINT. Says where it listens, once it does.
+/// Runs the service until SIGTERM or SIGINT. Calls `listens` with its address once it listens.
 ///
 /// # Errors
 ///
@@ -13,7 +13,7 @@ use crate::serve::{StartError, start};
 pub fn serve(config: &Config, listens: impl FnOnce(SocketAddr)) -> Result<(), StartError> {
     let runtime = runtime().map_err(StartError::Thread)?;
     runtime.block_on(async {
-        // Heard from the beginning: whoever stops a service that has hardly started means it.
+        // Signals are handled from the beginning, also while the service is still starting.
         let told = told_to_end();
         let mut told = std::pin::pin!(told);
         // With etcd this waits until the service leads.
@@ -71,14 +71,16 @@ fn runtime() -> std::io::Result<tokio::runtime::Runtime> {
     tokio::runtime::Builder::new_multi_thread().enable_all().build()
 }
 
-/// Ends when the process is told to. Signals are heard from the call on, not only when it is waited for.
+/// Ends when the process is told to end. Signals count from the call on, not only from when the future is
+/// first polled.
 #[cfg(unix)]
 fn told_to_end() -> impl Future<Output = ()> + Send {
     use tokio::signal::unix::{SignalKind, signal};
     let signals = [SignalKind::terminate(), SignalKind::interrupt()].map(signal);
     async move {
         let [Ok(mut term), Ok(mut int)] = signals else {
-            // Without signals the process can only be killed, which it survives too.
+            // Without signals the process can only be killed, after which it can be started again like after
+            // a crash.
             return std::future::pending().await;
         };
         tokio::select! {

@@ -1,4 +1,4 @@
-//! [`start`]: the whole service, from a configuration.
+//! [`start`]: starts the whole service from a configuration.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -92,7 +92,7 @@ pub async fn start(config: &Config) -> Result<Running, StartError> {
     start_with(config, Instead::default()).await
 }
 
-/// The same, with other parts.
+/// As [`start`], with some parts replaced.
 ///
 /// # Errors
 ///
@@ -128,7 +128,7 @@ pub(crate) struct House {
     ended: mpsc::Receiver<()>,
 }
 
-/// Puts it together and has the engine run.
+/// Assembles these parts and starts the engine.
 pub(crate) fn assemble(
     config: &Config,
     access: Arc<Access>,
@@ -210,7 +210,8 @@ impl Running {
         let _ = self.ended.recv().await;
     }
 
-    /// Stops: what is under way is written down, connections are told, circuits stay as they are.
+    /// Stops the service: writes what is under way to the store, closes connections, and leaves circuits as
+    /// they are.
     pub async fn stop(self) {
         info!("stops");
         self.health.stopping.store(true, Ordering::Relaxed);
@@ -219,7 +220,7 @@ impl Running {
             // If the engine is gone, it has stopped.
             let _ = stopped.await;
         }
-        // The same if the door is closed already.
+        // This does nothing if the listener has ended already.
         let _ = self.stop.send(true);
         let _ = self.door.await;
         let engine = self.engine;

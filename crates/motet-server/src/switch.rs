@@ -9,10 +9,11 @@ use tracing::{info, warn};
 
 use crate::engine::{Inbox, Message};
 
-/// Carries out the orders that come, one after the other, until the service ends.
+/// Carries out the orders for one switch, one after the other, until the service ends. Changes that the
+/// switch reports on its own go to the engine.
 ///
-/// An order that the controller has given up on, because it has asked to read the switch since, is not carried out any
-/// more: what it would change is not wanted.
+/// Orders that were followed by an order to read the switch are skipped: the controller has given up on them,
+/// and no longer wants their changes.
 pub async fn line(switch: Arc<Operator>, mut orders: mpsc::UnboundedReceiver<Order>, inbox: Inbox) {
     let id = switch.driver().id();
     loop {
@@ -25,7 +26,7 @@ pub async fn line(switch: Arc<Operator>, mut orders: mpsc::UnboundedReceiver<Ord
             }
         };
         let Some(mut order) = order else { return };
-        // Reading anew makes worthless what was ordered before it.
+        // An order to read makes all orders before it void.
         let mut waiting = Vec::new();
         while let Ok(next) = orders.try_recv() {
             waiting.push(next);

@@ -7,35 +7,34 @@
 //! over that link and on to a multicast node: the link lies in a common prefix, and at the end of
 //! it or of a later link of the common prefix stands a multicast node.
 //!
-//! **Reduction** ([`Node::reduces`](motet_net::Node)). Transfers that reduce into the same
-//! destination slot and count are a *run* if, in program order, each one's arrival waits for
-//! nothing that the first one's does not wait for, apart from arrivals of the run itself (a right
-//! program must order reductions into one place, so it chains their arrivals) and its own sending;
-//! and if all of a run have crossed their links before anything crosses one that waits for the sending
-//! or the arrival of one of them (else one would wait for what it delays). *Before* is meant in the
-//! order of all crossings that is defined below. Two of a run travel a link together if both paths end alike
-//! from before that link: the link lies in a common suffix, and at its start or at the start of an
-//! earlier link of the common suffix stands a node that reduces. What comes to such a node goes on
-//! when all that it is reduced with has come: its head where the node cuts through, its tail where
-//! it stores and forwards.
+//! **Reduction** ([`Node::reduces`](motet_net::Node)). Consecutive transfers (in program order) that reduce
+//! into the same destination slot and count are a *run* on two conditions. First, each one's arrival waits
+//! for nothing that the arrival of the first does not wait for, apart from arrivals of the run itself (a
+//! right program must order reductions into one place, so it chains their arrivals) and its own sending.
+//! Second, all transfers of the run have crossed their links before any transfer crosses a link that waits
+//! for the sending or arrival of one of them (otherwise a transfer could wait for one that it delays);
+//! *before* refers to the order of all crossings that is defined below. Two transfers of a run travel a link
+//! together if their paths end alike from before that link: the link lies in a common suffix, and at its
+//! start or at the start of an earlier link of the common suffix stands a node that reduces. Data goes on from
+//! such a node when all that it is reduced with has come: the heads where the node cuts through, the tails
+//! where it stores and forwards.
 //!
 //! What travels together crosses a link once, with the bytes of one transfer. In program order, and
 //! in the turns of a link, a multicast has the place of the first transfer that it carries over the
 //! link, a reduced stream that of the last.
 //!
-//! **Why nothing can wait for itself.** As long as every transfer travels alone, all crossings can
-//! happen in some order that keeps the program's waits, its lanes and the order of every link: the
-//! verifier proves it. Of these orders take the one in which always the first in program order of
-//! those that can come next does ([`Dry`]), and give a multicast the place in it
-//! of its first transfer, link by link, and a reduced stream that of its last. This is again an order that
-//! keeps everything:
-//! - On a link it is the order of the link, by the rule above. Along a way it still goes forward,
+//! **Why there is no deadlock.** As long as every transfer travels alone, all crossings can happen in some
+//! order that keeps the program's waits, its lanes and the order of every link: the verifier proves that.
+//! Of these orders take the one in which always the crossing that is first in program order, of those that
+//! can come next, comes next ([`Dry`]). In it give a multicast the place of its first transfer, link by link,
+//! and a reduced stream the place of its last. The result again keeps all waits and orders:
+//! - On each link it is the order of the link, by the rule above. Along a route it still goes forward,
 //!   since the first (the last) of several crossings of one link comes before the first (the last) of
 //!   the crossings that follow them.
-//! - What a multicast makes earlier can be sent then: all that it carries waits for the same events.
-//! - What a reduction makes later are the sendings and arrivals of its run, and whatever waits for
-//!   those, directly or by way of arrivals, crosses its first link after all of the run, by the
-//!   condition on runs.
+//! - A multicast sends some transfers earlier than alone. They can be sent then, because all transfers of a
+//!   multicast wait for the same events.
+//! - A reduction delays the sendings and arrivals of its run. Transfers that wait for these, directly or
+//!   through arrivals, cross their first link after all of the run, by the second condition on runs.
 //!
 //! So a program that is right comes to its end under every discipline: first come, first served and
 //! fair sharing only wait for less.
@@ -52,17 +51,18 @@ use crate::route::{Hop, Routed};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SharedLeg {
     pub(crate) hop: Hop,
-    /// Who travels, in program order.
+    /// The transfers that cross the link together, in program order.
     pub(crate) carries: Vec<TransferId>,
-    /// The number of the hop in the first one's way.
+    /// The number of this hop in the route of the first of them.
     pub(crate) number: u32,
-    /// The place in program order, as an index into the order of sendings.
+    /// The place in program order, as an index into the order of sendings: that of the first transfer for a
+    /// multicast, of the last for a reduction.
     pub(crate) place: u32,
-    /// Less than that of the legs behind it.
+    /// Orders the legs of a group that have the same place: smaller upstream.
     pub(crate) level: u32,
 }
 
-/// Transfers some of which travel together.
+/// Transfers of which at least two share at least one link, and all their crossings.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Group {
     /// Every crossing, those of one transfer alone included.
@@ -71,13 +71,13 @@ pub(crate) struct Group {
     pub(crate) members: Vec<(TransferId, Vec<u32>)>,
 }
 
-/// Whether anything can travel together on a network.
+/// Whether transfers can share crossings on a network at all: it has a node that multicasts or reduces.
 pub(crate) fn is_possible(network: &Network) -> bool {
     network.nodes().iter().any(|it| it.multicast || it.reduces)
 }
 
-/// The groups of a program in which at least two transfers share at least one link. `apart` is its
-/// run with every transfer alone.
+/// The groups of a program in which at least two transfers share at least one link. `order` is the order of
+/// sendings, `apart` a dry run of the program in which every transfer travels alone.
 pub(crate) fn find(routed: &Routed<'_>, order: &[TransferId], apart: &Dry<'_>) -> Vec<Group> {
     let nodes = routed.network().nodes();
     let mut groups = Vec::new();
@@ -99,7 +99,7 @@ pub(crate) fn find(routed: &Routed<'_>, order: &[TransferId], apart: &Dry<'_>) -
     groups
 }
 
-/// A transfer and its place among the sendings.
+/// A transfer and its index in the order of sendings.
 type Placed = (TransferId, u32);
 
 fn capable_end(routed: &Routed<'_>, hop: &Hop) -> bool {
@@ -112,7 +112,8 @@ fn capable_start(routed: &Routed<'_>, hop: &Hop) -> bool {
     node.reduces
 }
 
-/// Transfers that meet a capable node, by slot and count, each list in program order.
+/// Transfers of one action whose route meets a capable node, by slot and chunk count; each list is in program
+/// order.
 fn candidates(
     routed: &Routed<'_>,
     order: &[TransferId],
@@ -140,7 +141,7 @@ fn sorted_preds(routed: &Routed<'_>, event: Event) -> Vec<u32> {
     preds
 }
 
-/// Candidates whose sendings wait for the same.
+/// Splits candidates into lists whose sendings wait for exactly the same events.
 fn same_sendings(routed: &Routed<'_>, candidates: &[Placed]) -> Vec<Vec<Placed>> {
     let mut by_waits: BTreeMap<Vec<u32>, Vec<Placed>> = BTreeMap::new();
     for it in candidates {
@@ -149,8 +150,8 @@ fn same_sendings(routed: &Routed<'_>, candidates: &[Placed]) -> Vec<Vec<Placed>>
     by_waits.into_values().collect()
 }
 
-/// Candidates one after the other whose arrivals wait for one another and for no more than the
-/// first one's.
+/// Splits candidates into runs of consecutive ones whose arrivals wait for nothing but arrivals of the run
+/// and what the arrival of its first transfer waits for.
 fn same_arrivals(routed: &Routed<'_>, candidates: &[Placed]) -> Vec<Vec<Placed>> {
     let mut runs: Vec<Vec<Placed>> = Vec::new();
     let mut arrivals: BTreeSet<u32> = BTreeSet::new();
@@ -180,8 +181,8 @@ fn crosses_before_awaited(run: &[Placed], last: &[u32], first_waiting: &[u32]) -
     run.iter().all(|(id, _)| waiting(id.sent()).min(waiting(id.arrived())) > end)
 }
 
-/// The legs of a run; none if nothing is shared after all. Ways are read from the side on which
-/// they are alike: from the source for a multicast, from the destination for a reduction.
+/// The legs of a run; `None` if no link is shared after all. Routes are read from the side on which they are
+/// alike: from the source for a multicast, from the destination for a reduction.
 fn group(routed: &Routed<'_>, run: &[Placed], reduction: bool) -> Option<Group> {
     if run.len() < 2 {
         return None;
@@ -227,8 +228,8 @@ fn group(routed: &Routed<'_>, run: &[Placed], reduction: bool) -> Option<Group> 
     group.legs.iter().any(|it| it.carries.len() > 1).then_some(group)
 }
 
-/// For each way and hop, which crossing it is. With the ways as a tree grown from their common
-/// end, two ways travel a hop together if it is the same node of the tree and the next capable
+/// For each route and hop, a key of the crossing that the hop belongs to. The routes form a tree grown from
+/// their common end. Two routes travel a hop together if it is the same node of that tree and the next capable
 /// node of the tree from there on is the same for both.
 fn classes(ways: &[Vec<Hop>], capable: impl Fn(&Hop) -> bool) -> Vec<Vec<(u32, u32)>> {
     const ROOT: u32 = u32::MAX;

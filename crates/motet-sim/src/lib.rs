@@ -24,7 +24,7 @@
 //! Around them: [`changes`] makes the changes of a network's state that a run takes (traces,
 //! background traffic, optical circuits); [`timeline`] writes down what every link and rank did when,
 //! for ui.perfetto.dev; [`utilization`] says how busy links were; [`mod@run_many`] runs many
-//! simulations on all cores; [`names`] is what messages call a link.
+//! simulations on all cores; [`names`] says how messages name a link.
 
 pub mod changes;
 pub mod event;

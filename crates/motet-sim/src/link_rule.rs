@@ -17,9 +17,9 @@
 //! forwards (every GPU) when its tail has.
 //!
 //! Both engines call these functions: the event engine with whole picoseconds, the replay kernel
-//! with arrays of times, one per network state ([`Time`] is implemented for both). List schedulers
-//! elsewhere that must know ahead of time what the simulator will say are tied to it by property
-//! tests.
+//! with arrays of times, one per network state ([`Time`] is implemented for both). The list schedulers
+//! of other crates predict the simulator's times with code of their own; property tests hold them equal
+//! to this rule.
 
 /// A moment or a duration in picoseconds; saturates at the largest value.
 pub trait Time: Copy {

@@ -38,19 +38,19 @@
 //! or that are summed on the way, cross their common links once; `group.rs` has the exact rule.
 //!
 //! **In-switch operations.** A transfer into a switch slot takes the links from the GPU up to the switch
-//! that serves the slot, one out of it the links from there down; from one slot to another, data comes
-//! down to the GPU that asked and goes up again. A switch slot stores and forwards: what leaves it waits, like
-//! all that a program orders, until what it waits for has come whole. Switches in fact pass data on as it
-//! comes; cutting data finely says the same, up to a slice's time at each of the steps.
-//! Registers and adders cost no time, and there are as many as are asked for.
+//! that serves the slot; a transfer out of it takes the links from there down. From one slot to another, data
+//! comes down to the GPU of the transfer's rank and goes up again. A switch slot stores and forwards: a transfer
+//! out of it waits until all it depends on has arrived completely. Real switches forward data as it arrives;
+//! a program that cuts its data finely models that, up to the transmission time of one slice per step.
+//! Registers and adders take no time, and there is no limit on their number.
 //!
 //! **Order.** A transfer is ready when every event that its sending waits for has happened: the
 //! program's waits and the event before it in its lane. It has *arrived* when it has reached its
 //! destination and every event that its arrival waits for has happened. Finite connection buffers
 //! (`Protocol::fifo_depth`) are not part of this model; `motet-nccl` adds them.
 //!
-//! **Program order.** Events are taken in the order of their numbers as far as what they wait for
-//! allows (the least of those that can happen next comes next); [`Routed::sequence`](crate::Routed::sequence) is that order,
+//! **Program order.** Of the events that can happen next, always the one with the least number comes
+//! next; [`Routed::sequence`](crate::Routed::sequence) is that order,
 //! and the order of sendings in it is the order in which a [`Discipline::ProgramOrder`] link
 //! carries transfers, unless the program gives that link turns of its own
 //! ([`Program::turns`](motet_collective::Program::turns)). It depends on the program alone, never on the network's state, which is what

@@ -3,7 +3,7 @@
 use motet_net::Network;
 use motet_units::LinkId;
 
-/// The names of its two ends, with a number where several links join them.
+/// The names of the link's two ends, with a number if several links lead from the one to the other.
 #[must_use]
 pub fn link(network: &Network, id: LinkId) -> String {
     let link = network.link(id);

@@ -164,8 +164,8 @@ impl<'a> DefaultRoutes<'a> {
         self.between_nodes(from, to)
     }
 
-    /// Adds the links of a transfer into or out of a switch. From one switch slot to another, data
-    /// comes down to the GPU that asked and goes up again.
+    /// Adds the links of a transfer into or out of a switch. From one switch slot to another, data comes
+    /// down to the GPU of the transfer's rank and goes up again.
     fn in_switch(
         &mut self,
         transfer: &Transfer,

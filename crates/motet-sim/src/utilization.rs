@@ -18,10 +18,10 @@ use crate::event::{Crossing, LinkUse, Observer, Outcome};
 /// What one link has done so far.
 #[derive(Clone, Debug, Default)]
 struct Busy {
-    /// How many crossings take it now, and since when it is busy.
+    /// How many crossings occupy the link now, and since when it has been busy without a break.
     crossings: u32,
     since: u64,
-    /// When it was busy, in ps; what touches is one interval.
+    /// When the link was busy, in ps. Intervals that touch are merged.
     intervals: Vec<(u64, u64)>,
 }
 
@@ -172,7 +172,7 @@ pub fn picture(
     out
 }
 
-/// Eighths of a block, from the left and from below.
+/// Block characters filled by 0 to 8 eighths, from the left and from below.
 const FROM_LEFT: [char; 9] = [' ', '▏', '▎', '▍', '▌', '▋', '▊', '▉', '█'];
 const FROM_BELOW: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 const BAR: usize = 30;

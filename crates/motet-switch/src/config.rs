@@ -1,4 +1,5 @@
-//! [`SwitchConfig`]: a `[[switch]]` of a file, and [`open`], which makes a driver of it.
+//! [`SwitchConfig`]: a `[[switch]]` table of a configuration file, and [`open`], which makes a driver from
+//! it.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -16,7 +17,7 @@ use crate::sim::{SimConfig, Simulated, Switch};
 use crate::tls::Tls;
 use crate::{gnmi, netconf, restconf, scpi, tl1, wire};
 
-/// A switch in a file.
+/// A switch as configured in a file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SwitchConfig {
@@ -24,7 +25,7 @@ pub struct SwitchConfig {
     pub name: String,
     #[serde(default)]
     pub driver: DriverKind,
-    /// `host:port`; without a port the protocol's own. Simulated switches have none.
+    /// `host:port`; the default port is the protocol's own. Simulated switches have no address.
     pub address: Option<String>,
     /// How many of its ports the controller may use.
     pub ports: Option<u32>,
@@ -35,20 +36,20 @@ pub struct SwitchConfig {
     /// With duplex wiring, the device's output that is the controller's port 0.
     pub first_output: Option<u32>,
     pub user: Option<String>,
-    /// A file whose first line is the password; passwords do not stand in the configuration.
+    /// A file whose first line is the password, so that the configuration itself contains no secret.
     pub password_file: Option<PathBuf>,
-    /// For gNMI, RESTCONF and NETCONF (which is by SSH without it): TLS, with these files. Without it gNMI and RESTCONF are not
-    /// encrypted.
+    /// For gNMI, RESTCONF and NETCONF: use TLS, with these files. Without TLS gNMI and RESTCONF are not
+    /// encrypted, and NETCONF uses SSH.
     pub tls: Option<TlsConfig>,
-    /// For NETCONF: what to start instead of `ssh`, with its arguments.
+    /// For NETCONF: the program to start instead of `ssh`, with its arguments.
     pub command: Option<Vec<String>>,
-    /// For RESTCONF: what stands before `/data`, `/api` unless told.
+    /// For RESTCONF: the part of paths before `/data`; `/api` by default.
     pub root: Option<String>,
-    /// For connecting, one reading, one change: 10 s unless told.
+    /// The time-out of connecting, of one reading, and of one change; 10 s by default.
     pub timeout: Option<Duration>,
-    /// How long the switch may go on with an order after its connection has broken: 1 s unless told.
+    /// How long the switch may still carry out an order after its connection has broken; 1 s by default.
     pub settle: Option<Duration>,
-    /// How often it is looked at for changes by others: 10 s unless told.
+    /// How often the switch is read to find changes by others; 10 s by default.
     pub poll: Option<Duration>,
     #[serde(default)]
     pub sim: SimConfig,
@@ -92,9 +93,9 @@ impl DriverKind {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct TlsConfig {
-    /// Certificates, in PEM, of whoever signs those of switches.
+    /// The PEM file of the certificate authority that signs the switches' certificates.
     pub ca: Option<PathBuf>,
-    /// Our certificate and key, in PEM, for switches that want to know who we are.
+    /// Our own certificate and key, in PEM, for switches that authenticate clients.
     pub certificate: Option<PathBuf>,
     pub key: Option<PathBuf>,
     /// The name in the switch's certificate, if it is not that of its address.
@@ -125,7 +126,7 @@ impl SwitchConfig {
         }
     }
 
-    /// Takes the names of its files to be relative to a folder, that of the configuration.
+    /// Makes the names of its files relative to `folder`, the folder of the configuration file.
     pub fn files_in(&mut self, folder: &Path) {
         let tls = self.tls.iter_mut().flat_map(|it| [&mut it.ca, &mut it.certificate, &mut it.key]);
         let files = tls.chain([&mut self.password_file, &mut self.sim.state]);
@@ -154,7 +155,7 @@ impl SwitchConfig {
         let like = self.sim.like().map_err(|it| self.wrong(it))?;
         let ports = self.ports.or(like.map(|it| it.ports));
         let ports = ports.filter(|it| *it > 0).ok_or_else(|| self.wrong("`ports` is missing"))?;
-        // Devices count from 1; a simulated one as we do.
+        // Devices number their ports from 1, simulated ones from 0 as we do.
         let first = self.first_port.unwrap_or(u32::from(self.driver != DriverKind::Sim));
         let behind =
             first.checked_add(ports).ok_or_else(|| self.wrong("`first_port` is too large"))?;
@@ -187,7 +188,7 @@ impl SwitchConfig {
         }
     }
 
-    /// Its identity and time-outs, for a driver.
+    /// The switch's identity and time-outs, as a driver needs them.
     pub(crate) fn manner(&self, id: SwitchId) -> Result<Manner, Error> {
         Ok(Manner {
             id,
@@ -201,7 +202,7 @@ impl SwitchConfig {
     }
 }
 
-/// A driver for a switch of a file, under the controller's number for it. Nothing is connected yet.
+/// A driver for a configured switch, which the controller calls `id`. Nothing is connected yet.
 ///
 /// # Errors
 ///

@@ -13,28 +13,31 @@ pub trait Device: Send + Sync + std::fmt::Debug + 'static {
     /// A new session: connected, logged in, ready.
     fn connect(&self) -> Pending<'_, Result<Box<dyn Session>, Fault>>;
 
-    /// Notifies whenever the device says by itself that something has changed. It ends when the device can no longer be
-    /// listened to, and is then started again. `None` for protocols that do not tell: the device is then read from time to
-    /// time.
+    /// Notifies `nudge` whenever the device reports a change on its own. The future ends when the device can
+    /// no longer be listened to, and is then started again. `None` for protocols without notifications; such
+    /// a device is read at intervals.
     fn listen(&self, nudge: Arc<Notify>) -> Option<Pending<'static, Fault>> {
         let _ = nudge;
         None
     }
 }
 
-/// A connection to a device. After a [`Fault`] that leaves doubt it is not used again.
+/// A connection to a device. It is not used again after a [`Fault`] that leaves it unknown what the device
+/// has done.
 pub trait Session: Send {
+    /// Reads all cross-connections and port states.
     fn read(&mut self) -> Pending<'_, Result<Readout, Fault>>;
 
-    /// Removes, then adds. Steps were checked: no input and no output is in two cross-connections afterwards. The device may
-    /// go on working after its answer; cross-connections are then [`Status::Moving`] in what is read.
+    /// Removes, then adds cross-connections. The steps were checked: no input and no output is in two
+    /// cross-connections afterwards. The device may still be working after its answer; a reading then shows
+    /// cross-connections as [`Status::Moving`].
     fn change<'a>(&'a mut self, steps: &'a Steps) -> Pending<'a, Result<(), Fault>>;
 }
 
 /// A change to be made on a device.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Steps {
-    /// With the device's own name for it, where it has one.
+    /// The cross-connections to remove, with the device's key for them where it has keys.
     pub remove: Vec<Seen>,
     pub add: Vec<Cross>,
 }
@@ -50,7 +53,7 @@ impl Steps {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Readout {
     pub crosses: Vec<Seen>,
-    /// Of ports that are not up, in any order.
+    /// The ports that are not up, in any order.
     pub ports: Vec<(u32, PortState)>,
 }
 
@@ -59,7 +62,7 @@ pub struct Readout {
 pub struct Seen {
     pub cross: Cross,
     pub status: Status,
-    /// The device's key for it, where ports alone are not.
+    /// The device's key for it, if the device does not identify it by its ports alone.
     pub key: Option<String>,
 }
 

@@ -11,14 +11,14 @@ use tokio::task::AbortHandle;
 use crate::error::Error;
 use crate::layout::Cross;
 
-/// An answer that will come: what `async fn` would give in a trait that is used as `dyn Driver`.
+/// A boxed future, because `async fn` is not possible in traits that are used as `dyn Driver`.
 pub type Pending<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// An optical circuit switch.
 ///
-/// Calls on one driver are carried out one after the other, in the order in which they come to be polled first. A call that is
-/// dropped before it has answered leaves the switch in an unknown state, which the next call finds out by reading; a
-/// driver does not act on it any more.
+/// Calls on one driver are carried out one after the other, in the order in which they are first polled. If a
+/// call is dropped before it has answered, the state of the switch is unknown; the driver does nothing more
+/// for that call, and the next call reads the switch first.
 pub trait Driver: Send + Sync + std::fmt::Debug {
     /// The controller's number for it, which all its circuits have.
     fn id(&self) -> SwitchId;
@@ -35,12 +35,13 @@ pub trait Driver: Send + Sync + std::fmt::Debug {
     /// All circuits and ports, read from the switch.
     fn read(&self) -> Pending<'_, Result<Snapshot, Error>>;
 
-    /// Whether [`Self::apply`] could do it: the switch can be reached, ports work, and none would be in two circuits.
-    /// Nothing changes.
+    /// Checks that [`Self::apply`] could do it: the switch can be reached, the ports work, and none would be
+    /// in two circuits. Nothing changes.
     fn prepare<'a>(&'a self, delta: &'a Delta) -> Pending<'a, Result<(), Error>>;
 
-    /// Deletes and creates circuits, and keeps all others. What is already as wanted is not touched: deleting what is not
-    /// there and creating what is there are no errors. The answer is what is now there, read back after the change.
+    /// Deletes and creates circuits, and keeps all others. Deleting a circuit that is not there and creating
+    /// one that is are no errors, and change nothing. The answer is the state that was read back after the
+    /// change.
     fn apply<'a>(&'a self, delta: &'a Delta) -> Pending<'a, Result<Snapshot, Failure>>;
 
     /// Reports changes on the switch that this driver did not make, beginning with the ports that are not up, until the watch is
@@ -60,7 +61,7 @@ pub struct Delta {
 pub struct Snapshot {
     /// In ascending order; no port is in two of them.
     pub circuits: Vec<Circuit>,
-    /// Of each port, by its number.
+    /// The state of each port, indexed by its number.
     pub ports: Vec<PortState>,
     /// Cross-connections of the device that are not circuits of the controller.
     pub strays: Vec<Stray>,
@@ -96,28 +97,29 @@ pub struct Stray {
     pub why: String,
 }
 
-/// A change that failed or was done only in part; `now` has the state after it.
+/// A change that failed or was done only in part.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{error}")]
 pub struct Failure {
     pub error: Error,
-    /// What is there now, read after the failure; nothing if the switch could not be read, and then nothing is known of it.
+    /// The state that was read after the failure; `None` if the switch could not be read, so that its state
+    /// is unknown.
     pub now: Option<Snapshot>,
 }
 
 /// A change of a switch that this driver did not make.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Notice {
-    /// Somebody else has changed circuits; these are the ones now.
+    /// Somebody else has changed circuits; this is the new state.
     Circuits(Snapshot),
     Port(u32, PortState),
-    /// It cannot be reached or read any more. It is tried again and again.
+    /// The switch cannot be reached or read any more. The driver keeps trying.
     Lost(Error),
-    /// It can be read again, with these circuits.
+    /// The switch can be read again; this is its state.
     Back(Snapshot),
 }
 
-/// [`Notice`]s, until it is dropped.
+/// A stream of [`Notice`]s, which ends when it is dropped.
 #[derive(Debug)]
 pub struct Watch {
     notices: mpsc::Receiver<Notice>,

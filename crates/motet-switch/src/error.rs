@@ -76,7 +76,8 @@ impl Problem {
         }
     }
 
-    /// The switch did not say whether it has done what it was asked, or what it said cannot be trusted.
+    /// Whether it is unknown if the switch has done what it was asked, because it did not answer or its
+    /// answer cannot be trusted.
     #[must_use]
     pub const fn leaves_doubt(&self) -> bool {
         matches!(self, Self::Unreachable(_) | Self::TimedOut(_) | Self::Garbled(_) | Self::Login(_))
@@ -86,9 +87,11 @@ impl Problem {
 /// How the state read back differs from the wanted one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Difference {
+    /// Cross-connections that were to be made and are not there.
     pub missing: Vec<Cross>,
+    /// Cross-connections that were to be removed and are still there.
     pub left: Vec<Cross>,
-    /// Gone, though nobody asked for it.
+    /// Cross-connections that were to stay and are gone.
     pub lost: Vec<Cross>,
 }
 

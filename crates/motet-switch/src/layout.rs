@@ -5,8 +5,8 @@
 //!
 //! - *bidirectional*: one fibre carries both directions (bidirectional transceivers or circulators), and a circuit is one
 //!   cross-connection, whichever of its ends the device calls the input. That is the wiring of Opus' Table 3.
-//! - *duplex*: every one of our ports is a pair of fibres, one into an input and one out of an output of the device, and a circuit is
-//!   two cross-connections. Half of one is no circuit.
+//! - *duplex*: every one of our ports is a pair of fibres, one into an input and one out of an output of the
+//!   device, and a circuit is two cross-connections; one of them alone is not a circuit.
 
 use motet_control::{Circuit, SwitchId};
 use serde::{Deserialize, Serialize};
@@ -24,7 +24,7 @@ impl std::fmt::Display for Cross {
     }
 }
 
-/// What one of our ports is on the device.
+/// How each of our ports is wired to the device; the [module](self) defines the two ways.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Wiring {
@@ -33,7 +33,7 @@ pub enum Wiring {
     Duplex,
 }
 
-/// Where our ports are on the device.
+/// Which ports of the device our ports are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layout {
     pub wiring: Wiring,
@@ -52,7 +52,7 @@ impl Layout {
         Self { wiring: Wiring::Bidirectional, ports, first: 1, first_output: 1 }
     }
 
-    /// Inputs from 1 on, and outputs behind the last input: how matrix switches count.
+    /// Inputs from 1 on, and outputs numbered after the last input, as matrix switches count.
     #[must_use]
     pub const fn duplex(ports: u32) -> Self {
         Self { wiring: Wiring::Duplex, ports, first: 1, first_output: 1 + ports }
@@ -93,13 +93,15 @@ impl Layout {
         [Some(there), (self.wiring == Wiring::Duplex).then_some(back)].into_iter().flatten()
     }
 
-    /// The circuit that a cross-connection is, or is half of. `None` if one of its ends is not ours, or both are one port.
+    /// The circuit that a cross-connection makes, alone or with its reverse. `None` if one of its ends is not
+    /// ours, or both are the same port.
     #[must_use]
     pub fn circuit(&self, switch: SwitchId, cross: Cross) -> Option<Circuit> {
         Circuit::new(switch, self.of_input(cross.input)?, self.of_output(cross.output)?)
     }
 
-    /// The same cross-connection for any two that are the same to light: with bidirectional wiring both ways are one.
+    /// A unique form of a cross-connection: with bidirectional wiring, both directions between two ports are
+    /// the same.
     #[must_use]
     pub fn canonical(&self, cross: Cross) -> Cross {
         match self.wiring {

@@ -6,15 +6,19 @@
 //!       circuits of numbered ports    cross-connections of the device's own ports
 //! ```
 //!
-//! **Where to start reading.** [`Driver`] is what users of this crate see: read all circuits and ports, apply a delta, watch. All
-//! drivers are one [`Managed`] around a [`device::Device`], which knows a protocol and nothing else. So the rules are written
-//! once: what is there already is kept, then circuits are deleted, then created; no port is in two circuits, checked
-//! before anything is sent; what the switch says it did is read back; what is half done is never called done.
+//! **Where to start reading.** [`Driver`] is what users of this crate see: read all circuits and ports, apply
+//! a delta, watch. All drivers are one [`Managed`] around a [`device::Device`], which implements a protocol
+//! and nothing else. So the rules are written once: circuits that are already there are kept, then circuits
+//! are deleted, then created; before anything is sent it is checked that no port would be in two circuits;
+//! what the switch says it did is read back; a change that was done only in part is never reported as done.
 //!
-//! - [`config`]: a `[[switch]]` of a file, and [`config::open`], which makes a driver of it.
-//! - [`layout`]: how numbered ports are wired to the device's own ports; `plan`: from what is there to what is sent.
+//! - [`config`]: a `[[switch]]` table of a configuration file, and [`config::open`], which makes a driver
+//!   from it.
+//! - [`layout`]: how numbered ports are wired to the device's own ports; `plan`: which cross-connections a
+//!   change removes and adds.
 //! - [`orders`]: the controller's orders, carried out by a driver.
-//! - [`sim`]: a switch that is not there, with delays and faults. [`gnmi`], [`netconf`], [`restconf`], [`scpi`], [`tl1`]: real ones.
+//! - [`sim`]: a simulated switch, with delays and faults. [`gnmi`], [`netconf`], [`restconf`], [`scpi`],
+//!   [`tl1`]: real ones.
 
 pub mod config;
 pub mod device;

@@ -1,9 +1,10 @@
-//! [`Managed`]: a [`Driver`] for any [`Device`]. It implements sessions, time-outs, recovery from uncertain states and reading back,
-//! once for all protocols.
+//! [`Managed`]: a [`Driver`] for any [`Device`]. It implements sessions, time-outs, recovery from unknown
+//! states and reading back, once for all protocols.
 //!
-//! A change is: read, decide what is to be sent, send it, read again until nothing moves any more, compare. If the switch did not say
-//! whether it has done something (no answer, a broken connection), a later order could be overtaken by an earlier one that is still on
-//! its way. So the session is closed, and what is read on the next one counts only when two readings `settle` apart agree.
+//! A change is: read, plan the steps, send them, read again until nothing moves any more, compare. If the
+//! switch did not say whether it has carried out an order (no answer, a broken connection), that order may
+//! still be on its way and take effect later. So the session is closed, and readings on the next one count
+//! only when two of them, `settle` apart, agree.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -19,7 +20,7 @@ use crate::error::{Error, Problem};
 use crate::layout::Layout;
 use crate::plan;
 
-/// After this many differing readings the switch counts as being changed by someone else.
+/// After this many readings in a row that differ, reading is given up as failed.
 const RESTLESS: usize = 20;
 
 /// The identity of a switch, and the time-outs for it.
@@ -31,13 +32,13 @@ pub struct Manner {
     pub layout: Layout,
     /// The time-out of each connection attempt, reading and change.
     pub timeout: Duration,
-    /// How long the switch may go on with something after its connection has broken.
+    /// How long the switch may still carry out an order after its connection has broken.
     pub settle: Duration,
-    /// How often a watch reads it.
+    /// The interval at which a watch reads the switch.
     pub poll: Duration,
 }
 
-/// A switch with its sessions, behind [`Driver`].
+/// A switch with its sessions, as a [`Driver`].
 #[derive(Clone)]
 pub struct Managed {
     inner: Arc<Inner>,
@@ -57,10 +58,11 @@ struct State {
     told: Told,
 }
 
-/// The state of the switch as the driver's user knows it, from reports and own changes. A watch reports differences from it.
+/// The state of the switch as the driver's user knows it, from readings, notices and its own changes. A watch
+/// reports only differences from that.
 #[derive(Default)]
 struct Told {
-    /// Nothing before the first reading.
+    /// `None` before the first reading.
     circuits: Option<Vec<Circuit>>,
     /// Ports that are not up.
     ports: BTreeMap<u32, PortState>,
@@ -71,7 +73,7 @@ impl Told {
         self.circuits = Some(now.circuits.clone());
     }
 
-    /// Takes over the driver's own change.
+    /// Records the driver's own change.
     fn changed(&mut self, delta: &Delta) {
         let Some(circuits) = &mut self.circuits else { return };
         let mut all: BTreeSet<Circuit> = std::mem::take(circuits).into_iter().collect();
@@ -80,7 +82,7 @@ impl Told {
         *circuits = all.into_iter().collect();
     }
 
-    /// The differences between a new state and the known one.
+    /// The differences between a new state and the known one, which it then becomes.
     fn news(&mut self, now: &Snapshot) -> Vec<Notice> {
         let mut news = Vec::new();
         for (number, state) in (0_u32..).zip(now.ports.iter().copied()) {
@@ -117,7 +119,7 @@ impl Managed {
     }
 }
 
-/// A duration as the runtime's clock has it, rounded up to nanoseconds.
+/// A duration as a `std` duration, rounded up to nanoseconds.
 pub(crate) const fn std_time(time: Duration) -> std::time::Duration {
     std::time::Duration::from_nanos(time.as_ps().div_ceil(1000))
 }
@@ -133,7 +135,7 @@ impl Inner {
         }
     }
 
-    /// Waits for an answer as long as the manner says.
+    /// Waits for an answer, at most for the switch's time-out.
     async fn within<T>(
         &self,
         asked: &str,
@@ -154,7 +156,8 @@ impl Inner {
         Ok((self.within("connecting", self.device.connect()).await?, true))
     }
 
-    /// One reading. A session that broke since it was last used is replaced once: reading changes nothing.
+    /// One reading. If the session has broken since it was last used, it is replaced and the reading repeated
+    /// once, which is safe because reading changes nothing.
     async fn read_once(&self, state: &mut State) -> Result<Readout, Fault> {
         loop {
             let (mut session, fresh) = self.session(state).await?;
@@ -171,7 +174,7 @@ impl Inner {
         }
     }
 
-    /// A reading that is certain to be current; see the module's documentation.
+    /// A reading that no earlier order can change any more; see the module's documentation.
     async fn read(&self, state: &mut State) -> Result<Readout, Fault> {
         let mut readout = self.read_once(state).await?;
         if state.doubt {
@@ -195,7 +198,7 @@ impl Inner {
         Ok(readout)
     }
 
-    /// Reads until the device is no longer at work.
+    /// Reads until no cross-connection is being made or removed any more.
     async fn read_at_rest(&self, state: &mut State) -> Result<Readout, Fault> {
         let end = Instant::now() + std_time(self.manner.timeout);
         let mut pause = std::time::Duration::from_millis(5);
@@ -258,7 +261,8 @@ impl Inner {
                     Err(Failure { error, now: Some(self.snapshot(&after)) })
                 }
             },
-            // A change without an answer that is found in place all the same is done: the reading can be trusted.
+            // If a change had no answer but is found in place, it counts as done, because this reading can be
+            // trusted.
             (Err(fault), Ok(after)) => match plan::verify(layout, &before, &steps, &after) {
                 Ok(()) if fault.problem.leaves_doubt() => Ok(self.snapshot(&after)),
                 _ => Err(Failure { error: self.error(fault), now: Some(self.snapshot(&after)) }),
@@ -315,7 +319,7 @@ impl Inner {
         }
     }
 
-    /// Reads and says what is new.
+    /// Reads the switch and returns what has changed.
     async fn look(&self, lost: &mut bool) -> Vec<Notice> {
         let mut state: MutexGuard<'_, State> = self.state.lock().await;
         match self.read_at_rest(&mut state).await {

@@ -29,8 +29,8 @@ impl Operator {
         carry_out(&*self.driver, order).await
     }
 
-    /// The next thing that happens to the switch by itself, and what to write into the log about it. Whoever stops waiting
-    /// loses nothing: it is told to the next.
+    /// The next change of the switch that no order made: as an answer for the controller, and as a notice for
+    /// the log. If a caller stops waiting, nothing is lost: the next caller gets it.
     pub async fn next(&self) -> (Answer, Notice) {
         let mut watch = self.watch.lock().await;
         let watch = watch.get_or_insert_with(|| self.driver.watch());
@@ -69,7 +69,7 @@ pub async fn carry_out(driver: &dyn Driver, order: Order) -> (Option<Answer>, Op
             match driver.apply(&Delta { delete, create }).await {
                 Ok(_) => (Some(Answer::Applied(change)), None),
                 Err(failure) if failure.now.is_none() => (Some(Answer::Lost), Some(failure.error)),
-                // The controller reads it anew before it uses it again.
+                // The controller reads the switch again before it uses it.
                 Err(failure) => (Some(Answer::Rejected(change)), Some(failure.error)),
             }
         }

@@ -12,7 +12,7 @@ use crate::driver::{Delta, PortState, Snapshot, Stray};
 use crate::error::{Difference, Problem};
 use crate::layout::{Cross, Layout, Wiring};
 
-/// What a readout means in circuits.
+/// The state of a switch in circuits and numbered ports, from a readout of its device.
 pub(crate) fn snapshot(layout: &Layout, switch: SwitchId, readout: &Readout) -> Snapshot {
     let mut ports = vec![PortState::Up; layout.ports as usize];
     for (device, state) in &readout.ports {
@@ -26,8 +26,8 @@ pub(crate) fn snapshot(layout: &Layout, switch: SwitchId, readout: &Readout) -> 
     Snapshot { circuits, ports, strays }
 }
 
-/// Circuits that are whole, in ascending order, and all the rest. Large switches are read often, so this sorts lists instead
-/// of filling maps.
+/// The complete circuits, in ascending order, and all other cross-connections. Large switches are read often,
+/// so this sorts lists instead of filling maps.
 fn circuits(layout: &Layout, switch: SwitchId, readout: &Readout) -> (Vec<Circuit>, Vec<Stray>) {
     let mut strays = Vec::new();
     let mut parts: Vec<(Circuit, Cross)> = Vec::with_capacity(readout.crosses.len());
@@ -71,7 +71,7 @@ fn is_in(layout: &Layout, sorted: &[End], cross: Cross) -> bool {
     ends(layout, cross).iter().any(|it| sorted.binary_search(it).is_ok())
 }
 
-/// Ends that light leaves to several others, in ascending order.
+/// Ends that are in several cross-connections, in ascending order.
 fn ends_in_two(layout: &Layout, readout: &Readout) -> Vec<End> {
     let made = readout.crosses.iter().filter(|it| it.status == Status::Made);
     let made = made.map(|it| layout.canonical(it.cross));
@@ -89,8 +89,9 @@ fn ends_in_two(layout: &Layout, readout: &Readout) -> Vec<End> {
     twice
 }
 
-/// What of a readout has to do with these circuits: whatever has an end at one of their ports, and whatever shares a port with
-/// that. A change is mostly of a few circuits out of hundreds.
+/// The part of a readout that matters for these circuits: cross-connections with an end at one of their
+/// ports, and those that share a port with such a cross-connection. A change usually concerns a few circuits
+/// out of hundreds.
 fn about(layout: &Layout, readout: &Readout, circuits: impl Iterator<Item = Circuit>) -> Readout {
     let mut near: Vec<End> =
         circuits.flat_map(|it| layout.crosses(&it)).flat_map(|it| ends(layout, it)).collect();
@@ -103,7 +104,7 @@ fn about(layout: &Layout, readout: &Readout, circuits: impl Iterator<Item = Circ
     Readout { crosses: crosses.collect(), ports: readout.ports.clone() }
 }
 
-/// What a delta means for a device in this state.
+/// The cross-connections that must be removed and added to carry out a delta on a device in this state.
 pub(crate) fn steps(
     layout: &Layout,
     switch: SwitchId,
@@ -147,7 +148,7 @@ pub(crate) fn steps(
         let cross = canonical(seen.cross);
         if needed.contains_key(&cross) && seen.status == Status::Made {
             if !present.insert(cross) {
-                // The device has it twice, under two names; once is enough.
+                // The device has this cross-connection twice, under two names; one is removed.
                 remove.push(seen.clone());
             }
         } else if gone.contains(&cross) {
@@ -171,8 +172,9 @@ fn belongs(layout: &Layout, switch: SwitchId, circuit: &Circuit) -> Result<(), P
     }
 }
 
-/// Something is in the way of a circuit that is to be created. It may go if it is a remainder of ours that carries no
-/// circuit; what somebody else has set, or a circuit that was not to be deleted, may not.
+/// Checks whether a cross-connection that is in the way of a new circuit may be removed. It may if all its
+/// ends are ports of ours and it is not a complete circuit. Cross-connections to ports of others may not, nor
+/// circuits that were not to be deleted.
 fn may_go(
     layout: &Layout,
     switch: SwitchId,
@@ -189,7 +191,7 @@ fn may_go(
             Err(Problem::Taken { number, by: format!("the circuit {circuit}") })
         }
         Some(_) => Ok(()),
-        // Both ends are one port of ours, as in a loop for tests: light of nobody else.
+        // Both ends are the same port of ours, as in a loop for tests, so nobody else uses it.
         None if layout.of_input(seen.cross.input).is_some()
             && layout.of_output(seen.cross.output).is_some() =>
         {
@@ -279,7 +281,7 @@ mod tests {
         (list(), list()).prop_map(|(delete, create)| Delta { delete, create })
     }
 
-    /// What a switch that does as it is told has afterwards.
+    /// The state of a switch after it has carried out these steps correctly.
     fn done(readout: &Readout, steps: &Steps) -> Readout {
         let mut after = readout.clone();
         after.crosses.retain(|it| !steps.remove.contains(it));

@@ -14,7 +14,7 @@ use crate::device::Fault;
 use crate::error::Problem;
 use crate::wire;
 
-/// How one connects to a switch by TLS.
+/// A TLS client for one switch.
 #[derive(Clone)]
 pub struct Tls {
     host: String,
@@ -33,7 +33,7 @@ impl std::fmt::Debug for Tls {
 }
 
 impl Tls {
-    /// Reads the files.
+    /// Prepares the client, and reads the certificates and the key from their files.
     ///
     /// # Errors
     ///

@@ -6,7 +6,7 @@ use tokio::net::TcpStream;
 use crate::device::Fault;
 use crate::error::Problem;
 
-/// Longer than any answer of a switch with thousands of ports.
+/// The most bytes of one message: more than any answer of a switch with thousands of ports.
 pub(crate) const LONGEST: usize = 16 << 20;
 
 /// Both directions of a connection.
@@ -14,7 +14,7 @@ pub(crate) trait Duplex: AsyncRead + AsyncWrite + Unpin + Send {}
 
 impl<T: AsyncRead + AsyncWrite + Unpin + Send> Duplex for T {}
 
-/// A host and its port, of `host`, `host:port` or `[v6]:port`.
+/// The host and the port in an address such as `host`, `host:port` or `[v6]:port`.
 pub(crate) fn host_and_port(address: &str, default: u16) -> Result<(String, u16), String> {
     let wrong = || format!("`{address}` is not a host, or a host and a port after a colon");
     let (host, port) = if let Some(rest) = address.strip_prefix('[') {
@@ -47,7 +47,7 @@ pub(crate) async fn tcp(host: &str, port: u16) -> Result<TcpStream, Fault> {
     Ok(stream)
 }
 
-/// A connection, and what has come in over it and is not used yet.
+/// A connection, with the received bytes that were not used yet.
 pub(crate) struct Line {
     stream: Box<dyn Duplex>,
     inbox: Vec<u8>,
@@ -66,8 +66,8 @@ impl Line {
         sent.await.map_err(|it| Fault::new(asked, Problem::Unreachable(it.to_string())))
     }
 
-    /// The next message. `cut` takes one from the front of what has come in: the message and its length with all that
-    /// belongs to it, `None` if it is not all there yet, or what is wrong with it.
+    /// The next message. `cut` takes it from the front of the received bytes: it returns the message and the
+    /// number of bytes it takes, `None` if the message is not complete yet, or what is wrong with it.
     pub(crate) async fn next<T>(
         &mut self,
         asked: &str,

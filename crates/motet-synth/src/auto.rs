@@ -32,9 +32,9 @@ const CLOSE_IF_LARGE: u64 = 20;
 /// too.
 const SHARE: u64 = 3;
 
-/// Most ranks for which exact packing of trees, and every classic algorithm, are tried: what they cost
-/// grows much faster than the number of ranks.
+/// Most ranks for which exact packing of trees is tried: its cost grows much faster than the number of ranks.
 const MOST_PACKED: usize = 96;
+/// Most ranks for which every classic algorithm is tried, and not only those that scale.
 const MOST_TRIED: usize = 256;
 
 /// A method that `auto` tried, and what came of it.
@@ -176,7 +176,7 @@ pub(crate) fn best(
         if tried.iter().any(|it| it.method.name() == method.name()) {
             continue;
         }
-        // What goes from one rank to one other is hardly ever done better by another method.
+        // For data from one rank to one other hardly any method is better, so it may spend all that is left.
         let share = if matches!(method, Method::Exchange) { 1 } else { SHARE };
         let work = Work::new(left.map(|it| it / share));
         let watch = Watch::new(effort.out_of_time, &work);
@@ -186,7 +186,8 @@ pub(crate) fn best(
         }
         let so_far = best.as_ref().map(|it: &Draft| (it.method, it.makespan));
         (effort.progress)(&Progress { method, best: so_far, least });
-        // With work to spare, and where schedules do not know how switches help, all go to their end.
+        // Methods are told what to beat only if work is limited, and if their schedules tell the time, which
+        // they do not where switches copy or reduce.
         let prunes = left.is_some() && !in_switches;
         let to_beat = so_far.map(|it| it.1).filter(|_| prunes);
         let asked = Task { watch, to_beat, at_least: Some(least), ..task.clone() };
@@ -254,13 +255,13 @@ fn candidates<'a>(
     let kind = task.goal.kind();
     let in_switch = in_switch::is_possible(task).then_some(Method::InSwitch);
     let first = in_switch.into_iter().chain([Method::Symmetric, Method::Exchange]);
-    // Only the later ones ask whether the ranks form a grid.
+    // The later ones are listed only when they are needed: that takes a search for a grid.
     let rest =
         std::iter::once_with(move || later_candidates(task, fabric, grid, by_latency)).flatten();
     first.chain(rest).filter(move |it| it.does(kind))
 }
 
-/// Those after the first, see [`candidates`].
+/// The methods of [`candidates`] after the first two or three.
 fn later_candidates(
     task: &Task<'_>,
     fabric: &Fabric,
@@ -269,7 +270,7 @@ fn later_candidates(
 ) -> Vec<Method> {
     let kind = task.goal.kind();
     let mut methods = Vec::new();
-    // On a grid matching is as good as packing, and much cheaper.
+    // On a grid greedy matching is as good as packing, and much cheaper.
     let greedy_first = kind != CollectiveKind::AllReduce && grid.get().is_some();
     if greedy_first {
         methods.push(Method::Greedy);

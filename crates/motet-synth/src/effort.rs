@@ -10,7 +10,7 @@ use crate::method::Method;
 /// Most transfers of a program unless told otherwise, or the network is so large that it needs more.
 pub const MOST_TRANSFERS: u64 = 1 << 21;
 
-/// The same with normal effort: proving so many right takes about as long as making them.
+/// The same with normal effort: to verify so many takes about as long as to make them.
 pub const NORMAL_TRANSFERS: u64 = 1 << 19;
 
 /// The work of [`Effort::normal`] for a task of up to [`SMALL`] ranks: a few seconds on one core.

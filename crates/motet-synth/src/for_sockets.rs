@@ -1,9 +1,10 @@
 //! [`for_sockets`]: the program to run between processes, by `motet exec`, the C library and
 //! `motet plan --backend tcp` alike.
 //!
-//! Sockets are not the simulator's ideal links, and three things are decided here because of that: AllReduce gives all ranks the same
-//! bits ([`sums_once`]); links side by side are one ([`joined`]), because nobody chooses which of them a connection takes; and what crosses between datacenters may do so by one
-//! rank of each (`gateways`).
+//! Sockets are not the simulator's ideal links. Three things are decided here because of that: AllReduce
+//! gives all ranks the same bits ([`sums_once`]); parallel links count as one ([`joined`]), because nobody
+//! chooses which of them a connection takes; and data between datacenters may go through one rank of each
+//! (`gateways`).
 
 use std::borrow::Cow;
 use std::collections::btree_map::Entry;
@@ -25,8 +26,8 @@ use crate::one_sum::sums_once;
 use crate::recipe::Recipe;
 use crate::task::{Goal, SynthError, Task};
 
-/// Programs of [`gateways`] as a method. It is for sockets, and nobody is offered it by name: in the simulator, whose links carry
-/// what each pair of ranks sends alike, others are as fast.
+/// Programs of [`gateways`] as a method. It is for sockets alone and is not offered by name: in the
+/// simulator, whose links treat all pairs of ranks alike, other methods are as fast.
 static GATEWAYS: Recipe = Recipe {
     name: "gateways",
     about: "between datacenters by one rank of each",
@@ -36,16 +37,16 @@ static GATEWAYS: Recipe = Recipe {
     make: by_gateways,
 };
 
-/// A network for ranks of which nothing is known: each is joined to every other, all alike, so that programs are direct
-/// ones.
+/// A network for ranks whose real network is unknown: each has a link to every other, all alike, so that
+/// programs send directly.
 pub fn unknown_network(ranks: u32) -> Result<Network, TemplateError> {
     // A program for one rank needs no links, but a network with ranks has some.
     let (name, gpus) = if ranks < 2 { ("ring", 3) } else { ("full-mesh", ranks) };
     builders::find(name)?.build(&Params::from_words([format!("gpus={gpus}")])?)
 }
 
-/// Makes the program for a goal. `known` says whether the network's figures are real ones, or the network is
-/// [`unknown_network`]'s. The program is for the network as it is [`joined`], and so is its time.
+/// Makes the program for a goal. `known` is false if the network is [`unknown_network`]'s, whose figures mean
+/// nothing. The program and its time are for the network after [`joined`].
 ///
 /// An AllReduce by `auto` gives all ranks the same bits ([`sums_once`]); a method that was asked for by name may not.
 ///
@@ -67,8 +68,8 @@ pub fn for_sockets(
     let make = |method| draft(method).and_then(|it| it.prove(&task));
     let made = best(goal.kind(), known, method, make)?;
     let is_auto = matches!(method, Method::Auto);
-    // With one pair of ranks between two datacenters, its connections use whatever each way can carry. Over a single way
-    // trees were faster for AllReduce (BENCHMARKS.md).
+    // With one pair of ranks between two datacenters, its connections use whatever each parallel link can
+    // carry. Over a single link trees were faster for AllReduce (BENCHMARKS.md).
     if known
         && is_auto
         && (several_ways || goal.kind() == CollectiveKind::AllGather)
@@ -87,7 +88,8 @@ const fn is_no_slower(one: Duration, other: Duration) -> bool {
     one.as_ps() / 50 <= other.as_ps() / 49
 }
 
-/// The best by methods of this crate, as the simulator and what is known of sockets say.
+/// The best program by methods other than gateways: the fastest in the simulator, corrected by what is known of
+/// sockets.
 fn best(
     kind: CollectiveKind,
     known: bool,
@@ -111,8 +113,9 @@ fn best(
     Ok(made)
 }
 
-/// The program itself, if it gives all ranks the same bits, or the fastest other one that does. Direct programs, which let every rank
-/// add up everything itself, do not, and are faster by one latency at small sizes.
+/// The program itself if it gives all ranks the same bits, else the fastest other one that does. Direct
+/// programs, in which every rank adds up everything itself, do not; at small sizes they are faster by one
+/// latency.
 fn one_sum(made: Synthesis, make: impl Fn(Method) -> Result<Synthesis, SynthError>) -> Synthesis {
     if sums_once(&made.program) {
         return made;
@@ -123,7 +126,7 @@ fn one_sum(made: Synthesis, make: impl Fn(Method) -> Result<Synthesis, SynthErro
     others.min_by_key(|it| it.time).unwrap_or(made)
 }
 
-/// [`GATEWAYS`], with the time that sockets may take.
+/// Makes [`GATEWAYS`]' program, with an estimate of its time over sockets.
 fn by_gateways(task: &Task<'_>, _: &Fabric) -> Result<Lowered, SynthError> {
     let sites = sites(task.network, task.goal.ranks());
     let program = gateways::program(task.goal.kind(), &sites, task.size).ok_or_else(|| {
@@ -146,8 +149,8 @@ fn sites(network: &Network, ranks: u32) -> Vec<Vec<Rank>> {
     all.into_values().collect()
 }
 
-/// The same network with one link between two routers where there were several: a rank's connections are shared out over
-/// all of them, so to a program they are one.
+/// The same network with one WAN link where there were several in parallel, of their joint bandwidth: a rank's
+/// connections are spread over all of them, so to a program they are one.
 #[must_use]
 pub fn joined(network: &Network) -> Cow<'_, Network> {
     let wan = || network.links().iter().filter(|it| is_wan(it));
@@ -189,9 +192,10 @@ fn with_one_each(network: &Network) -> Result<Network, BuildError> {
     builder.build()
 }
 
-/// How long the busiest link is busy, and the latency of the longest way. The simulator's links carry transfers in the
-/// order of their numbers; ranks send whatever is ready, so that what waits for the WAN holds nothing else up, and this is
-/// closer to what they do with gateways.
+/// An estimate of a program's time over sockets: the time for which the busiest link transmits, plus the
+/// greatest latency of a transfer. It is closer than the simulator's time, whose links carry transfers in the
+/// order of their numbers: over sockets ranks send whatever is ready, so data that waits for the WAN holds
+/// nothing else up.
 fn busiest(
     program: &Verified<Program>,
     network: &Network,

@@ -1,13 +1,15 @@
 //! Programs for datacenters far apart whose data crosses between one rank of each, the gateway.
 //!
 //! On ideal links it does not matter which ranks carry data over the WAN. On real ones it does: each pair of
-//! ranks has its own connections, and routers put a connection on one of several ways by its ports. With
-//! many pairs, each with a fixed part of the data, one is unlucky with its ways and all wait for it. With one
-//! pair the connections take turns at all of the data, and whatever each way can carry is used until the end.
+//! ranks has its own connections, and routers choose one of several paths for each connection by its port
+//! numbers. With many pairs, each with a fixed part of the data, some pair has bad luck with its paths and
+//! all wait for it. With one pair, all data is shared out over its connections as they get on, so each path
+//! is used until the end.
 //!
-//! Inside a datacenter data goes along a chain, so that no host sends more than it gets. What ranks of one
-//! datacenter exchange among themselves waits for what comes over the WAN, piece for piece: it has time, and
-//! all at once at the beginning it would take hosts and links from what has to go far.
+//! Inside a datacenter data goes along a chain, so that no host sends more than it receives. Chunks that
+//! ranks of one datacenter exchange among themselves each wait for the arrival of a chunk over the WAN. They
+//! are in no hurry, and if they were all sent at the beginning they would keep hosts and links from data that
+//! has to go far.
 //!
 //! [`for_sockets`](mod@crate::for_sockets) says when such a program is taken. Tests of `motet-exec`, which stands below this crate, take
 //! this file too; so it uses nothing of the crate.
@@ -20,16 +22,18 @@ use motet_collective::{
 };
 use motet_units::{Bytes, Rank};
 
-/// Bytes of a chunk, and how many chunks a rank's part has at most.
+/// For an AllGather, the bytes of a chunk, and how many chunks a rank's part has at most.
 const ALLGATHER: (u64, u32) = (64 << 10, 128);
+/// The same for an AllReduce, whose part is all of the data.
 const ALLREDUCE: (u64, u32) = (128 << 10, 512);
-/// Chunks from nearby that go before any has come from far away.
+/// How many chunks are exchanged nearby without waiting for an arrival over the WAN.
 const HEAD_START: usize = 8;
 /// Longer calls might have to keep more data than a group allows.
 const LONGEST: u64 = 512 << 20;
 
-/// A program for ranks of which each list is in one datacenter, all ranks together from 0 on; `None` if there are fewer
-/// than two, if the call is too long, or if it is another collective than AllGather or AllReduce.
+/// A program for the ranks of several datacenters (`sites`, which together have all ranks from 0 on); `None`
+/// if there are fewer than two, if the call is too long, or if it is another collective than AllGather or
+/// AllReduce.
 #[must_use]
 pub(crate) fn program(
     kind: CollectiveKind,
@@ -70,12 +74,12 @@ impl Maker {
         Some(Self { builder: ProgramBuilder::new("gateways", collective), chunks })
     }
 
-    /// Every rank's own part to where it belongs in its output.
+    /// Copies a chunk of a rank's input to its place in the rank's output.
     fn own(&mut self, rank: Rank, chunk: u32, slot: u32) -> TransferId {
         self.builder.add(Transfer::copy(Slot::input(rank, chunk), Slot::output(rank, slot), 1))
     }
 
-    /// Copies a chunk of the output to the same place at another rank, after it has come here.
+    /// Copies a chunk of the output to the same place at another rank, once it has come to `from`.
     fn pass(&mut self, from: Rank, to: Rank, slot: u32, after: TransferId) -> TransferId {
         let transfer = Transfer::copy(Slot::output(from, slot), Slot::output(to, slot), 1);
         self.builder.add_after(transfer, &[after])
@@ -92,7 +96,7 @@ impl Maker {
         let longest = sites.iter().map(Vec::len).max().unwrap_or(0);
         let order: Vec<(u32, usize)> =
             (0..self.chunks).flat_map(|chunk| (0..longest).map(move |it| (chunk, it))).collect();
-        // What brought the n-th chunk from far away to each rank.
+        // Per rank: the transfer that brought it the n-th chunk from afar.
         let mut came: BTreeMap<(Rank, usize), TransferId> = BTreeMap::new();
         for (n, (chunk, index)) in order.iter().enumerate() {
             for (own, site) in sites.iter().enumerate() {
@@ -121,7 +125,8 @@ impl Maker {
             }
         }
         for (n, (chunk, index)) in order.iter().enumerate() {
-            // All of it in four fifths of the time, so that it is not what is waited for at the end.
+            // These waits spread the exchange nearby over four fifths of the time only, so that at the end
+            // nobody waits for it.
             let awaited = n.checked_sub(HEAD_START).map(|it| it * 4 / 5);
             for site in sites {
                 let Some(rank) = site.get(*index) else { continue };
@@ -138,7 +143,7 @@ impl Maker {
     }
 
     /// Each chunk is summed along the chain of each datacenter, then at the gateway of one of them, and goes back
-    /// the same way. No more than a quarter of the chunks is under way at a time.
+    /// the same way. A window of a quarter of the chunks, and at least 8, limits how many are in flight.
     fn all_reduce(mut self, sites: &[Vec<Rank>]) -> Self {
         let window = (self.chunks / 4).max(8);
         let mut done: BTreeMap<(Rank, u32), TransferId> = BTreeMap::new();
@@ -150,7 +155,7 @@ impl Maker {
             for (from, id) in sums.iter().filter(|it| it.0 != home) {
                 let (from, to) = (Slot::output(*from, chunk), Slot::output(home, chunk));
                 let next = self.builder.add_after(Transfer::reduce(from, to, 1), &[*id]);
-                // One after the other, so that sums are the same every time.
+                // One after the other, so that sums have the same bits every time.
                 self.builder.wait(next.arrived(), sum.arrived());
                 sum = next;
             }
@@ -170,7 +175,8 @@ impl Maker {
         self
     }
 
-    /// Sums a chunk towards the gateway; the gateway, and what completes the sum there.
+    /// Sums a chunk along the chain of a datacenter. Returns the gateway, which is the chain's end, and the
+    /// transfer that completes the sum there.
     fn chain(
         &mut self,
         site: &[Rank],
@@ -179,13 +185,13 @@ impl Maker {
         done: &BTreeMap<(Rank, u32), TransferId>,
     ) -> Option<(Rank, TransferId)> {
         let ended = |rank: Rank| chunk.checked_sub(window).and_then(|it| done.get(&(rank, it)));
-        // The far end sends its part as it is: where it lies, nothing comes before the sum.
+        // The chain's first rank has nothing to add, so it sends from its input.
         let mut from: Option<(Rank, Slot, Option<TransferId>)> =
             site.last().map(|it| (*it, Slot::input(*it, chunk), None));
         let mut last = None;
         for rank in site.iter().rev().skip(usize::from(site.len() > 1)) {
             let own = self.own(*rank, chunk, chunk);
-            // Not all at the beginning, when the first chunks have to get on their way.
+            // A chunk waits for the result of the chunk one window before, so that not all start at once.
             if let Some(ended) = ended(*rank) {
                 self.builder.wait(own.sent(), ended.arrived());
             }

@@ -124,7 +124,8 @@ fn place(dimensions: &[Dimension], coordinates: &[u32]) -> usize {
     along.fold(0, |place, (it, at)| place * it.side as usize + *at as usize)
 }
 
-/// The grid of a fabric, looked for when somebody first asks: on small networks that takes a good part of a synthesis.
+/// The grid of a fabric, searched for only when it is first asked for: on small networks the search takes a
+/// good part of a synthesis.
 #[derive(Debug)]
 pub struct LazyGrid<'f> {
     fabric: &'f Fabric,
@@ -177,7 +178,7 @@ fn numbered(dimensions: Vec<Dimension>, coordinates: Vec<u32>, ranks: usize) -> 
     Some(Grid { dimensions, coordinates, at })
 }
 
-/// Whether the links are exactly those that the coordinates demand.
+/// Whether ranks have direct links to exactly those neighbours that the coordinates call for.
 fn is_true(grid: &Grid, neighbours: &Neighbours) -> bool {
     (0..neighbours.count()).all(|from| {
         let own = grid.coordinates(Rank::from_index(from));

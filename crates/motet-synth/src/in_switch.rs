@@ -1,7 +1,7 @@
 //! The method `in-switch`: switches copy and reduce (NVLS, SHARP).
 //!
-//! Where every rank hangs on switches that serve programs, each rank asks for its share of the data, piece
-//! by piece:
+//! Where all ranks are connected to switches that serve programs, each rank asks them to add up or copy its
+//! share of the data, piece by piece:
 //!
 //! - a piece of AllReduce is added up in the switch, comes down to the rank that asked, and goes up
 //!   again to be copied to everyone (a switch that spreads its sums itself needs no such turn);
@@ -9,8 +9,8 @@
 //!
 //! Links carry transfers by number, so the numbers are the schedule: while piece g is sent up to be added,
 //! piece g − s comes down and goes up again, and piece g − 2s is copied to everyone. With s = 1 a step may
-//! still be under way when the next needs it; with a large s there is more to wait for at both ends. Which s is
-//! best, and into how many pieces to cut, the simulator says.
+//! have to wait for a transfer still in flight; with a large s links are idle for longer at the beginning and
+//! the end. The simulator says which s is best, and into how many pieces to cut.
 
 use motet_collective::in_switch::Serving;
 use motet_collective::{
@@ -24,13 +24,13 @@ use crate::task::{SynthError, Task};
 
 const METHOD: &str = "in-switch";
 
-/// Steps between the stages of a piece that are tried.
+/// The numbers of steps between the stages of a piece (s above) that are tried.
 const STRIDES: [usize; 3] = [1, 2, 4];
 
 /// Most pieces of a rank's share. More gain less than one part in a thousand.
 const MOST_PIECES: u32 = 256;
 
-/// The program stops being cut finer when that gains less than one part in so many.
+/// Shares are cut into twice as many pieces as long as that gains at least one part in this many.
 const WORTH: u64 = 400;
 
 /// Whether some switch serves programs at all.
@@ -96,16 +96,18 @@ struct Plan<'a> {
     asking: Vec<Rank>,
     /// Pieces of each asking rank's share.
     pieces: u32,
+    /// Steps between the stages of a piece.
     stride: usize,
+    /// Whether the switch itself copies a sum to everyone.
     spreads: bool,
 }
 
-/// What is done with a piece, one after the other.
+/// For a piece, the transfers that later stages wait for.
 #[derive(Default)]
 struct Stages {
-    /// The transfers into the switch have been numbered; the last of them.
+    /// The last one into the switch.
     up: Vec<TransferId>,
-    /// Down to the rank that asked and up again.
+    /// The one down to the rank that asked and up again; if there is none, the same as `up`.
     again: Vec<TransferId>,
 }
 
@@ -178,7 +180,8 @@ impl<'a> Plan<'a> {
         Ok(builder.build())
     }
 
-    /// Whether a sum goes down to the rank that asked for it and up again to be copied, which a switch that spreads sums makes needless.
+    /// Whether a sum goes down to the rank that asked for it and up again to be copied. That is not needed if
+    /// the switch itself copies sums to everyone.
     fn turns(&self) -> bool {
         self.task.goal.kind() == CollectiveKind::AllReduce && !self.spreads
     }
@@ -189,7 +192,8 @@ impl<'a> Plan<'a> {
         (self.asking[piece % ranks], (piece / ranks) as u32)
     }
 
-    /// Into the switch: from everyone to be added, or from the rank that asks.
+    /// Adds the transfers of a piece into the switch: from everyone to be added up, or from the rank that asks.
+    /// Returns the last.
     fn up(&self, builder: &mut ProgramBuilder, piece: usize) -> Vec<TransferId> {
         let (rank, index) = self.place(piece);
         let slot = Slot::switch(rank, index);
@@ -228,7 +232,7 @@ impl<'a> Plan<'a> {
         vec![builder.add_after(Transfer::copy(from, to, 1), after)]
     }
 
-    /// Out of the switch: to everyone, or to the rank that asked.
+    /// Adds the transfers of a piece out of the switch: to everyone, or to the rank that asked.
     fn down(&self, builder: &mut ProgramBuilder, piece: usize, after: &[TransferId]) {
         let (rank, index) = self.place(piece);
         let slot = Slot::switch(rank, if self.turns() { self.pieces + index } else { index });

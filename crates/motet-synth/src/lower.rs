@@ -21,8 +21,8 @@ use crate::schedule::{Jobs, Schedule};
 use crate::task::{SynthError, Task};
 use crate::tree::{Edge, Forest, PairForest, Tree};
 
-/// How many slices of an AllReduce may wait in queues at least, beyond those that fill one round trip up
-/// and down the tree.
+/// How many slices of an AllReduce may be in flight beyond those that fill two round trips up and down the
+/// tree: some have to wait in queues.
 const QUEUED: u64 = 4;
 
 /// How long a slice may queue inside the network, as a multiple of its transmission time. Unlimited for
@@ -156,7 +156,7 @@ impl<'a> Lowering<'a> {
         self.sum_of_edges(|_| 1) * u64::from(slices)
     }
 
-    /// How many links they cross, all together.
+    /// How many links the transfers of such a program cross, added up.
     pub(crate) fn crossings(&self, slices: u32) -> u64 {
         let paths = match self.trees {
             Trees::Spread(it) | Trees::Collect(it) => &it.paths,
@@ -346,11 +346,11 @@ impl<'a> Lowering<'a> {
     }
 }
 
-/// How many slices of a pair may be under way at once, given the jobs of one slice. A rank with
-/// nothing to wait for would send slice after slice up its tree long before anyone needs them, and
-/// at the end only what goes down is left, which fills few links. So it holds back a slice until
-/// the result of the one so many slices before has come down to it: enough slices to fill the
-/// time of a round trip, and some to queue.
+/// How many slices of an AllReduce may be in flight at once, given the jobs of one slice. A leaf waits for
+/// nobody, so it would send slice after slice up its tree long before they are needed; at the end all sums
+/// would still have to come down, which fills few links. So a leaf holds a slice back until the result of the
+/// slice this many before has come down to it: twice as many as fill the time of a round trip, and some more
+/// to queue.
 fn window_of(jobs: &Jobs<'_>) -> u32 {
     let (there_and_back, period) = (jobs.longest(), jobs.busiest().max(1));
     let slices = there_and_back.saturating_mul(2).div_ceil(period).saturating_add(QUEUED);
@@ -361,7 +361,7 @@ fn bytes_of(chunk: Bytes, weight: u32) -> Bytes {
     chunk.checked_mul(u64::from(weight)).unwrap_or(Bytes::new(u64::MAX))
 }
 
-/// Every tree that sets how much of a part goes where.
+/// One tree for each share of a part. Its weight says how large the share is.
 fn trees_of(trees: Trees<'_>) -> Vec<&Tree> {
     match trees {
         Trees::Spread(forest) | Trees::Collect(forest) => forest.trees.iter().collect(),

@@ -10,9 +10,8 @@ use motet_units::{Bytes, Duration, LinkId};
 use crate::fabric::Fabric;
 use crate::schedule::Jobs;
 
-/// The program with its transfers renumbered for `size`, and how long its schedule takes. Every
-/// transfer between ranks must have a path; lanes fix an order already, so that a program with
-/// lanes is returned as it is.
+/// The program with its transfers renumbered for `size`, and how long its schedule takes. Every transfer
+/// between ranks must have a path. A program with lanes, which fix an order already, is returned as it is.
 #[must_use]
 pub fn order(program: Program, fabric: &Fabric, size: Bytes) -> (Program, Duration) {
     let schedule = jobs_of(&program, fabric, size).schedule();
@@ -23,8 +22,8 @@ pub fn order(program: Program, fabric: &Fabric, size: Bytes) -> (Program, Durati
     (program.to_builder().renumbered(&numbering).build(), schedule.makespan)
 }
 
-/// How long a program takes if links carry its transfers in the order of their numbers. A lower estimate where arrivals wait for
-/// each other.
+/// How long a program takes if links carry its transfers in the order of their numbers. Too low where arrivals
+/// wait for other events: only what sendings wait for is counted.
 pub(crate) fn makespan(program: &Program, fabric: &Fabric, size: Bytes) -> Duration {
     jobs_of(program, fabric, size).makespan_as_numbered()
 }

@@ -1,11 +1,11 @@
 //! List scheduling: in which order links should carry a set of transfers, and how long that takes.
 //!
-//! A *job* is one transfer of data over a path of links. Whenever a link is free it takes the most urgent
-//! of the jobs that are ready for it: the one that must start first if its slice is to be done in time.
+//! A *job* is one transfer of data over a path of links. A free link takes the most urgent of the jobs that
+//! are ready for it: the one whose latest possible start comes first. A job's latest start is the time at
+//! which its slice is due, less its *tail*: how long the longest chain of jobs takes that begins with it.
 //! Slices (here *waves*) are due one after the other, as far apart as the busiest link needs to carry one.
-//! From when its wave is due, a job's *tail* is subtracted: what must still happen after it. Without due
-//! times a link would carry all slices of the tallest tree before the first slice of any other tree, and
-//! ranks that wait for those would be idle.
+//! By tails alone a link would carry all slices of the tallest tree before the first slice of any other
+//! tree, and ranks that wait for other trees would be idle.
 //!
 //! Time follows the simulator's model of links (`motet_sim::model`), so that a program whose transfers are
 //! numbered in this order takes the time found here, or less.
@@ -15,7 +15,8 @@
 //! another receiver is idle. But rather than leave a link idle, a job is taken that will queue inside the
 //! network for a short while ([`PATIENCE`]).
 //!
-//! What goes far is also tried at an even pace ([`Jobs::schedule_near_and_far`]).
+//! Jobs on paths of long latency are also tried with their starts spread evenly over time
+//! ([`Jobs::schedule_near_and_far`]).
 //!
 //! On a fabric turned round, time runs backwards: the schedule, read from its end, is one for the network
 //! as it is.
@@ -38,28 +39,31 @@ use crate::watch::Watch;
 /// for, unless the caller says otherwise.
 const PATIENCE: u64 = 1;
 
-/// A schedule counts as full if it takes at most one part in so many longer than its busiest link is busy:
-/// no other order can be much shorter.
+/// A schedule counts as full if its makespan exceeds the time for which its busiest link transmits by at most
+/// one part in this many: no other order can be much shorter.
 const FULL: u64 = 125;
 
-/// A path counts as far if its latency is more than one part in this many of the busiest link's time.
+/// A path counts as far if its latency is more than one part in this many of the time for which the busiest
+/// link transmits.
 const FAR: u64 = 20;
 
 /// With more jobs than this, queueing inside the network is not tried: it takes twice as long to schedule.
 const MOST_QUEUEING: usize = 1 << 19;
 
-/// How much more work scheduling with queues is than without.
+/// The work of scheduling with queues, as a multiple of scheduling by booking ([`run`]).
 const QUEUEING: u64 = 2;
 
-/// The path index of a job within a rank, which has no path.
+/// The way of a job within a rank, which has no path.
 const LOCAL: u32 = u32::MAX;
 
+/// What it costs a job to cross one link of its path, in picoseconds.
 #[derive(Clone, Copy, Debug)]
 struct HopCost {
     link: LinkId,
     /// Time from the start of the job until this link starts to carry it, if no link is busy.
     head: u64,
     latency: u64,
+    /// Transmission time.
     busy: u64,
 }
 
@@ -68,16 +72,19 @@ struct HopCost {
 #[derive(Debug)]
 pub struct Jobs<'a> {
     fabric: &'a Fabric,
-    /// Each way that occurs, a path with a number of bytes: where its hops begin and end.
+    /// Every distinct *way*, which is a path with a number of bytes: a range of `hops`.
     ways: Vec<(u32, u32)>,
-    /// How long a job takes over each path if no link is busy.
+    /// Per way: how long a job takes if no link is busy.
     alone: Vec<u64>,
+    /// The hops of all ways, way by way.
     hops: Vec<HopCost>,
+    /// The way of each path, by the caller's number for it, and number of bytes.
     known: FxHashMap<(u32, u64), u32>,
+    /// Per job: its way, or [`LOCAL`].
     way: Vec<u32>,
     /// (job, awaited job)
     waits: Vec<(u32, u32)>,
-    /// Whether jobs wait only for those before them.
+    /// Whether every job waits only for jobs with lower numbers, so that numbers are a topological order.
     in_order: bool,
     patience: u64,
     urgent_first: bool,
@@ -96,16 +103,16 @@ pub struct JobTurns {
 /// The order in which links carry jobs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Schedule {
-    /// All jobs. Every link that has no turns of its own carries its jobs in this order, and each job comes
-    /// after those it waits for; beyond that, jobs are in the order in which they start.
+    /// All jobs, each after those it waits for. Every link that has no turns of its own carries its jobs in
+    /// this order. As far as that leaves a choice, jobs stand in the order in which they start.
     pub order: Vec<u32>,
     /// The links that carry jobs in another order, where that was allowed.
     pub turns: Vec<JobTurns>,
-    /// When the last one has arrived.
+    /// When the last job has arrived.
     pub makespan: Duration,
-    /// How many slices may be in flight at once, where that was limited.
+    /// How many slices may be in flight at once; [`u32::MAX`] if that is not limited.
     pub window: u32,
-    /// How long the busiest link is busy: no order takes less.
+    /// For how long the busiest link transmits: no order takes less.
     pub busiest: Duration,
 }
 
@@ -119,7 +126,8 @@ impl Schedule {
         self
     }
 
-    /// Whether neither another order nor other slices would take much less time.
+    /// Whether the makespan is so close to the busiest link's transmission time that neither another order nor
+    /// another number of slices could shorten it much.
     #[must_use]
     pub fn is_full(&self) -> bool {
         self.makespan.as_ps() <= self.busiest.as_ps().saturating_add(self.busiest.as_ps() / FULL)
@@ -146,14 +154,15 @@ impl<'a> Jobs<'a> {
         }
     }
 
-    /// Links may carry jobs in an order of their own ([`Schedule::turns`]).
+    /// Says whether links may carry jobs in orders of their own ([`Schedule::turns`]).
     #[must_use]
     pub const fn overtaking(mut self, may_overtake: bool) -> Self {
         self.may_overtake = may_overtake;
         self
     }
 
-    /// Jobs queue on their way, and it is not tried whether booking links at once would be better.
+    /// Schedules once, with jobs that queue at each link ([`run`]), without trying first whether booking links
+    /// in advance does better.
     #[must_use]
     pub const fn always_queueing(mut self) -> Self {
         self.always_queueing = true;
@@ -167,7 +176,8 @@ impl<'a> Jobs<'a> {
         self
     }
 
-    /// Jobs may wait for a link within the network so many times as long as they keep it busy.
+    /// A job may queue inside the network for up to `patience` times its transmission time on the link that
+    /// it queues for.
     #[must_use]
     pub const fn with_patience(mut self, patience: u64) -> Self {
         self.patience = patience;
@@ -257,19 +267,21 @@ impl<'a> Jobs<'a> {
         self.schedule_in_waves(&[], 1)
     }
 
-    /// The order by urgency, where jobs belong to waves (slices) that are due one after the other,
-    /// `pace` times as fast as the busiest link can carry them: the faster, the farther jobs with long
-    /// tails run ahead. A job that is not listed belongs to the first wave.
+    /// The schedule by latest start, where `wave_of` gives the wave (slice) of each job; a job that is not
+    /// listed belongs to the first. Waves are due one after the other, `pace` times as fast as the busiest link
+    /// can carry them: the greater the pace, the farther jobs with long tails run ahead of their wave.
     #[must_use]
     pub fn schedule_in_waves(&self, wave_of: &[u32], pace: u64) -> Schedule {
         self.in_waves(wave_of, pace, &[])
     }
 
-    /// The same at the pace of the busiest link for jobs that no wave holds back, also tried with what goes
-    /// far sent at an even pace, from the start until one latency before the end. While something is on its
-    /// way to a far rank that rank does not receive it, and the sender could have served a rank nearby
-    /// instead: so whatever is sent far before anything has come from afar leaves receivers idle, and
-    /// senders at the end. The less that is at a time, the better.
+    /// [`schedule_in_waves`](Self::schedule_in_waves) at pace 1, for jobs of which none waits for an earlier
+    /// wave. If that leaves links idle, far jobs are also tried with their starts spread evenly, from 0 until
+    /// one latency before the busiest link would be done; the shorter schedule is returned.
+    ///
+    /// Why an even spread: urgency alone sends far data first, because of its long tails. Until that data
+    /// arrives, senders transmit and receivers get nothing, whereas nearby data would have kept both ends busy;
+    /// and at the end senders have nothing left to send.
     #[must_use]
     pub fn schedule_near_and_far(&self, wave_of: &[u32]) -> Schedule {
         let best = self.schedule_in_waves(wave_of, 1);
@@ -291,7 +303,8 @@ impl<'a> Jobs<'a> {
         if is_better { even } else { best }
     }
 
-    /// The order in waves of jobs that do not start before their release.
+    /// [`schedule_in_waves`](Self::schedule_in_waves), where job i does not start before `releases[i]`; an
+    /// empty list holds no job back.
     fn in_waves(&self, wave_of: &[u32], pace: u64, releases: &[u64]) -> Schedule {
         let last = wave_of.iter().copied().max().unwrap_or(0);
         let busiest = self.busiest();
@@ -304,8 +317,8 @@ impl<'a> Jobs<'a> {
         })
     }
 
-    /// The order by wave, and within a wave by longest tail: for jobs that are held back by earlier
-    /// waves, so that none can run far ahead.
+    /// The schedule by wave, and within a wave by longest tail: for jobs that wait for earlier waves, so that
+    /// none can run far ahead.
     #[must_use]
     pub fn schedule_wave_by_wave(&self, wave_of: &[u32]) -> Schedule {
         let last = wave_of.iter().copied().max().unwrap_or(0);
@@ -317,8 +330,8 @@ impl<'a> Jobs<'a> {
         })
     }
 
-    /// The best schedule by what `rank` makes of the jobs' tails. Where booking links at once leaves
-    /// them idle, jobs that queue on their way are tried too.
+    /// The best schedule by urgency, which `rank` computes in place from the jobs' tails: the greater, the
+    /// sooner. If booking links in advance leaves them idle, queueing is tried too ([`run`]).
     fn best(&self, busiest: u64, releases: &[u64], rank: impl Fn(&mut [u64])) -> Schedule {
         let followers = Followers::of(self.way.len(), self.waits.iter().copied());
         let mut urgency = self.tails(&followers);
@@ -350,7 +363,7 @@ impl<'a> Jobs<'a> {
         Duration::from_ps(Run::new(self, &followers, &[], 0).time_by_number())
     }
 
-    /// How long the jobs take if each starts as soon as what it waits for has arrived.
+    /// How long all jobs take if no link is ever busy: each starts as soon as what it waits for has arrived.
     pub(crate) fn longest(&self) -> u64 {
         let tails = self.tails(&Followers::of(self.way.len(), self.waits.iter().copied()));
         tails.into_iter().max().unwrap_or(0)
@@ -363,13 +376,13 @@ impl<'a> Jobs<'a> {
         hops.iter().map(|it| it.latency).fold(0, u64::saturating_add)
     }
 
-    /// How many links all jobs cross together: what scheduling them costs, in units of work.
+    /// How many links all jobs cross, added up: the work of scheduling them by booking.
     fn crossings(&self) -> u64 {
         let sent = self.way.iter().filter(|it| **it != LOCAL).map(|it| self.ways[*it as usize]);
         sent.map(|(start, end)| u64::from(end - start)).sum()
     }
 
-    /// How long the busiest link is busy.
+    /// For how long the busiest link transmits.
     pub(crate) fn busiest(&self) -> u64 {
         let mut count = vec![0u64; self.ways.len()];
         for way in self.way.iter().filter(|it| **it != LOCAL) {

@@ -68,7 +68,7 @@ pub struct Task<'a> {
     /// What every link can carry now.
     pub state: NetworkState,
     pub goal: Goal,
-    /// In nccl-tests' sense.
+    /// In nccl-tests' sense: the bytes of the largest buffer of a rank.
     pub size: Bytes,
     /// Per link: whether a program may use it (a sketch forbids links so).
     pub allowed: Vec<bool>,

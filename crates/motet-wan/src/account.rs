@@ -7,7 +7,7 @@ use motet_units::{Bandwidth, Duration, LinkId};
 
 use crate::built::{Built, RouteChoice};
 
-/// Most entries of the timeline; further ones are only counted.
+/// Limit of entries in the timeline, to bound memory; further changes are only counted.
 const MOST_EVENTS: usize = 200_000;
 
 /// The record of a run in one mode.
@@ -60,7 +60,7 @@ pub struct Last {
 /// One entry of the timeline.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Happening {
-    /// Before this collective.
+    /// The number of the collective that ran next after the change.
     pub index: u32,
     /// Time since the start of the run.
     pub at: Duration,
@@ -106,7 +106,7 @@ impl Account {
         Duration::from_ps(parts.iter().map(|it| it.as_ps()).fold(0, u64::saturating_add))
     }
 
-    /// The paper's total: collectives plus the pauses that moves caused.
+    /// The total as Xiong et al. count it: the collectives and the pauses for moves, without stalls and gaps.
     #[must_use]
     pub fn completion(&self) -> Duration {
         Duration::from_ps(self.collectives.as_ps().saturating_add(self.pauses.as_ps()))

@@ -39,9 +39,10 @@ const WORTH_MOVING: f64 = 0.995;
 /// forecast.
 const WORTH_REPAIR: f64 = 0.5;
 
-/// After this many rebuilds the means are reliable, and programs far slower than the best are
-/// dropped.
+/// After this many rebuilds the means are reliable, and programs slower than the best by the factor [`FAR`]
+/// are dropped.
 const KNOWN: u32 = 32;
+/// The ratio of mean times from which a program is too slow to keep in the pool.
 const FAR: f64 = 1.2;
 
 /// Weight of a new time in the base's moving average.
@@ -85,10 +86,11 @@ pub struct Rebuilder<'a> {
     split: u32,
     /// The base first.
     pool: Vec<Member>,
-    /// Makes a program for a state, where the strength allows it and the collective can be
-    /// repaired.
+    /// Makes programs for one particular state; `None` with [`Strength::Remap`], or if the collective cannot
+    /// be repaired.
     repairer: Option<Repairer<'a>>,
     loads: Loads,
+    /// The weight of the present state in scores, as the forecast gave it at the last rebuild.
     weight: f64,
     /// The mean time of the base program, in microseconds.
     base_mean: Option<f64>,
@@ -96,7 +98,8 @@ pub struct Rebuilder<'a> {
 }
 
 impl<'a> Rebuilder<'a> {
-    /// A pool whose first program is the base.
+    /// Fills the pool: the base program first, then those that the strength offers; none but the base without
+    /// a strength.
     pub fn new(
         scenario: &'a Scenario<'a>,
         asked: &'a Asked,
@@ -189,8 +192,9 @@ impl<'a> Rebuilder<'a> {
         scored.min_by(|a, b| a.0.total_cmp(&b.0)).map_or(&self.pool[0], |it| it.1)
     }
 
-    /// Drops programs that are far from the best on average, once that is known and averages are
-    /// what counts; the base and the program that stands stay.
+    /// Drops programs whose mean time is more than [`FAR`] times the best, once there were [`KNOWN`]
+    /// rebuilds. It does so only while the present state weighs little, because then means decide. The base
+    /// and the program in force always stay.
     fn prune(&mut self, standing: &Arc<Built>) {
         self.rebuilds += 1;
         let Some(base) = self.base_mean else { return };
@@ -207,7 +211,8 @@ impl<'a> Rebuilder<'a> {
         });
     }
 
-    /// Adds a program repaired for what is to come; of too many, the worst goes.
+    /// Adds a program repaired for the forecast state. If there are more than [`MOST_REPAIRED`], the repaired
+    /// program with the worst score is dropped.
     fn repair(
         &mut self,
         standing: &Arc<Built>,

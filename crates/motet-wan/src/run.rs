@@ -47,7 +47,8 @@ impl Way {
     }
 }
 
-/// One of the scenario's collectives: the program and routes in force, and what is under way.
+/// One of the scenario's collectives: the program and routes in force, and moves that are decided but not yet
+/// in force.
 #[derive(Debug)]
 struct Standing<'a> {
     /// First the program in force; then those of the knobs hand's settings, if there is one.
@@ -117,7 +118,7 @@ struct Run<'a> {
     bench: Bench,
     loads: Loads,
     state: NetworkState,
-    /// The number of `state` in its world.
+    /// The number that the world gave with `state`; `None` before the first.
     state_of: Option<u64>,
     /// Whether any link of `state` carries nothing.
     broken: bool,

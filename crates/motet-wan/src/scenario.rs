@@ -107,7 +107,7 @@ impl Default for Testbed {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Asked {
     pub goal: Goal,
-    /// In nccl-tests' sense.
+    /// The size in nccl-tests' sense.
     pub size: Bytes,
 }
 

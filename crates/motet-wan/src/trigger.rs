@@ -33,7 +33,7 @@ pub struct Watch {
     trigger: Trigger,
     /// Collectives so far.
     seen: u32,
-    /// Moving averages: recent times, and the best.
+    /// Moving averages in microseconds: of the recent times, and the best that those have reached.
     recent: f64,
     at_best: f64,
     /// Whether times have been below the lower threshold since the last move, so that the trigger may fire again.
@@ -113,7 +113,8 @@ mod tests {
         assert_eq!(moves, [true, false, false, true, false, false, true]);
     }
 
-    /// Tells of `count` collectives of so many microseconds; after how many the hand would move.
+    /// Records up to `count` collectives of so many microseconds each; returns the number of the one after
+    /// which the hand would move.
     fn moves_after(watch: &mut Watch, count: u32, us: u64) -> Option<u32> {
         (0..count).find(|_| {
             watch.tell(Duration::from_us(us), false);

@@ -6,8 +6,8 @@
 //! nothing. It does not know more of the future than the modes do, since a state stays the same
 //! during a collective, and it is not an optimum: a better program may exist, down to the bound.
 //!
-//! Both are found on a sample of the collectives, evenly spread, which the report says; and so is
-//! which cut between regions is tightest.
+//! The bound, hindsight and the tightest cut between regions are computed for an evenly spread sample of the
+//! collectives only; the report says so.
 
 use motet_collective::{Program, Verified};
 use motet_net::NetworkState;

@@ -7,15 +7,16 @@ use crate::model::{Attention, Model, Shape, Transformer};
 use crate::refusal::{Refusal, Refusals, nearest_divisors, nearest_multiples};
 use crate::sync::{Compression, SyncMode};
 
-/// Degrees of parallelism, layers and experts: more than any job has, and few enough that sums fit.
+/// The limit of degrees of parallelism, layers and experts: more than any job has, and small enough that sums
+/// do not overflow.
 const MOST: u64 = 1 << 20;
-/// Widths, vocabularies, tokens of a sequence, sequences of a batch.
+/// The limit of widths, vocabularies, tokens of a sequence, and sequences of a batch.
 const WIDEST: u64 = 1 << 28;
-/// Bytes per number.
+/// The limit of bytes per number.
 const MOST_BYTES: u128 = 16;
-/// Parameters, bytes of one layer's activations, operations per token.
+/// The limit of parameters, of bytes of one layer's activations, and of operations per token.
 const LARGEST: u128 = 1 << 50;
-/// Micro-batches through layers in one step: a DAG has some twenty operations for each.
+/// The limit of micro-batches times layers in one step, because the DAG has some twenty operations for each.
 const MOST_PASSES: u128 = 1 << 19;
 
 /// The problems found so far.
@@ -101,7 +102,7 @@ impl Draft {
         }
     }
 
-    /// Sizes that are made by multiplying, held small enough for 64 bits everywhere behind.
+    /// Checks that products of sizes are so small that later computations fit into 64 bits.
     fn check_sizes(&self, findings: &mut Findings) {
         let Self { layout, batch, model, .. } = self;
         if let Shape::Transformer(it) = &model.shape {

@@ -42,7 +42,7 @@ struct Stage {
 }
 
 impl Job {
-    /// What one rank of a stage calls in step number `step`.
+    /// Calls and bytes of one rank of a stage in step number `step`.
     #[must_use]
     pub fn closed_form(&self, stage: u32, step: u32) -> Volumes {
         let parts = self.stage_parts(stage);
@@ -128,7 +128,7 @@ impl Job {
         }
         let chunks = u64::from(layout.schedule.chunks());
         let (first, last) = (stage == 0, stage + 1 == layout.pp);
-        // Every chunk sends both ways, but for the two ends of the pipeline.
+        // Every chunk sends both ways, except that the pipeline's two ends send only one way.
         let sends = its.m * (2 * chunks - u64::from(first) - u64::from(last));
         let pieces = if layout.sequence_parallel { layout.tp } else { 1 };
         let bytes = u128::from(sends) * (its.a / u128::from(pieces));

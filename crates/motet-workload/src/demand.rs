@@ -19,11 +19,11 @@ pub struct Demand {
     /// The parallelism they serve, if known.
     pub parallelism: Option<Parallelism>,
     pub kind: CollectiveKind,
-    /// In nccl-tests' sense.
+    /// The size in nccl-tests' sense.
     pub bytes: Bytes,
-    /// The group, in order.
+    /// The ranks of the group, in ascending order.
     pub members: Vec<Rank>,
-    /// How many in all.
+    /// How often the call is made.
     pub calls: u64,
 }
 
@@ -48,7 +48,7 @@ impl Job {
         Rank(layout.dp * layout.tp * layout.cp * stage)
     }
 
-    /// What the first rank of a stage calls in a step. A message counts at its sender.
+    /// The calls of a stage's first rank in a step. A message counts for its sender only.
     #[must_use]
     pub fn demands(&self, iteration: &Iteration, stage: u32) -> Vec<Demand> {
         let layout = self.layout();

@@ -1,10 +1,9 @@
 //! [`Gpu`]: how fast a rank computes.
 //!
 //! Compute is timed by one figure, the share of the peak that training reaches (MFU, model FLOP/s
-//! utilization), because that is what people measure and publish. The optimizer's step is bound by
-//! memory and timed by the memory's bandwidth. Neither depends on communication: what waits for the
-//! network is the simulation's business, so an MFU taken from a whole run, waiting included, counts
-//! that waiting twice.
+//! utilization), because that is what people measure and publish. The optimizer's step is bound by memory, so
+//! it is timed by the memory's bandwidth. Neither includes waiting for the network, which the simulation
+//! adds. So an MFU from a whole run, which includes that waiting, would count it twice.
 
 use motet_units::rounding::div;
 use motet_units::{Bytes, Duration, Rounding};
@@ -21,7 +20,7 @@ pub struct Gpu {
     pub mfu: u32,
 }
 
-/// Share of the peak where nobody says another: Megatron-LM reports 41 to 48 % on H100.
+/// The default share of the peak: Megatron-LM reports 41 to 48 % on H100.
 pub const USUAL_MFU: u32 = 400;
 
 /// The GPUs that Motet knows: name, peak TFLOP/s (dense BF16), memory in GB/s, as in NVIDIA's data
@@ -45,8 +44,8 @@ impl Gpu {
         KNOWN.into_iter().map(|it| it.0)
     }
 
-    /// How long so many operations and so many bytes read or written take, one after the other.
-    /// A figure that is zero makes the longest time that can be told.
+    /// The time of so many operations and then so many bytes read or written. A GPU figure that is zero gives
+    /// the longest time that can be represented.
     #[must_use]
     pub fn time(&self, flops: u64, memory: Bytes) -> Duration {
         let rate = u128::from(self.peak) * u128::from(self.mfu);

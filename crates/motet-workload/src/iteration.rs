@@ -1,19 +1,19 @@
 //! [`Iteration`]: one training step as a DAG of compute and communication.
 //!
 //! Ranks of one pipeline stage do the same at the same time, each in its own groups, so one of them
-//! stands for all: the DAG has one line of operations per *stage*, and 16,384 GPUs in 16 stages cost
-//! as much as 16. Who exactly takes part in a communication of a given rank is
-//! [`Layout::members`](crate::layout::Layout::members). An operation waits only for operations before it
-//! in the list, so that the list itself is an order in which all can happen.
+//! represents all: the DAG has one line of operations per *stage*, and 16,384 GPUs in 16 stages cost as much
+//! as 16. Which ranks take part in a communication of a given rank is
+//! [`Layout::members`](crate::layout::Layout::members). An operation waits only for operations before it in
+//! the list, so the list itself is a valid order of execution.
 //!
-//! What waits for what: compute of a stage is one line, in the order of [`crate::schedule`].
-//! Communication of tensor, context and expert parallelism stands in that line, because the next
-//! operator needs its result. Data-parallel communication has a line of its own beside it: parameters
-//! are gathered while the part before computes, gradients reduced while the next part does, or all of them
-//! behind the pass. Hops between stages wait for their sender's compute, and the receiver's compute for
-//! them; in 1F1B an activation and the gradient that goes the other way are exchanged at once.
+//! Dependencies: compute of a stage is one line, in the order of [`crate::schedule`]. Communication of
+//! tensor, context and expert parallelism is in that line, because the next operator needs its result.
+//! Data-parallel communication has a line of its own beside it: parameters are gathered while the previous
+//! part computes; gradients are reduced while the next part computes, or all of them after the pass. Messages
+//! between stages (hops) wait for their sender's compute, and the receiver's compute for them; in 1F1B an
+//! activation and the gradient that goes the other way are exchanged at once.
 //!
-//! [`crate::build`] makes it, [`crate::closed_form`] says what its sums must be.
+//! [`crate::build`] makes the DAG; [`crate::closed_form`] computes by formula what its sums must be.
 
 use motet_collective::CollectiveKind;
 use motet_graph::Rows;
@@ -27,9 +27,9 @@ use crate::model::Part;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Phase {
     Forward,
-    /// Gradients of inputs, and of weights too unless they come apart.
+    /// Gradients of inputs, and of weights too unless the schedule computes these separately.
     Backward,
-    /// Gradients of weights, where the schedule keeps them apart.
+    /// Gradients of weights, if the schedule computes them separately.
     Weights,
     Optimizer,
 }
@@ -46,7 +46,8 @@ pub struct Communication {
 }
 
 impl Communication {
-    /// What a rank gives to the call, as traces record it: its shard for an AllGather, else all.
+    /// The bytes that a rank passes to the call, which is what traces record: its shard for an AllGather, all
+    /// otherwise.
     #[must_use]
     pub fn input(&self, layout: &Layout) -> Bytes {
         match self.kind {
@@ -64,7 +65,7 @@ pub enum Work {
         flops: u64,
         memory: Bytes,
     },
-    /// The host, for which the GPU waits.
+    /// Time of the host for which the GPU waits.
     Host(Duration),
     Communicate(Communication),
 }
@@ -72,10 +73,11 @@ pub enum Work {
 /// One node of the DAG.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Operation {
-    /// The stage whose rank does it; the sender's for a hop, the first taking part for groups over stages.
+    /// The stage whose ranks do it; for a hop the sender's stage, for groups over stages the first stage of
+    /// the group.
     pub stage: u32,
     pub phase: Phase,
-    /// The part of the model it is for, unless it is for all.
+    /// The part of the model that it belongs to; `None` if it belongs to no single part.
     pub part: Option<Part>,
     pub micro_batch: Option<u32>,
     pub work: Work,
@@ -117,7 +119,7 @@ impl Iteration {
         &self.operations
     }
 
-    /// What operation `index` waits for.
+    /// The operations that operation `index` waits for.
     #[must_use]
     pub fn waits(&self, index: usize) -> &[u32] {
         self.waits.row(index)

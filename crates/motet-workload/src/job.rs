@@ -24,9 +24,9 @@ pub struct Batch {
 /// Bytes per number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Precision {
-    /// Of activations and of parameters as they are computed with and gathered.
+    /// Bytes per number of activations, and of parameters as they are gathered and used in compute.
     pub compute: u64,
-    /// Of gradients as they are summed.
+    /// Bytes per number of gradients as they are summed.
     pub gradients: u64,
 }
 
@@ -43,8 +43,8 @@ impl Default for Precision {
 /// is not: frameworks read the loss or the gradient norm there, which waits for the GPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Host {
-    /// Per call of communication at the end of a step. None by default; 0.15 to 0.2 ms were measured for the
-    /// call itself, 0.7 to 1.1 ms from one call to the next (`benches/workload/results`).
+    /// The host's time per communication call at the end of a step; zero by default. 0.15 to 0.2 ms were
+    /// measured for the call itself, 0.7 to 1.1 ms from one call to the next (`benches/workload/results`).
     pub call: Duration,
 }
 
@@ -58,7 +58,7 @@ pub struct Draft {
     pub precision: Precision,
     pub sync: SyncMode,
     pub compression: Compression,
-    /// GPUs there are, where that is known; the layout must use them all.
+    /// The number of GPUs, if it is known; the layout must use them all.
     pub gpus: Option<u64>,
     pub host: Host,
 }
@@ -81,14 +81,14 @@ impl Draft {
     }
 }
 
-/// A job that can be run.
+/// A consistent training job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Job {
     draft: Draft,
 }
 
 impl Job {
-    /// Only for [`Draft::check`], after all its questions.
+    /// Only for [`Draft::check`], after all its checks.
     pub(crate) const fn checked(draft: Draft) -> Self {
         Self { draft }
     }
@@ -144,7 +144,8 @@ impl Job {
         embedding.into_iter().chain((from..to).map(Part::Layer)).chain(head).collect()
     }
 
-    /// A micro-batch's activations between layers, whole along the sequence of this rank.
+    /// The bytes of a micro-batch's activations between layers, for all tokens of this rank, whether or not
+    /// sequence parallelism splits them.
     #[must_use]
     pub fn activations(&self) -> Bytes {
         match &self.model().shape {
@@ -155,14 +156,16 @@ impl Job {
         }
     }
 
-    /// What one rank sends to the next stage: with sequence parallelism, its piece of the activations.
+    /// The bytes that one rank sends to the next stage for a micro-batch: with sequence parallelism its piece
+    /// of the activations, otherwise all of them.
     #[must_use]
     pub fn hop(&self) -> Bytes {
         let pieces = if self.layout().sequence_parallel { self.layout().tp } else { 1 };
         Bytes::new(self.activations().get() / u64::from(pieces))
     }
 
-    /// Keys and values of all context-parallel ranks together, for one layer and micro-batch.
+    /// The bytes of the keys and values of all context-parallel ranks together, for one layer and
+    /// micro-batch.
     #[must_use]
     pub fn keys_and_values(&self) -> Bytes {
         let Shape::Transformer(it) = &self.model().shape else {
@@ -173,15 +176,16 @@ impl Job {
         Bytes::new(tokens * width * self.draft.precision.compute)
     }
 
-    /// What one rank sends to experts in one layer, itself included: each token to each of its experts.
+    /// The bytes that one rank sends to experts in one layer, also to its own: each token goes to each of the
+    /// experts that it uses.
     #[must_use]
     pub fn dispatched(&self, part: Part) -> Bytes {
         let active = self.model().experts(part).map_or(0, |it| it.active);
         Bytes::new(self.activations().get() * active)
     }
 
-    /// Parameters of a part on one rank. A head that shares the embedding's matrix has one of its own
-    /// only where it is on another stage.
+    /// Parameters of a part on one rank. A head that shares the embedding's matrix has a copy of it only if
+    /// embedding and head are on different stages.
     #[must_use]
     pub fn on_rank(&self, part: Part) -> OnRank {
         let (tp, ep) = (u64::from(self.layout().tp), u64::from(self.layout().ep));
@@ -192,8 +196,8 @@ impl Job {
         here
     }
 
-    /// Parameters of a part on one rank by who else has them: the data-parallel group, and for experts
-    /// the ranks with the same ones.
+    /// Parameters of a part on one rank, by the group that shares them: the data-parallel group or, for
+    /// experts, the ranks with the same experts.
     #[must_use]
     pub fn shared(&self, part: Part) -> [(Group, u64); 2] {
         let here = self.on_rank(part);

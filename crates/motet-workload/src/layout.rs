@@ -19,7 +19,7 @@ pub struct Layout {
     pub cp: u32,
     /// Expert-parallel ranks (EP), out of the data-parallel ones.
     pub ep: u32,
-    /// Activations between tensor-parallel blocks are split along the sequence (SP).
+    /// Whether activations between tensor-parallel blocks are split along the sequence (SP).
     pub sequence_parallel: bool,
     pub sharding: Sharding,
     /// Where sharded parameters are gathered once per step, whether the head's are gathered before all others of its stage (as when the
@@ -30,8 +30,8 @@ pub struct Layout {
     /// soon as it is computed.
     pub exchange: bool,
     pub recompute: Recompute,
-    /// Embedding and head count as a layer each when layers are dealt out to stages, as in the
-    /// training of Llama 3 405B, whose 126 layers are 128 then.
+    /// Whether embedding and head count as a layer each when layers are distributed over stages. In the
+    /// training of Llama 3 405B they did, which made 128 of its 126 layers.
     pub ends_count: bool,
 }
 
@@ -54,7 +54,7 @@ impl Default for Layout {
     }
 }
 
-/// What data-parallel ranks share out among themselves.
+/// What data-parallel ranks split among themselves instead of each holding a copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sharding {
     /// Nothing: gradients are summed by AllReduce, once per step.
@@ -66,13 +66,13 @@ pub enum Sharding {
     Gradients,
     /// Parameters too (ZeRO-3, FSDP).
     Parameters {
-        /// Parameters are freed after the forward pass and gathered again for the backward pass, for
-        /// every micro-batch; otherwise they are gathered once per step. TorchTitan does the latter
-        /// under pipeline parallelism.
+        /// Whether parameters are freed after the forward pass and gathered again for the backward pass, for
+        /// every micro-batch; otherwise they are gathered once per step. TorchTitan does the latter under
+        /// pipeline parallelism.
         free: bool,
-        /// Gradients are reduced after every micro-batch instead of once per step.
+        /// Whether gradients are reduced after every micro-batch instead of once per step.
         each: bool,
-        /// When those of a pass are reduced.
+        /// When the gradients of a pass are reduced.
         reduction: Reduction,
     },
 }
@@ -80,16 +80,16 @@ pub enum Sharding {
 /// When the gradients that a backward pass has made are reduced, where parameters are sharded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reduction {
-    /// Those of a part while the next part computes, as FSDP does by itself.
+    /// Each part's gradients while the next part computes, as FSDP does by default.
     InPass,
-    /// All when the pass is over, and only then does it send anything to the stage before. PyTorch's pipelining
-    /// did so until October 2025: it switched FSDP's own reduction off for every pass, started all of it
-    /// after the last (`torch/distributed/pipelining/stage.py`: `backward_maybe_with_nosync`), and let the stream
-    /// that sends wait for it.
+    /// All when the pass is over, and before the pass sends its gradients to the previous stage. PyTorch's
+    /// pipelining did so until October 2025: it switched FSDP's own reduction off for every pass, started all
+    /// reductions after the last one (`torch/distributed/pipelining/stage.py`: `backward_maybe_with_nosync`),
+    /// and let the stream that sends wait for them.
     BeforeSend,
-    /// All when the pass is over and has sent. PyTorch's pipelining does so since pytorch/pytorch#165106
-    /// (`schedules.py`: messages are waited for, then the stage reduces), because stages before waited for the
-    /// reduction.
+    /// All when the pass is over and has sent its gradients. PyTorch's pipelining does so since
+    /// pytorch/pytorch#165106 (`schedules.py`: it waits for messages, then the stage reduces), because
+    /// otherwise earlier stages waited for the reduction.
     AfterSend,
 }
 
@@ -105,14 +105,15 @@ impl Sharding {
         Self::Parameters { free: false, each: false, reduction: Reduction::BeforeSend };
 }
 
-/// In which order a pipeline stage takes its micro-batches.
+/// The order in which a pipeline stage processes its micro-batches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Schedule {
     /// 1F1B (PipeDream-flush).
     OneForwardOneBackward,
     /// Each stage has several chunks of layers (Megatron-LM's interleaved 1F1B).
     Interleaved { chunks: u32 },
-    /// ZB-H1 of Qi et al.: gradients of weights apart from those of inputs, and later.
+    /// ZB-H1 of Qi et al. (zero bubble): gradients of weights are computed separately from those of inputs,
+    /// and later.
     ZeroBubble,
 }
 
@@ -127,7 +128,7 @@ impl Schedule {
     }
 }
 
-/// What the backward pass makes again instead of keeping it.
+/// What the backward pass computes again, because it was not kept from the forward pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Recompute {
     /// Nothing.
@@ -138,7 +139,7 @@ pub enum Recompute {
     Full,
 }
 
-/// Which of the job's dimensions a communication serves.
+/// The dimension of parallelism that a communication serves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Parallelism {
     Dp,
@@ -168,7 +169,7 @@ pub enum Group {
     Context,
     /// All ranks with the same parameters: data-parallel and context-parallel ones.
     Data,
-    /// Those among them that have the same experts.
+    /// The ranks of `Data` that also have the same experts.
     ExpertData,
     Expert,
     /// A rank and its counterpart in another stage.
@@ -218,8 +219,8 @@ impl Layout {
         }
     }
 
-    /// Whether ranks of `stage` take part in a communication of a group whose operation is listed under the
-    /// stage `listed`. A message counts at its sender.
+    /// Whether ranks of `stage` take part in a communication whose operation is listed under stage `listed`.
+    /// A message counts for its sender only.
     #[must_use]
     pub const fn takes_part(&self, group: Group, listed: u32, stage: u32) -> bool {
         match group {

@@ -1,19 +1,18 @@
 //! Training jobs: their compute and communication as a DAG, simulated in time or read from recordings.
 //!
-//! A job is a model, a layout over ranks, a GPU and a batch. One training step of it is a DAG of
-//! compute and communication, in which every communication says which parallelism it serves, which
-//! collective it is, over which group and of how many bytes. Simulation, tuning and the planning of
-//! optical rails all ask that of a job.
+//! A job is a model, a layout over ranks, a GPU and a batch. One training step of it is a DAG of compute and
+//! communication. For every communication the DAG has the parallelism that it serves, the collective, the
+//! group and the size, which is what simulation, tuning and the planning of optical rails need.
 //!
 //! **Where to start reading.** [`job`] has the input, [`check`] refuses inconsistent settings, [`iteration`] has the result.
 //!
 //! - [`model`] and [`models`]: what is trained; [`gpu`]: how fast ranks compute.
 //! - [`layout`]: how a model is spread over ranks, and the groups that follow.
-//! - [`sync`]: how often replicas are made equal, and how gradients are packed.
+//! - [`sync`]: how often replicas are synchronized, and how gradients are compressed.
 //! - [`iteration`]: one step as a DAG; [`build`] makes it.
 //! - [`volume`]: calls and bytes of a step, counted; [`closed_form`]: the same by formula.
 //! - [`demand`]: the same call by call, for tuning; [`memory`]: what a rank must hold.
-//! - [`schedule`]: in which order pipeline stages take micro-batches.
+//! - [`schedule`]: the order in which pipeline stages process micro-batches.
 //! - [`simulate`]: a step run in time over a fabric.
 //! - [`windows`]: the time between phases of traffic on a rail.
 //! - [`recording`]: a job's communication as recorded by profilers, merged over its ranks.

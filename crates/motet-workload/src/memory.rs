@@ -9,11 +9,11 @@ use motet_units::Bytes;
 use crate::job::Job;
 use crate::layout::{Group, Sharding};
 
-/// Bytes of the optimizer's state for a parameter.
+/// Bytes of the optimizer's state per parameter.
 const OPTIMIZER: u128 = 12;
 
 impl Job {
-    /// Weights, gradients and optimizer state of a rank of a stage, as sharded.
+    /// The bytes of weights, gradients and optimizer state on a rank of a stage, after sharding.
     #[must_use]
     pub fn state_bytes(&self, stage: u32) -> Bytes {
         let precision = self.draft().precision;

@@ -18,8 +18,8 @@ pub struct Model {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Shape {
     Transformer(Transformer),
-    /// Only the number of parameters is known, spread evenly over the layers. Such a model can be
-    /// trained data parallel only: nothing says what it would send between its parts.
+    /// Only the number of parameters is known; they are spread evenly over the layers. Such a model can only
+    /// be trained data parallel, because it is not known what its parts would send each other.
     Opaque {
         parameters: u64,
     },
@@ -32,13 +32,13 @@ pub struct Transformer {
     pub vocab: u64,
     /// Width of the feed-forward part of dense layers.
     pub ffn: u64,
-    /// Three matrices in the feed-forward part (SwiGLU) instead of two.
+    /// Whether the feed-forward part has three matrices (SwiGLU) instead of two.
     pub gated: bool,
-    /// Linear layers and norms have biases (GPT-3), or neither has (Llama).
+    /// Whether linear layers and norms have biases, as in GPT-3 but not in Llama.
     pub biases: bool,
-    /// Learned position embeddings: how many positions.
+    /// The number of learned position embeddings; 0 if positions are not learned.
     pub positions: u64,
-    /// The head uses the embedding's matrix.
+    /// Whether the head uses the embedding's matrix.
     pub tied: bool,
     /// Parameters of an embedding that is not one matrix of `vocab` rows (adaptive inputs).
     pub embedding: Option<u64>,
@@ -46,12 +46,15 @@ pub struct Transformer {
     pub experts: Option<Experts>,
 }
 
-/// How queries, keys and values are made.
+/// The kind of attention.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Attention {
-    /// Heads that share `kv_heads` keys and values (all their own where the two are equal).
+    /// Grouped-query attention: heads share `kv_heads` pairs of keys and values. If `kv_heads` equals
+    /// `heads`, this is plain multi-head attention.
     Grouped { heads: u64, kv_heads: u64, head_dim: u64 },
-    /// DeepSeek's latent attention: queries, and keys with values, go through narrow vectors.
+    /// DeepSeek's multi-head latent attention: queries are made from a vector of `q_rank` numbers, keys and
+    /// values from one of `kv_rank`. A head's queries and keys have `plain_dim` numbers without and
+    /// `rotary_dim` with rotary positions, its values `value_dim`.
     Latent {
         heads: u64,
         q_rank: u64,
@@ -70,8 +73,8 @@ impl Attention {
         }
     }
 
-    /// Numbers per token that context parallelism passes on, on one of `tp` ranks: keys and values of
-    /// the rank's heads, or the latent vector that they are made from.
+    /// How many numbers per token context parallelism sends, on one of `tp` ranks: keys and values of the
+    /// rank's heads, or the latent vector that they are made from.
     #[must_use]
     pub fn context_width(self, tp: u64) -> u64 {
         match self {
@@ -91,21 +94,22 @@ impl Attention {
     }
 }
 
-/// Keys and values are split by heads; where there are fewer of them than ranks they are copied.
+/// Heads of keys and values on one of `tp` ranks: they are split, or copied if there are fewer of them than
+/// ranks.
 fn kv_on_rank(kv_heads: u64, tp: u64) -> u64 {
     (kv_heads / tp).max(1)
 }
 
-/// Layers whose feed-forward part is many small ones, of which each token uses a few.
+/// A mixture of experts: layers with many small feed-forward parts, of which each token uses a few.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Experts {
     pub count: u64,
-    /// How many of them a token is sent to.
+    /// How many experts a token is sent to.
     pub active: u64,
     /// Experts that every token uses; they stay where the token is.
     pub shared: u64,
     pub ffn: u64,
-    /// The first layers that have none.
+    /// How many of the first layers have no experts.
     pub dense_layers: u32,
 }
 
@@ -123,9 +127,9 @@ pub enum Part {
 pub struct OnRank {
     /// Split over the tensor-parallel ranks.
     pub split: u64,
-    /// On every tensor-parallel rank alike: norms, routers, biases of summed outputs.
+    /// Copied to every tensor-parallel rank: norms, routers, biases of summed outputs.
     pub copied: u64,
-    /// Of the rank's experts.
+    /// Parameters of the rank's experts.
     pub experts: u64,
 }
 
@@ -145,9 +149,9 @@ impl OnRank {
 /// Floating-point operations of the forward pass of a part, per token.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Flops {
-    /// Attention's matrices.
+    /// The matrices of attention.
     pub projections: u64,
-    /// Attention itself, which has no weights.
+    /// The scores and the weighted values of attention, which have no parameters.
     pub scores: u64,
     /// The feed-forward part, or all of a head.
     pub rest: u64,
@@ -177,7 +181,7 @@ impl Model {
         }
     }
 
-    /// Does a layer have experts?
+    /// The experts of a layer; `None` if it has none, or if the part is no layer.
     #[must_use]
     pub fn experts(&self, part: Part) -> Option<Experts> {
         match (&self.shape, part) {
@@ -284,7 +288,7 @@ impl Transformer {
         }
     }
 
-    /// Parameters of the feed-forward part that one token meets.
+    /// Parameters of the feed-forward part that one token uses.
     const fn active_feed_forward(&self, experts: Option<Experts>) -> u64 {
         match experts {
             None => self.feed_forward(self.ffn).0,

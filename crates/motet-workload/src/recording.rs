@@ -1,15 +1,15 @@
 //! [`Recording`]: the communication of a real job as profilers recorded it, independent of the file format.
 //!
-//! Profilers look at one rank at a time: which collective of which group it ran, of how many bytes, from
-//! when to when. Readers ([`crate::formats`]) make a [`RankLog`] of each rank's file; [`Recording::join`]
-//! puts the ranks together, so that a [`Call`] is one collective with all its ranks' times. Everything
-//! behind it (windows, volumes, plans) asks that of a recording and not where it comes from.
+//! A profiler records one rank: which collective of which group it ran, of how many bytes, from when to when.
+//! Readers ([`crate::formats`]) make a [`RankLog`] of each rank's file; [`Recording::join`] merges the logs,
+//! so that a [`Call`] is one collective with the times of all its ranks. Later code (windows, volumes, plans)
+//! does not depend on the file format that a recording came from.
 //!
-//! Calls of different ranks are the same call if they are in the same group and have the same sequence
-//! number there; where the profiler knows no sequence numbers, if they stand in the same place of the
-//! group's calls, because ranks must call the collectives of a group in the same order. A recording in which a
-//! rank of a group is missing is refused ([`JoinError`]): when a collective starts and ends is decided by its
-//! slowest rank, which may be the one that nobody looked at.
+//! Calls of different ranks are the same call if they are in the same group and have the same sequence number
+//! there. If the profiler has no sequence numbers, the n-th calls of a group belong together, because ranks
+//! must call the collectives of a group in the same order. A recording in which a rank of a group is missing
+//! is refused ([`JoinError`]): the slowest rank decides when a collective starts and ends, and that may be
+//! the missing one.
 //!
 //! `recording/groups` finds the groups, `recording/join` matches calls, `recording/clocks` brings clocks of different GPUs together,
 //! `recording/parallelism` tells what a group is for.
@@ -62,11 +62,11 @@ pub struct Recording {
 /// A communication group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RecordedGroup {
-    /// As the profiler calls it; groups of different ranks may have the same name.
+    /// The profiler's name of it; groups of different ranks may have the same name.
     pub name: String,
     /// What the framework says it is for; may be empty.
     pub description: String,
-    /// In order.
+    /// The ranks of the group, in ascending order.
     pub members: Vec<Rank>,
     /// The parallelism it serves, if it can be determined.
     pub parallelism: Option<Parallelism>,
@@ -82,7 +82,7 @@ pub struct Call {
     pub kind: CollectiveKind,
     /// Size in nccl-tests' sense, as everywhere; zero for messages of which only the time was seen.
     pub bytes: Bytes,
-    /// Who sent it, if it is a message of which that is known.
+    /// The sender, if it is a message whose sender is known.
     pub sender: Option<Rank>,
     /// The records of its ranks, in rank order: all members of the group for a collective; for a message its two ends, or one if
     /// the profiler did not record the partner.
@@ -116,8 +116,7 @@ pub struct Sighting {
 impl Recording {
     /// Merges the logs of all ranks.
     ///
-    /// # Errors
-    /// Where a rank is missing or ranks do not fit together.
+    /// If a rank is missing, or the logs of ranks contradict each other.
     pub fn join(logs: Vec<RankLog>, clocks: Clocks) -> Result<Self, JoinError> {
         join::join(logs, clocks)
     }
@@ -128,7 +127,8 @@ impl Recording {
         &self.ranks
     }
 
-    /// Ranks of the job, where some log says so; may be more than were seen, if no group has both.
+    /// The number of ranks of the job, if a log says it. It may be larger than the number of recorded ranks,
+    /// because only ranks of groups with recorded calls must be there.
     #[must_use]
     pub const fn world(&self) -> Option<u32> {
         self.world
@@ -139,7 +139,7 @@ impl Recording {
         &self.groups
     }
 
-    /// In the order in which their first ranks start.
+    /// The calls, in the order in which their first ranks start.
     #[must_use]
     pub fn calls(&self) -> &[Call] {
         &self.calls
@@ -151,7 +151,7 @@ impl Recording {
         &self.groups[call.group]
     }
 
-    /// When a rank computed, without overlaps and in order; empty where that was not recorded.
+    /// When a rank computed, in order and without overlaps; empty if that was not recorded.
     #[must_use]
     pub fn compute(&self, rank: Rank) -> &[Span] {
         self.ranks.binary_search(&rank).map_or(&[], |place| &self.compute[place])
@@ -192,7 +192,7 @@ pub struct RankLog {
     pub world: Option<u32>,
     pub groups: Vec<LoggedGroup>,
     pub calls: Vec<LoggedCall>,
-    /// When it computed; may overlap.
+    /// When it computed; spans may overlap.
     pub compute: Vec<LoggedSpan>,
     /// Training steps.
     pub steps: Vec<LoggedSpan>,
@@ -205,7 +205,7 @@ pub struct LoggedGroup {
     pub name: String,
     pub description: String,
     pub size: Option<u32>,
-    /// In order, where the log has them all.
+    /// The ranks of the group in ascending order, if the log has all of them.
     pub members: Option<Vec<Rank>>,
 }
 
@@ -215,7 +215,7 @@ pub struct LoggedCall {
     /// Place in [`RankLog::groups`].
     pub group: usize,
     pub kind: CollectiveKind,
-    /// In nccl-tests' sense.
+    /// The size in nccl-tests' sense.
     pub bytes: Bytes,
     pub span: LoggedSpan,
     pub stream: u64,

@@ -1,12 +1,12 @@
-//! In which order a pipeline stage takes forward and backward passes ([`order`]).
+//! The order in which a pipeline stage runs forward and backward passes ([`order`]).
 //!
-//! 1F1B: as many forward passes as there are stages behind, then one forward, one backward in turn, then
-//! the backward passes that are left. Interleaved: the same with several chunks of layers per stage,
-//! micro-batches taken in groups of as many as there are stages (Megatron-LM). Zero bubble: 1F1B in
-//! which a backward pass makes only the gradients of inputs, for which the stage before waits; those of
-//! weights, for which nobody waits, come later and fill what would be idle (ZB-H1 of Qi et al., which
-//! keeps no more activations than the first stage of 1F1B). A stage puts them off by its own number,
-//! since the later stages are those with activations to spare.
+//! 1F1B: as many forward passes as there are later stages, then one forward and one backward pass in turn,
+//! then the remaining backward passes. Interleaved: the same with several chunks of layers per stage, and
+//! micro-batches in groups of as many as there are stages (Megatron-LM). Zero bubble: 1F1B in which a
+//! backward pass computes only the gradients of inputs, for which the previous stage waits. Gradients of
+//! weights, for which no stage waits, are computed later and fill idle time (ZB-H1 of Qi et al., which keeps
+//! no more activations than the first stage of 1F1B). Stage n delays them by n micro-batches, since later
+//! stages have memory for more activations.
 //!
 //! [`crate::iteration`] makes each pass into compute and communication.
 
@@ -16,9 +16,9 @@ use crate::layout::{Layout, Schedule};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Direction {
     Forward,
-    /// Gradients of inputs, and of weights too unless they come apart.
+    /// Gradients of inputs, and of weights too unless the schedule computes these separately.
     Backward,
-    /// Gradients of weights, where they come apart.
+    /// Gradients of weights, if the schedule computes them separately.
     Weights,
 }
 

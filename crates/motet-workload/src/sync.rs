@@ -17,7 +17,7 @@ pub enum SyncMode {
 }
 
 impl SyncMode {
-    /// Are parameters averaged at the end of step number `step`, from 0?
+    /// Whether parameters are averaged at the end of step number `step`, counted from 0.
     #[must_use]
     pub fn averages(self, step: u32) -> bool {
         match self {
@@ -36,9 +36,9 @@ pub enum Compression {
     Int8 {
         block: u32,
     },
-    /// Each rank sends its largest `per_million` numbers of a million, as fp16 with 32-bit positions.
-    /// Ranks choose different positions, so that sums grow: an AllGather takes the AllReduce's place,
-    /// and the volume grows with the number of ranks.
+    /// Each rank sends its largest `per_million` numbers of a million, as fp16 with 32-bit positions. Ranks
+    /// choose different positions, so their sum would have ever more numbers. Therefore an AllGather replaces
+    /// the AllReduce, and the volume grows with the number of ranks.
     TopK {
         per_million: u32,
     },

@@ -1,7 +1,7 @@
 //! [`Volumes`]: calls and bytes by parallelism and collective, for one rank of a stage in one step.
 //!
-//! Counted on a DAG by [`Iteration::volumes`], and foretold without one by
-//! [`Job::closed_form`](crate::job::Job::closed_form); the tests hold the two equal.
+//! They are counted on a DAG by [`Iteration::volumes`], and computed without one by
+//! [`Job::closed_form`](crate::job::Job::closed_form); tests check that the two are equal.
 
 use std::collections::BTreeMap;
 
@@ -17,12 +17,12 @@ pub struct Tally {
     pub bytes: u128,
 }
 
-/// What a rank calls in one step. A message between stages counts at its sender.
+/// Calls and bytes of a rank in one step. A message between stages counts for its sender only.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Volumes(pub BTreeMap<(Parallelism, CollectiveKind), Tally>);
 
 impl Volumes {
-    /// Counts `calls` calls that have `bytes` in all.
+    /// Adds `calls` calls of `bytes` together.
     pub(crate) fn add(&mut self, of: (Parallelism, CollectiveKind), calls: u64, bytes: u128) {
         if calls > 0 {
             let tally = self.0.entry(of).or_default();
@@ -39,7 +39,7 @@ impl Volumes {
 }
 
 impl Iteration {
-    /// What one rank of a stage calls.
+    /// Calls and bytes of one rank of a stage.
     #[must_use]
     pub fn volumes(&self, layout: &Layout, stage: u32) -> Volumes {
         let mut all = Volumes::default();

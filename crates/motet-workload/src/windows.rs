@@ -1,12 +1,12 @@
 //! Windows: the time on a rail between traffic of one parallelism and that of the next, as Opus defines it
 //! in §3.1.
 //!
-//! Calls on a rail are taken in the order of their starts. A *phase* is a longest run of calls of
-//! one class, which is the parallelism they serve (or, in a recording, the groups that belong together). The
-//! window between two phases is the first start of the second less the last end of the first, where a call
-//! starts when the slowest of its ranks does. Optical circuits can be changed in it without anyone waiting. Where
-//! traffic of the two overlaps, there is no such time: the window is zero, and the overlap is kept, because
-//! circuits would have to space that traffic.
+//! Calls on a rail are taken in the order of their starts. A *phase* is a maximal run of consecutive calls of
+//! one class, which is the parallelism that they serve (or, in a recording, their group if its parallelism is
+//! not known). The window between two phases is the time from the last end of the first to the first start of
+//! the second, where a call starts when the slowest of its ranks does. In a window optical circuits can be
+//! changed without delaying anyone. If the two phases overlap, the window is zero, and the overlap is kept,
+//! because changing circuits would have to delay that traffic.
 //!
 //! A simulated step gives its calls by [`Run::calls`](crate::simulate::Run::calls), a recording by
 //! [`Recording::rail_calls`](crate::Recording::rail_calls) (`windows/recorded`). Traffic inside a scale-up domain is not on a rail and must be left out.
@@ -27,10 +27,10 @@ use crate::simulate::{Placement, Reach, Run};
 pub struct Call {
     /// The traffic class: the parallelism that it serves.
     pub class: String,
-    /// The stages whose ranks take part; none where they are not known, as in a recording.
+    /// The stages whose ranks take part; empty if they are not known, as in a recording.
     pub stages: Vec<u32>,
     pub kind: CollectiveKind,
-    /// What one rank gives to it, as traces record it.
+    /// The bytes that one rank passes to the call, as traces record them.
     pub bytes: Bytes,
     /// When the slowest of its ranks started it.
     pub start: Instant,
@@ -41,7 +41,7 @@ pub struct Call {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Phase {
     pub class: String,
-    /// Those of its first call.
+    /// The stages of its first call.
     pub stages: Vec<u32>,
     /// The first start and the last end.
     pub start: Instant,
@@ -64,7 +64,7 @@ impl Phase {
         Bytes::new(self.kinds.values().sum())
     }
 
-    /// What it is, in words: "DP allgather".
+    /// A name for its traffic, such as "DP allgather".
     #[must_use]
     pub fn traffic(&self) -> String {
         format!("{} {}", self.class, self.kind())
@@ -109,7 +109,7 @@ impl Window<'_> {
     }
 }
 
-/// The phases of a step on one rail, and so its windows.
+/// The phases of a step on one rail, with the windows between them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Windows {
     pub phases: Vec<Phase>,
@@ -134,7 +134,7 @@ impl Before {
 }
 
 impl Windows {
-    /// The windows between these calls, in whatever order they come.
+    /// The phases of these calls, which may be given in any order.
     #[must_use]
     pub fn of(calls: &[Call]) -> Self {
         Self::between(calls, |phase, call| phase.class == call.class)
@@ -168,12 +168,12 @@ impl Windows {
         Self { phases }
     }
 
-    /// In the order of time.
+    /// The windows, in the order of time.
     pub fn all(&self) -> impl ExactSizeIterator<Item = Window<'_>> {
         self.phases.windows(2).map(|it| Window { before: &it[0], after: &it[1] })
     }
 
-    /// Lengths, the shortest first: what a CDF is drawn of.
+    /// The lengths of all windows, shortest first, as a CDF needs them.
     #[must_use]
     pub fn sorted(&self) -> Vec<Duration> {
         let mut all: Vec<Duration> = self.all().map(|it| it.length()).collect();
@@ -181,13 +181,13 @@ impl Windows {
         all
     }
 
-    /// How many are longer than this.
+    /// How many windows are longer than `least`.
     #[must_use]
     pub fn over(&self, least: Duration) -> usize {
         self.all().filter(|it| it.length() > least).count()
     }
 
-    /// By what follows.
+    /// The windows grouped by the traffic of the phase after them.
     #[must_use]
     pub fn by_traffic(&self) -> BTreeMap<String, Before> {
         let mut all: BTreeMap<String, Before> = BTreeMap::new();
@@ -205,9 +205,9 @@ impl Windows {
 /// Which traffic is considered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum View {
-    /// All of a rail, as the paper plots it.
+    /// All traffic of a rail, as the paper plots it.
     Rail,
-    /// That of the ranks of one stage: what decides when *their* ports may change.
+    /// The traffic of one stage's ranks only, which decides when the circuits of *their* ports may change.
     Stage(u32),
 }
 

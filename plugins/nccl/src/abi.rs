@@ -25,7 +25,7 @@ pub(crate) const PROFILE: c_ulong = 0x4000;
 /// `NCCL_ALGO_PROTO_IGNORE`: anything below 0 cannot be chosen.
 pub(crate) const LEAST_COST: f32 = 0.0;
 
-/// The collective of an `ncclFunc_t`; none for those that no tuner is asked about.
+/// The collective of an `ncclFunc_t`; `None` for functions that no tuner is asked about.
 pub(crate) const fn collective(function: c_int) -> Option<Collective> {
     match function {
         0 => Some(Collective::Broadcast),

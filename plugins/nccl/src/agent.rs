@@ -32,9 +32,9 @@ use client::Client;
 use desk::Desk;
 use server::Server;
 
-/// How often ranks report, and the leader thinks.
+/// How often ranks report their times, and the leader decides.
 const TURN: Duration = Duration::from_millis(50);
-/// How long the thread waits for its sockets.
+/// How long the thread waits for its sockets at a time.
 const NAP: Timespec = Timespec { tv_sec: 0, tv_nsec: 5_000_000 };
 /// How long the end of the last communicator waits for the thread.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -58,10 +58,10 @@ enum Order {
 /// What `MOTET_AGENT` and `MOTET_AGENT_TOKEN` say.
 struct Settings {
     address: String,
-    /// The address as the resolver has it, once it was asked.
+    /// The address, resolved; `None` if the resolver has none.
     place: Option<SocketAddr>,
     token: String,
-    /// Where the ranks of this process can be asked by others; 0 if nowhere.
+    /// The port at which other ranks can ask those of this process ([`desk`]); 0 if there is none.
     port: u16,
     /// What `MOTET_AGENT_POLICY` says.
     policy: Option<String>,
@@ -71,7 +71,7 @@ fn state() -> MutexGuard<'static, State> {
     STATE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Whether the user wants one.
+/// Whether the user wants an agent.
 pub(crate) fn is_wanted() -> bool {
     std::env::var_os("MOTET_AGENT").is_some_and(|it| !it.is_empty())
 }
@@ -177,7 +177,7 @@ fn run(mut settings: Settings, log: Log) {
     }
 }
 
-/// Until a socket has something, or for a nap.
+/// Waits until a socket is ready, but no longer than [`NAP`].
 fn wait(clients: &[Client], desk: Option<&Desk>, server: Option<&Server>) {
     let links = clients.iter().flat_map(Client::links);
     let links = links.chain(desk.into_iter().flat_map(Desk::links));

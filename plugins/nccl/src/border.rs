@@ -4,15 +4,15 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::abi::{REMOTE_ERROR, SUCCESS, Status};
 
-/// Does `work` and says that all is well, whatever comes of it: NCCL passes a plugin's error on to the job's
-/// collective, and what we have left undone it does by itself.
+/// Does `work` and returns success, whatever comes of it: NCCL would pass a plugin's error on to the job's
+/// collective, but what we leave undone it does by itself.
 pub(crate) fn border(work: impl FnOnce()) -> Status {
     // What a panic leaves half done are settings of this communicator that NCCL then chooses itself.
     let _ = catch_unwind(AssertUnwindSafe(work));
     SUCCESS
 }
 
-/// The same for what must fail where it cannot be done: see `Notice::Hopeless`.
+/// The same for decisions that must not be left to one rank: where `work` returns false, the call fails. See `Notice::Hopeless`.
 pub(crate) fn border_or_fail(work: impl FnOnce() -> bool) -> Status {
     match catch_unwind(AssertUnwindSafe(work)) {
         Ok(false) => REMOTE_ERROR,

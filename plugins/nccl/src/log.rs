@@ -6,7 +6,7 @@ use std::ffi::{CStr, CString, c_int, c_ulong};
 
 use crate::abi::{INFO, Logger, WARN};
 
-/// Where NCCL's log shows that a line comes from.
+/// The file that NCCL's log names as the source of our lines.
 const FILE: &CStr = c"motet";
 /// Texts are arguments, never formats: a path may have a `%` in it.
 const FORMAT: &CStr = c"Motet: %s";
@@ -32,7 +32,7 @@ impl Log {
         self.say(INFO, &line(text));
     }
 
-    /// A text made ready before: for the call path, which allocates nothing.
+    /// Logs a text that was made ready before, for the call path, which allocates nothing.
     pub(crate) fn say(&self, level: c_int, text: &CStr) {
         let Some(logger) = self.logger else { return };
         // SAFETY: the type is `ncclDebugLogger_t`; the format has one `%s`, and both texts end with a zero and
@@ -41,7 +41,7 @@ impl Log {
     }
 }
 
-/// As C wants it. A zero within, which no path or message of ours has, would end it early.
+/// A text as C wants it. A zero in it would end it early, so that is replaced; no path or message of ours has one.
 pub(crate) fn line(text: &str) -> CString {
     CString::new(text.replace('\0', "?")).unwrap_or_default()
 }

@@ -23,10 +23,10 @@ use motet_units::Bytes;
 use rustix::fs::OFlags;
 use serde::Deserialize;
 
-/// Far above any plan: a million entries.
+/// The most bytes of a plan's file: far above any plan, with a million entries.
 const MOST_BYTES: u64 = 1 << 30;
 
-/// What only the agent reads.
+/// Files that only the agent reads.
 const NETWORK: &str = "network.toml";
 const MEASURED: &str = "nccl/measured.csv";
 
@@ -51,7 +51,7 @@ pub(crate) enum PlanError {
     Table(PathBuf, TableError),
 }
 
-/// What is needed of `plan.json`.
+/// The fields of `plan.json` that are needed here.
 #[derive(Deserialize)]
 struct Manifest {
     motet_plan: u64,
@@ -93,7 +93,7 @@ struct Pick {
 }
 
 impl Pick {
-    /// On the machine, rather than modelled.
+    /// Whether its time was measured on the machine, and not modelled.
     fn is_measured(&self) -> bool {
         self.basis == "measured"
     }
@@ -111,16 +111,16 @@ impl Pick {
 /// A collective and a bucket of sizes, as a key of the table has them.
 type Place = (Collective, Bucket);
 
-/// A plan of which every file that we need is whole.
+/// A plan whose files, those that we need, agree with their checksums.
 #[derive(Debug)]
 pub(crate) struct Plan {
     pub(crate) folder: PathBuf,
-    /// Of the `table` file, so that ranks' logs can be compared.
+    /// The checksum of the `table` file, so that ranks' logs can be compared.
     pub(crate) checksum: Checksum,
     pub(crate) ranks: u32,
     pub(crate) nodes: u32,
     pub(crate) setup: Setup,
-    /// Without what NCCL cannot run.
+    /// The plan's table without entries that NCCL cannot run ([`runnable`]).
     table: Table,
     signature: Signature,
     /// Of each entry of the table: whether its times were measured on the machine rather than modelled.
@@ -159,14 +159,14 @@ impl Plan {
         Ok(Self { folder, checksum, ranks, nodes, setup, table, signature, measured })
     }
 
-    /// The plan of this process whose table it is.
+    /// The plan among those of `MOTET_PLAN` that has this table.
     pub(crate) fn of_table(table: &Table) -> Option<Self> {
         let folders = std::env::var_os("MOTET_PLAN")?;
         let mut plans = std::env::split_paths(&folders).filter_map(|it| Self::read(&it).ok());
         plans.find(|it| it.table.checksum() == table.checksum())
     }
 
-    /// What the agent needs beside the table: the network, and what was measured if anything was. As they were written.
+    /// The files that the agent needs beside the table, as text: the network, and the measurements if there are any.
     pub(crate) fn texts(&self) -> Result<(String, Option<String>), PlanError> {
         let path = |name: &str| self.folder.join(name);
         let list = read_list(&text(&path(CHECKSUMS))?)
@@ -184,7 +184,7 @@ impl Plan {
         Arc::new(View::new(self.table.clone(), self.signature))
     }
 
-    /// How many (collective, size) it has something for, and how many of them it leaves as NCCL has them.
+    /// For how many pairs of collective and size the plan has an entry, and in how many of them it leaves the choice to NCCL.
     pub(crate) fn entries(&self) -> (usize, usize) {
         let own = |it: &&Entry| it.candidates[0].setting.method == Method::Nccl { algorithm: None };
         let entries = self.table.entries();
@@ -192,6 +192,7 @@ impl Plan {
     }
 }
 
+/// The plan's tasks, by collective and bucket of sizes.
 fn placed(tasks: &[Task]) -> BTreeMap<Place, &Task> {
     let place = |it: &Task| {
         let bucket = Bucket::of(Bytes::new(it.size_bytes));
@@ -200,9 +201,9 @@ fn placed(tasks: &[Task]) -> BTreeMap<Place, &Task> {
     tasks.iter().filter_map(|it| Some((place(it)?, it))).collect()
 }
 
-/// The table as NCCL can follow it. Programs are left out, as NCCL has no executor: what the plan leaves to NCCL stands
-/// behind them. And where that is what the plan's model thinks NCCL does by itself, nothing is asked for: NCCL knows
-/// better than a model of it. What was measured to be best is asked for, whatever NCCL does by itself.
+/// The table as NCCL can follow it. Candidates that are programs are left out, because NCCL has no executor for them; the
+/// next candidate that NCCL can run takes their place. Where a choice was modelled, and is what the model thinks NCCL does by
+/// itself, nothing is asked for: NCCL knows better than a model of it. A choice that was measured is asked for in any case.
 fn runnable(table: &Table, tasks: &BTreeMap<Place, &Task>) -> Result<Table, TableError> {
     let entries = table.entries().iter().filter_map(|entry| {
         let task = tasks.get(&(entry.key.collective, entry.key.bucket));
@@ -257,7 +258,8 @@ impl Shape {
     }
 }
 
-/// The first of several plans that is for a communicator, and what is wrong with those that cannot be used.
+/// The first of several plans that is for a communicator, those before it that are for others, and what is wrong with those that
+/// cannot be read.
 pub(crate) fn find(
     folders: &[PathBuf],
     shape: &Shape,

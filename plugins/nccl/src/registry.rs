@@ -14,7 +14,7 @@ type Tuners = Vec<(u64, Arc<Runtime>)>;
 
 static TUNERS: Mutex<Tuners> = Mutex::new(Vec::new());
 
-/// Whether this is the process that the plugin's shared state is of.
+/// Whether this process, and not one that it was forked from, has used the plugin's shared state first.
 pub(crate) fn is_owner() -> bool {
     let me = std::process::id();
     match OWNER.compare_exchange(0, me, Relaxed, Relaxed) {

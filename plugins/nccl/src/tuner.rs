@@ -28,7 +28,8 @@ use choose::{PROTOCOLS, chosen, is_in_network, own, prefers_network};
 use notice::{Notice, Notices};
 use seen::Guarded;
 
-/// NCCL rounds chunks down to whole grains (1920 bytes of LL128 are the largest) and divides by what it gets.
+/// The smallest chunk that is asked for, in bytes: NCCL rounds chunks down to whole grains (those of LL128 are the largest, 1920 bytes)
+/// and divides by the result, which must not be 0.
 const LEAST_CHUNK: u64 = 4096;
 
 /// See the [module](self).
@@ -37,7 +38,7 @@ pub(crate) struct Tuner {
     ranks: u32,
     runtime: Arc<Runtime>,
     seen: Guarded,
-    /// Of each entry of the plan's table.
+    /// For each entry of the plan's table, whether its times were measured on the machine.
     measured: Box<[bool]>,
     segment: Option<Segment<'static>>,
     notices: Notices,
@@ -50,7 +51,7 @@ struct Wanted {
     channels: Option<u32>,
     /// In bytes.
     chunk: Option<u64>,
-    /// Whether it may take the place of a reduction in the network, which our models know least about.
+    /// Whether this may replace a reduction in the network, of which our models know least.
     over_in_network: bool,
 }
 
@@ -114,7 +115,7 @@ impl Tuner {
         !hopeless
     }
 
-    /// The chunk for a call that was decided, if it is one with this algorithm and protocol.
+    /// The chunk for the call that was just decided, if it was decided for this algorithm and protocol.
     pub(crate) fn chunk(
         &self,
         function: c_int,
@@ -140,8 +141,8 @@ impl Tuner {
         self.planned(last, collective, bytes, |it| Ok(wanted(it))).ok()?
     }
 
-    /// Hands what the plan wants for a call to `then`. A closure rather than a value: what is written and read again
-    /// at once, in other pieces, costs more than the lookup.
+    /// Hands what the plan wants for a call to `then`. A closure and no return value, because a value that is written to
+    /// memory and read back at once, in pieces of other sizes, costs more than the lookup.
     #[inline]
     fn planned<T>(
         &self,
@@ -205,8 +206,8 @@ impl From<Forced> for Wanted {
     }
 }
 
-/// The ranks may be switching tables at this operation, and to guess is to hang. The agent's thread is about to hear,
-/// in one round trip at most.
+/// Waits a moment: the ranks may be switching tables at this operation, and a wrong guess would make them hang. The
+/// agent's thread hears within one round-trip time whether they are.
 #[cold]
 fn wait() {
     std::thread::sleep(std::time::Duration::from_micros(20));
@@ -232,7 +233,7 @@ fn apply(wanted: &Wanted, offer: &mut Offer<'_>) -> Result<(), Notice> {
     Ok(())
 }
 
-/// The plan for a communicator, with what there is to say about it.
+/// The plan for a communicator, after logging which it is, or why there is none.
 fn find_plan(shape: &Shape, log: &Log) -> Option<Plan> {
     let Some(folders) = std::env::var_os("MOTET_PLAN").filter(|it| !it.is_empty()) else {
         log.info("MOTET_PLAN is not set; NCCL decides. Set it to the folder of a plan");
@@ -265,7 +266,7 @@ fn find_plan(shape: &Shape, log: &Log) -> Option<Plan> {
     plan
 }
 
-/// A plan that wants other threads or buffers is right without them, and slower than it says.
+/// Warns where a plan was made for other threads or buffers than are set: it is right without them, but slower than it says.
 fn say_setup(plan: &Plan, log: &Log) {
     let threads = ("NCCL_NTHREADS", plan.setup.threads.map(u64::from));
     for (name, wanted) in [threads, ("NCCL_BUFFSIZE", plan.setup.buffer.map(Bytes::get))] {

@@ -19,9 +19,9 @@ use outputs::Outputs;
 
 const QUEUE: usize = 8192;
 const NAP: Duration = Duration::from_millis(10);
-/// Between looks for collectives of which channels are missing.
+/// How often to look for collectives of which channels are missing.
 const LOOK: Duration = Duration::from_millis(500);
-/// A job that is killed loses at most this much of its trace.
+/// How often files are written. A job that is killed loses at most this much of its trace.
 const FLUSH: Duration = Duration::from_secs(1);
 /// How long the end of a communicator waits for files to be written. A disk may hang; the job must not.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -31,7 +31,7 @@ static STATE: Mutex<State> =
     Mutex::new(State { idle: None, thread: None, wish: Wish::Go, done: 0 });
 static CHANGED: Condvar = Condvar::new();
 
-/// What the thread works with, which lasts from one thread to the next.
+/// What the thread works with. It outlives the thread, for the next one.
 struct Work {
     receiver: Receiver<Finished>,
     outputs: Outputs,
@@ -45,11 +45,11 @@ enum Wish {
 }
 
 struct State {
-    /// While no thread has it.
+    /// The work, while no thread has it.
     idle: Option<Box<Work>>,
     thread: Option<JoinHandle<()>>,
     wish: Wish,
-    /// Wishes that were fulfilled.
+    /// How many wishes were fulfilled.
     done: u64,
 }
 
@@ -97,7 +97,7 @@ pub(crate) fn end() {
     }
 }
 
-/// Waits until the thread has done so, or for as long as we are patient.
+/// Makes a wish and waits until the thread has fulfilled it, but no longer than [`PATIENCE`]; whether it has.
 fn wish(wish: Wish) -> bool {
     let mut state = state();
     state.wish = wish;
@@ -128,7 +128,7 @@ fn run(mut work: Box<Work>) {
         }
         if wish != Wish::Go {
             let mut state = state();
-            // Who lost patience with one wish may have another by now.
+            // Whoever made the wish may have given up waiting, and there may be another wish by now.
             if state.wish == wish {
                 state.wish = Wish::Go;
                 state.done += 1;

@@ -1,4 +1,4 @@
-//! NCCL's types and numbers, as `nccl.h` has them, as far as calls that we pass on need them.
+//! NCCL's types and numbers, as `nccl.h` has them: those that the calls which we pass on need.
 
 use std::ffi::{c_char, c_int, c_void};
 

@@ -1,7 +1,7 @@
-//! A call on its way: what is put on its stream before and after it.
+//! A call as it passes through: which flags are put on its stream before and after it.
 //!
-//! Calls between `ncclGroupStart` and `ncclGroupEnd` start together at the end of the group, so that is where theirs is put; those of one
-//! communicator and stream, or messages with one partner, count as one call.
+//! Calls between `ncclGroupStart` and `ncclGroupEnd` start together at the group's end, so what belongs before and after them is put there.
+//! Those of one communicator and stream, or messages with one partner, count as one call.
 
 use std::cell::{Cell, RefCell};
 use std::ffi::c_int;
@@ -18,12 +18,13 @@ use crate::log;
 use crate::state::State;
 use crate::worker::{Handed, Ticket};
 
-/// What the job calls.
+/// A call as the job makes it.
 #[derive(Clone, Copy)]
 pub(crate) struct Called {
     pub(crate) collective: Collective,
-    /// Elements as the function counts them, and how many of these there are in a communicator's rank's whole buffer.
+    /// Elements, as the function counts them.
     pub(crate) count: usize,
+    /// Whether `count` is one rank's part of the data, and not all of it.
     pub(crate) per_rank: bool,
     pub(crate) kind: DataType,
     /// The other end of a message.
@@ -42,7 +43,7 @@ struct Known {
     stream: Stream,
 }
 
-/// One whose flags are set on its stream.
+/// A call whose flags were put on its stream.
 struct Begun {
     slot: Slot,
     stream: Stream,
@@ -52,7 +53,7 @@ thread_local! {
     /// How many groups this thread has begun and not ended.
     static DEPTH: Cell<u32> = const { Cell::new(0) };
     static GROUPED: RefCell<Vec<Known>> = const { RefCell::new(Vec::new()) };
-    /// NCCL is working for us: some of its functions call others, which must not count again.
+    /// Whether NCCL is working on a call that was passed on: some of its functions call others, which must not count again.
     static INSIDE: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -74,7 +75,7 @@ pub(crate) fn is_outermost() -> bool {
     !INSIDE.get() && DEPTH.get() == 0
 }
 
-/// A collective or a message.
+/// Passes a collective or a message on to NCCL, with the flags before and after it.
 pub(crate) fn call(called: Called, forward: impl FnOnce() -> Status) -> Status {
     if INSIDE.get() {
         return forward();
@@ -127,7 +128,7 @@ fn known(called: &Called) -> Option<Known> {
     })
 }
 
-/// Adds a call to those of its group that start together.
+/// Adds a call to those of an NCCL group, which start together. Those of one communicator, group of ranks and stream become one.
 fn join(all: &mut Vec<Known>, known: Known) {
     let same = |it: &&mut Known| {
         (it.communicator, it.group, it.stream) == (known.communicator, known.group, known.stream)

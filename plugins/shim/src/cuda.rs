@@ -18,7 +18,7 @@ pub(crate) type Address = u64;
 const SUCCESS: Result = 0;
 /// Memory that all contexts may use, and that GPUs can reach.
 const PORTABLE_AND_MAPPED: c_uint = 1 | 2;
-/// Go on as soon as the value is at least the one that is waited for.
+/// `CU_STREAM_WAIT_VALUE_GEQ`: the stream goes on as soon as the word is at least the given value.
 const WAIT_AT_LEAST: c_uint = 0;
 /// `CU_STREAM_CAPTURE_STATUS_NONE`.
 const NOT_CAPTURING: c_int = 0;
@@ -96,19 +96,19 @@ impl Cuda {
         (found == SUCCESS).then_some((host, device))
     }
 
-    /// The stream's next work is to set a word; earlier work is done and visible by then.
+    /// Has the stream set a word, once all work before it is done and visible.
     pub(crate) fn write(&self, stream: Stream, at: Address) -> bool {
         // SAFETY: the stream is the one that the job has just given NCCL, and the word is in `shared` memory.
         unsafe { (self.write)(stream, at, 1, 0) == SUCCESS }
     }
 
-    /// The stream's next work is to wait until the host has set a word.
+    /// Has the stream wait until the host has set a word, before any work behind it.
     pub(crate) fn wait(&self, stream: Stream, at: Address) -> bool {
         // SAFETY: as for `write`.
         unsafe { (self.wait)(stream, at, 1, WAIT_AT_LEAST) == SUCCESS }
     }
 
-    /// Whether calls on this stream become a part of a graph, which runs later and again. Taken for so if the driver does not say.
+    /// Whether calls on this stream are captured in a CUDA graph, which runs later and again. Assumed if the driver does not say.
     pub(crate) fn is_capturing(&self, stream: Stream) -> bool {
         let mut status = NOT_CAPTURING;
         // SAFETY: the stream is the job's, and `status` a valid place for the answer.

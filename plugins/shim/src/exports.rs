@@ -43,7 +43,7 @@ macro_rules! moves {
     };
 }
 
-/// The type of what differs: a reduction, a root or a peer, all numbers.
+/// The type of the arguments that differ: a reduction, a root or a peer, all numbers.
 macro_rules! of {
     ($rest:ident) => {
         c_int
@@ -75,8 +75,8 @@ pub(crate) unsafe extern "C" fn ncclGroupEnd() -> Status {
     group_end(|| real!(c"ncclGroupEnd", fn(), ()))
 }
 
-/// Makes a communicator, and looks at it if it is ready then: not inside a group, and not if the job said that it would ask
-/// later.
+/// Makes a communicator, and finds out about it if it is ready then: not inside a group, and not if the job wants to ask for it
+/// later (a non-blocking configuration).
 fn make(comm: *mut Comm, ready: bool, forward: impl FnOnce() -> Status) -> Status {
     let outermost = is_outermost();
     let status = pass(forward);

@@ -72,7 +72,7 @@ impl Flags {
         self.free.lock().unwrap_or_else(std::sync::PoisonError::into_inner).pop()
     }
 
-    /// The slot's call has ended.
+    /// Frees the slot of a call that has ended.
     pub(crate) fn give_back(&self, slot: Slot) {
         for word in [Word::Arrived, Word::Granted, Word::Ended] {
             self.word(slot, word).store(0, Ordering::Relaxed);
@@ -80,13 +80,13 @@ impl Flags {
         self.free.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(slot);
     }
 
-    /// The stream says when it comes here, and waits for the word to go if `gated`. False if the driver refuses.
+    /// Has the stream, when it comes to this point, set the first word and, if `gated`, wait for the second. False if the driver refuses.
     pub(crate) fn begin(&self, slot: Slot, stream: Stream, gated: bool) -> bool {
         self.cuda.write(stream, self.address(slot, Word::Arrived))
             && (!gated || self.cuda.wait(stream, self.address(slot, Word::Granted)))
     }
 
-    /// The stream says when it is done.
+    /// Has the stream set the third word when it comes to this point. False if the driver refuses.
     pub(crate) fn end(&self, slot: Slot, stream: Stream) -> bool {
         self.cuda.write(stream, self.address(slot, Word::Ended))
     }

@@ -13,7 +13,7 @@ use motet_control::shim::{Mode, Tell};
 use motet_control::wire::{Frame, MOST};
 use motet_units::Rank;
 
-/// How long the manager may take to greet, and to take what it is told.
+/// How long the manager may take to greet, and to read what it is sent.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 pub(crate) struct Link {
@@ -53,7 +53,7 @@ impl Link {
         let _ = self.send(Frame::Bye);
     }
 
-    /// Frames are few and small, so the socket has room for them; one that has none for long has a manager that does not read.
+    /// Sends a frame. Frames are few and small, so the socket has room for them; if it has none for long, the manager does not read.
     fn send(&mut self, frame: Frame) -> Result<(), String> {
         let mut bytes = Vec::with_capacity(MOST);
         frame.write(&mut bytes);
@@ -90,7 +90,7 @@ impl Link {
         }))
     }
 
-    /// Whether anything came.
+    /// Reads what has come; false if nothing has.
     fn fill(&mut self) -> Result<bool, String> {
         let mut more = [0; 16 * MOST];
         match self.stream.read(&mut more) {

@@ -12,11 +12,11 @@ use motet_units::{Duration, Instant};
 use crate::log;
 use crate::worker::Ticket;
 
-/// Times that what is there is left, so that it is not written record by record.
+/// Only one in so many requests to write is carried out, so that records are written many at a time.
 const EVERY: u32 = 1024;
 
 pub(crate) struct Recorder {
-    /// None after it could not be written to.
+    /// `None` after it could not be written to.
     file: Option<File>,
     path: PathBuf,
     writer: TraceWriter,

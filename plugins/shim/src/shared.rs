@@ -11,19 +11,22 @@ use crate::worker::Handed;
 
 pub(crate) struct Shared {
     pub(crate) flags: Flags,
-    /// Calls of groups with circuits wait for the word to go.
+    /// Whether calls of groups with circuits wait until they are let go.
     pub(crate) gates: AtomicBool,
-    /// The process ends.
+    /// Whether the process is about to end.
     pub(crate) ending: AtomicBool,
-    /// How long a call may wait.
+    /// How long a call may wait for the manager's word.
     pub(crate) patience: Duration,
     start: Clock,
+    /// What the job's threads have handed over and the worker has not taken.
     inbox: Mutex<Vec<Handed>>,
+    /// Wakes the worker.
     bell: Condvar,
+    /// Whether the worker has ended.
     over: (Mutex<bool>, Condvar),
 }
 
-/// What a thread that panicked has left is whole: nothing here takes two steps.
+/// Locks, also after a thread has panicked with the lock: it has left nothing half done, because nothing here takes two steps.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

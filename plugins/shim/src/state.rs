@@ -25,18 +25,18 @@ use crate::recorder::Recorder;
 use crate::shared::Shared;
 use crate::worker::{Handed, Worker};
 
-/// For a call that waits, before it goes without the manager's word; longer than the controller's own patience.
+/// How long a call waits for the manager's word before it goes without; longer than the controller's own patience.
 const PATIENCE: Duration = Duration::from_ms(30_000);
-/// For the last words at the end of the process.
+/// How long the end of the process waits for the worker to take leave of the manager.
 const GOODBYE: Wall = Wall::from_millis(500);
-/// Where launchers say which rank a process is.
+/// The environment variables by which launchers say which rank a process is.
 const RANKS: [&str; 5] =
     ["MOTET_SHIM_RANK", "RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID"];
 
 /// A communicator of this process.
 #[derive(Clone, Debug)]
 pub(crate) struct About {
-    /// In the order in which they were made.
+    /// Its number, in the order in which communicators were made.
     pub(crate) number: u32,
     pub(crate) size: u64,
     /// Which rank of the job each of its ranks is; empty if that could not be found out.
@@ -57,7 +57,7 @@ pub(crate) struct State {
     pub(crate) shared: Arc<Shared>,
     job: Job,
     rank: u32,
-    /// Someone wants to know which groups communicators are.
+    /// Whether the manager or the trace needs to know which groups communicators are.
     asks: bool,
     communicators: Mutex<Communicators>,
 }
@@ -65,7 +65,7 @@ pub(crate) struct State {
 static STATE: OnceLock<Option<State>> = OnceLock::new();
 
 impl State {
-    /// None until there is a communicator, or where nothing is to be done.
+    /// `None` until there is a communicator, or where the shim has nothing to do.
     pub(crate) fn get() -> Option<&'static Self> {
         STATE.get()?.as_ref()
     }
@@ -193,7 +193,7 @@ impl State {
     }
 }
 
-/// At the end of the process.
+/// Runs at the end of the process.
 extern "C" fn goodbye() {
     static ONCE: AtomicBool = AtomicBool::new(false);
     if let Some(state) = State::get().filter(|_| !ONCE.swap(true, Ordering::AcqRel)) {

@@ -1,5 +1,5 @@
 //! The thread beside the job: looks at the flags of calls under way, tells the manager of them, lets those go that may, and writes
-//! the trace. What it decides is decided by `motet_control::Shim`.
+//! the trace. All decisions are `motet_control::Shim`'s.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::log;
 use crate::recorder::Recorder;
 use crate::shared::Shared;
 
-/// Between two looks at the flags while calls are under way. A stream that has come to a call waits that much longer in the mean.
+/// How long to sleep between two looks at the flags while calls are under way. A call waits about that much longer for it.
 const LOOK: Wall = Wall::from_micros(10);
 /// The longest time without a look at the manager's socket.
 const IDLE: Wall = Wall::from_millis(50);
@@ -38,13 +38,13 @@ pub(crate) struct Ticket {
     pub(crate) slot: Slot,
     /// The stream, as a number.
     pub(crate) stream: usize,
-    /// The communicator, in the order in which they were handed over.
+    /// The number of its communicator, in the order in which they were handed over.
     pub(crate) communicator: u32,
     /// The group whose circuits it takes, if the job file has one.
     pub(crate) group: Option<GroupId>,
     pub(crate) collective: Collective,
     pub(crate) bytes: Bytes,
-    /// Its stream waits for the word to go.
+    /// Whether its stream waits until it is let go.
     pub(crate) gated: bool,
 }
 
@@ -54,14 +54,14 @@ struct Open {
     number: u64,
     ticket: Ticket,
     arrived: Option<Instant>,
-    /// The manager was asked, and has not answered.
+    /// Whether the manager was asked and has not answered.
     asked: bool,
-    /// The manager was told of it, so it must hear of its end.
+    /// Whether the manager was told of it, and so must hear of its end.
     told: bool,
     began: Option<Instant>,
 }
 
-/// What has come of all calls, for the last line of the log.
+/// How many calls there were and how long they waited, for the last line of the log.
 #[derive(Debug, Default)]
 struct Account {
     calls: u64,
@@ -74,6 +74,7 @@ pub(crate) struct Worker {
     shared: Arc<Shared>,
     link: Option<Link>,
     shim: Shim,
+    /// Calls under way, by stream, in the order in which they were put there.
     streams: BTreeMap<usize, VecDeque<Open>>,
     /// Calls that were handed over so far.
     handed: u64,
@@ -142,7 +143,7 @@ impl Worker {
         }
     }
 
-    /// Hears the manager out.
+    /// Handles all that the manager has said.
     fn listen(&mut self) {
         while let Some(link) = &mut self.link {
             match link.next() {
@@ -157,7 +158,7 @@ impl Worker {
         }
     }
 
-    /// The oldest call of a group that waits may go.
+    /// The manager lets the oldest call go that waits for a group's circuits.
     fn go(&mut self, group: GroupId, network: Network) {
         let now = self.shared.now();
         let waiting = self.streams.values_mut().flatten();
@@ -263,7 +264,7 @@ impl Worker {
     }
 }
 
-/// A call goes.
+/// Lets a call go.
 fn grant(shared: &Shared, account: &mut Account, open: &mut Open, now: Instant) {
     if open.ticket.gated {
         shared.flags.grant(open.ticket.slot);
@@ -274,7 +275,7 @@ fn grant(shared: &Shared, account: &mut Account, open: &mut Open, now: Instant) 
     (open.asked, open.began) = (false, Some(now));
 }
 
-/// Systems let threads sleep longer than they ask for, 50 µs by default.
+/// Has this thread's sleeps end on time: Linux lets threads sleep 50 µs longer than they ask for, unless told otherwise.
 #[allow(unsafe_code, reason = "Rust has no such setting")]
 fn finer_sleep() {
     let nanoseconds: libc::c_ulong = 1000;

@@ -47,11 +47,13 @@ category! {
     }
 }
 
-/// The most channels that are told apart: the text's, and the most that NCCL's searches find.
+/// The most channels that an action can ask for: the limit of the design-space analysis, and the most that
+/// NCCL's searches find.
 pub const MOST_CHANNELS: u32 = 32;
-/// The thread counts that the text lists.
+/// The thread counts that the design-space analysis lists.
 pub const THREADS: [u32; 4] = [64, 128, 256, 512];
-/// From the least that our plugin asks for to what a slot of NCCL's default buffers holds.
+/// Chunk sizes: powers of two from 4 KiB, the least that our plugin asks for, to 2 MiB, what a slot of NCCL's
+/// default buffers holds.
 pub const CHUNKS: [Bytes; 10] = {
     let mut chunks = [Bytes::ZERO; 10];
     let mut at = 0;

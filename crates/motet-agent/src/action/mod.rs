@@ -5,9 +5,10 @@
 //! - [`mask`]: which actions are invalid, and why;
 //! - [`space`]: the valid actions for a collective on a communicator, numbered.
 //!
-//! What NCCL itself offers comes from `motet_nccl::offer`. Where the text and NCCL differ, NCCL counts: PAT is an algorithm too;
-//! "hierarchical" and "2D torus" are not ([`prior`](crate::prior) says what replaces them); the number of threads is set per
-//! communicator, not per call; and since tuner v6 a call can have its own chunk size.
+//! What NCCL itself offers comes from `motet_nccl::offer`. Where that analysis ("the text" in this crate) and
+//! NCCL differ, we follow NCCL: PAT is an algorithm too; "hierarchical" and "2D torus" are not
+//! ([`prior`](crate::prior) says what replaces them); the number of threads is set per communicator, not per
+//! call; and since tuner v6 a call can have its own chunk size.
 
 pub mod heads;
 pub mod mask;

@@ -73,7 +73,7 @@ struct Ballot {
 /// The observed decisions of a policy, counted as votes.
 #[derive(Clone, Debug, Default)]
 pub struct Votes {
-    /// In the order in which actions were first voted for.
+    /// The ballots of each cell, in the order in which actions were first voted for.
     ballots: BTreeMap<Place, Vec<Ballot>>,
     /// The nominal time of NCCL's own choice, in µs.
     own: BTreeMap<(Collective, u32, Bucket), f64>,

@@ -1,8 +1,9 @@
 //! [`Atlas`]: the networks and communicators that scenarios use, each built and priced once; [`Split`]: which of them are for
 //! training, and which a policy sees for the first time when it is judged.
 //!
-//! Numbers of servers and GPUs, rates and latencies of the two splits are disjoint, so that no network of the one is in
-//! the other; a test holds them apart. The templates of `motet-net` and sockets of other sizes are judged on too.
+//! The splits have no network in common, because their numbers of servers and GPUs, rates and latencies
+//! differ; a test checks that. Held-out and fresh scenarios also use templates of `motet-net`, and each split
+//! has sockets with another number of ranks.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -162,7 +163,7 @@ pub fn spots(split: Split, tier: u8) -> Vec<Spot> {
     rows.iter().filter(|it| it.0 == tier).map(site).chain(named).collect()
 }
 
-/// The sockets of a split.
+/// Processes of one machine over sockets; each split has another number of them.
 #[must_use]
 pub const fn sockets(split: Split) -> Spot {
     Spot::Sockets(match split {

@@ -15,7 +15,7 @@ use super::scenario::{Scenario, Task};
 use crate::action::Action;
 use crate::gate::{Experts, Gate, Verdict, gate};
 use crate::policy::Choice;
-use crate::reward::Outcome;
+use crate::reward::{Outcome, SMS};
 use crate::state::{CallState, LastKnobs, Rhythm, Scheduler, State};
 use crate::trigger::Trigger;
 
@@ -54,13 +54,13 @@ impl Observation {
 /// The true mean times, without measurement noise, in µs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Truth {
-    /// The mean time of the action that was taken,
+    /// The mean time of the action that was taken.
     pub taken: f64,
-    /// of the best,
+    /// The mean time of the best action.
     pub best: f64,
-    /// and of NCCL's default.
+    /// The mean time of NCCL's default.
     pub default: f64,
-    /// The best action.
+    /// The number of the best action.
     pub best_action: usize,
 }
 
@@ -76,8 +76,9 @@ pub struct EnvStep {
 struct Past {
     action: Option<usize>,
     knobs: Option<LastKnobs>,
-    /// When its last call began, on the scenario's own clock, and how calls follow each other.
+    /// When its last call began, by the scenario's clock.
     began: Option<u64>,
+    /// The last and the mean interval between the beginnings of calls.
     rhythm: Option<Rhythm>,
 }
 
@@ -203,7 +204,7 @@ impl Environment {
             congestion: seen.state.anomaly.congestion,
             exploratory: choice.exploratory,
             loss_change: None,
-            sms: (brief.channels[index], 132),
+            sms: (brief.channels[index], SMS),
             worst_tier: seen.state.topology.worst_tier(),
             fault: self.fault,
         };

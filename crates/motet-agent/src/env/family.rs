@@ -50,7 +50,7 @@ category! {
         Straggler = "straggler",
         /// Fresh: congestion in bursts of heavy-tailed lengths.
         Bursts = "bursts",
-        /// Fresh: something on the way takes its time with every message.
+        /// Fresh: a fixed delay for every message.
         Messages = "messages",
         /// Fresh: some channels' flows share their paths.
         Paths = "paths",
@@ -58,7 +58,7 @@ category! {
         Protocols = "protocols",
         /// Fresh: one algorithm gets slower and slower.
         Creep = "creep",
-        /// Fresh: many sizes, some of them rare, and others in the second half.
+        /// Fresh: many sizes, some of them rare; other sizes in the second half of the scenario.
         Sizes = "sizes",
     }
 }
@@ -272,7 +272,7 @@ mod tests {
     use super::super::weather::Ranges;
     use super::*;
 
-    /// Nothing of what is held out can have been learned by heart.
+    /// The splits have no network, size or congestion in common.
     #[test]
     fn what_is_held_out_is_never_trained_on() {
         let names = |split: Split| -> BTreeSet<String> {

@@ -1,10 +1,10 @@
 //! [`Load`]: congestion, neighbours and faults at a moment, and how they change the cost terms by which calls are priced.
 //!
-//! Congestion acts on one tier at a time and has two sides that do not go together: what is left of the
-//! bandwidth (a neighbour's bulk transfers), and what each hop waits in queues (bursts, incast). The first
-//! hurts algorithms that send much, the second those with many hops, so that the best action changes. A job
-//! on the same GPUs takes multiprocessors, which hurts calls with many channels. A fault takes a part of the
-//! NICs away, and the call that meets it first waits for retransmissions.
+//! Congestion acts on one tier at a time, and in two independent ways: it takes bandwidth (a neighbour's bulk
+//! transfers), and it delays every hop in queues (bursts, incast). The first hurts algorithms that send much,
+//! the second those with many hops, so the best action changes. Another job on the same GPUs takes
+//! multiprocessors, which hurts calls with many channels. A fault takes a part of the NICs away, and the call
+//! that meets it first waits for retransmissions.
 
 use motet_nccl::NcclTerms;
 use motet_nccl::fitted::Counts;
@@ -27,7 +27,8 @@ pub struct Load {
     pub share: f64,
     /// The time of each hop there, as a multiple of its time without load; 1 for no delay.
     pub delay: f64,
-    /// The share of the GPU's multiprocessors that another job takes, from 0 to 1.
+    /// How much another job on the same GPU slows calls: a call of 32 channels takes 1 + `neighbour` times as
+    /// long, calls of fewer channels are slowed in proportion less.
     pub neighbour: f64,
     /// A fault occurs in this call.
     pub fault: bool,
@@ -58,8 +59,8 @@ impl Load {
 
     /// The slowdown that is not expressed in the cost terms: that of a neighbour on the GPU and of a fault.
     ///
-    /// A neighbour slows each channel's thread block in proportion to how many of them have to find a
-    /// multiprocessor (32 channels take the whole of it); a fault makes a call wait ten times as long.
+    /// A neighbour slows a call in proportion to its channels, because each channel's thread block needs a
+    /// multiprocessor. A fault makes the call take [`FAULT`] times as long.
     #[must_use]
     pub fn factor(&self, channels: f64) -> f64 {
         let crowded = 1.0 + self.neighbour * channels / 32.0;

@@ -49,7 +49,7 @@ pub struct Task {
     /// The number of its communicator in [`Scenario::groups`].
     pub group: usize,
     pub kind: CollectiveKind,
-    /// In nccl-tests' sense of size, after compression.
+    /// The size in nccl-tests' sense, after compression.
     pub bytes: Bytes,
     pub role: Role,
     pub workload: Workload,
@@ -60,9 +60,9 @@ pub struct Task {
 pub struct Noise {
     /// The standard deviation of the logarithm.
     pub spread: f64,
-    /// How often a call takes much longer for no reason that anybody knows,
+    /// The share of calls that take much longer for an unknown reason.
     pub outliers: f64,
-    /// and how many times as long at the most.
+    /// How many times as long such a call takes at the most.
     pub outlier: f64,
 }
 

@@ -1,10 +1,10 @@
 //! [`Site`]: networks of servers at a given tier from each other, from a handful of numbers: what scenarios
 //! draw their networks from.
 //!
-//! Servers are alike: GPUs on an NVSwitch or on PCIe only, NICs beside them. All pairs of servers are equally far
-//! apart, so that one tier is what a communicator's traffic between servers crosses; the templates of
-//! `motet-net` give mixed ones. Tier 1 is one server; at tier 2 servers share a leaf, at tier 3 each has its
-//! own rack below one spine, at tier 4 its own datacenter behind a WAN.
+//! Servers are alike: GPUs on an NVSwitch or on PCIe only, NICs beside them. All pairs of servers are equally
+//! far apart, so that all of a communicator's traffic between servers crosses the same tier; for networks
+//! with several tiers scenarios use the templates of `motet-net`. Tier 1 is one server; at tier 2 servers
+//! share a leaf, at tier 3 each has its own rack below one spine, at tier 4 its own datacenter behind a WAN.
 
 use motet_net::{BuildError, LinkClass, LinkSpec, Network, NetworkBuilder, Node, NodeKind, Tier};
 use motet_units::{Bandwidth, Duration, NodeId};
@@ -65,7 +65,7 @@ impl Site {
         self.placed(node, server)
     }
 
-    /// In the rack and datacenter of its server.
+    /// Puts a node into the rack and datacenter of its server.
     fn placed(&self, mut node: Node, server: u32) -> Node {
         let far = self.tier.get();
         node.location.rack = Some(format!("r{}", if far >= 3 { server } else { 0 }));
@@ -73,7 +73,7 @@ impl Site {
         node
     }
 
-    /// One server; its NICs.
+    /// Adds one server and returns its NICs.
     fn server(&self, builder: &mut NetworkBuilder, at: u32) -> Result<Vec<NodeId>, BuildError> {
         let pcie = LinkSpec::new(LinkClass::Pcie, PCIE, Duration::ZERO);
         let cpu = self
@@ -106,7 +106,8 @@ impl Site {
         Ok(nics)
     }
 
-    /// Where traffic leaves the server: the leaf of its rack, or its datacenter's border router.
+    /// Connects a server's NICs to the switch by which traffic leaves the server, and returns that switch:
+    /// the leaf of its rack, or its datacenter's border router.
     fn out(
         &self,
         builder: &mut NetworkBuilder,

@@ -105,7 +105,7 @@ fn gates_hold_whatever_a_policy_says() {
     assert_eq!(step.outcome.action, crate::Action::PASSTHROUGH);
 }
 
-/// Index 0 does what NCCL chooses, and the action that names that choice takes as long.
+/// Action 0 is NCCL's own choice, and the action that names this choice explicitly takes as long.
 #[test]
 fn the_default_is_nccls_own_choice() {
     let place = testing::sockets();

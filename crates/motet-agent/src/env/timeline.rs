@@ -1,7 +1,8 @@
 //! [`Timeline`]: the load on a communicator, call by call.
 //!
-//! A timeline is a list of [`Episode`]s, each from one call to another; outside them nobody else is there. Episodes
-//! of one timeline may overlap: shares and delays multiply. What an episode does over its length is its [`Pattern`].
+//! A timeline is a list of [`Episode`]s, each from one call to another; outside of episodes there is no load.
+//! Episodes of one timeline may overlap: shares and delays multiply. How an episode's strength varies over
+//! its length is its [`Pattern`].
 
 use super::load::{Load, Where};
 
@@ -19,10 +20,10 @@ pub enum Pattern {
 /// A load that acts on a communicator for some calls.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Episode {
-    /// Its first call, and the first after it.
+    /// Its first call, and the first call after its end.
     pub calls: (u64, u64),
     pub pattern: Pattern,
-    /// What it does at its strongest. A [`Load::fault`] strikes in the first call only.
+    /// The load at full strength. A [`Load::fault`] strikes in the first call only.
     pub load: Load,
 }
 

@@ -34,7 +34,7 @@ pub enum Law {
 /// A slowdown that acts on a communicator for some calls.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Trouble {
-    /// Its first call, and the first after it.
+    /// Its first call, and the first call after its end.
     pub calls: (u64, u64),
     pub law: Law,
 }
@@ -106,7 +106,7 @@ mod tests {
     use super::*;
     use crate::env::testing::sockets;
 
-    /// What a law makes of the times of a call, as multiples of what they were.
+    /// The factors by which a law slows a call, by action; and the call's brief.
     fn times(law: Law, call: u64, bytes: Bytes) -> (Vec<f64>, std::sync::Arc<Brief>) {
         let place = sockets();
         let brief = place.brief(CollectiveKind::AllReduce, bytes).unwrap();

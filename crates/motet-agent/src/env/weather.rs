@@ -1,7 +1,7 @@
 //! [`draw`]: draws the load on a communicator over a scenario: when congestion comes, how strong, and of which kind.
 //!
-//! Training and held-out weather differ by construction: strengths and periods are drawn from ranges that do not
-//! meet ([`Ranges`]), and only held-out congestion takes bandwidth and adds waiting at once.
+//! The splits differ by construction: they draw strengths and periods from different values ([`Ranges`]), and
+//! training congestion either takes bandwidth or delays hops, never both at once.
 
 use motet_units::Stream;
 use rand::RngExt;
@@ -23,7 +23,7 @@ category! {
         Faults = "faults",
         /// Bursts of heavy-tailed lengths; see [`fresh`].
         Bursts = "bursts",
-        /// One of the others.
+        /// One of the others except `Bursts`, drawn at random.
         Any = "any",
     }
 }
@@ -31,13 +31,13 @@ category! {
 /// The ranges from which strengths and periods are drawn.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Ranges {
-    /// What is left of the bandwidth: one of these.
+    /// The share of the bandwidth that is left; one of these is drawn.
     pub shares: [f64; 3],
-    /// How many times as long a hop takes: one of these.
+    /// How many times as long a hop takes; one of these is drawn.
     pub delays: [f64; 3],
-    /// Calls from one beginning of periodic congestion to the next.
+    /// The least and the greatest period of periodic congestion, in calls.
     pub periods: (u64, u64),
-    /// Whether both sides may come at once.
+    /// Whether congestion may take bandwidth and delay hops at once.
     pub both: bool,
 }
 

@@ -9,9 +9,9 @@ use crate::policy::{Choice, Policy};
 
 /// How often tables are published.
 ///
-/// Live, a policy does not decide call by call: it publishes a table that all ranks use from an agreed call on. With an
-/// epoch of n calls it is asked once for each task in n calls and learns what came of them at their end; [`Tables`] says what
-/// becomes of its word.
+/// In a live job a policy does not decide call by call: it publishes a table that all ranks use from an
+/// agreed call on. With an epoch of n calls the policy is asked at most once per task in n calls, and learns
+/// their outcomes at the end of the epoch. [`Tables`] says how its choices get into the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pace {
     pub epoch: u64,

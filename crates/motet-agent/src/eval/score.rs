@@ -12,9 +12,10 @@ use crate::policy::Policy;
 
 /// Knobs are said to matter in a scenario where the oracle's time is at least this share below NCCL's default.
 pub const MATTERS: f64 = 0.15;
-/// A policy has recovered from a change when its time is within this factor of the oracle's,
+/// A policy has recovered from a change when its time over [`WINDOW`] calls is within this factor of the
+/// oracle's.
 const BACK: f64 = 1.10;
-/// averaged over so many calls of the communicator.
+/// How many consecutive calls of the communicator count for that.
 const WINDOW: usize = 10;
 /// How many parts a scenario is divided into for plotting regret over time.
 pub const PARTS: usize = 50;
@@ -36,7 +37,7 @@ pub struct Trial {
     pub recoveries: Vec<u64>,
     /// The regret (time above the oracle's) accumulated up to each part of the scenario.
     pub regret: Vec<f64>,
-    /// How many calls ran the one kernel where the other would have been best.
+    /// For each pair of kernels, how many calls ran the first where the second would have been fastest.
     pub confusion: BTreeMap<(Kernel, Kernel), u64>,
     /// How many calls ran a kernel at a tier.
     pub tiers: BTreeMap<(u8, Kernel), u64>,
@@ -100,8 +101,8 @@ impl Trial {
     }
 }
 
-/// How many calls of a communicator after a change until the mean of a window is near the oracle's. If the scenario ends or
-/// changes before that, all calls that were left count.
+/// How many calls of a communicator it took after a change until the time over a window was near the
+/// oracle's. If that never happened, all calls that were left count; `None` if fewer than a window were left.
 fn recovery(records: &[Record], group: usize, change: u64) -> Option<u64> {
     let after: Vec<&Record> =
         records.iter().skip(change as usize).filter(|it| it.group == group).collect();

@@ -27,11 +27,11 @@ pub struct ChosenKernel {
 pub struct AtTier {
     pub tier: u8,
     pub place: String,
-    /// the policy's, after some hundred calls,
+    /// The policy's choice after some hundred calls.
     pub chosen: ChosenKernel,
-    /// the fastest by the model,
+    /// The fastest by the model.
     pub best: ChosenKernel,
-    /// and NCCL's own.
+    /// NCCL's own choice.
     pub nccl: ChosenKernel,
 }
 

@@ -111,7 +111,8 @@ mod tests {
     use crate::env::testing::scenario;
     use crate::env::{Environment, Timeline};
 
-    /// Calls of one task in an epoch: what runs if the policy says so, each action taking what `micros` says.
+    /// One epoch of a task's calls, in which the policy chooses `says` and actions take the times that
+    /// `micros` gives; returns the actions that ran.
     fn epoch(
         tables: &mut Tables,
         calls: u64,

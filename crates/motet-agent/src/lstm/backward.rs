@@ -22,8 +22,9 @@ impl Default for Pull {
 }
 
 impl Net {
-    /// Adds the gradient of a run of steps to `gradient`, which has a place for every weight. `carries` says whether
-    /// the state went on from one call to the next; it did not where memory was cut.
+    /// Adds the gradient of a run of steps to `gradient`, which has a place for every weight. `carries` says
+    /// whether the LSTM's state was carried from one call to the next; if not (an ablation), no gradient
+    /// flows back through it.
     pub fn backward(&self, steps: &[NetStep], pulls: &[Pull], carries: bool, gradient: &mut [f32]) {
         let mut hidden = vec![0.0; self.shape.hidden];
         let mut cell = vec![0.0; self.shape.hidden];

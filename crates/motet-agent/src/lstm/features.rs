@@ -1,19 +1,20 @@
 //! How the network computes an action's logit: as the sum of the logits of its features (*rows*).
 //!
-//! Action spaces differ from communicator to communicator, and a network has one shape. So its heads give [`ROWS`]
-//! logits for what actions are made of, and an action's own logit is the sum of its rows:
+//! Action spaces differ from communicator to communicator, and a network has one shape. So its heads give
+//! [`ROWS`] logits, one for each feature that actions are made of, and an action's own logit is the sum of
+//! its features' rows:
 //!
 //! | rows | of |
 //! | --- | --- |
 //! | path | each path |
-//! | own | algorithm and protocol are left to NCCL; channels are |
-//! | kernel | each pair of algorithm and protocol; what is left to NCCL is what NCCL would choose, where that is known |
-//! | protocol × channels, algorithm × channels | channels as powers of two; a number in between shares in its two neighbours |
+//! | own | whether algorithm and protocol are left to NCCL; whether channels are |
+//! | kernel | each pair of algorithm and protocol; if they are left to NCCL, the pair that NCCL would choose, if known |
+//! | protocol × channels, algorithm × channels | channels as powers of two; a number in between is divided among its two neighbours |
 //! | threads, chunk, reserved slots | each value |
-//! | [`NOMINAL`] | times the logarithm of the action's nominal time over the least of the space |
-//! | [`SURPRISE`] | times what its kernel took of late beyond its nominal time ([`Ledger`](super::Ledger)) |
-//! | [`UNSEEN`] | times how little is known of the kernel, from 0 to 1 |
-//! | [`OWN_SURPRISE`], [`OWN_UNSEEN`] | the same of the action itself in this task, beyond its kernel |
+//! | [`NOMINAL`] | multiplied by the logarithm of the action's nominal time over the least of the space |
+//! | [`SURPRISE`] | multiplied by the logarithm of its kernel's recent times over their nominal times ([`Ledger`](super::Ledger)) |
+//! | [`UNSEEN`] | multiplied by the uncertainty about the kernel, from 0 to 1 (nothing known) |
+//! | [`OWN_SURPRISE`], [`OWN_UNSEEN`] | the same for the action itself in this task: what it took beyond its kernel, and the uncertainty about that |
 //!
 //! Invalid actions are not in the space and get no probability. The last rows make the network a correction of the plans' cost
 //! model rather than a replacement: before training it prefers what is fastest by the model and by recent measurements, and
@@ -27,7 +28,7 @@ use motet_runtime::Checksum;
 use crate::action::heads::{Coordinates, MOST_CHANNELS};
 use crate::action::{ActionSpace, Head, Path};
 
-/// NCCL's own choice, 1, 2, 4, 8, 16, 32.
+/// The levels that numbers of channels are mapped to: NCCL's own choice, 1, 2, 4, 8, 16, 32.
 pub(super) const LEVELS: usize = 2 + MOST_CHANNELS.ilog2() as usize;
 pub(super) const ALGORITHMS: usize = 1 + Algorithm::COUNT;
 pub(super) const PROTOCOLS: usize = 1 + Protocol::COUNT;
@@ -54,13 +55,14 @@ pub const ROWS: usize = OWN_UNSEEN + 1;
 /// The rows that are multiplied by a number that depends on the action and the call.
 pub(super) const DENSE: [usize; 5] = [NOMINAL, SURPRISE, UNSEEN, OWN_SURPRISE, OWN_UNSEEN];
 
-/// The dense rows before training: what takes 2 % longer has odds of about a third of the best's, a kernel of which
-/// nothing is known counts as a fifth faster than it is held to be, and an action as 4 %. So an untrained network
-/// is a bandit of a kind: it goes by the model, by what it has seen since, and tries what it does not know.
+/// The weights of the dense rows before training. An action that takes 2 % longer has about a third of the
+/// best one's odds. A kernel of which nothing is known counts as about a fifth faster than its nominal time,
+/// an action as 4 % faster. So an untrained network acts like a bandit: it goes by the cost model and by
+/// recent times, and tries what it does not know.
 pub const AT_FIRST: [(usize, f32); 5] =
     [(NOMINAL, -50.0), (SURPRISE, -50.0), (UNSEEN, 10.0), (OWN_SURPRISE, -50.0), (OWN_UNSEEN, 2.0)];
 
-/// Kernels whose times are told apart: pairs of algorithm and protocol, and the two other paths.
+/// How many kernels the ledger tells apart: pairs of algorithm and protocol, and the two other paths.
 pub const KERNELS: usize = ALGORITHMS * PROTOCOLS + Head::Path.size() - 1;
 
 /// Logarithmic ratios of times are clipped to this (a factor of e³).
@@ -82,7 +84,7 @@ pub fn checksum() -> Checksum {
     Checksum::of(text.as_bytes())
 }
 
-/// Of an action's coordinates.
+/// The number of the kernel of an action with these coordinates, below [`KERNELS`].
 fn kernel(at: &Coordinates) -> usize {
     match at[Head::Path.index()] {
         0 => {
@@ -93,7 +95,7 @@ fn kernel(at: &Coordinates) -> usize {
     }
 }
 
-/// The level of a number of channels and the share of the next one.
+/// The level at or below a number of channels, and the share of the next level in it, by logarithms.
 pub(super) fn level(channels: Option<u32>) -> (usize, f32) {
     match channels {
         None | Some(0) => (0, 0.0),
@@ -119,13 +121,14 @@ pub struct Catalogue {
 }
 
 impl Catalogue {
-    /// The catalogue of a space, by what its actions say.
+    /// The catalogue of a space if only the actions themselves are known.
     #[must_use]
     pub fn of(space: &ActionSpace) -> Self {
         Self::resolved(space, |_| None)
     }
 
-    /// The catalogue of a space for which the algorithm, protocol and channels that each action results in are known.
+    /// The catalogue of a space if it is known which algorithm, protocol and channels each action results in,
+    /// which `comes_to` says.
     #[must_use]
     pub fn resolved(
         space: &ActionSpace,
@@ -220,7 +223,7 @@ impl Nominal {
         Self { ratios: times.map(ratio).collect() }
     }
 
-    /// Without knowledge: all actions alike.
+    /// For when nothing is known: all actions count alike.
     #[must_use]
     pub fn unknown(actions: usize) -> Self {
         Self { ratios: vec![0.0; actions] }
@@ -253,7 +256,7 @@ mod tests {
         ActionSpace::of_shape(&shape, &NcclOptions::default(), CollectiveKind::AllReduce, spec)
     }
 
-    /// No two actions look alike, and shares of a head add up to one row of it.
+    /// No two actions have the same features, and the shares of rows add up to 1 per head.
     #[test]
     fn every_action_has_rows_of_its_own() {
         let space = wide();
@@ -278,7 +281,8 @@ mod tests {
         assert_eq!(all.len(), space.len());
     }
 
-    /// What is left to NCCL is told apart from the same by name, and yet is the same kernel.
+    /// NCCL's own choice and the action that names the same kernel have different features but the same
+    /// kernel.
     #[test]
     fn what_nccl_would_choose_counts_as_that() {
         let space = wide();
@@ -308,7 +312,7 @@ mod tests {
         assert!((share - 0.585).abs() < 1e-3);
     }
 
-    /// Policies are refused by it: whoever changes heads or rows changes it, and should know.
+    /// Policies are refused by this checksum. A change of heads or rows changes it, which must be deliberate.
     #[test]
     fn the_rows_have_a_checksum() {
         assert_eq!(ROWS, 155);

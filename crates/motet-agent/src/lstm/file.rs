@@ -12,13 +12,14 @@
 //! checksum 0123456789abcdef
 //! ```
 //!
-//! `encoding` is the version and the checksum of the [state's row](crate::state::encoding), `actions` the checksum of
-//! what [actions are made of](super::features::checksum): a network that was trained on others would read and say
-//! something else, so it is refused, and whoever asked falls back to the plan's table or NCCL's own choice. `variant`
-//! has the parts of the policy that are on. Weights are the bits of `f32`, sixteen to a line. The last line is the
-//! CRC-64/XZ of all bytes before it.
+//! `encoding` is the version and the checksum of the [state's row](crate::state::encoding), `actions` the
+//! checksum of [what actions are made of](super::features::checksum). A network that was trained on others
+//! would misread its inputs, and its outputs would mean other actions, so it is refused, and the caller falls
+//! back to the plan's table or NCCL's own choice. `variant` lists the parts of the policy that are on.
+//! Weights are the bits of `f32`, sixteen to a line. The last line is the CRC-64/XZ of all bytes before it.
 //!
-//! As with the run-time table, only what [`PolicyFile::write`] writes is read, so that a policy has one text.
+//! Only exactly what [`PolicyFile::write`] writes is read, as with the run-time table, so that a policy has
+//! one text.
 
 use super::features;
 use super::net::{Net, Shape};
@@ -28,14 +29,14 @@ use crate::state::encoding;
 const MAGIC: &str = "motet-policy";
 const VERSION: u64 = 1;
 
-/// Which parts of the policy are on; all but in ablations.
+/// Which parts of the policy are on: all of them, except in ablations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Variant {
-    /// The LSTM's state goes on from call to call.
+    /// The LSTM's state is carried from call to call.
     pub recurrent: bool,
-    /// The policy sees how the last call came out.
+    /// The policy sees the result of the last call.
     pub last: bool,
-    /// The policy sees what kernels took of late.
+    /// The policy sees the recent times of kernels.
     pub ledger: bool,
     /// Roles of large 3D-parallel jobs have heads of their own.
     pub experts: bool,
@@ -92,7 +93,7 @@ impl std::fmt::Display for Variant {
 pub struct PolicyFile {
     pub net: Net,
     pub variant: Variant,
-    /// The seed of its training, and how many updates that made.
+    /// The seed of its training, and how many times training had updated the weights.
     pub seed: u64,
     pub updates: u64,
 }
@@ -134,7 +135,7 @@ impl PolicyFile {
         Ok(policy)
     }
 
-    /// What [`body`](Self::body) wrote.
+    /// Reads what [`body`](Self::body) wrote.
     pub(crate) fn read_body(lines: &mut Lines<'_>) -> Result<Self, PolicyError> {
         lines.fits(PolicyErrorKind::OtherEncoding, "encoding", || {
             format!("{} {}", encoding::VERSION, encoding::checksum())

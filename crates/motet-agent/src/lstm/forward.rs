@@ -23,12 +23,13 @@ pub struct NetStep {
     pub(super) seen: Vec<f32>,
     /// The logits of the rows that actions are composed of ([`features`](super::features)).
     pub rows: [f32; ROWS],
-    /// The reward that is expected from here on.
+    /// The critic's estimate of the rewards from this call on, which training uses.
     pub value: f32,
 }
 
 impl Net {
-    /// Reads a call, decided by the gate's expert, and moves the memory on.
+    /// Runs the network on one call, with the head of the `expert` that the gate chose, and updates the
+    /// LSTM's state in `memory`.
     #[must_use]
     pub fn step(&self, input: Input, expert: Expert, memory: &mut Memory) -> NetStep {
         let layout = self.shape.layout();
@@ -71,8 +72,8 @@ impl Net {
         out
     }
 
-    /// The shared head, and the expert's on top of it where there is one: an expert learns how its calls differ from
-    /// others, so that few of them suffice.
+    /// The sum of the shared head and, if the call has one, the expert's. So an expert only learns how its
+    /// calls differ from others, for which few calls suffice.
     fn rows(&self, seen: &[f32], expert: Expert) -> [f32; ROWS] {
         let layout = self.shape.layout();
         let mut rows = [0.0; ROWS];
@@ -86,7 +87,7 @@ impl Net {
     }
 }
 
-/// The heads that a call's logits come from.
+/// The heads whose outputs are added up for a call.
 pub(super) fn heads(expert: Expert) -> impl Iterator<Item = Expert> {
     let own = (expert != Expert::Shared).then_some(expert);
     std::iter::once(Expert::Shared).chain(own)
@@ -112,7 +113,7 @@ mod tests {
         (0..calls).map(&mut step).collect()
     }
 
-    /// The bits of a hundred calls, whatever the machine: ranks on different ones must agree.
+    /// A hundred calls give the same bits on every machine, because ranks on different machines must agree.
     #[test]
     fn every_machine_finds_the_same_bits() {
         let net = Net::new(Shape::default(), Seed::new(1));

@@ -4,7 +4,7 @@
 //! | --- | --- |
 //! | 1 | there was one |
 //! | 1 | the logarithm of its time over the nominal time of its action, ÷ 3 |
-//! | 1 | the same over the least nominal time of that call |
+//! | 1 | the logarithm of its time over the least nominal time of any of its actions, ÷ 3 |
 //! | 1 | it was of the same collective |
 //! | 1 | doublings from its size to this one's, ÷ 16, from −1 to 1 |
 //! | 3, 8, 4, 7 | its path, algorithm, protocol, and channels as powers of two |
@@ -17,10 +17,10 @@ use crate::state::{State, encoding};
 const PATHS: usize = Head::Path.size();
 const AFTER: usize = 5;
 
-/// Values of a row.
+/// How many values an input has.
 pub const LENGTH: usize = encoding::LENGTH + AFTER + PATHS + ALGORITHMS + PROTOCOLS + LEVELS;
 
-/// The values that are not 0, with their places.
+/// The values that are not 0, each with its place in the row.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Input {
     pub(super) values: Vec<(u16, f32)>,

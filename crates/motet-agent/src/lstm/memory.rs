@@ -53,7 +53,8 @@ impl Seen {
     }
 }
 
-/// Calls up to 64 KiB, up to 4 MiB, and larger ones: what congests the one may leave the other alone.
+/// Classes of sizes: up to 64 KiB, up to 4 MiB, and larger. They are told apart because congestion that slows
+/// one may leave another alone.
 const CLASSES: usize = 3;
 
 fn class(bytes: Bytes) -> usize {
@@ -70,7 +71,7 @@ pub struct Account {
     surprise: f32,
     /// How many calls it is based on, old ones discounted.
     weight: f32,
-    /// When it was last looked at, in calls of the ledger.
+    /// The ledger's call at which it was last updated.
     at: u32,
 }
 
@@ -105,7 +106,7 @@ pub struct Ledger {
     calls: u32,
 }
 
-/// More tasks than this are not kept apart: more than jobs have, and a bound on memory.
+/// The ledger has accounts for at most this many tasks, to bound memory; jobs have fewer.
 const MOST_TASKS: usize = 1 << 10;
 
 impl Ledger {
@@ -131,8 +132,9 @@ impl Ledger {
         accounts[at].learn(seen.surprise, self.calls);
     }
 
-    /// What is known of an action of a task: its kernel's surprise and that one's uncertainty; the action's own surprise beyond its
-    /// kernel's, and that one's uncertainty.
+    /// Returns a function from an action's kernel and [`Seen::same`] to what is known of the action: the
+    /// surprise of its kernel and the uncertainty of that; the action's own surprise beyond its kernel's, and
+    /// the uncertainty of that.
     pub(super) fn of(&self, kind: CollectiveKind, bytes: Bytes) -> impl Fn(usize, u16) -> [f32; 4] {
         let kernels = self.kernels[class(bytes)];
         let task = self.tasks.get(&(kind, bytes)).map_or(&[][..], Vec::as_slice);
@@ -236,7 +238,7 @@ mod tests {
         let [slower, unseen, own, own_unseen] = read(&memory, small, Protocol::Ll, 7);
         assert!((slower - ln2).abs() < 1e-6 && own.abs() < 1e-6);
         assert_eq!((unseen, own_unseen), (0.5, 0.5));
-        // Another action of the kernel is as slow, as far as anybody knows.
+        // Another action with the same kernel is expected to be as slow.
         let other = read(&memory, small, Protocol::Ll, 8);
         assert_eq!((other[0], other[2], other[3]), (slower, 0.0, 1.0));
         assert_eq!(read(&memory, small, Protocol::Simple, 9), [0.0, 1.0, 0.0, 1.0]);
@@ -246,7 +248,7 @@ mod tests {
         // As fast as it should be again, it soon counts as such.
         (0..100).for_each(|_| memory.learn(seen(small, Protocol::Ll, 10)));
         assert!(read(&memory, small, Protocol::Ll, 7)[0] < 0.02);
-        // What is not called is known less and less.
+        // Actions that are not used become more and more uncertain.
         let before = read(&memory, small, Protocol::Ll, 7)[1];
         (0..600).for_each(|_| memory.learn(seen(small, Protocol::Simple, 10)));
         assert!(read(&memory, small, Protocol::Ll, 7)[1] > 3.0 * before);

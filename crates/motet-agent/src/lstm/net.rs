@@ -20,7 +20,7 @@ pub struct Shape {
 }
 
 impl Shape {
-    /// Wider layers than this are refused when a file is read.
+    /// The widest layers that are accepted when a file is read.
     pub const MOST: usize = 256;
 
     /// The width of the heads' input: the hidden state and, bypassing it, the encoder's output, so that fixed properties of a
@@ -107,8 +107,9 @@ pub struct Net {
 }
 
 impl Net {
-    /// Before any training: small random weights, heads of zeros. So all actions begin with the odds that
-    /// their nominal times and what was seen of them give them ([`features`]).
+    /// A network before any training: small random weights, and heads of zeros except for
+    /// [`features::AT_FIRST`]. So actions begin with the odds that follow from their nominal times and from
+    /// what was measured of them.
     #[must_use]
     pub fn new(shape: Shape, seed: Seed) -> Self {
         let layout = shape.layout();

@@ -82,7 +82,7 @@ impl Odds {
         &self.odds
     }
 
-    /// The likeliest action, and the first of equally likely ones; NCCL's own choice where odds are no numbers.
+    /// The likeliest action, and the first of equally likely ones; NCCL's own choice if all odds are NaN.
     #[must_use]
     pub fn best(&self) -> usize {
         let mut best = (0, f32::NEG_INFINITY);

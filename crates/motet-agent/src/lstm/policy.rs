@@ -20,7 +20,7 @@ use crate::reward::Outcome;
 use crate::state::{Anomaly, State};
 use crate::trigger::Trigger;
 
-/// What a task's actions look like; made once for each task.
+/// A task's actions in the form that the network needs; made once for each task.
 #[derive(Clone, Debug)]
 pub(crate) struct Briefed {
     brief: Arc<Brief>,
@@ -49,7 +49,7 @@ impl Briefed {
         libm::log(micros.max(1e-6) / self.least.max(1e-6))
     }
 
-    /// How a call came out, for a memory.
+    /// The result of a call, as a memory keeps it.
     pub(crate) fn seen(&self, seen: &Observation, action: usize, outcome: &Outcome) -> Seen {
         let micros = |it: f64| Duration::from_ps((it * 1e6) as u64);
         let nominal = self.brief.nominal.get(action).copied().unwrap_or(self.least);
@@ -78,7 +78,7 @@ fn signals(trigger: &Trigger) -> [f32; 3] {
 pub struct Lstm {
     policy: Arc<PolicyFile>,
     memories: Vec<Memory>,
-    /// Of each communicator, like memories: what the network sees of it.
+    /// One for each communicator, like `memories`; the network sees their signals.
     triggers: Vec<Trigger>,
     tasks: Vec<Option<Briefed>>,
 }
@@ -89,7 +89,7 @@ impl Lstm {
         Self { policy, memories: Vec::new(), triggers: Vec::new(), tasks: Vec::new() }
     }
 
-    /// What is kept for the task that is observed.
+    /// The observed task in the form that the network needs, made anew if its brief has changed.
     fn briefed(&mut self, seen: &Observation) -> Briefed {
         if self.tasks.len() <= seen.task {
             self.tasks.resize(seen.task + 1, None);

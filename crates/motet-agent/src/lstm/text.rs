@@ -8,7 +8,7 @@ use motet_runtime::Checksum;
 /// Numbers on a line.
 const PER_LINE: usize = 16;
 
-/// What is wrong with a policy file, for those who act on it.
+/// The kind of problem with a policy file, for callers that act on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum PolicyErrorKind {
     #[error("it is not a policy file")]
@@ -19,7 +19,7 @@ pub enum PolicyErrorKind {
     Truncated,
     #[error("its contents do not have its checksum")]
     Corrupt,
-    /// Its writer is wrong.
+    /// The checksum is right but the contents are not, so the program that wrote the file is at fault.
     #[error("it is whole, and yet not a policy")]
     Malformed,
     #[error("it was trained on another encoding of states")]
@@ -56,7 +56,7 @@ const fn error(kind: PolicyErrorKind, line: usize, problem: String) -> PolicyErr
     PolicyError { kind, line, problem }
 }
 
-/// Whether a text begins with this name and version.
+/// Checks that a text begins with this name and version.
 pub(crate) fn check_version(text: &str, magic: &str, version: u64) -> Result<(), PolicyError> {
     let first = text.split('\n').next().unwrap_or_default();
     let short: String = first.chars().take(60).collect();
@@ -77,14 +77,14 @@ pub(crate) fn check_version(text: &str, magic: &str, version: u64) -> Result<(),
     }
 }
 
-/// Puts the checksum line under a text.
+/// Appends the checksum line to a text.
 pub(crate) fn seal(text: &mut String) {
     let checksum = Checksum::of(text.as_bytes());
     // Writing to a string cannot fail, here and below.
     let _ = writeln!(text, "checksum {checksum}");
 }
 
-/// A row of numbers as their bits, under a line with its name and length.
+/// Appends a line with a name and a length, and then the numbers as their bits.
 pub(crate) fn put_numbers(text: &mut String, name: &str, numbers: &[f32]) {
     let _ = writeln!(text, "{name} {}", numbers.len());
     for line in numbers.chunks(PER_LINE) {
@@ -133,7 +133,7 @@ impl<'a> Lines<'a> {
         self.lines.next().ok_or_else(|| self.malformed(format!("{what} is missing")))
     }
 
-    /// Nothing may follow.
+    /// Checks that no line follows.
     pub(crate) fn end(&mut self) -> Result<(), PolicyError> {
         self.line += 1;
         self.lines.next().map_or(Ok(()), |it| Err(self.bad(it)))
@@ -148,14 +148,14 @@ impl<'a> Lines<'a> {
         self.malformed(format!("`{found}` is not what belongs here"))
     }
 
-    /// What follows a word at the beginning of the next line.
+    /// Reads the next line, which must begin with `word`, and returns the rest of it.
     pub(crate) fn after(&mut self, word: &str) -> Result<&'a str, PolicyError> {
         let line = self.next(word)?;
         let rest = line.strip_prefix(word).and_then(|it| it.strip_prefix(' '));
         rest.ok_or_else(|| self.bad(line))
     }
 
-    /// The next line must say what this Motet would write.
+    /// Reads the next line, which must be what this Motet would write; otherwise the error is of this `kind`.
     pub(crate) fn fits(
         &mut self,
         kind: PolicyErrorKind,
@@ -170,7 +170,7 @@ impl<'a> Lines<'a> {
         Err(error(kind, self.line, format!("{word} `{found}`, and this Motet's is `{ours}`")))
     }
 
-    /// Numbers with their names.
+    /// Reads the next line: `word`, and then `name=number` for each of the names.
     pub(crate) fn named<const N: usize>(
         &mut self,
         word: &str,
@@ -188,7 +188,7 @@ impl<'a> Lines<'a> {
         Ok(values.map(Option::unwrap_or_default))
     }
 
-    /// A row of numbers of this name and length, all finite.
+    /// Reads what [`put_numbers`] wrote under this name; there must be `length` numbers, all finite.
     pub(crate) fn numbers(&mut self, name: &str, length: usize) -> Result<Vec<f32>, PolicyError> {
         let given = self.after(name)?;
         if given != length.to_string() {

@@ -1,8 +1,9 @@
 //! [`Book`]: the tasks of a plan's table as a policy sees them.
 //!
-//! What a setting takes is what `motet plan --backend nccl` has measured (`nccl/measured.csv`), where it has; of such a
-//! task no other setting is ever tried. Otherwise it is what the model says on the plan's network. Hops and bytes, which load
-//! acts on, are counted in either case.
+//! The time of a setting comes from the plan's measurements (`motet plan --backend nccl`,
+//! `nccl/measured.csv`) if the task was measured; then only measured settings are ever tried. Otherwise it
+//! comes from the cost model on the plan's network. Hops and bytes, on which the effect of load depends, are
+//! counted in both cases.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -46,39 +47,42 @@ pub struct PlanTexts<'a> {
     pub measured: Option<&'a str>,
 }
 
-/// A (collective, size) of the table.
+/// One entry of the plan's table: a collective of one size.
 #[derive(Debug)]
 pub(super) struct Task {
+    /// The number of its entry in the table.
     pub(super) entry: u32,
     pub(super) kind: CollectiveKind,
     pub(super) bytes: Bytes,
     pub(super) brief: Arc<Brief>,
+    /// Whether the plan has measured its settings.
     pub(super) measured: bool,
     /// The action of the table's first candidate.
     pub(super) in_use: usize,
-    /// The same when the plan was made.
+    /// The action that the plan picked.
     pub(super) pick: usize,
-    /// How many times of the slowest rank were last learned from, and what they came to, in µs.
+    /// How many samples, of the rank with the fewest, there were when the policy last learned from this task.
     pub(super) samples: u64,
+    /// The time of the setting in use when the policy last learned of it, in µs on the plan's scale.
     pub(super) micros: f64,
-    /// What settings took on the ranks' clocks when they were first measured, in µs; see [`Task::reconciled`].
+    /// For each setting, the first times that ranks measured in this job, in µs; see [`Task::reconciled`].
     pub(super) first: BTreeMap<usize, Vec<f64>>,
-    /// What a setting took when it was last tried, in µs.
+    /// The time of the last trial of any setting, in µs on the plan's scale.
     pub(super) last_trial: f64,
-    /// How trials of other settings have ended, against what is in use.
+    /// For each other setting, how its trials against the setting in use ended.
     pub(super) trials: BTreeMap<usize, Trial>,
 }
 
 /// How trials of one setting have ended.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Trial {
-    /// In a row, the last one included.
+    /// Trials won since the last loss.
     pub(super) wins: u32,
-    /// Without a win between them.
+    /// Trials lost so far; a win in between does not reset this.
     pub(super) losses: u32,
-    /// The period from which on it may be tried again,
+    /// The period from which on it may be tried again.
     pub(super) after: u32,
-    /// and what the setting in use took when it lost, in µs.
+    /// The time of the setting in use when it lost, in µs.
     pub(super) against: f64,
 }
 
@@ -174,14 +178,15 @@ fn brief(
         times.get(&(algorithm, protocol, action.channels)).copied()
     };
     let mut brief = place.timed(kind, bytes, time)?;
-    // What NCCL does by itself is not slower than all that was measured, though it may not have been.
+    // NCCL's own choice may not have been measured; it is taken to be no slower than the slowest setting that
+    // was.
     let slowest = times.values().copied().fold(0.0, f64::max);
     if let Some(own) = brief.nominal.first_mut().filter(|it| !it.is_finite()) {
         *own = slowest;
     }
-    // Which kernel NCCL takes by itself is the model's guess. No setting may be held to be the same because of it, nor to
-    // share its errors: their times say that they are not the same. So it gets a kernel that no setting here has, and no
-    // setting has 0 channels.
+    // Which kernel NCCL chooses by itself is only the model's guess, and measured times may contradict it. So
+    // that the policy neither takes another setting for the same nor lets the two share model errors, NCCL's
+    // own choice gets a kernel that no other setting has, and 0 channels.
     let all = Algorithm::ALL.iter().flat_map(|a| Protocol::ALL.iter().map(move |p| (*a, *p)));
     let free = all.into_iter().find(|it| !brief.kernels.contains(it));
     if let (Some(kernel), Some(channels), Some(free)) =

@@ -1,16 +1,17 @@
 //! [`PolicyPilot`]: a policy as the leader of a live job's ranks, in the place of `motet_runtime::Fastest`.
 //!
-//! A policy decides call by call; a live job has tables, that all ranks switch at an agreed operation. So what a policy
-//! takes for one call is here one *period* of a tenth of a second: what was measured in it is one outcome, and one choice
-//! for each task holds for the next. What it wants to try is a *trial*: a table that goes out of use by itself after
-//! a few turns' calls. A trial has the probes of all tasks at once. So the shares of a policy's budget and the periods of its
-//! guard hold for time rather than for calls.
+//! A policy decides call by call, but a live job uses tables, which all ranks switch at an agreed operation.
+//! So what a policy takes for one call is here one *period* of a tenth of a second: the measurements of a
+//! period are one outcome per task, and one choice per task holds for the next period. A probe is a *trial*:
+//! a table that goes out of use by itself after a few turns, with the probes of all tasks at once. So a
+//! policy's budget and the periods of its guard are shares of time rather than of calls.
 //!
 //! - [`book`]: the tasks of a plan's table, with what is known of each before anything is measured;
 //! - [`live`]: which policies can be asked for.
 //!
-//! A job begins with a tour: each hopeful setting is measured a few times, for the profiler's times and the plan's are not
-//! on one scale ([`Task::reconciled`]). So what live measurements change is how settings compare to what they were at first.
+//! At the beginning of a job every promising setting is measured a few times, because times from the profiler
+//! and times from the plan are not on one scale ([`Task::reconciled`]). Later live measurements count
+//! relative to these first ones.
 //!
 //! **What is known live:** the communicator's network (the plan's), the size, what each setting took when the plan was
 //! measured or takes by the model, and the slowest rank's median for what is in use. **What is not:** the job's model,
@@ -27,38 +28,44 @@ use crate::policy::Choice;
 use crate::policy::registry::{Registered, registered};
 use book::{Book, Task, Trial};
 
-/// Turns of a period. As many as of a trial: so what a policy takes for one call is as long whether it probes or not.
+/// Turns of a period, as many as of a trial, so that what the policy takes for one call lasts as long whether
+/// it is a probe or not.
 const PERIOD: u32 = TRIAL;
-/// Turns that a trial has first,
+/// Turns of a trial, at first.
 const TRIAL: u32 = 2;
-/// and at most: twice as many after each that was too short to measure what it was made for.
+/// The most turns of a trial; their number doubles whenever a trial was too short to measure all of its
+/// probes.
 const LONGEST_TRIAL: u32 = 32;
-/// Periods after which the plan's picks are tried again where others are in use: a policy may hold against a setting for
-/// long what was a passing load's doing.
+/// Periods after which the plan's picks are tried again where other settings are in use, because a policy may
+/// still hold against a pick what a load did that has passed.
 const REVISION: u32 = 300;
-/// The picks' time as a share of that of what is in use, below which all begins anew.
+/// If the plan's picks take less than this share of the time of the settings in use, the policy begins anew
+/// with the picks.
 const REVISED: f64 = 0.93;
-/// What is tried must take at most this share of the time of what is in use, in as many trials in a row, to be taken
-/// over. This holds for what a policy only wants to explore and for what it is sure of alike: its belief may rest on a plan's
-/// times, which are measured otherwise than live ones, and a table holds for many calls.
+/// A setting wins a trial if it takes less than this share of the time of the setting in use, and is taken
+/// over after [`WINS`] wins in a row. This holds even for settings that the policy is sure of: its belief may
+/// rest on the plan's times, which are measured differently from live ones, and a table holds for many calls.
 const WON: f64 = 0.95;
 const WINS: u32 = 2;
-/// Periods before a setting that has lost a trial is tried again, at first; twice as many after every further loss,
+/// Periods before a setting that has lost a trial is tried again; they double with every further loss.
 const BACK_OFF: u32 = 8;
-/// up to so many times.
+/// How often they double at the most.
 const MOST_DOUBLINGS: u32 = 7;
-/// What is in use must take so many times as long as when the setting lost for it to be tried earlier.
+/// A setting that has lost is tried earlier if the setting in use takes more than this many times as long as
+/// then.
 const WORSE: f64 = 1.1;
-/// How often each setting is measured at the beginning of a job, to know what it takes on the ranks' clocks.
+/// How often each promising setting is measured at the beginning of a job, to know its time on the profiler's
+/// scale.
 const ROUNDS: usize = 3;
-/// Settings that take more than so many times as long as the plan's pick, by the plan, are left out of that.
+/// A setting is promising if, by the plan, it takes at most this many times as long as the plan's pick.
+/// NCCL's own choice always is.
 const HOPEFUL: f64 = 1.6;
-/// How many new times of each rank make an outcome.
+/// How many new measurements every rank must have before they count as an outcome.
 const FRESH: u64 = 3;
-/// The policy that is used where none is asked for.
+/// The policy that leads a job if the user names none.
 pub const DEFAULT_POLICY: &str = "infer";
 
-/// The policies that can lead a live job: all but the oracle, which needs to be told what nobody knows.
+/// The policies that can lead a live job: all but the oracle, which needs the true mean times.
 pub fn live() -> impl Iterator<Item = &'static Registered> {
     registered().iter().filter(|it| it.name != "oracle")
 }
@@ -70,22 +77,24 @@ pub struct PolicyPilot {
     desk: Desk,
     /// Turns since the last period ended.
     turns: u32,
+    /// Turns of the next trial.
     trial: u32,
-    /// The tasks of which something is tried, and what; and whether it is the plan's picks that are.
+    /// Pairs of a task and the action that is being tried for it.
     probes: Vec<(usize, usize)>,
+    /// Whether these probes are the plan's picks.
     revises: bool,
-    /// Since the picks were last tried.
+    /// Periods since the plan's picks were last tried.
     periods: u32,
     /// Periods so far.
     age: u32,
-    /// Why settings were taken over, until somebody asks.
+    /// Why settings were taken over, kept until [`reasons`](Pilot::reasons) is called.
     reasons: Vec<String>,
-    /// Of which table the tasks' counts of samples are.
+    /// The table that the tasks' counts of samples belong to.
     table: Option<motet_runtime::Checksum>,
 }
 
 impl PolicyPilot {
-    /// Has `policy` steer the tasks of a book. What the plan measured is what the policy learns first.
+    /// Lets `policy` choose the settings of the tasks of a book. It first learns what the plan has measured.
     #[must_use]
     pub fn new(policy: &Registered, seed: Seed, book: Book) -> Self {
         let mut pilot = Self {
@@ -104,8 +113,8 @@ impl PolicyPilot {
         pilot
     }
 
-    /// What a plan has measured. Of the setting that it then took, and of NCCL's own choice, it did so twice, so these come
-    /// twice.
+    /// Feeds the plan's measurements to the policy as outcomes. The plan measures its pick and NCCL's own
+    /// choice twice, so these two are fed twice.
     fn learn_plan(&mut self) {
         for number in 0..self.book.tasks.len() {
             let task = &self.book.tasks[number];
@@ -128,7 +137,8 @@ impl PolicyPilot {
         self.desk.learn(task.topic(number), choice, micros, switched);
     }
 
-    /// What was measured of the tasks in use since they were last learned of; which they are.
+    /// Feeds the policy with new measurements of the settings in use. Returns the tasks that had enough of
+    /// them.
     fn learn_in_use(&mut self, table: &Table, reports: &[Report]) -> Vec<usize> {
         if self.table.replace(table.checksum()) != Some(table.checksum()) {
             self.book.tasks.iter_mut().for_each(|it| it.samples = 0);
@@ -149,7 +159,8 @@ impl PolicyPilot {
         fresh
     }
 
-    /// Whether the plan's picks have turned out to be the better ones.
+    /// Feeds the policy with the results of a trial. Returns whether this was a trial of the plan's picks,
+    /// and they are clearly faster than what is in use.
     fn learn_trial(&mut self, reports: &[Report]) -> bool {
         let (mut missed, mut logs) = (false, Vec::new());
         for (number, action) in std::mem::take(&mut self.probes) {
@@ -176,7 +187,7 @@ impl PolicyPilot {
         revised
     }
 
-    /// As before the first call.
+    /// Resets the policy and goes back to the plan's picks.
     fn begin_anew(&mut self) -> Course {
         self.desk.policy.reset();
         self.book.tasks.iter_mut().for_each(|it| it.in_use = it.pick);
@@ -184,7 +195,8 @@ impl PolicyPilot {
         self.book.table(&[]).map_or(Course::Stay, Course::Switch)
     }
 
-    /// What must be measured first: the next setting of each of these tasks of which too little is known.
+    /// For each of these tasks, the next promising setting that was not measured often enough, if there is
+    /// one.
     fn unknown(&self, fresh: &[usize]) -> Vec<(usize, usize)> {
         let next = |number: &usize| {
             let task = &self.book.tasks[*number];
@@ -193,7 +205,7 @@ impl PolicyPilot {
         fresh.iter().filter_map(next).collect()
     }
 
-    /// Asks the policy of each of these tasks.
+    /// Decides what to do next, by the policy's choice for each of these tasks.
     fn decide(&mut self, fresh: &[usize]) -> Course {
         let mut changed = false;
         self.probes.clear();
@@ -226,7 +238,8 @@ impl PolicyPilot {
             if !task.can(action) || action == task.in_use || !task.may_try(action, self.age) {
                 continue;
             }
-            // Whoever asks for a policy that never learns gets what it says.
+            // The choices of policies that never learn (NCCL's own, the plan's) are taken over without
+            // trials.
             if task.has_won(action) || fixed {
                 self.reasons.push(task.reason(action));
                 task.in_use = action;
@@ -237,7 +250,7 @@ impl PolicyPilot {
             }
         }
         let (wanted, tries) = if changed {
-            // One thing at a time: what was to be tried will be asked for again.
+            // One thing at a time: the policy will ask again for what it wanted to try.
             self.probes.clear();
             (self.book.table(&[]), false)
         } else if self.probes.is_empty() {
@@ -255,7 +268,7 @@ impl PolicyPilot {
 
 impl Pilot for PolicyPilot {
     fn steer(&mut self, sight: &Sight<'_>) -> Course {
-        // What is in use is what the ranks have agreed on, which may not be what was last wanted.
+        // The ranks may not have agreed to the last table that was asked for, so see what they use.
         self.book.follow(sight.table);
         if let Some((_, reports)) = sight.trial
             && self.learn_trial(reports)
@@ -276,8 +289,8 @@ impl Pilot for PolicyPilot {
     }
 }
 
-/// Of an entry's candidate in use: the least samples of a rank, and the slowest rank's median in µs. `None` unless all
-/// ranks have one.
+/// For an entry's candidate in use: the samples of the rank that has the fewest, and the median of the
+/// slowest rank in µs. `None` unless all ranks have measured it.
 fn slowest(entry: u32, reports: &[Report]) -> Option<(u64, f64)> {
     let mut found: Option<(u64, f64)> = None;
     for report in reports {
@@ -293,19 +306,19 @@ impl Task {
         Topic { number, kind: self.kind, bytes: self.bytes, brief: &self.brief }
     }
 
-    /// Whether the table can say it.
+    /// Whether an action may be put into a table: it has a known time and a setting.
     fn can(&self, action: usize) -> bool {
         self.brief.nominal.get(action).is_some_and(|it| it.is_finite())
             && self.setting(action).is_some()
     }
 
-    /// A time of the ranks' profilers on the plan's scale.
+    /// Converts a time measured by the ranks' profilers to the plan's scale.
     ///
-    /// The two cannot be compared: a plan's times are of calls in a row, the profiler's of kernels alone, and what
-    /// lies between kernels differs from setting to setting (AllReduce of 1 MiB by trees between sockets: 600 µs and
-    /// 1,085). So a setting's first times in a job count as what the plan says, and later ones by how much
-    /// longer or shorter they are. If load was there already, it is taken to have made all settings slower alike: by as much as what
-    /// is in use had become slower since.
+    /// The two cannot be compared directly: a plan measures whole calls in a row, the profiler kernels alone,
+    /// and the difference varies from setting to setting (AllReduce of 1 MiB by trees over sockets: 600 µs
+    /// and 1,085). So the median of a setting's first times in a job counts as the plan's time, and later
+    /// times count by their ratio to it. If there was load during these first times, it is assumed to have
+    /// slowed all settings alike, by the factor by which the setting in use had become slower.
     fn reconciled(&mut self, action: usize, micros: f64) -> f64 {
         let nominal = self.brief.nominal[action];
         let slower = if action == self.in_use { 1.0 } else { self.slowdown() };
@@ -318,13 +331,13 @@ impl Task {
         nominal * micros / sorted[sorted.len() / 2].max(1e-6)
     }
 
-    /// How many times as long as at first what is in use takes, as it was last measured.
+    /// The last time of the setting in use as a multiple of the plan's.
     fn slowdown(&self) -> f64 {
         let nominal = self.brief.nominal[self.in_use];
         if self.micros > 0.0 && nominal.is_finite() { self.micros / nominal } else { 1.0 }
     }
 
-    /// A hopeful setting that was not measured often enough.
+    /// A promising setting other than that in use that was not yet measured [`ROUNDS`] times.
     fn unknown(&self) -> Option<usize> {
         let nominal = &self.brief.nominal;
         let most = HOPEFUL * nominal[self.pick];
@@ -358,7 +371,7 @@ impl Task {
         )
     }
 
-    /// A trial has ended.
+    /// Records the result of a trial.
     fn tried(&mut self, action: usize, won: bool, age: u32) {
         let trial = self.trials.entry(action).or_default();
         if won {
@@ -386,7 +399,8 @@ impl Task {
 }
 
 impl Book {
-    /// The plan's table with what is in use first, and with the probes instead where there are any.
+    /// The plan's table with the setting in use as the first candidate of each task, or the probe for tasks
+    /// that have one.
     fn table(&self, probes: &[(usize, usize)]) -> Option<Table> {
         let mut entries: Vec<Entry> = self.plan.entries().to_vec();
         for (number, task) in self.tasks.iter().enumerate() {
@@ -403,7 +417,7 @@ impl Book {
         Table::new(entries).ok()
     }
 
-    /// Takes over what the ranks use.
+    /// Sets each task's setting in use to what the ranks' table has.
     fn follow(&mut self, table: &Table) {
         for task in &mut self.tasks {
             let entry = table.entries().get(task.entry as usize);

@@ -1,4 +1,4 @@
-//! A policy leads made-up ranks whose calls take what a test says.
+//! A policy leads simulated ranks whose calls take the times that a test gives.
 
 use motet_nccl::Loopback;
 use motet_net::formats::cluster_toml;
@@ -8,7 +8,7 @@ use motet_units::{Bytes, Rank};
 use super::book::{BookError, PlanTexts};
 use super::*;
 
-/// What settings took when the plan was measured, in µs: what is left to NCCL first.
+/// The plan's measurements of the settings, in µs; first NCCL's own choice.
 const TIMES: [(&str, f64); 5] = [
     (",,", 120.0),
     ("tree,ll,", 70.0),
@@ -107,7 +107,7 @@ impl Job {
         )
     }
 
-    /// What each rank reports; `slow` says by how much longer a setting takes.
+    /// The reports of all ranks; `slow` gives a factor by which a setting's calls are slowed.
     fn reports(&self, table: &Table, samples: u64, slow: &dyn Fn(&str) -> f64) -> Vec<Report> {
         let report = |rank: u32| {
             let times = (0..SIZES.len()).map(|entry| {
@@ -183,7 +183,7 @@ fn what_a_plan_has_measured_is_kept_while_nothing_changes() {
     let mut job = Job::new(DEFAULT_POLICY);
     job.run(4000, &|_| 1.0);
     assert_eq!((job.in_use().as_str(), job.switches), ("tree,ll,", 0));
-    // NCCL's default is looked at now and then, seldom.
+    // NCCL's default is audited now and then, but rarely.
     assert!(job.tried > 0 && job.tried < 200, "{}", job.tried);
     assert!(job.spent < 0.62 * job.default, "{} of {}", job.spent, job.default);
 }
@@ -200,20 +200,21 @@ fn what_gets_slow_is_left_and_taken_again() {
     let share = (job.spent - spent) / (job.default - default);
     assert!(share < 0.8, "{share} of NCCL's default");
     assert_eq!(job.in_use(), "ring,ll,");
-    // A load that slows trees and nothing else is none that the policy knows of: it takes it for an error of the model, and
-    // would hardly ever look again.
+    // The policy knows no load that slows only trees. It takes this for an error of the model, and would
+    // hardly ever measure them again.
     job.run(4 * REVISION, &|_| 1.0);
     assert_eq!(job.in_use(), "tree,ll,");
 }
 
-/// The profiler's times leave out what lies between kernels, which may be much for one setting and little for another.
+/// The profiler's times lack the time between kernels, which may be long for one setting and short for
+/// another.
 #[test]
 fn what_only_the_profiler_holds_to_be_faster_is_not_taken_over() {
     let mut job = Job::new(DEFAULT_POLICY);
     let seen = |words: &str| if words == "ring,ll," { 0.5 } else { 1.1 };
     job.run(2000, &seen);
     assert_eq!((job.in_use().as_str(), job.switches), ("tree,ll,", 0));
-    // The tour, and NCCL's default now and then.
+    // The measurements at the beginning, and NCCL's default now and then.
     assert!(job.tried < 150, "{}", job.tried);
 }
 

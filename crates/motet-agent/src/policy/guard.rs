@@ -17,9 +17,9 @@ use super::{Choice, Policy};
 use crate::env::Observation;
 use crate::reward::Outcome;
 
-/// The number of calls of a task between audits: at first this many, doubled after each audit that changed nothing,
+/// The number of calls of a task between audits, at first. It doubles after each audit without a surprise.
 const FIRST: u32 = 16;
-/// and at most so many.
+/// The most calls of a task between audits.
 const MOST: u32 = 40;
 /// The least difference between two times that counts, in the logarithm.
 const NOISE: f64 = 0.045;
@@ -232,7 +232,7 @@ mod tests {
         assert!(!task.is_seen_worse(3), "one time may be an outlier");
         task.note(3, 2.5);
         assert!(task.is_seen_worse(3) && !task.is_seen_worse(4));
-        // The default got slower: it is no longer known to be better.
+        // The default got slower, so the action is no longer known to be worse.
         task.note(0, 2.6);
         assert!(!task.is_seen_worse(3));
         let mut task = Task::default();
@@ -259,9 +259,9 @@ mod tests {
         assert!(!booked(20, |_| 100.0, 100.0).1.is_overdrawn());
         let (task, account) = booked(20, |_| 100.0, 95.0);
         assert!(!account.is_overdrawn() && task.lost == 0.0);
-        // Merits are bounded: a policy that was good for long is found out soon after.
+        // Merits are bounded, so a policy that was good for long and turns bad is noticed soon.
         assert!(account.lost >= -MERIT * account.total);
-        // Where audits differ nobody knows what the default would have taken.
+        // If two audits differ, it is not known what the default would have taken between them.
         let (_, account) = booked(20, |it| if it % 2 == 0 { 100.0 } else { 200.0 }, 150.0);
         assert_eq!((account.lost, account.variance), (0.0, 0.0));
         // One outlier is no loss of a thousand calls.
@@ -293,7 +293,8 @@ mod tests {
         }
     }
 
-    /// An action that takes 4% longer than the default: too little to be seen in two calls of 3% noise, and found all the same.
+    /// An action that takes 4% longer than the default is too little slower to be seen in two calls with 3%
+    /// noise, but the account finds it.
     #[test]
     fn a_policy_that_is_a_little_worse_is_held_to_the_default() {
         let size = [Bytes::kib(256)];

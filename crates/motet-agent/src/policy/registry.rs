@@ -71,9 +71,10 @@ static ALL: [Registered; 9] = [
     },
 ];
 
-/// The policy that is shipped as the default: of those that, deciding call by call, were never more than [`MOST_LOST`] slower
-/// than NCCL's own choice in any scenario that was run, held out or fresh, the one with the least regret on held-out families over both seeds
-/// that docs/agent.md reports. `motet agent eval` computes the figures.
+/// The policy that is shipped as the default. It is chosen among the policies that, deciding call by call,
+/// were never more than [`MOST_LOST`] slower than NCCL's own choice in any held-out or fresh scenario that
+/// was run; of these it has the least regret on held-out families over both seeds that docs/agent.md reports.
+/// `motet agent eval` computes the figures.
 pub const DEFAULT: &str = "infer";
 
 /// By how much a default may be slower than NCCL's own choice, as a share of a scenario's whole time.

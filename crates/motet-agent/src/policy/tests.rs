@@ -1,5 +1,5 @@
-//! What must hold for every policy: the same inputs leave the same state, NCCL's default is hardly ever beaten by much, and
-//! what is learned is of use.
+//! Properties of every policy: equal inputs lead to equal states, a policy is never much slower than NCCL's
+//! default, and learning is of use.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ fn busy(calls: u64, seed: u64) -> Scenario {
     made
 }
 
-/// Two ranks, each with an instance of its own, over a million calls.
+/// Two instances of a policy, as on two ranks, are fed the same for a million calls.
 fn stay_equal(made: &Contender, calls: u64) {
     let name = made.name();
     let (mut here, mut there) = (made.make(Seed::new(7)), made.make(Seed::new(7)));
@@ -72,8 +72,8 @@ fn the_lstm_stays_bit_equal_over_a_million_calls() {
     stay_equal(&lstm(), 1_000_000);
 }
 
-/// Ranks whose own times differ cannot drift apart, because nothing of their own is ever fed: each takes part in the same
-/// calls, measures them otherwise, and learns what the leader has published.
+/// Ranks whose own measurements differ cannot drift apart, because their policies are fed only what the
+/// leader has published, never their own times.
 #[test]
 fn ranks_whose_own_times_differ_stay_bit_equal() {
     const RANKS: usize = 4;
@@ -87,7 +87,7 @@ fn ranks_whose_own_times_differ_stay_bit_equal() {
             let choices: Vec<Choice> = ranks.iter_mut().map(|it| it.choose(&seen)).collect();
             assert!(choices.iter().all(|it| *it == choices[0]), "{} {choices:?}", made.name());
             let outcome = env.step(choices[0]).unwrap().outcome;
-            // What each rank has on its own clock; the leader's is published.
+            // Each rank measures another time; only the leader's is published.
             let own: Vec<Outcome> = (0..RANKS as u64)
                 .map(|rank| {
                     let late = outcome.time.as_ps() / 1000 * ((seen.call * 7 + rank * 13) % 50);
@@ -106,7 +106,8 @@ fn ranks_whose_own_times_differ_stay_bit_equal() {
     }
 }
 
-/// What differs between ranks is never fed: an instance that were fed its own times would differ, which this shows.
+/// A policy that were fed its rank's own times would drift apart from the others, which is why only published
+/// times are fed.
 #[test]
 fn local_timings_would_make_instances_differ() {
     let made = find("infer").unwrap();
@@ -143,7 +144,8 @@ fn policies_that_learn_gain_and_are_safe() {
     }
 }
 
-/// Published tables of so many calls cost some of the gain and none of the safety.
+/// Deciding by tables that hold for many calls costs some of the gain, but never makes a job slower than
+/// allowed.
 #[test]
 fn tables_that_are_published_now_and_then_are_safe_too() {
     let infer = find("infer").unwrap();

@@ -53,7 +53,7 @@ impl Bias {
         Self { algorithms, ..Self::NONE }
     }
 
-    /// §10.5. What is 3D-parallel is told apart by the role of the call.
+    /// The bias of §10.5. For 3D-parallel jobs it depends on the role of the call.
     #[must_use]
     pub const fn of_overlap(overlap: Overlap, role: Role) -> Self {
         const SMALL: Bias =
@@ -76,7 +76,7 @@ impl Bias {
         }
     }
 
-    /// §10.4.
+    /// The bias of §10.4.
     #[must_use]
     pub const fn of_topology(class: TopologyClass) -> Self {
         match class {
@@ -89,8 +89,9 @@ impl Bias {
         }
     }
 
-    /// How well an action agrees with the bias: the share of its preferences that the action meets, or `None` without
-    /// preferences. What is left to NCCL does not meet one. Many channels means 8 or more.
+    /// How well an action agrees with the bias: the share of the bias's preferences that the action meets, or
+    /// `None` without preferences. A knob that the action leaves to NCCL does not meet a preference. Many
+    /// channels means 8 or more.
     #[must_use]
     pub fn agreement(&self, action: &Action) -> Option<f64> {
         let says = [!self.algorithms.is_empty(), !self.protocols.is_empty(), self.many_channels];
@@ -105,8 +106,8 @@ impl Bias {
     }
 }
 
-/// §10.4: how a fabric suits a collective. "natural" is read as optimal; collectives that the table does not
-/// have are not said.
+/// How a fabric suits a collective, by §10.4. Its word "natural" is read as optimal; collectives that its
+/// table lacks are [`Suit::NotSaid`].
 #[must_use]
 pub const fn topology(class: TopologyClass, kind: CollectiveKind) -> Suit {
     use Suit::{Bad, Good, NotSaid, Ok, Optimal, Rare};

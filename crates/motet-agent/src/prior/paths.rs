@@ -7,7 +7,7 @@ use crate::action::Path;
 use crate::words::category;
 
 category! {
-    /// The rows of the table.
+    /// What a job may need: the rows of §10.3's table.
     Need {
         Symmetric = "symmetric topology",
         Asymmetric = "asymmetric topology",

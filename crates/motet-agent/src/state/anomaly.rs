@@ -1,7 +1,7 @@
 //! [`Anomaly`]: how unusual recent calls were (s_anomaly of Fig. 14), as the policy sees it.
 //!
-//! [`trigger`](crate::trigger) computes such figures from completion times. Like everything in the state they are
-//! what all ranks have agreed on, not one rank's own.
+//! [`trigger`](crate::trigger) computes these signals from completion times. Like the rest of the state they
+//! must be what all ranks have agreed on, not one rank's own.
 
 use super::encoding::Row;
 

@@ -26,7 +26,7 @@ pub struct LastKnobs {
 pub struct Rhythm {
     /// From the start of the call before the last to that of the last.
     pub last: Duration,
-    /// The same, on average of late.
+    /// A moving average of these intervals.
     pub mean: Duration,
 }
 
@@ -34,7 +34,7 @@ pub struct Rhythm {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CallState {
     pub kind: CollectiveKind,
-    /// As the caller gave it, in nccl-tests' sense of size.
+    /// The size as the caller gave it, in nccl-tests' sense.
     pub bytes: Bytes,
     /// `None` before the first call, and if NCCL decided and its choice was not observed.
     pub last: Option<LastKnobs>,

@@ -2,12 +2,12 @@
 //!
 //! | kind of feature | what it becomes |
 //! | --- | --- |
-//! | category | one value for each category, 1 for the one it is and 0 for the others; all 0 where there is none |
+//! | category | one-hot: 1 for the category that it is, 0 for the others; all 0 if there is none |
 //! | yes or no | 1 or 0 |
-//! | count, size, interval | log₂(1 + x) ÷ log₂ of the most that is told apart; more than that is 1 |
+//! | count, size, interval | log₂(1 + x) ÷ log₂ of the feature's maximum; larger values are 1 |
 //! | parameters | log₁₀(1 + x) ÷ 15 |
 //! | share | itself |
-//! | score from 0 upwards | x ÷ (1 + x); what is no number is 1 |
+//! | score from 0 upwards | x ÷ (1 + x); infinity and NaN are 1 |
 //!
 //! The values of a row depend on nothing but the state, and logarithms are `libm`'s and not the platform's,
 //! so that two ranks on different machines have the same bits. Sizes above 2²⁴ that differ by less than one
@@ -38,7 +38,7 @@ impl Row {
     /// Fills the next value. `label` follows the name after `=`.
     fn put(&mut self, name: &str, label: Option<&str>, value: f64) {
         if let Some(slot) = self.values.get_mut(self.next) {
-            // A bound that holds whatever comes in; no number counts as the most.
+            // Values stay within bounds whatever comes in; NaN counts as the most.
             *slot = if value.is_nan() { 1.0 } else { value.clamp(0.0, 1.0) as f32 };
         }
         self.next += 1;
@@ -114,7 +114,7 @@ pub fn names() -> Vec<String> {
     fill(&State::BLANK, Some(Vec::with_capacity(LENGTH))).names.unwrap_or_default()
 }
 
-/// What tells this encoding from others: its version and the names of its values.
+/// Identifies the encoding: a hash of its version and of the names of its values.
 #[must_use]
 pub fn checksum() -> Checksum {
     Checksum::of(format!("{VERSION}\n{}\n", names().join("\n")).as_bytes())

@@ -21,7 +21,8 @@ category! {
 }
 
 impl Spread {
-    /// Of a layout, the first that applies: experts, all three dimensions, pipeline, tensor, sharded, plain.
+    /// The first of these that applies to a layout: experts, all three dimensions, pipeline, tensor, sharded,
+    /// plain.
     #[must_use]
     pub const fn of(layout: &Layout) -> Self {
         if layout.ep > 1 {
@@ -61,12 +62,13 @@ pub struct TrainedModel {
     pub spread: Spread,
     pub parameters: u64,
     pub fault_tolerance: FaultTolerance,
-    /// Data, tensor and pipeline parallelism at once; a model of experts can be that too.
+    /// Whether data, tensor and pipeline parallelism are used at once. It is apart from `spread` because a
+    /// mixture-of-experts model can have all three too.
     pub three_d: bool,
 }
 
 impl TrainedModel {
-    /// What a job says; it tolerates no faults.
+    /// The model of a job. Jobs say nothing of fault tolerance, so there is none.
     #[must_use]
     pub fn of(job: &Job) -> Self {
         Self {

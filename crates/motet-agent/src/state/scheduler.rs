@@ -9,7 +9,7 @@ use crate::words::category;
 category! {
     /// What a call is for in a pipeline.
     Role {
-        /// No pipeline, or nobody said.
+        /// No pipeline, or the role is not known.
         None = "none",
         /// Activations within a stage: small and frequent.
         IntraStage = "intra_stage_AR",

@@ -66,7 +66,7 @@ category! {
         DeepReduce = "deepreduce",
         Sccl = "sccl",
         Taccl = "taccl",
-        /// One that the survey does not name.
+        /// A library that the survey does not name.
         Other = "other",
     }
 }
@@ -119,8 +119,9 @@ pub struct Topology {
 }
 
 impl Topology {
-    /// What a network says of the communicator of these ranks; `None` if there is none of them or the network
-    /// lacks one. The family of a fabric is not to be seen in a graph of links, and is given.
+    /// The topology of the communicator of these ranks on a network; `None` if there are no ranks or the
+    /// network lacks one of them. The family of the fabric is given as `class`, because it cannot be read off
+    /// a graph of links.
     #[must_use]
     pub fn of(network: &Network, ranks: &[Rank], class: TopologyClass) -> Option<Self> {
         let gpus = ranks.iter().map(|it| network.gpu(*it)).collect::<Option<Vec<NodeId>>>()?;

@@ -61,9 +61,9 @@ pub struct Workload {
 }
 
 impl Workload {
-    /// What a job's synchronization and compression make of a collective over `ranks` ranks of so many
-    /// numbers of `width` bytes. The collective may be another after it, which the caller learns from
-    /// [`Compression::apply`].
+    /// The workload of a collective over `ranks` ranks, of so many numbers of `width` bytes each, under a
+    /// job's synchronization and compression. Compression may also turn it into another collective;
+    /// [`Compression::apply`] says which.
     #[must_use]
     pub fn of(
         sync: SyncMode,

@@ -1,6 +1,6 @@
-//! [`Adam`]: how weights follow gradients (Kingma and Ba, 2015), with the gradient's length bounded first.
+//! [`Adam`]: the optimizer that moves weights along gradients (Kingma and Ba, 2015), with gradient clipping.
 
-/// The optimizer's state: running means of gradients, which are part of a checkpoint.
+/// The optimizer's state: running means of gradients and of their squares, which are part of a checkpoint.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Adam {
     pub(super) mean: Vec<f32>,
@@ -18,8 +18,8 @@ impl Adam {
         Self { mean: vec![0.0; weights], square: vec![0.0; weights], steps: 0 }
     }
 
-    /// Moves weights against a gradient, by about `rate` each. A gradient longer than `most` is shortened to that; one
-    /// that is no number is left out altogether. Gives its length.
+    /// Moves weights against a gradient, by about `rate` each, and returns the gradient's length. A gradient
+    /// longer than `most` is shortened to that; a gradient whose length is not finite changes nothing.
     pub fn step(&mut self, weights: &mut [f32], gradient: &[f32], rate: f32, most: f32) -> f32 {
         let length = libm::sqrtf(gradient.iter().fold(0.0, |sum, it| sum + it * it));
         if !length.is_finite() {

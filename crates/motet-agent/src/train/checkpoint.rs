@@ -1,5 +1,6 @@
-//! A training run as text, to go on from after a kill: the policy's file with the run's settings before it and its
-//! curve and the optimizer's means behind it. The caller writes it, whole or not at all.
+//! A training run as text, from which training continues after a kill: the run's settings, the lines of the
+//! policy's file, the curve, the optimizer's means, and the best policy so far. The caller writes it to a
+//! file, whole or not at all.
 //!
 //! ```text
 //! motet-training 1
@@ -24,9 +25,9 @@ use crate::lstm::{PolicyError, PolicyFile};
 
 const MAGIC: &str = "motet-training";
 const VERSION: u64 = 1;
-/// Numbers of a point.
+/// How many numbers of a [`Point`] are written; the number of its update follows from its place.
 const PER_POINT: usize = 7;
-/// More updates than any run makes.
+/// A limit on updates, more than any run makes.
 const MOST_UPDATES: u64 = 1 << 20;
 
 impl Trainer {

@@ -1,4 +1,4 @@
-//! [`Point`]: how training stood at an update; a curve of them is written as CSV.
+//! [`Point`]: the metrics of training at one update; a curve of points is written as CSV.
 
 use std::fmt::Write as _;
 
@@ -8,17 +8,17 @@ pub struct Point {
     pub update: u64,
     /// The reward, with the logarithm of time in it.
     pub reward: f32,
-    /// How much more the drawn actions cost than the best, which the simulator knows: 0.1 is about 10 %.
+    /// How much more the drawn actions cost than the best one, which the simulator knows: 0.1 is about 10 %.
     pub regret: f32,
     /// The same for the first action of every space, NCCL's own choice.
     pub default_regret: f32,
-    /// How undecided the policy is, in nats.
+    /// The entropy of the policy's odds, in nats: how undecided it is.
     pub entropy: f32,
     /// The root of the mean square of the value's error.
     pub value_error: f32,
-    /// How long the gradient was before it was bounded.
+    /// The length of the gradient before it was clipped.
     pub gradient: f32,
-    /// The regret of the best policy so far on lives that are not learned from, by its likeliest actions.
+    /// The regret of the best policy so far, taking its likeliest actions, on lives that are not trained on.
     pub best: f32,
 }
 

@@ -1,9 +1,9 @@
 //! [`Scenarios`]: the agent's [environment](crate::env) as a [`World`] that training can use.
 //!
-//! The reward is [`Reward`]'s, with the logarithm of time over the call's least nominal time in the place of the term
-//! of time. What an action would cost is known exactly but for noise: the logarithm of its true mean, and the
-//! terms of multiprocessors, tier and switching, which follow from the action. The others (congestion, faults) do not
-//! depend on it, and the convergence term is off.
+//! The reward is [`Reward`]'s, with the term of time replaced by the logarithm of time over the call's least
+//! nominal time. The simulator knows the cost of every action but for noise: the logarithm of its true mean
+//! time, and the terms of multiprocessors, tier and switching, which follow from the action. Congestion and
+//! faults do not depend on the action, and the convergence term is off.
 
 use motet_units::Seed;
 
@@ -11,12 +11,9 @@ use super::world::{Life, Lived, Scene, Stage, World};
 use crate::env::{Environment, Observation, Scenario};
 use crate::lstm::policy::Briefed;
 use crate::policy::Choice;
-use crate::reward::{Reward, Weights, tier_penalty};
+use crate::reward::{Reward, SMS, Weights, tier_penalty};
 use crate::state::State;
 use crate::trigger::Trigger;
-
-/// Multiprocessors of the GPU that the environment counts with.
-const SMS: u32 = 132;
 
 /// A source of episodes from scenarios: `draw` makes the scenario of a stage and a seed. If it returns `None`, the episode has no
 /// calls.
@@ -52,7 +49,7 @@ pub struct ScenarioLife {
     tasks: Vec<Option<Briefed>>,
     /// The last action of each task.
     last: Vec<Option<usize>>,
-    /// Of each communicator.
+    /// One for each communicator.
     triggers: Vec<Trigger>,
     seen: Option<Observation>,
 }

@@ -4,11 +4,11 @@
 //! - [`rollout`]: runs episodes (*lives*) under the present policy; [`loss`]: their gradients; [`adam`]: the optimizer;
 //! - [`curve`]: metrics over time; [`checkpoint`]: a file to continue from.
 //!
-//! A recurrent actor–critic: each [update](Trainer::advance) plays some lives, goes back through each of them whole,
-//! and takes one step. **Rewards** are those of [`reward`](crate::reward), eight terms with their weights, but for one
-//! thing: the term of time is the *logarithm* of time over the call's least nominal time. Times of one call differ by
-//! orders of magnitude between actions, and a sum of ratios would be made of the worst of them; in logarithms 10 %
-//! count alike wherever they are lost.
+//! The method is a recurrent actor–critic: each [update](Trainer::advance) plays some lives, backpropagates
+//! through each whole life, and takes one step. **Rewards** are those of [`reward`](crate::reward), eight
+//! terms with their weights, except that the term of time is the *logarithm* of time over the call's least
+//! nominal time. Times of one call differ by orders of magnitude between actions, and the worst of them would
+//! dominate a sum of ratios; in logarithms 10 % count alike wherever they are lost.
 //!
 //! **Determinism.** A life follows from its seed, which follows from the run's seed and the numbers of update and life.
 //! Lives are played on all threads, and their gradients added up in their order. So a run has the same bits on any
@@ -52,8 +52,9 @@ pub struct Trainer {
 /// The policy that was judged best so far.
 #[derive(Clone, Debug, PartialEq)]
 struct Best {
-    /// Its mean regret, and after how many updates it was; none was judged before the first.
+    /// Its mean regret; the largest number if none was judged yet.
     regret: f32,
+    /// After how many updates it was judged.
     updates: u64,
     weights: Vec<f32>,
 }
@@ -62,7 +63,8 @@ struct Best {
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Judgement {
     pub calls: u64,
-    /// The mean logarithm of the cost relative to the best action's.
+    /// The mean of the chosen action's cost less the best action's. Costs are logarithms of times plus small
+    /// terms, so 0.01 is about 1 %.
     pub regret: f32,
     /// The same mean for NCCL's own choice.
     pub default_regret: f32,
@@ -100,8 +102,8 @@ impl Trainer {
         &self.curve
     }
 
-    /// The policy that was judged best so far, which need not be the last: gradients are noisy, and the likeliest
-    /// action, which a job is decided by, may suffer while drawn ones gain.
+    /// The policy that was judged best so far. It need not be the last: gradients are noisy, and the
+    /// likeliest action, which decides in a job, may get worse while the drawn actions get better on average.
     #[must_use]
     pub fn policy(&self) -> PolicyFile {
         let net = Net::of(self.settings.shape, self.best.weights.clone());
@@ -117,12 +119,12 @@ impl Trainer {
         PolicyFile { net: self.net.clone(), variant, seed, updates }
     }
 
-    /// Judges the policy as it is now, and keeps it if it is better than any before.
+    /// Judges the present policy, and keeps it if it is better than any before.
     fn keep_best<W: World>(&mut self, world: &W) {
         let now = self.latest(self.updates());
         let seeds = self.settings.judged();
         if seeds.is_empty() {
-            // Nobody judges: the last is kept.
+            // Without seeds to judge on, the last policy is kept.
             self.best.regret = f32::MAX;
         }
         let judged = Stage::ALL.iter().map(|stage| judge(world, &now, *stage, &seeds).regret);
@@ -201,7 +203,7 @@ fn point(update: u64, runs: &[Vec<Moment>], value_error: f32, gradient: f32) -> 
     }
 }
 
-/// Holds a policy against lives of a stage, one for each seed; it takes the likeliest action every time.
+/// Evaluates a policy on lives of a stage, one for each seed, taking the likeliest action every time.
 #[must_use]
 pub fn judge<W: World>(world: &W, policy: &PolicyFile, stage: Stage, seeds: &[Seed]) -> Judgement {
     let runs: Vec<Vec<Moment>> = seeds

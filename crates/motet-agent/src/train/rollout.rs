@@ -11,7 +11,7 @@ use crate::lstm::{Faced, Facing, Memory, Mind, NetStep, Odds};
 #[derive(Clone, Debug)]
 pub(super) struct Moment {
     pub(super) scene: Scene,
-    /// What the network faced.
+    /// The features of the call's actions.
     pub(super) faced: Faced,
     pub(super) step: NetStep,
     pub(super) odds: Odds,
@@ -30,9 +30,9 @@ impl Moment {
 /// How actions are chosen.
 #[derive(Debug)]
 pub(super) enum Choosing<'a> {
-    /// By their odds.
+    /// At random, by their odds.
     Drawn(&'a mut Stream),
-    /// The likeliest.
+    /// Always the likeliest.
     Best,
 }
 

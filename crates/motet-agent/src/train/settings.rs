@@ -15,15 +15,17 @@ pub struct Settings {
     pub lives: u64,
     pub shape: Shape,
     pub variant: Variant,
-    /// From easy stages to hard ones, or all of them from the beginning.
+    /// Whether stages open one after the other, from easy to hard; otherwise all are open from the beginning.
     pub curriculum: bool,
     /// How many of the first updates imitate what the simulator knows to be best.
     pub imitation: u64,
-    /// What the actor learns from afterwards: all actions' costs, or only the drawn one's.
+    /// Whether the actor then learns from the costs of all actions; otherwise only from the drawn one's
+    /// advantage.
     pub full: bool,
     /// Adam's initial learning rate, in millionths; it falls to an eighth of that.
     pub rate: u32,
-    /// Lives of each stage that the policy is judged on every [`JUDGE_EVERY`] updates; the best so far is kept.
+    /// How many lives of each stage the policy is judged on every [`JUDGE_EVERY`] updates; the best policy so
+    /// far is kept.
     pub judges: u64,
 }
 
@@ -47,24 +49,24 @@ impl Default for Settings {
     }
 }
 
-/// From the first value to the last, by the share of training that is done, on a logarithmic scale.
+/// A value that falls from `first` to `last`, geometrically, with the share of training that is done.
 fn falling((first, last): (f32, f32), done: f32) -> f32 {
     first * libm::powf(last / first, done)
 }
 
 impl Settings {
-    /// The seeds of the lives that policies are judged on while they are trained: never learned from.
+    /// The seeds of the lives that policies are judged on during training; they are never trained on.
     pub(super) fn judged(&self) -> Vec<Seed> {
         let seed = Seed::new(self.seed).named("judges");
         (0..self.judges).map(|it| seed.numbered(it)).collect()
     }
 
-    /// How much of training lies before an update.
+    /// The share of training that lies before an update.
     fn done(&self, update: u64) -> f32 {
         update as f32 / self.updates.max(1) as f32
     }
 
-    /// Of Adam.
+    /// Adam's learning rate at an update.
     pub(super) fn rate(&self, update: u64) -> f32 {
         let first = self.rate as f32 * 1e-6;
         falling((first, first / 8.0), self.done(update))
@@ -80,8 +82,9 @@ impl Settings {
         Weights { advice, entropy, discount: 0.95, trace: 0.9 }
     }
 
-    /// The stage and the seed of one of an update's lives. Of the stages that are open, the newest has half of the
-    /// lives, and the others keep theirs, so that what was learned there is not forgotten.
+    /// The stage and the seed of one of an update's lives. With a curriculum half of the lives are of the
+    /// newest open stage; the other half are spread over all open stages, so that what was learned in earlier
+    /// ones is not forgotten.
     pub(super) fn life(&self, update: u64, life: u64) -> (Stage, Seed) {
         let seed = Seed::new(self.seed).named("lives").numbered(update).numbered(life);
         let open = match (self.curriculum, self.done(update)) {

@@ -1,4 +1,5 @@
-//! Training held against a world whose answer is known: two hidden regimes, each of which one algorithm suits.
+//! Training in a world whose best policy is known: it has two hidden regimes, in each of which another
+//! algorithm is fast.
 
 use std::sync::Arc;
 
@@ -12,7 +13,7 @@ use crate::action::{Action, ActionSpace, SpaceSpec};
 use crate::lstm::{Catalogue, Nominal, PolicyErrorKind, Seen, Shape, Variant};
 use crate::state::State;
 
-/// A job whose regime nobody shows: Ring is fast in one, Tree in the other. It changes once.
+/// A job with a hidden regime, which changes once: Ring is fast in one regime, Tree in the other.
 struct Hidden {
     space: ActionSpace,
     catalogue: Arc<Catalogue>,
@@ -104,7 +105,8 @@ const SMALL: Settings = Settings {
     judges: 4,
 };
 
-/// Without the weights that make an untrained network go by what it has seen: here it must learn to.
+/// A network without the initial weights by which an untrained network follows recent times, so that it must
+/// learn that.
 fn unbiased(settings: Settings) -> Trainer {
     let mut trainer = Trainer::new(settings);
     let biases = trainer.net.weights_mut().iter_mut().filter(|it| it.abs() >= 2.0);
@@ -126,7 +128,7 @@ fn regret(settings: Settings) -> f32 {
     judge(&Hidden::new(), &trained(settings).policy(), Stage::One, &seeds).regret
 }
 
-/// Who remembers finds the regime and its change within a few calls; who does not can only guess.
+/// A policy with memory finds the regime and its change within a few calls; one without can only guess.
 #[test]
 fn memory_pays_where_the_world_has_a_hidden_state() {
     let none = regret(Settings { variant: Variant::FORGETFUL, ..SMALL });
@@ -155,7 +157,7 @@ fn entropy_falls_and_the_curve_says_so() {
     assert!(text.starts_with("update,reward,regret,"));
 }
 
-/// Killed and gone on with, on other threads, a run ends in the same bytes.
+/// A run that was killed and continued on another number of threads ends with the same bytes.
 #[test]
 fn a_run_goes_on_from_its_checkpoint() {
     let world = Hidden::new();

@@ -1,6 +1,7 @@
 //! The interface between training and simulated jobs: [`World`] makes episodes ([`Life`]), one [`Stage`] of the curriculum at a time.
 //!
-//! `env` has the real one. It is a trait so that a test can hold training against worlds whose answer is known.
+//! [`Scenarios`](super::Scenarios) is the world that policies are trained in. The interface is a trait so
+//! that tests can train in worlds whose best policy is known.
 
 use std::sync::Arc;
 
@@ -32,11 +33,12 @@ pub trait World: Sync {
 
 /// An episode: a job's calls, one after the other.
 pub trait Life {
-    /// The next call that the policy is to decide; `None` at the end. Calls that the gate settles come and go
-    /// without it.
+    /// The next call that the policy must decide; `None` at the end. Calls that the gate settles are carried
+    /// out without being shown.
     fn face(&mut self) -> Option<Scene>;
 
-    /// Carries the call that is faced out. `drawn` is whether the action was drawn to learn. `None` if none is faced.
+    /// Carries out the call that [`face`](Self::face) returned last; `None` if there is none. `drawn` says
+    /// whether the action was drawn in order to learn.
     fn act(&mut self, action: usize, drawn: bool) -> Option<Lived>;
 }
 

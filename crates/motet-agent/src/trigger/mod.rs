@@ -1,9 +1,9 @@
 //! The trigger agent: detects performance changes, after which the policy may act; while nothing changes, the table suffices.
 //!
-//! A policy sees three signals over a communicator's calls ([`Anomaly`]), each 0 if nothing is unusual: a [`Cusum`] of how far
-//! times deviate from the expectation, the prediction error over recent calls relative to its usual size, and how much longer
-//! calls take than nominal. The expected time of a call is what earlier calls of its task with its action took, or the cost
-//! model's time until there were any.
+//! A policy sees three signals over a communicator's calls ([`Anomaly`]), each 0 if nothing is unusual: a
+//! [`Cusum`] of how far times deviate from the expectation, the prediction error over recent calls relative
+//! to its usual size, and how much longer calls take than nominal. The expected time of a call is a moving
+//! average of earlier calls of its task with its action; the first two calls with an action raise no alarm.
 //!
 //! Thresholds are set by simulation: with the scenarios' noise there is one false alarm in about a thousand calls, and calls
 //! that take half as long again are noticed at the second or third. Tests check both.
@@ -22,15 +22,16 @@ pub use gated::Gated;
 
 /// The usual noise of a measurement: the standard deviation of its logarithm.
 pub const NOISE: f64 = 0.05;
-/// How quickly expectations follow and how quickly signals fade.
+/// The weight of a new call in an expected time.
 const FOLLOW: f64 = 0.1;
+/// The weight of a new call in the signals.
 const FADE: f64 = 0.2;
 
 /// The trigger of one communicator.
 #[derive(Clone, Debug, Default)]
 pub struct Trigger {
     cusum: Cusum,
-    /// By task and action: the logarithm of µs, and how many calls it is made of.
+    /// The expected time by task and action: the logarithm of µs, and how many calls it is made of.
     expected: BTreeMap<(usize, usize), (f64, u32)>,
     error: f64,
     congestion: f64,

@@ -30,12 +30,14 @@ enum State {
     Failed,
 }
 
+/// A change of circuits that is under way.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Change {
-    /// The groups, all of one job, whose circuits it sets up; none if it only takes circuits down.
+    /// The groups, all of one job, whose circuits it sets up; empty if it only takes circuits down.
     keys: Vec<Key>,
     phase: Phase,
     parts: BTreeMap<SwitchId, Part>,
+    /// Whether a switch has failed to do its part.
     failed: bool,
 }
 

@@ -36,6 +36,7 @@ pub enum RegisterError {
 pub(super) struct View {
     /// `false` after a restart until the member has reported: it may hold the circuits, and be sending.
     pub(super) known: bool,
+    /// The version of the member's last report; the fields after it are those of that report.
     pub(super) version: u64,
     pub(super) stance: Stance,
     pub(super) begun: u64,
@@ -98,6 +99,7 @@ pub(super) struct Group {
     pub(super) change: Option<ChangeId>,
     /// How many changes for it have failed in a row.
     pub(super) attempts: u32,
+    /// Whether a change for it has failed and [`Timer::Retry`](super::Timer::Retry) has not come yet.
     pub(super) paused: bool,
 }
 

@@ -104,23 +104,24 @@ pub enum Phase {
     Reverting,
 }
 
-/// The controller's time-outs, and how many ports a tenant may have. Each time is how long it waits …
+/// The controller's time-outs, and how many ports a tenant may have.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Policy {
-    /// … for other groups of the same job to become ready, before circuits are changed for all of them at once. All groups of a
-    /// job pass from one phase to the next together; if their circuits were changed one after the other, each would wait for a switch
-    /// reconfiguration of its own.
+    /// How long a group that is ready waits for other groups of its job, before circuits are changed for all
+    /// of them at once. All groups of a job pass from one phase to the next together; if their circuits were
+    /// changed one after the other, each would wait for a reconfiguration of its own.
     pub gather: Duration,
-    /// … before a recall is repeated to members that stand in a group's way.
+    /// The time after which members that are in a group's way are recalled again.
     pub nudge: Duration,
-    /// … before a group is refused because other groups do not release its ports.
+    /// How long a group may wait for ports that other groups do not release, before it is refused.
     pub patience: Duration,
-    /// … before a group is refused because of a deadlock: one of its members waits here for circuits, while a call of another group,
-    /// which keeps the ports busy, cannot end before that same member joins it. Only a wrongly predicted call leads there.
+    /// How long a deadlock may last before a group in it is refused: one of the group's members waits for its
+    /// circuits, while a call of another group, which keeps the ports busy, cannot end before that same
+    /// member joins it. Only a wrongly predicted call leads to this.
     pub stuck: Duration,
-    /// … for a switch to answer.
+    /// How long a switch may take to answer in one phase of a change, before it counts as lost.
     pub answer: Duration,
-    /// … before a failed change is tried again, or a lost switch is contacted again.
+    /// The time after which a failed change is tried again, or a lost switch contacted again.
     pub retry: Duration,
     /// How many changes for a group may fail in a row before the group is refused.
     pub attempts: u32,
@@ -151,10 +152,13 @@ pub struct Controller {
     policy: Policy,
     switches: BTreeMap<SwitchId, Switch>,
     jobs: BTreeMap<JobId, Job>,
+    /// The job and the member that each port belongs to.
     owners: BTreeMap<Port, (JobId, Member)>,
     /// The complete groups by ticket, lowest first.
     queue: BTreeMap<u64, Key>,
+    /// For each port, the tickets of the queued groups that need it.
     lines: BTreeMap<Port, BTreeSet<u64>>,
+    /// How many tickets were given so far, which is the next ticket.
     tickets: u64,
     /// By job, the tickets of groups that are ready and wait for [`Timer::Gather`].
     gathered: BTreeMap<JobId, BTreeSet<u64>>,

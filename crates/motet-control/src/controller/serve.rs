@@ -120,6 +120,8 @@ impl Controller {
         }
     }
 
+    /// Sets a group that is ready aside for [`Policy::gather`](super::Policy::gather), so that other groups
+    /// of its job can share its change.
     fn gather(&mut self, job: JobId, ticket: u64, out: &mut Vec<Output>) {
         let gathered = self.gathered.entry(job).or_default();
         if gathered.is_empty() {
@@ -262,6 +264,8 @@ impl Controller {
         }
     }
 
+    /// Gives a group its circuits: until they are recalled if all members go on alike, otherwise for the one
+    /// call that they ask for.
     fn grant(&mut self, key: Key, ticket: u64, out: &mut Vec<Output>) {
         let (job, group) = key;
         out.push(Output::Journal(Event::Granted { job, group }));
@@ -336,6 +340,8 @@ impl Controller {
         self.drop_ticket(key, ticket);
     }
 
+    /// A group has waited for [`Policy::patience`](super::Policy::patience): refuses it, or waits once more
+    /// if it cannot be refused now.
     pub(super) fn impatient(&mut self, ticket: u64, out: &mut Vec<Output>) {
         let Some(key) = self.queue.get(&ticket).copied() else { return };
         let Some(group) = self.group(key) else { return };

@@ -1,8 +1,9 @@
 //! [`Switch`]: what the controller knows of an optical switch; [`Order`] and [`Answer`]: the messages between the two.
 //!
-//! **What a driver owes the controller.** Orders to one switch are carried out one after the other. An order that was
-//! given before the switch was lost has no effect any more once a later [`Order::Read`] is answered. Deleting a circuit that is not
-//! set and creating one that is are no errors. Existing circuits that an order does not name are not disturbed.
+//! **What the controller requires of a driver.** Orders to one switch are carried out one after the other. An
+//! order that was given before the switch was lost has no effect any more once a later [`Order::Read`] is
+//! answered. Deleting a circuit that is not set and creating one that is are no errors. Circuits that an
+//! order does not name are not disturbed.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -159,7 +159,8 @@ mod tests {
         Call { group: GroupId(group), collective: Collective::AllGather, bytes: Bytes::new(bytes) }
     }
 
-    /// What is foreseen during so many iterations of these calls.
+    /// The predictions of a change of group that a shim announces during so many iterations of these calls,
+    /// and its score.
     fn run(mode: Mode, iteration: &[Call], times: usize) -> (Vec<Tell>, (u64, u64)) {
         let mut shim = Shim::new(mode);
         let mut all = Vec::new();

@@ -115,7 +115,7 @@ mod tests {
         Call { group: GroupId(group), collective: Collective::AllReduce, bytes: Bytes::new(1) }
     }
 
-    /// How many of the calls of the last iterations were not foreseen.
+    /// How many calls of the last iterations were not predicted.
     fn misses(iteration: &[u32], times: usize, last: usize) -> usize {
         let mut predictor = Predictor::default();
         let mut missed = 0;

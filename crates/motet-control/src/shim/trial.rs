@@ -96,7 +96,8 @@ impl Trial {
 mod tests {
     use super::*;
 
-    /// Runs so many iterations, each of which takes what is said of its number and of whether it asks ahead. Which of them did.
+    /// Runs iterations whose time is a function of their number and of whether circuits are asked for ahead.
+    /// Returns which of them asked ahead.
     fn run(iterations: u32, time: impl Fn(u32, bool) -> u64) -> (Vec<bool>, Trial) {
         let mut trial = Trial::default();
         let mut now = Instant::START;

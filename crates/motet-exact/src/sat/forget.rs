@@ -1,30 +1,30 @@
-//! When a search starts over, and which learned clauses it throws away.
+//! When a search restarts, and which learned clauses it deletes.
 //!
-//! Two ways of restarting take turns: often, when clauses get worse than they were, which finds
-//! proofs; and seldom, by Luby's sequence, which finds assignments.
+//! Two ways of restarting take turns: frequent restarts, whenever recent clauses are worse than the
+//! average, which is good at proofs; and rare ones by Luby's sequence, which is good at assignments.
 
 use super::{Solver, Watch};
 
-/// Conflicts between restarts at least, where they are frequent.
+/// The least conflicts between restarts where they are frequent.
 const SHORTEST: u64 = 10;
 
-/// Conflicts in Luby's unit.
+/// The conflicts that one unit of Luby's sequence stands for.
 const LUBY: u64 = 200;
 
-/// Conflicts of the first turn; each next one is longer by half.
+/// Conflicts of the first turn of one way of restarting; each next turn is longer by half.
 const FIRST_TURN: u64 = 3000;
 
-/// Learned clauses of at most this spread are kept for good.
+/// Learned clauses of at most this spread are never deleted.
 const GOOD: u32 = 2;
 
-/// Conflicts until clauses are first thrown away, and how many more each time.
+/// Conflicts until clauses are first deleted, and by how many the interval grows each time.
 const FIRST_FORGET: u64 = 2000;
 const MORE_FORGET: u64 = 500;
 
-/// When to do what; counted in conflicts.
+/// When to restart and when to delete clauses; counted in conflicts.
 #[derive(Clone, Debug)]
 pub(super) struct Pace {
-    /// Averages of the spread of learned clauses.
+    /// Moving averages of the spread of learned clauses: over about 32 and over about 4096 of them.
     lately: f64,
     overall: f64,
     seldom: bool,
@@ -96,7 +96,7 @@ fn luby(mut index: u64) -> u64 {
 }
 
 impl Solver {
-    /// Throws away half of the learned clauses that are of little use. Nothing may be assumed.
+    /// Deletes the worse half of the learned clauses that are not good for ever. To be called without decisions.
     pub(super) fn forget(&mut self) {
         let mut little: Vec<u32> = (0..self.clauses.len() as u32)
             .filter(|it| self.clauses[*it as usize].spread > GOOD)

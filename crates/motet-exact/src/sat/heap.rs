@@ -1,6 +1,6 @@
-//! [`Heap`]: open variables, the one that conflicts were most about first.
+//! [`Heap`]: unassigned variables by activity (VSIDS): those most involved in recent conflicts first.
 
-/// How fast old conflicts lose weight.
+/// The factor by which earlier conflicts lose weight with each new one.
 const DECAY: f64 = 0.95;
 
 /// Above this all weights are scaled down.
@@ -52,7 +52,7 @@ impl Heap {
         Some(top)
     }
 
-    /// A conflict was about the variable.
+    /// Raises the activity of a variable that a conflict involved.
     pub(super) fn raise(&mut self, var: usize) {
         self.weight[var] += self.raise;
         if self.weight[var] > LARGE {
@@ -64,7 +64,7 @@ impl Heap {
         }
     }
 
-    /// What was raised so far counts for less from now on.
+    /// Makes all activity so far count for less, by raising by more from now on.
     pub(super) fn decay(&mut self) {
         self.raise /= DECAY;
     }

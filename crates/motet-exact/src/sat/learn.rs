@@ -1,27 +1,27 @@
-//! What a conflict teaches: a clause that would have prevented it.
+//! Conflict analysis: learns a clause that would have prevented the conflict.
 //!
-//! The conflict's literals are replaced by what they followed from until one literal of the last
-//! assumption is left (the first unique implication point). Literals that follow from the others
-//! are then left out.
+//! The conflict's literals are replaced by their reasons until only one literal of the current decision
+//! level is left (the first unique implication point). Literals that follow from the others are then
+//! left out (clause minimization).
 
 use super::{Lit, Reason, Solver};
 
-/// How far back a literal is traced to see that others imply it.
+/// How many reasons deep a literal is traced to find out whether the others imply it.
 const DEEPEST: u32 = 64;
 
-/// What is known of a variable while a conflict is looked into.
+/// What is known of a variable during the analysis of a conflict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mark {
     Unknown,
-    /// In the clause, or replaced by what it followed from.
+    /// It is in the clause, or was replaced by its reasons.
     Seen,
-    /// Follows from literals in the clause.
+    /// It follows from literals in the clause.
     Implied,
-    /// Does not.
+    /// It does not follow from literals in the clause.
     Needed,
 }
 
-/// Room to work in.
+/// Working memory of the analysis, kept between conflicts.
 #[derive(Debug, Default)]
 pub(super) struct Learner {
     marks: Vec<Mark>,
@@ -51,8 +51,8 @@ impl Learner {
 }
 
 impl Solver {
-    /// Learns a clause from the conflict, goes back to where it says something new, and sets what
-    /// follows there.
+    /// Learns a clause from the conflict, backtracks to the lowest level at which the clause is unit, and sets
+    /// the literal that follows there.
     pub(super) fn learn(&mut self, conflict: Reason) {
         let first = self.resolve(conflict);
         self.shorten();
@@ -63,7 +63,7 @@ impl Solver {
         }
         let spread = self.spread(&clause);
         self.pace.learned(spread);
-        // The second literal watched must be the last to be taken back.
+        // The second watched literal must be the one of the highest level among the others.
         let latest = (1..clause.len()).max_by_key(|it| self.level[clause[*it].var()]);
         let level = latest.map_or(0, |it| {
             clause.swap(1, it);
@@ -81,7 +81,7 @@ impl Solver {
         self.learner.clause = clause;
     }
 
-    /// Fills the learner's clause, but for the literal of the last assumption, which it returns.
+    /// Fills the learner's clause with all but the literal of the current decision level, which it returns.
     fn resolve(&mut self, conflict: Reason) -> Lit {
         let now = self.assumed.len() as u32;
         let mut open = 0u32;
@@ -134,7 +134,7 @@ impl Solver {
             Reason::Count(number) => {
                 let count = self.counts[number as usize];
                 let range = count.start as usize..(count.start + count.len) as usize;
-                // Later ones did not matter; nor do more than it takes.
+                // Only literals that held before `of` can be its reason, and no more of them than the limit.
                 let before = of.map_or(u32::MAX, |it| self.place[it.var()]);
                 let wanted = count.most as usize + usize::from(of.is_none());
                 let (values, place) = (&self.values, &self.place);
@@ -146,7 +146,7 @@ impl Solver {
         }
     }
 
-    /// Leaves out of the learner's clause what follows from the rest.
+    /// Leaves out of the learner's clause the literals that follow from the others.
     fn shorten(&mut self) {
         let mut clause = std::mem::take(&mut self.learner.clause);
         self.learner.stack.clear();
@@ -182,7 +182,8 @@ impl Solver {
         all
     }
 
-    /// From how many levels of assumptions the literals come.
+    /// From how many decision levels the literals come (the literal block distance, LBD): clauses with few are
+    /// the most useful.
     fn spread(&mut self, clause: &[Lit]) -> u32 {
         let mut spread = 0;
         for lit in clause {

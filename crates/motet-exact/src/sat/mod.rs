@@ -1,13 +1,16 @@
-//! [`Solver`]: whether clauses and counts over yes/no variables can all hold at once.
+//! [`Solver`]: a SAT solver: whether clauses and cardinality constraints over Boolean variables can all
+//! hold at once.
 //!
-//! Conflict-driven clause learning, with "at most k of these" as a constraint of its own beside
-//! clauses: what links carry is counted everywhere in [`super::encode`], and counts spelled out as
-//! clauses would be many times larger. Effort is measured in conflicts, so that a search ends at
-//! the same place on every machine. A search that stopped may be taken up again.
+//! It does conflict-driven clause learning (CDCL), with "at most k of these" as a constraint of its own
+//! beside clauses: what links carry is counted everywhere in [`super::encode`], and counts spelled out as
+//! clauses would be many times larger. Effort is measured in conflicts, so that a search ends at the same
+//! place on every machine. A search that stopped can be continued.
 //!
-//! - [`propagate`]: what follows from what is assumed;
-//! - [`learn`]: what a conflict teaches;
-//! - [`forget`]: which learned clauses are thrown away, and when the search starts over;
+//! A decision (a literal that is tried) is called an *assumption* here, a cardinality constraint a *count*.
+//!
+//! - [`propagate`]: draws the consequences of assumptions, and backtracks;
+//! - [`learn`]: learns a clause from a conflict;
+//! - [`forget`]: deletes learned clauses, and decides when to restart;
 //! - [`heap`]: which variable to try next.
 
 mod forget;
@@ -22,10 +25,10 @@ use motet_synth::Watch as Clock;
 use forget::Pace;
 use heap::Heap;
 
-/// The clock is looked at once in so many turns of the search.
+/// The clock is read once in so many turns of the search loop.
 const TURNS_PER_LOOK: u64 = 256;
 
-/// A variable or its opposite.
+/// A variable or its negation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Lit(u32);
 
@@ -74,7 +77,7 @@ enum Value {
     False,
 }
 
-/// Why a literal holds, or what cannot hold.
+/// Why a literal holds, or which constraint a conflict violates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Reason {
     /// Assumed, or known from the start.
@@ -87,22 +90,22 @@ enum Reason {
 struct Clause {
     start: u32,
     len: u32,
-    /// How many levels of assumptions its literals came from when it was learned; 0 if it was
-    /// given.
+    /// From how many levels of assumptions its literals came when it was learned (its LBD); 0 if the
+    /// clause was given.
     spread: u32,
-    /// The conflict in which it was last of use.
+    /// The number of the conflict in whose analysis it was last used.
     used: u64,
 }
 
-/// A clause that must be looked at when a literal turns true.
+/// A watch of a clause: the clause must be visited when the negation of its watched literal turns true.
 #[derive(Clone, Copy, Debug)]
 struct Watch {
     clause: u32,
-    /// Another literal of the clause: if it holds, there is nothing to do.
+    /// Another literal of the clause: if that holds, the clause need not be visited.
     other: Lit,
 }
 
-/// At most `most` of its literals hold.
+/// A cardinality constraint: at most `most` of its literals hold. `now` counts those that do.
 #[derive(Clone, Copy, Debug)]
 struct Count {
     start: u32,
@@ -111,7 +114,7 @@ struct Count {
     now: u32,
 }
 
-/// See the head of this file.
+/// The solver: its constraints, and the state of the search (see the module).
 #[derive(Debug, Default)]
 pub(super) struct Solver {
     values: Vec<Value>,
@@ -120,20 +123,21 @@ pub(super) struct Solver {
     /// Per variable: its place on the trail.
     place: Vec<u32>,
     reason: Vec<Reason>,
-    /// Per variable: what it was last.
+    /// Per variable: its last value, which is tried first again (phase saving).
     phase: Vec<bool>,
+    /// The literals that hold, in the order in which they were set.
     trail: Vec<Lit>,
-    /// Where on the trail each assumption is.
+    /// The place of each assumption on the trail.
     assumed: Vec<u32>,
     /// Up to where on the trail consequences have been drawn.
     head: usize,
     literals: Vec<Lit>,
     clauses: Vec<Clause>,
-    /// Per literal: clauses that watch its opposite.
+    /// Per literal: clauses that watch its negation.
     watches: Vec<Vec<Watch>>,
     counted: Vec<Lit>,
     counts: Vec<Count>,
-    /// Per literal: counts that it is in.
+    /// Per literal: the counts that contain it.
     in_counts: Vec<Vec<u32>>,
     heap: Heap,
     pace: Pace,
@@ -227,8 +231,8 @@ impl Solver {
         }
     }
 
-    /// Searches until it is settled, `most_conflicts` more have been met or the watch's clock says that
-    /// time is up.
+    /// Searches until the question is settled, `most_conflicts` more conflicts have been used up or the clock
+    /// says that time is up.
     pub(super) fn solve(&mut self, most_conflicts: u64, clock: Clock<'_>) -> Verdict {
         self.back_to(0);
         let end = self.conflicts.saturating_add(most_conflicts);
@@ -267,7 +271,7 @@ impl Solver {
         }
     }
 
-    /// The open variable that conflicts were most about, as it was last; `None` if all are set.
+    /// The unassigned variable of the most activity, with its last value; `None` if all are assigned.
     fn choose(&mut self) -> Option<Lit> {
         while let Some(var) = self.heap.pop() {
             let lit = Lit::of(var);
@@ -278,7 +282,8 @@ impl Solver {
         None
     }
 
-    /// Adds a clause of two or more literals, none false but those that the caller has put last.
+    /// Adds a clause of two or more literals, and watches the first two. The caller has put false literals last, of
+    /// these the one of the highest level first.
     fn attach(&mut self, literals: &[Lit], spread: u32) -> u32 {
         let number = self.clauses.len() as u32;
         let start = self.literals.len() as u32;

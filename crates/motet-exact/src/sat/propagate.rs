@@ -1,9 +1,9 @@
-//! What follows from what is assumed, and taking it back.
+//! Propagation: sets all literals that follow from the assumptions; and backtracking.
 
 use super::{Lit, Reason, Solver, Value, Watch};
 
 impl Solver {
-    /// Sets an open literal; one that is set otherwise already is a contradiction.
+    /// Sets an open literal; if it is false already, the constraints contradict each other.
     pub(super) fn set(&mut self, lit: Lit, reason: Reason) {
         match self.values[lit.index()] {
             Value::True => {}
@@ -23,7 +23,7 @@ impl Solver {
         self.trail.push(lit);
     }
 
-    /// Draws all consequences; what cannot hold, if there is such a thing.
+    /// Draws all consequences; returns the constraint that is violated, if one is.
     pub(super) fn propagate(&mut self) -> Option<Reason> {
         while let Some(lit) = self.trail.get(self.head).copied() {
             self.head += 1;
@@ -66,7 +66,7 @@ impl Solver {
         exceeded
     }
 
-    /// Looks at the clauses that watched the opposite of a literal that turned true.
+    /// Visits the clauses that watch the negation of a literal that turned true.
     fn visit(&mut self, lit: Lit) -> Option<Reason> {
         let mut list = std::mem::take(&mut self.watches[lit.index()]);
         let mut conflict = None;
@@ -115,7 +115,7 @@ impl Solver {
         conflict
     }
 
-    /// Takes back all but the first `level` assumptions and what followed from them.
+    /// Backtracks: takes back all but the first `level` assumptions, and what followed from the others.
     pub(super) fn back_to(&mut self, level: usize) {
         let Some(keep) = self.assumed.get(level).copied() else {
             return;

@@ -1,12 +1,12 @@
-//! [`Counts`]: what a call of NCCL's does, whatever the machine: hops, messages and bytes of its rings or trees.
+//! [`Counts`]: the hops, messages and bytes of an NCCL call's rings or trees, which do not depend on the machine.
 //!
 //! Rings and trees are those that NCCL connects ([`Channels`]); PAT is counted in closed form. NVLS and CollNet,
 //! which need switches that compute, are not counted.
 //!
-//! A call is one of many in a row, as nccl-tests and `motet bench` time them. In an AllReduce, an AllGather or a
-//! ReduceScatter every rank hears from every other, so a call ends before the next can. In a Broadcast or a Reduce data only goes on: the first
-//! rank of the chain sends the next call while the last still waits for this one. So a call takes what one rank
-//! has to do in it, a hop, however long the chain is.
+//! A call is counted as one of many in a row, as nccl-tests and `motet bench` time them. In an AllReduce, an
+//! AllGather or a ReduceScatter every rank needs data of every other, so no call ends before all of it has been
+//! through the whole chain. In a Broadcast or a Reduce data only moves on: the first rank of the chain sends the
+//! next call while the last still waits for this one. So such a call counts a single hop, however long the chain is.
 
 use motet_units::{Bytes, Rank};
 
@@ -14,26 +14,26 @@ use crate::choice::Choice;
 use crate::connect::{Channels, Tree};
 use crate::kinds::{Algorithm, Protocol, TunedCollective};
 
-/// Edges of all channels together beyond which nothing is counted.
+/// The most edges of all channels together; calls with more are not counted.
 const MOST_EDGES: usize = 1 << 20;
 
-/// What a call does. Bytes are as on the wire, with the flags of LL and LL128.
+/// The counts of a call. Bytes are as on the wire, with the flags of LL and LL128.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Counts {
     pub protocol: Protocol,
-    /// Channels that carry data.
+    /// How many channels carry data.
     pub channels: f64,
-    /// Hops of the longest chain inside nodes,
+    /// Hops of the longest chain that stay inside a node.
     pub hops_inside: f64,
-    /// and between them.
+    /// Hops of the longest chain that go from node to node.
     pub hops_between: f64,
-    /// Messages that the rank with most of them sends to and receives from other nodes.
+    /// Messages that the rank with most of them sends to other nodes and receives from them.
     pub messages: f64,
-    /// What the GPU that sends most sends inside its node,
+    /// Bytes sent inside its node by the GPU that sends most there.
     pub bytes_inside: f64,
-    /// what the node that sends most sends to others,
+    /// Bytes sent to other nodes by the node that sends most.
     pub bytes_between: f64,
-    /// and what the GPU that sends most sends at all.
+    /// Bytes sent anywhere by the GPU that sends most.
     pub bytes_rank: f64,
 }
 
@@ -67,7 +67,7 @@ impl Places {
     }
 }
 
-/// What every rank and node has to send.
+/// What every rank and every node sends, added up over all channels.
 struct Loads<'a> {
     places: &'a Places,
     messages: Vec<f64>,
@@ -96,8 +96,8 @@ impl<'a> Loads<'a> {
 }
 
 impl Counts {
-    /// Of a call of `size` bytes (nccl-tests' meaning) under a choice of NCCL's; `None` for algorithms that are not
-    /// counted.
+    /// The counts of a call of `size` bytes (nccl-tests' meaning) under a choice of NCCL's; `None` for algorithms
+    /// that are not counted and for calls that are too large.
     #[must_use]
     pub fn of(
         channels: &Channels,
@@ -166,7 +166,7 @@ const fn wire(protocol: Protocol) -> f64 {
     }
 }
 
-/// One channel of a ring, whose call has `share` bytes.
+/// Adds the loads of one channel of a ring; `share` is the channel's part of the call's bytes, `piece` its chunk.
 fn ring(loads: &mut Loads<'_>, ring: &[Rank], collective: TunedCollective, share: f64, piece: f64) {
     let ranks = ring.len() as f64;
     let next = |at: usize| ring[(at + 1) % ring.len()];
@@ -185,7 +185,7 @@ fn ring(loads: &mut Loads<'_>, ring: &[Rank], collective: TunedCollective, share
     }
 }
 
-/// Hops inside nodes and between them that a call takes before the next can begin.
+/// The hops of a ring's longest chain, inside nodes and between them.
 const fn ring_chain(collective: TunedCollective, ranks: usize, nodes: usize) -> (usize, usize) {
     let rounds = match collective {
         TunedCollective::Broadcast | TunedCollective::Reduce if nodes > 1 => return (0, 1),
@@ -197,7 +197,7 @@ const fn ring_chain(collective: TunedCollective, ranks: usize, nodes: usize) -> 
     (rounds * (ranks - 1) - between, between)
 }
 
-/// One channel of a tree: up and down every edge.
+/// Adds the loads of one channel of a tree: its share goes up and down every edge.
 fn tree(loads: &mut Loads<'_>, tree: &Tree, share: f64, piece: f64) {
     let messages = (share / piece).ceil().max(1.0);
     for rank in 0..loads.messages.len() {
@@ -224,8 +224,8 @@ fn depth(tree: &Tree, places: &Places) -> (usize, usize) {
     farthest
 }
 
-/// What the first piece takes longer than the others, in bytes: it goes through the chain hop by hop, while
-/// the rank that sends most has only its share of it to send.
+/// What filling the pipeline adds, in bytes: the first piece goes through the chain hop by hop, so it takes as
+/// long as one piece per hop, of which what the busiest sender sends of a piece is counted already.
 fn fill(loads: &Loads<'_>, chain: (usize, usize), share: f64, piece: f64) -> f64 {
     let several = loads.places.nodes > 1;
     let (hops, sent) = if several { (chain.1, &loads.between) } else { (chain.0, &loads.inside) };

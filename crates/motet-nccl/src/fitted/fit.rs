@@ -1,8 +1,8 @@
-//! [`fit`]: the terms that explain measured calls of NCCL's best, found by [`descent`].
+//! [`fit`]: the terms that explain measured calls of NCCL best, found by [`descent`].
 //!
-//! Of the samples, every second one is held back, and the terms are judged by those alone. Samples should stand
-//! in an order in which neighbours are alike (by collective, algorithm, protocol, channels and then size), so that both
-//! halves have calls of every kind.
+//! Every second sample is held back: the terms are found from the others and judged by those held back. So
+//! samples should be sorted such that neighbours are alike (by collective, algorithm, protocol, channels and then
+//! size); then both halves have calls of every kind.
 
 use super::counts::Counts;
 use super::terms::{NcclTerms, TERMS};
@@ -12,7 +12,7 @@ use crate::descent::{self, Moves};
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sample {
     pub counts: Counts,
-    /// As measured, in µs.
+    /// The measured time, in µs.
     pub micros: f64,
 }
 
@@ -20,25 +20,25 @@ pub struct Sample {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Fitted {
     pub terms: NcclTerms,
-    /// The median of the relative errors of the samples that the terms were found by,
+    /// The median relative error over the samples that the terms were found from.
     pub known: f64,
-    /// and of those held back.
+    /// The median relative error over the samples held back.
     pub held_back: f64,
 }
 
-/// Terms are not sought farther than this factor from where the fit begins: one that hardly matters must not run away while
-/// others are still off.
+/// The largest factor by which a term may move from its start. Without this limit a term that hardly matters
+/// could run away while others are still off.
 const FARTHEST: f64 = 30.0;
-/// So often the descent begins with large steps again.
+/// How often the descent is run, each time with large steps first.
 const PASSES: u32 = 3;
 
-/// Whether the sample of this place is held back.
+/// Whether the sample at `place` is held back.
 #[must_use]
 pub const fn is_held_back(place: usize) -> bool {
     place % 2 == 1
 }
 
-/// The terms for samples, from `start`. Terms that no sample depends on stay as they are.
+/// Fits terms to samples, beginning at `start`. Terms that no sample depends on stay as they are there.
 #[must_use]
 pub fn fit(samples: &[Sample], start: &NcclTerms) -> Fitted {
     let half = |held_back: bool| -> Vec<Sample> {
@@ -56,14 +56,15 @@ pub fn fit(samples: &[Sample], start: &NcclTerms) -> Fitted {
     Fitted { terms, known: error(&known, &terms), held_back: error(&held_back, &terms) }
 }
 
-/// How much each term matters: by which share the error of all samples grows at least if the term alone is a fifth
-/// larger or smaller. 0 if none depends on it.
+/// How much each term matters: the share by which the error over all samples grows if that term alone is a fifth
+/// larger or smaller, whichever grows it less. 0 if no sample depends on the term.
 #[must_use]
 pub fn weights(samples: &[Sample], terms: &NcclTerms) -> [f64; TERMS] {
     descent::weights(&terms.values(), |values| score(samples, values))
 }
 
-/// Whether a term is out of reach; and no proxy takes longer than the hop that it is a part of.
+/// Whether values are not allowed: a term is more than a factor of [`FARTHEST`] from its start, or the proxy,
+/// which is a share of a hop, is over 1.
 fn is_far(values: &[f64; TERMS], start: &NcclTerms) -> bool {
     let far = |(value, start): (&f64, f64)| *value > start * FARTHEST || *value < start / FARTHEST;
     NcclTerms::from_values(values).proxy > 1.0 || values.iter().zip(start.values()).any(far)

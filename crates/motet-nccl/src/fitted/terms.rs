@@ -1,4 +1,4 @@
-//! [`NcclTerms`]: what the parts of a call of NCCL's cost on a machine.
+//! [`NcclTerms`]: what the parts of an NCCL call cost on a machine.
 
 use super::counts::Counts;
 use crate::constants::Hardware;
@@ -10,20 +10,20 @@ use crate::model::NcclModel;
 /// double what it sends.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct NcclTerms {
-    /// A call, by protocol: enqueueing, launching the kernel, its first and last step.
+    /// The fixed cost of a call, by protocol: enqueueing, launching the kernel, its first and last step.
     pub call: [f64; Protocol::COUNT],
     /// A hop between two GPUs of one node, by protocol.
     pub hop_inside: [f64; Protocol::COUNT],
     /// A hop between two nodes, by protocol: from GPU to GPU through both proxies.
     pub hop_between: [f64; Protocol::COUNT],
-    /// The share of a hop between nodes that is work of the proxies, the CPU threads that serve all channels of
-    /// a rank one after the other: what each further message costs that has no hop of its own in the chain.
+    /// The share of a hop between nodes that is work of the proxies: CPU threads that serve all channels of a rank
+    /// one after the other. Messages beyond those of the chain's hops cost only this share.
     pub proxy: f64,
-    /// What one channel's thread block moves, by protocol.
+    /// The rate at which one channel's thread block moves data, by protocol.
     pub block: [f64; Protocol::COUNT],
-    /// What a GPU sends to others of its node.
+    /// The rate at which a GPU sends to others of its node.
     pub inside: f64,
-    /// What a node sends to other nodes.
+    /// The rate at which a node sends to other nodes.
     pub between: f64,
 }
 
@@ -50,8 +50,8 @@ const NAMES: [(&str, &str); TERMS] = [
 ];
 
 impl NcclTerms {
-    /// What NCCL itself believes of a communicator, in these terms: where a fit begins, and what terms stay
-    /// at that no measured call depends on.
+    /// NCCL's own constants for a communicator, in these terms. Here a fit begins, and terms that no measured call
+    /// depends on stay here.
     #[must_use]
     pub fn believed(model: &NcclModel) -> Self {
         let (constants, comm) = (model.options().version.constants(), model.communicator());
@@ -81,13 +81,13 @@ impl NcclTerms {
         std::array::from_fn(|it| (NAMES[it].0, NAMES[it].1, values[it]))
     }
 
-    /// The names, in that order.
+    /// The names, in the order of [`list`](Self::list).
     #[must_use]
     pub fn names() -> [&'static str; TERMS] {
         NAMES.map(|it| it.0)
     }
 
-    /// The values in that order.
+    /// The values, in the order of [`list`](Self::list).
     #[must_use]
     pub const fn values(&self) -> [f64; TERMS] {
         let Self { call: c, hop_inside: i, hop_between: n, block: b, .. } = *self;
@@ -98,7 +98,7 @@ impl NcclTerms {
         ]
     }
 
-    /// From values in that order.
+    /// Terms from values in the order of [`list`](Self::list).
     #[must_use]
     pub const fn from_values(values: &[f64; TERMS]) -> Self {
         let [c0, c1, c2, i0, i1, i2, n0, n1, n2, proxy, b0, b1, b2, inside, between] = *values;
@@ -113,7 +113,7 @@ impl NcclTerms {
         }
     }
 
-    /// The same terms to so many digits.
+    /// The same terms, rounded to `digits` significant digits.
     #[must_use]
     pub fn rounded(&self, digits: usize) -> Self {
         Self::from_values(&self.values().map(|it| descent::rounded(it, digits)))

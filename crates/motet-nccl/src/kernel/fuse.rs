@@ -1,8 +1,8 @@
 //! Which events of a lane are one step of its thread block.
 //!
-//! A block that receives can pass on what comes in while it comes: copy it, add it to what it has, and
-//! send the result, all in one step. NCCL's own kernels do so with all children of a tree at once;
-//! MSCCL has steps for one peer on either side (`rcs`, `rrs`, `rrcs`). Events are one step if
+//! A block can forward data while it receives it: copy it, add it to its own data, and send the result,
+//! all in one step. NCCL's own kernels do so with all children of a tree at once; MSCCL has steps for one
+//! peer on either side (`rcs`, `rrs`, `rrcs`). Events are one step if
 //!
 //! - first there may be a copy within the GPU to the place that is then added to,
 //! - then data arrive there, from one or several ranks,

@@ -12,7 +12,8 @@
 use super::layout::{Laid, LaneRoute};
 use super::terms::Terms;
 
-/// In picoseconds.
+/// The latency of a program in picoseconds. Where NCCL counts one hop whatever the chain ([`Terms::once`]), that
+/// is the longest hop, but never less than the link latencies along the longest chain.
 pub(super) fn longest(laid: &Laid, terms: &Terms) -> u64 {
     if !terms.once {
         return chain(laid, terms.step.as_ps(), terms.flag.as_ps(), |it| hop(terms, it));
@@ -21,7 +22,7 @@ pub(super) fn longest(laid: &Laid, terms: &Terms) -> u64 {
     one.unwrap_or(0).max(chain(laid, 0, 0, |it| it.latency))
 }
 
-/// From one GPU to the other.
+/// The latency of a route: what NCCL counts for its hardware, or that of its links if that is more.
 fn hop(terms: &Terms, route: &LaneRoute) -> u64 {
     let counted = route.segments.iter().zip(&terms.hop);
     let counted = counted.fold(0u64, |sum, (times, hop)| {
@@ -30,7 +31,7 @@ fn hop(terms: &Terms, route: &LaneRoute) -> u64 {
     counted.max(route.latency)
 }
 
-/// When the last step is over, with what each part of a chain takes.
+/// When the last step is over, given the latency of a step, of a flag and of each route.
 fn chain(laid: &Laid, step: u64, flag: u64, hop: impl Fn(&LaneRoute) -> u64) -> u64 {
     let mut start = vec![0u64; laid.ops.len()];
     let mut waits: Vec<u32> =

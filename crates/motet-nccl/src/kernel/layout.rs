@@ -20,8 +20,7 @@ use super::terms::Kernels;
 use crate::constants::Hardware;
 use crate::kinds::Protocol;
 
-/// The number of no connection: for transfers within a rank, and for those that need no receiving
-/// step.
+/// Stands for "no connection": of transfers within a rank, and of those that need no receiving step.
 pub(super) const NONE: u32 = u32::MAX;
 
 /// Whether a program is priced with NCCL's constants for rings or for trees: see
@@ -41,7 +40,7 @@ pub enum Shape {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Op {
     pub(super) lane: u32,
-    /// Transfers that arrive, that are sent, and that the block does alone from end to end.
+    /// The transfers that arrive in this step, that it sends, and that it does alone from end to end.
     pub(super) ins: Vec<u32>,
     pub(super) outs: Vec<u32>,
     pub(super) whole: Vec<u32>,
@@ -101,7 +100,7 @@ pub struct Laid {
     pub(super) links: Vec<Wire>,
     /// By connection: from whom to whom.
     pub(super) connections: Vec<(Rank, Rank)>,
-    /// By step: those that wait for it.
+    /// By step: the steps of other lanes that wait for it.
     pub(super) followers: Rows,
     blocks: (Rank, u32),
     pub(super) without_bandwidth: Option<String>,
@@ -114,13 +113,13 @@ pub struct Laid {
 pub(super) struct Loads {
     /// By link used.
     pub(super) links: Vec<u64>,
-    /// What the rank that sends most sends, and the block that moves most moves.
+    /// The most that any rank sends, and the most that any thread block moves.
     pub(super) rank: u64,
     pub(super) block: u64,
 }
 
 impl Laid {
-    /// Compiles a program that is laid out.
+    /// Compiles a program all of whose events stand in lanes.
     pub fn new(routed: &Routed<'_>, kernels: Arc<Kernels>) -> Result<Self, PriceError> {
         let program: &Program = routed.program();
         if let Some(index) = program.transfers().iter().position(Transfer::is_in_switch) {
@@ -218,7 +217,7 @@ fn lane_of(program: &Program) -> Result<Vec<u32>, PriceError> {
     }
 }
 
-/// The steps of all lanes, which of them each lane has, and the step of each event.
+/// The steps of all lanes, the range of steps of each lane, and the step of each event.
 fn steps(program: &Program, lane_of: &[u32]) -> (Vec<Op>, Vec<(u32, u32)>, Vec<u32>) {
     let lane = |event: Event| lane_of[event.index()];
     let mut awaited = vec![false; lane_of.len()];
@@ -275,7 +274,7 @@ fn op(program: &Program, lane: u32, events: &[Event]) -> Op {
     op
 }
 
-/// Who has to do with a transfer.
+/// The connection of a transfer, the steps that send and receive it, and the rank that sends it.
 struct Ends {
     connection: u32,
     sender: u32,

@@ -1,5 +1,5 @@
-//! What a runtime's kernels make of a program: how long it takes once it is laid out on thread
-//! blocks, by NCCL's own constants.
+//! How long a program takes when a runtime's kernels run it, laid out on thread blocks, by NCCL's own
+//! constants.
 //!
 //! NCCL's cost model adds two things: the latency of the longest chain of steps, and the time that
 //! the data take over what is slowest. For its own rings and trees both are closed forms
@@ -17,8 +17,8 @@
 //!   blocks, links, FIFOs;
 //! - `slicing`: how chunks are cut into what a FIFO slot holds.
 //!
-//! That the two parts are added, although in truth they overlap, makes every time an upper estimate
-//! of what these terms allow; NCCL does so, and both sides of a comparison are treated alike.
+//! The two parts overlap in truth. Adding them, as NCCL does, makes every time an upper estimate of what
+//! these terms allow; both sides of a comparison are treated alike.
 //! Plans of MSCCL++ have no FIFOs between thread blocks, and are priced by [`mscclpp`](crate::mscclpp).
 //! docs/nccl-model.md says of each term where it comes from and how sure we are.
 

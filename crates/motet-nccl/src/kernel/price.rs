@@ -11,9 +11,9 @@ use super::slicing::Slicing;
 use super::terms::{Call, FifoShape, Terms};
 use crate::knobs::Knobs;
 
-/// Iterations that are run one by one at most; fewer in programs of very many steps.
+/// The most iterations that are simulated; fewer in programs of very many steps.
 const MOST_SIMULATED: u32 = 24;
-/// The fewest, however many steps there are.
+/// The lower end of that limit, however many steps the program has.
 const LEAST_SIMULATED: u32 = 8;
 /// Steps of all simulated iterations together, which bounds memory.
 const MOST_STEPS: usize = 1 << 22;
@@ -27,9 +27,9 @@ pub struct Price {
     pub latency: Duration,
     pub data: Duration,
     pub terms: Terms,
-    /// How often the program runs one after the other, each on a cut of every chunk.
+    /// How often the program runs, one run after the other, each on a part of every chunk.
     pub iterations: u32,
-    /// How many of them were run; the others are taken at their pace.
+    /// How many of the iterations were simulated; the others are taken to go on at the same pace.
     pub simulated: u32,
 }
 
@@ -40,20 +40,20 @@ impl Laid {
         self.price_under(size, &Knobs::new(self.protocol))
     }
 
-    /// The same under other knobs; channels are the layout's.
+    /// The same under other knobs, except their channels: the layout has its own.
     pub fn price_under(&self, size: Bytes, knobs: &Knobs) -> Result<Price, PriceError> {
         let fifo = knobs.fifo(&self.kernels.buffers)?;
         let terms = self.kernels.terms(&self.call(size, knobs));
         self.price_by(size, terms, Some(fifo))
     }
 
-    /// The same with what a connection's buffer holds, as NCCL's own kernels run it.
+    /// The same with the FIFOs of NCCL's own kernels instead of those of MSCCL's executor.
     pub(crate) fn price_with(&self, size: Bytes, fifo: FifoShape) -> Result<Price, PriceError> {
         let terms = self.kernels.terms(&self.call(size, &Knobs::new(self.protocol)));
         self.price_by(size, terms, Some(fifo))
     }
 
-    /// The call that a run of this program is.
+    /// The call that terms are computed for when this program runs.
     pub(super) const fn call(&self, bytes: Bytes, knobs: &Knobs) -> Call {
         Call {
             collective: self.collective.kind(),
@@ -65,7 +65,7 @@ impl Laid {
         }
     }
 
-    /// The same by given terms.
+    /// The same with given terms and FIFOs; `None`: FIFOs without limits.
     pub(crate) fn price_by(
         &self,
         size: Bytes,
@@ -113,8 +113,9 @@ impl Laid {
         Ok(end.saturating_add(u64::try_from(rest).unwrap_or(u64::MAX)))
     }
 
-    /// How many iterations to run, and how many for the pace: what is left out and what they differ
-    /// by are whole rounds of the buffer's slots, if memory allows.
+    /// How many iterations to simulate, and how many in a second, shorter run: the difference between the two is
+    /// the pace of the iterations left out. The number left out, and the difference, are multiples of 8, the slots
+    /// of a FIFO, or of 2 where memory does not allow that.
     fn counts(&self, iterations: u32) -> (u32, u32) {
         let fitting = u32::try_from(MOST_STEPS / self.ops.len().max(1)).unwrap_or(u32::MAX);
         let most = fitting.clamp(LEAST_SIMULATED, MOST_SIMULATED);
@@ -147,7 +148,7 @@ impl Laid {
         Duration::from_ps(stretched(latency, terms.stretch).saturating_add(data))
     }
 
-    /// By link of the network: what a run of `size` bytes does with it.
+    /// By link of the network: how long a run of `size` bytes keeps it busy, and what it carries.
     #[must_use]
     pub fn usage(&self, size: Bytes, knobs: &Knobs) -> Vec<LinkUse> {
         let terms = self.kernels.terms(&self.call(size, knobs));

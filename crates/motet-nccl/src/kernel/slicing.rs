@@ -1,8 +1,8 @@
 //! [`Slicing`]: how chunks are cut into iterations, and packed into FIFO slots.
 //!
-//! A chunk that is larger than a FIFO slot of p bytes does not pass at once: the whole program runs
-//! ⌈chunk ÷ p⌉ times, each time on p bytes of every chunk, and on what is left in the last iteration.
-//! A transfer of several chunks takes one slot for each, or, where chunks are small, one slot for as
+//! A chunk that is larger than a FIFO slot of p bytes is sent in parts: the whole program runs
+//! ⌈chunk ÷ p⌉ times, each time on p bytes of every chunk, the last time on the rest.
+//! A transfer of several chunks takes one slot for each chunk, or, where chunks are small, one slot for as
 //! many as fit.
 
 use motet_units::Bytes;

@@ -1,12 +1,12 @@
 //! [`Terms`]: the constants that one call is priced with: kernel launch, a step of a thread block, a hop
 //! between GPUs, the bandwidth of a block and of a link. All of them are NCCL's own figures.
 //!
-//! NCCL has two sets of constants: one for rings, one for trees. Which of them a program of any other
-//! making is priced by, follows from its [`Shape`]. Where NCCL counts more than a step's latency (the
-//! floor of a ring's step between servers, its plateau, a tree's loss at medium sizes, every step of a
-//! Broadcast as one over the network) the same is counted for every program of that shape. So no
-//! program is priced below what NCCL counts for its own. [`Kernels`] holds what does not depend on the
-//! call; docs/nccl-model.md has the table of all terms.
+//! NCCL has two sets of constants: one for rings, one for trees. The [`Shape`] of any other program decides
+//! which of them it is priced by. Where NCCL counts more than a step's latency (the floor of a ring's step
+//! between servers, its plateau, a tree's loss at medium sizes, every step of a Broadcast as one over the
+//! network) the same is counted for every program of that shape. So no program is priced below what NCCL
+//! counts for its own. [`Kernels`] holds what does not depend on the call; docs/nccl-model.md has the table
+//! of all terms.
 
 use motet_collective::CollectiveKind;
 use motet_net::{LinkClass, Network};
@@ -43,9 +43,9 @@ impl Hardware {
 /// How the FIFO of a connection between two thread blocks is divided into slots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FifoShape {
-    /// Payload of one slot: what a block fills or empties as a whole.
+    /// Payload of one slot, which a block fills or empties as a whole.
     pub slot: Bytes,
-    /// How many slots there are: so much a sender may be ahead of its receiver.
+    /// How many slots there are: how far a sender may be ahead of its receiver.
     pub slots: u32,
 }
 
@@ -62,7 +62,7 @@ impl FifoShape {
         }
     }
 
-    /// As NCCL's own kernels do in a call of its choice.
+    /// As NCCL's own kernels divide it under a choice: two slots where chunks are sent in slices, else eight.
     #[must_use]
     pub fn nccl(choice: &Choice) -> Self {
         Self { slot: choice.chunk, slots: if choice.slice < choice.chunk { 2 } else { 8 } }
@@ -78,11 +78,11 @@ pub struct Call {
     pub shape: Shape,
     /// Thread blocks of the GPU that has most.
     pub blocks: u32,
-    /// Threads of each; `None`: the communicator's.
+    /// Threads of each block; `None`: as set for the communicator.
     pub threads: Option<u32>,
 }
 
-/// What one call's parts are worth.
+/// The constants that one call is priced with.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Terms {
     /// Once: launching the kernel and starting its first step.
@@ -126,7 +126,7 @@ pub struct Kernels {
 }
 
 impl Kernels {
-    /// On a network where NCCL is modelled; `comm` is what it knows of the communicator.
+    /// For a network on which NCCL is modelled, with the communicator of that model.
     #[must_use]
     pub fn new(network: &Network, comm: &Communicator, options: &NcclOptions) -> Self {
         Self {
@@ -139,8 +139,8 @@ impl Kernels {
         }
     }
 
-    /// On a network where NCCL's search finds no rings, so that there is no model of NCCL's choices:
-    /// its constants all the same, with what the network says of its ranks.
+    /// For a network on which NCCL's search finds no rings, so that there is no model of NCCL's choices: its
+    /// constants apply all the same, with the ranks, nodes and GPUs of the network.
     #[must_use]
     pub fn plain(network: &Network, options: &NcclOptions) -> Self {
         Self::new(network, &plain_communicator(network, options), options)
@@ -169,7 +169,7 @@ impl Kernels {
         &self.rates
     }
 
-    /// What the parts of a call are worth.
+    /// The constants that a call is priced with.
     #[must_use]
     pub fn terms(&self, call: &Call) -> Terms {
         let rooted = matches!(call.collective, CollectiveKind::Broadcast | CollectiveKind::Reduce);
@@ -193,14 +193,14 @@ impl Kernels {
         }
     }
 
-    /// A block's threads as a share of the protocol's most: what it carries is in proportion.
+    /// A block's threads as a share of the protocol's most; the bandwidth of a block is in proportion to it.
     fn busy_threads(&self, call: &Call) -> f64 {
         let most = most_threads(call.protocol);
         let threads = call.threads.or(self.threads[call.protocol.index()]);
         f64::from(threads.unwrap_or(most).clamp(32, most)) / f64::from(most)
     }
 
-    /// In µs.
+    /// The latency of a hop, in µs. `rooted` says that the call is a Broadcast or a Reduce.
     fn hop(&self, call: &Call, rooted: bool, over: Hardware) -> f64 {
         let protocol = call.protocol;
         let several = self.comm.nodes > 1;
@@ -231,8 +231,8 @@ impl Kernels {
         }
     }
 
-    /// Of the hops between nodes that a ring makes in a round, NCCL counts one less than there are:
-    /// the last one's as one inside.
+    /// The mean latency of a ring's hops between nodes. A ring over n nodes has n of them, of which NCCL counts
+    /// only n − 1; the last one it counts as a hop inside a node.
     fn of_round(&self, call: &Call, net: f64) -> f64 {
         let nvlink = self.comm.ring.type_intra == PathKind::NvLink;
         let inside = if nvlink { Hardware::NvLink } else { Hardware::Pci };
@@ -241,7 +241,8 @@ impl Kernels {
         inside + (net - inside) * (nodes - 1.0) / nodes
     }
 
-    /// Simple rings between servers stay on a plateau before they gain speed.
+    /// NCCL's factor for large AllReduces of Simple rings between servers, which stay on a plateau before they
+    /// gain speed.
     fn stretch(&self, call: &Call) -> f64 {
         let parts = (self.comm.channels.max(1) * self.comm.ranks.max(1)) as u64;
         let share = call.bytes.get() / parts;
@@ -257,7 +258,7 @@ impl Kernels {
         }
     }
 
-    /// Trees do not keep to the model at medium sizes.
+    /// NCCL's correction of the bandwidth of AllReduce trees, which do not keep to the model at medium sizes.
     fn correction(&self, call: &Call) -> f64 {
         if call.shape != Shape::Tree || call.collective != CollectiveKind::AllReduce {
             return 1.0;
@@ -280,7 +281,7 @@ impl Kernels {
         }
     }
 
-    /// NCCL's limit per channel, in GB/s of payload, for what it has one: trees, and LL128.
+    /// NCCL's limit per channel, in GB/s of payload; it has one for trees and for LL128 only.
     fn per_channel(&self, call: &Call) -> Option<f64> {
         let of = |table: &PerScale| table[self.comm.generation()][self.comm.scale()];
         match (call.shape, call.protocol) {
@@ -304,8 +305,8 @@ impl Kernels {
         }
     }
 
-    /// The most that one block moves, in GB/s: NCCL's limit per channel. It has none for Simple
-    /// rings and for LL, which so get a tree's.
+    /// The most that one block moves, in GB/s: NCCL's limit per channel. NCCL has none for Simple
+    /// rings and for LL; these get that of a tree.
     fn block(&self, call: &Call) -> f64 {
         let tree = self.constants.tree_max[self.comm.generation()][self.comm.scale()];
         match call.protocol {
@@ -329,7 +330,7 @@ impl Kernels {
     }
 }
 
-/// Whose constants a shape has.
+/// The algorithm whose constants a shape is priced with.
 const fn algorithm(shape: Shape) -> Algorithm {
     match shape {
         Shape::Ring | Shape::Chains => Algorithm::Ring,
@@ -341,7 +342,7 @@ pub(super) fn micros(us: f64) -> Duration {
     Duration::from_ps((us * 1e6).round() as u64)
 }
 
-/// What NCCL counts every link for, and never more than it carries.
+/// The bandwidth that NCCL assumes for every link, and never more than the link has, in bit/s.
 fn rates(network: &Network, options: &NcclOptions) -> Vec<u64> {
     let oldest = network.ranks().iter().map(|it| sm(network, *it, options)).min().unwrap_or(0);
     let rate = |link: &motet_net::Link| {

@@ -1,10 +1,10 @@
 //! The longest chain of a plan: every block's operations one after the other, where a wait lasts until the
 //! signal has come and packets are read when they have been written.
 //!
-//! Who waits for whom depends on the plan alone, so it is found once: [`Chain::of`] runs the operations
-//! without times and notes for each moment which moments it follows and by which operation. Blocks that
-//! do the same, as most slices and ranks do, share their moments, so that a plan of thousands of operations
-//! has a few dozen of them. [`Chain::micros`] then gives every moment its time.
+//! Which operation waits for which depends on the plan alone, so that is found once: [`Chain::of`] runs the
+//! operations without times and records for each end of an operation (a *moment*) which moments it follows, and
+//! by what kind of operation. Blocks that do the same, as most slices and ranks do, share moments, so that a plan
+//! of thousands of operations has a few dozen of them. [`Chain::micros`] then computes the time of every moment.
 
 use std::collections::BTreeMap;
 
@@ -22,23 +22,25 @@ type Id = u32;
 pub struct Chain {
     /// Each after those that it follows; the first is the start.
     moments: Vec<Moment>,
-    /// When blocks are through.
+    /// The moments at which blocks have done their last operation.
     ends: Vec<Id>,
 }
 
-/// What a moment follows. Latencies of the network are the bits of their µs, as keys must be equal or not.
+/// A moment: the kind of operation that ends there, and the moments that it follows. Latencies of the network are
+/// the bits of an `f64` in µs, because moments are keys of a map.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Moment {
     Start,
-    /// Blocks have met, the last of them at the latest of these.
+    /// Blocks have met at a barrier, which the last of them reached at the latest of these moments.
     Barrier(Vec<Id>),
-    /// Data has been moved, once the packets that it is made of had come.
+    /// A block has moved data, after the packets that it reads had come: `written` when, plus the latency.
     Moved {
         from: Id,
         written: Vec<(Id, u64)>,
         task: Task,
     },
-    /// A proxy is through with a post, but for the way to the other side. It does one after the other.
+    /// The proxy of a rank has done a post, not counting the latency to the other side. It does one post after the
+    /// other; `behind` is the one before.
     Posted {
         from: Id,
         behind: Option<Id>,
@@ -46,21 +48,23 @@ enum Moment {
         /// Copies and signals.
         tasks: u32,
     },
-    /// What was posted is known to have come to the other side,
+    /// A block that waits for a post (it flushes) knows that the post has arrived at the other side.
     Flushed {
         posted: Id,
         latency: u64,
     },
-    /// or was only handed over.
+    /// A block has handed a post to the proxy and goes on without waiting for it.
     Handed {
         from: Id,
     },
-    /// `after_all` if not before all that was written can be seen.
+    /// A block has raised counters. `after_all`: it first waited until all GPUs see what it has written.
     Raised {
         from: Id,
         counters: u32,
         after_all: bool,
     },
+    /// A block has waited for counters, which were raised at `told` (with the latency from there). `near`: by
+    /// blocks of the same GPU.
     Taken {
         from: Id,
         counters: u32,
@@ -153,17 +157,17 @@ struct Run<'a> {
     latency: &'a dyn Fn(Rank, Rank) -> f64,
     moments: Vec<Moment>,
     known: BTreeMap<Moment, Id>,
-    /// Of each block: its next step, and when that can begin.
+    /// By block: its next step, and the moment at which that can begin.
     at: Vec<(usize, Id)>,
-    /// Of each counter: who raised it when, in order.
+    /// By counter: which ranks raised it and when, in order.
     raised: Vec<Vec<(Rank, Id)>>,
-    /// How often each was waited for.
+    /// By counter: how often it was waited for.
     taken: Vec<usize>,
-    /// Of each chunk of packets: who wrote it when.
+    /// By chunk of packets in a rank's memory: which rank wrote it and when.
     packets: BTreeMap<(Rank, u32), (Rank, Id)>,
-    /// Of each barrier of a rank: when blocks came to it.
+    /// By barrier of a rank: which blocks came to it and when.
     barriers: BTreeMap<(Rank, u32), Vec<(usize, Id)>>,
-    /// Of each rank's proxy: when it is through with what was posted so far.
+    /// By rank: when its proxy has done all that was posted so far.
     proxies: BTreeMap<Rank, Id>,
 }
 
@@ -220,7 +224,7 @@ impl Run<'_> {
         true
     }
 
-    /// The place of a moment, which is a new one only if none is like it.
+    /// The id of a moment; equal moments have one id.
     fn moment(&mut self, moment: Moment) -> Id {
         let next = self.moments.len() as Id;
         let id = *self.known.entry(moment.clone()).or_insert(next);
@@ -230,7 +234,7 @@ impl Run<'_> {
         id
     }
 
-    /// The next thing that a rank's proxy does.
+    /// Adds a post behind all that the rank's proxy has to do so far.
     fn post(&mut self, rank: Rank, from: Id, chunks: u32, tasks: u32) -> Id {
         let behind = self.proxies.get(&rank).copied();
         let posted = self.moment(Moment::Posted { from, behind, chunks, tasks });
@@ -272,7 +276,7 @@ impl Run<'_> {
         Some(end)
     }
 
-    /// When all counters have been raised once more than they were waited for.
+    /// Waits until all counters have been raised once more than they were waited for; `None` if they have not yet.
     fn take(&mut self, counters: &[u32], near: bool, rank: Rank, now: Id) -> Option<Id> {
         let mut told = Vec::with_capacity(counters.len());
         for (index, counter) in counters.iter().enumerate() {

@@ -11,7 +11,7 @@ use super::chain::Chain;
 use super::rounds::{Conditions, legs};
 use super::terms::{CACHE, PlanTerms};
 
-/// How ranks share GPUs: so many consecutive ones each.
+/// How ranks share GPUs: each GPU runs `ranks_per_gpu` consecutive ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sharing {
     pub ranks_per_gpu: u32,
@@ -33,7 +33,7 @@ pub struct PlanParts {
     pub launch: f64,
     /// The longest chain of operations, signals and waits, if no two blocks slowed each other down.
     pub chain: f64,
-    /// What the memory or the link that all blocks share adds to it.
+    /// What is added because all blocks share memory and links.
     pub shared: f64,
 }
 
@@ -52,18 +52,18 @@ impl PlanParts {
 pub struct PlanCost {
     pub outline: Outline,
     sharing: Sharing,
-    /// Who waits for whom; `None` if that never ends.
+    /// Which operation waits for which; `None` if blocks wait for one another for ever.
     chain: Option<Chain>,
-    /// Of the GPU that has most: reads and writes of its memory, in chunks.
+    /// Reads and writes of a GPU's memory, in chunks: those of the GPU that has most.
     accesses: f64,
-    /// Of the link that is busiest: µs for each byte of a chunk.
+    /// How long the busiest link takes per byte of a chunk, in µs.
     link: f64,
-    /// Blocks on the GPU that has most.
+    /// Thread blocks of the GPU that has most.
     blocks: u32,
 }
 
 impl PlanCost {
-    /// Of a plan whose ranks are joined by nothing but the memory of one GPU.
+    /// The cost of a plan whose ranks all run on one GPU and share nothing but its memory.
     ///
     /// # Errors
     /// If the text is no plan; `Ok(None)` if it has operations that are not known.
@@ -74,10 +74,10 @@ impl PlanCost {
         Ok(Some(Self::new(outline, Sharing { ranks_per_gpu: ranks }, &latency, 0.0)))
     }
 
-    /// Of a plan on a network; `program` is what was read from the text.
+    /// The cost of a plan on a network; `program` is the program read from the same text.
     ///
     /// # Errors
-    /// Why there is no price: the text is no plan, or the network has no way between two ranks.
+    /// Why there is no price: the text is no plan, or the network has no path between two ranks.
     pub fn on_network(
         text: &str,
         program: &Verified<Program>,
@@ -118,7 +118,7 @@ impl PlanCost {
         Ok(Self::new(outline, sharing, &latency, link))
     }
 
-    /// `latency` is what the network adds between two ranks, in µs, by row.
+    /// `latency` is what the network adds between two ranks, in µs: a matrix row by row.
     fn new(outline: Outline, sharing: Sharing, latency: &[f64], link: f64) -> Self {
         let gpus = outline.collective.ranks() as usize;
         let (mut accesses, mut blocks) = (vec![0.0; gpus], vec![0u32; gpus]);
@@ -180,7 +180,7 @@ impl PlanCost {
         Some(PlanParts { launch, chain: whole, shared })
     }
 
-    /// What the buffers of a call take on one GPU, in bytes.
+    /// The memory that the buffers of a call take on one GPU, in bytes.
     fn footprint(&self, size: Bytes) -> f64 {
         let collective = &self.outline.collective;
         let (size, ranks) = (size.get() as f64, f64::from(collective.ranks()));
@@ -195,16 +195,16 @@ impl PlanCost {
     }
 }
 
-/// Which share of its data a call takes from memory rather than from the cache, if its buffers have so many
-/// bytes. A cache keeps what was used last, so this goes up steeply where they no longer fit.
+/// The share of a call's data that comes from memory rather than from the cache, for buffers of `footprint` bytes.
+/// A cache keeps what was used last, so the share rises steeply where buffers no longer fit.
 fn cold(footprint: f64) -> f64 {
     let times = footprint / CACHE;
     let steep = times * times * times * times;
     steep / (1.0 + steep)
 }
 
-/// Adds what one operation reads and writes to the GPUs whose memory that is, in chunks. The flags of
-/// packets are left out: with them calls are explained no better, and choices get worse.
+/// Adds what one operation reads and writes to the GPUs whose memory that is, in chunks. The flags of packets are
+/// not counted: counting them explained measured calls no better and made choices between plans worse.
 fn count(work: &Work, rank: Rank, sharing: Sharing, accesses: &mut [f64]) {
     let chunks = f64::from(work.chunks);
     for peer in work.read_from.iter().chain(&work.write_to) {

@@ -1,7 +1,7 @@
 //! [`fit`]: the terms that explain measured calls best.
 //!
-//! How is in [`descent`]. Of the samples, every second one is held back, and the terms are
-//! judged by those alone.
+//! They are found by [`descent`]. Every second sample is held back: the terms are found from the
+//! others, and judged by those held back.
 
 use motet_units::Bytes;
 
@@ -14,7 +14,7 @@ use crate::descent::{self, Moves};
 pub struct Sample<'a> {
     pub plan: &'a PlanCost,
     pub size: Bytes,
-    /// As measured, in µs.
+    /// The measured time, in µs.
     pub micros: f64,
 }
 
@@ -22,12 +22,12 @@ pub struct Sample<'a> {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Fitted {
     pub terms: PlanTerms,
-    /// The median of the relative errors of the samples that the terms were found by,
+    /// The median relative error over the samples that the terms were found from.
     pub known: f64,
-    /// and of those held back.
+    /// The median relative error over the samples held back.
     pub held_back: f64,
-    /// Of pairs of calls of the same collective, ranks and size that differ by more than a tenth, how
-    /// many are told apart rightly, among those held back.
+    /// The share of pairs that the terms put in the right order, and how many pairs there are. A pair is two calls
+    /// held back, of the same collective, ranks and size, whose measured times differ by more than a tenth.
     pub pairs_right: f64,
     pub pairs: u64,
 }
@@ -35,9 +35,9 @@ pub struct Fitted {
 /// How good given terms are for samples.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Judged {
-    /// The median of the relative errors.
+    /// The median relative error.
     pub error: f64,
-    /// Pairs as in [`Fitted`].
+    /// Pairs as in [`Fitted`], but of all samples.
     pub pairs_right: f64,
     pub pairs: u64,
 }
@@ -55,15 +55,16 @@ fn judged(samples: &[&Sample<'_>], terms: &PlanTerms) -> Judged {
     Judged { error: median_error(samples, terms), pairs_right, pairs }
 }
 
-/// How much each term matters for samples: by which share the error grows at least if the term alone
-/// is a fifth larger or smaller. 0 if no sample depends on it; below 0 if another value were better.
+/// How much each term matters: the share by which the error over all samples grows if that term alone is a fifth
+/// larger or smaller, whichever grows it less. 0 if no sample depends on the term; negative if another value would
+/// be better.
 #[must_use]
 pub fn weights(samples: &[Sample<'_>], terms: &PlanTerms) -> [f64; TERMS] {
     let samples: Vec<&Sample<'_>> = samples.iter().collect();
     descent::weights(&terms.values(), |values| score(&samples, values))
 }
 
-/// The terms for samples, from `start`. Terms that no sample depends on stay as they are.
+/// Fits terms to samples, beginning at `start`. Terms that no sample depends on stay as they are there.
 #[must_use]
 pub fn fit(samples: &[Sample<'_>], start: &PlanTerms) -> Fitted {
     let known: Vec<&Sample<'_>> = samples.iter().step_by(2).collect();
@@ -80,7 +81,7 @@ fn score(samples: &[&Sample<'_>], values: &[f64; TERMS]) -> f64 {
     samples.iter().filter_map(|it| Some(error(it, &terms)?.abs())).sum()
 }
 
-/// The logarithm of said over measured.
+/// ln(predicted time ÷ measured time).
 fn error(sample: &Sample<'_>, terms: &PlanTerms) -> Option<f64> {
     let said = sample.plan.micros(sample.size, terms)?;
     Some(libm::log(said / sample.micros))

@@ -1,8 +1,8 @@
-//! What MSCCL++'s executor takes for a plan, by a model that is fitted to measurements.
+//! How long MSCCL++'s executor takes for a plan, by a model that is fitted to measurements.
 //!
-//! A plan is run by thread blocks that write into one another's memory. Hardly anything of what that
-//! costs is in NCCL's constants: the operations that a block does one after the other, the signals it
-//! waits for, how many bytes its threads have under way, and the memory that all blocks share. So the
+//! A plan is run by thread blocks that write into one another's memory. NCCL's constants say hardly
+//! anything about what that costs: the operations that a block does one after the other, the signals it
+//! waits for, how many bytes its threads have in flight, and the memory that all blocks share. So the
 //! model has terms of its own ([`PlanTerms`]), each with a meaning, and [`fit`](fit::fit) finds them from
 //! measured calls. [`PlanCost`] prices a plan with them:
 //!

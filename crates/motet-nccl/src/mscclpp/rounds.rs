@@ -1,9 +1,9 @@
-//! [`Task`]: what the threads of a block do in one operation, and how long its data takes.
+//! [`Task`]: what the threads of a block do in one operation, and how long moving its data takes.
 //!
-//! Two things hold a block back. It waits for memory: in a *round* every thread has one access under way,
-//! which takes the same time whatever the number of threads. And a multiprocessor loads and stores only so
-//! many bytes per microsecond. The two overlap in part, as limits of machines do, so that they add up as the
-//! legs of a right triangle: what is much the smaller hardly counts.
+//! Two limits hold a block back. Memory latency: in a *round* every thread has one access in flight, which
+//! takes the same time whatever the number of threads. And throughput: a multiprocessor loads and stores only
+//! so many bytes per microsecond. The two overlap in part, so that their times a and b are combined as
+//! √(a² + b²), in which a much smaller one hardly counts.
 
 use motet_collective::formats::mscclpp_json::Work;
 
@@ -20,12 +20,12 @@ pub struct Task {
     writes_packets: bool,
 }
 
-/// What an operation works under.
+/// The conditions that an operation runs under.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Conditions {
     /// Threads of a block.
     pub threads: u32,
-    /// Which share of the data comes from memory rather than from the cache, 0 to 1.
+    /// The share of the data that comes from memory rather than from the cache, 0 to 1.
     pub cold: f64,
     /// Blocks that share a multiprocessor.
     pub crowd: f64,
@@ -48,7 +48,7 @@ impl From<&Work> for Task {
 }
 
 impl Task {
-    /// How long the data takes, in µs, without what an operation takes that moves nothing.
+    /// How long moving the data takes, in µs, without the fixed cost of an operation ([`PlanTerms::operation`]).
     #[must_use]
     pub fn micros(&self, chunk_bytes: f64, under: &Conditions, terms: &PlanTerms) -> f64 {
         let bytes = chunk_bytes * f64::from(self.chunks);
@@ -63,12 +63,12 @@ impl Task {
         self.reads_packets || self.writes_packets
     }
 
-    /// Bytes of data that a thread moves at once.
+    /// Bytes of data in one item: what a thread moves at once.
     const fn grain(&self) -> f64 {
         if self.has_packets() { 8.0 } else { 16.0 }
     }
 
-    /// What a thread loads and stores for that: a packet is twice its data.
+    /// Bytes that a thread loads and stores for one item: a packet is twice its data.
     fn bytes_of_item(&self) -> f64 {
         let (reads, writes) = (f64::from(self.reads), f64::from(self.writes));
         match (self.reads_packets, self.writes_packets) {
@@ -81,7 +81,7 @@ impl Task {
         }
     }
 
-    /// How long all threads wait for what they have under way at once.
+    /// How long a round takes: all threads wait for the accesses that they have in flight.
     fn round(&self, terms: &PlanTerms) -> f64 {
         let more_reads = f64::from(self.reads.saturating_sub(1));
         let more_writes = f64::from(self.writes.saturating_sub(1));
@@ -115,7 +115,8 @@ impl Conditions {
     }
 }
 
-/// Two times that overlap in part, together: the long side of the right triangle that has them as legs.
+/// The time of two activities that overlap in part: √(a² + b²), with their own times as the legs of a right
+/// triangle.
 pub(super) fn legs(a: f64, b: f64) -> f64 {
     (a * a + b * b).sqrt()
 }

@@ -1,4 +1,4 @@
-//! [`PlanTerms`]: what the parts of a plan are worth.
+//! [`PlanTerms`]: what the parts of a plan cost.
 
 use super::rounds::legs;
 use crate::descent;
@@ -9,62 +9,63 @@ use crate::descent;
 /// threads of a block do at once: 16 bytes each, or 8 in packets (see `rounds`).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PlanTerms {
-    /// A call: launching the kernel, loading the plan, ending.
+    /// The fixed cost of a call: launching the kernel, loading the plan, ending.
     pub launch: f64,
-    /// For each further rank that shares the GPU, whose kernels start one after the other.
+    /// Added to a call for each further rank that shares the GPU, because their kernels start one after the other.
     pub sharer: f64,
-    /// For 1024 threads of a block; fewer start faster.
+    /// Added to a call with blocks of 1024 threads; for fewer threads in proportion.
     pub threads: f64,
-    /// For each block that runs on the GPU.
+    /// Added to a call for each thread block that runs on the GPU.
     pub block: f64,
-    /// An operation that moves data, whatever it moves.
+    /// The fixed cost of an operation that moves data.
     pub operation: f64,
-    /// What a signal waits for before it is sent: until all GPUs see what the block has written. Relaxed
-    /// signals, which say nothing about data, do not.
+    /// The fence before a signal, which waits until all GPUs see what the block has written. Relaxed signals, which
+    /// say nothing about data, have none.
     pub fence: f64,
-    /// What that takes longer on a GPU that ranks share: so much times the share of its ranks that are
-    /// others, whose writes are under way as well,
+    /// Added to a fence on a GPU that ranks share, times the share of its ranks that are others: their writes are in
+    /// flight as well.
     pub fence_others: f64,
-    /// and so much for each further block on the multiprocessor.
+    /// Added to a fence for each further block on the multiprocessor.
     pub fence_block: f64,
     /// From a signal to the end of the wait for it.
     pub signal: f64,
-    /// For each counter that an operation raises or waits for.
+    /// Added to an operation for each counter that it raises or waits for.
     pub counter: f64,
-    /// The same as a signal between blocks of one GPU (a semaphore).
+    /// As `signal`, but between blocks of one GPU (a semaphore); also the cost of a barrier among them.
     pub semaphore: f64,
     /// A round of copying.
     pub copy_round: f64,
-    /// A round of a sum: what does not depend on the number of summands,
+    /// The part of a round of a sum that does not depend on how many ranges it reads and writes.
     pub sum_round: f64,
-    /// for each range that is read
+    /// Added to a round of a sum for each range that it reads beyond the first.
     pub sum_read: f64,
-    /// and for each that is written beyond the first.
+    /// Added to a round of a sum for each range that it writes beyond the first.
     pub sum_write: f64,
     /// A round of writing packets to one place.
     pub packet_write: f64,
-    /// A round of reading packets from one place,
+    /// A round of reading packets from one place.
     pub packet_read: f64,
-    /// and from each further one, in a sum.
+    /// Added to a round of a sum of packets for each further place that it reads from.
     pub packet_more: f64,
-    /// A round of sending a sum on in packets to one place. A thread waits for all summands before it
-    /// sends, and sends before it turns to the next sum, so that less overlaps than in plain writing.
+    /// Added to a round of a sum of packets for each place that it sends the sum on to. A thread waits for all
+    /// summands before it sends, and sends before it turns to the next sum, so that less overlaps than in plain
+    /// writing.
     pub packet_on: f64,
-    /// What a round takes longer if its data comes from memory and not from the cache.
+    /// Added to a round if its data comes from memory and not from the cache.
     pub cold_round: f64,
-    /// What a multiprocessor loads and stores, in bytes per microsecond.
+    /// The rate at which a multiprocessor loads and stores, in bytes per microsecond.
     pub block_rate: f64,
-    /// What a GPU's memory reads and writes, in bytes per microsecond, while all data fits its cache
+    /// The rate of a GPU's memory while all data fits its cache, in bytes per microsecond.
     pub cached: f64,
-    /// and while it does not.
+    /// The rate of a GPU's memory where data does not fit its cache, in bytes per microsecond.
     pub memory: f64,
-    /// From a post until the proxy begins with it,
+    /// From a post until the proxy begins with it.
     pub post: f64,
-    /// what it takes for each copy and each signal, one after the other,
+    /// What a proxy takes for each copy and each signal; it does one after the other.
     pub proxy: f64,
-    /// longer by so much for each further rank on the GPU, whose proxies share its queues,
+    /// Added to `proxy` for each further rank on the GPU, because the proxies share its queues.
     pub proxy_sharer: f64,
-    /// and what it moves, in bytes per microsecond, where no link is slower.
+    /// The rate at which a proxy moves data, in bytes per microsecond, where no link is slower.
     pub post_rate: f64,
 }
 
@@ -107,7 +108,7 @@ impl PlanTerms {
         post_rate: 5.821e5,
     };
 
-    /// What a block of so many threads copies, in GB/s.
+    /// The rate at which a block of so many threads copies, in GB/s.
     #[must_use]
     pub fn block_gbytes_per_s(&self, threads: u32) -> f64 {
         let bytes = 16.0 * f64::from(threads);
@@ -149,7 +150,7 @@ impl PlanTerms {
         ]
     }
 
-    /// From values in the order of [`list`](Self::list).
+    /// Terms from values in the order of [`list`](Self::list).
     #[must_use]
     pub const fn from_values(it: &[f64; TERMS]) -> Self {
         let [
@@ -212,13 +213,13 @@ impl PlanTerms {
         }
     }
 
-    /// The same terms to so many digits: more than three or four say nothing.
+    /// The same terms, rounded to `digits` significant digits; more than three or four are noise.
     #[must_use]
     pub fn rounded(&self, digits: usize) -> Self {
         Self::from_values(&self.values().map(|it| descent::rounded(it, digits)))
     }
 
-    /// The values in that order.
+    /// The values in the order of [`list`](Self::list).
     #[must_use]
     pub fn values(&self) -> [f64; TERMS] {
         self.list().map(|it| it.2)

@@ -1,9 +1,9 @@
 //! The search for channels at one given speed: depth first, channel after channel, taking
 //! bandwidth from the wires on the way in and giving it back on the way out.
 //!
-//! It follows NCCL's (`src/graph/search.cc`) in what it tries, in which order, and when it gives
-//! up: NCCL counts its steps and stops after so many, so that its result on a large machine is
-//! what it came to by then, and only the same order of trials gives the same result.
+//! It follows NCCL's search (`src/graph/search.cc`) in what it tries, in which order, and when it gives
+//! up: NCCL stops after a number of steps, so on a large machine its result is the best found by then,
+//! and only the same order of trials gives the same result.
 //! [`compute`](super::compute) calls it with one speed after another; [`wires`] holds the account
 //! of bandwidth, [`candidates`] which GPUs and interfaces come next.
 
@@ -26,11 +26,11 @@ enum Place {
 /// In which order GPUs are tried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Order {
-    /// By what promises most.
+    /// The most promising first (see [`candidates`]).
     Best,
     /// By number.
     Number,
-    /// As the channel before.
+    /// The same as in the channel before.
     Replay,
 }
 
@@ -40,7 +40,8 @@ struct Share(i64, i64);
 
 const WHOLE: Share = Share(1, 1);
 
-/// What a channel still has to do, by the number of the GPU in it.
+/// How a channel is to be completed: at which position in the channel it goes back to the network, or to its
+/// first GPU, and in which order GPUs are tried.
 #[derive(Clone, Copy, Debug)]
 struct Route {
     back_to_net: Option<usize>,
@@ -51,7 +52,7 @@ struct Route {
 /// The outcome of one search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
-    /// As many channels as were allowed.
+    /// The most channels allowed were found.
     Perfect,
     TimedOut,
     Exhausted,
@@ -76,11 +77,11 @@ pub(super) struct Search<'a> {
     system: &'a System,
     paths: &'a Paths,
     limits: Limits,
-    /// What each edge has left.
+    /// The bandwidth that each edge has left, in MB/s.
     free: Vec<i64>,
-    /// What each port of the network has left, in whole GB/s steps.
+    /// The bandwidth that each network port has left, in MB/s; taken in whole GB/s.
     port_free: Vec<i64>,
-    /// In which channels each GPU is already.
+    /// By GPU: a bit for each channel that it is in already.
     used: Vec<u64>,
     draft: Graph,
     best: Graph,
@@ -88,7 +89,8 @@ pub(super) struct Search<'a> {
 }
 
 impl<'a> Search<'a> {
-    /// Tries to better `best` with channels like `draft` says.
+    /// Searches for a graph better than `best` under the conditions of `draft`. Returns the best graph, how the
+    /// search ended, and how many of `steps` are left.
     pub(super) fn run(
         (system, paths): (&'a System, &'a Paths),
         limits: Limits,
@@ -123,7 +125,7 @@ impl<'a> Search<'a> {
         (search.best, outcome, left)
     }
 
-    /// The channels finished before the one being made.
+    /// The number of channels finished before the one being made.
     fn finished(&self) -> usize {
         self.draft.channels.len().saturating_sub(1)
     }
@@ -253,7 +255,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Goes to a GPU, if there is bandwidth, and on from there.
+    /// Goes to a GPU if there is bandwidth for the step, goes on from there, and gives the bandwidth back.
     fn go(
         &mut self,
         from: Option<Place>,
@@ -356,7 +358,7 @@ impl<'a> Search<'a> {
         a > b || (a == b && alike && new.hops < old.hops)
     }
 
-    /// From a GPU back to the network, then on.
+    /// Goes from a GPU back to the network, by each interface that is allowed, and on from there.
     fn back_to_nets(&mut self, gpu: usize, step: usize, route: Route, steps: &mut Steps) {
         let balanced = self.draft.pattern == Pattern::BalancedTree;
         // A balanced tree has half of its outside traffic at each of its first two GPUs.
@@ -378,7 +380,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Whether a channel that came by `start` may leave by `net`.
+    /// Whether a channel that entered the node by interface `start` may leave it by `net`.
     fn may_leave_by(&self, net: usize, start: usize, end: usize, step: usize) -> bool {
         let pattern = self.draft.pattern;
         if pattern == Pattern::Tree && net != start {
@@ -397,7 +399,7 @@ impl<'a> Search<'a> {
         pattern != Pattern::BalancedTree || step == 0 || net == end
     }
 
-    /// NVLS: the head pulls twice what the others do, both ways between GPUs and switch.
+    /// NVLS: takes bandwidth both ways between the switch and every GPU, twice as much for the head.
     fn visit_switch(&mut self, head: usize, steps: &mut Steps) {
         let mut taken: Vec<(Place, Place, Share)> = Vec::new();
         let gpus = 0..self.system.gpus.len();

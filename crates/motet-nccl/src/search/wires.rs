@@ -1,4 +1,5 @@
-//! The account of bandwidth: taking the wires of a path for a channel, and giving them back.
+//! The account of bandwidth: a channel takes its speed from every wire of a path, and gives it back when the
+//! search backtracks.
 
 use super::super::kinds::{Cpu, CpuArch, PathKind};
 use super::super::paths::NcclPath;
@@ -18,7 +19,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// The speed of a step: inside the node or out of it.
+    /// The speed of a step, which differs inside the node and out of it.
     fn speed(&self, from: Place, to: Place, share: Share) -> i64 {
         let out = matches!(from, Place::Net(_)) || matches!(to, Place::Net(_));
         let whole = if out { self.draft.inter_mbps } else { self.draft.intra_mbps };
@@ -73,7 +74,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// What a step takes of an edge and of its reverse.
+    /// The bandwidth that a step takes from an edge and from its reverse.
     fn needs(&self, from: Place, path: &NcclPath, edge: usize, speed: i64) -> (i64, i64) {
         let edge = &self.system.edges[edge];
         let from_gpu = matches!(from, Place::Gpu(_));

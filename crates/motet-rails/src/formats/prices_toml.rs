@@ -45,7 +45,7 @@ struct OpticalTable {
     source: String,
 }
 
-/// Most ports of a switch that are taken for meant.
+/// The most ports of one switch; more are taken for a mistake.
 const MOST_PORTS: u32 = 1 << 20;
 /// The most watts of one part.
 const MOST_WATTS: f64 = 1e6;

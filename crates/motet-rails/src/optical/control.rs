@@ -32,7 +32,7 @@ pub(super) struct Control<'a> {
     pub(super) costs: &'a Table,
     /// The costs of communications over the host's network, for those that are refused circuits.
     pub(super) host: &'a Table,
-    /// By operation, what it needs of the rails, if anything.
+    /// For each operation, its circuit set and call, if it goes over the rails.
     pub(super) wants: &'a [Option<Want>],
     pub(super) plane: &'a mut ControlPlane,
     /// When the step began, by the control plane's clock.

@@ -70,7 +70,8 @@ pub fn best_fixed(
         if best.as_ref().is_none_or(|it| found.run.time() < it.run.time()) {
             best = Some(found);
         }
-        // The next division, by counting with carry: the first parallelism that can have more gets it, those before it start over.
+        // The next division, by counting with carry: the first parallelism that can have more ports gets
+        // them, and those before it go back to their least.
         let mut at = 0;
         loop {
             let Some(class) = classes.get(at) else {

@@ -45,17 +45,19 @@ pub(super) enum Way {
     Host,
 }
 
-/// The calls and circuits of one [`CircuitSet`], which to the control plane is a communication group of the job.
+/// The calls and circuits of one [`CircuitSet`]. The control plane sees the set as one communication group of
+/// the job.
 #[derive(Clone, Debug)]
 struct Line {
     /// The managers that all must allow a call before it may start.
     members: Vec<usize>,
     circuits: Vec<Circuit>,
-    /// Calls that the job has made and that managers have not been asked about yet, in order. They are asked about one at a time.
+    /// Calls of the job, in order, about which the managers have not been asked yet, because they are asked
+    /// about one call at a time.
     waiting: VecDeque<(usize, Call)>,
     /// The call that managers are being asked about.
     asked: Option<Asked>,
-    /// Since when its circuits are set up; `None` while other circuits have its ports.
+    /// When its circuits were set up; `None` while they are not.
     taken: Option<Taken>,
 }
 
@@ -69,12 +71,12 @@ struct Asked {
     way: Way,
 }
 
-/// The two moments of setting up a set's circuits.
+/// When the set-up of a set's circuits began and ended.
 #[derive(Clone, Copy, Debug)]
 struct Taken {
-    /// The change of circuits began, so that no one else can use the ports.
+    /// When the change of circuits began; from then on no other set can use the ports.
     from: Instant,
-    /// The circuits can carry data.
+    /// When the circuits can carry data.
     up: Instant,
 }
 

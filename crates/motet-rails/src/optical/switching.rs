@@ -50,7 +50,7 @@ impl Delay {
 /// Which circuits are changed together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Granularity {
-    /// Those of one communication group; ports of other groups are not touched.
+    /// The circuits of one communication group; ports of other groups are not touched.
     Group,
     /// All circuits of a rail, which then serves one parallelism at a time, on all stages.
     Rail,
@@ -61,11 +61,11 @@ pub enum Granularity {
 pub struct Switching {
     pub ports: u32,
     pub delay: Delay,
-    /// Circuits for the next traffic are asked for as soon as the traffic before it has ended, which is known
-    /// from the steps before; otherwise when the next traffic wants to start.
+    /// Whether circuits for the next call are requested as soon as the call before it has ended, because the
+    /// steps before have shown which call that is. Otherwise they are requested when the call wants to start.
     pub provisioned: bool,
     pub granularity: Granularity,
-    /// AllReduces of up to so many bytes go over the host's packet network instead.
+    /// AllReduces of up to this size go over the host's packet network instead of the rails.
     pub offload: Option<Bytes>,
 }
 

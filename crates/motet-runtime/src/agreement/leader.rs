@@ -9,7 +9,7 @@ use crate::runtime::Operation;
 /// The leader's side of the [`agreement`](crate::agreement) for one communicator.
 #[derive(Debug)]
 pub struct Leader {
-    /// The first round this leader leads; of earlier ones it knows nothing.
+    /// The first round of this leader; it knows nothing of earlier ones.
     first: u64,
     /// The number of the next round.
     next: u64,
@@ -58,7 +58,7 @@ impl Leader {
         self.propose_until(at, None, target)
     }
 
-    /// The same for a trial, if `until` is given: from then on what was in use before decides again.
+    /// The same; with `until`, as a trial: from that operation on what was in use before decides again.
     ///
     /// # Errors
     /// When a round is open.
@@ -80,7 +80,7 @@ impl Leader {
         Ok(proposal)
     }
 
-    /// Takes a message; gives what follows from it.
+    /// Takes a message, and returns what to send as a result.
     pub fn handle(&mut self, message: Message) -> Option<(To, Message)> {
         match message {
             Message::Accept { round, rank } => self.accept(round, rank),
@@ -107,8 +107,7 @@ impl Leader {
         Some((To::All, Message::Verdict { round: open.round, commit: false }))
     }
 
-    /// What to send again to those who may not have got it: the open proposal, or else the last
-    /// verdict.
+    /// What to send again, since messages may be lost: the open proposal, or else the last verdict.
     #[must_use]
     pub fn resend(&self) -> Option<(To, Message)> {
         if let Some(open) = &self.open {

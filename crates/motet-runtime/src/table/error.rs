@@ -11,7 +11,7 @@ pub enum TableErrorKind {
     Truncated,
     #[error("its contents do not have its checksum")]
     Corrupt,
-    /// Its writer is wrong.
+    /// Its checksum is right, so the fault is its writer's.
     #[error("it is whole, and yet not a table")]
     Malformed,
     #[error("it is larger than any plan")]

@@ -11,11 +11,11 @@ use super::{
 use crate::checksum::Checksum;
 use crate::key::{Algorithm, Collective, Protocol};
 
-/// What a process called.
+/// The calls of a process, as read from its trace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Trace {
     pub communicators: Vec<Communicator>,
-    /// As they were seen to finish.
+    /// The calls, in the order in which they were seen to finish.
     pub calls: Vec<TracedCall>,
     /// Where the file breaks off within a block, if it does.
     pub cut_at: Option<usize>,
@@ -34,7 +34,7 @@ pub enum TraceError {
     Damaged { at: usize, problem: &'static str },
 }
 
-/// The checksum that a block with its head must have.
+/// The checksum of a block: of the first eight bytes of its head, and of its payload.
 pub(super) fn seal(block: &[u8]) -> Checksum {
     let whole: Vec<u8> = block[..8].iter().chain(&block[BLOCK_HEAD..]).copied().collect();
     Checksum::of(&whole)
@@ -182,7 +182,7 @@ impl<'a> Payload<'a> {
     }
 }
 
-/// The outer `None` is for a number that is none of them.
+/// The item of this number, counted from 1; 0 is `Some(None)`. The outer `None` is an unknown number.
 fn indexed<T: Copy>(all: &[T], number: u8) -> Option<Option<T>> {
     match usize::from(number).checked_sub(1) {
         None => Some(None),

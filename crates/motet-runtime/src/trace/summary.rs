@@ -1,4 +1,4 @@
-//! [`summary()`]: what the calls of some traces took, by what was called and how it was done.
+//! [`summary()`]: how long the calls of some traces took, by collective, ranks, size, algorithm and protocol.
 
 use std::collections::BTreeMap;
 
@@ -16,14 +16,15 @@ pub struct TraceRow {
     pub bucket: Bucket,
     pub algorithm: Option<Algorithm>,
     pub protocol: Option<Protocol>,
-    /// All of them, on all ranks that were given.
+    /// How many calls there are in all traces that were given.
     pub calls: u64,
-    /// Those whose whole kernel was timed.
+    /// How many of them were timed on all their channels.
     pub timed: u64,
-    /// Of these; zero without any.
+    /// The median time of the calls that were timed; zero if none was.
     pub median: Duration,
-    /// The 99th percentile.
+    /// The 99th percentile of these times.
     pub high: Duration,
+    /// The longest of these times.
     pub longest: Duration,
 }
 

@@ -5,10 +5,10 @@ use super::{
 };
 use crate::key::{Algorithm, Protocol};
 
-/// A block is due when its payload has this much.
+/// A block is due when it has this many bytes.
 const DUE: usize = 1 << 16;
 
-/// Collects records; whoever has a file writes what [`take`](Self::take) gives.
+/// Collects records into blocks; the owner of the file writes what [`take`](Self::take) returns.
 #[derive(Debug)]
 pub struct TraceWriter {
     /// The block so far, with room for its head.
@@ -25,7 +25,7 @@ impl Default for TraceWriter {
 }
 
 impl TraceWriter {
-    /// What a file begins with.
+    /// The head that a trace file begins with.
     #[must_use]
     pub fn head() -> [u8; HEAD] {
         let mut head = [0; HEAD];
@@ -34,7 +34,7 @@ impl TraceWriter {
         head
     }
 
-    /// Adds a communicator, and gives the number that its calls have.
+    /// Adds a communicator, and returns the number by which its calls refer to it.
     pub fn communicator(&mut self, it: &Communicator) -> u32 {
         let mut end = it.name.len().min(MOST_NAME);
         while !it.name.is_char_boundary(end) {
@@ -76,7 +76,7 @@ impl TraceWriter {
         self.block.len() >= DUE
     }
 
-    /// The block of all records since the last, to be appended to the file; none if there are none.
+    /// The block of all records since the last block, to be appended to the file; `None` if there are none.
     pub fn take(&mut self) -> Option<Vec<u8>> {
         if self.records == 0 {
             return None;

@@ -9,7 +9,7 @@ use motet_control::{Circuit, Port, SwitchId};
 
 use super::v1;
 
-/// The most reports of one message.
+/// The most reports in one message.
 pub const MOST_REPORTS: usize = 65_536;
 
 /// A message that makes no sense.

@@ -1,5 +1,5 @@
-//! The gRPC API: [`v1`] is made from the protos, [`convert`] makes the core's types of its messages and back, and
-//! [`service`] answers.
+//! The gRPC API: [`v1`] is generated from the protos, [`convert`] converts its messages to the core's types
+//! and back, and [`service`] answers calls.
 
 pub mod convert;
 pub mod service;

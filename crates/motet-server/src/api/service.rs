@@ -20,7 +20,7 @@ use crate::auth::Caller;
 use crate::engine::{Ago, ConnectionId, Inbox, JoinError, Message, Told};
 use crate::metrics::Metrics;
 
-/// How many reports of one client may wait for the engine.
+/// How many reports of one connection may wait for the engine.
 const UNDER_WAY: usize = 1024;
 /// How many messages a client may leave unread before its connection is closed.
 const UNREAD: usize = 256;
@@ -40,7 +40,8 @@ impl ControlService {
     }
 
     fn caller<T>(request: &Request<T>) -> Result<Caller, Status> {
-        // Every way to here goes through the check; if one does not, that is no reason to let anybody in.
+        // Every route passes the check first, which adds the caller. If one did not, nobody may be let in
+        // because of that.
         let none = || Status::unauthenticated("the request has no caller");
         request.extensions().get::<Caller>().cloned().ok_or_else(none)
     }
@@ -60,7 +61,7 @@ impl ControlService {
     }
 }
 
-/// What the engine does not answer because it stops.
+/// The status of a call that the engine does not answer because it is stopping.
 fn stopped(it: impl std::fmt::Display) -> Status {
     Status::unavailable(it.to_string())
 }
@@ -155,12 +156,13 @@ impl Control for ControlService {
     }
 }
 
-/// What a client is told: notices as they come from the engine, and how its conversation ends.
+/// The messages to one client: notices from the engine, confirmed joins, and the error that ends the
+/// conversation.
 #[derive(Debug)]
 pub struct Replies {
     unread: mpsc::Receiver<Vec<Notice>>,
     replies: mpsc::Receiver<Result<v1::FromController, Status>>,
-    /// The client has said all that it wanted to say.
+    /// Whether the client's side of the conversation has ended.
     done: bool,
     ended: bool,
 }
@@ -201,15 +203,15 @@ impl Stream for Replies {
     }
 }
 
-/// What one client says, from beginning to end.
+/// The client's side of one connection, from beginning to end.
 struct Conversation {
     id: ConnectionId,
     caller: Caller,
     service: ControlService,
     seats: BTreeSet<(JobId, Member)>,
-    /// For reports under way.
+    /// Limits how many of its reports wait for the engine.
     room: Arc<Semaphore>,
-    /// The engine wants to hear no more of it.
+    /// Fires when the engine closes the connection.
     closed: oneshot::Receiver<()>,
     out: mpsc::Sender<Result<v1::FromController, Status>>,
 }
@@ -252,7 +254,8 @@ impl Conversation {
         }
     }
 
-    /// What was sent is no message, or too long for one; or the connection has broken, which is nobody's mistake.
+    /// The status of a message that could not be read. It counts as a refusal if the message is malformed or
+    /// too long, but not if the connection has broken.
     fn misread(&self, status: Status) -> Status {
         match status.code() {
             tonic::Code::OutOfRange => self.service.refuse(&self.caller, "oversized", status),
@@ -298,7 +301,8 @@ impl Conversation {
             }
             all.push(Told { report, traffic });
         }
-        // Whoever says more than the engine can handle is not read any further until it has.
+        // Wait until the engine has handled enough earlier reports; meanwhile nothing more is read from this
+        // client.
         let count = u32::try_from(all.len().min(UNDER_WAY)).unwrap_or(u32::MAX);
         let permit = Arc::clone(&self.room).acquire_many_owned(count);
         let permit = permit.await.map_err(stopped)?;

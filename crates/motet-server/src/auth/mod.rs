@@ -26,7 +26,8 @@ pub enum Caller {
 }
 
 impl Caller {
-    /// Whether its credential is for that job, as far as can be said without knowing whose the job is.
+    /// Whether its credential allows that job, as far as that depends on the job's number and not on its
+    /// tenant.
     #[must_use]
     pub fn speaks_for(&self, job: JobId) -> bool {
         match self {
@@ -52,7 +53,7 @@ impl Caller {
         *self == Self::Viewer || (self.speaks_for(job) && self.may_register(tenant))
     }
 
-    /// Whether it may look at what concerns no tenant alone: switches, the journal, metrics.
+    /// Whether it may look at what is not a single tenant's: switches, the journal, metrics.
     #[must_use]
     pub const fn may_see_all(&self) -> bool {
         !matches!(self, Self::Tenant { .. })
@@ -84,10 +85,11 @@ impl std::fmt::Display for Caller {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Credential {
-    /// The token itself, or what `sha256sum` says of it.
+    /// The token itself. Give either this, or its SHA-256, or a certificate's name.
     pub token: Option<String>,
+    /// The SHA-256 of the token, as `sha256sum` prints it, so that the file need not contain the token.
     pub sha256: Option<String>,
-    /// A DNS name that stands in the client's certificate.
+    /// A DNS name in the client's certificate.
     pub certificate: Option<String>,
     pub role: Option<Role>,
     pub tenant: Option<u32>,
@@ -116,17 +118,18 @@ pub enum Refused {
 /// All credentials, with what each may do.
 #[derive(Debug, Default)]
 pub struct Access {
-    /// By the SHA-256 of the token: what is looked up cannot be guessed from how long that takes.
+    /// Callers by the SHA-256 of their tokens. Looking up a hash leaks nothing about tokens by the time that
+    /// it takes.
     tokens: BTreeMap<[u8; 32], Caller>,
     certificates: Vec<(ServerName<'static>, Caller)>,
 }
 
 impl Access {
-    /// From the configuration's credentials. The text says what is wrong with one of them.
+    /// The access rules of a configuration's credentials. The error says what is wrong with one of them.
     ///
     /// # Errors
     ///
-    /// If a credential is none, or could mean two things.
+    /// If a credential is incomplete, ambiguous, or given twice.
     pub fn new(credentials: &[Credential]) -> Result<Self, String> {
         let mut access = Self::default();
         for (at, it) in credentials.iter().enumerate() {
@@ -178,12 +181,12 @@ impl Access {
         !self.certificates.is_empty()
     }
 
-    /// Who somebody is, by the `authorization` header and the certificate of the connection. A token counts before the
-    /// certificate.
+    /// Identifies a caller by the `authorization` header and the certificate of the connection. A token takes
+    /// precedence over the certificate.
     ///
     /// # Errors
     ///
-    /// If it is nobody.
+    /// If neither is known.
     pub fn identify(
         &self,
         authorization: Option<&str>,

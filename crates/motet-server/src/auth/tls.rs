@@ -1,4 +1,4 @@
-//! TLS of the service: its certificate, and which clients' certificates it takes.
+//! TLS of the service: its certificate, and which clients' certificates it accepts.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,13 +15,14 @@ use serde::Deserialize;
 pub struct TlsFiles {
     pub certificate: PathBuf,
     pub key: PathBuf,
-    /// Who signs clients' certificates. With it, clients must have one, unless `tokens_too` says that a token is enough.
+    /// The certificate authority of clients' certificates. If given, clients must have a certificate, unless
+    /// `tokens_too` says that a token is enough.
     pub client_ca: Option<PathBuf>,
     #[serde(default)]
     pub tokens_too: bool,
 }
 
-/// What the service needs to speak TLS. The text says what is wrong with which file.
+/// The TLS configuration of the service. The error says what is wrong with which file.
 ///
 /// # Errors
 ///

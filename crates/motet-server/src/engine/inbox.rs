@@ -18,10 +18,11 @@ pub struct ConnectionId(pub u64);
 pub enum Message {
     Register(Registration, oneshot::Sender<Result<(), RegisterError>>),
     Leave(JobId, oneshot::Sender<()>),
-    /// A connection begins; its notices go there, as many together as there are. The other is dropped when the engine wants
-    /// to hear no more of it.
+    /// A connection begins. The engine sends it notices through the first channel, in batches, and drops the
+    /// second one to close the connection.
     Connect(ConnectionId, mpsc::Sender<Vec<Notice>>, oneshot::Sender<()>),
-    /// Members speak on this connection from now on, and no longer on another. With a tenant, its jobs only.
+    /// These members use this connection from now on, and no longer another. With a tenant, only its jobs are
+    /// accepted.
     Join {
         connection: ConnectionId,
         seats: Vec<(JobId, Member)>,
@@ -29,11 +30,11 @@ pub enum Message {
         reply: oneshot::Sender<Result<(), JoinError>>,
     },
     Gone(ConnectionId),
-    /// Of members that have joined on that connection. The permit is dropped when all that follows from them has been sent, so
-    /// that a connection has only so many under way.
+    /// Reports of members that have joined on that connection. The permit is dropped when all messages that
+    /// follow from them have been sent, which limits how many reports of a connection are under way.
     Reports(ConnectionId, Vec<Told>, OwnedSemaphorePermit),
     Switch(SwitchId, Answer),
-    /// A question about the controller, or the engine around it.
+    /// A question about the controller or the engine, answered on the engine's thread.
     Look(Box<dyn FnOnce(&Sight<'_>) + Send>),
     Stop(oneshot::Sender<()>),
 }
@@ -61,7 +62,8 @@ pub struct Told {
     pub traffic: Option<Ago>,
 }
 
-/// A run of calls over circuits: how many microseconds before the report the first began, and the last ended.
+/// A run of calls over circuits: how many microseconds before the report the first call began and the last
+/// one ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ago {
     pub began: u64,
@@ -84,7 +86,7 @@ impl Sight<'_> {
         self.seats.presence(job)
     }
 
-    /// The first members of a job, up to so many, that have no connection.
+    /// The members of a job that have no connection, at most the first `most` of them.
     #[must_use]
     pub fn absent(&self, job: JobId, most: usize) -> Vec<Member> {
         self.seats.absent(job, most)
@@ -117,7 +119,7 @@ pub(super) fn channel() -> (Inbox, Receiver<Message>) {
 }
 
 impl Inbox {
-    /// Puts a message in. It is never lost while the engine runs.
+    /// Sends a message to the engine. It is never lost while the engine runs.
     ///
     /// # Errors
     ///
@@ -155,7 +157,7 @@ impl Inbox {
         answer.await.map_err(|_| Stopped)
     }
 
-    /// Registers a job. The answer comes when it is written down.
+    /// Registers a job. The answer comes when the registration is in the store.
     ///
     /// # Errors
     ///
@@ -166,7 +168,7 @@ impl Inbox {
         answer.await.map_err(|_| Stopped)
     }
 
-    /// Ends a job. The answer comes when that is written down.
+    /// Ends a job. The answer comes when its end is in the store.
     ///
     /// # Errors
     ///

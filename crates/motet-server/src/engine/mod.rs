@@ -1,15 +1,16 @@
 //! [`Engine`]: the one thread that owns the controller.
 //!
-//! It takes all messages from the inbox, lets the controller handle them, writes the resulting events to the store in one batch, and
-//! only then carries out the controller's outputs. So one write to disk serves all messages that came in during the previous write
-//! (*group commit*), and nothing is carried out that is not in the store.
+//! It takes all messages from the inbox, lets the controller handle them, writes the resulting events to the
+//! store in one batch, and only then carries out the controller's outputs. So one write to disk serves all
+//! messages that came in during the previous write (*group commit*), and nothing is carried out that is not
+//! in the store.
 //!
 //! If the store fails, the engine holds what it was about to do and tries again until the store works: nothing is granted
 //! meanwhile, and nothing is taken away.
 //!
-//! - `inbox`: how others reach it;
-//! - `seats`: which member speaks on which connection, and which jobs have been left alone;
-//! - `timers`: what the controller wants to be reminded of.
+//! - `inbox`: the engine's message queue;
+//! - `seats`: which member uses which connection, and which jobs have been abandoned;
+//! - `timers`: the timers that the controller has set.
 
 mod inbox;
 mod seats;
@@ -39,9 +40,10 @@ use crate::timeline::{History, Moment, Seen, Traffic};
 use seats::Seats;
 use timers::Timers;
 
-/// About how many reports are handled before the store is written, so that a client with many reports does not delay others longer.
+/// About how many reports are handled before the store is written, so that a client with many reports does
+/// not delay others for longer.
 const MOST: usize = 4096;
-/// When nothing happens for so long, what is written is forced to the disk.
+/// When nothing has happened for this long, records that are only in the log are synced to the disk.
 const FLUSH: Duration = Duration::from_millis(500);
 /// How often jobs without connected members are checked.
 const LOOK: Duration = Duration::from_secs(1);
@@ -52,7 +54,7 @@ pub type Wall = Box<dyn Fn() -> u64 + Send>;
 /// The engine's health, shared with the HTTP handlers that report it.
 #[derive(Debug, Default)]
 pub struct Health {
-    /// The store has failed and not worked since.
+    /// Whether the store has failed and not worked since.
     pub store_failing: AtomicBool,
     pub stopping: AtomicBool,
 }
@@ -60,7 +62,7 @@ pub struct Health {
 /// The parts from which an engine is built.
 pub struct Parts {
     pub policy: motet_control::controller::Policy,
-    /// The switches with their numbers of ports, and where their orders go.
+    /// The switches with their numbers of ports, and the channels for their orders.
     pub switches: Vec<(SwitchId, u32, mpsc::UnboundedSender<Order>)>,
     pub store: Arc<dyn Store>,
     pub limits: Limits,
@@ -80,28 +82,32 @@ pub struct Engine {
     controller: Controller,
     store: Arc<dyn Store>,
     inbox: Receiver<Message>,
-    /// What clients have said and was not handled yet. Everything else is handled before it: an answer of a switch, or its
-    /// timer, must not wait until somebody has said all that they want to say.
+    /// Messages of clients that were not handled yet. Everything else is handled before them, because answers
+    /// of switches and timers must not wait for clients that send many reports.
     said: VecDeque<Said>,
+    /// The channels for the switches' orders.
     lines: BTreeMap<SwitchId, mpsc::UnboundedSender<Order>>,
     seats: Seats,
     timers: Timers,
     metrics: Arc<Metrics>,
     health: Arc<Health>,
     wall: Wall,
+    /// The number of the journal's next record.
     next: u64,
     after: After,
-    /// Those who wait for their job's registration, in the order of asking: two may want different jobs under one number.
+    /// The clients that wait for an answer to their registration, in the order in which they asked, because
+    /// two clients may try to register different jobs under one number.
     registering: BTreeMap<JobId, VecDeque<oneshot::Sender<Result<(), RegisterError>>>>,
-    /// When members began to ask, to know how long they wait.
+    /// When members began to ask for circuits, to measure how long they wait.
     asking: FxHashMap<(JobId, u32, u32), Instant>,
-    /// When records were written last that the disk may not have.
+    /// When records were last written that may not have reached the disk.
     unflushed: Option<Instant>,
+    /// When it was last checked for abandoned jobs.
     looked: Instant,
-    /// For people: what jobs did, in time since the engine began.
+    /// What jobs did, for the dashboard; times count from the engine's start.
     history: History,
     began: Instant,
-    /// When what is handled now was taken from the inbox.
+    /// When the present messages were taken from the inbox.
     now: Instant,
 }
 
@@ -114,26 +120,28 @@ impl std::fmt::Debug for Engine {
 /// A message of a client that waits to be handled.
 enum Said {
     Reports(ConnectionId, Vec<Told>, OwnedSemaphorePermit),
-    /// The connection has ended. It stands in this line too, because what was said on it before counts.
+    /// The connection has ended. This is in the same queue as reports, because reports sent before the end
+    /// still count.
     Gone(ConnectionId),
 }
 
-/// What is to be done once the batch is written.
+/// The outputs to carry out once the batch is written.
 #[derive(Default)]
 struct After {
     batch: Batch,
     notices: Vec<Notice>,
     orders: Vec<(SwitchId, Order)>,
-    /// They run from when it is carried out: a switch is not late if it was the store that kept its order back.
+    /// Timers, which start only when they are carried out, so that a switch is not late if a slow store has
+    /// delayed its order.
     timers: Vec<(Timer, Duration)>,
     registered: Vec<(JobId, Result<(), RegisterError>)>,
     left: Vec<oneshot::Sender<()>>,
-    /// Of reports that were handled.
+    /// The permits of reports that were handled.
     permits: Vec<OwnedSemaphorePermit>,
 }
 
 impl Engine {
-    /// An engine that goes on where the store says that the last one ended, and how to reach it. Nothing happens before
+    /// An engine that continues from the state in the store, and its inbox. Nothing happens before
     /// [`run`](Self::run).
     ///
     /// # Errors
@@ -211,7 +219,7 @@ impl Engine {
                 return;
             }
             if let Some(done) = stop {
-                // Nobody may wait for it any more.
+                // The client that asked for the stop may be gone.
                 let _ = done.send(());
                 return;
             }
@@ -221,7 +229,8 @@ impl Engine {
         }
     }
 
-    /// All that is there, after waiting for something to do. The second is `false` when nobody can send any more.
+    /// Waits until there is something to do, and returns all messages. The second value is `false` if no
+    /// sender is left.
     fn receive(&mut self) -> (Vec<Message>, bool) {
         let now = Instant::now();
         let mut until = if self.said.is_empty() { self.looked + LOOK } else { now };
@@ -236,7 +245,8 @@ impl Engine {
         let first = match self.inbox.recv_timeout(wait) {
             Ok(first) => Some(first),
             Err(RecvTimeoutError::Timeout) => {
-                // Quiet for long enough, and not only until the next timer: what was not forced to the disk is now.
+                // It was quiet for long enough, not just until the next timer: sync records to the disk that
+                // were not yet.
                 let long = self.unflushed.is_some_and(|it| it.elapsed() >= FLUSH);
                 self.after.batch.durable |= long && self.said.is_empty();
                 None
@@ -255,7 +265,7 @@ impl Engine {
         (messages, true)
     }
 
-    /// Handles what clients have said, or much of it.
+    /// Handles messages of clients, about [`MOST`] reports at a time.
     fn hear(&mut self, now: Instant) {
         let mut count = 0;
         while count < MOST
@@ -293,7 +303,8 @@ impl Engine {
                 let out = self.controller.handle(Input::Register(it));
                 self.take(out);
                 if !known && let Some(it) = self.controller.registration(job) {
-                    // Left and registered again in one batch: what is kept is that it is registered.
+                    // If the job has left and is registered again in one batch, the store must end up with it
+                    // registered.
                     self.after.batch.remove.retain(|it| *it != job);
                     self.after.batch.put.push(it.clone());
                     self.seats.expect(it, false, now);
@@ -317,16 +328,16 @@ impl Engine {
                 let (controller, history, seats) = (&self.controller, &self.history, &self.seats);
                 look(&Sight { controller, history, seats, now: self.moment(now) });
             }
-            // Taken care of by whoever took them from the inbox.
+            // These were handled where the inbox was read.
             Message::Reports(..) | Message::Gone(_) | Message::Stop(_) => {}
         }
     }
 
-    /// Somebody speaks for a member on a connection that is not the member's any more. The connection is closed: a member that
+    /// A report came on a connection that its member no longer uses. The connection is closed: a member that
     /// is meant to be here connects again, and registers its job if that has ended meanwhile.
     fn turn_away(&mut self, id: ConnectionId, report: &Report, now: Instant) {
         if !self.seats.gone(id, now) {
-            // It was closed before, and this is what it had said until then.
+            // The connection was closed before, and this report was sent until then.
             return;
         }
         let (job, member) = (report.job, report.member);
@@ -374,7 +385,7 @@ impl Engine {
     fn leave(&mut self, job: JobId) {
         if self.controller.registration(job).is_some() {
             self.after.batch.remove.push(job);
-            // Registered and left in one batch: what is kept is that it has left.
+            // If the job was registered and has left in one batch, the store must end up without it.
             self.after.batch.put.retain(|it| it.job != job);
         }
         self.seats.forget(job);
@@ -457,7 +468,7 @@ impl Engine {
         }
         for (switch, order) in after.orders {
             if let Some(line) = self.lines.get(&switch) {
-                // A line ends with the service only.
+                // The channel is open as long as the service runs.
                 let _ = line.send(order);
             }
         }
@@ -473,7 +484,7 @@ impl Engine {
                     self.metrics.asked.observe(waited.as_secs_f64());
                     self.history.waited(u64::try_from(waited.as_micros()).unwrap_or(u64::MAX));
                 }
-                // Unless it has said since that it does not want it any more.
+                // The member may have given up its request since; then it does not hold the circuits now.
                 let (job, group, member) = (notice.job, notice.group, notice.member);
                 if matches!(reply, Reply::Refuse(_)) || self.controller.may_send(job, group, member)
                 {
@@ -497,7 +508,8 @@ impl Engine {
         true
     }
 
-    /// Writes a batch, however long it takes. `false` if that will never be, or the service is told to stop meanwhile.
+    /// Writes a batch, trying again until it succeeds. Returns `false` if it never will, or if the service is
+    /// told to stop meanwhile.
     fn commit(&mut self, batch: &Batch) -> bool {
         let mut pause = Duration::from_millis(10);
         loop {
@@ -531,9 +543,9 @@ impl Engine {
     }
 }
 
-/// Whether an event must be on the disk before anything follows from it: jobs that are told that they are registered. Changes
-/// of circuits must survive this process only: if the machine itself ends, the switches say what came of them, and the last
-/// second of the journal may be missing.
+/// Whether an event must be on the disk before anything follows from it. That is so for registrations,
+/// because clients rely on them. Changes of circuits need to survive this process only: if the machine
+/// crashes, the switches say what has become of them, and the last second of the journal may be missing.
 const fn must_survive(event: &Event) -> bool {
     matches!(event, Event::Registered { .. } | Event::Left { .. })
 }

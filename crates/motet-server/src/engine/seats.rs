@@ -30,10 +30,10 @@ pub(super) struct Seats {
 #[derive(Debug)]
 struct Connection {
     sender: mpsc::Sender<Vec<Notice>>,
-    /// Whoever listens to the client stops when this is dropped.
+    /// The task that reads from the client stops when this is dropped.
     _open: oneshot::Sender<()>,
     seats: BTreeSet<(JobId, Member)>,
-    /// What it is to be told together.
+    /// Notices that will be sent to it together.
     notices: Vec<Notice>,
 }
 
@@ -61,7 +61,8 @@ impl Seats {
         Self { limits, connections: BTreeMap::new(), places, jobs: BTreeMap::new() }
     }
 
-    /// A job is registered: somebody will speak for it. If it was `there` before this process, all its members were, too.
+    /// A job is registered, so its members are expected to connect. If it was `there` before this process
+    /// started, all its members count as having been connected before.
     pub(super) fn expect(&mut self, job: &Registration, there: bool, now: Instant) {
         let members = job.groups.iter().flat_map(|it| &it.members);
         let members: BTreeSet<Member> =
@@ -109,7 +110,7 @@ impl Seats {
         absent.take(most).copied().collect()
     }
 
-    /// Members speak on this connection from now on. All of them or none.
+    /// Assigns members to this connection: all of them or none.
     pub(super) fn join(
         &mut self,
         controller: &Controller,
@@ -119,7 +120,8 @@ impl Seats {
     ) -> Result<(), JoinError> {
         for (job, member) in seats {
             let registration = controller.registration(*job);
-            // A job of another tenant is as good as none: nobody learns from the answer which jobs there are.
+            // A job of another tenant is treated as if it did not exist, so that the answer does not reveal
+            // which jobs there are.
             let registration =
                 registration.filter(|it| tenant.is_none_or(|mine| it.tenant == mine));
             let presence = self.jobs.get(job).filter(|_| registration.is_some());
@@ -134,7 +136,7 @@ impl Seats {
                 continue;
             }
             match before {
-                // A member has one voice: the newer connection is the one that lives.
+                // A member has one connection at a time, and the newer one wins.
                 Some(before) => {
                     if let Some(it) = self.connections.get_mut(&before) {
                         it.seats.remove(seat);
@@ -155,13 +157,13 @@ impl Seats {
         Ok(())
     }
 
-    /// Whether a member speaks on this connection. It does not any more if it has joined on another since, or if its job has
-    /// ended; a job that has its number now may be another tenant's.
+    /// Whether a member uses this connection. It does not any more if it has joined on another one since, or
+    /// if its job has ended; the next job of that number may be another tenant's.
     pub(super) fn speaks(&self, id: ConnectionId, job: JobId, member: Member) -> bool {
         self.places.get(&(job, member)) == Some(&id)
     }
 
-    /// A connection has ended. Whether it was still there.
+    /// Removes a connection that has ended; returns whether it was still there.
     pub(super) fn gone(&mut self, id: ConnectionId, now: Instant) -> bool {
         let Some(connection) = self.connections.remove(&id) else { return false };
         for seat in connection.seats {
@@ -177,7 +179,7 @@ impl Seats {
         true
     }
 
-    /// Jobs that nobody speaks for any more, or not all of those who did.
+    /// Jobs that have had no connection, or have missed a member that was connected before, for too long.
     pub(super) fn abandoned(&self, now: Instant) -> Vec<JobId> {
         let long = |since: &Instant| now.duration_since(*since) >= self.limits.absence;
         let jobs = self
@@ -187,8 +189,9 @@ impl Seats {
         jobs.map(|it| *it.0).collect()
     }
 
-    /// Tells members what they are to know. Connections that are full are given back: members connect again, and report, so
-    /// nothing is lost. One that has ended is about to say so.
+    /// Sends notices to members. Returns the connections that are full, which are to be closed: members
+    /// connect again and report, so nothing is lost. A connection that has ended is ignored here, because its
+    /// end is reported separately.
     pub(super) fn tell(&mut self, notices: Vec<Notice>) -> Vec<ConnectionId> {
         let mut told = BTreeSet::new();
         for notice in notices {

@@ -1,4 +1,4 @@
-//! [`check`]: what ranks send to their manager, one frame after the other, by two ranks in turn.
+//! [`check`]: frames that two ranks send to their manager in turn.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,12 +9,13 @@ use motet_control::shim::Tell;
 use motet_control::wire::Frame;
 use motet_units::{Bytes, Rank};
 
-/// Whatever is read is written as the same bytes; no call of a rank goes that it has not made, and none twice. It is understood if
-/// the first frame is one.
+/// Checks that every frame that can be read is written as the same bytes, and that no rank is told to start a
+/// call that it has not made, or one call twice. The input counts as understood if its first frame can be
+/// read.
 ///
 /// # Errors
 ///
-/// If that does not hold.
+/// If one of these properties does not hold.
 pub fn check(bytes: &[u8]) -> Result<bool, String> {
     let ranks = BTreeSet::from([Rank(0), Rank(1)]);
     let groups = (0..2).map(|it| (GroupId(it), ranks.clone()));

@@ -1,4 +1,4 @@
-//! [`check`]: a message of the gRPC API as bytes, taken apart as the service does and given to a controller.
+//! [`check`]: a message of the gRPC API as bytes, decoded as the service does and given to a controller.
 
 use motet_control::controller::{Answer, Order, Policy};
 use motet_control::protocol::{
@@ -9,12 +9,13 @@ use prost::Message as _;
 
 use crate::api::v1;
 
-/// The first byte says what the others are: 0 a registration, 2 what the controller says, anything else what members say. Whatever
-/// is understood comes back the same when it is sent again, and no port gets into two circuits.
+/// The first byte says what the others are: 0 a registration, 2 a message of the controller, anything else a
+/// message of members. Checks that whatever is understood is the same after encoding and decoding it, and
+/// that no port gets into two circuits.
 ///
 /// # Errors
 ///
-/// If that does not hold.
+/// If one of these properties does not hold.
 pub fn check(bytes: &[u8]) -> Result<bool, String> {
     match bytes.split_first() {
         None => Ok(false),

@@ -1,6 +1,6 @@
-//! [`check`]: whole requests over gRPC and HTTP, to a service that has everything but a socket: its routes, its engine on a thread
-//! of its own, a store in memory, a simulated switch. They are a tenant's; another tenant has a job that holds circuits, which
-//! must not be touched.
+//! [`check`]: whole requests over gRPC and HTTP, to a service that has everything but a socket: its routes,
+//! its engine on a thread of its own, a store in memory, a simulated switch. The requests are made by one
+//! tenant; another tenant has a job that holds circuits, which must not be touched.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,11 +30,11 @@ pub const TOKEN: &str = "bbbbbbbbbbbbbbbbbbbb";
 const CONFIG: &str = "listen = '127.0.0.1:0'\nstore = 'memory'\n[[switch]]\nname = 'rail0'\nports = 16\n\
     [[credential]]\ntoken = 'aaaaaaaaaaaaaaaaaaaa'\ntenant = 1\n\
     [[credential]]\ntoken = 'bbbbbbbbbbbbbbbbbbbb'\ntenant = 2\n";
-/// Longer than anything takes.
+/// A time-out, longer than anything takes.
 const LONG: Duration = Duration::from_secs(20);
-/// More requests than that show nothing new.
+/// The most requests of one input; more would show nothing new.
 const MOST: usize = 16;
-/// Between requests of one input, on a line of its own.
+/// The separator between requests of one input.
 const BETWEEN: &str = "\n%%\n";
 const CALLS: [&str; 4] = ["Register", "Leave", "Inspect", "Connect"];
 
@@ -49,7 +49,7 @@ const CALLS: [&str; 4] = ["Register", "Leave", "Inspect", "Connect"];
 ///
 /// # Errors
 ///
-/// If the service panics, is silent, fails (5xx), or touches what is another tenant's.
+/// If the service panics, does not answer, fails (5xx), or touches another tenant's job.
 pub fn check(bytes: &[u8]) -> Result<bool, String> {
     let Some((way, bytes)) = bytes.split_first() else { return Ok(false) };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
@@ -93,7 +93,7 @@ pub fn check(bytes: &[u8]) -> Result<bool, String> {
     })
 }
 
-/// A request as people write it. Nothing if it is none.
+/// Parses a request that is written as text; `None` if it is not one.
 fn written(text: &str) -> Option<Request<Body>> {
     let (head, body) = text.split_once("\n\n").unwrap_or((text, ""));
     let mut lines = head.lines();
@@ -106,7 +106,7 @@ fn written(text: &str) -> Option<Request<Body>> {
     request.body(Body::from(body.to_owned())).ok()
 }
 
-/// Makes a request. Whether it was neither refused nor malformed.
+/// Makes a request; returns whether it was neither refused nor malformed.
 async fn answer(routes: &Router, mut request: Request<Body>) -> Result<bool, String> {
     let token = format!("Bearer {TOKEN}").parse();
     let token = token.map_err(|_| "a token that is none".to_owned())?;
@@ -134,12 +134,12 @@ async fn answer(routes: &Router, mut request: Request<Body>) -> Result<bool, Str
     {
         return Err(format!("{what}: an answer that is not the JSON that it says it is"));
     }
-    // Of a call that is refused at once, gRPC says so in the headers.
+    // If gRPC refuses a call at once, the status is in the headers.
     let grpc = headers.get("grpc-status").is_none_or(|it| it == "0");
     Ok(status.is_success() && grpc)
 }
 
-/// What a client sends on a connection, before it closes it.
+/// Sends bytes on a connection and closes it; returns whether the answer was a success.
 async fn connection(door: Door, bytes: &[u8]) -> Result<bool, String> {
     let (mut near, far) = tokio::io::duplex(1 << 20);
     let graceful = GracefulShutdown::new();
@@ -165,11 +165,11 @@ async fn connection(door: Door, bytes: &[u8]) -> Result<bool, String> {
 struct Other {
     job: Registration,
     notices: mpsc::Receiver<Vec<Notice>>,
-    /// While it is open, the engine has not closed the connection.
+    /// Kept so that the connection stays open; the engine would close the other end.
     _open: oneshot::Receiver<()>,
 }
 
-/// Two members that want one circuit.
+/// A job of two members that want one circuit.
 fn pair(job: u64, tenant: u32, first: u32) -> Registration {
     let members = [Member(0), Member(1)];
     Registration {

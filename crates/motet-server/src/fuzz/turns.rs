@@ -1,6 +1,6 @@
-//! [`check`]: any messages in any order, to a controller whose switches answer late, refuse and vanish, whose timers ring
-//! whenever they like, and which starts again in the middle of things. Beside those who say anything is an honest job, whose
-//! circuit must stay, and whose next call must be answered.
+//! [`check`]: any messages in any order, to a controller whose switches answer late, refuse and vanish, whose
+//! timers expire at any moment, and which is restarted in between. Beside the senders of these messages there
+//! is an honest job, whose circuit must stay, and whose next call must be answered.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -14,11 +14,12 @@ use prost::Message as _;
 
 use crate::api::v1;
 
-/// Two switches of so many ports.
+/// The ports of each of the two switches.
 const PORTS: u32 = 8;
-/// More turns than that show nothing new.
+/// The most turns of one input; more would show nothing new.
 const MOST: usize = 64;
-/// What the honest job waits for at most: rounds in which all switches do what they were told and all timers ring.
+/// How many rounds the honest job may wait for its answer. In each round all switches carry out their orders
+/// and timers expire.
 const ROUNDS: usize = 64;
 const HONEST: JobId = JobId(1);
 const GROUP: GroupId = GroupId(0);
@@ -57,10 +58,10 @@ struct Cluster {
     controller: Controller,
     devices: BTreeMap<SwitchId, Device>,
     timers: Vec<Timer>,
-    /// Of the honest job.
+    /// The seats of the honest job's members.
     seats: [Seat; 2],
     circuit: Circuit,
-    /// Whether each of its calls that wait was answered.
+    /// Whether each of the seats' waiting calls was answered.
     answered: [bool; 2],
 }
 
@@ -69,7 +70,7 @@ fn switches() -> [(SwitchId, u32); 2] {
 }
 
 impl Cluster {
-    /// The honest job holds its circuit.
+    /// A cluster in which the honest job holds its circuit.
     fn new() -> Result<Self, String> {
         let circuit = Circuit::new(SwitchId(0), 0, 1).ok_or("no circuit")?;
         let members = [Member(0), Member(1)];
@@ -172,7 +173,8 @@ impl Cluster {
         reports.into_iter().try_for_each(|it| self.tell(Input::Report(it)))
     }
 
-    /// A switch comes to its next order. It does it, refuses it, vanishes before it or vanishes after it.
+    /// A switch takes its next order: it carries it out, refuses it, vanishes before it, or vanishes after
+    /// it.
     fn switch(&mut self, id: SwitchId, manner: usize) -> Result<(), String> {
         let Some(device) = self.devices.get_mut(&id) else { return Ok(()) };
         let Some(order) = device.orders.pop_front() else { return Ok(()) };
@@ -187,7 +189,7 @@ impl Cluster {
             }
         };
         if let (Some(Answer::Lost), Some(device)) = (&answer, self.devices.get_mut(&id)) {
-            // Its session has ended, and what was on its way with it.
+            // The session has ended, and with it all orders on their way.
             device.orders.clear();
         }
         answer.map_or(Ok(()), |it| self.tell(Input::Switch(id, it)))
@@ -214,7 +216,8 @@ impl Cluster {
         })
     }
 
-    /// The controller is killed and starts again. The first order of each switch was on the wire.
+    /// The controller is killed and starts again. The first order of each switch was already on its way and
+    /// is carried out.
     fn restart(&mut self) -> Result<(), String> {
         for (id, _) in switches() {
             let first = self.devices.get_mut(&id).and_then(|it| it.orders.pop_front());

@@ -1,4 +1,4 @@
-//! Who makes a request: found out before anything else is done with it.
+//! Authentication of requests over HTTP and gRPC, before anything else is done with them.
 
 use std::sync::Arc;
 
@@ -14,21 +14,21 @@ use super::views::Problem;
 use crate::auth::{Access, Refused};
 use crate::metrics::Metrics;
 
-/// Where a request comes from.
+/// The connection that a request came on.
 #[derive(Clone, Debug)]
 pub struct Peer {
     pub address: std::net::SocketAddr,
     pub certificate: Option<CertificateDer<'static>>,
 }
 
-/// What the check needs.
+/// The state of the check.
 #[derive(Clone, Debug)]
 pub struct Check {
     pub access: Arc<Access>,
     pub metrics: Arc<Metrics>,
 }
 
-/// Lets a request through with its caller, or turns it away.
+/// Passes a request on with its caller added, or refuses it.
 pub async fn check(State(check): State<Check>, mut request: Request, next: Next) -> Response {
     let peer = request.extensions().get::<Peer>();
     let certificate = peer.and_then(|it| it.certificate.as_ref());
@@ -55,8 +55,8 @@ pub async fn check(State(check): State<Check>, mut request: Request, next: Next)
     }
 }
 
-/// What is wrong with a request that was refused before anybody looked at what it asks for; handlers count what they refuse
-/// themselves. gRPC says so in a header of its own.
+/// The kind of refusal, for requests that were refused before they reached a handler; handlers count their
+/// own refusals. gRPC has its status in a header of its own.
 fn nonsense(response: &Response) -> Option<&'static str> {
     let grpc = tonic::Status::from_header_map(response.headers()).map(|it| it.code());
     match (grpc, response.status()) {
@@ -71,7 +71,7 @@ fn nonsense(response: &Response) -> Option<&'static str> {
     }
 }
 
-/// In the language of whoever asked.
+/// A refusal, as gRPC or as JSON depending on the request.
 fn refusal(headers: &HeaderMap, why: Refused) -> Response {
     let kind = headers.get(header::CONTENT_TYPE).and_then(|it| it.to_str().ok());
     if kind.is_some_and(|it| it.starts_with("application/grpc")) {
@@ -84,7 +84,7 @@ fn refusal(headers: &HeaderMap, why: Refused) -> Response {
 /// How long a request over HTTP may take, its body included.
 const TIME: std::time::Duration = std::time::Duration::from_secs(30);
 
-/// Refuses bodies that say themselves that they are too large, and requests that take too long. Streams of gRPC do not come
+/// Refuses requests whose declared length is too large, and requests that take too long. gRPC does not pass
 /// through here.
 pub async fn bound(request: Request, next: Next) -> Response {
     let length = request.headers().get(header::CONTENT_LENGTH);

@@ -1,4 +1,5 @@
-//! What the dashboard asks for that is more than a look at the controller: timelines, figures, and everything in one file.
+//! The dashboard's data beyond the controller's present state: timelines, figures, and everything in one
+//! file.
 
 use std::time::Duration;
 
@@ -17,9 +18,9 @@ use crate::auth::Caller;
 use crate::engine::Sight;
 use crate::timeline::{Cdf, Change, Phase, Window, cdf, quantile, windows};
 
-/// How long the engine may take to answer; while its store fails it answers nobody.
+/// How long the engine may take to answer; it does not answer while its store fails.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// The jobs that a file has whole.
+/// The most jobs that are in the file with their groups and timelines.
 const MOST_JOBS: usize = 50;
 
 /// What a job did with its circuits of late. All times are microseconds since the service started, by a clock that never jumps.
@@ -60,7 +61,7 @@ pub(super) async fn timeline(
         Some((it.now, it.history.of(JobId(job)), found.groups.clone()))
     });
     let (now_us, kept, groups) = look.await.map_err(stopped)?.ok_or_else(|| unknown(job))?;
-    // Not by the engine, which has more urgent things to do.
+    // Windows are computed here and not on the engine's thread, which has more urgent work.
     let windows = windows(&kept.phases, &groups);
     let most = latest.most.unwrap_or(500);
     Ok(Json(TimelineView {
@@ -194,7 +195,7 @@ pub(super) async fn report(
     (kind, ui::file(&answers)).into_response()
 }
 
-/// An answer as the page takes it: what was asked for, or why it is not there.
+/// Adds an answer in the form that the page expects: the value, or the reason why there is none.
 fn put<T: Serialize>(answers: &mut Map<String, Value>, path: String, answer: Answer<T>) {
     let mut entry = Map::new();
     match answer {

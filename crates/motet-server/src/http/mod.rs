@@ -1,7 +1,8 @@
 //! The HTTP/JSON API, with its OpenAPI document at `/openapi.json`.
 //!
-//! [`views`] has what is answered, [`check`] who may ask, `dashboard` what people want to see of the past, `ui` the page that
-//! shows it. `/healthz`, `/openapi.json` and the page (without data) are for everybody.
+//! [`views`] has the types of answers, [`check`] authenticates callers, `dashboard` has data about the past,
+//! and `ui` the page that shows all of it. `/healthz`, `/openapi.json` and the page (without data) are for
+//! everybody.
 
 #![allow(unused_qualifications, reason = "utoipa's macros write them")]
 
@@ -35,14 +36,14 @@ pub const MOST_BODY: usize = 32 << 20;
 /// The most entries of an answer.
 const MOST: usize = 10_000;
 
-/// What answers are made of.
+/// The state that handlers answer from.
 #[derive(Clone, Debug)]
 pub struct Context {
     pub inbox: Inbox,
     pub store: Arc<dyn Store>,
     pub metrics: Arc<Metrics>,
     pub health: Arc<Health>,
-    /// What the switches are called, in the order of their numbers.
+    /// The names of the switches, in the order of their numbers.
     pub names: Arc<[String]>,
 }
 
@@ -69,7 +70,7 @@ pub struct Context {
 )]
 struct Document;
 
-/// The document that says what there is to ask, as JSON.
+/// The OpenAPI document, as JSON.
 #[must_use]
 pub fn openapi() -> String {
     let mut document = Document::openapi();
@@ -97,7 +98,7 @@ pub fn routes(context: Context) -> Router {
         .with_state(context)
 }
 
-/// What is answered is what it says it is, and no browser keeps it.
+/// Adds headers that keep browsers from guessing content types and from caching answers.
 async fn private(mut response: Response) -> Response {
     let headers = response.headers_mut();
     for (name, value) in ui::SAFE {
@@ -126,7 +127,7 @@ pub fn open_routes(health: Arc<Health>) -> Router {
     open.merge(ui::routes())
 }
 
-/// Why there is no answer.
+/// A failed request: its status and the problem.
 struct Failure(StatusCode, String);
 
 impl IntoResponse for Failure {
@@ -158,7 +159,7 @@ async fn health(State(context): State<Context>) -> Answer<HealthView> {
         let up = up.count();
         (it.registrations().count(), it.switches().count(), up, queue, changing)
     });
-    // While the store fails the engine answers nobody: that must not keep this answer back.
+    // While the store fails the engine does not answer, but this handler must, so it waits only for a while.
     let failing = context.health.store_failing.load(Ordering::Relaxed);
     let look = tokio::time::timeout(std::time::Duration::from_secs(2), look).await;
     let (jobs, switches, up, queue, changing) = match look {

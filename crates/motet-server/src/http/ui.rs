@@ -1,7 +1,8 @@
-//! The dashboard: one page, its style and its script, which are in this binary. It is for everybody and says nothing; what it
-//! shows it asks of the API, with the token that its reader gives it.
+//! The dashboard: one page, its style and its script, which are embedded in this binary. The page itself is
+//! public and has no data; it requests the data from the API with the token that its reader enters.
 //!
-//! [`file()`] makes a page with the answers in it, to be kept and sent around: no service and no network is needed to read it.
+//! [`file()`] makes a page with the answers in it, which can be kept and sent to others, and read without
+//! service or network.
 
 use axum::Router;
 use axum::http::header::{self, HeaderName};
@@ -10,7 +11,7 @@ use axum::routing::get;
 
 const PAGE: &str = include_str!("../../ui/index.html");
 const STYLE: &str = include_str!("../../ui/style.css");
-/// Three files, so that each is about one thing, in the order in which they need each other.
+/// The script: three files, in the order in which they depend on each other.
 const SCRIPT: &str = concat!(
     "(() => {\n'use strict';\n",
     include_str!("../../ui/dom.js"),
@@ -19,15 +20,17 @@ const SCRIPT: &str = concat!(
     "})();\n"
 );
 
-/// What stands in the page for its style and script, and gives way to them in a file.
+/// The references to style and script in the page, which [`file()`] replaces by their contents.
 const STYLE_LINK: &str = "<link rel=\"stylesheet\" href=\"/ui/style.css\">";
 const SCRIPT_LINK: &str = "<script src=\"/ui/app.js\"></script>";
 
-/// What the browser may load and do for the page: its own style and script, and questions to this service.
+/// The page's content security policy: it may load its own style and script and send requests to this
+/// service, nothing else.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
                       base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-/// Headers of everything that a browser may show. Nothing is guessed from content, and no other page learns where one came from.
+/// Headers of the page and of the API's answers: browsers must not guess content types from content, nor tell
+/// other sites where a visitor came from.
 pub(super) const SAFE: [(HeaderName, &str); 2] =
     [(header::X_CONTENT_TYPE_OPTIONS, "nosniff"), (header::REFERRER_POLICY, "no-referrer")];
 
@@ -53,13 +56,13 @@ fn asset(kind: &'static str, text: String) -> impl IntoResponse {
         (header::CONTENT_TYPE, kind),
         (header::CONTENT_SECURITY_POLICY, POLICY),
         (header::X_FRAME_OPTIONS, "DENY"),
-        // Asked for anew each time, so that it is never older than the service.
+        // Always revalidated, so that the page is never older than the service.
         (header::CACHE_CONTROL, "no-cache"),
     ];
     (SAFE, own, text)
 }
 
-/// The page as a file with these answers: an object with the path of each question.
+/// The page as one file that contains these answers, an object with the path of each request as its keys.
 pub(super) fn file(answers: &serde_json::Map<String, serde_json::Value>) -> String {
     let json = serde_json::to_string(answers).unwrap_or_default();
     let policy = format!(

@@ -1,4 +1,4 @@
-//! What the HTTP API answers.
+//! The types of the HTTP API's answers.
 
 use motet_control::controller;
 use motet_control::protocol::Registration;
@@ -9,7 +9,7 @@ use utoipa::ToSchema;
 use crate::engine::{Presence, Sight};
 use crate::record::Record;
 
-/// The most members that are named one by one.
+/// The most absent members that are listed.
 const MOST_NAMED: usize = 32;
 
 /// Why there is no answer, and what to do.

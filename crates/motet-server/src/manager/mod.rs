@@ -1,12 +1,12 @@
-//! The manager of a scale-up domain as a program (`motet manager`): the ranks of one job on one host reach it over a Unix
-//! socket (`motet_control::wire`), and it reaches the controller over gRPC. What it decides is decided in
-//! `motet_control::manager`.
+//! The manager of a scale-up domain as a program (`motet manager`). The ranks of one job on one host connect
+//! to it over a Unix socket (`motet_control::wire`), and it connects to the controller over gRPC. All its
+//! decisions are made in `motet_control::manager`.
 //!
-//! If the controller cannot be reached for longer than the manager's patience, ranks are told to pass: no call waits any
-//! more, until the controller is back. So a controller that is gone costs a job its circuits at most.
+//! If the controller cannot be reached for longer than the manager's patience, ranks are told to pass: until
+//! the controller is back, no call waits any more. So a lost controller costs a job its circuits at worst.
 //!
 //! - [`ranks`]: the socket; [`upstream`]: the connection to the controller, made again whenever it breaks;
-//! - `traffic`: when calls went over circuits, for people.
+//! - `traffic`: when calls went over circuits, for the dashboard.
 
 pub mod ranks;
 mod traffic;
@@ -30,8 +30,9 @@ use crate::api::v1;
 use crate::client::Client;
 use crate::job::JobSpec;
 
-/// How often what was asked for is asked for again, and how finely time is looked at.
+/// How often the manager checks its time-outs.
 const TICK: Duration = Duration::from_millis(100);
+/// How often reports that were not answered are repeated.
 const AGAIN: Duration = Duration::from_secs(1);
 
 /// A manager's settings.
@@ -47,12 +48,13 @@ pub struct Settings {
 /// An event that a manager handles.
 #[derive(Debug)]
 pub enum Event {
-    /// A rank has said hello; what it is to hear goes there.
+    /// A rank has said hello; frames for it go through the channel.
     Rank(Rank, mpsc::Sender<Frame>),
     Frame(Rank, Frame),
-    /// A rank's connection has ended. The sender tells which, if it has come back meanwhile.
+    /// A rank's connection has ended. The sender identifies the connection, because the rank may have
+    /// connected again meanwhile.
     Gone(Rank, mpsc::Sender<Frame>),
-    /// The controller can be reached; what it is to hear goes there.
+    /// The controller can be reached; messages for it go through the channel.
     Up(mpsc::Sender<v1::ToController>),
     Notices(Vec<Notice>),
     Down,
@@ -71,7 +73,7 @@ pub enum ManagerError {
 ///
 /// # Errors
 ///
-/// If the job makes no sense or the socket cannot be made.
+/// If the job's description is invalid or the socket cannot be made.
 pub async fn run(
     settings: Settings,
     client: Client,
@@ -114,7 +116,7 @@ pub async fn run(
         }
         if desk.is_over() {
             info!(%job, "all ranks have said goodbye; the job leaves");
-            // First nothing registers it any more.
+            // First make sure that the upstream task does not register the job again.
             let _ = over.send(true);
             let _ = tokio::time::timeout(AGAIN, &mut up).await;
             let leave = client.request(v1::LeaveRequest { job: job.0 });
@@ -128,7 +130,7 @@ pub async fn run(
     }
     socket.abort();
     up.abort();
-    // It is only a name by now.
+    // Nobody listens on the socket any more, so only its file is left.
     let _ = std::fs::remove_file(&settings.socket);
     Ok(())
 }
@@ -143,7 +145,7 @@ struct Desk {
     /// Ranks that have said goodbye.
     ended: usize,
     controller: Option<mpsc::Sender<v1::ToController>>,
-    /// Since when the controller cannot be reached.
+    /// When the controller was lost; `None` while it can be reached.
     lost: Option<Instant>,
     passing: bool,
     said: Instant,
@@ -175,7 +177,7 @@ impl Desk {
             Event::Frame(rank, Frame::Bye) => {
                 self.ended += usize::from(self.ranks.remove(&rank).is_some());
             }
-            // The socket lets nothing else through.
+            // Ranks can send no other frames.
             Event::Frame(..) => {}
             Event::Gone(rank, sender) => {
                 if self.ranks.get(&rank).is_some_and(|it| it.same_channel(&sender)) {
@@ -197,7 +199,7 @@ impl Desk {
         }
     }
 
-    /// A rank says something; ends of calls over circuits are noted.
+    /// Handles a shim's message, and records when calls over circuits have ended.
     fn told(&mut self, rank: Rank, tell: Tell) -> Vec<Said> {
         let Tell::Ended(group) = tell else { return self.manager.tell(rank, tell) };
         let before = self.manager.ended(group);
@@ -212,7 +214,7 @@ impl Desk {
         self.controller = Some(sender);
         let long = self.lost.take().is_some_and(|it| it.elapsed() > self.patience);
         if long {
-            // Circuits may be others' by now.
+            // The circuits may belong to others by now.
             self.manager.let_go();
         }
         if std::mem::take(&mut self.passing) {
@@ -265,7 +267,8 @@ impl Desk {
         let Some(controller) = &self.controller else { return };
         let message = v1::ToController { join: Vec::new(), reports };
         if controller.try_send(message).is_err() {
-            // It does not take what it is told. What counts is said again when it is back.
+            // The controller's connection takes no more messages. All state is reported again when it is
+            // back.
             self.controller = None;
             self.lost.get_or_insert_with(Instant::now);
         }

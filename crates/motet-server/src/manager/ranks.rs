@@ -16,15 +16,15 @@ use super::Event;
 
 /// How many frames a rank may leave unread.
 const UNREAD: usize = 1024;
-/// For the first frame.
+/// The time-out for the first frame.
 const HELLO: Duration = Duration::from_secs(10);
 
-/// Makes the socket, for this user only. One that a manager has left behind is taken over; one that a manager listens on is
-/// not.
+/// Makes the socket, for this user only. A socket that a former manager has left behind is replaced, but not
+/// one on which a manager still listens.
 ///
 /// # Errors
 ///
-/// If it cannot be made.
+/// If the socket cannot be made.
 pub fn bind(path: &Path) -> std::io::Result<UnixListener> {
     if path.exists() && std::os::unix::net::UnixStream::connect(path).is_err() {
         std::fs::remove_file(path)?;
@@ -49,7 +49,7 @@ pub async fn listen(listener: UnixListener, job: JobId, events: mpsc::Sender<Eve
     }
 }
 
-/// One rank, from its first frame to its last.
+/// Serves one rank's connection, from its first frame to its last.
 async fn attend(stream: UnixStream, job: JobId, events: mpsc::Sender<Event>) {
     let (reader, writer) = stream.into_split();
     let mut reader = Reader { stream: reader, bytes: Vec::new() };
@@ -111,7 +111,7 @@ struct Reader {
 }
 
 impl Reader {
-    /// The next frame; nothing at the end.
+    /// The next frame; `None` at the end of the connection.
     async fn next(&mut self) -> std::io::Result<Option<Frame>> {
         loop {
             let read = Frame::read(&self.bytes);

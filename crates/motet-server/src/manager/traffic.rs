@@ -1,7 +1,8 @@
 //! [`Runs`]: when calls of each group went over circuits, by the manager's own clock, to tell the controller's dashboard.
 //!
-//! Members hold circuits and send without telling anybody; so only they know when traffic ended and began again, which is what
-//! windows are made of. It is told with the report that gives the circuits up, and costs no message of its own.
+//! Members that hold circuits send without telling anybody, so only they know when traffic began and ended,
+//! which windows are computed from. They say it with the report that gives the circuits up, which needs no
+//! extra message.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -40,7 +41,7 @@ impl Runs {
         }
     }
 
-    /// The report as it is sent: with the run that ends with it, if one does.
+    /// The report as it is sent: with the run of calls that it ends, if there is one.
     pub(super) fn with(&mut self, report: &Report, now: Instant) -> v1::Report {
         let over = report.stance != Stance::Holding && report.begun == report.ended;
         let run = if over { self.0.remove(&report.group) } else { None };

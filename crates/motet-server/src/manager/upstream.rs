@@ -14,7 +14,7 @@ use crate::client::Client;
 
 /// How many messages may wait to be sent.
 const UNSENT: usize = 1024;
-/// Between tries, at first and at most.
+/// The pause between attempts to connect: at first, and at most.
 const PAUSE: [Duration; 2] = [Duration::from_millis(50), Duration::from_secs(2)];
 
 /// What a manager needs to reach the controller.
@@ -26,16 +26,18 @@ pub struct Upstream {
 }
 
 impl Upstream {
-    /// Connects and listens, until it is told that it is over or nobody wants to know any more. When it has ended, nothing of it
-    /// is under way: a job that leaves after that is not registered again.
+    /// Connects and listens, again and again, until `over` is set or nobody takes its events any more. Once
+    /// it has returned, no request of it is under way, so a job that leaves after that is not registered
+    /// again.
     pub async fn run(self, events: mpsc::Sender<Event>, mut over: watch::Receiver<bool>) {
         let [mut pause, longest] = PAUSE;
         let mut told = None;
         while !*over.borrow() {
             let mut reached = false;
             let mut calls = self.client.calls();
-            // The controller may never have heard of the job, or have ended it while this manager was away. This is not
-            // interrupted, for nobody would know whether the controller has heard it.
+            // The controller may never have heard of the job, or have ended it while this manager was away.
+            // Registering is not interrupted, because it would then be unknown whether the controller has
+            // received it.
             let register = calls.register(self.client.request((&self.registration).into())).await;
             let listen = async {
                 register?;
@@ -56,7 +58,7 @@ impl Upstream {
                 pause = PAUSE[0];
                 told = None;
             }
-            // Not the same again and again.
+            // Log repeated failures of one kind only once.
             if told != Some(status.code()) {
                 told = Some(status.code());
                 match status.code() {

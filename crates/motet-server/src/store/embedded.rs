@@ -1,8 +1,8 @@
-//! [`Embedded`]: a store in a file of redb (transactions that are whole or not there, whenever the process is killed), with a
-//! [`log`](super::log) beside it for records that need not wait for the disk.
+//! [`Embedded`]: a store in a file of redb, whose transactions are atomic even if the process is killed, with
+//! a [`log`](super::log) beside it for records that need not wait for the disk.
 //!
-//! redb does nothing more with a file once a write to it has failed, which a full disk does. So the file is opened anew after
-//! every write that fails; redb then finds its last whole transaction.
+//! redb refuses to use a file further once a write to it has failed, as with a full disk. So the file is
+//! reopened after every failed write; redb then continues from its last complete transaction.
 
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Sender, channel};
@@ -21,29 +21,32 @@ use crate::record::Record;
 
 const JOBS: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("jobs");
 const JOURNAL: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("journal");
-/// `layout`: how this file is to be read. `changes`: how many changes there were.
+/// `layout`: the version of the file's layout. `changes`: how many changes there were.
 const NUMBERS: TableDefinition<'_, &str, u64> = TableDefinition::new("numbers");
 const LAYOUT: u64 = 1;
 
-/// Records are dropped in lots of this many when there are too many.
+/// Old records are dropped when the journal's numbers pass a multiple of this, so that most writes need not
+/// do it.
 const LOT: u64 = 10_000;
 
-/// How many records may be in a log before they are carried into the database, and for how long.
+/// How many records may be in a log before they are moved into the database.
 const LOGGED: usize = 10_000;
+/// How long records may be in a log before they are moved into the database.
 const LOGGED_FOR: Duration = Duration::from_secs(1);
 
 /// A store in a local file.
 #[derive(Debug)]
 pub struct Embedded {
     shared: Arc<Shared>,
-    /// Both are there until the store is dropped.
+    /// Tells the thread to move a log into the database. This and `thread` are `Some` until the store is
+    /// dropped.
     carry: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Drop for Embedded {
     fn drop(&mut self) {
-        // The thread ends with its channel; whoever opens the file next must find it closed.
+        // The thread ends with its channel. Wait for it, so that the file is closed when it is opened next.
         drop(self.carry.take());
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
@@ -53,32 +56,35 @@ impl Drop for Embedded {
 
 #[derive(Debug)]
 struct Shared {
-    /// Nothing while it could not be opened again after a failure.
+    /// `None` while it could not be reopened after a failure.
     database: RwLock<Option<Database>>,
     path: PathBuf,
     place: String,
     /// How many records are kept.
     most: u64,
     logs: Mutex<Logs>,
-    /// Told when the thread has carried a log.
+    /// Signalled when the thread has moved a log into the database.
     carried: Condvar,
 }
 
 /// Records that are not in the database yet.
 #[derive(Debug)]
 struct Logs {
-    /// The file that is written.
+    /// The file that is being written.
     log: Log,
+    /// The records in `log`.
     fresh: Vec<Record>,
+    /// When `log` was begun.
     since: Instant,
-    /// The other file; the thread has it while it carries what is in it.
+    /// The other file; `None` while the thread moves its records into the database.
     other: Option<Log>,
-    /// What the thread carries. Shared, because copying it would keep writers waiting.
+    /// The records that the thread is moving. Shared, because copying them would delay writers.
     carrying: Arc<Vec<Record>>,
 }
 
 impl Logs {
-    /// Gives what was written to the thread, if it has nothing, and goes on in the other file.
+    /// If it is time and the thread is idle, hands the written records to the thread and continues in the
+    /// other file. Returns whether it did.
     fn swap(&mut self) -> bool {
         let due = self.fresh.len() >= LOGGED || self.since.elapsed() >= LOGGED_FOR;
         let Some(other) = self.other.as_mut().filter(|_| due && !self.fresh.is_empty()) else {
@@ -95,11 +101,11 @@ impl Logs {
 }
 
 impl Embedded {
-    /// Opens the file, or makes it. So many records of the journal are kept at least.
+    /// Opens or creates the file. At least `most` records of the journal are kept.
     ///
     /// # Errors
     ///
-    /// If it is no store of ours, or another process has it open.
+    /// If the file is not a store of Motet, or another process has it open.
     pub fn open(path: &Path, most: u64) -> Result<Self, StoreError> {
         let place = path.display().to_string();
         let wrong = |it: &dyn std::fmt::Display| StoreError {
@@ -143,7 +149,7 @@ impl Embedded {
 }
 
 impl Shared {
-    /// Does something with the database. If it is not open since a failure, it is opened first.
+    /// Uses the database, after reopening it if a failure has left it closed.
     fn with<T>(
         &self,
         act: impl FnOnce(&Database) -> Result<T, redb::Error>,
@@ -152,12 +158,12 @@ impl Shared {
             self.open_again()?;
         }
         let database = self.database.read().unwrap_or_else(PoisonError::into_inner);
-        // Another thread's write may have failed in between, and it is being opened.
+        // Another thread's write may have failed in between, which has closed the database.
         let Some(database) = database.as_ref() else { return Err(redb::Error::PreviousIo) };
         act(database)
     }
 
-    /// Closes the file, which a failed write has made worthless, and opens it again. It is closed before, because redb lets nobody
+    /// Closes the file after a failed write, and opens it again. It is closed first, because redb does not
     /// open a file that is open.
     fn open_again(&self) -> Result<(), redb::Error> {
         let mut database = self.database.write().unwrap_or_else(PoisonError::into_inner);
@@ -170,7 +176,7 @@ impl Shared {
         self.logs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Records that a process before this one has logged and not carried.
+    /// Moves records into the database that an earlier process has left in the logs.
     fn recover(&self, left: Vec<Record>) -> Result<(), StoreError> {
         let next = self.try_load().map_err(|it| self.failed(&it))?.next;
         let records: Vec<Record> = left.into_iter().filter(|it| it.number >= next).collect();
@@ -181,7 +187,7 @@ impl Shared {
         cleared.map_err(|it| self.failed(&it))
     }
 
-    /// Carries the log that is not written into the database. On its own thread.
+    /// Moves the log that is not being written into the database. Runs on the store's thread.
     fn carry(&self) {
         let (records, log) = {
             let mut logs = self.logs();
@@ -191,10 +197,10 @@ impl Shared {
             error!("{}; the journal is only in its log meanwhile", self.failed(&problem));
             std::thread::sleep(Duration::from_secs(1));
         }
-        // Not under the lock: a file system may take its time for it while it writes something else.
+        // Not under the lock, because a file system that is busy with other writes may take long for this.
         let mut log = log;
         if let Some(Err(problem)) = log.as_mut().map(Log::clear) {
-            // What is in it twice is taken once.
+            // Records that are then in both the log and the database are taken only once.
             error!("{}", self.failed(&problem));
         }
         let carried = {
@@ -206,7 +212,7 @@ impl Shared {
         self.carried.notify_all();
     }
 
-    /// Puts everything into the database, and waits for the disk.
+    /// Writes everything into the database, and waits for the disk.
     fn commit_all(&self, batch: &Batch) -> Result<(), StoreError> {
         let logs = self.logs();
         let wait = self
@@ -312,7 +318,8 @@ impl Shared {
             for record in records {
                 journal.insert(record.number, encoded(record)?.as_slice())?;
             }
-            // When the numbers pass a whole lot, an old lot goes: this is rare, so that most batches do not pay for it.
+            // Old records are dropped only when the numbers pass a multiple of `LOT`, so that most batches
+            // need not do it.
             if first.number / LOT != (last.number + 1) / LOT {
                 let keep = last.number.saturating_sub(self.most);
                 journal.retain_in(..keep, |_, _| false)?;
@@ -360,7 +367,7 @@ impl Store for Embedded {
         logs.log.append(&batch.records).map_err(|it| self.shared.failed(&it))?;
         logs.fresh.extend(batch.records.iter().cloned());
         if logs.swap() {
-            // The thread is there as long as this store.
+            // The thread lives as long as this store.
             let _ = self.carry.as_ref().map(|it| it.send(()));
         }
         Ok(())

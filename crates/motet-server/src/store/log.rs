@@ -1,9 +1,9 @@
-//! [`Log`]: the last records of the journal as lines of two files, until they are in the database.
+//! [`Log`]: the last records of the journal, as lines in two files, until they are in the database.
 //!
-//! What is written to a file belongs to the operating system at once, and survives whatever happens to this process; only the
-//! end of the machine can lose it, until it has been forced to the disk. Forcing takes milliseconds on many disks, and a change
-//! of circuits would wait for it three times. So records go to a log first, and a thread of its own carries them into the
-//! database, in one file while the other is written.
+//! Once written, a file's contents are the operating system's and survive the end of this process; until they
+//! are synced to the disk, only a crash of the machine can lose them. Syncing takes milliseconds on many
+//! disks, and a change of circuits would wait for it three times. So records go to a log first, and a thread
+//! moves the records of one file into the database while the other file is being written.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
@@ -18,7 +18,7 @@ pub(super) struct Log {
     length: u64,
 }
 
-/// Where the two files of a store are.
+/// The paths of a store's two files.
 pub(super) fn paths(store: &Path) -> [PathBuf; 2] {
     ["log0", "log1"].map(|it| {
         let mut name = store.as_os_str().to_owned();
@@ -29,8 +29,8 @@ pub(super) fn paths(store: &Path) -> [PathBuf; 2] {
 }
 
 impl Log {
-    /// Opens a file, or makes it, with the records that are in it. A last line that is not whole was being written when the
-    /// process ended, and nothing has followed from it.
+    /// Opens or creates a file, and reads its records. An incomplete last line is ignored: it was being
+    /// written when the process ended, so nothing was carried out that depends on it.
     pub(super) fn open(path: &Path) -> std::io::Result<(Self, Vec<Record>)> {
         let mut file =
             OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
@@ -50,7 +50,7 @@ impl Log {
             text.push(b'\n');
         }
         if let Err(error) = self.file.write_all(&text) {
-            // Half a line would hide all that come after it.
+            // A partial line would make all later ones unreadable.
             self.file.set_len(self.length)?;
             self.file.seek(SeekFrom::Start(self.length))?;
             return Err(error);
@@ -59,7 +59,7 @@ impl Log {
         Ok(())
     }
 
-    /// Its records are in the database.
+    /// Empties the file, once its records are in the database.
     pub(super) fn clear(&mut self) -> std::io::Result<()> {
         self.file.set_len(0)?;
         self.file.seek(SeekFrom::Start(0))?;

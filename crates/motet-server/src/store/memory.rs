@@ -1,4 +1,4 @@
-//! [`Memory`]: a store that is gone with the process.
+//! [`Memory`]: a store in memory only.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -1,12 +1,12 @@
-//! [`Store`]: what must outlive the process: the jobs that are registered, and the journal.
+//! [`Store`]: keeps what must outlive the process: the registered jobs, and the journal.
 //!
-//! A batch is written before anything that follows from it is carried out. So after a crash the store knows every job
-//! whose members were told that it is registered, and every change that a switch was told to make. What circuits there are is
-//! *not* kept: the switches know that better, and are asked.
+//! A batch is written before anything that follows from it is carried out. So after a crash the store has
+//! every job whose registration was confirmed, and every change that a switch was ordered to make. Circuits
+//! themselves are *not* kept: the switches know them better, and are read.
 //!
 //! - [`Embedded`]: a file of redb, for one controller.
-//! - [`Etcd`]: in etcd, for a controller and others that wait to take its place.
-//! - [`Memory`]: nothing outlives the process; for tests and for trying things out.
+//! - [`Etcd`]: in etcd, for a controller and others standing by to replace it.
+//! - [`Memory`]: in memory, for tests and for trying things out; nothing outlives the process.
 
 mod embedded;
 mod etcd;
@@ -22,26 +22,27 @@ pub use memory::Memory;
 
 use crate::record::Record;
 
-/// How many of the last records are looked at for changes that had not ended.
+/// How many of the last records are searched for unfinished changes at a start.
 const RECENT: usize = 20_000;
 
 /// Persistent storage for the service. Calls may block for as long as a disk or a server takes.
 pub trait Store: Send + Sync + std::fmt::Debug {
-    /// What was kept, at a start.
+    /// Reads what was kept, when the service starts.
     ///
     /// # Errors
     ///
     /// If it cannot be read.
     fn load(&self) -> Result<Saved, StoreError>;
 
-    /// Keeps all of it or nothing.
+    /// Writes a batch, all of it or nothing.
     ///
     /// # Errors
     ///
-    /// If it could not be kept; then nothing of it was.
+    /// If it could not be written; then nothing of it was.
     fn commit(&self, batch: &Batch) -> Result<(), StoreError>;
 
-    /// The first records from that number on, or the last ones; in ascending order.
+    /// At most `most` records, in ascending order: the first ones from number `from` on, or the last ones
+    /// without it.
     ///
     /// # Errors
     ///
@@ -57,12 +58,12 @@ pub struct Saved {
     pub next: u64,
     /// The number of the next change.
     pub change: ChangeId,
-    /// Changes that had begun and have no end.
+    /// Changes that had begun and not ended.
     pub unfinished: Vec<ChangeId>,
 }
 
 impl Saved {
-    /// From the jobs and the last records of a journal.
+    /// Made from the jobs and the last records of a journal.
     fn new(jobs: Vec<Registration>, recent: &[Record], next: u64, change: u64) -> Self {
         let seen = crate::record::last_change(recent).map_or(0, |it| it.0 + 1);
         let unfinished = crate::record::unfinished(recent);
@@ -70,14 +71,15 @@ impl Saved {
     }
 }
 
-/// What is kept together.
+/// What is written together.
 #[derive(Clone, Debug, Default)]
 pub struct Batch {
     pub put: Vec<Registration>,
     pub remove: Vec<JobId>,
     pub records: Vec<Record>,
-    /// It must survive the end of the machine, and so have reached the disk, before anything follows from it. If not, it must
-    /// survive the end of the process only. Jobs always survive both.
+    /// Whether it must be on the disk before anything follows from it, so that it survives a crash of the
+    /// machine. Otherwise it must survive the end of the process only. Batches with changes of jobs are
+    /// always written to the disk.
     pub durable: bool,
 }
 
@@ -88,7 +90,7 @@ impl Batch {
     }
 }
 
-/// Why a store does not do what it should.
+/// Why a store has failed.
 #[derive(Debug, thiserror::Error)]
 #[error("{place}: {problem}; {remedy}")]
 pub struct StoreError {
@@ -96,6 +98,6 @@ pub struct StoreError {
     pub place: String,
     pub problem: String,
     pub remedy: &'static str,
-    /// It will never work again for this process: another has taken its place.
+    /// Whether it will never work again for this process, as when another controller has taken its place.
     pub lost: bool,
 }

@@ -1,7 +1,8 @@
-//! [`History`]: makes phases and changes of what the engine hears and says, as it happens, and keeps the last ones.
+//! [`History`]: derives phases and changes from reports, answers and events as the engine handles them, and
+//! keeps the last ones.
 //!
-//! It costs the engine little: a member's word changes two flags and two counters, and only the end of a turn is kept. Memory is
-//! bounded: so many turns and changes for each job, fewer if there are many jobs.
+//! It costs the engine little: a report changes two flags and two counters, and only ended turns are kept.
+//! Memory is bounded: a fixed number of turns and changes per job, fewer if there are many jobs.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -14,12 +15,14 @@ use super::{Ask, Change, Moment, Outcome, Phase, Traffic, Went};
 
 /// The most phases, and as many changes, that one job keeps.
 const MOST: usize = 2048;
-/// About as many that all jobs keep together, as long as each has a few.
+/// About how many phases all jobs keep together, and as many changes; but each job may keep [`FEW`].
 const ALL: usize = 100_000;
+/// How many phases and changes a job keeps however many jobs there are.
 const FEW: usize = 16;
 /// How many of the last waits are kept.
 const WAITS: usize = 4096;
-/// Changes that may still be heard of: those that failed have an end only if something was undone.
+/// The most changes that may still get an end. A failed change is among them until it is rolled back, which
+/// happens only if a switch had applied its part, so their number must be bounded.
 const PENDING: usize = 4096;
 
 /// What is known of a member's stance to a group.
@@ -33,7 +36,7 @@ pub struct Seen {
 /// What is kept of a job.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Kept {
-    /// Those that have ended in the order of their ends, then those that have not.
+    /// Ended phases in the order of their ends, then open ones.
     pub phases: Vec<Phase>,
     pub changes: Vec<Change>,
     /// How many phases were kept once and are no longer.
@@ -63,7 +66,7 @@ struct Open {
     asking: usize,
     sending: usize,
     ask: Option<Ask>,
-    /// Somebody who asked got circuits.
+    /// Whether a member that asked got circuits.
     answered: bool,
     hold: Option<Hold>,
 }
@@ -84,13 +87,14 @@ impl Hold {
 }
 
 impl History {
-    /// A job is gone, and what was kept of it.
+    /// Forgets a job that has ended.
     pub fn forget(&mut self, job: JobId) {
         self.jobs.remove(&job);
         self.pending.retain(|_, it| *it != job);
     }
 
-    /// So much is known of a member now. `refused` if it is because it was sent to the packet network.
+    /// Records a member's new state. `refused` says whether it changed because the member was sent to the
+    /// packet network.
     pub fn member(
         &mut self,
         at: Moment,
@@ -141,7 +145,7 @@ impl History {
         self.member(at, seat, Seen { asks: false, sends }, refused);
     }
 
-    /// Calls of a group went over circuits, one of its members says.
+    /// A member says when calls of its group went over circuits.
     pub fn traffic(&mut self, job: JobId, group: GroupId, told: Traffic) {
         let open = self.jobs.get_mut(&job).and_then(|it| it.open.get_mut(&group));
         let Some(hold) = open.and_then(|it| it.hold.as_mut()) else { return };
@@ -151,7 +155,7 @@ impl History {
         all.ended_us = all.ended_us.max(told.ended_us).max(all.began_us);
     }
 
-    /// The controller did something.
+    /// Records an event of the controller.
     pub fn event(&mut self, at: Moment, event: &Event) {
         let most = (ALL / self.jobs.len().max(1)).clamp(FEW, MOST);
         let (change, went) = match event {
@@ -193,7 +197,7 @@ impl History {
         }
     }
 
-    /// A member has waited for its answer, in microseconds.
+    /// Records how long a member waited for an answer, in microseconds.
     pub fn waited(&mut self, time: u64) {
         if self.waits.len() == WAITS {
             self.waits.pop_front();
@@ -207,7 +211,7 @@ impl History {
         self.waits.iter().copied().collect()
     }
 
-    /// What is kept of a job; nothing if it has done nothing yet.
+    /// What is kept of a job; empty if it has done nothing yet.
     #[must_use]
     pub fn of(&self, job: JobId) -> Kept {
         let Some(track) = self.jobs.get(&job) else { return Kept::default() };
@@ -232,7 +236,7 @@ impl History {
 }
 
 impl Open {
-    /// A member's stance changes. Gives the hold that has ended with it.
+    /// A member's state changes. Returns the hold that has ended with this change.
     fn take(&mut self, at: Moment, before: Seen, now: Seen) -> Option<Hold> {
         if now.asks && !before.asks {
             self.asking += 1;
@@ -254,7 +258,7 @@ impl Open {
         if self.sending == 0 { self.hold.take() } else { None }
     }
 
-    /// An ask that is over without circuits, if this is its end.
+    /// Returns the group's request if it has now ended without circuits.
     fn over(&mut self, refused: bool) -> Option<(Ask, Outcome)> {
         if self.asking > 0 {
             return None;

@@ -1,13 +1,14 @@
 //! What a job did with its circuits, for people: phases of its groups, changes of circuits, and the windows between phases.
 //!
-//! A [`Phase`] is one turn of a group: its members ask, hold the circuits, and let them go. [`History`] makes phases of what the
-//! engine hears and says, as it happens; [`windows`](windows()) finds the windows between them. Both are functions of what they are told,
-//! times included.
+//! A [`Phase`] is one turn of a group: its members ask for circuits, hold them, and let them go. [`History`]
+//! derives phases from what the engine handles; [`windows`](windows()) finds the windows between them. Both
+//! depend only on their inputs, times included.
 //!
-//! Times ([`Moment`]) are microseconds since the service started, by a clock that never jumps. They are of the controller: what
-//! members do is known when they report it. A member that holds circuits begins and ends calls without telling anybody, so when
-//! calls really went over a group's circuits ([`Traffic`]) is known only from members that say so afterwards, as
-//! `motet manager` does. Nothing here outlives the process; the journal does, in the host's time.
+//! Times ([`Moment`]) are microseconds since the service started, by a clock that never jumps. They are the
+//! controller's: a member's action counts from when it was reported. A member that holds circuits begins and
+//! ends calls without telling anybody, so when calls really went over a group's circuits ([`Traffic`]) is
+//! known only from members that say so afterwards, as `motet manager` does. Nothing here outlives the
+//! process; the journal does, with the host's times.
 
 mod cdf;
 mod history;

@@ -1,9 +1,9 @@
 //! Windows: the idle time on a rail between the traffic of one phase and that of the next (Opus, §3.1).
 //!
-//! Opus takes phases of parallelisms. The controller does not know what a group is for; it knows ports, and circuits change
-//! group by group. So the window before a phase of a group, on a rail, is from the last end of what *other* groups sent over the
-//! group's ports there to the first start of its own. Where the two overlap the window is zero, as in
-//! `motet rails windows`.
+//! Opus defines windows between phases of different parallelisms. The controller does not know what a group
+//! is for; it knows ports, and circuits change group by group. So on each rail the window before a phase of a
+//! group lasts from the last end of what *other* groups sent over the group's ports there to the first start
+//! of the group's own traffic. If the two overlap, the window is zero, as in `motet rails windows`.
 
 use std::collections::{BTreeMap, BTreeSet};
 

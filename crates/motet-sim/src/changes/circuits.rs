@@ -28,10 +28,15 @@ pub enum CircuitError {
 /// Which circuit links are up at which time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CircuitSchedule {
+    /// The links that circuits can provide.
     all: BTreeSet<LinkId>,
+    /// How long a new circuit takes to come up.
     delay: Duration,
+    /// The links that are up at the start.
     first: BTreeSet<LinkId>,
+    /// When the latest reconfiguration started.
     last: Instant,
+    /// The links that the latest reconfiguration wants up.
     wanted: BTreeSet<LinkId>,
     /// When each link that is being set up will be up.
     coming: BTreeMap<LinkId, Instant>,
@@ -92,7 +97,7 @@ impl CircuitSchedule {
         Ok(())
     }
 
-    /// Brings up the links that are ready by `until`.
+    /// Records that the links whose setting up is over by `until` come up.
     fn settle(&mut self, until: Instant) {
         let events = &mut self.events;
         self.coming.retain(|link, at| {

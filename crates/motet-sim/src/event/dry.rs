@@ -25,11 +25,11 @@ pub(crate) struct Dry<'a> {
     /// The position of each leg's crossing in the order; `NONE` if it never happens.
     place: Vec<u32>,
     crossed: u32,
-    /// Events, as they happened.
+    /// The events, in the order in which they happened.
     events: Vec<u32>,
     /// How many things each event still waits for; an arrival also waits to reach its destination.
     waits: Vec<u32>,
-    /// How many heads each leg still waits for.
+    /// How many heads each leg still waits for: several where a switch reduces.
     missing: Vec<u32>,
     /// Per link: the next leg in its order.
     turn: Vec<u32>,
@@ -109,7 +109,8 @@ impl<'a> Dry<'a> {
         behind.iter().for_each(|it| self.head_comes(*it));
     }
 
-    /// An event waits for one thing less.
+    /// An event waits for one thing less; if that was the last one, it happens (an arrival) or its transfer
+    /// can be sent (a sending).
     fn need_less(&mut self, event: u32) {
         self.waits[event as usize] -= 1;
         if self.waits[event as usize] > 0 {
@@ -122,7 +123,7 @@ impl<'a> Dry<'a> {
         }
     }
 
-    /// An event has happened, and so have the arrivals that waited for nothing else.
+    /// Records that an event has happened, and with it all arrivals that waited for nothing else.
     fn happen(&mut self, event: u32) {
         let mut told = self.events.len();
         self.events.push(event);
@@ -155,7 +156,7 @@ impl<'a> Dry<'a> {
         last
     }
 
-    /// By event: the place of the first crossing that waits for it, itself or by way of arrivals.
+    /// By event: the place of the first crossing that waits for it, directly or through a chain of arrivals.
     pub(crate) fn first_waiting(&self) -> Vec<u32> {
         let Prepared { nodes, waiting, first, .. } = self.prepared;
         let mut least = vec![NONE; nodes.len() - 1];

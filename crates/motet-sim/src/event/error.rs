@@ -59,7 +59,7 @@ fn at_text(at: Instant) -> Duration {
     at.since(Instant::START)
 }
 
-/// What a message says of a link and a transfer.
+/// Makes errors, with the names of transfers, links and events that their messages show.
 pub(super) struct Names<'a> {
     pub(super) program: &'a Program,
     pub(super) network: &'a Network,
@@ -99,7 +99,7 @@ impl Names<'_> {
         format!("transfer {} ({})", id.0, self.program.transfer(id))
     }
 
-    /// What is awaited where an event is.
+    /// An event as that which somebody waits for: "transfer 3 (…) to be sent".
     pub(super) fn event(&self, event: Event) -> String {
         let what = if event.is_sent() { "be sent" } else { "arrive" };
         format!("{} to {what}", self.transfer(event.transfer()))

@@ -46,7 +46,7 @@ struct Port {
     crossings: u64,
 }
 
-/// What is known of a leg before it starts.
+/// The arrival times known of a leg before it starts.
 #[derive(Clone, Copy, Debug, Default)]
 struct Waiting {
     /// Arrival time of its head plus one; zero if it has not arrived.
@@ -185,7 +185,8 @@ impl<'a, 'o, O: Observer> Exclusive<'a, 'o, O> {
         self.take_turn(id, now)
     }
 
-    /// The head will come to a leg at `at`, and the tail not before `tail`.
+    /// The head will reach a leg at `at`, and the tail not before `tail`. A shared leg waits until the heads of
+    /// all its streams have come.
     #[inline]
     fn head_at(&mut self, id: u32, at: u64, tail: u64) {
         let leg = &self.setting.prepared.legs[id as usize];
@@ -207,7 +208,7 @@ impl<'a, 'o, O: Observer> Exclusive<'a, 'o, O> {
         self.queue.push(at, Kind::Head, id);
     }
 
-    /// What does not leave its rank.
+    /// A transfer within its rank: takes the time of a local copy and no link.
     fn stay(&mut self, id: u32, leg: &Leg, at: u64) -> Result<(), SimError> {
         let end = self.setting.local_end(at, leg.count)?;
         if O::ACTIVE || self.progress.is_sending_awaited(leg.transfer) {
@@ -291,7 +292,7 @@ impl<'a, 'o, O: Observer> Exclusive<'a, 'o, O> {
         Ok(())
     }
 
-    /// Sets the events of a crossing for the observer.
+    /// Queues the events of a crossing that only the observer needs.
     fn expect_crossing(&mut self, id: u32, passage: Passage<u64>) {
         let Passage { start, streamed, left } = passage;
         if start < left {
@@ -305,7 +306,8 @@ impl<'a, 'o, O: Observer> Exclusive<'a, 'o, O> {
         self.queue.push(left, kind, id);
     }
 
-    /// What is behind a shared leg.
+    /// Goes on behind a shared leg: its transfers that end here reach their destination, the others go on to
+    /// the next legs.
     fn pass_on(&mut self, id: u32, leg: &Leg, arrival: Arrival<u64>) {
         let shared = &self.setting.prepared.shared[leg.next as usize];
         if !shared.ends.is_empty() {
@@ -392,7 +394,7 @@ impl<'a, 'o, O: Observer> Exclusive<'a, 'o, O> {
         self.setting.with_crossing(id, |crossing| what(self.observer, at, crossing));
     }
 
-    /// Sets the event of the next change that the observer has not been told of.
+    /// Queues the next change of the network that the observer has not been told of.
     fn expect_change(&mut self) -> Result<(), SimError> {
         if let Some(timeline) = &mut self.timeline
             && let Some((at, _, _)) = timeline.change(self.reported)?

@@ -106,7 +106,7 @@ impl<'a, 'o, O: Observer> Fair<'a, 'o, O> {
                 Kind::Reached => self.reached(id)?,
                 Kind::Head => self.start(id),
                 Kind::Share => self.share(),
-                // A local copy that was sent and is nothing else.
+                // The id of this kind is a transfer here: a local copy, which belongs to no segment.
                 Kind::Passed => self.progress.sent(id, self.queue.now(), self.observer),
                 Kind::Started | Kind::Streamed => {}
             }
@@ -139,7 +139,7 @@ impl<'a, 'o, O: Observer> Fair<'a, 'o, O> {
         Ok(())
     }
 
-    /// A head is ready for a segment: starts it if it is the last one it waits for.
+    /// A head is ready for a segment; the segment starts with the last of the heads that it waits for.
     fn start(&mut self, leg: u32) {
         let segment = self.segments.of[leg as usize];
         let now = self.queue.now();
@@ -174,7 +174,7 @@ impl<'a, 'o, O: Observer> Fair<'a, 'o, O> {
         }
     }
 
-    /// A flow has ended, if this is not an end foreseen before its rate changed.
+    /// A flow has ended, unless this event was queued before the flow's rate changed, which moved its end.
     fn left(&mut self, segment: u32) -> Result<(), SimError> {
         let now = self.queue.now();
         let flow = &mut self.flows[segment as usize];
@@ -207,7 +207,7 @@ impl<'a, 'o, O: Observer> Fair<'a, 'o, O> {
         Ok(())
     }
 
-    /// What follows a leg whose tail has left: an end, or further segments.
+    /// Goes on behind a leg whose tail has left: transfers reach their destination, or further segments start.
     fn pass_on(&mut self, id: u32) -> Result<(), SimError> {
         let prepared = self.setting.prepared;
         let leg = &prepared.legs[id as usize];
@@ -301,7 +301,8 @@ impl<'a, 'o, O: Observer> Fair<'a, 'o, O> {
         Ok(())
     }
 
-    /// Nothing more happens: names the first flow that is left, or what comes to no flow at all.
+    /// Why nothing more happens: names the first flow that never ends, or, if there is none, the transfer that
+    /// never starts and what it waits for.
     fn stuck(&self) -> SimError {
         let found = (0..self.segments.count() as u32).find(|it| self.flows[*it as usize].active);
         let Some(segment) = found else { return Dry::run(self.setting.prepared, false).stuck() };

@@ -8,11 +8,12 @@
 //! equal results, to the last event.
 //!
 //! - `prepared`: the program as crossings of links ([`crate::group`] for those that share some);
-//! - `exclusive`: links that one transfer takes at a time; `fair`, `segments`, `shares`: all at
-//!   once;
-//! - `dry`: what can happen at all, without time, and why a run came to a halt;
-//! - `progress`: what waits for what; `timeline`: what changes; `queue`: what comes next;
-//! - [`observer`]: being told of every step; [`outcome`]: what a run gives; [`error`]: why not.
+//! - `exclusive`: the engine for links that carry one transfer at a time; `fair`, `segments`, `shares`: the
+//!   engine for links that carry all transfers at once;
+//! - `dry`: a run without time, which says what can happen at all and why a run got stuck;
+//! - `progress`: which events have happened and which transfers may be sent as a result; `timeline`: changes
+//!   of the network's state; `queue`: the event queue;
+//! - [`observer`]: is told of every step; [`outcome`]: the result of a run; [`error`]: why a run has none.
 
 mod dry;
 pub mod error;

@@ -22,38 +22,39 @@ pub(super) const NONE: u32 = u32::MAX;
 /// One crossing of a link.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Leg {
-    /// The link, or the number of links for what stays at a rank.
+    /// The link; for a transfer within a rank, the number of the network's links.
     pub(super) link: u32,
     pub(super) count: u32,
-    /// The first transfer that it carries.
+    /// The first transfer that the leg carries.
     pub(super) transfer: u32,
-    /// The leg behind it, or `NONE` at the end; for a shared leg its place in `shared`.
+    /// The next leg, or `NONE` at the end of the route; for a shared leg its index in [`Prepared::shared`].
     pub(super) next: u32,
     pub(super) hop: u32,
     pub(super) starts_segment: bool,
     pub(super) is_shared: bool,
 }
 
-/// What a leg of several transfers, or next to one, has beyond a plain leg.
+/// What the leg of a group ([`crate::group`]) has beyond a plain leg: it may carry several transfers, join
+/// several legs before it, and fork into several behind it.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Shared {
     pub(super) carries: Vec<TransferId>,
-    /// The legs behind it.
+    /// The next legs.
     pub(super) next: Vec<u32>,
-    /// Transfers whose first and whose last leg it is.
+    /// The transfers whose first leg this is, and those whose last leg it is.
     pub(super) begins: Vec<TransferId>,
     pub(super) ends: Vec<TransferId>,
-    /// How many heads must come before it can start: from legs before it, or from transfers
-    /// that begin with it.
+    /// How many heads must come before the leg can start: one from each leg before it and from each transfer
+    /// that begins with it.
     pub(super) heads: u32,
 }
 
 /// An event among those that wait for one another.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct EventNode {
-    /// How many events it waits for.
+    /// How many events it waits for; an arrival also waits to reach its destination.
     pub(super) waits: u32,
-    /// Where the list of those begins that wait for it.
+    /// Where the list of the events that wait for it begins in [`Prepared::waiting`].
     pub(super) first: u32,
 }
 
@@ -65,8 +66,8 @@ pub struct Prepared<'a> {
     pub(super) shared: Vec<Shared>,
     /// The first leg of each transfer.
     pub(super) first: Vec<u32>,
-    /// By event, and one more. An arrival waits for reaching its destination in place of its own
-    /// sending.
+    /// By event, and one entry more that ends the last list. An arrival does not wait for its own sending, but
+    /// for reaching its destination, which is never earlier.
     pub(super) nodes: Vec<EventNode>,
     /// The events that wait for event e: `waiting[nodes[e].first..nodes[e + 1].first]`.
     pub(super) waiting: Vec<u32>,
@@ -172,7 +173,7 @@ impl Carried<'_> {
     }
 }
 
-/// Legs in the making.
+/// Builds the legs of a program.
 struct Legs<'a> {
     routed: &'a Routed<'a>,
     local: u32,
@@ -197,7 +198,7 @@ impl<'a> Legs<'a> {
         self.legs.len() as u32
     }
 
-    /// The legs of a transfer that shares none.
+    /// Adds the legs of a transfer that shares none of them.
     fn chain(&mut self, id: TransferId) {
         let count = self.routed.program().transfer(id).count;
         let hops = self.routed.hops(id.index());
@@ -222,8 +223,9 @@ impl<'a> Legs<'a> {
         }
     }
 
-    /// All legs, where some transfers share theirs. Every leg of a group gets an entry in
-    /// `shared`: few programs have groups, and those are small in legs.
+    /// Adds all legs of a program in which some transfers share theirs. Every leg of a group gets an entry in
+    /// `shared`, even one that carries one transfer; that costs little, since few programs have groups, and
+    /// groups have few legs.
     fn with_groups(&mut self, order: &[TransferId], groups: &[Group]) {
         let mut grouped = vec![false; self.first.len()];
         // (place, level, group, leg of group): in program order, and within a group upstream first.
@@ -267,7 +269,7 @@ impl<'a> Legs<'a> {
         self.shared.push(Shared { carries: leg.carries.clone(), ..Shared::default() });
     }
 
-    /// Links the legs of a group along the ways of its members.
+    /// Connects the legs of a group along the routes of its members.
     fn join(&mut self, group: &Group, ids: &[u32]) {
         let mut joined = BTreeSet::new();
         for (id, way) in &group.members {

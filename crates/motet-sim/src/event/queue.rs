@@ -1,13 +1,13 @@
 //! The event queue: a radix heap over time, with an exact order of events.
 //!
-//! Events leave in the order (time, priority, source, sequence). Time never goes back, so there is
-//! a base that all events far ahead are after, and such an event's bucket is the highest bit in
-//! which its time differs from the base. Opening the lowest bucket makes its events near: a few
-//! are sorted; of many, the earliest instant is, and the rest spreads over lower buckets. An event
-//! so moves at most once for each bit of the distance it was set ahead, whether the times of
-//! events are all equal or all different: nothing degrades.
+//! Events leave in the order (time, priority, source, sequence). The queue keeps a base time. Events up to
+//! the base are *near* and sorted; later ones are in 64 buckets, by the highest bit in which their time
+//! differs from the base. When no near event is left, the lowest bucket is opened: the events of a small bucket
+//! all become near; of a large one only those of the earliest instant do, and the others are spread over lower
+//! buckets. The base moves to the latest near event. So an event moves at most once per bit of its distance from
+//! the present, whether event times are all equal or all different.
 //!
-//! Events added among the near ones wait in a small heap beside them.
+//! Events that are added at or before the base go to a small heap beside the near ones.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -22,13 +22,13 @@ pub(super) enum Kind {
     Streamed,
     /// The tail of a transfer leaves a link.
     Left,
-    /// The same where it also started at this very instant.
+    /// The tail of a transfer leaves a link in the instant in which the transfer started there.
     Passed,
-    /// The tail reaches the end of a transfer's last link.
+    /// The tail of a transfer reaches the end of its last link.
     Reached,
-    /// The head is ready for a link.
+    /// The head of a transfer is ready for a link.
     Head,
-    /// The link begins to carry it.
+    /// A link begins to carry a transfer.
     Started,
     /// Rates are shared out anew.
     Share,
@@ -71,9 +71,9 @@ pub(super) struct Queue {
     occupied: u64,
     /// Bucket b: times whose highest bit that differs from `base` is bit b.
     buckets: Vec<Vec<Entry>>,
-    /// Near events, last first.
+    /// Near events, the earliest at the end.
     near: Vec<Entry>,
-    /// Near events added since.
+    /// Near events that were added after `near` was sorted.
     fresh: BinaryHeap<Reverse<Entry>>,
 }
 
@@ -106,7 +106,7 @@ impl Queue {
         }
     }
 
-    /// Into its bucket; the time is after the base.
+    /// Puts an event whose time is after the base into its bucket.
     #[inline]
     fn put(&mut self, entry: Entry) {
         let bucket = 63 - (time_of(entry) ^ self.base).leading_zeros();
@@ -114,7 +114,7 @@ impl Queue {
         self.occupied |= 1 << bucket;
     }
 
-    /// The next event; the present becomes its time.
+    /// Takes the next event, and moves the present to its time.
     #[inline]
     pub(super) fn pop(&mut self) -> Option<(Kind, u32)> {
         let entry = match (self.near.last(), self.fresh.peek()) {
@@ -127,7 +127,8 @@ impl Queue {
         Some((Kind::ALL[(entry as u64 >> ID_BITS) as usize], entry as u32))
     }
 
-    /// Makes the lowest bucket near, or the first instant of it, and takes its first event.
+    /// Makes the events of the lowest bucket near, or only those of its earliest instant if they are many, and
+    /// takes the first.
     fn advance(&mut self) -> Option<Entry> {
         if self.occupied == 0 {
             return None;

@@ -11,7 +11,7 @@ use super::prepared::{NONE, Prepared};
 /// The segments of a program, numbered by their first legs.
 #[derive(Debug)]
 pub(super) struct Segments {
-    /// Of each leg.
+    /// By leg: its segment.
     pub(super) of: Vec<u32>,
     /// The legs of each segment.
     pub(super) legs: Rows,

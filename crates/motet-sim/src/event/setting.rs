@@ -10,7 +10,7 @@ use super::timeline::PS_PER_S;
 /// What does not change during a run.
 pub(super) struct Setting<'a> {
     pub(super) prepared: &'a Prepared<'a>,
-    /// The bytes of a chunk; with any transfer's count still below 2⁶⁴.
+    /// The bytes of a chunk. Multiplied by any transfer's count it stays below 2⁶⁴, as `run_with` has checked.
     pub(super) chunk: u64,
     /// Whether links are FIFO; otherwise they keep program order.
     pub(super) fifo: bool,
@@ -19,7 +19,7 @@ pub(super) struct Setting<'a> {
 }
 
 impl<'a> Setting<'a> {
-    /// How long `count` chunks take at a rate, rounded up; the end of time at none.
+    /// How long `count` chunks take at a rate, rounded up; `u64::MAX` at rate zero.
     pub(super) fn time_at(&self, count: u32, rate: u64) -> u64 {
         let work = u128::from(count) * u128::from(self.chunk) * 8 * PS_PER_S;
         match (work, rate) {
@@ -45,7 +45,8 @@ impl<'a> Setting<'a> {
         Names { program: routed.program(), network: routed.network() }
     }
 
-    /// Calls `what` with the crossing that a leg is, unless it stays at its rank.
+    /// Calls `what` with the crossing of a leg; does nothing for a transfer within its rank, which crosses no
+    /// link.
     pub(super) fn with_crossing(&self, id: u32, what: impl FnOnce(Crossing<'_>)) {
         let leg = &self.prepared.legs[id as usize];
         if (leg.link as usize) < self.prepared.routed.network().links().len() {

@@ -16,21 +16,22 @@ pub(super) const FRACTION: u32 = 20;
 /// Flows on links.
 #[derive(Debug, Default)]
 pub(super) struct Shares {
-    /// Of each link, in 2⁻²⁰ bit/s.
+    /// By link: its bandwidth in 2⁻²⁰ bit/s.
     capacity: Vec<u128>,
     /// The links of flow f: `crossed[starts[f]..starts[f + 1]]`.
     starts: Vec<u32>,
     crossed: Vec<u32>,
     /// The flows on each link, one entry for each time a flow crosses it.
     on: Vec<Vec<u32>>,
+    /// Links whose bandwidth or flows have changed since rates were last computed.
     dirty: Vec<u32>,
-    /// The links and flows of the part at hand, and when each was last put there.
+    /// The links and flows whose rates this round recomputes, and the round in which each was last among them.
     links: Vec<u32>,
     flows: Vec<u32>,
     link_seen: Vec<u64>,
     flow_seen: Vec<u64>,
     round: u64,
-    /// Of each link at hand: what is not given out, and to how many entries it may go.
+    /// By link of this round: the bandwidth not given out yet, and how many entries of `on` have no rate yet.
     left: Vec<u128>,
     open: Vec<u32>,
     fixed: Vec<bool>,
@@ -151,7 +152,8 @@ impl Shares {
         &self.rates
     }
 
-    /// Everything connected to a changed link.
+    /// Collects the links and flows whose rates may change: all that are connected to a changed link, directly
+    /// or through flows and links in between.
     fn collect(&mut self) {
         self.round += 1;
         self.links.clear();

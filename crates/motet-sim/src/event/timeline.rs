@@ -10,10 +10,11 @@ use motet_units::{Instant, LinkId};
 
 use super::error::SimError;
 
-/// Picoseconds in a second: bits × this is what a rate in bit/s works off each picosecond.
+/// Picoseconds in a second. In units of 1/`PS_PER_S` bit, a rate of r bit/s does r units of work per picosecond.
 pub(super) const PS_PER_S: u128 = 1_000_000_000_000;
 
-/// More changes than any run needs; with sources that never end, what stops a run that would.
+/// The most changes that a run takes; more than any real run needs. It ends a run whose source of changes
+/// never ends while a transfer waits for a link that never comes up.
 const MOST_CHANGES: u64 = 1 << 28;
 
 /// Where changes come from, in time order.
@@ -74,7 +75,7 @@ impl<'a> Feed<'a> {
     }
 }
 
-/// A rate of a link from some time on.
+/// The rate of a link from `at` on, until its `next` piece begins.
 #[derive(Clone, Copy, Debug)]
 struct Piece {
     at: u64,
@@ -88,7 +89,7 @@ const NONE: u32 = u32::MAX;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum End {
     At(u64),
-    /// There is no bandwidth from this time on.
+    /// Never: the link has no bandwidth from this time on.
     Never(u64),
 }
 
@@ -96,7 +97,8 @@ pub(super) enum End {
 pub(super) struct Timeline<'a> {
     feed: Feed<'a>,
     pieces: Vec<Piece>,
-    /// Of each link, the piece that questions have come to, and the last one known.
+    /// By link: the piece that [`finish`](Self::finish) has come to (starts never go back), and the last piece
+    /// known so far.
     current: Vec<u32>,
     last: Vec<u32>,
     /// Changes in order, for an observer; `None` if there is none.
@@ -153,7 +155,7 @@ impl<'a> Timeline<'a> {
         }
     }
 
-    /// Learns of the next change; whether there was one.
+    /// Takes the next change from the feed and records it; `false` if there is none.
     fn look_ahead(&mut self) -> Result<bool, SimError> {
         let Some((at, link, rate)) = self.feed.take()? else { return Ok(false) };
         if let Some(log) = &mut self.log {

@@ -43,11 +43,11 @@ pub(super) struct Code {
     pub(super) slots: usize,
 }
 
-/// Words of a step, about: memory for so many is asked for at once.
+/// Words per step, roughly: how much memory is reserved at the start.
 const WORDS: usize = 4;
 
 impl Code {
-    /// Without steps as yet; there will be about so many.
+    /// Code without steps, with memory for about `steps` of them.
     pub(super) fn with_capacity(steps: usize) -> Self {
         Self {
             ops: Vec::with_capacity(steps),

@@ -80,11 +80,11 @@ fn bytes(routed: &Routed<'_>, size: Bytes) -> Result<Vec<Bytes>, CompileError> {
 #[derive(Debug, Default)]
 struct Delays {
     times: Vec<u64>,
-    /// The number of each, by bytes.
+    /// By bytes: the index in `times`.
     of: FxHashMap<Bytes, u32>,
 }
 
-/// `None` if such transfers take no time.
+/// The times of transfers within ranks; `None` if they take no time.
 fn delays(
     routed: &Routed<'_>,
     bytes: &[Bytes],
@@ -105,7 +105,7 @@ fn delays(
     Ok(Some(delays))
 }
 
-/// The links that the program uses, numbered as they first come.
+/// The links that the program uses, numbered in the order in which they first occur.
 #[derive(Debug)]
 struct Links {
     number: Vec<u32>,
@@ -127,10 +127,10 @@ impl Links {
     }
 }
 
-/// What transfers go over.
+/// Where the links of transfers come from.
 #[derive(Clone, Copy)]
 enum Target<'a> {
-    /// The links of the routed program; with what each transfer carries.
+    /// The routed program; `bytes` says what each transfer carries.
     Links { bytes: &'a [Bytes] },
     /// Routes that are given with each run.
     Flows(&'a Assigned),
@@ -142,13 +142,14 @@ struct Compiler<'a> {
     delays: Delays,
     waits: &'a Waits,
     code: Code,
-    /// Where the time of each event is now.
+    /// By event: the slot that holds its time.
     slot: Vec<u32>,
+    /// Slots whose time no later step needs.
     unused: Vec<u32>,
     links: Links,
     channels: Vec<Channel>,
     channel_of: FxHashMap<(u32, Bytes), u32>,
-    /// The last channel of each link, most often the next one too.
+    /// By link: its channel that was used last, which is most often used next too.
     latest: Vec<u32>,
     /// The operands of the step in the making.
     operands: Vec<u32>,
@@ -254,7 +255,7 @@ impl<'a> Compiler<'a> {
         self.code.words.extend_from_slice(&self.operands);
     }
 
-    /// An arrival that waits for more than the transfer.
+    /// Emits the arrival of a transfer that waits for more than the transfer itself.
     fn arrival(&mut self, place: usize, event: Event, local: bool) {
         // A transfer within a rank is among its waits.
         let reached = self.slot[event.index()];
@@ -269,8 +270,8 @@ impl<'a> Compiler<'a> {
         self.code.words.extend_from_slice(&self.operands);
     }
 
-    /// The slots of what the event at `place` waits for, those given back that it is the last
-    /// to read. A step reads all of them before it writes any.
+    /// Puts the slots that the event at `place` waits for into `operands`, and frees those that no later step
+    /// reads. They may be assigned again at once: a step reads all its waits before it writes.
     fn take_waits(&mut self, place: usize) {
         self.operands.clear();
         for awaited in self.waits.at(place) {
@@ -303,7 +304,7 @@ impl<'a> Compiler<'a> {
         self.waits.awaited[event.index()]
     }
 
-    /// Where the time of an event goes that no step reads.
+    /// The operand for the time of an event that no step reads: [`END`] if it may be the end of the program.
     fn unawaited(&self, event: Event) -> u32 {
         // What something waits for in the program is not the end, even if that wait is implied.
         if self.awaited(event) { NOWHERE } else { END }

@@ -1,9 +1,9 @@
 //! [`CriticalPath`]: the chain of transfers and links that determined the end of a run.
 //!
-//! Every time in a run follows from an earlier one plus what a link takes. Followed back from the
-//! end, these form one chain without gaps to the launch. To finish earlier, something on it must
-//! become faster. Where two things were ready in the same picosecond, the chain goes through one of
-//! them; it goes through the previous transfer on a link only if nothing else was as late.
+//! Every moment of a run follows from an earlier one plus the time that a link takes. Followed back from
+//! the end, these form one chain without gaps to the launch. To finish earlier, something on this chain must
+//! become faster. Where two causes were ready in the same picosecond, the chain goes through one of
+//! them; it goes through the previous transfer on a link only if no other cause was as late.
 
 use std::collections::BTreeMap;
 
@@ -100,7 +100,7 @@ struct Point {
     /// [`NONE`]: within its rank.
     link: u32,
     before: u32,
-    /// What has passed since `before` counts for this point's link and not for that one's.
+    /// Whether the time since `before` is spent on this point's link rather than on that of `before`.
     own: bool,
     reason: Reason,
 }
@@ -118,7 +118,7 @@ struct Tracer<'a> {
     ready: (u64, u32),
     /// The points of the step's last link: start and tail.
     last: Option<(u32, u32)>,
-    /// The tail of its first.
+    /// The point of the tail on the step's first link: when the transfer has been sent.
     sent: u32,
     /// The latest end so far, and its point.
     end: (u64, u32),
@@ -145,7 +145,7 @@ impl<'a> Tracer<'a> {
         self.points.len() as u32 - 1
     }
 
-    /// The chain that ends at `end`, from its last point back, then turned round.
+    /// The steps of the chain that ends at `end`: followed back from the last point, then reversed.
     fn chain(&self, end: u64) -> Vec<CriticalStep> {
         let mut steps: Vec<CriticalStep> = Vec::new();
         let mut add = |point: &Point, start: u64, end: u64| {

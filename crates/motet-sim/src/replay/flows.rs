@@ -83,17 +83,18 @@ pub struct FlowReplay {
     assigned: Assigned,
 }
 
-/// What each transfer belongs to.
+/// The flow and the size of each transfer.
 #[derive(Clone, Debug)]
 pub(super) struct Assigned {
-    /// By transfer: its flow ([`LOCAL`] if it stays at its rank), and the number of its size.
+    /// By transfer: its flow ([`LOCAL`] if it stays at its rank), and the index of its size in `sizes`.
     pub(super) transfers: Vec<(u32, u32)>,
-    /// What transfers carry, each size once.
+    /// The distinct sizes of transfers.
     sizes: Vec<Bytes>,
 }
 
 impl Assigned {
-    /// A number that transfers share if they leave over the same first link, whatever the routes.
+    /// A number that two transfers share only if they leave over the same first link whatever routes a run
+    /// gives: the flow. `None` for a transfer within a rank.
     pub(super) fn first_link(&self, transfer: TransferId) -> Option<u32> {
         Some(self.transfers[transfer.index()].0).filter(|it| *it != LOCAL)
     }
@@ -172,7 +173,8 @@ impl FlowReplay {
         if end == NEVER { Err(self.why_never(routes, times)) } else { Ok(Duration::from_ps(end)) }
     }
 
-    /// Why a run does not end: the first transfer in program order that cannot.
+    /// Why a run does not end: names the first transfer in program order whose route has a link without
+    /// bandwidth.
     fn why_never(&self, routes: &[&FlowRoute], times: &FlowTimes) -> RunError {
         let sizes = self.assigned.sizes.len();
         for transfer in &self.code.transfers {
@@ -187,11 +189,11 @@ impl FlowReplay {
     }
 }
 
-/// What the transfers of a flow have in common: their ends, the path that the program gives them,
-/// and of those into or out of a switch their first and last link.
+/// What the transfers of a flow have in common: their two ranks, the path that the program gives them, and,
+/// for transfers into or out of a switch, their first and last link.
 type Way = (Rank, Rank, Option<u32>, Option<[LinkId; 2]>);
 
-/// Deals transfers out to flows.
+/// Assigns transfers to flows.
 struct Dealer<'a> {
     routed: &'a Routed<'a>,
     chunk: Bytes,

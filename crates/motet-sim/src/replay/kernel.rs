@@ -35,14 +35,14 @@ impl Tick for f64 {
     }
 }
 
-/// What a run needs to know of its states.
+/// The network states of a run in the kernel's form.
 #[derive(Debug, Default)]
 pub(super) struct Table<T, const N: usize> {
     /// β of each channel in each state.
     pub(super) beta: Vec<[T; N]>,
     /// α of each link.
     pub(super) alpha: Vec<T>,
-    /// What transfers within ranks take.
+    /// The durations of transfers within ranks.
     pub(super) delays: Vec<T>,
     pub(super) launch: T,
     /// How many channels each link has where routes are given with the run: one for each size of
@@ -50,11 +50,11 @@ pub(super) struct Table<T, const N: usize> {
     pub(super) sizes: u32,
 }
 
-/// What a run works on, to be used again by the next.
+/// The buffers of a run; the next run can use them again.
 #[derive(Debug, Default)]
 pub(super) struct Memory<T, const N: usize> {
     slots: Vec<[T; N]>,
-    /// When each link has had the time that all it took so far need on it.
+    /// When each link is free: the transmission times of all transfers that it took so far are over.
     free: Vec<[T; N]>,
 }
 
@@ -72,32 +72,32 @@ impl<T: Tick, const N: usize> Memory<T, N> {
     }
 }
 
-/// One link of a transfer, as it went.
+/// The crossing of one link by a transfer, for an [`Observer`].
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Crossed<T, const N: usize> {
     pub(super) link: u32,
-    /// When the head was there.
+    /// When the head was ready for the link.
     pub(super) head: [T; N],
-    /// When the link was free.
+    /// When the link was free of earlier transfers.
     pub(super) free: [T; N],
     pub(super) passage: Passage<[T; N]>,
     /// Whether the node before the link stored and forwarded.
     pub(super) stored: bool,
 }
 
-/// Told what happens; all of it may be ignored.
+/// Is told what happens in a run; every method does nothing unless overridden.
 pub(super) trait Observer<T, const N: usize> {
-    /// Step `step` begins.
+    /// Step `step` begins; the calls until the next `begin` are about it.
     fn begin(&mut self, _step: usize) {}
-    /// It waits for what slot `slot` holds.
+    /// The step waits for the time in `slot`.
     fn wait(&mut self, _slot: u32, _time: [T; N]) {}
-    /// It passes a link.
+    /// The step's transfer crosses a link.
     fn pass(&mut self, _it: &Crossed<T, N>) {}
-    /// It takes time at its rank.
+    /// The step's transfer stays within its rank and takes until this time.
     fn stay(&mut self, _until: [T; N]) {}
-    /// Its sending goes to a slot.
+    /// The time at which the step's transfer has been sent is put into a slot.
     fn sent(&mut self, _slot: u32) {}
-    /// It ends at this time, which goes to a slot.
+    /// The step ends at this time, which is put into a slot.
     fn done(&mut self, _slot: u32, _time: [T; N]) {}
 }
 
@@ -181,8 +181,8 @@ impl<T: Tick, const N: usize, O: Observer<T, N>> Run<'_, T, N, O> {
         [self.alpha[link as usize]; N]
     }
 
-    /// Over one link, from when the head is there; with when the tail is, if the head does not
-    /// wait for it.
+    /// Crosses one link. `head` says when the head is there; `tail` when the tail is, or `None` behind a node
+    /// that stores and forwards, where the head waits for the tail.
     #[inline(always)]
     fn pass(
         &mut self,
@@ -210,7 +210,7 @@ impl<T: Tick, const N: usize, O: Observer<T, N>> Run<'_, T, N, O> {
         rest
     }
 
-    /// A transfer whose route is given with the run: over the links of its flow's route.
+    /// A transfer whose route is given with the run: crosses the links of its flow's route.
     #[inline(always)]
     fn flow<'w>(&mut self, words: &'w [u32]) -> &'w [u32] {
         let (waits, flow, size) = (words[0] as usize, words[1] as usize, words[2]);
@@ -223,7 +223,7 @@ impl<T: Tick, const N: usize, O: Observer<T, N>> Run<'_, T, N, O> {
         rest
     }
 
-    /// Over a link that is given with whether the node before it stores and forwards.
+    /// Crosses the link in `word`, whose [`STORES`] bit says whether the node before it stores and forwards.
     #[inline(always)]
     fn forward(&mut self, at: Arrival<[T; N]>, word: u32, channel: u32) -> Passage<[T; N]> {
         // `Arrival::forwarded`, written as a branch: the compiler turns its result into a choice between arrays, made anew in
@@ -235,8 +235,8 @@ impl<T: Tick, const N: usize, O: Observer<T, N>> Run<'_, T, N, O> {
         }
     }
 
-    /// Over links, each given with whether the node before it stores and forwards, and with the
-    /// channel that has its transmission time.
+    /// Crosses all links of a transfer. Each hop is a link with its [`STORES`] bit, and the channel that has
+    /// its transmission time.
     #[inline(always)]
     fn along(
         &mut self,

@@ -56,12 +56,12 @@ pub use usage::Usage;
 /// States per pass: two cache lines of times.
 const LANES: usize = 16;
 
-/// A link together with a transfer size; the transmission time β is computed for each.
+/// A link together with a transfer size: what a transmission time β is computed for.
 #[derive(Clone, Copy, Debug)]
 struct Channel {
     link: LinkId,
     bytes: Bytes,
-    /// The first transfer in program order that needs it.
+    /// The first transfer in program order that uses this channel; an error names it.
     first: TransferId,
 }
 
@@ -148,7 +148,7 @@ impl Replay {
     }
 }
 
-/// The time as a result: the last there is stands for all that are later.
+/// An end as a result. Times saturate at `u64::MAX`, so that value means too long.
 fn finite(end: u64) -> Result<Duration, RunError> {
     if end == u64::MAX { Err(RunError::TooLong) } else { Ok(Duration::from_ps(end)) }
 }

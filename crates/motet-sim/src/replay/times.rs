@@ -9,8 +9,9 @@ use super::kernel::{Table, Tick};
 use super::{Channel, Replay};
 
 impl Replay {
-    /// The times of up to `N` states, and for each why it cannot be run, if it cannot. The lanes
-    /// of such states, and those beyond the last state, take no time.
+    /// The times of up to `N` states, one lane per state, and an error for each state in which the program
+    /// cannot run. The lanes of such states are filled only in part and those beyond the last state not at all;
+    /// their results mean nothing.
     pub(super) fn table<T: Tick, const N: usize>(
         &self,
         states: &[NetworkState],

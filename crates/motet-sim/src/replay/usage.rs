@@ -58,7 +58,7 @@ impl Replay {
     }
 }
 
-/// Adds up what it sees.
+/// Adds up the busy times of links, and notes when ranks were done.
 struct Meter<'a> {
     replay: &'a Replay,
     ranks: Vec<u64>,

@@ -1,10 +1,9 @@
-//! The waits that the kernel must check: those of the program, less those that something else in
-//! the same step implies.
+//! The waits that the kernel must check: those of the program without those that are implied.
 //!
-//! Dropped are: a transfer's own send behind its arrival; sends that left over the same first link
-//! before (the link keeps that order itself); what a transfer already waited for when it was sent;
-//! and what another event of the same list waits for itself. Only implied waits that are common and
-//! cheap to find are dropped; keeping one costs time, not correctness.
+//! Dropped are: the wait of an arrival for its own sending; waits for sendings that left over the same
+//! first link before (the link keeps that order itself); waits of an arrival that the sending has too; and
+//! waits for an event that another event of the same list waits for. Only implied waits that are common
+//! and cheap to find are dropped; keeping one costs time, not correctness.
 
 use motet_collective::TransferId;
 use motet_collective::program::Event;
@@ -19,20 +18,20 @@ pub(super) const NONE: u32 = u32::MAX;
 /// The waits of every event, and how long each event is needed.
 #[derive(Debug)]
 pub(super) struct Waits {
-    /// Of the event at each place in the sequence.
+    /// The event at place p in the sequence waits for `list[starts[p]..starts[p + 1]]`.
     starts: Vec<u32>,
     list: Vec<u32>,
     /// The last place where something waits for each event, [`NONE`] if nothing does.
     pub(super) last_use: Vec<u32>,
     /// Whether anything in the program waits for the event, dropped waits included.
     pub(super) awaited: Vec<bool>,
-    /// Whether the arrival of each transfer has any.
+    /// By transfer: whether its arrival waits for more than the transfer itself.
     joins: Vec<bool>,
 }
 
 impl Waits {
-    /// `takes_time` says of a transfer within a rank whether it does; `first_link` gives numbers
-    /// that are equal only for transfers that leave over the same link.
+    /// `takes_time` says whether a transfer within a rank takes time. `first_link` numbers the first links of
+    /// transfers: equal numbers mean that two transfers leave over the same link.
     pub(super) fn new(
         routed: &Routed<'_>,
         takes_time: impl Fn(usize) -> bool,
@@ -103,10 +102,12 @@ impl Waits {
 /// Finds the waits of one event after the other, in sequence.
 struct Finder<'a> {
     routed: &'a Routed<'a>,
-    /// Of each transfer; [`NONE`] if it is within a rank.
+    /// By transfer: the number of its first link; [`NONE`] if it stays within a rank.
     first_link: Vec<u32>,
+    /// By event: its place in the sequence.
     place: Vec<u32>,
-    /// The event whose time each has; [`NONE`]: the launch, which nobody need wait for.
+    /// By event: an event that happens at the same time and stands for it. [`NONE`]: it happens at launch,
+    /// which nobody need wait for.
     alias: Vec<u32>,
     /// See [`Waits`].
     awaited: Vec<bool>,
@@ -140,7 +141,7 @@ impl Finder<'_> {
         self.settle();
     }
 
-    /// Drops what another of the list implies.
+    /// Drops events that another event of the list waits for.
     fn drop_pairs(&mut self) {
         if !(2..=MOST_PAIRS).contains(&self.found.len()) {
             return;
@@ -155,7 +156,7 @@ impl Finder<'_> {
         });
     }
 
-    /// Names each time once, and not at all if it is the launch.
+    /// Replaces every event found by the one that stands for its time, without duplicates and the launch.
     fn settle(&mut self) {
         let alias = &self.alias;
         for it in &mut self.found {

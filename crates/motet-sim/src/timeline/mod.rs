@@ -1,9 +1,9 @@
 //! [`Timeline`]: an observer that records when every link was occupied by what, and when every rank
 //! sent and received.
 //!
-//! [`Timeline::to_perfetto`] (in `perfetto`) turns it into a trace that ui.perfetto.dev opens;
-//! `rows` keeps overlapping spans apart, and [`Trace`] is the writer, which others use too. For figures rather than pictures see
-//! [`crate::utilization`].
+//! [`Timeline::to_perfetto`] (in `perfetto`) turns it into a trace that ui.perfetto.dev opens; `rows` puts
+//! overlapping spans on rows of their own, and [`Trace`] writes the file format, also for other crates. For
+//! figures rather than pictures see [`crate::utilization`].
 
 mod perfetto;
 mod rows;
@@ -18,27 +18,27 @@ use rustc_hash::FxHashMap;
 use crate::event::{Crossing, Observer};
 use crate::route::Routed;
 
-/// One transmission over a link, for as long as it occupies the link: until the next one may start,
-/// although the tail may still be to come from a slower link upstream. Under fair sharing, until
-/// the tail has left.
+/// One transmission over a link, for as long as it occupies the link. It ends when the next one may start,
+/// although the tail may still be to come from a slower link upstream; under fair sharing it ends when the
+/// tail has left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
     pub link: LinkId,
     pub bytes: Bytes,
     pub start: Instant,
     pub end: Instant,
-    /// Where its transfers stand in the list of all spans' transfers, and how many they are.
+    /// Its transfers: `count` entries of [`Timeline::carried`] from `first` on.
     first: usize,
     count: usize,
 }
 
-/// What is known of one transfer.
+/// When one transfer was sent and received, as far as known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Course {
-    /// When its first link began to carry it, and when it had been sent.
+    /// When its first link began to carry it, and when its tail had left that link.
     sending: Option<Instant>,
     sent: Option<Instant>,
-    /// When its head came to its destination, and when it had arrived.
+    /// When its head reached its destination, and when it counted as arrived.
     receiving: Option<Instant>,
     arrived: Option<Instant>,
 }
@@ -50,14 +50,14 @@ pub struct Timeline<'a> {
     spans: Vec<Span>,
     /// The transfers of all spans, one span after the other.
     carried: Vec<TransferId>,
-    /// The span of a crossing that takes its link, by its first transfer and that one's hop.
+    /// The spans that have not ended yet, by the first transfer of the crossing and its hop there.
     open: FxHashMap<(TransferId, u32), usize>,
     courses: Vec<Course>,
     changes: Vec<(Instant, LinkId, Bandwidth)>,
 }
 
 impl<'a> Timeline<'a> {
-    /// For a run of this program on this network.
+    /// An empty timeline for a run of this routed program.
     #[must_use]
     pub fn new(routed: &'a Routed<'a>) -> Self {
         Self {

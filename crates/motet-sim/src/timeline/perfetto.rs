@@ -104,7 +104,7 @@ impl Timeline<'_> {
         Slice { start: span.start, end: span.end, name, args }
     }
 
-    /// What there is to know of transfers that share a span.
+    /// The arguments that the viewer shows for the transfers of a span, as a JSON object.
     fn args(&self, transfers: &[TransferId], bytes: Option<u64>) -> String {
         let ids: Vec<String> = transfers.iter().map(|it| it.0.to_string()).collect();
         let mut args = format!("{{\"transfer\":{}", ids.join(","));

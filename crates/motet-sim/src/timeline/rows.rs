@@ -5,8 +5,8 @@ use std::collections::BinaryHeap;
 
 use motet_units::Instant;
 
-/// The row of each span, given as (start, end) in the order of starts: the first row that is free.
-/// As few rows as there are spans at once.
+/// The row of each span: the first row that is free when it starts. Spans are (start, end) in the order of
+/// starts. There are no more rows than spans overlap at any time.
 pub(super) fn rows(spans: impl IntoIterator<Item = (Instant, Instant)>) -> Vec<usize> {
     let mut busy: BinaryHeap<Reverse<(Instant, usize)>> = BinaryHeap::new();
     let mut free: BinaryHeap<Reverse<usize>> = BinaryHeap::new();

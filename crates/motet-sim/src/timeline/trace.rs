@@ -1,6 +1,6 @@
 //! [`Trace`]: spans on tracks as Chrome's JSON, which ui.perfetto.dev opens.
 //!
-//! Runs of collectives are written by it (`perfetto`), and steps of training jobs, in `motet-workload`.
+//! Used for runs of collectives (`perfetto`) and, by `motet-workload`, for steps of training jobs.
 //!
 //! Times are microseconds with nanosecond digits, which is the viewer's resolution. The viewer
 //! rounds start and duration separately, and drops spans that overlap as a result. Here start and
@@ -13,19 +13,19 @@ use motet_units::Instant;
 
 use super::rows::rows;
 
-/// A span on a track: when, and what it says.
+/// A span on a track: its time, the name that the viewer shows, and its details.
 #[derive(Clone, Debug)]
 pub struct Slice {
     pub start: Instant,
     pub end: Instant,
-    /// Without anything that JSON would escape.
+    /// Written as it is, so it must not contain characters that JSON escapes.
     pub name: String,
-    /// A JSON object.
+    /// The details, as a JSON object.
     pub args: String,
 }
 
-/// The text so far. Tracks are numbered throughout, since a viewer may take equal numbers in two
-/// processes for one thread, and from 1, since 0 is the idle thread to it.
+/// A trace in the making. Tracks are numbered across all processes, since a viewer may take equal numbers in
+/// two processes for one thread, and from 1, since it takes 0 for the idle thread.
 #[derive(Debug, Default)]
 pub struct Trace {
     text: String,
@@ -34,7 +34,7 @@ pub struct Trace {
 }
 
 impl Trace {
-    /// A trace about something: names and what they say.
+    /// An empty trace; `about` are names and values that the file gives as metadata.
     #[must_use]
     pub fn new(about: &[(&str, &str)]) -> Self {
         let about: Vec<String> =
@@ -67,7 +67,8 @@ impl Trace {
         ));
     }
 
-    /// Writes spans on as many tracks as they need, at least one; gives the first.
+    /// Writes spans on as many tracks as they need so that none overlap, at least one; returns the number of
+    /// the first track.
     pub fn tracks(&mut self, pid: u32, title: &str, mut slices: Vec<Slice>) -> u32 {
         slices.sort_by_key(|it| (it.start, it.end));
         let rows = rows(slices.iter().map(|it| (it.start, it.end)));
@@ -102,7 +103,7 @@ impl Trace {
         first
     }
 
-    /// Writes a moment on a track.
+    /// Writes a mark at one instant on a track.
     pub fn instant(&mut self, pid: u32, tid: u32, at: Instant, name: &str, args: &str) {
         self.event(format_args!(
             "{{\"ph\":\"i\",\"s\":\"t\",\"pid\":{pid},\"tid\":{tid},\"ts\":{},\"name\":\"{name}\",\
@@ -112,7 +113,7 @@ impl Trace {
     }
 }
 
-/// To the nearest.
+/// Rounded to the nearest nanosecond.
 fn nanoseconds(at: Instant) -> u64 {
     (at.as_ps() / 1000) + u64::from(at.as_ps() % 1000 >= 500)
 }
@@ -121,7 +122,7 @@ fn microseconds(ns: u64) -> String {
     format!("{}.{:03}", ns / 1000, ns % 1000)
 }
 
-/// A text as JSON.
+/// A text as a JSON string.
 fn quoted(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }

@@ -1,7 +1,8 @@
 //! OCP's model of optical circuit switches over gNMI.
 //!
-//! A change is one `Set`, which the switch takes as a whole or not at all: it deletes, then creates, and leaves alone what is not named.
-//! It then goes on by itself until every connection is made or has failed; the driver reads until then.
+//! A change is one `Set` request, which the switch accepts as a whole or not at all: it deletes, then
+//! creates, and keeps all connections that are not named. After its answer it works until every connection is
+//! made or has failed; the driver keeps reading until then.
 
 pub mod model;
 pub mod path;

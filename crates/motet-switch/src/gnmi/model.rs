@@ -11,7 +11,7 @@ use crate::device::{Readout, Seen, Status};
 use crate::driver::PortState;
 use crate::layout::Cross;
 
-/// What a switch is made of. It does not change while it runs.
+/// The ports of a switch and their groups, which do not change while it runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ports {
     /// The number that the switch has given each port, by its name.
@@ -19,7 +19,7 @@ pub struct Ports {
     name: BTreeMap<u32, String>,
     group: BTreeMap<u32, String>,
     groups: BTreeMap<String, Group>,
-    /// Whether one connection carries light both ways, if the switch says.
+    /// Whether one connection carries light both ways, if the switch says so.
     pub bidirectional: Option<bool>,
 }
 
@@ -29,7 +29,7 @@ struct Group {
     peers: BTreeSet<String>,
 }
 
-/// The last names of a leaf after these first ones.
+/// The rest of a leaf's path if it begins with these names.
 fn after<'a>(leaf: &'a Leaf, start: &[&str]) -> Option<&'a [String]> {
     let first = leaf.get(..start.len())?;
     (first.iter().zip(start).all(|(a, b)| a == b)).then(|| leaf.get(start.len()..))?
@@ -40,7 +40,7 @@ fn names(rest: &[String]) -> Vec<&str> {
 }
 
 impl Ports {
-    /// Of the leaves of `/components` and `/optical-switch`.
+    /// Reads the ports from the leaves of `/components` and `/optical-switch`.
     ///
     /// # Errors
     ///
@@ -91,14 +91,14 @@ impl Ports {
         self.groups.entry(name.to_owned()).or_default()
     }
 
-    /// How many there are.
+    /// How many ports there are.
     #[must_use]
     pub fn count(&self) -> usize {
         self.name.len()
     }
 
-    /// The names to give as input and output. With one fibre for both directions, either end may be the input; groups
-    /// say which can.
+    /// The names of the ports to use as input and output of a connection. If `either_way`, because one fibre
+    /// carries both directions, the two may be exchanged if their groups allow only that.
     ///
     /// # Errors
     ///
@@ -136,7 +136,7 @@ impl Ports {
         }
     }
 
-    /// What the leaves of `/connections` and `/components` say.
+    /// Reads connections and port states from the leaves of `/connections` and `/components`.
     ///
     /// # Errors
     ///
@@ -149,7 +149,8 @@ impl Ports {
                 && let Some(value) = value.as_str()
             {
                 let all = connections.entry(name).or_default();
-                // State says more than configuration: what is being taken down is in the state only.
+                // State takes precedence over configuration, because a connection that is being deleted is in
+                // the state only.
                 match part.as_str() {
                     "state" => drop(all.insert(what, value)),
                     "config" => drop(all.entry(what).or_insert(value)),
@@ -184,7 +185,7 @@ impl Ports {
         let cross = Cross { input: port("input-port-name")?, output: port("output-port-name")? };
         let status = match all.get("status").copied() {
             Some("CONNECTED") => Status::Made,
-            // Written down, and not looked at yet.
+            // Without a status it is configured, but the switch has not processed it yet.
             None | Some("PENDING_CONNECTION" | "PENDING_DELETION") => Status::Moving,
             Some(other) => {
                 let reason = all.get("status-reason").copied().unwrap_or("no reason given");
@@ -216,7 +217,8 @@ pub fn connection_path(name: &str) -> Result<Path, String> {
     Ok(path)
 }
 
-/// A connection to be made. Its name says its ports, so that the same one always has the same name.
+/// The update that makes a connection. Its name is made from its ports, so that equal connections have equal
+/// names.
 ///
 /// # Errors
 ///

@@ -7,14 +7,14 @@ use serde_json::Value as Json;
 use super::proto::{Notification, Path, PathElem, Update, Value};
 use crate::wire::start_of;
 
-/// Deeper than the model, and shallow enough for any stack.
+/// The greatest depth of paths and trees: more than the model has, and little enough for any stack.
 const DEEPEST: usize = 32;
 
 /// Reads a path. In a key's value, `]` and `\` are written with a `\` before them.
 ///
 /// # Errors
 ///
-/// If it is not one.
+/// If the text is not a path.
 pub fn parse(text: &str) -> Result<Path, String> {
     let wrong = |what: &str| format!("{what} in the path `{}`", start_of(text));
     let mut elems = Vec::new();
@@ -84,10 +84,11 @@ pub fn text(path: &Path) -> String {
     if all.is_empty() { "/".to_owned() } else { all }
 }
 
-/// Where a leaf is: names, and after the name of a list the key of its entry. Modules' names are left off.
+/// The path of a leaf: names, and after the name of a list the key of the entry. Names of modules are left
+/// out.
 pub type Leaf = Vec<String>;
 
-/// Lists of the model that have a key, and how it is called.
+/// The name of a list's key, for the model's lists that have one.
 fn key_of(list: &str) -> Option<&'static str> {
     match list {
         "port-connection" | "component" | "port-groups" => Some("name"),
@@ -100,7 +101,7 @@ fn bare(name: &str) -> &str {
     name.rsplit(':').next().unwrap_or(name)
 }
 
-/// All leaves of what a target has sent. Targets answer with a value per leaf or with trees in JSON, as they like.
+/// All leaves of a target's answer. Targets may answer with a value per leaf or with trees in JSON.
 ///
 /// # Errors
 ///

@@ -2,7 +2,7 @@
 
 use crate::wire::LONGEST;
 
-/// How messages are set apart.
+/// How messages are separated from each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Framing {
     /// `]]>]]>` after each message. The hello always has it.
@@ -14,11 +14,12 @@ pub enum Framing {
 const END: &[u8] = b"]]>]]>";
 
 impl Framing {
-    /// A message as it is sent.
+    /// The bytes that send a message.
     ///
     /// # Errors
     ///
-    /// If it holds the end mark, which would cut it short.
+    /// If the message contains the end mark, which would cut it off, or if it is empty, which chunks cannot
+    /// express.
     pub fn write(self, message: &str) -> Result<Vec<u8>, String> {
         match self {
             Self::EndMark if message.contains("]]>]]>") => {
@@ -30,11 +31,12 @@ impl Framing {
         }
     }
 
-    /// Cuts the first message off what has come in.
+    /// Takes the first message off the received bytes; also returns how many bytes it takes. `None` if it is
+    /// not complete.
     ///
     /// # Errors
     ///
-    /// If what has come in is no frame or no text.
+    /// If the received bytes are no frame or no text.
     pub fn cut(self, inbox: &[u8]) -> Result<Option<(String, usize)>, String> {
         match self {
             Self::EndMark => {
@@ -52,10 +54,11 @@ fn text(bytes: &[u8]) -> Result<String, String> {
     String::from_utf8(bytes.to_vec()).map_err(|it| format!("not UTF-8: {it}"))
 }
 
-/// A header: the length of the chunk that follows, or none after the last; and how long the header itself is.
+/// A header: the length of the chunk that follows, `None` if it ends the message; and the length of the
+/// header itself.
 type Header = (Option<usize>, usize);
 
-/// Reads the header at the front: a line break, `#`, digits or `#`, a line break.
+/// Reads the header at the beginning: a line break, `#`, digits or another `#`, a line break.
 fn header(rest: &[u8]) -> Result<Option<Header>, String> {
     let wrong = |what: &str| Err(format!("{what} where a chunk should begin"));
     match rest {

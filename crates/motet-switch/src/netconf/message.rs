@@ -1,4 +1,4 @@
-//! NETCONF's messages (RFC 6241) and what Polatis' model has in them. No IO.
+//! NETCONF's messages (RFC 6241) with the contents of Polatis' model. No IO.
 
 use std::fmt::Write;
 
@@ -13,12 +13,12 @@ const BASE: &str = "urn:ietf:params:xml:ns:netconf:base:1.0";
 /// Polatis' model of cross-connections and ports.
 const SWITCH: &str = "http://www.polatis.com/yang/optical-switch";
 
-/// Version 1.1 of the protocol, with chunks.
+/// The capability of version 1.1 of the protocol, which has chunks.
 pub const CHUNKS: &str = "urn:ietf:params:netconf:base:1.1";
-/// The switch can tell what happens.
+/// The capability of sending notifications.
 pub const NOTIFICATION: &str = "urn:ietf:params:netconf:capability:notification:1.0";
 
-/// What we say first.
+/// Our first message of a session.
 #[must_use]
 pub fn hello() -> String {
     format!(
@@ -28,11 +28,11 @@ pub fn hello() -> String {
     )
 }
 
-/// What a switch can do, from its hello.
+/// The capabilities of a switch, from its hello.
 ///
 /// # Errors
 ///
-/// If it is no hello.
+/// If the message is no hello.
 pub fn read_hello(text: &str) -> Result<Vec<String>, String> {
     let document = parse(text)?;
     if document.root().name != "hello" {
@@ -54,7 +54,7 @@ pub fn rpc(number: u64, inside: &str) -> String {
     )
 }
 
-/// Asks for cross-connections and states of ports.
+/// The request for cross-connections and states of ports.
 #[must_use]
 pub fn get() -> String {
     format!(
@@ -63,7 +63,7 @@ pub fn get() -> String {
     )
 }
 
-/// Deletes or creates pairs.
+/// The request that deletes or creates cross-connections; `operation` is `delete` or `create`.
 #[must_use]
 pub fn edit(operation: &str, crosses: &[Cross]) -> String {
     let mut pairs = String::new();
@@ -85,13 +85,13 @@ pub fn edit(operation: &str, crosses: &[Cross]) -> String {
     )
 }
 
-/// `lock` or `unlock`.
+/// The request for the lock on the running configuration, or its release; `what` is `lock` or `unlock`.
 #[must_use]
 pub fn lock(what: &str) -> String {
     format!("<{what}><target><running/></target></{what}>")
 }
 
-/// Asks to be told what happens.
+/// The request for notifications.
 #[must_use]
 pub fn subscribe(stream: Option<&str>) -> String {
     let stream = stream.map_or(String::new(), |it| format!("<stream>{}</stream>", xml::escape(it)));
@@ -100,19 +100,19 @@ pub fn subscribe(stream: Option<&str>) -> String {
     )
 }
 
-/// Something that came in.
+/// A received message.
 #[derive(Debug)]
 pub enum Incoming {
-    /// Told unasked.
+    /// A notification.
     Notification,
     Reply {
-        /// Of which request.
+        /// The number of the request that it answers.
         number: Option<u64>,
         answer: Result<Document, RpcError>,
     },
 }
 
-/// The switch does not want to.
+/// A refusal by the switch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RpcError {
     pub tag: String,
@@ -151,7 +151,7 @@ pub fn read(text: &str) -> Result<Incoming, String> {
     }
 }
 
-/// An error; warnings are none.
+/// An error of a reply; `None` for warnings.
 fn rpc_error(document: &Document, element: &Element) -> Option<RpcError> {
     let child = |name: &str| {
         let found = document.children(element).find(|it| it.1.name == name);
@@ -168,7 +168,7 @@ fn rpc_error(document: &Document, element: &Element) -> Option<RpcError> {
     Some(RpcError { tag, words: start_of(&words) })
 }
 
-/// What is in the answer to [`get`].
+/// Reads the answer to [`get`].
 ///
 /// # Errors
 ///

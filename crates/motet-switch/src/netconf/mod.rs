@@ -1,9 +1,9 @@
 //! Polatis' model over NETCONF (RFC 6241), by SSH (RFC 6242) or TLS (RFC 7589).
 //!
-//! SSH is the `ssh` program of the machine: it has the keys, known hosts and jump hosts that an operator already has, and no SSH of our
-//! own must be built (it would take longer than all of this crate). A change takes the lock on the running configuration,
-//! deletes, creates, and gives the lock back; as a session that has broken loses its lock, nobody's earlier order can come
-//! in between.
+//! SSH is the machine's `ssh` program, because it uses the keys, known hosts and jump hosts that an operator
+//! has already set up; an SSH of our own would be more work than the rest of this crate. A change takes the
+//! lock on the running configuration, deletes, creates, and gives the lock back. A session that has broken
+//! loses its lock, so no earlier order can take effect in between.
 
 pub mod framing;
 pub mod message;
@@ -25,14 +25,15 @@ use framing::Framing;
 use message::{Incoming, RpcError};
 pub use transport::{Ssh, Transport};
 
-/// Pairs in one request.
+/// The most cross-connections in one request.
 const BATCH: usize = 256;
-/// How often a lock that somebody else has is asked for, and how long between.
+/// How many times the lock is asked for while somebody else has it.
 const LOCK_TRIES: u32 = 10;
+/// The pause between two such attempts.
 const LOCK_PAUSE: Duration = Duration::from_millis(200);
 
-/// Between our hello and the first request in chunks. A server that finds both in one piece may wait for ever: netconfd 2.13
-/// did in 4 of 10 runs without this pause, and in none of 12 with it.
+/// The pause between our hello and the first request in chunks. A server that receives both at once may wait
+/// for ever: netconfd 2.13 did in 4 of 10 runs without this pause, and in none of 12 with it.
 const HELLO_PAUSE: Duration = Duration::from_millis(200);
 
 /// A switch that speaks NETCONF.
@@ -104,7 +105,7 @@ impl Talk {
         self.line.next(asked, |it| framing.cut(it)).await
     }
 
-    /// Asks and waits for the answer. Notifications in between are passed over.
+    /// Sends a request and waits for its answer. Notifications in between are ignored.
     async fn ask(
         &mut self,
         asked: &str,
@@ -138,8 +139,8 @@ impl Talk {
         answer.map_err(|it| Fault::new(asked, Problem::Rejected(start_of(&it.to_string()))))
     }
 
-    /// Takes the lock. Somebody else may have it for a moment; a switch that has no locks does without. Says whether there
-    /// is one to give back.
+    /// Takes the lock on the running configuration, trying again while somebody else has it. Returns whether
+    /// there is a lock to give back; a switch that does not support locks is changed without.
     async fn lock(&mut self) -> Result<bool, Fault> {
         const ASKED: &str = "lock of the running configuration";
         for _ in 1..LOCK_TRIES {
@@ -184,7 +185,7 @@ impl Talk {
     async fn listen(mut self, nudge: &Notify) -> Fault {
         const ASKED: &str = "create-subscription";
         if !self.can(message::NOTIFICATION) {
-            // Nothing will ever be told: the watch has to look by itself.
+            // There will be no notifications, so the watch has to read at intervals.
             return std::future::pending().await;
         }
         // Polatis has a stream of its own; others have the default one.

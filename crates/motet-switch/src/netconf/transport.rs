@@ -1,4 +1,5 @@
-//! What carries NETCONF: the `ssh` program, another program, TLS, or (for tests and tunnels) TCP as it is.
+//! The connections that NETCONF runs over: the `ssh` program, another program, TLS, or (for tests and
+//! tunnels) plain TCP.
 
 use std::path::PathBuf;
 use std::process::Stdio;
@@ -14,7 +15,7 @@ use crate::error::Problem;
 use crate::tls::Tls;
 use crate::wire::{self, Line, start_of};
 
-/// How one gets to a switch.
+/// How to connect to a switch.
 #[derive(Clone, Debug)]
 pub enum Transport {
     Ssh(Ssh),
@@ -35,7 +36,8 @@ pub struct Ssh {
     pub user: Option<String>,
     /// The first line of this file is the password. Without it, keys and agents are tried as `ssh` does.
     pub password_file: Option<PathBuf>,
-    /// A script that prints what is in the file: how `ssh` is told a password without a terminal.
+    /// A script that prints the password from that file, which is how `ssh` gets a password without a
+    /// terminal.
     pub ask: Option<Arc<tempfile::TempPath>>,
 }
 
@@ -75,14 +77,15 @@ impl Ssh {
     }
 }
 
-/// What has to stay alive with a connection.
+/// What must be kept as long as the connection.
 pub(super) enum Carrier {
     Program(Box<Child>),
     Nothing,
 }
 
 impl Carrier {
-    /// A program that ends before it has said anything says why on its standard error.
+    /// Replaces the fault of a program that ended before it answered by what the program wrote to its
+    /// standard error.
     pub(super) async fn explain(&mut self, fault: Fault) -> Fault {
         let Self::Program(child) = self else { return fault };
         let Some(mut errors) = child.stderr.take() else { return fault };

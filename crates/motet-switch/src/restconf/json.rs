@@ -33,7 +33,7 @@ struct Port {
     status: Option<String>,
 }
 
-/// What is inside the one member of a document, whose name may have its module before it.
+/// The contents of a document's one member, whose name may be prefixed with its module.
 fn inside<T: for<'de> Deserialize<'de>>(text: &str, name: &str) -> Result<T, String> {
     let wrong = |it: &dyn std::fmt::Display| format!("{it}: `{}`", start_of(text));
     let document: Value = serde_json::from_str(text).map_err(|it| wrong(&it))?;
@@ -68,13 +68,13 @@ pub fn read_ports(text: &str) -> Result<Vec<(u32, PortState)>, String> {
     Ok(read.port.into_iter().filter_map(state).collect())
 }
 
-/// A pair as it is put.
+/// The body of a request that puts a pair.
 #[must_use]
 pub fn write_pair(cross: Cross) -> String {
     json!({"optical-switch:pair": [{"ingress": cross.input, "egress": cross.output}]}).to_string()
 }
 
-/// What a refusal says, in the words of its `errors`, or the start of whatever it is.
+/// The message of a refusal: its `errors`, or else the beginning of its text.
 #[must_use]
 pub fn read_error(text: &str) -> String {
     #[derive(Deserialize)]

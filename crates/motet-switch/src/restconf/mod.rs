@@ -1,9 +1,9 @@
 //! Polatis' model over RESTCONF (RFC 8040): JSON over HTTP or HTTPS.
 //!
-//! Pairs are deleted and put one by one, because putting the whole list replaces it, and whether a switch then leaves alone
-//! what stays as it is, its manual does not say. Before anything is sent, the list is asked for once more with the
-//! entity tag of the last reading: if somebody has changed it in between, the change is refused. The same tag makes
-//! looking for changes cheap.
+//! Pairs are deleted and put one by one. Putting the whole list would replace it, and Polatis' manual does
+//! not say whether unchanged pairs then stay undisturbed. Before a change is sent, the list is requested once
+//! more with the entity tag of the last reading; if somebody has changed it in between, the change is
+//! refused. The same tag makes polling for changes cheap.
 
 pub mod json;
 
@@ -25,7 +25,7 @@ use crate::wire::{self, LONGEST, start_of};
 
 /// The port of Polatis' RESTCONF without TLS.
 pub const PORT: u16 = 8008;
-/// That of HTTPS.
+/// The port of HTTPS.
 pub const TLS_PORT: u16 = 443;
 
 const MEDIA: &str = "application/yang-data+json";
@@ -36,9 +36,9 @@ pub struct Restconf {
     pub host: String,
     pub port: u16,
     pub tls: Option<Tls>,
-    /// What stands before `/data`: `/api` on Polatis, `/restconf` elsewhere.
+    /// The part of paths before `/data`: `/api` on Polatis, `/restconf` elsewhere.
     pub root: String,
-    /// The whole header.
+    /// The value of the `Authorization` header.
     pub authorization: Option<HeaderValue>,
 }
 
@@ -51,11 +51,11 @@ impl std::fmt::Debug for Restconf {
     }
 }
 
-/// The header for a name and a password.
+/// The `Authorization` header for a name and a password.
 ///
 /// # Errors
 ///
-/// If they cannot stand in a header.
+/// If they have characters that a header cannot have.
 pub fn basic(user: &str, password: &str) -> Result<HeaderValue, String> {
     let text = format!("Basic {}", BASE64_STANDARD.encode(format!("{user}:{password}")));
     let mut header = HeaderValue::try_from(text).map_err(|it| it.to_string())?;
@@ -67,7 +67,7 @@ struct Talk {
     send: SendRequest<Full<Bytes>>,
     task: AbortHandle,
     device: Restconf,
-    /// What was read last, with its tag.
+    /// The cross-connections that were read last, with their entity tag.
     last: Option<(HeaderValue, Vec<Seen>)>,
 }
 
@@ -107,7 +107,7 @@ struct Answer {
 }
 
 impl Talk {
-    /// One request and its answer, which may be a refusal.
+    /// Sends one request and returns its answer, which may be a refusal.
     async fn ask(
         &mut self,
         method: Method,
@@ -147,7 +147,7 @@ impl Talk {
         }
     }
 
-    /// The list, or `None` if it is what it was.
+    /// Reads the cross-connections; `None` if they have not changed since the last reading.
     async fn crosses(&mut self) -> Result<Option<Vec<Seen>>, Fault> {
         const PATH: &str = "optical-switch:cross-connects";
         let tag = self.last.as_ref().map(|it| it.0.clone());
@@ -156,7 +156,7 @@ impl Talk {
         let crosses = match answer.status {
             StatusCode::NOT_MODIFIED if tag.is_some() => return Ok(None),
             StatusCode::OK => json::read_crosses(&answer.text).map_err(garbled)?,
-            // There is no list while there is nothing in it.
+            // An empty list does not exist as a resource.
             StatusCode::NOT_FOUND | StatusCode::NO_CONTENT => Vec::new(),
             _ => return Err(refused("GET", PATH, &answer)),
         };

@@ -1,7 +1,7 @@
 //! Polatis' SCPI commands over TCP: a line for each question, a line for each answer.
 //!
-//! Commands themselves have no answer. So each is sent with `*opc?`, which is answered when it is done, and the switch is then asked for
-//! its errors.
+//! Commands have no answer of their own. So each is sent with `*opc?`, which is answered when the command is
+//! done, and the switch is then asked for its errors.
 
 pub mod text;
 
@@ -11,10 +11,10 @@ use crate::error::Problem;
 use crate::layout::Cross;
 use crate::wire::{self, Line};
 
-/// The port that SCPI is spoken on.
+/// The TCP port of SCPI.
 pub const PORT: u16 = 5025;
 
-/// Pairs in one command: lines stay short enough for small devices.
+/// The most cross-connections in one command, so that lines are short enough for small devices.
 const BATCH: usize = 64;
 
 /// A switch that speaks SCPI.
@@ -39,7 +39,7 @@ impl Device for Scpi {
     }
 }
 
-/// A line, without its end.
+/// Takes the first line off the received bytes.
 fn cut(inbox: &[u8]) -> Result<Option<(String, usize)>, String> {
     let Some(end) = inbox.iter().position(|it| *it == b'\n') else { return Ok(None) };
     let line = inbox.get(..end).unwrap_or_default();
@@ -79,7 +79,7 @@ impl Talk {
     }
 
     async fn change_in(&mut self, steps: &Steps) -> Result<(), Fault> {
-        // Errors from before are none of ours.
+        // Clear errors of earlier commands, which are not ours.
         self.line.send("*cls", b"*cls\n").await?;
         let remove: Vec<Cross> = steps.remove.iter().map(|it| it.cross).collect();
         for some in remove.chunks(BATCH) {

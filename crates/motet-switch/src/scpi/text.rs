@@ -4,7 +4,7 @@ use crate::device::Seen;
 use crate::driver::PortState;
 use crate::layout::Cross;
 
-/// `(@1,2),(@9,10)`: inputs, and the output of each.
+/// Writes cross-connections as `(@1,2),(@9,10)`: the inputs, and the output of each.
 #[must_use]
 pub fn write_crosses(crosses: &[Cross]) -> String {
     let list = |port: fn(&Cross) -> u32| {
@@ -30,7 +30,8 @@ pub fn read_crosses(text: &str) -> Result<Vec<Seen>, String> {
     Ok(inputs.into_iter().zip(outputs).map(|(input, output)| Seen::made(input, output)).collect())
 }
 
-/// Ports of a device at most: more than the largest has, and few enough for a range in a text to cost little.
+/// The most ports of a device: more than the largest has, and so few that a range in a text costs little
+/// memory.
 const MOST: usize = 1 << 16;
 
 fn read_list(text: &str) -> Result<Vec<u32>, String> {
@@ -61,7 +62,8 @@ pub fn read_states(text: &str) -> Result<Vec<(u32, PortState)>, String> {
         match state.trim() {
             "D" => states.push((port, PortState::Disabled)),
             "F" => states.push((port, PortState::Failed)),
-            // `E`, or a letter of a port that cannot be disabled: it can be tried, as what is connected is read back.
+            // `E`, or a letter for a port that cannot be disabled. Such a port is used; if it does not work,
+            // reading back shows it.
             letter if letter.len() == 1 && letter.bytes().all(|it| it.is_ascii_alphabetic()) => {}
             _ => return Err(wrong()),
         }
@@ -69,7 +71,7 @@ pub fn read_states(text: &str) -> Result<Vec<(u32, PortState)>, String> {
     Ok(states)
 }
 
-/// Reads an answer to `:syst:err?`, as `-222,"Data out of range"`: nothing if there is no error.
+/// Reads an answer to `:syst:err?`, such as `-222,"Data out of range"`; `None` if there is no error.
 ///
 /// # Errors
 ///

@@ -13,27 +13,28 @@ use super::faults::FaultRates;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct SimConfig {
-    /// A switch of Opus' Table 3 by its technology or maker ("Piezo", "Polatis"), which gives the optics' time and, where
-    /// the file has none, the number of ports.
+    /// A switch of Opus' Table 3 by its technology or maker ("Piezo", "Polatis"). It is the default for the
+    /// optics' time and the number of ports.
     pub technology: Option<String>,
-    /// From the order to the moment when something moves.
+    /// The time from the order until the optics begin to move.
     pub command: Option<Duration>,
-    /// Mirrors, or whatever moves. Overrides that of the technology.
+    /// The time for which mirrors, or other moving parts, move. Overrides that of the technology.
     pub optics: Option<Duration>,
-    /// Transceivers that find each other again.
+    /// The time until transceivers have re-established their links.
     pub link_up: Option<Duration>,
-    /// A file that has the circuits, so that they outlive this process as those of a real switch do. It has to be there: `[]` is
-    /// a switch without circuits. While it is not, or makes no sense, the switch cannot be reached.
+    /// A file with the circuits, so that they outlive this process as those of a real switch do. It must
+    /// exist: `[]` is a switch without circuits. While it does not exist or cannot be read, the switch cannot
+    /// be reached.
     pub state: Option<PathBuf>,
     pub retention: Retention,
     pub faults: FaultRates,
 }
 
-/// What becomes of circuits when the power goes.
+/// What happens to circuits when the switch loses power.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Retention {
-    /// They are gone, as with mirrors that fall back.
+    /// They are lost, as with mirrors that fall back.
     #[default]
     Loses,
     /// They stay, as with latching switches and robots.
@@ -41,7 +42,7 @@ pub enum Retention {
 }
 
 impl SimConfig {
-    /// The switch of Opus' Table 3 that it is like.
+    /// The switch of Opus' Table 3 that it simulates.
     ///
     /// # Errors
     ///

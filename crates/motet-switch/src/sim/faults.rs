@@ -8,21 +8,22 @@ use serde::{Deserialize, Serialize};
 /// A fault in a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mishap {
-    /// It says no, and does nothing.
+    /// It refuses, and does nothing.
     Refuses,
     /// It does nothing and does not answer.
     Ignores,
-    /// It does it, but its answer does not arrive.
+    /// It carries the change out, but its answer does not arrive.
     DoesInSilence,
     /// It deletes what it should and creates half of what it should.
     DoesHalf,
-    /// It loses its power and comes back at once, with its circuits or without.
+    /// It loses its power and comes back at once, with or without its circuits
+    /// ([`Retention`](super::Retention)).
     LosesPower,
     /// A port of a circuit that it should create fails for good.
     PortFails,
 }
 
-/// How often it goes wrong: one change in so many. Without a number, never.
+/// How often each fault occurs: in one change out of so many, or never without a number.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct FaultRates {
@@ -35,7 +36,7 @@ pub struct FaultRates {
     pub port_fails_one_in: Option<u32>,
 }
 
-/// Chance, from a seed.
+/// Draws faults at random, from a seed.
 #[derive(Debug, Default)]
 pub(super) struct Chance {
     rates: Vec<(u32, Mishap)>,
@@ -58,7 +59,8 @@ impl Chance {
         Self { rates, stream: Some(Seed::new(seed).stream("switch faults")) }
     }
 
-    /// What goes wrong with the next change. Each kind is drawn for, so that one rate does not shift another's numbers.
+    /// The fault of the next change, if any. A number is drawn for every kind of fault each time, whether or
+    /// not one was found already, so that all changes draw equally often.
     pub(super) fn next(&mut self) -> Option<Mishap> {
         let stream = self.stream.as_mut()?;
         let mut found = None;

@@ -2,8 +2,8 @@
 //!
 //! - [`Switch`] is the device itself. It lives on when drivers connect and vanish, and with a state file (`store`) also when
 //!   the whole process is killed.
-//! - [`Simulated`] is what connects to it, as other devices are connected to.
-//! - `config`: how fast it is; `faults`: what goes wrong.
+//! - [`Simulated`] connects to it, as other devices are connected to.
+//! - `config`: its delays; `faults`: its random faults.
 
 mod config;
 mod faults;
@@ -35,7 +35,7 @@ pub struct Switch {
     retention: Retention,
     file: Option<PathBuf>,
     inside: Mutex<Inside>,
-    /// Signals a change that sessions have not been told of.
+    /// Signals changes that were not made by a session.
     stir: Notify,
 }
 
@@ -48,7 +48,7 @@ struct Inside {
     on: bool,
     /// How often the power was lost; sessions from before a power cycle are dead.
     power_cycles: u64,
-    /// What goes wrong next, before chance is asked.
+    /// Faults that tests have ordered for the next changes; they come before random ones.
     mishaps: VecDeque<Mishap>,
     chance: Chance,
     /// How many changes it has carried out whole.
@@ -77,7 +77,7 @@ impl Switch {
         self.inside.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What goes wrong with the next changes, one each, in this order.
+    /// Orders a fault for the next change that has none ordered yet.
     pub fn expect(&self, mishap: Mishap) {
         self.lock().mishaps.push_back(mishap);
     }
@@ -106,7 +106,7 @@ impl Switch {
         self.stir.notify_waiters();
     }
 
-    /// The power goes off, or on again. Circuits then come back or not, as the switch is made.
+    /// Switches the power off or on. Without power circuits are kept or lost, as [`Retention`] says.
     pub fn power(&self, on: bool) {
         let mut inside = self.lock();
         if inside.on && !on {
@@ -121,7 +121,7 @@ impl Switch {
         self.stir.notify_waiters();
     }
 
-    /// What it has connected, looked at from outside.
+    /// The cross-connections that it really has, without a session.
     #[must_use]
     pub fn crosses(&self) -> Vec<Cross> {
         let mut inside = self.lock();
@@ -139,7 +139,7 @@ impl Switch {
         self.lock().changes
     }
 
-    /// What it says of itself.
+    /// The state that it reports to a session.
     ///
     /// # Errors
     ///
@@ -155,7 +155,7 @@ impl Switch {
         Ok(Readout { crosses: crosses.collect(), ports: ports.collect() })
     }
 
-    /// How often the power has gone: connections from before are dead.
+    /// How often the power was lost; sessions from before that are dead.
     #[must_use]
     pub fn power_cycles(&self) -> u64 {
         self.lock().power_cycles
@@ -167,7 +167,8 @@ impl Switch {
         self.lock().on
     }
 
-    /// Removes, then adds, in its own time. Where it does not answer, this never ends.
+    /// Removes, then adds cross-connections, with its delays. If a fault keeps it from answering, this never
+    /// ends.
     ///
     /// # Errors
     ///
@@ -195,7 +196,7 @@ impl Switch {
             }
             Some(Mishap::DoesHalf | Mishap::DoesInSilence) | None => {}
         }
-        // As the optics move, what was there goes first.
+        // When the optics begin to move, the old cross-connections are lost first.
         self.step(remove, &[])?;
         pass(optics).await;
         let count = if mishap == Some(Mishap::DoesHalf) { add.len() / 2 } else { add.len() };
@@ -224,7 +225,8 @@ impl Switch {
         self.keep(&inside)
     }
 
-    /// With a file, the file is the switch: somebody else may have changed it, and without it there is none.
+    /// With a state file, the file decides: its contents may have been changed by somebody else, and while it
+    /// does not exist the switch cannot be reached.
     fn refresh(&self, inside: &mut Inside) -> Result<(), Fault> {
         let Some(file) = &self.file else { return Ok(()) };
         let lost =
@@ -241,7 +243,7 @@ impl Switch {
 }
 
 impl Inside {
-    /// What goes wrong with a change. Some things need circuits to be created.
+    /// The fault of a change. Some faults are possible only if the change creates circuits.
     fn mishap(&mut self, creates: bool) -> Option<Mishap> {
         let fits = |it: &Mishap| creates || !matches!(it, Mishap::DoesHalf | Mishap::PortFails);
         if self.mishaps.front().is_some_and(fits) {
@@ -312,7 +314,8 @@ impl Session for Wire {
     }
 }
 
-/// Lets a time pass. The runtime's timer counts in milliseconds, so anything shorter is waited for by letting others run.
+/// Waits for a time. The runtime's timer counts in milliseconds, so shorter times are waited for by yielding
+/// to other tasks.
 async fn pass(time: Duration) {
     let time = std_time(time);
     if time.as_millis() > 0 {

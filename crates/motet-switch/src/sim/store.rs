@@ -1,7 +1,8 @@
 //! The file that a simulated switch keeps its cross-connections in: inputs and outputs in JSON, as `[[0,1],[7,9]]`.
 //!
-//! It is written beside and then renamed, so that whoever kills the process finds the old or the new circuits, never half of
-//! them. It is not forced to the disk: it has to outlive the process, not the machine.
+//! A new file is written beside the old one and then renamed, so that after a kill the file has the old or
+//! the new circuits, never half of them. It is not synced to the disk, because it has to outlive the process,
+//! not the machine.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;

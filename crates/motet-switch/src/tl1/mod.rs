@@ -1,7 +1,7 @@
 //! Polatis' TL1 commands over TCP. Calient's TL1 has other commands and is not spoken here.
 //!
-//! `ACT-USER` logs in, `RTRV-PATCH` and `RTRV-PORT-SHUTTER` read, `DLT-PATCH` and `ENT-PATCH` change. Each command has a tag, by which its
-//! answer is known among what the switch says unasked.
+//! `ACT-USER` logs in, `RTRV-PATCH` and `RTRV-PORT-SHUTTER` read, `DLT-PATCH` and `ENT-PATCH` change. Each
+//! command has a tag, by which its answer is distinguished from messages that the switch sends on its own.
 
 pub mod text;
 
@@ -14,10 +14,10 @@ use crate::layout::{Layout, Wiring};
 use crate::wire::{self, Line, start_of};
 use text::{Answer, Message};
 
-/// The port that TL1 is spoken on.
+/// The TCP port of TL1.
 pub const PORT: u16 = 3082;
 
-/// Ports in one command.
+/// The most cross-connections in one command.
 const BATCH: usize = 64;
 
 /// A switch that speaks TL1.
@@ -25,7 +25,7 @@ const BATCH: usize = 64;
 pub struct Tl1 {
     pub host: String,
     pub port: u16,
-    /// Name and password, each as it stands in a command.
+    /// Name and password, each quoted as in a command.
     pub login: Option<(String, String)>,
     pub layout: Layout,
 }
@@ -44,7 +44,7 @@ impl std::fmt::Debug for Tl1 {
 struct Talk {
     line: Line,
     tag: u64,
-    /// The device's ports that we may use.
+    /// The ranges of the device's ports that we may use.
     ports: Vec<RangeInclusive<u32>>,
 }
 
@@ -74,7 +74,7 @@ impl Device for Tl1 {
 }
 
 impl Talk {
-    /// Sends a command and gives all lines of its answer.
+    /// Sends a command and returns all lines of its answer.
     async fn command(
         &mut self,
         asked: &str,

@@ -1,16 +1,16 @@
-//! TL1's messages: what is sent, and what comes back cut into messages and lines. No IO.
+//! TL1's messages: writing commands, and splitting received bytes into messages and lines. No IO.
 
 use crate::device::Seen;
 use crate::driver::PortState;
 use crate::layout::Cross;
 use crate::wire::start_of;
 
-/// Something that a TL1 device has sent.
+/// A message from a TL1 device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Message {
-    /// It has the command and is at it.
+    /// The device has received the command and is working on it.
     Acknowledged,
-    /// Something it says unasked.
+    /// A message that no command asked for.
     Autonomous,
     /// The answer to the command of this tag.
     Answer(Answer),
@@ -22,20 +22,21 @@ pub struct Answer {
     pub tag: String,
     /// `COMPLD`, `DENY`, `PRTL` …
     pub code: String,
-    /// What is in quotes, one for each line, without the quotes.
+    /// The quoted lines, without their quotes.
     pub lines: Vec<String>,
-    /// What is not: error codes, and remarks between `/*` and `*/`.
+    /// The other lines: error codes, and remarks between `/*` and `*/`.
     pub words: String,
-    /// There is more to come (the message ended with `>`).
+    /// Whether more of this answer follows (the message ended with `>`).
     pub more: bool,
 }
 
-/// Cuts the first message off what has come in. Text between quotes may hold anything; outside, a `;` or `>` ends an answer,
-/// and a `<` an acknowledgement.
+/// Takes the first message off the received bytes; also returns how many bytes it takes. `None` if it is not
+/// complete. Text between quotes may contain anything; outside, a `;` or `>` ends an answer, and a `<` an
+/// acknowledgement.
 ///
 /// # Errors
 ///
-/// If what has come in is no message.
+/// If the received bytes are no message.
 pub fn cut(inbox: &[u8]) -> Result<Option<(Message, usize)>, String> {
     let mut quoted = false;
     let mut escaped = false;
@@ -61,7 +62,8 @@ pub fn cut(inbox: &[u8]) -> Result<Option<(Message, usize)>, String> {
 fn message(text: &str, more: bool) -> Result<Message, String> {
     let wrong = || format!("not a TL1 message: `{}`", start_of(text));
     let mut lines = text.lines().map(str::trim).filter(|it| !it.is_empty());
-    // Devices may send a prompt's remains and a header (name, date, time) before the line that says what it is.
+    // Devices may send the rest of a prompt and a header (name, date, time) before the line with the kind of
+    // message.
     let head = lines.find(|it| it.starts_with("M ") || is_alarm(it));
     let Some(head) = head else {
         // An empty message: the `;` after an echo or a prompt.
@@ -92,16 +94,16 @@ fn message(text: &str, more: bool) -> Result<Message, String> {
     Ok(Message::Answer(answer))
 }
 
-/// Autonomous messages begin with `A`, or with how bad it is: `*C`, `**`, `*`.
+/// Whether a line begins an autonomous message: with `A`, or with its severity, `*C`, `**` or `*`.
 fn is_alarm(line: &str) -> bool {
     ["A ", "*C ", "** ", "* "].iter().any(|it| line.starts_with(it))
 }
 
-/// A name or password as it stands in a command: in quotes unless it is plain.
+/// A name or password as it is written in a command: in quotes unless it has only plain characters.
 ///
 /// # Errors
 ///
-/// If it cannot be written.
+/// If TL1 cannot carry it.
 pub fn quote(text: &str) -> Result<String, String> {
     if text.is_empty() || text.chars().any(|it| it.is_control() || matches!(it, '"' | '\\')) {
         return Err(
@@ -113,13 +115,14 @@ pub fn quote(text: &str) -> Result<String, String> {
     Ok(if plain { text.to_owned() } else { format!("\"{text}\"") })
 }
 
-/// `1&2&3`.
+/// Writes a list of ports as `1&2&3`.
 #[must_use]
 pub fn list(ports: impl Iterator<Item = u32>) -> String {
     ports.map(|it| it.to_string()).collect::<Vec<_>>().join("&")
 }
 
-/// The lines of `RTRV-PATCH`: an input and its output each. Those of ports that are not connected have no second number.
+/// Reads the lines of `RTRV-PATCH`: an input and its output each. Lines of unconnected ports have no second
+/// number.
 ///
 /// # Errors
 ///
@@ -141,7 +144,8 @@ pub fn read_patches(lines: &[String]) -> Result<Vec<Seen>, String> {
     Ok(seen)
 }
 
-/// The lines of `RTRV-PORT-SHUTTER`: a port and whether light passes.
+/// Reads the lines of `RTRV-PORT-SHUTTER`: a port and whether light passes. Returns the ports that are not
+/// up.
 ///
 /// # Errors
 ///
@@ -155,7 +159,8 @@ pub fn read_shutters(lines: &[String]) -> Result<Vec<(u32, PortState)>, String> 
         match state.trim().to_ascii_uppercase().as_str() {
             "CLOSED" => states.push((port, PortState::Disabled)),
             "FAILED" => states.push((port, PortState::Failed)),
-            // `OPEN`, or a word of a port that has no shutter: it can be tried, as what is connected is read back.
+            // `OPEN`, or a word for a port without a shutter. Such a port is used; if it does not work,
+            // reading back shows it.
             word if !word.is_empty() && word.bytes().all(|it| it.is_ascii_alphabetic()) => {}
             _ => return Err(wrong()),
         }

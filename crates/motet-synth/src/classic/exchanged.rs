@@ -92,7 +92,7 @@ fn servers(task: &Task<'_>, fabric: &Fabric) -> Result<Vec<Vec<Rank>>, SynthErro
     Ok(servers)
 }
 
-/// At most: exchanges of all with all.
+/// An upper estimate of how many transfers the program has.
 fn transfers(servers: &[Vec<Rank>], slices: u32) -> usize {
     let (count, size) = (servers.len(), servers[0].len());
     count * size * (2 * size + count) * slices as usize

@@ -26,7 +26,7 @@ pub(super) struct Demands {
     pub(super) pairs: Vec<Pair>,
     /// The pairs of sender s: `starts[s]..starts[s + 1]`.
     starts: Vec<u32>,
-    /// What stays at its rank.
+    /// Chunks that a rank has for itself.
     pub(super) own: Vec<Pair>,
 }
 
@@ -51,7 +51,7 @@ impl Demands {
         self.starts.len() - 1
     }
 
-    /// The pairs that `src` sends for.
+    /// The pairs whose sender is `src`.
     pub(super) fn from(&self, src: usize) -> &[Pair] {
         &self.pairs[self.starts[src] as usize..self.starts[src + 1] as usize]
     }

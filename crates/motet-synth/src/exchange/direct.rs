@@ -1,8 +1,8 @@
 //! Every pair over its fastest path: the classic exchange, best for small sizes.
 //!
-//! The quickest way is that of a transfer alone: latencies, plus the time of the slowest link up
-//! to each rank that stores and forwards. Of ways that are equally quick, a pair takes the one
-//! whose links have been given least.
+//! A path is as quick as a transfer that has it to itself: all latencies, plus the transmission time of the
+//! slowest link between each two ranks, which store and forward. Of equally quick paths a pair takes one over
+//! links that have been given little so far.
 
 use motet_units::Bytes;
 
@@ -26,8 +26,8 @@ pub(super) fn quickest(
     for from in 0..demands.ranks() {
         let pairs = demands.from(from);
         let Some(most) = pairs.iter().map(|it| it.chunks).max() else { continue };
-        // Pairs of a sender are of like sizes, or the flow will do better anyhow; one search
-        // serves all. The picosecond keeps ways with nothing to pay from going in circles.
+        // One search serves all pairs of a sender: their sizes are alike, or `flow` will do better anyhow. An
+        // arc that costs nothing counts as a picosecond, so that paths have no cycles.
         let bytes = chunk.get() as f64 * f64::from(most);
         let length = |arc: usize| 1.0 + latency[arc] + bytes * ways.slower[arc];
         shortest.search(ways, from, length);

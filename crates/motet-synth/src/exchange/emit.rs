@@ -1,7 +1,7 @@
 //! The program of a plan.
 //!
-//! Data goes from the sender's input, by way of scratch at the ranks that forward it, to the
-//! receiver's output. Nothing is written to twice, so the only waits are for what is forwarded.
+//! Data goes from the sender's input, through scratch at the ranks that forward it, to the receiver's output.
+//! No place is written to twice, so the only waits are of forwarded data for its arrival.
 
 use motet_collective::{
     CollectiveKind, Forms, Program, ProgramBuilder, Slot, Transfer, TransferId, Turns,
@@ -21,8 +21,8 @@ pub(super) fn emit(
 ) -> Program {
     let collective = demands.collective.clone();
     let kind = collective.kind();
-    // Where a call in place lets input and output overlap in more than the own part, outputs
-    // would overwrite what has not been sent yet.
+    // In the other collectives a call in place lets input and output overlap in more than a rank's own part, so
+    // arriving data would overwrite data that has not been sent yet.
     let in_place = matches!(kind, CollectiveKind::Gather | CollectiveKind::Scatter);
     let forms = Forms { in_place, out_of_place: true };
     let name = format!("{kind}-{}", collective.ranks());
@@ -73,9 +73,11 @@ pub(super) fn emit(
     builder.build()
 }
 
-/// Where in scratch each leg that is forwarded lands, and how much scratch each rank has.
+/// Where forwarded data waits.
 struct Scratch {
+    /// Per leg: the first chunk in the scratch of its end; [`NONE`] if it ends in the output.
     place: Vec<u32>,
+    /// Per rank: chunks of scratch.
     sizes: Vec<u32>,
 }
 

@@ -1,12 +1,11 @@
-//! Routes demands so that the load of the busiest link is minimal: a multi-commodity flow with one commodity for each
-//! sender.
+//! Routes demands so that the load of the busiest link is minimal: a multi-commodity flow with one commodity
+//! for each sender.
 //!
-//! The traffic of one sender after the other is routed over ways that are shortest under prices
-//! of links, and links that were used become dearer (the multiplicative-weights method, as in the
-//! bound of such traffic, `motet_collective::bound`). The mean over rounds is a routing; the
-//! prices prove a time that no routing beats. The search ends when the two are close. Where ways
-//! are equally short, traffic is split among them: on symmetric networks the first round is the
-//! optimum already.
+//! Every link has a price. The traffic of one sender after the other is routed over the cheapest paths, and
+//! the links used become dearer (the multiplicative-weights method, as in the bound of such traffic,
+//! `motet_collective::bound`). The mean over rounds is a routing; the prices prove a time that no routing
+//! beats. The search ends when the two are close. Traffic is split among paths that are equally cheap: on
+//! symmetric networks the first round is already optimal.
 //!
 //! With a [`Horizon`] latency counts too. [`router`] does one round.
 
@@ -20,20 +19,21 @@ use router::{Router, STEP};
 /// The search ends when the routing takes at most this multiple of the proven lower bound.
 const GAP: f64 = 1.002;
 
-/// After so many rounds prices move less and less.
+/// From this round on prices move less and less.
 const STEADY_ROUNDS: usize = 128;
 
-/// Most rounds; and after so many (more for few senders), a doubling that saves less than this
-/// ends the search.
+/// Most rounds.
 const MAX_ROUNDS: usize = 16_384;
+/// From this round on the search ends when doubling the rounds does not shorten the time by [`SETTLING`].
 const SETTLED: usize = 128;
+/// With fewer senders than this, [`SETTLED`] is raised in proportion: a round is cheaper then.
 const FEW_SENDERS: usize = 32;
 const SETTLING: f64 = 1.001;
 
-/// For so many rounds the horizon is guessed anew now and then.
+/// Up to this round the guessed time of the [`Horizon`] is corrected at every power of two.
 const GUESSING: usize = 64;
 
-/// So many visits of an arc are a unit of work.
+/// This many visits of an arc are a unit of work.
 const VISITS_PER_WORK: u64 = 4;
 
 /// A fractional routing.
@@ -43,24 +43,26 @@ pub(super) struct Flow {
     /// Chunks over each arc, one row for each sender.
     amounts: Vec<f64>,
     arcs: usize,
-    /// How long the busiest link is busy, in picoseconds per byte of a chunk; with a [`Horizon`], how long it
-    /// takes until everything has arrived, if every route is used evenly for as long as it can be.
+    /// How long the busiest link transmits, in picoseconds per byte of a chunk. With a [`Horizon`], how long it
+    /// takes until everything has arrived, if each route sends evenly for as long as its latency leaves time.
     pub(super) time: f64,
 }
 
-/// Data on a route of latency l can be under way for l less than the whole time T, so that it needs T ÷ (T − l)
-/// times the rate that it would need without latency: a long way round may relieve a link and still take longer
-/// than it saves.
+/// The time in which everything should be done, for routings that count latency.
+///
+/// To be done at time T, a route of latency l must have sent everything by T − l. So it needs T ÷ (T − l) times
+/// the bandwidth that it would need without latency: a detour may relieve a link and still take longer than it
+/// saves.
 #[derive(Clone, Debug)]
 pub(super) struct Horizon {
-    /// The time in which everything should be done, in picoseconds per byte of a chunk, and a guess at first.
+    /// That time, in picoseconds per byte of a chunk; a guess at first.
     pub(super) time: f64,
     /// The latency of each arc, in the same unit.
     pub(super) latency: Vec<f64>,
 }
 
 impl Flow {
-    /// What the `nth` sender sends over each arc.
+    /// How many chunks the `nth` sender sends over each arc.
     pub(super) fn row(&self, nth: usize) -> &[f64] {
         &self.amounts[nth * self.arcs..(nth + 1) * self.arcs]
     }
@@ -70,8 +72,8 @@ impl Flow {
     }
 }
 
-/// A routing close to the best, within about `budget` visits of an arc and what the watch allows, where
-/// no routing takes less than `least`. Every demand must be reachable.
+/// A routing close to the best, found with about `budget` visits of an arc and within the watch's limits.
+/// `least` is a time that no routing beats. Every receiver must be reachable.
 pub(super) fn spread(
     ways: &Ways,
     demands: &Demands,
@@ -94,19 +96,19 @@ pub(super) fn spread(
             break;
         }
         watch.spend(visits / VISITS_PER_WORK);
-        // The average over any range of rounds is a routing, so drop the poor first rounds now and then.
+        // The mean over any consecutive rounds is a routing, so the poor first ones are dropped now and then.
         if round.is_power_of_two() {
             let before = best.time;
             router.keep_best(&mut best, counted);
             if guessed && round <= GUESSING {
-                // Under another horizon times mean something else.
+                // Times found under another horizon cannot be compared.
                 router.guess_again(best.time);
                 best.time = f64::INFINITY;
                 proved = least;
             }
             router.forget();
             counted = 0;
-            // The proof of optimality comes late; the routing itself is mostly optimal long before.
+            // Routings are mostly optimal long before the prices prove it.
             if round >= settled && best.time * SETTLING > before {
                 break;
             }

@@ -1,4 +1,5 @@
-//! How long legs take whose order on every link is given, by the [link rule](motet_sim::link_rule).
+//! How long legs take if the order in which every link carries them is given, by the
+//! [link rule](motet_sim::link_rule).
 
 use motet_sim::link_rule::{Arrival, Passage};
 use motet_units::{Bytes, Duration, LinkId};
@@ -8,9 +9,9 @@ use super::timing::Timing;
 use crate::fabric::Fabric;
 use crate::schedule::JobTurns;
 
-/// The timing of uncut legs. `crossings` lists every link of every leg in the order in which they are
-/// crossed, as legs: those over one link as it takes them, those of one leg from its first link on, and all
-/// of a leg behind those of the leg that it waits for.
+/// The timing of legs that are not cut. `crossings` has an entry for each link that a leg crosses, which names
+/// the leg; the nth entry of a leg is for the nth link of its path. Each link carries legs in the order of its
+/// entries, and the entries of a leg come after all entries of the leg that it waits for.
 pub(super) fn in_this_order(
     plan: &ExchangePlan,
     fabric: &Fabric,
@@ -46,7 +47,7 @@ pub(super) fn in_this_order(
     Timing { order, turns, makespan: Duration::from_ps(makespan) }
 }
 
-/// The turns of links that do not take legs in this order.
+/// The turns of the links that do not carry legs in `order`.
 fn turns(order: &[u32], taken: Vec<Vec<u32>>) -> Vec<JobTurns> {
     let mut position = vec![0u32; order.len()];
     for (at, leg) in (0..).zip(order) {

@@ -10,10 +10,10 @@ use motet_net::Network;
 use super::demand::Demands;
 use crate::fabric::Fabric;
 
-/// No group.
+/// The group of a node that is in none.
 pub(super) const NONE: usize = usize::MAX;
 
-/// Picoseconds per byte of a chunk.
+/// The lower bound in picoseconds per byte of a chunk: times the chunk's size, it is a time.
 pub(super) fn least_time(network: &Network, fabric: &Fabric, demands: &Demands) -> f64 {
     let nodes = fabric.node_count();
     let mut by_rank = vec![NONE; nodes];
@@ -25,7 +25,7 @@ pub(super) fn least_time(network: &Network, fabric: &Fabric, demands: &Demands) 
     ranks.max(of_groups(fabric, demands, &by_server, servers))
 }
 
-/// The server that each node is in, and how many there are.
+/// The number of the server that each node is in ([`NONE`] if in no server), and how many servers there are.
 pub(super) fn servers(network: &Network) -> (Vec<usize>, usize) {
     let mut known: BTreeMap<&str, usize> = BTreeMap::new();
     let mut groups = Vec::with_capacity(network.nodes().len());
@@ -37,6 +37,8 @@ pub(super) fn servers(network: &Network) -> (Vec<usize>, usize) {
     (groups, known.len())
 }
 
+/// The lower bound if nodes are grouped so: for each group, the chunks that must leave it over the bandwidth of
+/// all links out of it, and likewise for those that must enter; the longest counts.
 fn of_groups(fabric: &Fabric, demands: &Demands, group: &[usize], groups: usize) -> f64 {
     // Out of each group, then into it.
     let mut bits = vec![0.0; groups * 2];

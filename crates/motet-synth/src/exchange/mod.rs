@@ -1,18 +1,19 @@
 //! AllToAll, AllToAllV, SendRecv, Gather and Scatter: data that goes from one rank to one other.
 //!
-//! Four ways to route it, of which [`synthesize`] takes the one that is fastest for the task:
+//! There are four ways to route it, of which [`synthesize`] takes the one that is fastest for the task:
 //!
-//! - [`direct`]: every pair by its quickest way; for small sizes.
-//! - [`flow`]: spread over the whole network so that the busiest link is as little busy as can be
+//! - [`direct`]: every pair over its quickest path; for small sizes.
+//! - [`flow`]: pairs spread over the whole network so that the busiest link transmits as little as possible
 //!   (multi-commodity flow), then [`round`]ed to whole chunks; for large sizes.
-//! - [`servers`]: what leaves a server is first spread evenly over its ranks and comes in over
-//!   all ranks of the other server; no search, for skewed AllToAllV among hundreds of ranks.
-//! - [`quickest`]: one maximum flow over time, where all data goes to one rank or comes from one and
-//!   latencies are not small.
+//! - [`servers`]: data that leaves a server is first spread evenly over the server's ranks, and enters the
+//!   other server over all of its ranks; without a search, for skewed AllToAllV among hundreds of ranks.
+//! - [`quickest`]: a maximum flow over time, where all data goes to or comes from one rank and latencies
+//!   are not small.
 //!
-//! Each makes a [`plan`] of legs over the [`ways`] of the network; [`timing`] puts the legs in
-//! order, or [`queued`] where latencies differ (those of `quickest` have an order, which [`given`] times),
-//! and [`emit`] makes the program. Where data waits at ranks on its way it lies in scratch.
+//! Each makes a [`plan`], which consists of legs from rank to rank over the [`ways`] of the network.
+//! [`timing`] puts the legs in order; [`queued`] tries an order with queues, which is better where latencies
+//! differ; `quickest` has an order of its own, which [`given`] times. [`emit`] makes the program. Data that
+//! is forwarded by ranks waits there in scratch.
 
 mod demand;
 mod direct;
@@ -48,7 +49,7 @@ use ways::{Shortest, Ways};
 /// How data is routed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Routing {
-    /// The fastest of the others.
+    /// The first of the others that is close to the lower bound, else the fastest.
     #[default]
     Auto,
     Direct,
@@ -76,7 +77,7 @@ pub struct Options {
     pub method: Routing,
     /// Most transfers of the program.
     pub most_transfers: u64,
-    /// How much work the search for a flow may be, in visits of a link; 10⁸ are about a second.
+    /// How much work the search for a flow may be, in visits of an arc of the [`ways`]; 10⁸ are about a second.
     pub effort: u64,
 }
 
@@ -99,25 +100,28 @@ pub struct Exchange {
 /// A candidate within this factor of the quick lower bound ([`least`]) is good enough.
 const GOOD: f64 = 1.01;
 
-/// A candidate within this factor of the least time that the caller knows is good enough.
+/// A candidate within this factor of the lower bound that the task brings along is good enough.
 const BEST: f64 = 1.001;
 
-/// By how much finer cuts must shorten a program to be worth their number.
+/// Cutting legs more finely must shorten a program by this factor to be worth the additional transfers.
 const WORTH_IT: f64 = 1.002;
 
-/// So few jobs are cut finer whether it has helped so far or not.
+/// Below this many jobs legs are cut more finely even if that has not helped so far: it costs next to nothing.
 const FEW: usize = 2_048;
 
-/// How many jobs are put in order in all while finer cuts and other rules are tried.
+/// Once this many jobs have been scheduled, all tries added up, finer cuts are no longer tried.
 const MOST_TRIED: usize = 1 << 19;
 
-/// Into how many jobs the work of the busiest link is cut at least, by [`servers`].
+/// [`servers`] cuts legs into jobs so small that the busiest link carries at least about this many, so that
+/// routes of several legs are pipelined.
 const PIPELINED: u64 = 64;
 
-/// A latency that is more than this part of the time is a reason to look for shorter ways.
+/// If the longest route's latency is more than this share of a program's time, routes of lower latency are
+/// looked for.
 const FAR: f64 = 0.01;
 
-/// Most amounts that a flow is kept in: senders times links, one for each rate of a link.
+/// The most numbers that [`flow`] may keep, one for each sender and arc: larger networks are left to the other
+/// ways of routing.
 const MOST_AMOUNTS: usize = 1 << 26;
 
 /// A program for a task whose data goes between pairs.
@@ -139,7 +143,7 @@ pub fn synthesize(task: &Task<'_>, options: &Options) -> Result<Exchange, SynthE
     }
 }
 
-/// Routes with their order, before a program is made of them.
+/// A plan with an order, before a program is made of it.
 struct Candidate {
     method: Routing,
     demands: Demands,
@@ -220,15 +224,16 @@ impl Planner<'_> {
             self.in_order(Routing::Flow, demands.clone(), chunks, plan)
         };
         let best = route(None)?;
-        // Where latency is a good part of the time, ways must not be long either.
+        // Where latency is a notable share of the time, routes should be short as well.
         match self.horizon(&best).map(|it| route(Some(it))) {
             Some(Ok(found)) if found.timing.makespan < best.timing.makespan => Ok(found),
             _ => Ok(best),
         }
     }
 
-    /// What latency costs routes within less than the time of a program; `None` if that is too little to matter,
-    /// or there is one hub, which [`quickest`] knows better how to serve.
+    /// The time of the program `known` and the latency of each arc, so that [`flow`] can weigh detours by their
+    /// latency. `None` if latencies are too short to matter, or if there is one hub, which [`quickest`] serves
+    /// better.
     fn horizon(&self, known: &Candidate) -> Option<Horizon> {
         let time = known.timing.makespan.as_ps() as f64;
         let longest = known.plan.longest(self.fabric).as_ps() as f64;
@@ -256,8 +261,8 @@ impl Planner<'_> {
         Ok(Candidate { method: Routing::Servers, demands, chunks, plan, cutting, timing })
     }
 
-    /// Routes and an order in time, where all data goes to one rank or comes from one. `known` is how
-    /// long a program takes that is there already.
+    /// A plan by a flow over time, for data that all goes to or comes from one rank. `known` is the time of the
+    /// best program so far, which it has to beat.
     fn quickest(&self, known: Duration) -> Result<Candidate, SynthError> {
         let chunks = self.chunks();
         let demands = Demands::new(self.task, chunks)?;
@@ -280,8 +285,8 @@ impl Planner<'_> {
         Ok(Candidate { method: Routing::Quickest, demands, chunks, plan, cutting, timing })
     }
 
-    /// Into how many chunks a part is cut: enough to spread it and to let it flow, few enough
-    /// that rounding them up to whole bytes adds next to nothing.
+    /// Into how many chunks a part is cut: enough to split it over several routes and to pipeline it, but so
+    /// few that rounding chunks up to whole bytes adds at most a thousandth.
     fn chunks(&self) -> u32 {
         let (goal, size) = (&self.task.goal, self.task.size.get());
         let ranks = goal.ranks();
@@ -313,7 +318,7 @@ impl Planner<'_> {
         chunks
     }
 
-    /// The legs of a plan in order, by one rule; `None` if time is up.
+    /// Schedules the legs of a plan by one rule; `None` if time is up.
     fn timed(
         &self,
         plan: &ExchangePlan,
@@ -327,14 +332,15 @@ impl Planner<'_> {
         timing::timing(plan, cutting, self.fabric, chunk, rule, looked_at, watch)
     }
 
-    /// How much work it is to put so many jobs in order: each is compared with others that wait.
+    /// The work of scheduling this many jobs: each is compared with others that wait for the same link.
     fn work(&self, plan: &ExchangePlan, jobs: u64) -> u64 {
         let legs = plan.legs.len() as u64;
         let waiting = jobs.max(legs) / self.fabric.rank_count().max(1) as u64;
         jobs.saturating_mul(waiting.clamp(1, MANY as u64) / 8 + 1)
     }
 
-    /// The plan in the best order found, with its legs cut as finely as helps.
+    /// Schedules a plan by every rule, with legs cut more and more finely while that helps, and with queues;
+    /// keeps the fastest.
     fn in_order(
         &self,
         method: Routing,
@@ -406,7 +412,7 @@ impl Planner<'_> {
     }
 }
 
-/// Fails with the bound's proof if some demand cannot be met.
+/// Fails with the bound's proof if data cannot reach its receiver.
 fn check_reach(task: &Task<'_>, ways: &Ways, demands: &Demands) -> Result<(), SynthError> {
     let mut shortest = Shortest::new(ways);
     for from in 0..demands.ranks() {
@@ -422,7 +428,7 @@ fn check_reach(task: &Task<'_>, ways: &Ways, demands: &Demands) -> Result<(), Sy
     Ok(())
 }
 
-/// What the bound says about the network with only the links that may be used.
+/// The bound's error for the network with only the links that may be used.
 fn impossible(task: &Task<'_>) -> SynthError {
     let bound = || -> Result<(), SynthError> {
         let mut builder = NetworkBuilder::new(task.network.name());

@@ -13,7 +13,7 @@ use super::ways::Ways;
 use crate::fabric::{Fabric, Path};
 use crate::tree::PathTable;
 
-/// No leg, no output: for indices that may be missing.
+/// Stands for a leg or an output that is missing.
 pub(super) const NONE: u32 = u32::MAX;
 
 /// Consecutive chunks of one input on their way between two ranks.
@@ -21,13 +21,14 @@ pub(super) const NONE: u32 = u32::MAX;
 pub(super) struct Leg {
     pub(super) from: u32,
     pub(super) to: u32,
+    /// Index among the plan's paths.
     pub(super) path: u32,
     /// The leg that brought the chunks to `from`; [`NONE`] if they are its own.
     pub(super) after: u32,
     /// First chunk in the input of the rank that they come from.
     pub(super) input: u32,
     pub(super) chunks: u32,
-    /// Where in the output of `to` they stay; [`NONE`] if they are forwarded.
+    /// First chunk in the output of `to`, where they stay; [`NONE`] if they are forwarded.
     pub(super) output: u32,
 }
 
@@ -77,7 +78,7 @@ impl ExchangePlan {
         Rows::group(self.legs.len(), waits.map(|(leg, it)| (it.after as usize, leg)))
     }
 
-    /// How many chunks the link carries that is busiest for its bandwidth.
+    /// How many chunks the bottleneck carries: the link whose chunks take longest at its bandwidth.
     pub(super) fn busiest(&self, fabric: &Fabric) -> u64 {
         let mut chunks = vec![0u64; fabric.link_count()];
         for leg in &self.legs {
@@ -102,7 +103,7 @@ impl ExchangePlan {
         Duration::from_ps(late.into_iter().max().unwrap_or(0))
     }
 
-    /// The same plan with `by` chunks made one.
+    /// Merges every `by` chunks into one, for demands cut likewise.
     pub(super) fn coarser(&mut self, by: u32) {
         for leg in &mut self.legs {
             leg.input /= by;

@@ -1,14 +1,16 @@
-//! Schedules legs that may queue at links on their path, by the list scheduler that trees use ([`crate::schedule`]).
+//! Schedules legs that may queue at links on their path, with the list scheduler that trees use
+//! ([`crate::schedule`]).
 //!
-//! [`timing`](super::timing) books all links of a leg's path when it starts, and links carry legs in that
-//! order. That is right where paths take about as long as each other. Between datacenters they do not: what
-//! comes from afar has booked links long before what is sent later from nearby gets there, and either waits
-//! for the other. Here a leg joins the queue of each link when it gets there, and links carry legs in turns
-//! of their own.
+//! [`timing`](super::timing) books all links of a leg's path when the leg starts, and links carry legs in
+//! that order. That is right where all paths have about the same latency. Between datacenters they do not: a
+//! leg from afar books links long before it reaches them, and a leg that starts nearby in the meantime has to
+//! wait behind it although the links are idle. Here a leg joins the queue of each link only when it gets
+//! there, and every link carries legs in an order of its own.
 //!
-//! Jobs are due in waves, an even share of every link's work in each. If every link serves what is due first, a
-//! job of wave w on its h-th leg is done by the time that w + h waves take on the busiest link: so with many
-//! waves the whole takes hardly longer than that link needs, however often data is passed on.
+//! Jobs are due in waves, each of which has an even share of every link's work. If every link takes first what
+//! is due first, a job of wave w on its h-th leg is done within the time that w + h waves take on the busiest
+//! link. So with many waves the program takes hardly longer than that link transmits, however many legs a route
+//! has.
 
 use motet_units::{Bytes, Duration};
 
@@ -19,20 +21,22 @@ use crate::fabric::Fabric;
 use crate::schedule::Jobs;
 use crate::task::Task;
 
-/// The jobs of a leg are due in so many waves: legs go on side by side rather than one after the other.
+/// The number of waves over which the jobs of every leg are spread, so that legs progress side by side rather
+/// than one after the other.
 const WAVES: u64 = 64;
 
-/// The golden ratio as a share of 2³².
+/// The inverse of the golden ratio, as a share of 2³².
 const GOLDEN: u32 = 0x9E37_79B9;
 
-/// How much scheduling with and without queues costs, in links that jobs cross.
+/// The work of scheduling both with and without queues, for every link that a job crosses.
 const WORK: u64 = 3;
 
-/// Jobs of more crossings than this in all are not tried: what that takes is better spent elsewhere.
+/// Once the jobs that were scheduled have crossed this many links, all tries added up, finer cuts are no longer
+/// tried: other methods make better use of the work.
 const MOST_CROSSINGS: u64 = 1 << 21;
 
-/// Finer cuts go on being tried while each is faster than the one before and the time is below this many times
-/// the best that is known.
+/// Finer cuts are tried as long as each is faster than the one before and within this factor of the best time
+/// known.
 const HOPEFUL: f64 = 1.5;
 
 /// A plan whose legs are to be put in order.
@@ -45,13 +49,13 @@ pub(super) struct Queued<'a> {
 }
 
 impl Queued<'_> {
-    /// The fastest order found, with legs cut as finely as helps and at most so many transfers; `None` if it
-    /// is not faster than what is `known`, or that leaves hardly any time to save.
+    /// The fastest order found, with legs cut as finely as helps and at most so many transfers; `None` if none
+    /// is faster than `known`, as where `known` is already close to what the busiest link needs.
     pub(super) fn best(&self, known: Duration, most_transfers: u64) -> Option<(Cutting, Timing)> {
         let mut best: Option<(Cutting, Timing)> = None;
         let mut fastest = known.as_ps() as f64;
-        // All routes at once is better where some are long and should begin early; one after the other where
-        // many have little to carry.
+        // That all routes begin at once is better where some are long and should begin early; that they begin
+        // one after the other is better where many have little to carry.
         for shifted in [false, true] {
             let found = self.finer_and_finer(fastest, most_transfers, shifted);
             if let Some((cutting, timing)) = found {
@@ -62,7 +66,7 @@ impl Queued<'_> {
         best
     }
 
-    /// The same by one kind of waves; `None` if it is not faster than `fastest`.
+    /// The same with one kind of [`waves`]; `None` if no order is faster than `fastest`.
     fn finer_and_finer(
         &self,
         mut fastest: f64,
@@ -98,13 +102,14 @@ impl Queued<'_> {
         best
     }
 
+    /// How many links all jobs cross, added up.
     fn crossings(&self, cutting: &Cutting) -> u64 {
         let legs = (0..).zip(&self.plan.legs);
         let links = |path: u32| self.plan.paths[path as usize].len() as u64;
         legs.map(|(leg, it)| u64::from(cutting.cuts(leg)) * links(it.path)).sum()
     }
 
-    /// The jobs of all legs, and which leg and which part of it each is.
+    /// The jobs of all legs; and for each job its leg and which of the leg's jobs it is.
     fn jobs(&self, cutting: &Cutting) -> (Jobs<'_>, Vec<(u32, u32)>) {
         let plan = self.plan;
         let mut jobs =
@@ -127,9 +132,10 @@ impl Queued<'_> {
     }
 }
 
-/// When each job is due: those of a leg one after the other over the whole time. If `shifted`, each route's so
-/// much later than another's that jobs of routes with few of them are spread over the time too. By the golden
-/// ratio any number of routes in a row are spread about evenly.
+/// The wave of each job. The jobs of a leg are spread evenly over all waves. If `shifted`, each route's jobs
+/// come later by a different fraction of the distance between two of them: otherwise the first jobs of all
+/// routes would be due at once, and where routes have only a job or two that is most of the work. Multiples
+/// of the golden ratio make those fractions about even for any number of routes in a row.
 fn waves(plan: &ExchangePlan, cutting: &Cutting, parts: &[(u32, u32)], shifted: bool) -> Vec<u32> {
     let mut shift = vec![0u32; plan.legs.len()];
     let mut routes = 0u32;
@@ -148,7 +154,7 @@ fn waves(plan: &ExchangePlan, cutting: &Cutting, parts: &[(u32, u32)], shifted: 
     parts.iter().map(wave).collect()
 }
 
-/// The order of the jobs; `None` if time was up before all were in it.
+/// The order of the jobs; `None` if time was up before all were scheduled.
 fn timing(jobs: &Jobs<'_>, waves: &[u32], parts: &[(u32, u32)]) -> Option<Timing> {
     let found = jobs.schedule_in_waves(waves, 1);
     if found.order.len() < parts.len() {

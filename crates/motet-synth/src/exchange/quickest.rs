@@ -1,18 +1,19 @@
-//! Gather, Scatter and the like, between one rank (the *hub*) and all others, routed as a flow over time: the hub's links serve near
-//! ranks while data of far ranks is in flight.
+//! Gather, Scatter and the like, between one rank (the *hub*) and all others, routed as a flow over time: the
+//! hub's links serve near ranks while data of far ranks is in flight.
 //!
-//! Where latencies are as long as transmissions, as between datacenters, [`super::flow`] is at a loss: it
-//! knows how much each link carries, but not when. Here the question is a flow over time. Time is
-//! cut into slots and each node stands there once for each slot; a link leads from its start in one slot to its
-//! end as many slots later as its latency is long, and data may wait anywhere. All data is the hub's, so
-//! that one maximum flow (the time-expanded network of Ford and Fulkerson) says whether so many
-//! slots are enough, and how; the least number is found by halving.
+//! Where latencies are as long as transmission times, as between datacenters, [`super::flow`] is at a loss:
+//! it knows how much each link carries, but not when. A flow over time knows both. Time is cut into slots,
+//! and every node appears once for each slot; a link leads from its start in one slot to its end as many
+//! slots later as its latency is long, and data may wait anywhere. All data goes to the hub, so one maximum
+//! flow (on the time-expanded network of Ford and Fulkerson) says whether a number of slots is enough, and
+//! how; the least such number is found by bisection.
 //!
-//! **Slots are counted as the hub sees them.** What goes the shortest way from a node is at the hub after
-//! the node's distance. A slot at a node is named after when its data would be at the hub: so
-//! shortest ways take no time at all, only detours do, and few slots are enough, since only detours and
-//! the moment when a rank can begin are rounded. And the order of slots is an order of
-//! transfers that suits all links at once, which is what a program states.
+//! **Slots are counted as the hub sees them.** Data that takes the path of least latency from a node arrives
+//! at the hub after the node's *distance*. A slot at a node is named after the time at which data that leaves
+//! then would arrive. So the links of such a path lead from each slot to the same slot (or to the next, where a
+//! rank forwards), and only detours to much later ones; few slots are enough, since only detours and each
+//! rank's earliest start are rounded. And to order transfers by slot suits all links at once, which a program
+//! needs that numbers its transfers.
 //!
 //! A hub that sends (Scatter) is a hub that receives (Gather) on the network turned round, with time
 //! running backwards.
@@ -55,26 +56,27 @@ impl Hub {
     }
 }
 
-/// Chunks on a route, and when they enter each link of it: the place among all crossings of links.
+/// A route whose chunks enter links in a known order.
 #[derive(Clone, Debug)]
 struct TimedRoute {
     route: Route,
+    /// For each link of the route: the place of this crossing among all crossings of all links.
     when: Vec<u32>,
 }
 
-/// How finely time is cut: coarsely at first, to learn how long it takes, and more finely as long as that
+/// Into how many slots time is cut: few at first, to learn how long the program takes, and more as long as that
 /// helps.
 const SLOTS: [u32; 4] = [32, 64, 128, 256];
 
-/// How many slots more than are thought to be enough there are, one in so many: rounding may need them.
+/// One slot in this many is added to those thought to be enough, because rounding may need them.
 const SPARE: u32 = 8;
 
-/// By how much finer slots must shorten a program to be worth their number.
+/// More slots must shorten a program by this factor, or they count as tried in vain.
 const WORTH_IT: f64 = 1.002;
 
-/// Units of work that it takes to find routes, for each arc of the network over time, and the most arcs:
-/// each takes some hundred bytes.
+/// The work of finding routes, for each arc of the time-expanded network.
 const WORK_PER_ARC: u64 = 16;
+/// The most arcs of a time-expanded network; each takes some hundred bytes.
 const MOST_ARCS: u64 = 1 << 19;
 
 /// What is to be routed over time.
@@ -90,8 +92,8 @@ pub(super) struct Over<'a> {
 }
 
 impl Over<'_> {
-    /// The fastest plan found, with its order, of at most so many transfers. `None` if it is not faster than
-    /// a program that is `known` already, or the work is not afforded.
+    /// The fastest plan found, with its order, of at most `most_transfers` transfers. `None` if none is faster
+    /// than `known`, or the watch allows no attempt.
     pub(super) fn best(
         &self,
         known: Duration,
@@ -100,7 +102,7 @@ impl Over<'_> {
     ) -> Option<(ExchangePlan, Timing)> {
         let mut best: Option<(ExchangePlan, Timing)> = None;
         let mut fastest = known.as_ps() as f64;
-        // How long the data itself takes, without what whole chunks and slots add.
+        // How long the flow takes, without what whole chunks add when its routes are timed.
         let mut time = fastest;
         let mut in_vain = 0;
         for slots in SLOTS {
@@ -128,8 +130,8 @@ impl Over<'_> {
         best
     }
 
-    /// Routes for every pair in as few slots of so many picoseconds as can be, and how many those are;
-    /// `None` if `most` are not enough.
+    /// Routes for every pair in as few slots of `slot` picoseconds as possible (likely about `guess`), and that
+    /// number of slots; `None` if `most` are not enough.
     fn routes(&self, slot: f64, guess: u32, most: u32) -> Option<(Vec<TimedRoute>, u32)> {
         let sends = self.hub.sends;
         let turned = sends.then(|| self.fabric.turned_round());
@@ -156,8 +158,8 @@ impl Over<'_> {
         Some((routes, slots))
     }
 
-    /// The plan of these routes in the order of the flow: each link by when it is crossed or, if links
-    /// must carry transfers by their numbers, by when each route meets the hub.
+    /// The plan of these routes, in the order of the flow: every link carries legs in the order in which they
+    /// enter it, or, if links must carry transfers by their numbers, in the order in which routes meet the hub.
     fn in_order(&self, timed: &[TimedRoute]) -> (ExchangePlan, Timing) {
         let routes: Vec<Route> = timed.iter().map(|it| it.route.clone()).collect();
         let plan = ExchangePlan::of_routes(self.ways, self.demands, &routes);
@@ -176,7 +178,7 @@ impl Over<'_> {
     }
 }
 
-/// The arcs of links that lead from a rank.
+/// The arcs of a path of links that starts at rank `from`.
 fn arcs_of(ways: &Ways, from: u32, hops: &[(LinkId, u32)]) -> Vec<u32> {
     let mut at = from as usize;
     let mut arcs = Vec::with_capacity(hops.len());

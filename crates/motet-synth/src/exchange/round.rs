@@ -1,16 +1,16 @@
 //! From a fractional routing to whole chunks.
 //!
-//! The flow of one sender, rid of cycles, is gone through against its direction: every node knows
-//! how many chunks must come to it (its own and what the nodes behind it were promised) and
-//! splits that number among the arcs into it as the flow does, in whole chunks. What rounding
-//! adds to a link or takes from it is remembered, and evened out by the next choice that has a
-//! say: so the error of a link stays at a few chunks however many senders use it.
+//! Each sender's flow is rid of cycles and then gone through against its direction, from the receivers to the
+//! sender. Every node knows how many chunks must come to it: those that it wants itself, and those that nodes
+//! further on expect from it. It splits that number among the arcs into it as the flow does, but in whole
+//! chunks. What rounding adds to a link or takes from it is remembered, and later choices even it out: so the
+//! error of a link stays at a few chunks however many senders use it.
 
 use super::demand::Demands;
 use super::flow::Flow;
 use super::ways::{Shortest, Ways};
 
-/// Flow below this many chunks is dust from averaging.
+/// A flow of fewer chunks than this is a rounding error of the averaging, and counts as none.
 const DUST: f64 = 1e-6;
 
 /// An arc whose share is this little above a whole number does not get another chunk.
@@ -24,7 +24,7 @@ pub(super) struct Route {
     /// First chunk within the pair.
     pub(super) base: u32,
     pub(super) chunks: u32,
-    /// Arcs of the ways.
+    /// The arcs of the [`Ways`] that it crosses, in order.
     pub(super) arcs: Vec<u32>,
 }
 
@@ -42,36 +42,43 @@ pub(super) fn whole_chunks(ways: &Ways, demands: &Demands, mut flow: Flow) -> Ve
     routes
 }
 
-/// Chunks on their way back to the sender.
+/// Chunks of a pair whose route is known from some node to the receiver.
 #[derive(Clone, Copy, Debug)]
 struct Parcel {
     pair: u32,
     base: u32,
     chunks: u32,
-    /// The way behind this node, in `trail`.
+    /// The route from this node on, as an index into [`Rounding::trail`]; [`END`] at the receiver.
     behind: u32,
 }
 
+/// The route ends here.
 const END: u32 = u32::MAX;
 
 struct Rounding<'a> {
     ways: &'a Ways,
-    /// Per link: picoseconds it has more than the flow said.
+    /// Per link: by how much rounding has made it busier than the flow says, in picoseconds per byte of a
+    /// chunk.
     excess: Vec<f64>,
+    /// Per node: the parcels that must come to it.
     parcels: Vec<Vec<Parcel>>,
-    /// (arc, what comes behind it)
+    /// Routes as linked lists: an arc, and the entry of the next arc or [`END`].
     trail: Vec<(u32, u32)>,
     walk: Walk,
+    /// The arcs into the node that is being split.
     shares: Vec<Share>,
-    /// Parcels at nodes that rounding promised something to though hardly any flow comes there.
+    /// Parcels that rounding left at nodes to which hardly any flow comes, and those nodes.
     stranded: Vec<(u32, Parcel)>,
     shortest: Shortest,
 }
 
+/// How many of the chunks that must come to a node one arc brings.
 #[derive(Clone, Copy, Debug)]
 struct Share {
     arc: u32,
+    /// As the flow says.
     wanted: f64,
+    /// In whole chunks.
     given: u32,
 }
 
@@ -89,6 +96,7 @@ impl<'a> Rounding<'a> {
         }
     }
 
+    /// Routes all pairs of the sender `from`, whose flow is `row`; `first` is the index of its first pair.
     fn one_sender(
         &mut self,
         demands: &Demands,
@@ -145,7 +153,7 @@ impl<'a> Rounding<'a> {
         }
     }
 
-    /// Hands what must come to `node` to the arcs into it.
+    /// Splits the parcels that must come to `node` among the arcs into it.
     fn split(&mut self, node: usize, row: &[f64]) {
         let mut parcels = std::mem::take(&mut self.parcels[node]);
         if parcels.is_empty() {
@@ -170,8 +178,8 @@ impl<'a> Rounding<'a> {
         self.parcels[node] = parcels;
     }
 
-    /// Whole numbers close to the flow's shares of `total`; links with the least excess get what
-    /// is left after rounding down.
+    /// Splits `total` chunks into whole numbers close to the flow's shares: these are rounded down, and the
+    /// chunks that are left go to the links with the least excess.
     fn quotas(&mut self, total: u32, flow: f64) {
         let mut left = total;
         for share in &mut self.shares {
@@ -196,7 +204,7 @@ impl<'a> Rounding<'a> {
                     share.given += 1;
                     share.arc as usize
                 }
-                // All shares are whole but for what floats lose.
+                // All shares are whole numbers, up to the precision of floats.
                 None => {
                     self.shares[0].given += 1;
                     self.shares[0].arc as usize
@@ -206,7 +214,7 @@ impl<'a> Rounding<'a> {
         }
     }
 
-    /// Cuts parcels to the quotas, in order, so that few are cut.
+    /// Hands parcels to the arcs according to their quotas. Going through both in order cuts few parcels.
     fn hand_out(&mut self, parcels: &[Parcel]) {
         let mut shares = self.shares.iter().filter(|it| it.given > 0);
         let Some(mut share) = shares.next().copied() else { return };
@@ -234,7 +242,7 @@ impl<'a> Rounding<'a> {
 
 /// Depth-first walks over the arcs that carry flow.
 struct Walk {
-    /// 0 not seen, 1 on the present way, 2 done.
+    /// Per node: 0 not seen, 1 on the path being walked, 2 done.
     seen: Vec<u8>,
     /// (node, next arc to try)
     stack: Vec<(u32, u32)>,
@@ -246,7 +254,7 @@ impl Walk {
         Self { seen: vec![0; ways.nodes()], stack: Vec::new(), done: Vec::new() }
     }
 
-    /// Nodes that flow reaches from `from`, each after those before it. The flow has no cycles.
+    /// The nodes that flow reaches from `from`, in topological order. The flow must have no cycles.
     fn topological(&mut self, ways: &Ways, row: &[f64], from: usize) -> Vec<u32> {
         self.seen.fill(0);
         self.done.clear();
@@ -254,8 +262,8 @@ impl Walk {
         self.done.iter().rev().copied().collect()
     }
 
-    /// Goes as deep as it can; returns the arc that closes a cycle, if there is one, with the
-    /// stack as the way that led there.
+    /// Depth-first search; returns the first arc that closes a cycle, if there is one, and leaves the path to
+    /// that arc on the stack.
     fn visit(&mut self, ways: &Ways, row: &[f64], from: usize) -> Option<usize> {
         self.stack.clear();
         self.stack.push((from as u32, ways.out_of(from).start as u32));
@@ -287,7 +295,7 @@ impl Walk {
     }
 }
 
-/// Takes away flow that goes round in circles.
+/// Takes away flow on cycles.
 fn cancel_cycles(ways: &Ways, row: &mut [f64], walk: &mut Walk) {
     loop {
         walk.seen.fill(0);
@@ -313,11 +321,11 @@ fn cancel_cycles(ways: &Ways, row: &mut [f64], walk: &mut Walk) {
     }
 }
 
-/// The arcs of the cycle that `closing` closes on the way of the stack.
+/// The arcs of the cycle that `closing` makes with the path on the stack.
 fn cycle_of(ways: &Ways, stack: &[(u32, u32)], closing: usize) -> Vec<usize> {
     let start = ways.head[closing];
     let mut cycle = vec![closing];
-    // Each node of the way but the last was left by the arc before its next one to try.
+    // Each node of the path but the last was left by the arc before its next one to try.
     let left_by = stack.iter().rev().skip(1);
     if ways.tail[closing] == start {
         return cycle;

@@ -1,12 +1,12 @@
 //! Skewed exchange among servers that are fast inside and slower between: no search.
 //!
-//! What leaves a server leaves by all its ranks alike, whoever has it, and comes in by all ranks of
-//! the other server alike, whoever wants it: a rank with more than its share to send hands the
-//! surplus to ranks of its server with less, and what is too much for one receiver comes in
-//! through its neighbours. So the links between servers are as evenly loaded as they can be, and
-//! as little as possible moves inside. Then every byte takes at most three legs. The order is
-//! left to [`super::timing`], which keeps the busiest receiver busy; stages without contention
-//! (Birkhoff and von Neumann) are not needed where switches hold what waits.
+//! Data that leaves a server leaves over all of its ranks alike, whichever rank has it, and enters the other
+//! server over all of its ranks alike, whichever rank wants it: a rank with more than an equal share to send
+//! hands the surplus to ranks of its server with less, and data beyond one receiver's share enters over its
+//! neighbours. So the links between servers are loaded as evenly as they can be, as little as possible moves
+//! inside servers, and every byte takes at most three legs. The order is left to [`super::timing`], which
+//! keeps the busiest receiver busy; stages without contention (Birkhoff and von Neumann) are not needed where
+//! switches hold data that waits.
 
 use motet_units::LinkId;
 use rustc_hash::FxHashMap;
@@ -23,6 +23,7 @@ use crate::tree::PathTable;
 #[derive(Clone, Copy, Debug)]
 struct Piece {
     pair: u32,
+    /// First chunk within the pair.
     base: u32,
     chunks: u32,
     out: u32,
@@ -68,8 +69,10 @@ pub(super) fn balanced(
         .ok_or_else(|| not_for("some ranks have no path between them that passes by no other"))
 }
 
-/// Hands pieces from the ranks of each server that have more than an equal share to those that
-/// have less, the largest pieces first. `rank` is the one of a piece that is chosen.
+/// Shares out the pieces of each server evenly over its gateways: ranks with more than an equal share hand
+/// pieces to ranks with less, the largest first, and cut them where needed. `gateway` says which ranks have a
+/// path of their own from or to other servers; the others hand over everything. `rank` picks the end of a piece
+/// that is chosen here, `out` or `into`.
 fn share_out(
     pieces: &mut Vec<Piece>,
     members: &[Vec<u32>],
@@ -129,10 +132,10 @@ fn share_out(
     }
 }
 
-/// The ways between ranks that pass by no other rank.
+/// Shortest paths between ranks that no other rank forwards.
 struct Straight {
     nodes: usize,
-    /// The arc by which each node is reached from each rank; `u32::MAX` if it is not.
+    /// For each rank, the last arc of the path from it to each node; `u32::MAX` if there is none.
     last: Vec<u32>,
 }
 
@@ -151,7 +154,7 @@ impl Straight {
         from != to && self.last[from * self.nodes + to] != u32::MAX
     }
 
-    /// Appends the links of the way, last first.
+    /// Appends the links of the path, last first.
     fn links(&self, ways: &Ways, from: usize, to: usize, links: &mut Vec<LinkId>) {
         let mut at = to;
         while at != from {
@@ -168,11 +171,12 @@ struct Laying<'a> {
     demands: &'a Demands,
     straight: Straight,
     paths: PathTable,
+    /// The number of the path from one rank to another, where a leg has used it.
     known: FxHashMap<(u32, u32), u32>,
 }
 
 impl Laying<'_> {
-    /// `None` if a leg has no straight way.
+    /// The plan of the pieces and of the pairs within servers; `None` if a leg needs a third rank to forward.
     fn plan(mut self, server: &[usize], pieces: &[Piece]) -> Option<ExchangePlan> {
         let mut legs = Vec::with_capacity(self.demands.pairs.len() * 2);
         let near = |src: u32, dst: u32| server[src as usize] == server[dst as usize];
@@ -210,6 +214,7 @@ impl Laying<'_> {
         Some(ExchangePlan { paths: self.paths.into_paths(), legs })
     }
 
+    /// The number of the path between two ranks, which it is given if it has none yet.
     fn path(&mut self, from: u32, to: u32) -> Option<u32> {
         if let Some(known) = self.known.get(&(from, to)) {
             return Some(*known);

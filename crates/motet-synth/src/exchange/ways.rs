@@ -1,10 +1,10 @@
 //! [`Ways`]: the graph that data is routed over.
 //!
-//! How much a link delays what comes to it through a switch depends on how fast that comes: behind a
-//! slow link a fast one adds nothing. A switch is therefore several nodes here, one for each rate
-//! at which data can come to it; ranks, which store and forward, are one node each and come first.
-//! An arc is a link together with the rate at which it is used. However fast data comes, a link is
-//! busy with a byte for as long as its own rate says.
+//! Switches cut through, so the transmission time that a link adds depends on how fast data comes to it:
+//! behind a slow link a fast one adds nothing. A switch is therefore several nodes here, one for each rate at
+//! which data can come to it; ranks, which store and forward, are one node each and come first. An arc is a
+//! link together with the rate at which data crosses it. Whatever that rate is, a byte keeps a link busy for
+//! as long as the link's own bandwidth says.
 
 use std::ops::Deref;
 
@@ -14,20 +14,25 @@ use rustc_hash::FxHashMap;
 
 use crate::fabric::Fabric;
 
-/// Most rates told apart; of more, some count as the next lower one.
+/// Most rates told apart; if there are more, some are taken for the next lower one.
 const MOST_RATES: usize = 16;
 
 /// A directed graph in compressed rows. Nodes below `ranks` are the ranks.
 #[derive(Clone, Debug)]
 pub(super) struct Ways {
     pub(super) ranks: usize,
+    /// The arcs out of node n: `start[n]..start[n + 1]`.
     start: Vec<u32>,
+    /// Per arc: the node that it leads out of.
     pub(super) tail: Vec<u32>,
+    /// Per arc: the node that it leads to.
     pub(super) head: Vec<u32>,
+    /// Per arc: its link.
     pub(super) link: Vec<LinkId>,
-    /// Picoseconds for which a byte keeps the link busy.
+    /// Per arc: picoseconds for which a byte keeps the link busy.
     pub(super) busy: Vec<f64>,
-    /// Picoseconds by which this link delays a byte more than the links before it did.
+    /// Per arc: picoseconds per byte by which the link is slower than the links since the last rank; 0 if it is
+    /// not slower.
     pub(super) slower: Vec<f64>,
     /// The arcs into each node.
     into: Rows,
@@ -87,7 +92,7 @@ impl Ways {
         self.head.len()
     }
 
-    /// Links of the network, used or not.
+    /// How many links the network has, usable or not.
     pub(super) fn links(&self) -> usize {
         self.links
     }
@@ -126,7 +131,7 @@ impl Rates {
     }
 }
 
-/// Shortest ways from one node to all others under changing lengths.
+/// Shortest paths from one node to all others, for arc lengths that change from search to search.
 #[derive(Debug)]
 pub(super) struct Shortest(Dijkstra<f64>);
 
@@ -140,7 +145,7 @@ impl Shortest {
         self.run(ways, from, true, length);
     }
 
-    /// The same over ways that pass by no other rank.
+    /// The same over paths that no other rank forwards.
     pub(super) fn search_straight(
         &mut self,
         ways: &Ways,
@@ -159,12 +164,12 @@ impl Shortest {
         });
     }
 
-    /// Whether a shortest way to the arc's head, which must have been reached, ends with this arc,
-    /// as nearly as floats can tell.
+    /// Whether a shortest path to the arc's head, which must have been reached, ends with this arc, as nearly
+    /// as floats can tell.
     pub(super) fn is_last(&self, ways: &Ways, arc: usize, length: f64) -> bool {
         let (from, to) = (ways.tail[arc], ways.head[arc]);
         let distance = self.distance(to);
-        // An arc so short that floats lose it is last only if it was taken: no circles.
+        // An arc so short that floats lose it counts only if the search took it, so that there are no cycles.
         self.last_arc(to) == Some(arc as u32)
             || self.distance(from) < distance
                 && self.distance(from) + length <= distance * (1.0 + 1e-9)

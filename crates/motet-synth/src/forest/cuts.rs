@@ -1,10 +1,10 @@
 //! [`CutPool`]: the tight node sets met so far, which a new tree must respect.
 //!
-//! For a set T of ranks let its slack be the capacity into T less the weight still due from roots
-//! outside T. As long as no set has negative slack, trees for everything that is due exist
-//! (Edmonds). A tree of weight w takes w from the slack of T for each arc by which it enters T,
-//! except, if its root is outside, the first. Sets with little slack were found by flows that
-//! fell short; remembering them lets most wrong arcs be refused without a flow.
+//! The slack of a set T of ranks is the capacity into T less the weight still due from roots outside T. As
+//! long as no set has negative slack, trees for everything that is due exist (Edmonds). A tree of weight w
+//! takes w from the slack of T for each arc by which it enters T, except, if its root is outside, for the
+//! first. Sets with little slack are minimum cuts of flows that fell short; remembering them lets most wrong
+//! arcs be refused without a flow.
 
 /// Most sets that are remembered besides the single ranks; the slackest are forgotten.
 const MOST: usize = 192;
@@ -22,7 +22,7 @@ impl Set {
         self.inside[rank as usize / 64] >> (rank % 64) & 1 == 1
     }
 
-    /// How many arcs the present tree enters by that it must pay for.
+    /// How many arcs of the present tree into the set take from its slack.
     fn excess(&self, root: u32) -> u64 {
         u64::from(self.entered).saturating_sub(u64::from(!self.has(root)))
     }
@@ -35,7 +35,7 @@ pub(super) struct CutPool {
 }
 
 impl CutPool {
-    /// Begins with every single rank, of the given slacks.
+    /// Begins with the sets of a single rank, which have these slacks.
     pub(super) fn new(slacks: &[u64]) -> Self {
         let mut pool = Self { ranks: slacks.len(), sets: Vec::new() };
         for (rank, slack) in slacks.iter().enumerate() {
@@ -44,6 +44,7 @@ impl CutPool {
         pool
     }
 
+    /// Remembers a set, or its new slack if it is known.
     pub(super) fn add(&mut self, inside: impl Fn(u32) -> bool, slack: u64) {
         let mut words = vec![0u64; self.ranks.div_ceil(64)];
         for rank in (0..self.ranks as u32).filter(|it| inside(*it)) {
@@ -78,13 +79,14 @@ impl CutPool {
         })
     }
 
+    /// Adds an arc to the present tree.
     pub(super) fn enter(&mut self, from: u32, to: u32) {
         for set in &mut self.sets {
             set.entered += u32::from(set.has(to) && !set.has(from));
         }
     }
 
-    /// The tree that was entered is taken out of the net with this weight.
+    /// The present tree is taken out of the net with this weight, which lowers slacks.
     pub(super) fn pay(&mut self, root: u32, weight: u64) {
         for set in &mut self.sets {
             set.slack = set.slack.saturating_sub(weight * set.excess(root));

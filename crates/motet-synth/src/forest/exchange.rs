@@ -1,14 +1,14 @@
 //! A first guess at how a switch's capacity is divided among the pairs of its neighbours, before the switch is replaced by direct
 //! links between them.
 //!
-//! Any way of taking a switch out that keeps all cuts is right; but the more evenly a switch
-//! serves all pairs of its neighbours, the lower trees can be. So the guess spreads each port's
-//! capacity over all ports it may usefully serve: those that lie on the far side of the switch on
-//! some shortest way between two ranks. Shares are fitted to the ports' capacities (rows and
-//! columns in turn), then rounded so that a port's leftover units go to different servers.
+//! Any way of taking a switch out that keeps all cuts is right; but the more evenly a switch serves all pairs
+//! of its neighbours, the lower trees can be. So the guess spreads each port's capacity over all ports that
+//! it may usefully serve: those on the far side of the switch on some shortest path between two ranks. Shares
+//! are fitted to the ports' capacities (rows and columns in turn), then rounded so that a port's leftover
+//! units go to different servers.
 //!
-//! What ports have left beyond that is spread over all other pairs, where the caller needs it
-//! ([`Rest::Spread`]): ways out of the way, which the best rate sometimes takes.
+//! If the caller asks for it ([`Rest::Spread`]), capacity that is left after that is spread over all other
+//! pairs: those are detours, which the best rate sometimes needs.
 //!
 //! Whether the guess keeps the rate is for the caller to ask; see [`split`](super::split).
 
@@ -17,17 +17,18 @@ use super::net::FlowNet;
 /// Rounds of fitting; more change little.
 const FITTINGS: usize = 24;
 
-/// A port of the switch: a neighbour and how much passes.
+/// A port of the switch: a neighbour, and the capacity from or to it.
 #[derive(Clone, Copy, Debug)]
 struct Port {
     node: u32,
     capacity: u64,
+    /// The server that the neighbour is in.
     group: u32,
     /// Place within its group.
     place: u32,
 }
 
-/// One share of the guess.
+/// How much capacity `from → switch → to` gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Share {
     pub(super) from: u32,
@@ -42,8 +43,8 @@ pub(super) enum Rest {
     Spread,
 }
 
-/// What `switch` should pass, if it served all useful pairs evenly. `group` says which server (or
-/// the like) a node is in.
+/// How `switch` divides its capacity if it serves all useful pairs evenly. `group` says which server (or the
+/// like) each node is in.
 pub(super) fn guess(net: &FlowNet, switch: u32, group: &[u32], rest: Rest) -> Vec<Share> {
     let mut from = ports(net.incoming(switch), group);
     let mut to = ports(net.outgoing(switch), group);
@@ -74,7 +75,8 @@ pub(super) fn guess(net: &FlowNet, switch: u32, group: &[u32], rest: Rest) -> Ve
     shares.filter(|it| it.amount > 0).collect()
 }
 
-/// Whole shares over the supported pairs, as even as the ports' capacities allow.
+/// Whole shares for the pairs in `support`, as even as the ports' capacities allow. `turn` is a number that
+/// differs from switch to switch, to break ties.
 fn even(support: &[bool], from: &[Port], to: &[Port], turn: u32) -> Vec<u64> {
     let mut shares = vec![0.0; support.len()];
     for (at, share) in shares.iter_mut().enumerate().filter(|(at, _)| support[*at]) {
@@ -99,7 +101,7 @@ fn ports(neighbours: impl Iterator<Item = (u32, u64)>, group: &[u32]) -> Vec<Por
     ports
 }
 
-/// Which pairs of ports lie on a shortest way between two ranks through the switch.
+/// Which pairs of ports lie on a shortest path between two ranks through the switch; all, if none does.
 fn useful(net: &FlowNet, switch: u32, from: &[Port], to: &[Port]) -> Vec<bool> {
     let mut useful = vec![false; from.len() * to.len()];
     let spans = from.iter().chain(to).any(|it| it.group != from[0].group);
@@ -111,7 +113,7 @@ fn useful(net: &FlowNet, switch: u32, from: &[Port], to: &[Port]) -> Vec<bool> {
             continue;
         }
         let away = distance.all(net, rank, false);
-        // The switch is on a shortest way to those that are as far beyond it as they are apart.
+        // A port leads on if a shortest path from `rank` to some other rank leads through it.
         for (column, b) in to.iter().enumerate() {
             let serves = distance.serves(net, b.node, &away, hops + 1);
             if !serves {
@@ -141,7 +143,7 @@ fn useful(net: &FlowNet, switch: u32, from: &[Port], to: &[Port]) -> Vec<bool> {
 /// Distances in hops, kept between questions.
 struct Distances {
     queue: Vec<u32>,
-    /// From each node asked about, the ranks' distances.
+    /// Per node asked about: its distances to all ranks.
     of: Vec<Option<Vec<u32>>>,
 }
 
@@ -150,7 +152,7 @@ impl Distances {
         Self { queue: Vec::new(), of: vec![None; nodes] }
     }
 
-    /// Hops from a node to all (or from all to it).
+    /// The number of hops from a node to every node, or, with `back`, from every node to it.
     fn all(&mut self, net: &FlowNet, start: u32, back: bool) -> Vec<u32> {
         let mut hops = vec![u32::MAX; net.nodes()];
         hops[start as usize] = 0;
@@ -184,7 +186,9 @@ impl Distances {
     }
 }
 
-/// Scales rows and columns in turn until both fit their ports; ends with no port overfull.
+/// Scales rows (one for each neighbour that sends) and columns (one for each that receives) in turn, until
+/// they add up to about the ports' capacities. The last round only scales columns down, so that none exceeds
+/// its port.
 fn fit(shares: &mut [f64], from: &[Port], to: &[Port]) {
     let columns = to.len();
     for round in 0..FITTINGS {
@@ -200,6 +204,7 @@ fn fit(shares: &mut [f64], from: &[Port], to: &[Port]) {
     }
 }
 
+/// Scales entries so that their sum is `wanted`; with `only_down`, only if it is more.
 fn scale<'a>(entries: impl Iterator<Item = &'a mut f64>, wanted: f64, only_down: bool) {
     let entries: Vec<&mut f64> = entries.collect();
     let sum: f64 = entries.iter().map(|it| **it).sum();
@@ -208,13 +213,14 @@ fn scale<'a>(entries: impl Iterator<Item = &'a mut f64>, wanted: f64, only_down:
     }
 }
 
-/// Whole shares that fill ports as far as the fractions do. What falls short of whole is dealt
-/// out unit by unit, to the group and then the port that is most below its fraction; among equals
-/// to the one that stands to the receiver as the sender does, so that columns fill evenly, and where
-/// the sender stands alone to one that is another for every switch (`turn`).
+/// Rounds shares to whole numbers, row by row, and keeps the rows' sums as nearly as it can. Shares are
+/// rounded down, and the units left of a row are dealt out one by one: to the group, and in it to the port,
+/// that is most below its shares. Of equals the port at the sender's own place in its group comes first, then
+/// the next, so that columns fill evenly; for a sender that is alone in its group, the first port differs
+/// from switch to switch (`turn`).
 fn rounded(shares: &[f64], from: &[Port], to: &[Port], turn: u32) -> Vec<u64> {
     let columns = to.len();
-    // Fractions that are whole but for the last digits count as whole.
+    // Numbers that are whole up to the precision of floats count as whole.
     let mut whole: Vec<u64> = shares.iter().map(|it| (it + 1e-6) as u64).collect();
     let mut room: Vec<u64> = (0..columns)
         .map(|column| {
@@ -261,9 +267,9 @@ fn rounded(shares: &[f64], from: &[Port], to: &[Port], turn: u32) -> Vec<u64> {
     whole
 }
 
-/// Deals out what many senders with less than a unit each leave of a receiver's capacity: unit by
-/// unit to the sender that is most below its fraction, and among equals to one that is another for
-/// every switch (`turn`).
+/// Fills columns up: where many senders have less than a unit each, rounding row by row leaves over capacity
+/// towards receivers. It is dealt out unit by unit to the sender that is most below its share; which of equals
+/// comes first differs from switch to switch (`turn`).
 fn fill_columns(whole: &mut [u64], shares: &[f64], from: &[Port], turn: u32) {
     let (rows, columns) = (from.len(), shares.len() / from.len().max(1));
     let sums = |row: usize, whole: &[u64]| -> u64 {

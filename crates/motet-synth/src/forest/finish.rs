@@ -10,8 +10,9 @@ use crate::fabric::Fabric;
 use crate::tree::{Edge, Forest, PathTable, Tree};
 use crate::watch::Watch;
 
-/// What a step of a tree costs besides the latency of its links, in picoseconds: data waits until
-/// it is whole. It only has to tell two short steps from one long one.
+/// What a step of a tree costs besides the latency of its links, in picoseconds: a rank forwards a slice only
+/// when it has arrived whole. A rough number is enough: it only has to make two short steps cost more than
+/// one.
 const STEP: u64 = 1_000_000;
 
 /// The forest of a scaled fabric; `None` if time was up before it was packed.

@@ -66,13 +66,13 @@ pub enum Room {
     /// Little more than the throughput needs: links that are not part of the tightest cut keep some slack, so
     /// that they can catch up after a delay.
     Needed,
-    /// All of links up to this latency, and of those beyond it only what the throughput needs. What crosses a
-    /// far link is of no use to its receiver for that long, during which the receiver has to live on data
-    /// from nearby: the less comes from afar, the less time is lost.
+    /// All of links up to this latency, and of links beyond it only what the throughput needs. While data is
+    /// in flight on a far link its receiver has only data from nearby to receive: the less comes from afar,
+    /// the less time is lost.
     Near(Duration),
 }
 
-/// The program by the forest with this room, with the number of slices that suits the task's size.
+/// The program by a forest that may use this much room, with the number of slices that suits the task's size.
 pub fn synthesize_in(
     task: &Task<'_>,
     options: ForestOptions,
@@ -81,10 +81,11 @@ pub fn synthesize_in(
     Rooms::new(task, options)?.synthesize(room)
 }
 
-/// A task's fabric, and the same turned round where trees collect.
+/// A task with its fabric, to try several rooms on.
 struct Rooms<'a> {
     task: &'a Task<'a>,
     fabric: Fabric,
+    /// The fabric turned round, if trees collect.
     turned: Option<Fabric>,
     options: ForestOptions,
 }
@@ -112,13 +113,13 @@ pub fn synthesize(task: &Task<'_>, options: ForestOptions) -> Result<Lowered, Sy
     let all = by(Room::All)?;
     let bound = task.bound()?;
     let least = bound.program_time(task.size).as_ps();
-    // Where latency is what takes the time, links have slack anyway.
+    // Where latency is most of the time, links have slack anyhow.
     let by_latency = bound.latency.as_ps() > least / 4 * 3;
     if by_latency || all.makespan.as_ps() <= least.saturating_add(least / CLOSE) {
         return Ok(all);
     }
     let mut best = all;
-    // A latency that costs less than what counts as close is not worth other trees.
+    // A latency so short that programs within it of each other count as close is not worth other trees.
     let near = Duration::from_ps(least / CLOSE);
     let far = |it: &LinkId| fabric.latency(*it) > near;
     let some_far = fabric.links().iter().any(far) && !fabric.links().iter().all(far);

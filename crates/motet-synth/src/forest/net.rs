@@ -3,9 +3,10 @@
 //! Every question that the method `forest` asks is a maximum flow: a super-source feeds each node's supply into it, and the
 //! question is how much can reach the sinks ([`MaxFlow`]).
 //!
-//! [`FlowNet::least`] asks for the least over all ranks. Once a rank has been asked, only node sets
-//! on whose sending side it lies are still open, so that its supply becomes endless and the flows
-//! into later ranks stay short: all ranks together cost little more than the first few.
+//! [`FlowNet::least`] asks for the least flow over all ranks. Once the flow into a rank is known, the only
+//! cuts still to be looked at are those that have the rank on the source's side. So its supply is made
+//! endless, which keeps the flows into later ranks short: all ranks together cost little more than the first
+//! few.
 
 use motet_graph::{Arcs, Capacity, MaxFlow, PairedArcs};
 use rustc_hash::FxHashMap;
@@ -122,9 +123,9 @@ impl FlowNet {
         arc
     }
 
-    /// The least flow over all ranks into that rank and the sinks `with`, or `limit` if all reach
-    /// it, or `enough` if that is as low as the caller needs to know. A node in `endless` has all
-    /// the supply that is wanted.
+    /// For each rank, let the maximum flow into it and the sinks `with` together be found: the least of these
+    /// flows, but at most `limit`. The search ends with `enough` as soon as the least is known to be no more
+    /// than that. Nodes in `endless` have endless supply.
     pub(super) fn least(&mut self, with: &[u32], endless: &[u32], limit: u64, enough: u64) -> u64 {
         let mut before: Vec<(u32, u64)> = Vec::with_capacity(self.ranks + endless.len());
         for node in endless {
@@ -169,7 +170,7 @@ impl FlowNet {
         self.flow.flow_into(sinks.iter().map(|it| (*it, ENDLESS)), limit)
     }
 
-    /// After a flow below its limit: whether `node` is on the source's side of the least cut.
+    /// After a flow below its limit: whether `node` is on the source's side of the minimum cut.
     pub(super) fn is_sending(&self, node: u32) -> bool {
         self.flow.is_sending(node as usize)
     }

@@ -1,12 +1,12 @@
 //! Packs spanning trees into a network of ranks (Edmonds): trees of the required total weight out of every root, within the capacity
 //! of every arc.
 //!
-//! Trees are grown one at a time, nearest ranks first, so that they are low. A tree need not be
-//! right arc by arc: when it spans, flows tell the greatest weight with which it can be taken out
-//! such that all that is still due can follow ([`Packer::most`]), and the sets in which it was
-//! wrong keep the next attempt from the same mistake ([`CutPool`]). Only if that fails a few
-//! times is a tree grown by asking for every arc ([`Packer::grow_exactly`]), which cannot fail.
-//! So the packing is as exact as the textbook's and takes far fewer flows.
+//! Trees are grown one at a time, nearest ranks first, so that they are low. Arcs are not checked one by one:
+//! when a tree spans, flows tell the greatest weight with which it can be taken out of the net such that all
+//! trees still due can follow ([`Packer::most`]); the cuts that limit its weight keep the next attempt from
+//! the same mistake ([`CutPool`]). Only if that fails a few times is a tree grown with a check of every arc
+//! ([`Packer::grow_exactly`]), which cannot fail. So the packing is as exact as the textbook's and takes far
+//! fewer flows.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -26,9 +26,9 @@ pub(super) struct Packed {
     pub(super) arcs: Vec<u32>,
 }
 
-/// Packs trees for the supplies of a net without switches, which feeds all ranks. `length` is
-/// how long each arc takes; lower trees in this sense are preferred. `None` if time was up before all were
-/// packed.
+/// Packs trees into a net without switches: out of every rank, as much weight as it has supply, which the net
+/// must be able to feed to all ranks. `length` is the delay of each arc; trees of less delay are preferred.
+/// `None` if time was up before all were packed.
 pub(super) fn pack(net: FlowNet, length: &[u64], watch: Watch<'_>) -> Option<Vec<Packed>> {
     let mut packer = Packer::new(net, length);
     let mut trees = Vec::new();
@@ -48,14 +48,16 @@ pub(super) fn pack(net: FlowNet, length: &[u64], watch: Watch<'_>) -> Option<Vec
 }
 
 struct Packer<'a> {
+    /// What is left of the net; the supply of a rank is the weight of trees still due out of it.
     net: FlowNet,
     length: &'a [u64],
     /// All supplies together.
     due: u64,
     pool: CutPool,
     in_tree: Vec<bool>,
-    /// How long data takes to each rank of the tree.
+    /// The delay from the root to each rank of the tree.
     reach: Vec<u64>,
+    /// Arcs out of the tree: the delay to their heads, `u64::MAX` less their capacity, the arc.
     heap: BinaryHeap<Reverse<(u64, u64, u32)>>,
 }
 
@@ -85,6 +87,7 @@ impl<'a> Packer<'a> {
         open.max_by_key(|it| (self.net.supply(*it), Reverse(*it)))
     }
 
+    /// A tree out of `root` and the greatest weight for it, tried from all that is due at the root downwards.
     fn next_tree(&mut self, root: u32) -> Packed {
         let mut target = self.net.supply(root);
         let mut best = Packed { root, weight: 0, arcs: Vec::new() };
@@ -148,8 +151,8 @@ impl<'a> Packer<'a> {
         }
     }
 
-    /// The greatest weight, at most `target`, with which a tree can be taken out such that all
-    /// that is still due can follow. Sets that stand against more are remembered.
+    /// The greatest weight, at most `target`, with which a tree can be taken out of the net such that all trees
+    /// still due can follow. Cuts that allow no more are remembered.
     fn most(&mut self, root: u32, arcs: &[u32], target: u64) -> u64 {
         let mut weight = target;
         let mut passed: Vec<(u32, u64)> = Vec::with_capacity(self.net.ranks());
@@ -184,6 +187,7 @@ impl<'a> Packer<'a> {
         weight
     }
 
+    /// Takes a tree of this weight out of the net, for a question.
     fn set_aside(&mut self, root: u32, arcs: &[u32], weight: u64) {
         for arc in arcs {
             self.net.set_capacity(*arc, self.net.capacity(*arc) - weight);
@@ -191,8 +195,8 @@ impl<'a> Packer<'a> {
         self.net.set_supply(root, self.net.supply(root) - weight);
     }
 
-    /// Undoes [`set_aside`](Self::set_aside), but for the root's supply, after these ranks were
-    /// made endless.
+    /// Undoes [`set_aside`](Self::set_aside), except for the root's supply, and gives the ranks of `passed`,
+    /// whose supplies were made endless, their own back.
     fn give_back(&mut self, arcs: &[u32], weight: u64, passed: &[(u32, u64)]) {
         for (rank, supply) in passed {
             self.net.set_supply(*rank, *supply);
@@ -202,7 +206,7 @@ impl<'a> Packer<'a> {
         }
     }
 
-    /// The weight that a set allows the tree, and remembers the set.
+    /// The weight that a set of ranks allows the tree; the set is remembered.
     fn weight_allowed_by(&mut self, root: u32, arcs: &[u32], inside: &[bool]) -> u64 {
         let has = |rank: u32| inside[rank as usize];
         let mut slack = 0u64;
@@ -218,8 +222,8 @@ impl<'a> Packer<'a> {
         slack.checked_div(excess).unwrap_or(u64::MAX)
     }
 
-    /// Grows a tree arc by arc, each with a flow that proves that all can still be completed. Its
-    /// weight is what every arc allows.
+    /// Grows a tree arc by arc, with a flow for each that proves that all trees can still be completed. Its
+    /// weight is the least that any of its arcs allows.
     fn grow_exactly(&mut self, root: u32) -> Packed {
         let mut weight = self.net.supply(root);
         let mut arcs: Vec<u32> = Vec::new();
@@ -247,8 +251,8 @@ impl<'a> Packer<'a> {
         Packed { root, weight: 0, arcs }
     }
 
-    /// With which weight, at most `weight`, an arc can join a tree begun with `arcs`: what flows
-    /// to its head from its tail and the roots beyond what is due from others.
+    /// The greatest weight, at most `weight`, with which an arc can join a tree begun with `arcs`: the
+    /// maximum flow into its head, with endless supply at its tail, beyond what is due from other trees.
     fn room(&mut self, root: u32, arcs: &[u32], weight: u64, arc: u32) -> u64 {
         let (from, to) = (self.net.tail(arc), self.net.head(arc));
         let most = weight.min(self.net.capacity(arc));
@@ -264,6 +268,7 @@ impl<'a> Packer<'a> {
         room
     }
 
+    /// Takes a tree out of the net for good.
     fn commit(&mut self, tree: &Packed) {
         self.pool.begin();
         for arc in &tree.arcs {

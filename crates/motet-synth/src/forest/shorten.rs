@@ -1,10 +1,9 @@
 //! Makes packed trees lower, at the same loads.
 //!
-//! A rank may hang from another rank of its tree if the arc from there has capacity to spare, or
-//! if another tree of the same weight uses that arc and takes this one's in exchange: both lead
-//! into the same rank, so that no load changes. Trees are gone through, deepest ranks first, as
-//! long as the sum of squared delays falls; squares, because a program is as slow as its tallest
-//! tree.
+//! A rank may get another parent in its tree if the arc from there has capacity to spare, or if another tree
+//! of the same weight uses that arc and takes over the rank's present arc in exchange: both arcs lead into
+//! the same rank, so no load changes. The ranks of each tree are tried, those of most delay first, as long as
+//! the sum of squared delays falls; squares, because a program is as slow as its tallest tree.
 
 use super::net::FlowNet;
 use super::pack::Packed;
@@ -16,27 +15,29 @@ const ROUNDS: usize = 8;
 /// Marks a rank without a parent: the root.
 const NONE: u32 = u32::MAX;
 
-/// A tree while its arcs move.
+/// A tree whose arcs are being exchanged.
 struct Growing {
     root: u32,
     weight: u64,
-    /// The arc into each rank.
+    /// The arc into each rank; [`NONE`] at the root.
     into: Vec<u32>,
-    /// How long data takes to each rank.
+    /// The delay from the root to each rank.
     reach: Vec<u64>,
 }
 
 struct Shortener<'a> {
     net: &'a FlowNet,
+    /// Per arc: its delay.
     length: &'a [u64],
     trees: Vec<Growing>,
+    /// Per arc: the capacity that no tree uses.
     spare: Vec<u64>,
     /// Per arc: the trees that use it.
     users: Vec<Vec<u32>>,
     order: Vec<u32>,
 }
 
-/// Lowers trees packed into `net`, whose arcs take these lengths, as far as time allows.
+/// Lowers trees packed into `net`, whose arcs have these delays, as far as time allows.
 pub(super) fn shorten(net: &FlowNet, length: &[u64], trees: &mut [Packed], watch: Watch<'_>) {
     let mut work = Shortener::new(net, length, trees);
     for _ in 0..ROUNDS {
@@ -79,7 +80,8 @@ impl<'a> Shortener<'a> {
         Self { net, length, trees, spare, users, order: Vec::new() }
     }
 
-    /// Hangs ranks of one tree nearer to its root where that can be had; whether any moved.
+    /// Gives ranks of one tree parents from which they have less delay, where possible; returns whether any
+    /// moved.
     fn lower(&mut self, tree: u32) -> bool {
         let growing = &self.trees[tree as usize];
         let mut ranks: Vec<u32> = (0..self.net.ranks() as u32).collect();
@@ -132,7 +134,7 @@ impl<'a> Shortener<'a> {
         true
     }
 
-    /// Whether `rank` is `above` or hangs from it.
+    /// Whether `rank` is `above` or in the subtree below it.
     fn hangs_from(&self, tree: u32, mut rank: u32, above: u32) -> bool {
         let into = &self.trees[tree as usize].into;
         loop {
@@ -146,7 +148,8 @@ impl<'a> Shortener<'a> {
         }
     }
 
-    /// How the tree's sum of squared delays would change if `rank` hung from `arc`.
+    /// By how much the tree's sum of squared delays would change if `arc` led to `rank` instead of its
+    /// present arc.
     fn change(&self, tree: u32, rank: u32, arc: u32) -> f64 {
         let growing = &self.trees[tree as usize];
         let reach = growing.reach[self.net.tail(arc) as usize] + self.length[arc as usize];
@@ -154,7 +157,7 @@ impl<'a> Shortener<'a> {
         let mut change = 0.0;
         for below in 0..self.net.ranks() as u32 {
             let now = growing.reach[below as usize];
-            // Only what is farther than the rank can hang from it.
+            // Only ranks of more delay than this one can be below it.
             let candidate = below == rank || now > growing.reach[rank as usize];
             if candidate && self.hangs_from(tree, below, rank) {
                 let now = now as f64;
@@ -164,19 +167,21 @@ impl<'a> Shortener<'a> {
         change
     }
 
+    /// Makes `arc` the one that leads to `rank`.
     fn hang(&mut self, tree: u32, rank: u32, arc: u32) {
         let growing = &mut self.trees[tree as usize];
         let old = std::mem::replace(&mut growing.into[rank as usize], arc);
         self.users[old as usize].retain(|it| *it != tree);
         self.users[arc as usize].push(tree);
-        // In an exchange an arc is taken before the other tree gives it up: sums wrap there and back.
+        // In an exchange one tree takes an arc before the other gives it up: in between, what is spare is
+        // negative, so sums wrap.
         let spare = &mut self.spare;
         spare[old as usize] = spare[old as usize].wrapping_add(growing.weight);
         spare[arc as usize] = spare[arc as usize].wrapping_sub(growing.weight);
         self.measure(tree);
     }
 
-    /// Finds the delays of a tree anew.
+    /// Computes the delays of a tree anew.
     fn measure(&mut self, tree: u32) {
         let growing = &mut self.trees[tree as usize];
         let net = self.net;

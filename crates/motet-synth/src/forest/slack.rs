@@ -1,9 +1,9 @@
 //! [`shares`]: how much of each link the trees need at the best rate.
 //!
-//! Only the links of the tightest cuts must be full all the time. Trees that fill the others too
-//! leave them no time to catch up: what comes late, from afar or over a thin link, then delays all
-//! that follows. So links share out their slack: all are narrowed alike until some cut is only just
-//! wide enough, the links of that cut stay as they are, the others are narrowed further, and so on.
+//! Only the links of the tightest cuts must be full all the time. Trees that fill the others too leave them no
+//! time to catch up: data that comes late, from afar or over a slow link, then delays all that follows. So all
+//! links are narrowed alike until some cut is only just wide enough; the links of that cut keep that width, the
+//! others are narrowed further, and so on. In the end trees may use somewhat more than these widths.
 
 use std::collections::BTreeMap;
 
@@ -16,14 +16,14 @@ use crate::fabric::Fabric;
 /// Units per root in which links are measured: fine enough that rounding does not count.
 const UNITS: u64 = 1 << 12;
 
-/// How often links are narrowed; what is left then has slack enough.
+/// How many times links are narrowed; after that all have slack enough.
 const ROUNDS: usize = 8;
 
-/// No link is narrowed below so many thousandths.
+/// No link is narrowed below this many thousandths of its bandwidth.
 const LEAST: u64 = 100;
 
-/// What part of its slack a link keeps, in halves of what could be had: with less room fewer and
-/// lower trees are found.
+/// Trees may use one part in this many of the slack that was found: with too little room they would become
+/// more and taller.
 const KEPT: u64 = 2;
 
 /// Shares are rounded up to a multiple of this, so that equal links have equal shares.
@@ -76,7 +76,7 @@ pub(super) fn shares(nodes: &Nodes, fabric: &Fabric, rate: Ratio) -> Vec<u64> {
     both_ways(fabric, &shares)
 }
 
-/// The same where only links beyond a latency are narrowed, all alike and down to what the rate needs.
+/// The same, but only links of more than `near` latency are narrowed, all alike, down to what the rate needs.
 pub(super) fn shares_of_far(
     nodes: &Nodes,
     fabric: &Fabric,
@@ -99,8 +99,8 @@ pub(super) fn shares_of_far(
     both_ways(fabric, &with(high.next_multiple_of(STEP).min(FULL)))
 }
 
-/// The greater share of each link and its opposite: what a switch takes in it must be able to give
-/// out.
+/// Gives each link and its opposite the greater share of the two, because a switch must be able to send on as
+/// much as it receives.
 fn both_ways(fabric: &Fabric, shares: &[u64]) -> Vec<u64> {
     let ends = |link: &LinkId| (fabric.from(*link), fabric.to(*link));
     let mut greatest: BTreeMap<(NodeId, NodeId), u64> = BTreeMap::new();

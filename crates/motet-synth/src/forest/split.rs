@@ -1,10 +1,10 @@
 //! Takes switches out of a net, so that only ranks are left, without lowering any rank's supply.
 //!
-//! Splitting off a pair of arcs (u → w, w → t) by an amount replaces so much of both by u → t.
-//! Only node sets with u and t on one side and the switch w on the other lose capacity by it, so
-//! that flows tell by how much a pair can be split off ([`Removal::room`]). Where a switch takes
-//! in as much as it gives out, its pairs can always be split off until it is bare (Mader, Frank,
-//! Jackson); what it takes in or gives out too much is trimmed first.
+//! Splitting off a pair of arcs (u → w, w → t) by an amount replaces that much of both by u → t. Only cuts
+//! with u and t on one side and the switch w on the other lose capacity, so flows tell by how much a pair can
+//! be split off ([`Removal::room`]). If as much capacity leads into a switch as out of it, its pairs can
+//! always be split off until it has no arcs left (Mader, Frank, Jackson); so any excess on one side is
+//! trimmed first.
 //!
 //! That exact way asks for flows pair by pair and may leave a switch with odd pairs. So first all
 //! switches are taken out by an even [`guess`](super::exchange::guess), and one check says whether
@@ -32,8 +32,8 @@ pub(super) struct Removed {
     pub(super) steps: Vec<SplitStep>,
 }
 
-/// Takes all switches out of a net that feeds `wanted` to every rank; `None` if that cannot be
-/// kept because a switch gives out more than it takes in.
+/// Takes all switches out of a net that feeds `wanted` to every rank. `group` is the server of each node.
+/// `None` if the rate cannot be kept because more capacity leads out of a switch than into it.
 pub(super) fn remove_switches(net: &FlowNet, wanted: u64, group: &[u32]) -> Option<Removed> {
     for rest in [Rest::GivenUp, Rest::Spread] {
         let mut quick = Removal { net: net.clone(), wanted, group, steps: Vec::new() };
@@ -100,7 +100,8 @@ impl Removal<'_> {
         let out: Vec<_> = self.net.outgoing(switch).collect();
         into.iter().for_each(|(node, amount)| self.net.take(*node, switch, *amount));
         out.iter().for_each(|(node, amount)| self.net.take(switch, *node, *amount));
-        // A switch that is left must not come to give out more than it takes in: see the head.
+        // A neighbouring switch would lose capacity into it: more might then lead out of it than in, and not
+        // all of that can always be given up.
         let starves = out.iter().any(|(node, _)| !self.net.is_rank(*node));
         if !starves && self.net.feeds_all(self.wanted) {
             return true;
@@ -145,7 +146,7 @@ impl Removal<'_> {
         }
     }
 
-    /// How much of a pair can be split off, up to `most`.
+    /// By how much a pair can be split off, up to `most`, without lowering the flow into any rank.
     fn room(&mut self, from: u32, switch: u32, to: u32, most: u64) -> u64 {
         if most == 0 {
             return 0;
@@ -158,7 +159,8 @@ impl Removal<'_> {
         self.net.least(&[switch], &ends, wanted + into, wanted) - wanted
     }
 
-    /// Gives up what the switch takes in more than it gives out, or the other way round.
+    /// If more capacity leads into the switch than out of it, or the other way round, gives up the excess as
+    /// far as the rate allows.
     fn balance(&mut self, switch: u32) {
         let into: Vec<(u32, u64)> = self.net.incoming(switch).collect();
         let out: Vec<(u32, u64)> = self.net.outgoing(switch).collect();

@@ -1,4 +1,4 @@
-//! [`ArcLinks`]: the links behind the arcs of a net from which switches were taken out.
+//! [`ArcLinks`]: over which links data goes on each arc of a net from which switches were taken out.
 
 use motet_units::{LinkId, NodeId};
 use rustc_hash::FxHashMap;
@@ -7,13 +7,14 @@ use super::split::SplitStep;
 use crate::fabric::Fabric;
 use crate::tree::PathTable;
 
-/// Part of an arc's capacity, with the way that it takes.
+/// Part of an arc's capacity, and the way that it takes, as an index into [`ArcLinks::ways`].
 #[derive(Clone, Copy, Debug)]
 struct Piece {
     way: u32,
     amount: u64,
 }
 
+/// A way: a link, or two ways joined where a switch was.
 #[derive(Clone, Copy, Debug)]
 enum ArcRoute {
     Link(LinkId),
@@ -21,23 +22,25 @@ enum ArcRoute {
     Joined(u32, u32),
 }
 
-/// The pieces of every arc, while switches are taken out as recorded.
+/// The pieces of every arc. It begins with the links of the fabric, and then follows the steps by which
+/// switches were taken out.
 #[derive(Debug, Default)]
 pub(super) struct ArcLinks {
     ways: Vec<ArcRoute>,
+    /// Per arc, by its ends.
     pieces: FxHashMap<(u32, u32), Vec<Piece>>,
 }
 
-/// A path over which part of an arc's capacity leads.
+/// A path that takes part of an arc's capacity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Lane {
-    /// In the path table.
+    /// Its number in the path table.
     pub(super) path: u32,
     pub(super) amount: u64,
 }
 
 impl ArcLinks {
-    /// A link that stands for part of an arc.
+    /// Adds a link, whose capacity is part of an arc's.
     pub(super) fn add_link(&mut self, from: u32, to: u32, link: LinkId, amount: u64) {
         if amount > 0 {
             let way = self.new_way(ArcRoute::Link(link));
@@ -89,6 +92,7 @@ impl ArcLinks {
         taken
     }
 
+    /// Joins pieces into a switch with pieces out of it, amount by amount.
     fn join(&mut self, mut first: Vec<Piece>, mut second: Vec<Piece>) -> Vec<Piece> {
         let mut joined = Vec::new();
         while let (Some(a), Some(b)) = (first.last_mut(), second.last_mut()) {
@@ -132,6 +136,7 @@ impl ArcLinks {
         lanes
     }
 
+    /// Appends the links of a way in order.
     fn collect(&self, way: u32, links: &mut Vec<LinkId>) {
         let mut open = vec![way];
         while let Some(way) = open.pop() {
@@ -143,7 +148,7 @@ impl ArcLinks {
     }
 }
 
-/// Leaves out what leads back to a node where the way has been.
+/// Leaves out cycles.
 fn cut_short(links: &mut Vec<LinkId>, fabric: &Fabric) {
     let mut kept: Vec<LinkId> = Vec::with_capacity(links.len());
     let mut seen: Vec<NodeId> = Vec::with_capacity(links.len() + 1);

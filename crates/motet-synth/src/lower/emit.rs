@@ -1,10 +1,9 @@
 //! Transfers of a lowered program, in the order of its schedule.
 //!
-//! Where data lies: what spreads goes from the root's input into everyone's output. What is
-//! collected is summed where it passes: at the root in the output, elsewhere in the output of an
-//! AllReduce (which the result then overwrites) or in scratch. A rank that only sends, sends its
-//! input. So the input is never written to, and the program serves calls in place and out of
-//! place alike.
+//! Where data lies: data that spreads goes from the root's input into everyone's output. Data that is
+//! collected is summed at every rank that it passes: at the root in the output, elsewhere in scratch, or, for
+//! an AllReduce, in the output, which the result then overwrites. A leaf sends its input as it is. So no
+//! input is ever written to, and the program serves calls in place and out of place alike.
 
 use motet_collective::{
     Collective, CollectiveKind, Forms, ProgramBuilder, Slot, Transfer, TransferId, Turns,
@@ -28,7 +27,8 @@ struct Piece {
     count: u32,
     /// The transfer that brought the data to each rank.
     brought: Vec<Option<TransferId>>,
-    /// For what is collected: where each rank sums, and what has come there. Otherwise empty.
+    /// Per rank, if data is collected: where it sums, and which transfers have come there; `None` for a rank
+    /// that nothing has come to. Empty if data only spreads.
     sums: Vec<Option<Sum>>,
 }
 
@@ -43,8 +43,9 @@ pub(super) struct Emitter<'a, 'b> {
     lowering: &'b Lowering<'a>,
     builder: ProgramBuilder,
     shares: Vec<Share<'a>>,
-    /// Paths the data takes when it is collected, by the forest's number.
+    /// The program's number for each path of the forest, reversed: for data that is collected.
     back: Vec<u32>,
+    /// The program's number for each path of the forest: for data that spreads.
     forth: Vec<u32>,
     pieces: Vec<Option<Piece>>,
     scratch: Vec<u32>,
@@ -114,7 +115,7 @@ impl<'a, 'b> Emitter<'a, 'b> {
         for job in &schedule.order {
             let (slice, share, step) = steps[*job as usize];
             self.send(slice, share as usize, step);
-            // What it sends is what it has added last.
+            // The transfer itself is the last one added; copies of a rank's own input may come before it.
             sent[*job as usize] = TransferId::from_index(self.builder.transfers().len() - 1);
         }
         let turns = schedule.turns.iter().map(|it| Turns {
@@ -128,7 +129,7 @@ impl<'a, 'b> Emitter<'a, 'b> {
         self.builder
     }
 
-    /// What a rank has and also ends up with it copies itself.
+    /// Adds the local copies of data that a rank has in its input and must also have in its output.
     fn keep_own(&mut self) {
         let (kind, chunks) = (self.lowering.task.goal.kind(), self.chunks);
         let ranks = self.lowering.task.goal.ranks();
@@ -246,8 +247,8 @@ impl<'a, 'b> Emitter<'a, 'b> {
         Some(id)
     }
 
-    /// A rank that waits for nobody sends a slice up only when the result of an earlier one has
-    /// come down to it, as the schedule has it.
+    /// Keeps to the schedule's window: a leaf sends a slice up only after the result of the slice `window`
+    /// before has come down to it.
     fn hold_back(
         &mut self,
         piece: &Piece,
@@ -268,7 +269,7 @@ impl<'a, 'b> Emitter<'a, 'b> {
         }
     }
 
-    /// Where `rank` sums what passes through it, with its own input in it.
+    /// Chooses where `rank` sums what comes to it, and copies its own input there first.
     fn start_sum(&mut self, piece: &Piece, root: Rank, rank: Rank, place: u32) -> Sum {
         let kind = self.lowering.task.goal.kind();
         let slot = if kind == CollectiveKind::AllReduce || rank == root {

@@ -16,16 +16,17 @@ const MARGIN: f64 = 0.006;
 /// More slices must shorten the program by at least one part in so many to be worth their transfers.
 const GAIN: u64 = 1000;
 
-/// What the estimate of the least time may be too high by.
+/// The estimate of the time with infinitely many slices is multiplied by this before more slices are given up
+/// as hopeless, because it may be too high.
 const HOPE: f64 = 0.9;
 
-/// The number of slices that should be enough is tried only if so many times its work is left: it is
-/// scheduled with and without queues, and others should be tried too.
+/// A number of slices is tried only if this many times the work of scheduling it once is left: it is
+/// scheduled with and without queues, and other numbers should be tried after it.
 const AT_ONCE: u64 = 6;
 
 impl Lowering<'_> {
-    /// The program with as many slices as help, and at most `most_transfers`: from how long it
-    /// takes with one and with a few follows how many should do.
+    /// The fastest program found, of at most `most_transfers` transfers. How long it takes with one slice and
+    /// with a few says how many slices should be enough.
     pub fn best(&self, most_transfers: u64) -> Result<Lowered, SynthError> {
         let mut trial = Trial { lowering: self, most_transfers, best: None, order: self.order };
         let Some(one) = trial.with(1)? else { return self.with_slices(1) };
@@ -47,12 +48,12 @@ impl Lowering<'_> {
     }
 }
 
-/// What a number of slices came to.
+/// The outcome of scheduling with some number of slices.
 struct Tried {
     makespan: u64,
     busiest: u64,
     is_full: bool,
-    /// Whether it gains enough on the best before it.
+    /// Whether it is enough faster ([`GAIN`]) than the best before it.
     is_better: bool,
 }
 
@@ -73,14 +74,15 @@ impl Trial<'_, '_> {
         }
     }
 
-    /// Whether no number of slices is likely to beat what the task asks to beat, if time goes as
-    /// a + b ÷ slices: even `a` alone, less what that may be wrong by, is too long.
+    /// Whether no number of slices is likely to beat the time that the task asks to beat: if time goes as
+    /// a + b ÷ slices, even `a` alone, less what it may be wrong by, is too long.
     fn is_hopeless(&self, one: &Tried, few: &Tried) -> bool {
         let to_beat = self.lowering.task.to_beat.map_or(u64::MAX, motet_units::Duration::as_ps);
         least(one, few) * HOPE >= to_beat as f64
     }
 
-    /// Tries as many slices; `None` if they would be too many, or more than the watch allows.
+    /// Schedules with this many slices (if the task asks for even parts, rounded down to a power of two);
+    /// `None` if they are beyond the limits or more work than the watch allows.
     fn with(&mut self, slices: u32) -> Result<Option<Tried>, SynthError> {
         let lowering = self.lowering;
         let even = lowering.task.even && slices > 0;
@@ -109,7 +111,8 @@ impl Trial<'_, '_> {
         Ok(Some(tried))
     }
 
-    /// Tries as many slices as are best in the other order, then more while that gains.
+    /// Tries the best number of slices so far with the other [`Order`], then twice as many and so on while
+    /// that gains.
     fn in_the_other_order(&mut self) -> Result<(), SynthError> {
         let Some(Sliced { schedule, slices, .. }) = &self.best else { return Ok(()) };
         if schedule.is_full() {
@@ -123,8 +126,8 @@ impl Trial<'_, '_> {
         Ok(())
     }
 
-    /// Tries `slices`, then twice as many and so on while that gains. If already `slices` do not,
-    /// time does not go as expected, and the numbers below are tried.
+    /// Tries `slices`, then twice as many and so on while that gains. If `slices` themselves gain nothing, time
+    /// does not go as a + b ÷ slices, and the search starts again from a small number.
     fn with_more(&mut self, slices: u32) -> Result<(), SynthError> {
         let mut slices = slices.min(self.most_slices());
         let mut next = self.with(slices)?;
@@ -139,8 +142,8 @@ impl Trial<'_, '_> {
         Ok(())
     }
 
-    /// Tries the numbers between a few and the best so far, while that is not full: where links are
-    /// in each other's way, more slices can be worse.
+    /// While the best so far leaves links idle, tries powers of two below its number of slices: where jobs
+    /// delay each other on several links, more slices can be worse.
     fn with_fewer(&mut self) -> Result<(), SynthError> {
         let mut slices = 2 * FEW;
         while self.best.as_ref().is_some_and(|it| slices < it.slices && !it.schedule.is_full()) {
@@ -169,11 +172,12 @@ impl Trial<'_, '_> {
     }
 }
 
-/// What is left of the time with ever more slices, if it goes as a + b ÷ slices.
+/// The estimated time with infinitely many slices: `a`, if time goes as a + b ÷ slices.
 fn least(one: &Tried, few: &Tried) -> f64 {
     one.makespan as f64 - per_slice(one, few)
 }
 
+/// `b`, if time goes as a + b ÷ slices.
 fn per_slice(one: &Tried, few: &Tried) -> f64 {
     (one.makespan - few.makespan) as f64 / (1.0 - 1.0 / f64::from(FEW))
 }

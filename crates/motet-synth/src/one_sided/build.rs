@@ -12,7 +12,7 @@ use super::parts::{Part, parts};
 use super::ports::Ports;
 use super::{Pattern, Shape};
 
-/// A thread block: its rank, the peers it serves (by the first of them), its slice.
+/// A thread block: its rank, the number of its group of peers, its slice.
 pub(super) type Key = (Rank, u32, u32);
 
 pub(super) struct Build {
@@ -57,7 +57,7 @@ impl Build {
         for slice in 0..self.shape.slices {
             match self.shape.pattern {
                 Pattern::Direct => {
-                    // What stays at home comes last: nobody else waits for it.
+                    // Parts that a rank has for itself come last: nobody else waits for them.
                     let stays = |it: &&Part| it.from.iter().all(|from| from.0 == it.to);
                     all.iter().filter(|it| !stays(it)).for_each(|it| self.direct(it, slice));
                     all.iter().filter(stays).for_each(|it| self.direct(it, slice));
@@ -111,7 +111,7 @@ impl Build {
         (1..ranks).map(move |it| Rank((rank.0 + it) % ranks))
     }
 
-    /// The same, those behind ports first: what a proxy moves takes longest.
+    /// The same, those behind ports first, because proxies take longest.
     fn far_first(&self, rank: Rank) -> Vec<Rank> {
         let (far, near): (Vec<Rank>, Vec<Rank>) =
             self.others(rank).partition(|it| self.by_port(rank, *it));
@@ -124,7 +124,7 @@ impl Build {
         id
     }
 
-    /// What a rank moves within itself; nothing, if the two are one place in a call of this form.
+    /// Copies a chunk within a rank. Does nothing if the two places are one in calls of this form.
     pub(super) fn keep(&mut self, key: Key, src: Slot, dst: Slot) -> Option<TransferId> {
         let same = self.forms == Forms::IN_PLACE;
         (!same).then(|| self.add(key, Transfer::copy(src, dst, 1)))
@@ -155,7 +155,7 @@ impl Build {
         }
     }
 
-    /// In place, every part lies in the source's output where it belongs in all others'.
+    /// In place, every part lies in its source's output where it also belongs in all other outputs.
     fn pull(&mut self, slice: u32) {
         if !self.forms.in_place {
             return;
@@ -206,7 +206,7 @@ impl Build {
         self.ports.begin_at(self.ranks);
         let place =
             |build: &Self, to: Rank, from: Rank| Slot::scratch(to, build.chunk(from.0, slice));
-        // All blocks send first, then do what is at hand, then wait for what others send.
+        // All blocks send first, then copy their own data, then wait for what others send.
         let mut sent = BTreeMap::new();
         for far in [true, false] {
             for part in all {
@@ -267,7 +267,7 @@ impl Build {
                 let src = Slot::scratch(*rank, self.chunk(peer.0, slice));
                 self.unpack(key, Transfer::reduce(src, sum, 1), sent[&(*rank, peer)]);
             }
-            // One operation sums, packs the sum for the ports and writes it to those in reach.
+            // One operation sums, packs the sum for the ports and writes it to peers in the same server.
             let peers = self.far_first(*rank);
             if peers.first().is_some_and(|it| self.by_port(*rank, *it)) {
                 self.pack(key, sum);
@@ -287,8 +287,8 @@ impl Build {
         }
     }
 
-    /// Gives every rank its scratch. All have the same, because the executor reckons with its own rank's
-    /// scratch where it writes to another's.
+    /// Gives every rank its scratch. All have the same amount, because an executor that writes to another
+    /// rank's scratch takes it to be laid out like its own.
     fn set_scratch(&mut self) {
         let chunks = self.ports.parts().saturating_mul(self.shape.slices);
         for rank in (0..self.ranks).map(Rank) {

@@ -1,8 +1,8 @@
-//! Packets by rails: over ports only between GPUs of the same number in their servers.
+//! Packets by rails: ports are used only between GPUs that have the same number in their servers.
 //!
 //! A proxy does one post after the other, and each takes many times as long as a write to memory. So a rank
-//! posts once for each other server, and what arrives is handed on, or was summed before, within the server.
-//! This is how MSCCL++'s own plans for several servers go.
+//! posts only once for each other server: data is summed within the server before, and spread within the
+//! server after. MSCCL++'s own plans for several servers do the same.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use motet_units::Rank;
 
 use super::build::{Build, Key};
 
-/// What arrives at a rank (the first) from another.
+/// By (receiver, origin): the transfer that brings the origin's data to the receiver.
 type Sent = BTreeMap<(Rank, Rank), TransferId>;
 
 impl Build {
@@ -51,7 +51,7 @@ impl Build {
         steps.map(|it| Rank((rank.0 + it * self.gpus()) % self.ranks)).collect()
     }
 
-    /// The block that unpacks.
+    /// The block of a rank that unpacks.
     fn unpacker(&self, rank: Rank, slice: u32) -> Key {
         (rank, u32::from(self.shape.apart), slice)
     }
@@ -60,7 +60,8 @@ impl Build {
         Slot::scratch(rank, self.chunk(part, slice))
     }
 
-    /// Scratch has a part for each rank.
+    /// AllGather: a rank sends its data over its rail and within its server, and hands on within its server
+    /// what came over its rail. Scratch has a part for each rank.
     fn rails_gather(&mut self, slice: u32) {
         self.ports.begin_at(self.ranks);
         let own = self.chunk(0, slice);
@@ -86,7 +87,7 @@ impl Build {
         }
         for rank in self.all() {
             let key = self.unpacker(rank, slice);
-            // In the order in which they come: from the server itself, by rail, and on from there.
+            // In the order in which they come: from the own server, over the own rail, over others' rails.
             let rails: Vec<Rank> =
                 self.near(rank).into_iter().chain([rank]).flat_map(|it| self.rail(it)).collect();
             let (own, on): (Vec<Rank>, Vec<Rank>) =
@@ -99,8 +100,9 @@ impl Build {
         }
     }
 
-    /// Scratch has a part for each rank that somebody of this server sums for, and one for each server. What is
-    /// summed for others passes through the output.
+    /// ReduceScatter: for each rank of its rail, a rank sums its server's data and sends the sum; then it
+    /// adds up the sums that came for itself. Scratch has a part for each rank and one for each server. Sums
+    /// for other ranks are made in the output, one after the other.
     fn rails_scatter(&mut self, slice: u32) {
         let (gpus, servers) = (self.gpus(), self.ranks / self.gpus());
         self.ports.begin_at(self.ranks + servers);
@@ -150,8 +152,9 @@ impl Build {
         }
     }
 
-    /// Each rank sums one part of its server, then of all. Scratch has a part for each GPU of the server, one
-    /// for each server, and one for each GPU's sum.
+    /// AllReduce: each rank sums one part of its server's data, then adds up what the servers have of that
+    /// part, and sends the sum to its server. Scratch has a part for each GPU of the server, one for each
+    /// server, and one for each GPU's sum.
     fn rails_reduce(&mut self, slice: u32) {
         let (gpus, servers) = (self.gpus(), self.ranks / self.gpus());
         self.ports.begin_at(2 * gpus + servers);

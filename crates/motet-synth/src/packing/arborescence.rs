@@ -38,10 +38,13 @@ pub(super) struct Arborist {
     search: Dijkstra<f64>,
     /// Paths between the nodes that ranks have been merged into; rows are `2 · ranks` apart.
     ways: Vec<TreeArc>,
+    /// The path chosen into each node.
     chosen: Vec<TreeArc>,
     /// The merged node that each node has become part of.
     into: Vec<u32>,
+    /// The nodes that are not part of another one.
     alive: Vec<u32>,
+    /// For the search of cycles: the start of the walk that first came to each node.
     mark: Vec<u32>,
 }
 

@@ -27,8 +27,9 @@ use crate::watch::Watch;
 pub(super) struct PackingEffort {
     /// Rounds of routing before the first linear program is solved.
     pub(super) rounds: usize,
-    /// How many times trees may be added, and how many times in a row that may gain nothing.
+    /// How many times trees may be added and the program solved again.
     pub(super) turns: usize,
+    /// How many of these turns in a row may gain nothing before the search ends.
     pub(super) idle: usize,
 }
 

@@ -19,7 +19,7 @@ const NOISE: f64 = 1e-5;
 /// Most units moved for one K.
 const MOST_MOVES: usize = 400;
 
-/// Above this K, not every number is tried.
+/// Up to twice this K every number is tried; above, steps grow in proportion to K.
 const STRIDE: u32 = 64;
 
 /// Integer weights, and the bandwidth they reach.

@@ -52,10 +52,11 @@ struct SpanningArc {
 /// Buffers, reused between searches.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Spanner {
-    /// For every node the distance to its nearest rank, and the link towards the node on the path
-    /// from there.
+    /// For every node the distance to its nearest rank, and the last link of the path from that rank.
     near: Dijkstra<f64>,
+    /// For every node its nearest rank.
     nearest: Vec<u32>,
+    /// The paths from rank r: `start[r]..start[r + 1]` of `ways`.
     start: Vec<u32>,
     ways: Vec<SpanningArc>,
     unsorted: Vec<(u32, SpanningArc)>,

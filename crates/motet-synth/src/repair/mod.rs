@@ -185,6 +185,7 @@ fn forest(task: &Task<'_>) -> Result<Forest, SynthError> {
     }
 }
 
+/// The best pairs of trees for an AllReduce, found from scratch.
 fn pairs(task: &Task<'_>) -> Result<PairForest, SynthError> {
     let fabric = Fabric::new(task)?;
     if fabric.rank_count() < 2 {

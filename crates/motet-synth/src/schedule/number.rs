@@ -1,21 +1,22 @@
-//! How jobs are numbered where they overtake each other.
+//! How jobs are numbered where jobs overtake each other but links may have no turns of their own.
 //!
-//! Links carry jobs by number. Data from afar are sent long before they come to the last links of
-//! their way, and what is sent later from nearby passes those links first. So numbers cannot go
-//! by when jobs start: they must go, for every link, by when it carries them.
+//! Every link then carries jobs by number. A job from afar starts long before it reaches the last links of
+//! its path, and jobs that start later nearby cross those links first. So numbers cannot simply follow the
+//! order of starts: on every link they must follow the order in which that link carries the jobs.
 
 use motet_graph::Followers;
 
-/// A numbering, and whether every link carries jobs in the order of `before`.
+/// A numbering of jobs.
 pub(super) struct Numbered {
     pub(super) order: Vec<u32>,
+    /// Whether it keeps all of `before`, so that every link carries jobs as it was scheduled to.
     pub(super) is_exact: bool,
 }
 
-/// The jobs of `started`, which are in the order of their starts, each after all that must come
-/// `before` it (pairs of a job and one before it); otherwise in the order of their starts. Two
-/// jobs that pass each other on the way between two links cannot be numbered for both; then the
-/// one that started first goes first.
+/// Numbers the jobs of `started`, which lists them in the order of their starts. A pair (job, other) of
+/// `before` says that the other must be numbered first; as far as these pairs leave a choice, jobs keep the
+/// order of their starts. Two jobs that cross two links in different orders cannot be numbered to suit both
+/// links; then the one that started first goes first.
 pub(super) fn number(started: &[u32], before: &[(u32, u32)]) -> Numbered {
     let count = started.len();
     let mut position = vec![0u32; count];

@@ -1,12 +1,12 @@
 //! The pattern moved to every rank, as a program.
 //!
-//! Move by move, each is made for all ranks at once: the transfer of the pattern's move number m
-//! for the data of rank r comes r places after that of rank 0. So what a transfer waits for is
-//! found by counting, without a table.
+//! Each move is made for the data of all ranks at once, in order of rank: a move's transfer for the data of
+//! rank r comes r places after its transfer for the data of rank 0. So the transfers that a transfer waits
+//! for are found by counting, without a table.
 //!
-//! Where data lies is as in [`crate::lower`]: the input is never written to. What is collected is
-//! summed in scratch where it passes (in the output for an AllReduce); the scratch place depends
-//! on the move alone, because each rank is passed by exactly one other rank's data in it.
+//! Data lies as in [`crate::lower`]: no input is ever written to, and data that is collected is summed at every
+//! rank that it passes, in scratch (for an AllReduce, in the output). The place in scratch depends on the move
+//! alone, because in each move every rank is passed by the data of exactly one rank.
 
 use motet_collective::{
     Collective, CollectiveKind, Forms, Program, ProgramBuilder, Slot, Transfer, TransferId,
@@ -57,11 +57,12 @@ struct Emitter {
     trees: u32,
     ranks: usize,
     builder: ProgramBuilder,
-    /// Per tree: the transfers (that of rank 0) after which its sum is whole at the root.
+    /// Per tree: the transfer for the data of rank 0 after which its sum is whole at the root; those of other
+    /// ranks follow it. [`NONE`] if nothing was collected.
     summed: Vec<u32>,
 }
 
-/// Per move, where it leads for the data of each rank.
+/// Per move and rank: the rank that the move brings that rank's data to.
 fn ends(over: &Translations, pattern: &Pattern) -> Vec<u32> {
     let ranks = over.ranks();
     let mut ends = vec![0u32; ranks * pattern.moves.len()];
@@ -84,7 +85,7 @@ impl Emitter {
         self.builder.transfers().len() as u32
     }
 
-    /// What a rank has and also ends up with it copies itself.
+    /// Adds the local copies of data that a rank has in its input and must also have in its output.
     fn keep_own(&mut self) {
         let chunks = self.trees;
         for rank in (0..self.ranks).map(Rank::from_index) {
@@ -102,6 +103,7 @@ impl Emitter {
         root as u32 * self.trees + tree
     }
 
+    /// Adds the transfers of a pattern that spreads.
     fn spread(&mut self, over: &Translations, pattern: &Pattern) {
         let ranks = self.ranks;
         let ends = ends(over, pattern);
@@ -133,8 +135,9 @@ impl Emitter {
         }
     }
 
-    /// Time is turned round: the pattern's last move comes first, from its end to its start.
-    /// `over` is the fabric turned round, on which the pattern was found.
+    /// Adds the transfers of a pattern that collects. Time runs backwards: the pattern's last move comes
+    /// first, and each goes from its end to its start. `over` is the fabric turned round, on which the
+    /// pattern was found.
     fn collect(&mut self, over: &Translations, pattern: &Pattern) {
         let ranks = self.ranks;
         let ends = ends(over, pattern);
@@ -177,7 +180,7 @@ impl Emitter {
         self.summed.copy_from_slice(&sums.last[pattern.moves.len()..]);
     }
 
-    /// Ranks begin the sums that the move adds to with their own input.
+    /// At every rank, begins the sum that the move adds to with a copy of the rank's own input.
     fn start_sums(&mut self, sums: &mut Sums, it: &Move, ends: &[u32]) {
         let sum = sums.index(it);
         sums.last[sum] = self.next_id();
@@ -201,14 +204,15 @@ impl Emitter {
     }
 }
 
-/// Where and when sums are made: for each move one at its end, if it is carried on from there,
-/// and for each tree one at the root.
+/// The sums: for each move the one at its end (if other moves go on from there), then for each tree the one
+/// at the root.
 struct Sums {
     moves: usize,
-    /// The scratch place; none at the root.
+    /// Per sum: its place in scratch; [`NONE`] if it is in the output.
     slot: Vec<u32>,
-    /// The transfers (that of rank 0) that were added last.
+    /// Per sum: the last transfer into it so far, for the data of rank 0; [`NONE`] before the first.
     last: Vec<u32>,
+    /// Chunks of scratch per rank.
     scratch: u32,
 }
 

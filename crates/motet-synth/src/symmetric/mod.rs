@@ -11,8 +11,8 @@
 //! - [`pattern`]: a few trees out of one rank, with times, that keep every direction busy.
 //! - [`emit`]: the pattern moved to every rank, as a program.
 //!
-//! ReduceScatter is AllGather on the fabric turned round, with time turned round; AllReduce is
-//! both, which on such networks is as fast as trees can be.
+//! ReduceScatter is AllGather on the fabric turned round, with time running backwards; AllReduce is one after
+//! the other, which on such networks is as fast as trees can be.
 
 mod emit;
 mod pattern;
@@ -72,7 +72,7 @@ pub fn synthesize(
     Ok(Lowered { program, makespan: Duration::from_ps(best.makespan()), slices: best.trees })
 }
 
-/// What is found: how each half goes, if it is there.
+/// The patterns found, for the halves that the collective has.
 struct Found {
     trees: u32,
     collect: Option<Pattern>,
@@ -86,7 +86,7 @@ impl Found {
     }
 }
 
-/// What is looked for, and where.
+/// The search for the best number of trees.
 struct Search<'a> {
     forth: &'a Translations,
     /// `forth` turned round.
@@ -127,7 +127,7 @@ impl Search<'_> {
         best
     }
 
-    /// How much work the patterns of so many trees are.
+    /// The work of searching the patterns of so many trees.
     fn work(&self, trees: u32) -> u64 {
         pattern::work(self.forth, trees) * (u64::from(self.collects) + u64::from(self.spreads))
     }

@@ -10,7 +10,7 @@ use motet_net::formats::ReadError;
 pub(super) struct Shape {
     /// How the first line begins if it is a heading, which is then left out.
     pub(super) heading: &'static str,
-    /// What to write, for those who have written something else.
+    /// What a line should look like: the remedy that an error gives.
     pub(super) remedy: &'static str,
 }
 

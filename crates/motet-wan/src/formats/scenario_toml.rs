@@ -81,7 +81,8 @@ struct VariationTable {
     unit: Option<Spanned<String>>,
 }
 
-/// `[routes]` and `[programs]`; which keys are for which is checked.
+/// The tables `[routes]` and `[programs]`. Keys that belong to the other table are refused when the scenario
+/// is resolved.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct HandTable {
@@ -294,7 +295,8 @@ impl ScenarioFile {
         }
     }
 
-    /// Ranges by class: WAN links, and all others.
+    /// The bandwidth ranges: `wan` for WAN links, `intra` for all others. Without a range a link keeps its
+    /// nominal bandwidth.
     fn ranges(&self, network: &Network) -> Result<RangeTable, ReadError> {
         let wan = self.range(self.variation.wan.as_ref())?;
         let intra = self.range(self.variation.intra.as_ref())?;
@@ -419,7 +421,7 @@ impl ScenarioFile {
         Ok(Testbed { queue, loss, period, routers, links, congestion })
     }
 
-    /// What a word stands for, or what is usual without one.
+    /// The value that a keyword stands for; the default if the key is missing.
     fn one_of<T: Copy + Default>(
         &self,
         given: Option<&Spanned<String>>,

@@ -27,8 +27,8 @@ pub(super) fn permuted(program: &Program, order: &[Rank]) -> Option<Program> {
     Some(builder.build())
 }
 
-/// Where a slot goes. Buffers with one part per rank have their parts moved too, and a transfer
-/// must not span two of them.
+/// The slot that takes the role of `slot`. In buffers with one part per rank the parts are permuted as well,
+/// so a transfer must not span two of them.
 fn moved(
     slot: Slot,
     count: u32,

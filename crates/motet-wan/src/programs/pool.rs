@@ -16,11 +16,10 @@ use crate::error::WanError;
 use crate::route_table::RouteTable;
 use crate::scenario::{Asked, Scenario};
 
-/// Most transfers of a program of the pool: every one of them is run in every state that a rebuild
-/// looks at.
+/// Limit of transfers per program of the pool, because a rebuild simulates every program of the pool.
 const MOST_TRANSFERS: u64 = 2000;
 
-/// How many orders of ranks the remapping hand has.
+/// How many random orders of ranks [`Strength::Remap`](crate::Strength::Remap) offers.
 const ORDERS: usize = 32;
 
 fn task<'a>(scenario: &Scenario<'a>, asked: &Asked) -> Task<'a> {
@@ -28,9 +27,9 @@ fn task<'a>(scenario: &Scenario<'a>, asked: &Asked) -> Task<'a> {
     Task::new(scenario.network, asked.goal.clone(), asked.size).by_numbers()
 }
 
-/// The program that everyone starts with: what the scenario says, and if it says nothing a ring in
-/// rank order that passes whole chunks (Xiong et al.: NCCL, store and forward at GPUs), or what
-/// routes point-to-point traffic where there is no ring.
+/// The program that every mode starts with. It is made by the method that the scenario names. If it names
+/// none, it is a ring in rank order that passes whole chunks (Xiong et al.: NCCL, store and forward at GPUs),
+/// or a direct exchange for point-to-point collectives, which have no ring.
 pub(crate) fn base(
     scenario: &Scenario<'_>,
     asked: &Asked,
@@ -77,7 +76,8 @@ fn made(
     Ok(Built::new(name, found.program, asked.size, table, scenario.routes.split)?)
 }
 
-/// A program by a method, whose flows are split into so many parts; `None` where the method has none for the task.
+/// A program made by `method`, each flow of which is split into `split` parts; `None` if the method has none
+/// for the task.
 pub(crate) fn by_method(
     scenario: &Scenario<'_>,
     asked: &Asked,
@@ -112,8 +112,9 @@ fn ring(task: &Task<'_>, table: &mut RouteTable<'_>) -> Result<Program, WanError
     Ok(Lowering::new(task, &fabric, trees)?.with_slices(1)?.program)
 }
 
-/// A chain out of each root, to the next rank and on; `turned` for chains that lead data into the
-/// root, along the same ring.
+/// One chain per root around the ring. The chain goes to the next higher rank and carries data away from the
+/// root; if `turned`, it goes to the next lower rank and carries data into the root. Data moves toward higher
+/// ranks either way.
 fn along_ring(
     roots: &[Rank],
     ranks: u32,
@@ -145,7 +146,8 @@ fn along_ring(
     Ok(Forest { paths: paths.into_paths(), trees })
 }
 
-/// The base with its ranks in other orders: datacenters in any order, and the ranks of each.
+/// The base program with its ranks in [`ORDERS`] random orders. Datacenters are shuffled, and ranks within
+/// each, so that ranks of one datacenter stay together and the WAN is crossed no more often.
 pub(super) fn remapped(
     scenario: &Scenario<'_>,
     base: &Built,
@@ -236,7 +238,7 @@ fn other_forests(
     Ok(found)
 }
 
-/// What repairs programs for a state; `None` where the collective cannot be repaired.
+/// Makes programs for one particular state; `None` if programs of this collective cannot be repaired.
 pub(super) fn repairer<'a>(
     scenario: &Scenario<'a>,
     asked: &Asked,

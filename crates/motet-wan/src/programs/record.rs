@@ -5,14 +5,15 @@
 //! lucky a few times, so the record keeps the mean difference and its standard error, and a choice
 //! goes by the pessimistic end, [`cautious`](Record::cautious).
 
-/// States that count: older ones fade, so that the record follows a network that drifts.
+/// About how many of the latest states count; older ones fade, so that the record follows a network that
+/// drifts.
 const MEMORY: u32 = 100;
 
 /// Before anything is known, differences are taken to vary by this part of the base's time.
 const PRIOR: f64 = 0.2;
 
-/// Standard errors that a difference must exceed to count; many programs are compared, so that
-/// the luckiest of them is far out.
+/// How many standard errors are added to the mean difference. Many programs are compared, and the luckiest of
+/// them would otherwise look better than it is.
 const CAUTION: f64 = 2.0;
 
 /// Differences of one program from the base, in microseconds.
@@ -24,7 +25,7 @@ pub(super) struct Record {
 }
 
 impl Record {
-    /// Takes in one state: what the program takes in it, and what the base takes.
+    /// Adds one state, by the times of the program and of the base in it, in microseconds.
     pub(super) fn learn(&mut self, time: f64, base: f64) {
         let difference = time - base;
         if self.seen == 0 {
@@ -44,7 +45,8 @@ impl Record {
         self.mean
     }
 
-    /// The difference that can be counted on: the mean, less what may be luck.
+    /// The pessimistic end of the difference: the mean plus [`CAUTION`] standard errors, since a positive
+    /// difference means slower than the base. Infinite before the first state.
     pub(super) fn cautious(&self) -> f64 {
         match self.seen {
             0 => f64::INFINITY,

@@ -16,7 +16,8 @@ use crate::route_table::RouteTable;
 use crate::routes::{Loads, TimedRoutes};
 use crate::trigger::{self, Trigger, Verdict, Watch};
 
-/// For how many collectives a move is likely to last where the trigger does not say.
+/// For how many collectives a new program is expected to stay under a threshold trigger, which has no fixed
+/// interval.
 const UNTIL_NEXT_MOVE: u32 = 10;
 
 /// The outcome of a collective, as these hands learn it.
@@ -56,7 +57,7 @@ pub(super) struct RouteSight<'s> {
 pub(super) struct RoutesMover {
     hand: trigger::Hand,
     watch: Watch,
-    /// What it found when it was last asked.
+    /// The best routes at the last question, kept until [`foreseen`](Self::foreseen) hands out their time.
     best: Option<TimedRoutes>,
 }
 
@@ -65,7 +66,7 @@ impl RoutesMover {
         Self { hand, watch: Watch::new(hand.trigger), best: None }
     }
 
-    /// What the collective takes by these routes, if the hand has just found that out.
+    /// The simulated time of the collective over these routes, if the hand has just computed it.
     pub(super) fn foreseen(&mut self, routes: &RouteChoice) -> Option<Duration> {
         self.best.take().filter(|it| it.routes == *routes).map(|it| it.time)
     }

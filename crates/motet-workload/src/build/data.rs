@@ -1,5 +1,5 @@
-//! Data parallelism: parameters that are gathered before they are used, gradients that are reduced when
-//! they are there, and the end of the step.
+//! Data parallelism: gathering parameters before they are used, reducing gradients when they have been
+//! computed, and the operations at the end of the step.
 
 use motet_collective::CollectiveKind::{self, AllGather, AllReduce, ReduceScatter};
 use motet_units::Bytes;
@@ -11,13 +11,13 @@ use crate::model::Part;
 use crate::schedule::{Direction, Pass};
 use crate::sync::SyncMode;
 
-/// Bytes of a sum over one number: gradient norms and losses are FP32.
+/// Bytes of an AllReduce of one number: gradient norms and losses are FP32.
 pub(crate) const SCALAR: Bytes = Bytes::new(4);
 /// Adam reads and writes an FP32 parameter and two moments.
 const ADAM_BYTES: u64 = 2 * 3 * 4;
 
 impl Builder<'_> {
-    /// Adds a communication to a stage's data-parallel line; it waits for what compute has done so far.
+    /// Adds a communication to a stage's data-parallel line. It waits for the stage's compute so far.
     fn push_data(
         &mut self,
         context: Context,
@@ -35,6 +35,8 @@ impl Builder<'_> {
         id
     }
 
+    /// Whether a part's parameters must be gathered: they are sharded, and freed after every use or not
+    /// gathered yet.
     fn is_to_gather(&mut self, context: Context, part: Part) -> bool {
         let Sharding::Parameters { free, .. } = self.job.layout().sharding else {
             return false;
@@ -43,6 +45,7 @@ impl Builder<'_> {
         context.phase != Phase::Weights && (free || !is_there)
     }
 
+    /// Whether the head's parameters are gathered before all others of their stage.
     pub(super) const fn gathers_head_first(&self) -> bool {
         let layout = self.job.layout();
         layout.head_first && matches!(layout.sharding, Sharding::Parameters { free: false, .. })
@@ -62,8 +65,9 @@ impl Builder<'_> {
         }
     }
 
-    /// Before a pass' first gather its shard is cast and copied into one buffer, while nothing else goes on.
-    /// Those of the parts behind are copied while others compute.
+    /// Before the first gather of a pass the rank's shard is cast and copied into one buffer, and compute
+    /// waits for that. The shards of later parts are copied while earlier parts compute, so their copying
+    /// takes no time here.
     pub(super) fn pack_first(&mut self, context: Context, part: Part) {
         if !self.is_to_gather(context, part) {
             return;
@@ -74,11 +78,12 @@ impl Builder<'_> {
             if ranks > 1 { numbers.div_ceil(u64::from(ranks)) } else { 0 }
         };
         let numbers: u64 = self.job.shared(part).into_iter().map(shard).sum();
-        // The optimizer's FP32 is read and cast, and that copied.
+        // The optimizer's FP32 numbers are read (4 bytes) and written in compute precision, which is then
+        // copied: read and written once more.
         self.touch(context, numbers * (4 + 3 * precision.compute));
     }
 
-    /// Memory that is read and written on a stage's line.
+    /// Adds reading and writing of so many bytes of memory to a stage's line.
     fn touch(&mut self, context: Context, bytes: u64) {
         if bytes > 0 {
             let memory = Bytes::new(bytes);
@@ -86,7 +91,7 @@ impl Builder<'_> {
         }
     }
 
-    /// When gradients are reduced. Without sharded parameters there is nothing to wait for.
+    /// When gradients are reduced. Without sharded parameters they are reduced in the pass.
     pub(super) const fn reduction(&self) -> Reduction {
         match self.job.layout().sharding {
             Sharding::Parameters { reduction, .. } => reduction,
@@ -94,7 +99,8 @@ impl Builder<'_> {
         }
     }
 
-    /// Reduces a part's gradients if the pass has made the last of what is to be summed.
+    /// Reduces a part's gradients if this pass has completed them: after every micro-batch or after the last
+    /// one, depending on the sharding.
     pub(super) fn reduce(&mut self, context: Context, part: Part, pass: Pass) {
         let apart = self.job.layout().schedule == Schedule::ZeroBubble;
         let made = if apart { Direction::Weights } else { Direction::Backward };
@@ -113,10 +119,12 @@ impl Builder<'_> {
         }
     }
 
-    /// Gradients are copied into one buffer when the reduction before has left it, as FSDP2 does. (In a pass
-    /// that goes on meanwhile, that is part of what keeps compute from its peak.)
+    /// Gradients are copied into one buffer as soon as the previous reduction no longer uses it, as FSDP2
+    /// does. (During a pass this copying is part of what keeps compute below its peak, and is not counted
+    /// separately.)
     fn pack_gradients(&mut self, context: Context, part: Part) {
-        // PyTorch's 1F1B waits until what it has sent is gone; its other schedules wait for that at the end of the step.
+        // PyTorch's 1F1B first waits until its message has been sent; its other schedules wait for that at
+        // the end of the step.
         let waits = self.reduction() == Reduction::AfterSend
             && self.job.layout().schedule == Schedule::OneForwardOneBackward;
         let ends = self.ends(context.stage);
@@ -127,7 +135,7 @@ impl Builder<'_> {
         self.touch(context, numbers * 2 * self.job.draft().precision.gradients);
     }
 
-    /// Sums a part's gradients, or parameters, over replicas, packed as the job says.
+    /// Sums a part's gradients, or parameters, over replicas, compressed as the job says.
     fn combine(&mut self, context: Context, part: Part, kind: CollectiveKind) {
         for (group, numbers) in self.job.shared(part) {
             if self.job.is_sent(group, numbers) {
@@ -144,7 +152,7 @@ impl Builder<'_> {
         let stages = self.job.layout().pp;
         let at = |stage| Context { stage, phase: Phase::Optimizer, part: None, micro_batch: None };
         for stage in 0..stages {
-            // All gradients must be there, and the stage's last message must be gone.
+            // All gradients must have been reduced, and the stage's last message must have been sent.
             let ends = self.ends(stage);
             ends.pending.extend(ends.data);
             ends.pending.extend(ends.sent);
@@ -169,8 +177,8 @@ impl Builder<'_> {
         self.call(at(stages - 1), Parallelism::Dp, Group::Data, SCALAR);
     }
 
-    /// With sequence parallelism each tensor-parallel rank has seen a piece of the sequence, so that
-    /// gradients of what they all hold (norms, routers) must be summed.
+    /// With sequence parallelism each tensor-parallel rank has seen only a piece of the sequence, so the
+    /// gradients of parameters that all these ranks hold (norms, routers) must be summed over them.
     fn sum_copied(&mut self, context: Context) {
         if self.job.layout().sequence_parallel {
             let parts = self.job.stage_parts(context.stage);
@@ -180,7 +188,7 @@ impl Builder<'_> {
         }
     }
 
-    /// An AllReduce at the end of a step, where the GPU waits for the host to call it.
+    /// An AllReduce at the end of a step, before which the GPU waits for the host to call it.
     fn call(&mut self, context: Context, parallelism: Parallelism, group: Group, bytes: Bytes) {
         if self.job.layout().size(group) > 1 {
             self.host(context);
@@ -236,7 +244,7 @@ impl Builder<'_> {
         parts.into_iter().flat_map(|it| self.job.shared(it)).map(owned).sum()
     }
 
-    /// The new parameters, and what makes them the same everywhere.
+    /// Updates the parameters, and adds the communication that makes them equal on all replicas.
     fn update(&mut self, context: Context, step: u32) {
         let sharding = self.job.layout().sharding;
         let precision = self.job.draft().precision;
@@ -256,7 +264,7 @@ impl Builder<'_> {
         }
     }
 
-    /// Gives all ranks the parameters that each has updated a shard of.
+    /// Gathers the parameters of which each rank has updated a shard.
     fn spread(&mut self, context: Context, part: Part) {
         for (group, numbers) in self.job.shared(part) {
             if self.job.is_sent(group, numbers) {

@@ -1,10 +1,10 @@
 //! Messages between the stages of a pipeline.
 //!
-//! In 1F1B a stage has at any time an activation for the next stage and is owed a gradient by it. Both frameworks that
-//! we know post the two as one exchange (PyTorch's `Schedule1F1B`, Megatron-LM's
-//! `send_forward_recv_backward`), so that neither message goes before both are there. That costs the compute nothing,
-//! because either stage uses what it gets only behind what it gives; but it is when the rail is used. Other schedules
-//! send what they have at once.
+//! In 1F1B a stage sends an activation to the next stage and receives a gradient from it about the same time.
+//! Both frameworks that we know post the two as one exchange (PyTorch's `Schedule1F1B`, Megatron-LM's
+//! `send_forward_recv_backward`), so that neither message starts before both are ready. That does not delay
+//! compute, because either stage uses what it receives only after it has computed what it sends; but it
+//! decides when the rail is used. Other schedules send each message as soon as it is ready.
 
 use motet_collective::CollectiveKind;
 
@@ -19,7 +19,7 @@ pub(super) type Key = (Direction, u32, u32);
 /// A message that is ready to go.
 pub(super) struct Message {
     context: Context,
-    /// What it waits for on its own stage.
+    /// The operations of its own stage that it waits for.
     waits: Vec<u32>,
 }
 
@@ -29,7 +29,8 @@ impl Builder<'_> {
         chunk * self.job.layout().pp + stage
     }
 
-    /// Which message a pass begins with: none at either end of the pipeline.
+    /// The message that a pass needs as its input. Forward passes of the first chunk and backward passes of
+    /// the last chunk need none, nor do passes for gradients of weights.
     pub(super) fn input(&self, stage: u32, pass: Pass) -> Option<Key> {
         let here = self.place(stage, pass.chunk);
         let comes = match pass.direction {
@@ -44,8 +45,8 @@ impl Builder<'_> {
         self.input(stage, pass).is_none_or(|it| self.hops.contains_key(&it))
     }
 
-    /// Sends activations to the next chunk, or their gradients to the one before, when what is exchanged for
-    /// them is there.
+    /// Sends activations to the next chunk, or their gradients to the previous one. A message that is
+    /// exchanged for another is kept until that one is ready too.
     pub(super) fn send(&mut self, context: Context, pass: Pass) {
         let here = self.place(context.stage, pass.chunk);
         let to = match pass.direction {
@@ -73,8 +74,9 @@ impl Builder<'_> {
         }
     }
 
-    /// What a message is exchanged for: the activation of micro-batch i for the gradient of micro-batch i less those
-    /// that its receiver takes before its first backward pass.
+    /// The message that goes the other way in the same exchange, if there is one. The activation of
+    /// micro-batch i is exchanged for the gradient of micro-batch i − n, where n is how many forward passes
+    /// the receiver does before its first backward pass.
     fn partner(&self, (direction, to, micro_batch): Key) -> Option<Key> {
         let layout = self.job.layout();
         if layout.schedule != Schedule::OneForwardOneBackward || !layout.exchange {

@@ -1,13 +1,14 @@
-//! What a pass through one part of the model consists of: compute, and the communication of tensor,
-//! context and expert parallelism that compute waits for.
+//! The operations of a pass through one part of the model: compute, and the communication of tensor, context
+//! and expert parallelism that compute waits for.
 //!
-//! Tensor parallelism surrounds a layer's two blocks, attention and feed-forward. With sequence
-//! parallelism a block begins with an AllGather of activations along the sequence and ends with a
-//! ReduceScatter; backward the same in turn. Without it a block ends with an AllReduce forward, and
-//! begins with one backward. Context parallelism gathers keys and values before attention, again in
-//! the backward pass, and scatters their gradients. Expert parallelism sends tokens to their experts
-//! and back, twice each way. Here tokens are gathered over tensor-parallel ranks before they are sent
-//! to experts, whose matrices are split over those ranks as dense ones are.
+//! Tensor parallelism surrounds a layer's two blocks, attention and feed-forward. With sequence parallelism a
+//! block begins with an AllGather of activations along the sequence and ends with a ReduceScatter; in the
+//! backward pass it begins with the AllGather of the gradient and ends with the ReduceScatter. Without
+//! sequence parallelism a block ends with an AllReduce, in the forward pass after its output and in the
+//! backward pass after its input's gradient. Context parallelism gathers keys and values before attention,
+//! again in the backward pass, and scatters their gradients. Expert parallelism sends tokens to their experts
+//! and back, in both passes. Here tokens are gathered over tensor-parallel ranks before they are sent to
+//! experts, whose matrices are split over those ranks as dense ones are.
 
 use motet_collective::CollectiveKind::{self, AllGather, AllReduce, AllToAll, ReduceScatter};
 use motet_units::Bytes;
@@ -52,12 +53,13 @@ impl Builder<'_> {
         self.job.draft().batch.sequence
     }
 
-    /// Gradients of inputs and of weights cost as much as the forward pass, each.
+    /// The backward pass as a multiple of the forward pass: the gradients of inputs and of weights cost as
+    /// much as the forward pass each. Under zero bubble the gradients of weights are a pass of their own.
     fn backward_share(&self) -> u64 {
         if self.job.layout().schedule == Schedule::ZeroBubble { 1 } else { 2 }
     }
 
-    /// So many operations per token, shared by the tensor-parallel ranks.
+    /// Adds compute of so many operations per token, shared by the tensor-parallel ranks.
     fn compute(&mut self, context: Context, per_token: u64) {
         let tokens = u128::from(self.job.tokens());
         let flops = u128::from(per_token) * tokens / u128::from(self.job.layout().tp);
@@ -72,14 +74,14 @@ impl Builder<'_> {
         self.talk(context, Parallelism::Tp, kind, Group::Tensor, bytes);
     }
 
-    /// Into a tensor-parallel block.
+    /// The communication at the beginning of a tensor-parallel block.
     fn enter(&mut self, context: Context) {
         if self.job.layout().sequence_parallel {
             self.tensor(context, AllGather);
         }
     }
 
-    /// Out of a tensor-parallel block.
+    /// The communication at the end of a tensor-parallel block.
     fn leave(&mut self, context: Context) {
         let split = self.job.layout().sequence_parallel;
         self.tensor(context, if split { ReduceScatter } else { AllReduce });
@@ -93,7 +95,7 @@ impl Builder<'_> {
         self.enter(context);
     }
 
-    /// The block's input once more, if only its pieces were kept.
+    /// Gathers the block's input again in the backward pass, if ranks have kept only their pieces of it.
     fn gather_again(&mut self, context: Context) {
         if self.job.layout().recompute == Recompute::Gathered {
             self.enter(context);
@@ -105,7 +107,7 @@ impl Builder<'_> {
         self.talk(context, Parallelism::Cp, kind, Group::Context, bytes);
     }
 
-    /// To experts or back; nothing in layers without them.
+    /// Sends tokens to experts or back; nothing in layers without experts.
     fn exchange_experts(&mut self, context: Context, part: Part) {
         let bytes = self.job.dispatched(part);
         if bytes > Bytes::ZERO {
@@ -143,7 +145,7 @@ impl Builder<'_> {
         self.leave_backward(context);
         self.gather_again(context);
         self.context_parallel(context, AllGather);
-        // Both factors of scores are inputs: all of its backward pass is for inputs.
+        // Both factors of scores are inputs, so the whole backward pass of scores is gradients of inputs.
         if self.job.layout().cp > 1 {
             self.compute(context, flops.scores * 2);
             self.context_parallel(context, ReduceScatter);

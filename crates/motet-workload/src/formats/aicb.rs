@@ -34,7 +34,7 @@ pub struct AicbWorkload {
     pub micro_batches: u32,
     /// GPUs of the job, where the file says so.
     pub gpus: Option<u32>,
-    /// What a stage sends to the next for a micro-batch.
+    /// The bytes that a stage sends to the next one for a micro-batch.
     pub hop: Bytes,
     pub layers: Vec<Layer>,
 }
@@ -47,7 +47,7 @@ pub struct Layer {
     pub passes: [Pass; 3],
 }
 
-/// One of a line's three parts.
+/// One of a line's three parts: compute, and the collective after it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pass {
     pub compute: Duration,
@@ -64,7 +64,7 @@ impl AicbWorkload {
         Some(Layout { tp: self.tp, pp: self.pp, dp, ep, ..Layout::default() })
     }
 
-    /// What rank 0 calls in a step, if the file says how many ranks there are.
+    /// The calls of rank 0 in a step; `None` if the file does not say how many ranks there are.
     #[must_use]
     pub fn demands(&self) -> Option<Vec<Demand>> {
         let layout = self.layout()?;

@@ -1,15 +1,16 @@
 //! Chakra execution traces: what one rank computes and communicates, as ASTRA-sim and others read it.
 //!
-//! A trace is one file per rank: a line of protobuf messages, each behind its length, of which the first
-//! holds the schema's version and every other one a node (`wire` has the messages). What a node does
-//! stands partly in attributes with agreed names. Who is in a group stands in no trace but in a file
-//! beside them ([`export::groups`]).
+//! A trace is one file per rank: a sequence of protobuf messages, each after its length. The first holds the
+//! schema's version, every other one a node (`wire` has the messages). Part of what a node does is in
+//! attributes with agreed names. Which ranks are in a group is in no trace but in a file beside the traces
+//! ([`export::groups`]).
 //!
-//! [`read`] takes what it understands and refuses what would change the meaning: unknown kinds of nodes,
-//! numbers that occur twice, nodes that wait for each other. Waits for nodes that are not there are kept
-//! and told ([`Trace::missing`]). [`write()`] is its reverse; [`json`] reads and writes the same as text; [`export`]
-//! makes a job into traces; [`recorded`] makes traces with times into logs of ranks, [`replay`] the reverse. Chakra counts time in whole
-//! microseconds, and the size of a collective is what one rank gives to it (its shard, for an AllGather).
+//! [`read`] refuses what it does not understand if that would change the meaning: unknown kinds of nodes,
+//! numbers that occur twice, nodes that wait for each other. Waits for nodes that are missing are kept and
+//! reported ([`Trace::missing`]). [`write()`] is its reverse; [`json`] reads and writes the same as text;
+//! [`export`] makes a job into traces; [`recorded`] makes traces with times into logs of ranks, [`replay`]
+//! the reverse. Chakra counts time in whole microseconds, and the size of a collective is what one rank
+//! passes to it (its shard, for an AllGather).
 
 pub mod export;
 pub mod json;
@@ -27,7 +28,7 @@ use motet_units::{Bytes, Rank};
 /// What one rank does.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trace {
-    /// Of the schema.
+    /// The schema's version.
     pub version: String,
     pub nodes: Vec<Node>,
 }
@@ -40,14 +41,14 @@ pub struct Node {
     /// Nodes that must be done before it: Chakra's data dependencies, by which alone its own feeder orders
     /// nodes.
     pub waits: Vec<u64>,
-    /// Chakra's control dependencies. In traces converted from PyTorch's they are the calls around a node,
-    /// run in circles and name nodes that were left out; so they are kept and order nothing.
+    /// Chakra's control dependencies. In traces converted from PyTorch's they are the calls that enclose a
+    /// node; they have cycles and name nodes that were left out. So they are kept, but do not order nodes.
     pub control: Vec<u64>,
     /// Microseconds; 0 in traces that were not recorded.
     pub start: u64,
     /// Microseconds.
     pub duration: u64,
-    /// On the CPU and not on the accelerator, where that is said.
+    /// Whether it runs on the CPU instead of the accelerator, if the trace says so.
     pub is_cpu: Option<bool>,
     pub kind: NodeKind,
 }
@@ -73,12 +74,12 @@ pub enum NodeKind {
     Send(Message),
     Receive(Message),
     Collective {
-        /// None for a call on the CPU that launches one: PyTorch's traces have it beside the kernel, which
-        /// alone says what it does.
+        /// `None` for a call on the CPU that launches a collective. PyTorch's traces have this call in
+        /// addition to the kernel, and only the kernel says which collective it is.
         what: Option<Collective>,
-        /// What the rank gives to the call.
+        /// The bytes that the rank passes to the call.
         bytes: Option<Bytes>,
-        /// Name of the group; none for all ranks.
+        /// The name of the group; `None` for all ranks.
         group: Option<String>,
     },
 }
@@ -114,13 +115,13 @@ pub fn write(trace: &Trace) -> Vec<u8> {
 }
 
 impl Trace {
-    /// Where each node stands, by its number.
+    /// The index of each node in the trace, by its number.
     fn places(&self) -> BTreeMap<u64, u32> {
         self.nodes.iter().enumerate().map(|(place, it)| (it.id, place as u32)).collect()
     }
 
-    /// Waits for nodes that are not in the trace: (who waits, for which number). Whoever runs a trace must
-    /// know that such an order is lost.
+    /// Waits for nodes that are not in the trace, as pairs of the waiting node and the missing one. Whoever
+    /// runs the trace must know that this order is lost.
     #[must_use]
     pub fn missing(&self) -> Vec<(u64, u64)> {
         let places = self.places();
@@ -129,7 +130,7 @@ impl Trace {
     }
 }
 
-/// Nodes have numbers of their own, and none waits for itself.
+/// Checks that no two nodes have the same number, and that waits have no cycle.
 fn check(trace: &Trace) -> Result<(), ReadError> {
     let mut seen = BTreeSet::new();
     if let Some(twice) = trace.nodes.iter().find(|it| !seen.insert(it.id)) {

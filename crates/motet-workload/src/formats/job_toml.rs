@@ -18,7 +18,7 @@
 //! global = 8
 //! ```
 //!
-//! Whether it goes together is [`Draft::check`]'s question.
+//! Whether the settings are consistent is checked by [`Draft::check`].
 
 use motet_net::formats::{ReadError, read_toml};
 use motet_units::{Bandwidth, Duration};
@@ -60,17 +60,17 @@ struct LayoutTable {
     ep: Option<u32>,
     sequence_parallel: Option<bool>,
     sharding: Option<ShardingName>,
-    /// Of sharded parameters only.
+    /// Only with `sharding = "parameters"`.
     free_after_forward: Option<Spanned<bool>>,
-    /// Of sharded parameters only.
+    /// Only with `sharding = "parameters"`.
     reduce_each: Option<Spanned<bool>>,
-    /// Of sharded parameters only.
+    /// Only with `sharding = "parameters"`.
     reduce: Option<Spanned<ReductionName>>,
-    /// Of sharded parameters that are gathered once only.
+    /// Only with sharded parameters that are gathered once (`free_after_forward = false`).
     head_first: Option<Spanned<bool>>,
     schedule: Option<ScheduleName>,
     exchange: Option<bool>,
-    /// Of the interleaved schedule only.
+    /// Only with `schedule = "interleaved"`.
     chunks: Option<Spanned<u32>>,
     recompute: Option<RecomputeName>,
     ends_count: Option<bool>,
@@ -151,7 +151,8 @@ enum CompressionTable {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct GpuTable {
-    /// A known GPU, whose figures stand where the table has none; or any name with all figures.
+    /// The name of a known GPU, whose figures are the defaults of this table; or any name, if all figures are
+    /// given.
     name: String,
     peak_tflops: Option<f64>,
     memory: Option<Bandwidth>,
@@ -163,7 +164,7 @@ struct GpuTable {
 struct ModelTable {
     name: String,
     layers: u32,
-    /// Alone, for a model of which no more is known.
+    /// Only for a model of which nothing else is known.
     parameters: Option<u64>,
     hidden: Option<u64>,
     vocab: Option<u64>,
@@ -229,7 +230,7 @@ pub fn read(text: &str) -> Result<Draft, ReadError> {
     })
 }
 
-/// A table that stands where a name may stand.
+/// Reads a table in a place where a name is allowed too.
 fn table<T: DeserializeOwned>(text: &str, value: &Spanned<toml::Value>) -> Result<T, ReadError> {
     T::deserialize(value.get_ref().clone())
         .map_err(|error| ReadError::new(error.message()).at(text, value.span().start))
@@ -327,7 +328,7 @@ fn gpu(text: &str, value: &Spanned<toml::Value>) -> Result<Gpu, ReadError> {
     Ok(Gpu { name: it.name, peak, memory, mfu })
 }
 
-/// A number in thousandths, if it comes out whole.
+/// A number in thousandths; `None` if that is not a whole number.
 fn thousandths(number: f64) -> Option<u64> {
     let scaled = number * 1000.0;
     let whole = scaled.round();

@@ -1,15 +1,15 @@
 //! Traces of PyTorch's profiler (Kineto), one JSON file per rank, read into a [`RankLog`].
 //!
-//! A collective is a kernel whose name begins with `nccl`. What it does stands in its arguments, or, where
-//! the profiler left them out, in those of the call `record_param_comms` that launched it (the same
-//! `External id`). Traps that are met here:
+//! A collective is a kernel whose name begins with `nccl`. Its arguments say what it does or, where the
+//! profiler left them out, those of the call `record_param_comms` that launched it (the same `External id`).
+//! Pitfalls that are handled here:
 //!
-//! - Kernels of AllToAll are named SendRecv; `Collective name` alone tells them from messages. A batch of
-//!   messages in one kernel says neither partner nor size; the host's part of the trace does ([`batches`]). Where it is
-//!   missing, the batch's time is kept and its bytes are zero.
-//! - Lists of a group's ranks are cut short beyond 30; then the job's table of groups (`distributedInfo`) has
-//!   them, or the first rank and the stride, or they are found when ranks are joined.
-//! - Older traces count time from 1970, newer ones from `baseTimeNanoseconds`; clocks of hosts are the hosts'.
+//! - Kernels of AllToAll are named SendRecv; only `Collective name` distinguishes them from messages. A batch
+//!   of messages in one kernel says neither partner nor size; the host's part of the trace does
+//!   ([`batches`]). Where that is missing, the batch's time is kept and its bytes are zero.
+//! - Lists of a group's ranks are truncated beyond 30. Then they are taken from the job's table of groups
+//!   (`distributedInfo`), or from the first rank and the stride, or found when the ranks' logs are joined.
+//! - Older traces count time from 1970, newer ones from `baseTimeNanoseconds`. Each host has its own clock.
 //! - Rank 0 of a group is not rank 0 of the job: partners of messages are given as ranks of the group where
 //!   `Src Rank` and `Dst Rank` are missing.
 //!
@@ -58,18 +58,19 @@ struct Reader<'a> {
     /// Arguments of the calls that launch communication, by `External id`.
     launches: BTreeMap<i64, &'a Args<'a>>,
     batches: Batches<'a>,
-    /// Ranks of groups by name.
+    /// Ranks of groups by name, from the job's table of groups.
     config: BTreeMap<String, Vec<u32>>,
     log: RankLog,
-    /// Places of groups in the log.
+    /// The index of each group in the log.
     groups: BTreeMap<(String, Option<Vec<Rank>>), usize>,
-    /// The same by what calls say of their groups, which is quicker to look up.
+    /// The same by what calls say of their groups, for faster lookup.
     said: BTreeMap<Said<'a>, usize>,
-    /// Kernels without a size, and types of numbers that are not known.
+    /// Messages without partner or size.
     silent: usize,
-    /// How many more ranks groups may have that are told by first rank and stride: a few characters could
-    /// otherwise make lists without end.
+    /// How many more members lists of groups may have in all, because a first rank and a stride of a few
+    /// characters could otherwise make lists of any length.
     room: u32,
+    /// Types of numbers that are not known, with how many calls had them.
     strange: BTreeMap<String, usize>,
 }
 
@@ -148,7 +149,7 @@ impl<'a> Reader<'a> {
         Ok(self.log)
     }
 
-    /// A kernel's call, or the messages of its batch.
+    /// Adds a kernel's call to the log, or the messages of its batch.
     fn calls(&mut self, event: &Event<'a>, span: LoggedSpan) -> Result<(), ReadError> {
         let none = Args::default();
         let own = event.args.as_ref().unwrap_or(&none);
@@ -201,7 +202,7 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// Sender and receiver of a message, if the other end is told.
+    /// Sender and receiver of a message, if the trace says which rank is at the other end.
     fn partner(&self, args: &Both<'a, '_>, group: usize, sends: bool) -> Option<(Rank, Rank)> {
         let other: Option<u32> = args.number(if sends { Key::To } else { Key::From });
         let other = other.map(Rank).or_else(|| {
@@ -212,7 +213,7 @@ impl<'a> Reader<'a> {
         (here != other).then_some(if sends { (here, other) } else { (other, here) })
     }
 
-    /// The place of the group in the log, where it is put if it is new.
+    /// The index of a call's group in the log, to which it is added if it is new.
     fn group(&mut self, args: &Both<'a, '_>) -> usize {
         let name = args.text(Key::GroupName).or_else(|| args.text(Key::GroupId));
         let said = Said {
@@ -238,7 +239,7 @@ impl<'a> Reader<'a> {
         place
     }
 
-    /// Who is in a group, from the first place that has them all.
+    /// The members of a group, from the first source that has all of them.
     fn members(&mut self, args: &Both<'a, '_>, said: &Said<'a>) -> Option<Vec<Rank>> {
         let fits = |it: &Vec<u32>| {
             it.contains(&self.rank) && said.size.is_none_or(|size| it.len() == size as usize)
@@ -278,7 +279,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// A kernel's own arguments and those of its launch, which has what the kernel lacks.
+/// A kernel's own arguments, and those of its launch, which are used where the kernel lacks one.
 struct Both<'a, 'b> {
     own: &'b Args<'a>,
     launch: Option<&'b Args<'a>>,
@@ -298,7 +299,7 @@ impl<'a> Both<'a, '_> {
     }
 }
 
-/// All that a call says of its group.
+/// Everything that a call says of its group.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Said<'a> {
     name: String,
@@ -309,7 +310,7 @@ struct Said<'a> {
 }
 
 impl Said<'_> {
-    /// Ranks by the first and the distance between neighbours, if they are at most so many.
+    /// The ranks by the first one and the distance between neighbours; `None` if there are more than `most`.
     fn strided(&self, most: u32) -> Option<Vec<u32>> {
         let (start, stride) = (self.start?, self.stride.filter(|it| *it > 0)?);
         let size = self.size.filter(|it| *it <= most)?;

@@ -1,9 +1,9 @@
 //! Traces of Motet's own NCCL plugin (`motet_runtime::trace`), one per process, made into logs of ranks.
 //!
-//! A process knows its rank in each of its communicators, not in the job. The job's ranks are those of the
-//! largest communicator that all traces have; without one they are the order in which the traces were given.
-//! Times are of each GPU's own clock, so the logs must be joined with [`Clocks::Own`](crate::recording::Clocks).
-//! Calls that were not timed are left out and counted in a note.
+//! A process knows its rank in each of its communicators, not in the job. The job's ranks are the ranks in
+//! the largest communicator that all traces have; without such a communicator they are the order in which the
+//! traces were given. Times are by each GPU's own clock, so the logs must be joined with
+//! [`Clocks::Own`](crate::recording::Clocks). Calls that were not timed are left out and counted in a note.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -59,7 +59,7 @@ fn communicator(trace: &Trace, id: u64) -> Option<&Communicator> {
     trace.communicators.iter().find(|it| it.id == id)
 }
 
-/// The largest communicator that every trace has with a rank of its own.
+/// The largest communicator in which every trace has a different rank.
 fn world(traces: &[Trace]) -> Option<u64> {
     let first = traces.first()?;
     let shared = first.communicators.iter().filter(|it| {

@@ -1,4 +1,5 @@
-//! PyTorch's words for collectives and for types of numbers, which its traces of both sorts use.
+//! PyTorch's words for collectives and for types of numbers, which Kineto traces and execution traces both
+//! use.
 
 use motet_collective::CollectiveKind;
 
@@ -10,8 +11,9 @@ pub(super) enum Told {
     Receive,
 }
 
-/// By a name such as `_allgather_base`, `all_to_allv`, `ncclDevKernel_ReduceScatter_Sum_bf16_RING_LL` or
-/// `c10d::allreduce_`. Longer words stand first, because they have the shorter ones in them.
+/// The communication with a name such as `_allgather_base`, `all_to_allv`,
+/// `ncclDevKernel_ReduceScatter_Sum_bf16_RING_LL` or `c10d::allreduce_`. Longer words are looked for first,
+/// because they contain the shorter ones.
 pub(super) fn told(name: &str) -> Option<Told> {
     use CollectiveKind::{
         AllGather, AllReduce, AllToAll, AllToAllV, Broadcast, Gather, Reduce, ReduceScatter,
@@ -42,7 +44,8 @@ pub(super) fn told(name: &str) -> Option<Told> {
     }
 }
 
-/// Bytes of a number of a type, by PyTorch's names (`BFloat16`) and C's (`c10::BFloat16`, `long int`).
+/// Bytes per number of a type, which is named as in PyTorch (`BFloat16`) or in C (`c10::BFloat16`, `long
+/// int`).
 pub(super) fn element_bytes(name: &str) -> Option<u64> {
     let short = name.rsplit("::").next().unwrap_or(name).to_ascii_lowercase();
     Some(match short.as_str() {

@@ -12,10 +12,10 @@ use motet_collective::CollectiveKind::{AllGather, AllReduce, AllToAll, AllToAllV
 use super::Nanoseconds;
 use super::join::Matched;
 
-/// What to add to each rank's times, by the rank's place, so that the clocks agree with that of the first rank
-/// of each connected set; and how many sets there are.
+/// For each rank, what must be added to its times so that its clock agrees with that of the first rank of its
+/// connected set; and the number of such sets.
 pub(super) fn offsets(ranks: usize, calls: &[Matched]) -> (Vec<Nanoseconds>, usize) {
-    // Between the first rank of a call and each other one: two or more calls in a row differ by the same.
+    // For each pair of a call's first rank and another one, the differences of their ends.
     let mut pairs: BTreeMap<(usize, usize), Vec<i128>> = BTreeMap::new();
     for call in calls {
         let all_depend =

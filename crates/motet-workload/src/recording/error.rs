@@ -1,8 +1,8 @@
-//! [`JoinError`]: why the logs of ranks cannot be put together, and what to do.
+//! [`JoinError`]: why the logs of ranks cannot be merged, and what to do.
 
 use motet_units::{Rank, brief};
 
-/// Why logs cannot be put together.
+/// Why logs cannot be merged.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum JoinError {
     #[error("there is no rank's log")]
@@ -51,11 +51,11 @@ impl JoinError {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Missing {
     pub group: String,
-    /// Ranks that the group has.
+    /// How many ranks the group has.
     pub size: usize,
     /// Which are missing; empty if the logs do not say who is in the group.
     pub ranks: Vec<Rank>,
-    /// How many.
+    /// How many are missing.
     pub count: usize,
 }
 

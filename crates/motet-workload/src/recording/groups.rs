@@ -1,8 +1,8 @@
-//! Which groups of different ranks' logs are the same, and who is missing in them.
+//! Finds which groups of different ranks' logs are the same, and which of their ranks have no log.
 //!
-//! Groups are told apart by name *and* members: PyTorch gives groups that lie side by side the same name if
-//! they were split off together. Where a log cuts its list of members short, they are the ranks whose logs
-//! have a group of that name, if those are as many as the group has.
+//! Groups are identified by name *and* members, because PyTorch gives parallel groups the same name if they
+//! were split off together. If a log truncates its list of members, the members are the ranks whose logs have
+//! a group of that name and size.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,10 +11,11 @@ use motet_units::Rank;
 use super::error::{JoinError, Missing};
 use super::{LoggedGroup, RankLog, RecordedGroup, parallelism};
 
-/// For each log, for each of its groups, the number of it among all groups, if the rank calls in it.
+/// For each log and each of its groups, the group's number among all groups; `None` if the rank makes no call
+/// in it.
 pub(super) type Numbers = Vec<Vec<Option<usize>>>;
 
-/// All groups that some rank calls in, and for each log's groups which of them it is.
+/// All groups in which some rank makes a call, and the numbers of each log's groups among them.
 pub(super) fn groups(logs: &[RankLog]) -> Result<(Vec<RecordedGroup>, Numbers), JoinError> {
     let used: Vec<BTreeSet<usize>> =
         logs.iter().map(|log| log.calls.iter().map(|it| it.group).collect()).collect();
@@ -58,7 +59,7 @@ pub(super) fn groups(logs: &[RankLog]) -> Result<(Vec<RecordedGroup>, Numbers), 
     if missing.is_empty() { Ok((all, numbers)) } else { Err(JoinError::Missing(missing)) }
 }
 
-/// Who of a group has no log.
+/// The ranks of a group that have no log, if there are any.
 fn lacking(group: &LoggedGroup, members: &[Rank], seen: &BTreeSet<Rank>) -> Option<Missing> {
     let ranks: Vec<Rank> = members.iter().copied().filter(|it| !seen.contains(it)).collect();
     let size = group.size.map_or(members.len(), |it| it as usize).max(members.len());

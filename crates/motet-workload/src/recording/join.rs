@@ -1,4 +1,4 @@
-//! [`Recording::join`]: the logs of single ranks made into calls of groups.
+//! [`Recording::join`]: merges the logs of single ranks into calls of groups.
 //!
 //! `groups` says which groups of different logs are the same, `timed` makes the times comparable.
 
@@ -14,7 +14,7 @@ use super::{
     Clocks, LoggedCall, LoggedSpan, RankLog, RecordedGroup, Recording, clocks, parallelism,
 };
 
-/// A call with its ranks, whose times are still by their own clocks.
+/// A call with the records of its ranks, whose times are still by the ranks' own clocks.
 #[derive(Clone, Debug)]
 pub(super) struct Matched {
     pub(super) group: usize,
@@ -24,7 +24,7 @@ pub(super) struct Matched {
     pub(super) seen: Vec<Seen>,
 }
 
-/// What one rank, by its place among the logs, saw of a call.
+/// One rank's record of a call; `place` is the index of the rank's log.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Seen {
     pub(super) place: usize,
@@ -86,7 +86,8 @@ struct Joiner<'a> {
 type Line<'a> = (usize, Vec<&'a LoggedCall>);
 
 impl<'a> Joiner<'a> {
-    /// For each key of a call, each rank's calls in the order in which they started.
+    /// Groups calls by a key. For each key there is a line per rank, with its calls in the order in which
+    /// they started.
     fn lines<K: Ord>(
         &self,
         numbers: &[Vec<Option<usize>>],
@@ -232,7 +233,8 @@ impl<'a> Joiner<'a> {
     }
 }
 
-/// Whether two ranks may have seen the same call. Where ranks give or get different amounts, sizes say nothing.
+/// Whether two records may be of the same call. Sizes are compared only for collectives in which all ranks
+/// have the same size.
 fn alike(one: &LoggedCall, other: &LoggedCall) -> bool {
     use CollectiveKind::{AllGather, AllReduce, ReduceScatter};
     let even = matches!(one.kind, AllGather | AllReduce | ReduceScatter);

@@ -13,8 +13,8 @@ use motet_units::Rank;
 use super::RecordedGroup;
 use crate::layout::Parallelism;
 
-/// By the words of a description. Words of data parallelism come before those of context parallelism, because a
-/// group over both (`dp_cp`) sums gradients.
+/// The parallelism by the words of a description. Words of data parallelism are looked for first, because a
+/// group over data and context parallelism (`dp_cp`) sums gradients.
 pub(super) fn described(text: &str) -> Option<Parallelism> {
     let lower = text.to_ascii_lowercase();
     let words: Vec<&str> = lower
@@ -37,9 +37,10 @@ pub(super) fn described(text: &str) -> Option<Parallelism> {
     }
 }
 
-/// Guesses those that are not described; `kinds` has what each group calls. A group of all ranks beside other
-/// groups (for the loss, for barriers) stays open: it serves the job and no parallelism of it. Only one that reduces
-/// and scatters is data parallel, unless another group is.
+/// Guesses the parallelism of groups without a description; `kinds` has the collectives that each group
+/// calls. A group of all ranks beside other groups (for the loss, for barriers) is left open, because it
+/// serves no single parallelism. Only if it calls ReduceScatter and no other group is data parallel, it is
+/// guessed like the others.
 pub(super) fn guess(groups: &mut [RecordedGroup], kinds: &[BTreeSet<CollectiveKind>], all: usize) {
     let used = kinds.iter().filter(|it| !it.is_empty()).count();
     let data = groups.iter().any(|it| it.parallelism == Some(Parallelism::Dp));
@@ -76,7 +77,8 @@ pub(super) fn guess(groups: &mut [RecordedGroup], kinds: &[BTreeSet<CollectiveKi
     }
 }
 
-/// How far apart the first two members are, and how far all: groups of one parallelism are alike in both.
+/// The distance between the first two members, and the number of members: groups of one parallelism are alike
+/// in both.
 fn stride(members: &[Rank]) -> (u32, usize) {
     match members {
         [first, second, ..] => (second.0.abs_diff(first.0), members.len()),

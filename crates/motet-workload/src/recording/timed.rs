@@ -8,7 +8,7 @@ use super::error::JoinError;
 use super::join::Matched;
 use super::{Call, LoggedSpan, RankLog, RecordedGroup, Recording, Sighting, Span};
 
-/// Times as instants, from the first thing seen.
+/// Makes the recording, with times as instants that count from the earliest event.
 pub(super) fn timed(
     logs: Vec<RankLog>,
     groups: Vec<RecordedGroup>,
@@ -55,7 +55,7 @@ pub(super) fn timed(
     Ok(Recording { ranks, world, groups, calls, compute, steps: together(&steps), notes })
 }
 
-/// Spans that touch or overlap made one.
+/// Merges spans that touch or overlap.
 fn merged(mut spans: Vec<Span>) -> Vec<Span> {
     spans.sort_unstable();
     let mut all: Vec<Span> = Vec::new();
@@ -68,7 +68,7 @@ fn merged(mut spans: Vec<Span>) -> Vec<Span> {
     all
 }
 
-/// Steps of all ranks by their place: as many as all ranks have.
+/// The n-th steps of all ranks merged, for as many steps as every rank has.
 fn together(steps: &[Vec<Span>]) -> Vec<Span> {
     let count = steps.iter().map(Vec::len).min().unwrap_or(0);
     (0..count).filter_map(|place| Span::around(steps.iter().map(|it| it[place]))).collect()

@@ -104,7 +104,7 @@ impl<'a, F: Fabric> Engine<'a, F> {
         moments.into_iter().flatten().min()
     }
 
-    /// All that an operation waits for has ended.
+    /// Called when all operations that an operation waits for have ended.
     fn ready(&mut self, index: usize) {
         self.spans[index].ready = self.now;
         let operation = self.operation(index);
@@ -136,8 +136,8 @@ impl<'a, F: Fabric> Engine<'a, F> {
         }
     }
 
-    /// Starts what the fabric lets go. What has started may let go of others, so it is asked until it says no
-    /// to all.
+    /// Starts all communications that the fabric allows. One that has started may make the fabric allow
+    /// others, so the fabric is asked again until it allows no more.
     fn start_what_may(&mut self) {
         loop {
             let asking = std::mem::take(&mut self.asking);
@@ -189,7 +189,7 @@ impl<'a, F: Fabric> Engine<'a, F> {
             self.ask(stream);
         }
         for place in 0..self.followers.behind(index as u32).len() {
-            // By place, for what becomes ready changes the rest of the engine.
+            // By index instead of by iterator, because `ready` needs the whole engine mutably.
             let follower = self.followers.behind(index as u32)[place];
             let waits = &mut self.waits[follower as usize];
             *waits -= 1;

@@ -95,7 +95,7 @@ impl Run {
         self.chain(iteration, self.latest(iteration, index), idle, stage, all);
     }
 
-    /// What an operation waited for longest.
+    /// The operation that another one waited for longest.
     fn latest(&self, iteration: &Iteration, index: usize) -> Option<usize> {
         let waits = iteration.waits(index).iter().map(|it| *it as usize);
         waits.max_by_key(|it| (self.spans()[*it].end, *it))

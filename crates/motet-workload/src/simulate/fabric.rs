@@ -19,7 +19,7 @@ pub enum Side {
 pub enum Resource {
     /// The links into the scale-up domain.
     ScaleUp { stage: u32, side: Side },
-    /// The NIC, or the part of its ports that is set aside under this number; 0 is all of it.
+    /// The NIC: all of it if `part` is 0, otherwise the ports that are reserved under that number.
     Nic { stage: u32, part: u32, side: Side },
     /// The host's own NIC, on a packet network beside the rails.
     Host { stage: u32, side: Side },
@@ -29,7 +29,7 @@ pub enum Resource {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Use {
     pub resource: Resource,
-    /// In units of 2⁻³², at most [`fluid::ONE`](super::fluid::ONE): all of it.
+    /// The part, in units of 2⁻³²; [`fluid::ONE`](super::fluid::ONE) is all of it.
     pub share: u64,
 }
 
@@ -91,7 +91,8 @@ pub trait Fabric {
     /// All ranks want to start it; it waits until [`may_start`](Self::may_start) says so.
     fn requested(&mut self, _call: Call<'_>, _now: Instant) {}
 
-    /// Asked again whenever a communication has ended, and at [`wakes`](Self::wakes).
+    /// Whether a requested communication may start now. Asked again whenever an operation has ended or
+    /// another communication has started, and at [`wakes`](Self::wakes).
     fn may_start(&mut self, _call: Call<'_>, _now: Instant) -> bool {
         true
     }
@@ -100,7 +101,8 @@ pub trait Fabric {
 
     fn ended(&mut self, _call: Call<'_>, _now: Instant) {}
 
-    /// The next moment at which something that waits might be let go, without anything ending before.
+    /// The next moment at which the fabric may let a waiting communication start even if no operation ends
+    /// before.
     fn wakes(&mut self, _now: Instant) -> Option<Instant> {
         None
     }

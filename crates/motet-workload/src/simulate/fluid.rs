@@ -15,7 +15,7 @@ pub const ONE: u64 = 1 << 32;
 #[derive(Clone, Debug)]
 struct Flow {
     id: usize,
-    /// Picoseconds at full speed, in units of 2⁻³².
+    /// The remaining time at full speed, in units of 2⁻³² picoseconds.
     left: u128,
     speed: u64,
     /// Resources by number, with the share at full speed.
@@ -30,11 +30,12 @@ pub struct Fluid {
     now: Instant,
     flows: Vec<Flow>,
     resources: Vec<Resource>,
+    /// Whether speeds must be computed anew, because communications have started or ended.
     stale: bool,
 }
 
 impl Fluid {
-    /// A communication starts, or rather its data begins to flow.
+    /// A communication's data begins to flow.
     pub fn start(&mut self, id: usize, cost: &Cost, now: Instant) {
         self.advance(now);
         let wanted = cost.uses.iter().filter(|it| it.share > 0);
@@ -58,7 +59,8 @@ impl Fluid {
         ends.min()
     }
 
-    /// Goes on to `now` and takes out what has ended by then, in the order of starting.
+    /// Advances to `now`, and removes and returns the communications that have ended by then, in the order of
+    /// their starts.
     pub fn ended(&mut self, now: Instant) -> Vec<usize> {
         self.advance(now);
         let done: Vec<usize> =

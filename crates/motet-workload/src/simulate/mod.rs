@@ -1,10 +1,10 @@
-//! One step of a job run in time: compute and communication on streams, over a fabric.
+//! Simulates one step of a job: compute and communication on streams, over a fabric.
 //!
-//! [`Iteration::simulate`](crate::Iteration::simulate) is the whole of it: a DAG, a GPU and a [`Fabric`] in, a [`Run`] out.
-//! Compute of a stage is one stream. Communications of a stage over one group are another: they start in
-//! the order in which they become ready, one at a time, as calls on one communicator do. What a
-//! communication takes alone, which hardware of a rank it occupies meanwhile, and when it may begin are decided by
-//! the fabric; the simulation only combines them. Communications that need the same NIC or scale-up link at
+//! [`Iteration::simulate`](crate::Iteration::simulate) takes a DAG, a GPU and a [`Fabric`], and gives a
+//! [`Run`]. Compute of a stage is one stream. Communications of a stage over one group are another: they
+//! start in the order in which they become ready, one at a time, as calls on one communicator do. The fabric
+//! decides how long a communication takes alone, which hardware of a rank it occupies meanwhile, and when it
+//! may begin; the simulation only combines them. Communications that need the same NIC or scale-up link at
 //! the same time slow each other down.
 //!
 //! **Start reading** at [`fabric`], the interface that a network must implement; then `engine`, the event loop.
@@ -14,9 +14,9 @@
 //! - [`placement`]: which ranks share a scale-up domain, and which a rail.
 //! - `perfetto`: a run as a picture.
 //!
-//! Fabrics that time collectives by running programs stand above this crate, in `motet-rails`, because
-//! programs are made above it. What communication does to compute that runs beside it (it takes
-//! multiprocessors and memory bandwidth) is not modelled.
+//! Fabrics that time collectives by running programs are in `motet-rails`, because this crate may not use the
+//! crates that make programs. How communication slows compute that runs beside it (it takes multiprocessors
+//! and memory bandwidth) is not modelled.
 
 mod engine;
 pub mod exposed;

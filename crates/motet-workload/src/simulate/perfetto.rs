@@ -1,5 +1,5 @@
-//! A [`Run`] as a trace that ui.perfetto.dev opens: a process per stage, with a track of compute and one
-//! for each parallelism. What overlaps gets further tracks.
+//! A [`Run`] as a trace that ui.perfetto.dev opens: a process per stage, with a track of compute and one for
+//! each parallelism. Slices that overlap get further tracks.
 
 use std::collections::BTreeMap;
 

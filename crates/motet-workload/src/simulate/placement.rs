@@ -1,9 +1,9 @@
 //! [`Placement`]: which ranks share a scale-up domain, which a rail, and how far a group reaches.
 //!
-//! Ranks fill scale-up domains one after the other, and the n-th rank of every domain is on rail n, as
-//! in Opus' Fig. 1. A group stays inside a domain, or on one rail, or it does both: then it talks in
-//! two levels, over rails between domains and over scale-up inside them. Members on different rails reach
-//! each other through a neighbour of their own domain that is on the other's rail (NCCL's PXN).
+//! Ranks fill scale-up domains one after the other, and the n-th rank of every domain is on rail n, as in
+//! Opus' Fig. 1. A group lies inside a domain, or on one rail, or spans both; then it communicates in two
+//! levels, over rails between domains and over scale-up inside them. Members on different rails reach each
+//! other through a neighbour in their own domain that is on the other's rail (NCCL's PXN).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,7 +14,7 @@ use crate::layout::{Group, Layout};
 /// How ranks are placed on scale-up domains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Placement {
-    /// GPUs per scale-up domain, and so rails; at least 1.
+    /// GPUs per scale-up domain, which is also the number of rails; at least 1.
     pub domain: u32,
 }
 

@@ -17,7 +17,7 @@ pub struct Span {
     pub alone: Duration,
 }
 
-/// One step, run.
+/// The result of one simulated step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Run {
     spans: Vec<Span>,
@@ -30,7 +30,7 @@ impl Run {
         Self { spans, time: end.since(Instant::START) }
     }
 
-    /// By operation.
+    /// The times of all operations, by their numbers.
     #[must_use]
     pub fn spans(&self) -> &[Span] {
         &self.spans
@@ -49,8 +49,8 @@ impl Run {
         batch.global as f64 * batch.sequence as f64 / self.seconds()
     }
 
-    /// Model FLOP/s utilization: the operations that the model needs (three times those of the forward
-    /// pass, whatever is computed twice) over what all GPUs could do in the time. For printing only.
+    /// Model FLOP/s utilization: the operations that the model needs (three times those of the forward pass,
+    /// without recomputation) over what all GPUs could do in the time. For printing only.
     #[must_use]
     pub fn mfu(&self, job: &Job) -> f64 {
         let sequence = job.draft().batch.sequence;

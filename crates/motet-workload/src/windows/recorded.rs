@@ -10,21 +10,22 @@ use crate::simulate::Placement;
 impl Recording {
     /// The calls on one rail, by the placement of ranks; of all ranks, or only those that `rank` takes part in.
     ///
-    /// A call starts when its slowest rank does and ends when the last has. What belongs together is the parallelism of its group, or
-    /// the group's own name where nothing says what it is for.
+    /// A call starts when its slowest rank starts and ends when its last rank ends. Its class is the
+    /// parallelism of its group or, if that is not known, the group's description or name.
     #[must_use]
     pub fn rail_calls(&self, placement: Placement, rail: u32, rank: Option<Rank>) -> Vec<Call> {
         let mut calls = Vec::new();
         for call in self.calls() {
             let group = self.group(call);
-            // Of a message, only its two ends.
+            // A message involves only its two ends.
             let ranks: Vec<Rank> = match call.kind {
                 CollectiveKind::SendRecv => call.seen.iter().map(|it| it.rank).collect(),
                 _ => group.members.clone(),
             };
             let there = ranks.iter().any(|it| placement.rail(*it) == rail);
             let asked = rank.is_none_or(|it| ranks.contains(&it));
-            // A message of which one end was seen may go anywhere; groups are told from their members.
+            // If only one end of a message was recorded, whether it leaves the domain is judged by its whole
+            // group.
             let reach = if ranks.len() > 1 { &ranks } else { &group.members };
             if !there || !asked || !placement.reach(reach).on_rail() {
                 continue;

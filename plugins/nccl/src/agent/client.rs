@@ -15,8 +15,9 @@ use super::orphan::Orphan;
 use crate::log::Log;
 use crate::registry;
 
-/// How long to try to reach the leader, and how long each try may take.
+/// How long to try to reach the leader.
 const REACH: Duration = Duration::from_secs(60);
+/// How long each try may take.
 const TRY: Duration = Duration::from_millis(250);
 /// How long a leader may leave a call waiting.
 const SILENCE: Duration = Duration::from_secs(60);
@@ -43,7 +44,7 @@ enum Stage {
 struct Joined {
     link: Link,
     member: Member,
-    /// Where the others can be asked, by rank.
+    /// By rank, the address at which each can be asked.
     peers: Vec<String>,
     /// Since when the verdict on a call that waits has been asked for.
     waits: Option<Instant>,
@@ -129,7 +130,8 @@ impl Client {
         }
     }
 
-    /// `None` as long as the tuner is not there; why not, if the leader cannot be reached.
+    /// Connects to the leader. `None` as long as the communicator has no tuner yet, or if it has no plan; an error if the leader
+    /// cannot be reached.
     fn join(&mut self, settings: &Settings) -> Result<Option<Joined>, String> {
         let Communicator { id, rank, ranks, .. } = self.about;
         let Some(runtime) = registry::only(id) else { return Ok(None) };
@@ -191,7 +193,7 @@ impl Joined {
                 Ok(())
             }
             Frame::Agreement(message) => match self.member.handle(message) {
-                // As long as there is a leader, it is all that a rank needs.
+                // As long as there is a leader, what is for all goes to the leader alone.
                 Some((To::Leader | To::All, answer)) => self.link.send(&Frame::Agreement(answer)),
                 _ => Ok(()),
             },

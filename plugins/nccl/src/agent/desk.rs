@@ -1,4 +1,4 @@
-//! [`Desk`]: where the ranks of this process can be asked by others, once those have lost the leader.
+//! [`Desk`]: a listener at which other ranks ask those of this process what has become of a switch, once they have lost the leader.
 
 use std::net::{Ipv6Addr, TcpListener};
 use std::time::{Duration, Instant};
@@ -8,8 +8,9 @@ use motet_runtime::Frame;
 use super::client::Client;
 use super::link::Link;
 
-/// The most who may ask at a time, and how long one may be silent.
+/// The most visitors at a time.
 const MOST_VISITORS: usize = 4096;
+/// How long a visitor may be silent.
 const SILENCE: Duration = Duration::from_secs(60);
 
 pub(super) struct Desk {
@@ -26,7 +27,7 @@ struct Visitor {
 }
 
 impl Desk {
-    /// `None` if no port can be had; then nobody can ask here.
+    /// Listens on a free port; `None` if there is none, and then nobody can ask here.
     pub(super) fn open() -> Option<Self> {
         let listener = TcpListener::bind((Ipv6Addr::UNSPECIFIED, 0))
             .or_else(|_| TcpListener::bind(("0.0.0.0", 0)))
@@ -61,7 +62,7 @@ impl Desk {
 }
 
 impl Visitor {
-    /// Whether it may stay.
+    /// Answers what the visitor has asked; false if it has gone or must go.
     fn serve(&mut self, token: &str, clients: &mut [Client], now: Instant) -> bool {
         let Ok(frames) = self.link.receive() else { return false };
         if !frames.is_empty() {

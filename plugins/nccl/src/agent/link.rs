@@ -1,5 +1,5 @@
-//! [`Link`]: a connection that never blocks. Frames go in and out of its buffers; the sockets are served when they
-//! can be.
+//! [`Link`]: a connection that never blocks. Frames go in and out of its buffers, which are filled from the socket and
+//! emptied to it whenever it is ready.
 
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::TcpStream;
@@ -7,7 +7,7 @@ use std::net::TcpStream;
 use motet_runtime::wire::{self, Frame, MOST};
 use rustix::event::PollFlags;
 
-/// What may wait to be sent: a peer that takes nothing for so long is not there any more.
+/// How many bytes may wait to be sent. A peer that lets more pile up is taken to be gone.
 const MOST_WAITING: usize = 4 * MOST;
 
 pub(super) struct Link {
@@ -57,7 +57,7 @@ impl Link {
         Ok(())
     }
 
-    /// All frames that have come. Of a peer that sends without end, a part at a time.
+    /// All frames that have come. It reads a limited amount at a time, so that a peer that sends without end holds nobody up.
     pub(super) fn receive(&mut self) -> Result<Vec<Frame>, Broken> {
         let mut part = [0; 1 << 16];
         let mut frames = Vec::new();

@@ -22,12 +22,13 @@ const TRY: Duration = Duration::from_millis(250);
 
 pub(super) struct Orphan {
     member: Member,
-    /// Where each rank can be asked.
+    /// By rank, the address at which each can be asked.
     peers: Vec<String>,
     asked: BTreeMap<u32, Link>,
     /// The rank to be reached next.
     next: u32,
     since: Instant,
+    /// Whether nothing is left to ask: what has become of the switch is known, or given up.
     settled: bool,
 }
 

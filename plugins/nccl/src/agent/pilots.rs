@@ -1,5 +1,5 @@
-//! Which policy makes the leader's tables (`MOTET_AGENT_POLICY`), and its making, which may take a while: a network has
-//! to be read and calls to be counted. So that is a thread of its own, and until it is done nothing is steered.
+//! Which policy makes the leader's tables (`MOTET_AGENT_POLICY`). To make one ready may take a while, because the plan's
+//! network must be read and its calls be counted. So a thread of its own does that, and until it is done tables stay as they are.
 
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
 
@@ -15,7 +15,7 @@ use crate::plan::Plan;
 /// TuCCL's rule, which needs no model.
 const FASTEST: &str = "fastest";
 
-/// Who makes tables.
+/// What makes tables.
 #[derive(Clone, Copy)]
 pub(super) enum Who {
     Fastest,
@@ -23,7 +23,7 @@ pub(super) enum Who {
 }
 
 impl Who {
-    /// The one that is asked for. A name that is none is said, and the default stands in.
+    /// The policy of this name, or without a name the default. A name that is unknown is logged, and the default is used.
     pub(super) fn asked(name: Option<&str>, log: Log) -> Self {
         let name = name.unwrap_or(DEFAULT_POLICY);
         let found = |name: &str| live().find(|it| it.name == name).map(Self::Policy);
@@ -39,7 +39,7 @@ impl Who {
     }
 }
 
-/// Stays where it is.
+/// A pilot that leaves tables as they are.
 struct Nobody;
 
 impl Pilot for Nobody {
@@ -48,7 +48,7 @@ impl Pilot for Nobody {
     }
 }
 
-/// What a group begins with.
+/// The pilot that a group begins with.
 pub(super) fn at_first(who: Who) -> Box<dyn Pilot> {
     match who {
         Who::Fastest => Box::new(Fastest { margin: DEFAULT_MARGIN }),
@@ -56,11 +56,11 @@ pub(super) fn at_first(who: Who) -> Box<dyn Pilot> {
     }
 }
 
-/// A pilot that is being made.
+/// A pilot that is being made, on a thread of its own.
 pub(super) struct Making(Receiver<Result<(PolicyPilot, String), String>>);
 
 impl Making {
-    /// `None` where there is nothing to be made.
+    /// Begins to make a pilot; `None` where there is nothing to be made.
     pub(super) fn begin(who: Who, table: Table, signature: Signature) -> Option<Self> {
         let Who::Policy(policy) = who else { return None };
         let (sender, receiver) = channel();

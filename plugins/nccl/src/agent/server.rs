@@ -13,7 +13,7 @@ use super::link::{Broken, Link};
 use super::pilots::{Making, Who, at_first};
 use crate::log::Log;
 
-/// The most connections: as many ranks of communicators.
+/// The most connections. Each rank of each communicator has one.
 const MOST_PEERS: usize = 1 << 14;
 /// How long a stranger may be silent.
 const INTRODUCTION: Duration = Duration::from_secs(5);
@@ -23,23 +23,23 @@ pub(super) struct Server {
     token: String,
     log: Log,
     who: Who,
-    /// Those who have not said who they are.
+    /// Connections that have not said who they are, and since when they are there.
     strangers: Vec<(Link, Instant)>,
     gatherings: BTreeMap<u64, Gathering>,
 }
 
-/// The ranks of a communicator.
+/// The ranks of a communicator that have come, and the group that leads them once all have.
 struct Gathering {
     ranks: u32,
     peers: BTreeMap<u32, Link>,
     /// The table that each came with.
     tables: BTreeMap<u32, (Signature, Table)>,
-    /// Where each can be asked by others.
+    /// The address at which each can be asked by others.
     places: BTreeMap<u32, String>,
     who: Who,
     group: Option<Group>,
     making: Option<Making>,
-    /// Whether there will be none: a rank has gone, or they have different tables.
+    /// Whether there will be no group: a rank has gone, or ranks have different tables.
     spoilt: bool,
 }
 
@@ -90,7 +90,7 @@ impl Server {
         }
     }
 
-    /// Lets in who says hello, and shows the door to all who say anything else.
+    /// Lets connections in that begin with a right Hello, and closes those that say anything else, or nothing for too long.
     fn introduce(&mut self, now: Instant) {
         for (mut link, since) in std::mem::take(&mut self.strangers) {
             let Ok(frames) = link.receive() else { continue };

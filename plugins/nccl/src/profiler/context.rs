@@ -1,5 +1,5 @@
-//! [`Context`]: what is followed of one communicator. They are numbered, made when needed, and used again when their
-//! communicator has ended, so that an event that comes late finds memory and no meaning.
+//! [`Context`]: the collectives of one communicator that are being followed. Contexts are numbered, made when needed and never
+//! freed, but used again when their communicator has ended. So an event that comes late finds valid memory, and is ignored.
 
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::AcqRel, Ordering::Relaxed};
@@ -11,7 +11,7 @@ use super::handle::{Handle, Kind};
 use super::slot::{Done, Enqueued, Slot, When};
 use crate::{registry, worker};
 
-/// More communicators than that are not profiled; their number must fit a [`Handle`].
+/// The most communicators that are profiled at a time; the number of a context must fit a [`Handle`].
 const MOST: usize = 4096;
 const SLOTS: usize = 256;
 
@@ -22,7 +22,7 @@ static LOST: AtomicU64 = AtomicU64::new(0);
 pub(crate) struct Context {
     number: u16,
     in_use: AtomicBool,
-    /// How many communicators it was of.
+    /// How many communicators have used it.
     incarnation: AtomicU32,
     ranks: AtomicU32,
     about: Mutex<Option<Communicator>>,
@@ -31,7 +31,7 @@ pub(crate) struct Context {
     slots: Box<[Slot]>,
 }
 
-/// Collectives that nothing is known of in the end.
+/// How many collectives were lost, so that nothing is known of how they ended.
 pub(crate) fn lost() -> u64 {
     LOST.load(Relaxed)
 }
@@ -74,7 +74,7 @@ impl Context {
         }
     }
 
-    /// What NCCL holds of it: its number + 1, which is no address.
+    /// What NCCL holds as the context: its number + 1, which is no address.
     pub(super) fn pack(&self) -> *mut c_void {
         std::ptr::without_provenance_mut(usize::from(self.number) + 1)
     }
@@ -87,13 +87,13 @@ impl Context {
         self.ranks.load(Relaxed)
     }
 
-    /// The communicator that a collective was of, if it still is.
+    /// The communicator of a collective, if the context has not been used for another since.
     pub(crate) fn about(&self, incarnation: u32) -> Option<Communicator> {
         let about = self.about.lock().unwrap_or_else(PoisonError::into_inner).clone();
         about.filter(|_| self.incarnation.load(Relaxed) == incarnation)
     }
 
-    /// The id of the communicator that it is of, and the rank in it.
+    /// The id of its communicator, and the rank in that.
     pub(super) fn who(&self) -> Option<(u64, u32)> {
         let about = self.about.lock().unwrap_or_else(PoisonError::into_inner);
         about.as_ref().map(|it| (it.id, it.rank))
@@ -129,7 +129,7 @@ impl Context {
         LOST.fetch_add((!sent).into(), Relaxed);
     }
 
-    /// For the worker: what has come to rest without all its channels.
+    /// For the worker: finishes collectives of which some channels were never reported, and nothing has happened for a while.
     pub(crate) fn look(&self) {
         self.slots.iter().for_each(|it| self.finish(it.look()));
     }
@@ -142,7 +142,7 @@ impl Context {
         }
     }
 
-    /// May be used for another communicator from now on.
+    /// Lets another communicator use it from now on.
     pub(super) fn release(&self) {
         self.in_use.store(false, Relaxed);
     }

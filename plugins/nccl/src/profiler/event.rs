@@ -19,7 +19,7 @@ pub(super) struct Head {
     rank: c_int,
 }
 
-/// The upper bytes of a type that is one byte are padding, and may be anything.
+/// The type of an event. Where that is one byte (`bytewise`), the bytes above it are padding and may hold anything.
 pub(super) const fn kind(head: &Head, bytewise: bool) -> u64 {
     if bytewise { head.kind & 0xff } else { head.kind }
 }
@@ -227,7 +227,7 @@ with_texts!(collective4, Collective4);
 with_texts!(collective3, Collective3);
 with_texts!(collective2, Collective2);
 
-/// As the others, of NCCL's numbers.
+/// The same for v1, which has NCCL's numbers where later versions have texts.
 pub(super) fn collective1(it: &Collective1, ranks: u32) -> Option<Enqueued> {
     // `ncclDataType_t`, with bfloat16 and the 8-bit floats at the end.
     const WIDTHS: [u64; 12] = [1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1];
@@ -244,7 +244,7 @@ pub(super) fn collective1(it: &Collective1, ranks: u32) -> Option<Enqueued> {
     })
 }
 
-/// In nccl-tests' meaning of size, as the tuner is told it.
+/// The size of a call in nccl-tests' sense, in which the tuner is told it too.
 fn bytes(collective: Collective, count: u64, width: u64, ranks: u32) -> u64 {
     let all = match collective {
         Collective::AllGather | Collective::ReduceScatter => u64::from(ranks),

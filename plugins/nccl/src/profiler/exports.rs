@@ -54,7 +54,7 @@ type Init5 = unsafe extern "C" fn(
     Logger,
 ) -> Status;
 
-/// A version's struct.
+/// The struct of functions that NCCL expects behind a version's symbol.
 #[repr(C)]
 struct Plugin<I> {
     name: *const c_char,
@@ -102,7 +102,7 @@ const _: () = assert!(size_of::<Plugin<Init5>>() == 48);
 /// What is wrong with `MOTET_PROFILE_EVERY` is said once, however many communicators there are.
 static WARNED: AtomicBool = AtomicBool::new(false);
 
-/// How many communicators are profiled; whoever holds it begins or ends one.
+/// How many communicators are profiled. It is locked while one begins or ends.
 static PROFILED: Mutex<usize> = Mutex::new(0);
 
 unsafe extern "C" fn init1<const VERSION: u8>(
@@ -364,7 +364,7 @@ unsafe extern "C" fn record<const VERSION: u8>(
     })
 }
 
-/// A time of the GPU's; NCCL has 0 where it has none.
+/// A time of the GPU's clock; NCCL says 0 where it has none.
 fn gpu(ns: u64) -> Option<When> {
     (ns != 0).then_some(When { ns, by_host: false })
 }

@@ -1,4 +1,4 @@
-//! [`Handle`]: what NCCL holds of an event: a number that no address is, as it is odd.
+//! [`Handle`]: what NCCL holds of an event: a number that is the address of no object, because it is odd.
 
 use std::ffi::c_void;
 
@@ -22,7 +22,7 @@ pub(super) struct Handle {
     pub(super) reuse: u32,
 }
 
-/// What NCCL holds of a group, of which we follow nothing. Up to 2.27 it reports only calls of groups that have a handle.
+/// What NCCL holds of a group. We follow nothing of groups, but up to 2.27 NCCL reports only the calls of groups that have a handle.
 pub(super) const fn of_group() -> *mut c_void {
     std::ptr::without_provenance_mut(2)
 }
@@ -38,7 +38,7 @@ impl Handle {
         std::ptr::without_provenance_mut(bits as usize)
     }
 
-    /// None for null and for what we never gave.
+    /// The handle of a pointer from NCCL; `None` for null, and for pointers that we never gave.
     pub(super) fn unpack(pointer: *mut c_void) -> Option<Self> {
         let bits = pointer.addr() as u64;
         let ours = bits & 1 == 1 && bits >> 54 == 0;

@@ -6,7 +6,7 @@
 //! NCCL's mask of events is one number for the process. Between samples only groups are reported, which costs one
 //! call of ours per group; that call counts, and switches the mask for the next group.
 //!
-//! **CUDA graphs end the switching.** NCCL counts kernels on both sides, host and GPU, to find a kernel's times again. A
+//! **CUDA graphs end the switching.** NCCL counts kernels on the host and on the GPU, to find a kernel's times by its number. A
 //! call that is captured unprofiled counts once on the host and at every replay on the GPU (`incWorkCounter` in
 //! NCCL's `proxy.cc`, 2.26 to 2.30; not any more in 2.31.2 and 2.32.3): from then on a profiled call looks for its times in the wrong place, may never find
 //! them, and the end of the communicator waits for it for ever. Captured calls that are all profiled, or never
@@ -32,13 +32,16 @@ pub(super) const GROUP_API: c_int = 256;
 pub(super) const COLLECTIVE_API: c_int = 512;
 pub(super) const SEND_API: c_int = 1024;
 
-/// What is profiled when no one says otherwise. Where calls are short, one that is profiled takes twice as long (128 KiB
-/// on four ranks that share an H200: NCCL wakes a thread for it), and one in 64 cost a percent. What this costs cannot be told
+/// One group in so many is profiled where the user says nothing. Where calls are short, a profiled one takes twice as long (128 KiB
+/// on four ranks that share an H200: NCCL wakes a thread for it), and one in 64 cost a percent. The cost of one in 256 cannot be told
 /// from noise there.
 const DEFAULT_EVERY: u64 = 256;
 
+/// NCCL's own mask of events; null until a communicator is profiled.
 static MASK: AtomicPtr<c_int> = AtomicPtr::new(std::ptr::null_mut());
+/// The mask between samples, with groups of calls only.
 static IDLE: AtomicI32 = AtomicI32::new(0);
+/// One group in so many is profiled.
 static EVERY: AtomicU64 = AtomicU64::new(DEFAULT_EVERY);
 static PAUSED: AtomicBool = AtomicBool::new(false);
 /// Whoever holds it may set the mask.
@@ -51,7 +54,7 @@ struct State {
     captured: Option<Captured>,
 }
 
-/// What captures have put an end to: choosing which calls to profile.
+/// How profiling goes on after calls were captured in a CUDA graph, which ends the sampling.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Captured {
     /// Every call is profiled from then on.
@@ -68,8 +71,8 @@ pub(super) struct Wish {
     pub(super) warning: Option<String>,
 }
 
-/// `MOTET_PROFILE_EVERY`, where it is set. `tells` whether this NCCL reports captures: only then is anything profiled
-/// without being asked.
+/// How often to profile, by the text of `MOTET_PROFILE_EVERY` where it is set. `tells` says whether this NCCL reports captures:
+/// only then is anything profiled without being asked for.
 pub(super) fn every(said: Option<&str>, tells: bool) -> Wish {
     let usual = if tells { DEFAULT_EVERY } else { 0 };
     let parsed = said.map(|text| text.trim().parse::<u64>());
@@ -111,8 +114,8 @@ fn state() -> MutexGuard<'static, State> {
     STATE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A group of calls begins, of which NCCL has read the mask before. The next one's is set here; but none any more once
-/// a group was `captured` in a CUDA graph: all that are captured must have the mask of the first.
+/// A group of calls begins. NCCL has read the mask for it before, so what is set here is for the next group. Once a group was
+/// `captured` in a CUDA graph the mask stays, because all groups that are captured must have the mask of the first.
 pub(super) fn group(captured: bool) {
     let (idle, every) = (IDLE.load(Relaxed), EVERY.load(Relaxed));
     if every <= 1 {
@@ -133,7 +136,7 @@ pub(super) fn group(captured: bool) {
     }
 }
 
-/// A call that is captured is profiled; so all are from now on.
+/// A call is both captured and profiled, so all calls must be profiled from now on.
 pub(super) fn captured_profiled() {
     let idle = IDLE.load(Relaxed);
     if EVERY.load(Relaxed) > 1 {
@@ -143,7 +146,7 @@ pub(super) fn captured_profiled() {
     }
 }
 
-/// Profiles nothing meanwhile, or goes on. Groups are still reported, so that captures are noticed.
+/// Pauses profiling, or goes on with it. In a pause groups are still reported, so that captures are noticed.
 pub(crate) fn pause(paused: bool) {
     if PAUSED.swap(paused, Relaxed) == paused {
         return;
@@ -155,7 +158,7 @@ pub(crate) fn pause(paused: bool) {
     }
 }
 
-/// How it goes on since calls were captured; `None` if none were, or if all are profiled because the user wants it.
+/// How profiling goes on since calls were captured; `None` if none were, or if all are profiled because the user wants it.
 pub(crate) fn captured() -> Option<Captured> {
     state().captured
 }

@@ -1,4 +1,4 @@
-//! [`Slot`]: one collective that is on its way.
+//! [`Slot`]: one collective that is under way.
 //!
 //! Several of NCCL's threads touch a slot. What they must agree on is one word: which use of the slot it is, whether
 //! the collective has been enqueued, how many channels its kernel has, have started and have stopped. Every change
@@ -22,13 +22,14 @@ pub(crate) struct Enqueued {
     pub(crate) position: u32,
 }
 
-/// A collective that is done, as far as was seen.
+/// A collective that is done, with what was seen of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Finished {
     pub(crate) context: u16,
     /// Which communicator of the context it was.
     pub(crate) incarnation: u32,
     pub(crate) enqueued: Enqueued,
+    /// How many channels of its kernel were seen to stop.
     pub(crate) finished: u8,
     pub(crate) source: Source,
     pub(crate) start_ns: u64,
@@ -67,7 +68,7 @@ impl State {
         if self.channels(byte) == u8::MAX { self } else { Self(self.0 + (1 << (8 * byte))) }
     }
 
-    /// Whether nothing more is to come, for all we know: NCCL has told how many channels there are.
+    /// Whether nothing more is to come: NCCL has said how many channels there are, and as many have stopped.
     const fn is_complete(self) -> bool {
         let known = self.expected() != 0 && self.done() >= self.expected();
         self.0 & STOPPED != 0 && known
@@ -84,7 +85,7 @@ pub(super) struct Slot {
     state: AtomicU64,
     first_start: AtomicU64,
     last_stop: AtomicU64,
-    /// Whether a time is the host's.
+    /// Not 0 if one of the two times is of the host's clock.
     host_clock: AtomicU64,
     sequence: AtomicU64,
     bytes: AtomicU64,
@@ -110,7 +111,7 @@ pub(super) struct When {
 }
 
 impl Slot {
-    /// Puts a collective into the slot, whatever was in it. Gives the use, and whether something was lost.
+    /// Puts a collective into the slot, whatever was in it. Returns the number of this use, and whether a collective was lost.
     pub(super) fn put(&self, it: &Enqueued) -> (u32, bool) {
         let old = State(self.state.load(Relaxed));
         let reuse = old.reuse().wrapping_add(1);
@@ -144,16 +145,18 @@ impl Slot {
         Some(change(State(before)))
     }
 
+    /// Whether the slot is still in this use.
     pub(super) fn is(&self, reuse: u32) -> bool {
         let state = State(self.state.load(Acquire));
         state.reuse() == reuse && state.0 & IN_USE != 0
     }
 
+    /// The collective's own event has stopped: its kernel is enqueued.
     pub(super) fn enqueued(&self, reuse: u32) -> Option<Done> {
         self.completed(self.change(reuse, |it| State(it.0 | STOPPED))?)
     }
 
-    /// A channel starts; `when` is none if NCCL has no time for it. Says whether the use goes on.
+    /// A channel starts; `when` is `None` if NCCL has no time for it. False if the slot is in another use by now.
     pub(super) fn started(&self, reuse: u32, when: Option<When>) -> bool {
         if !self.is(reuse) {
             return false;
@@ -167,7 +170,7 @@ impl Slot {
         self.change(reuse, |it| it.one_more(2)).is_some()
     }
 
-    /// When a channel stopped; that it has, [`stopped`](Self::stopped) says.
+    /// Notes when a channel stopped. It counts as stopped only with [`stopped`](Self::stopped).
     pub(super) fn stop_at(&self, reuse: u32, when: When) {
         if self.is(reuse) {
             self.last_stop.fetch_max(when.ns, Relaxed);
@@ -175,6 +178,7 @@ impl Slot {
         }
     }
 
+    /// A channel has stopped.
     pub(super) fn stopped(&self, reuse: u32) -> Option<Done> {
         self.completed(self.change(reuse, |it| it.one_more(3))?)
     }
@@ -183,7 +187,7 @@ impl Slot {
         if state.is_complete() { self.take(state) } else { None }
     }
 
-    /// Ends the use, if the state is still the same: one of those who see it complete gets it.
+    /// Ends the use if the state is still the same. So of several threads that see it complete only one gets the collective.
     fn take(&self, state: State) -> Option<Done> {
         let (first, last) = (self.first_start.load(Relaxed), self.last_stop.load(Relaxed));
         let by_host = self.host_clock.load(Relaxed) != 0;
@@ -217,20 +221,20 @@ impl Slot {
         })
     }
 
-    /// For NCCLs whose kernels have no events: enqueued is all there is.
+    /// Ends the use without times: for versions of NCCL whose kernels have no events.
     pub(super) fn take_untimed(&self, reuse: u32) -> Option<Done> {
         let state = State(self.state.load(Acquire));
         if state.reuse() == reuse && state.0 & IN_USE != 0 { self.take(state) } else { None }
     }
 
-    /// What is quiet and has not changed since the last look: channels that NCCL announced and did not report.
+    /// Ends the use if it is quiet and has not changed since the last look: then NCCL has announced channels that it does not report.
     pub(super) fn look(&self) -> Option<Done> {
         let state = State(self.state.load(Acquire));
         let before = self.looked_at.swap(state.0, Relaxed);
         if before == state.0 && state.is_quiet() { self.take(state) } else { None }
     }
 
-    /// The communicator ends. Gives what can still be told, and whether something was lost.
+    /// The communicator ends. Returns the collective if enough is known of it, and whether one was lost.
     pub(super) fn clear(&self) -> (Option<Done>, bool) {
         let state = State(self.state.load(Acquire));
         if state.0 & IN_USE == 0 {

@@ -36,7 +36,7 @@ pub(crate) fn own(costs: &[f32]) -> Option<(Algorithm, Protocol)> {
     Some((*Algorithm::ALL.get(entry / PROTOCOLS)?, *Protocol::ALL.get(entry % PROTOCOLS)?))
 }
 
-/// Whether NCCL by itself would have switches reduce. It takes the first of the cheapest, row by row.
+/// Whether NCCL by itself would have switches reduce. Of several cheapest entries it takes the first, row by row.
 pub(crate) fn prefers_network(costs: &[f32]) -> bool {
     const FIRST: usize = Algorithm::CollNetDirect.index() * PROTOCOLS;
     const BEHIND: usize = Algorithm::Pat.index() * PROTOCOLS;

@@ -79,7 +79,7 @@ type End = unsafe extern "C" fn(*mut c_void) -> Status;
 type Chunk =
     unsafe extern "C" fn(*mut c_void, c_int, usize, c_int, c_int, c_int, *mut usize) -> Status;
 
-/// A version's struct.
+/// The struct of functions that NCCL expects behind a version's symbol.
 #[repr(C)]
 struct Plugin<I, D, C = ()> {
     name: *const c_char,

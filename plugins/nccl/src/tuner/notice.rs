@@ -64,7 +64,7 @@ impl Notice {
     }
 }
 
-/// The texts of one communicator, and which it has said.
+/// The texts of one communicator, and which of them were said already.
 pub(crate) struct Notices {
     said: AtomicU32,
     texts: [CString; TEXTS.len()],

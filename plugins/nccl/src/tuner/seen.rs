@@ -1,7 +1,7 @@
-//! [`Guarded`]: what the calling thread of a communicator has seen of its plan.
+//! [`Guarded`]: the tables that the calling thread of a communicator has seen last ([`Seen`]), which make the next lookup cheap.
 //!
 //! NCCL asks for one call of a communicator after the other, but not always on the same thread. A mutex would be a
-//! lock on the call path; this is a flag that says whether someone is in it, and who finds it set goes another way.
+//! lock on the call path. Instead a flag says whether a thread is using them; another that finds it set does without.
 
 #![allow(unsafe_code, reason = "a flag gives the access that the compiler cannot see")]
 
@@ -32,7 +32,7 @@ impl Guarded {
         Self { busy: AtomicBool::new(false), seen: UnsafeCell::new(Seen::new(runtime)) }
     }
 
-    /// `None` if another thread is in it.
+    /// Does `work` with what was seen; `None` if another thread is using it.
     pub(crate) fn with<T>(&self, work: impl FnOnce(&mut Seen) -> T) -> Option<T> {
         if self.busy.compare_exchange(false, true, Acquire, Relaxed).is_err() {
             return None;

@@ -33,7 +33,7 @@ struct Sums {
     bytes: u64,
 }
 
-/// Its name, what it is, and how it is read off.
+/// A figure in the file: its name, its help text, and how it is computed.
 type Figure<T, R> = (&'static str, &'static str, fn(&T) -> R);
 
 #[derive(Debug, Default)]
@@ -114,7 +114,7 @@ impl Metrics {
     }
 }
 
-/// What a table expects of an entry.
+/// The time that a table expects for an entry, beside the measured one.
 pub(super) fn planned(table: &Table, entry: u32, measured_ps: u64) -> Option<Planned> {
     let entry = table.entries().get(entry as usize)?;
     Some(Planned {
@@ -130,7 +130,7 @@ fn head(text: &mut String, name: &str, help: &str, kind: &str) {
     let _ = writeln!(text, "# HELP motet_nccl_{name} {help}\n# TYPE motet_nccl_{name} {kind}");
 }
 
-/// Sizes are those of the bucket's lower end.
+/// The labels of a series. The size is the lower end of its bucket.
 fn labels(it: &Series) -> String {
     let Series { rank, ranks, collective, bucket, algorithm, protocol } = it;
     let size = 1u64 << bucket.log2();
@@ -140,7 +140,7 @@ fn labels(it: &Series) -> String {
     )
 }
 
-/// Exactly, as there is no rounding in a file.
+/// Picoseconds as seconds, exactly: nothing is rounded in a file.
 fn seconds(ps: u64) -> String {
     format!("{}.{:012}", ps / 1_000_000_000_000, ps % 1_000_000_000_000)
 }

@@ -1,4 +1,4 @@
-//! [`Outputs`]: everything that a finished collective goes to: the trace, the metrics, the shared file, and the
+//! [`Outputs`]: all places where a finished collective is recorded: the trace, the metrics, the shared file, and the
 //! recent times of the plan that decided it.
 
 use std::collections::BTreeMap;
@@ -18,7 +18,7 @@ use crate::profiler::sampling::{self, Captured};
 use crate::profiler::{Finished, by_index, lost};
 use crate::{agent, registry, shared};
 
-/// Metrics are written every so many times that traces are.
+/// Metrics are written each time that traces have been written so often.
 const METRICS_EVERY: u32 = 5;
 
 pub(super) struct Outputs {
@@ -34,7 +34,7 @@ pub(super) struct Outputs {
 }
 
 struct TraceFile {
-    /// Made when it is first written to, as all writing is, on the worker's thread.
+    /// Made when it is first written to, so that this too is on the worker's thread.
     file: Option<File>,
     path: PathBuf,
     writer: TraceWriter,
@@ -146,7 +146,7 @@ impl Outputs {
         }
     }
 
-    /// What was measured of the plans that decide.
+    /// What the plans in use expect, and what was measured of it.
     fn planned(&self) -> Vec<Planned> {
         let mut all = Vec::new();
         let mut ids: Vec<_> = self.communicators.values().map(|it| (it.0.id, it.0.rank)).collect();
@@ -218,8 +218,8 @@ fn key(about: &Communicator, it: &Finished) -> TimeKey {
     }
 }
 
-/// The operation that was the last begun when so many (modulo 2³²) had been, now that `now` have; `None` if it is not known.
-/// Tables may have been switched since, so what decided the call is what decided then.
+/// The last operation that had begun when `position` had (modulo 2³²), given that `now` have by now; `None` if that is not known.
+/// A call's time counts for the table that decided it then, because tables may have been switched since.
 fn operation(position: u32, now: u64) -> Option<u64> {
     let since = (now as u32).wrapping_sub(position);
     (position != 0).then_some(())?;

@@ -1,4 +1,5 @@
-//! Each mask has a case that fails without it; numbers and actions are one to one.
+//! For each rule of the mask there is a case that would fail without it; and numbers and actions correspond
+//! one to one.
 
 use motet_nccl::{Algorithm, NotOffered};
 use motet_units::Bytes;
@@ -32,7 +33,7 @@ fn offers(space: &ActionSpace, algorithm: Algorithm, protocol: Protocol) -> bool
     space.index(&Action::nccl(algorithm, protocol)).is_some()
 }
 
-/// Why an action is not in a space that it must not be in.
+/// The reason why an action is not in a space, which must not contain it.
 fn masked(space: &ActionSpace, action: Action) -> Masked {
     assert_eq!(space.index(&action), None, "{action:?}");
     space.check(&action).unwrap_err()
@@ -61,7 +62,8 @@ fn numbers_and_actions_are_one_to_one() {
     }
 }
 
-/// The enumeration takes short cuts; going through every value of every head finds the same.
+/// The space is enumerated with short cuts; trying every combination of all heads' values finds the same
+/// actions.
 #[test]
 fn nothing_valid_is_left_out() {
     let space = allreduce(&H100_X4);

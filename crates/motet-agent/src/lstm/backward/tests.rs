@@ -1,4 +1,4 @@
-//! Gradients against differences, through the whole network and several calls.
+//! Gradients are compared with finite differences, through the whole network and several calls.
 
 use std::sync::Arc;
 
@@ -33,7 +33,7 @@ impl Run {
         Self { catalogue: Catalogue::of(&space).into(), nominal, carries }
     }
 
-    /// The loss, and its pulls.
+    /// The loss, and its gradients with respect to the network's outputs.
     fn go(&self, net: &Net) -> (f64, Vec<NetStep>, Vec<Pull>) {
         let mut memory = Memory::new(SHAPE);
         let (mut loss, mut steps, mut pulls) = (0.0, Vec::new(), Vec::new());
@@ -110,7 +110,7 @@ fn gradients_are_those_of_differences() {
     }
 }
 
-/// What came before matters only if it is carried on.
+/// Earlier calls matter only if the state is carried from call to call.
 #[test]
 fn memory_reaches_back() {
     for carries in [true, false] {

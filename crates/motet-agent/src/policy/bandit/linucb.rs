@@ -1,9 +1,10 @@
 //! [`LinUcb`]: a contextual bandit: a linear model of each action's time relative to the cost model, for all sizes of a communicator
 //! together, with optimism where it is uncertain. Each communicator has a model of its own, and old calls are discounted.
 //!
-//! Features of an action in a task: one for its algorithm and protocol, and what share of its time without load
-//! is waiting for hops, sending, and channels. So congestion that lengthens hops shows in all actions with
-//! many hops, whatever their size. Next: [`Infer`](crate::policy::infer), which knows the same by the model.
+//! Features of an action in a task: one for its algorithm and protocol, a constant, the shares of its time
+//! without load that hops and data take, and its channels. So congestion that lengthens hops shows in all
+//! actions with many hops, whatever their size. [`Infer`](crate::policy::infer) knows the same from the cost
+//! model without learning it.
 
 use std::collections::BTreeMap;
 
@@ -22,7 +23,9 @@ const FEATURES: usize = KERNELS + 4;
 const ALPHA: f64 = 1.0;
 /// The factor by which old evidence is discounted at each call.
 const MEMORY: f64 = 0.97;
+/// The precision of the prior of each coefficient (ridge regression).
 const RIDGE: f64 = 1.0;
+/// The noise of a measurement: the standard deviation of its logarithm.
 const NOISE: f64 = 0.06;
 
 type Features = [f64; FEATURES];
@@ -30,7 +33,8 @@ type Features = [f64; FEATURES];
 fn features(seen: &Observation, action: usize) -> Features {
     let mut row = [0.0; FEATURES];
     let (algorithm, protocol) = seen.brief.kernels[action];
-    // Kernels are off by less than load slows calls by: a smaller feature is a narrower prior.
+    // The model's errors per kernel are smaller than the effect of load; a smaller feature value means a
+    // narrower prior.
     row[algorithm.index() * Protocol::COUNT + protocol.index()] = 0.3;
     let (counts, terms) = (seen.brief.counts(action), &seen.terms);
     let all = terms.micros(counts).max(1e-9);

@@ -6,9 +6,10 @@ pub const NOISE: f64 = 0.05;
 pub const PRIOR: f64 = 0.2;
 /// The factor by which older measurements are discounted, so that drift is followed.
 const MEMORY: f64 = 0.95;
-/// A candidate whose first measurement is so much worse than the best is dropped until something changes.
+/// A candidate whose latest measurement is worse than the best by more than this, in the logarithm, is
+/// dropped until something changes.
 const CLEAR: f64 = 0.15;
-/// A candidate must be so much better than NCCL's default to replace it.
+/// A candidate must be better than NCCL's default by more than this, in the logarithm, to replace it.
 const MARGIN: f64 = 0.01;
 
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -7,16 +7,17 @@ use std::collections::BTreeMap;
 
 use super::loads::{Arm, NOISE, RESPONSE};
 
-/// Prior standard deviations of a kernel's error, and of a task's error beyond it.
+/// The prior standard deviation of a kernel's error.
 const KERNEL: f64 = 0.2;
+/// The prior standard deviation of a task's error beyond its kernel's.
 const OWN: f64 = 0.07;
 /// Surprises are clipped to this many standard deviations.
 const CLIP: f64 = 3.0;
-/// The variance that every call of the communicator adds to errors that it did not measure: little without load, more under load,
-/// which may change.
+/// The variance that every call of the communicator adds to tasks' errors that it did not measure. Under load
+/// it is more, because load may change.
 const AGEING: f64 = 1e-5;
 const AGEING_LOADED: f64 = 1.5e-4;
-/// The limit to which ageing can raise it, as a standard deviation.
+/// The limit to which ageing can raise the variance of a task's error, as a standard deviation.
 const STALE: f64 = 0.5;
 /// The variance added at every measurement, to follow errors that change slowly.
 const DRIFT: f64 = 1e-5;
@@ -31,7 +32,9 @@ struct Gauss {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Error {
     pub(super) mean: f64,
+    /// The variance of the kernel's error.
     pub(super) kernel: f64,
+    /// The variance of the task's error beyond the kernel's.
     pub(super) own: f64,
     /// The logarithm of the slowdown under which the kernel was last seen.
     pub(super) seen_under: f64,

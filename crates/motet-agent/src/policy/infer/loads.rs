@@ -15,9 +15,9 @@ const HAZARD: f64 = 0.004;
 const MEMORY: f64 = 0.9;
 /// The noise of measurements, as the standard deviation of the logarithm.
 pub(super) const NOISE: f64 = 0.045;
-/// The probability that a measurement is an outlier,
+/// The probability that a measurement is an outlier.
 const OUTLIERS: f64 = 0.01;
-/// and the standard deviation of outliers.
+/// The standard deviation of outliers, in the logarithm.
 const OUTLIER: f64 = 0.7;
 /// How much actions respond to load differently than modelled, as a share of the logarithm of the slowdown.
 pub(super) const RESPONSE: f64 = 0.1;

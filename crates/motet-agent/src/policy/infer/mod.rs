@@ -54,9 +54,9 @@ pub struct Infer {
 struct Estimate {
     /// The logarithm of its time in µs.
     mean: f64,
-    /// The variance from the arm's own unknown error,
+    /// The variance from the arm's own unknown error.
     own: f64,
-    /// and that from load slowing it differently than NCCL's default.
+    /// The variance from load that slows it differently than NCCL's default.
     load: f64,
 }
 
@@ -114,7 +114,8 @@ fn normal(u: f64) -> (f64, f64) {
 fn probe(estimates: &[Estimate], best: usize) -> Option<(usize, f64)> {
     let mut found: Option<(usize, f64, f64)> = None;
     for (at, it) in estimates.iter().enumerate() {
-        // An arm that is known better than the default is not probed: measuring the default comes first and needs no probe.
+        // If the default is in use and its error is less certain than the arm's, the default is measured
+        // first, which needs no probe.
         if at == best || (best == 0 && it.own < estimates[0].own) {
             continue;
         }

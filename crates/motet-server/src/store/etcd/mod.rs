@@ -1,13 +1,15 @@
-//! [`Etcd`]: a store in etcd, for a controller with others that wait to take its place.
+//! [`Etcd`]: a store in etcd, for a controller with others standing by to replace it.
 //!
-//! Who leads is etcd's business: a service campaigns (etcd's election API) under a lease that it keeps alive, and waits until it is
-//! elected. Everything that it writes is a transaction on the condition that it still leads: one that has lost its lease, because
-//! it hung or was cut off, can write nothing any more, and so carries out nothing.
+//! etcd decides which service leads: a service campaigns (etcd's election API) under a lease that it keeps
+//! alive, and waits until it is elected. Every write is a transaction on the condition that the service still
+//! leads. So a service that has lost its lease, because it hung or was cut off, can write nothing any more,
+//! and therefore carries out nothing.
 //!
 //! Keys below the prefix: `leader` (etcd's election), `jobs/NUMBER`, and `journal/NUMBER` with the records of one batch from that
 //! number on.
 //!
-//! A thread of its own speaks to etcd, because the engine's is no place to wait in for a network.
+//! Requests to etcd are made on a thread with an async runtime, because the engine's thread has none. The
+//! engine waits for their answers, as for a disk.
 
 mod session;
 
@@ -44,20 +46,21 @@ use super::{Batch, Saved, Store, StoreError};
 use crate::record::Record;
 use session::Session;
 
-/// Where etcd is.
+/// How to reach etcd.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EtcdConfig {
     /// `http://host:port` or `https://host:port`, of one or all servers.
     pub endpoints: Vec<String>,
-    /// Below which all keys are.
+    /// The prefix of all keys.
     #[serde(default = "prefix")]
     pub prefix: String,
     /// How long a controller may be silent before another takes its place, in seconds.
     #[serde(default = "ttl")]
     pub lease: i64,
-    /// For `https`: who signs etcd's certificates, and our own certificate and key, in PEM.
+    /// For `https`: the certificate authority of etcd's certificates, in PEM.
     pub ca: Option<std::path::PathBuf>,
+    /// For `https`: our own certificate, in PEM; `key` has its private key.
     pub certificate: Option<std::path::PathBuf>,
     pub key: Option<std::path::PathBuf>,
 }
@@ -70,7 +73,7 @@ const fn ttl() -> i64 {
     5
 }
 
-/// What the thread is asked to do.
+/// A request to the thread.
 enum Task {
     Load(blocking::Sender<Result<Saved, StoreError>>),
     Commit(Batch, blocking::Sender<Result<(), StoreError>>),
@@ -90,8 +93,9 @@ impl std::fmt::Debug for Etcd {
 }
 
 impl Etcd {
-    /// Waits until this service leads; `journal` records are kept at least. The second is whether another led before, which
-    /// may have told a switch something just before its end.
+    /// Waits until this service leads. At least `journal` records are kept. The second value is whether it
+    /// had to wait; then another service may have led before, and may have given a switch an order just
+    /// before its end.
     ///
     /// # Errors
     ///
@@ -134,7 +138,7 @@ impl Etcd {
     }
 }
 
-/// Leads, and then does what it is asked to, until the store is dropped.
+/// Waits to lead, and then handles requests until the store is dropped.
 async fn serve(
     config: &EtcdConfig,
     journal: u64,

@@ -28,12 +28,15 @@ use crate::store::{Batch, RECENT, Saved, StoreError};
 const PAGE: i64 = 200;
 /// Old records are dropped when the numbers pass a multiple of this.
 const LOT: u64 = 10_000;
-/// For one answer of etcd.
+/// The time-out for one answer of etcd.
 const ANSWER: Duration = Duration::from_secs(5);
-/// How long what fails is tried again, and the pause before it is. Of several servers some may be gone: each try may reach another.
+/// How long a failed request is tried again. If some of several servers are gone, each attempt may reach
+/// another one.
 const AGAIN: Duration = Duration::from_secs(3);
+/// The pause before a failed request is tried again.
 const PAUSE: Duration = Duration::from_millis(100);
-/// How often silent servers are asked whether they are there. Not more often than every 5 s, or etcd hangs up.
+/// The interval of keep-alive pings to silent servers. It must be more than 5 s, or etcd closes the
+/// connection.
 const ALIVE: Duration = Duration::from_secs(10);
 
 /// One term of leadership.
@@ -48,7 +51,7 @@ pub(super) struct Session {
 }
 
 impl Session {
-    /// Waits to be elected. The second is whether it had to wait, for another or for etcd.
+    /// Waits to be elected. The second value is whether it had to wait, for another service or for etcd.
     pub(super) async fn lead(
         config: &EtcdConfig,
         journal: u64,
@@ -65,7 +68,7 @@ impl Session {
             });
             let grant = match grant.await {
                 Ok(grant) => grant,
-                // It was there before: whoever waits for the lead waits for etcd too.
+                // etcd was reachable before, so keep waiting for it too.
                 Err(error) if waited => {
                     warn!("{error}");
                     continue;
@@ -101,11 +104,11 @@ impl Session {
         }
     }
 
-    /// Gives the lead away at once, where etcd would wait for the lease to end.
+    /// Gives up the lead at once, instead of leaving it until the lease expires.
     pub(super) async fn resign(&mut self) {
         self.alive.abort();
         let revoke = self.leases.lease_revoke(LeaseRevokeRequest { id: self.leader.lease });
-        // If it does not hear, the lease ends by itself.
+        // If etcd does not receive this, the lease expires by itself.
         let _ = tokio::time::timeout(ANSWER, revoke).await;
     }
 
@@ -172,7 +175,8 @@ impl Session {
         })
     }
 
-    /// The records of whole batches, cut to what was asked for.
+    /// The records from that number on, or the last ones. They are stored by batches, so some are read in
+    /// excess and dropped.
     pub(super) async fn records(
         &self,
         from: Option<u64>,
@@ -196,7 +200,7 @@ impl Session {
                 }
             }
         };
-        // A batch that began before may have records from there on.
+        // A batch that began before `from` may contain later records, so all batches are read.
         let mut records = Vec::new();
         for pair in self.all("journal/", "").await? {
             let batch: Vec<Record> = self.decoded(&pair.value)?;
@@ -252,7 +256,7 @@ impl Session {
     }
 }
 
-/// Waits for the lead. Nothing if etcd does not say under which key.
+/// Waits for the lead; `None` if etcd does not name the leader's key.
 async fn campaign(
     config: &EtcdConfig,
     channel: &Channel,
@@ -275,7 +279,7 @@ async fn campaign(
     Ok(answer?.into_inner().leader)
 }
 
-/// Asks etcd, and again for a while if it does not answer or says that it cannot.
+/// Makes a request to etcd, and repeats it for a while if it fails or is not answered.
 async fn tried<T, F>(place: &str, mut ask: impl FnMut() -> F) -> Result<T, StoreError>
 where
     F: Future<Output = Result<Response<T>, Status>>,
@@ -294,7 +298,7 @@ where
     }
 }
 
-/// The first key after all that begin so.
+/// The first key after all keys with this prefix.
 fn after(prefix: &str) -> Vec<u8> {
     let mut key = prefix.as_bytes().to_vec();
     if let Some(last) = key.last_mut() {
@@ -313,11 +317,11 @@ fn failed(place: &str, problem: impl std::fmt::Display) -> StoreError {
     }
 }
 
-/// Tells etcd again and again that we are there.
+/// Keeps the lease alive by renewing it regularly.
 async fn keep_alive(mut leases: LeaseClient<Channel>, id: i64, ttl: u64) {
     let pause = Duration::from_millis(ttl * 1000 / 4);
     loop {
-        // etcd answers nothing, not even that it listens, before it was asked something.
+        // etcd does not answer a stream at all before the first request on it, so that is sent first.
         let (out, stream) = mpsc::channel(1);
         let asked = out.try_send(LeaseKeepAliveRequest { id });
         let answers = leases.lease_keep_alive(ReceiverStream::new(stream));
@@ -325,7 +329,7 @@ async fn keep_alive(mut leases: LeaseClient<Channel>, id: i64, ttl: u64) {
             let mut answers = answers.into_inner();
             loop {
                 match tokio::time::timeout(ANSWER, answers.message()).await {
-                    // A time of nothing: the lease has ended, and there is nothing to keep.
+                    // A remaining time of zero means that the lease has expired.
                     Ok(Ok(Some(answer))) if answer.ttl <= 0 => return,
                     Ok(Ok(Some(_))) => tokio::time::sleep(pause).await,
                     _ => break,

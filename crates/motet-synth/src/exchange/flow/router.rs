@@ -1,19 +1,20 @@
-//! [`Router`]: one round of the multiplicative-weights method: routes over the cheapest paths and raises the prices of used links.
+//! [`Router`]: one round of the multiplicative-weights method: routes over the cheapest paths and raises the
+//! prices of the links used.
 
 use super::super::demand::Demands;
 use super::super::ways::{Shortest, Ways};
 use super::{Flow, Horizon};
 
-/// By how much the price of a link rises, at first, when one sender's traffic fills it.
+/// By what share the price of a link rises, in early rounds, when one sender's traffic fills it.
 pub(super) const STEP: f64 = 0.1;
 
 /// The least price, as a share of the mean.
 const CHEAPEST: f64 = 1e-5;
 
-/// Most times that the ways of one sender are looked for in a round.
+/// Most times that paths of one sender are searched for in a round.
 const MAX_TURNS: usize = 64;
 
-/// A route counts as using at least this part of the time, however long its latency is.
+/// A route counts as sending for at least this share of the time, however long its latency is.
 const LEAST_USE: f64 = 0.1;
 
 pub(super) struct Router<'a> {
@@ -23,27 +24,32 @@ pub(super) struct Router<'a> {
     pub(super) step: f64,
     /// Per link.
     prices: Vec<f64>,
+    /// Per link: how long it transmits in all rounds since the last [`Router::forget`].
     busy: Vec<f64>,
-    /// Of links that some arc uses.
+    /// The sum of the prices of links that some arc uses.
     total: f64,
+    /// Per link: whether some arc uses it.
     used: Vec<bool>,
+    /// Per sender and arc: chunks in all rounds since the last [`Router::forget`].
     amounts: Vec<f64>,
-    /// Chunks times distance in the last round.
+    /// Chunks times the price of their path, added up over the last round.
     travelled: f64,
     shortest: Shortest,
-    /// Per node: the chunks that must come there; and the same, each counted as often as its rate is higher
-    /// for the latency of its way.
+    /// Per node: the chunks that must come there.
     wanted: Vec<f64>,
+    /// The same, with chunks weighted by the higher rate that the latency of their path calls for
+    /// ([`Horizon::rate`]).
     pressing: Vec<f64>,
-    /// What one turn sends over arcs: chunks, counted both ways.
+    /// What one turn sends: an arc, the chunks over it, and those chunks weighted.
     sent: Vec<(u32, f64, f64)>,
-    /// How busy each link would be by one turn, and which links are not zero.
+    /// Per link: how long one turn would keep it busy.
     turn: Vec<f64>,
+    /// The links that a turn uses.
     touched: Vec<u32>,
     horizon: Option<Horizon>,
-    /// Per node: the latency of the shortest way, where there is a horizon.
+    /// Per node: the latency of the cheapest path, where there is a horizon.
     late: Vec<f64>,
-    /// Per sender: what latency costs beside the prices of links.
+    /// Per sender: what a unit of latency costs, in prices of links.
     pull: Vec<f64>,
 }
 
@@ -77,8 +83,8 @@ impl<'a> Router<'a> {
         }
     }
 
-    /// Routes everything once. Prices move as it goes if `moving`; else they stay, which keeps
-    /// what is symmetric so.
+    /// Routes everything once. With `moving`, prices rise meanwhile; without, they stay, so that on a symmetric
+    /// network all senders are routed alike.
     pub(super) fn round(&mut self, time: f64, moving: bool) {
         self.travelled = 0.0;
         for nth in 0..self.senders.len() {
@@ -86,8 +92,8 @@ impl<'a> Router<'a> {
         }
     }
 
-    /// Routes what one rank sends. Of what would keep a link busy for longer than `time`, only as
-    /// much is routed as fits before the ways are looked for anew.
+    /// Routes the data of one sender, in turns. If it would keep a link busy for longer than `time`, a turn
+    /// routes only the share that fits, and the next turn searches paths under the new prices.
     fn route(&mut self, nth: usize, time: f64, moving: bool) {
         let from = self.senders[nth] as usize;
         let mut left: f64 = 1.0;
@@ -121,7 +127,7 @@ impl<'a> Router<'a> {
         }
     }
 
-    /// Looks for the shortest ways of a sender.
+    /// Searches the cheapest paths of a sender.
     fn search(&mut self, nth: usize) {
         let (ways, prices, from) = (self.ways, &self.prices, self.senders[nth] as usize);
         let length = |arc: usize| prices[ways.link[arc].index()] * ways.busy[arc];
@@ -137,8 +143,8 @@ impl<'a> Router<'a> {
         }
     }
 
-    /// Notes what must come to which node. Returns chunks times distance, each as often as its rate is higher for
-    /// its latency.
+    /// Sets `wanted` and `pressing` at each receiver. Returns the sum of weighted chunks times the price of
+    /// their path.
     fn want(&mut self, nth: usize) -> f64 {
         let from = self.senders[nth] as usize;
         let (mut chunks, mut far, mut late, mut travelled) = (0.0, 0.0, 0.0, 0.0);
@@ -153,16 +159,16 @@ impl<'a> Router<'a> {
             far += amount * distance;
             late += amount * self.late[dst];
         }
-        // A way of price P and latency l costs P · T ÷ (T − l). Of that a picosecond more is P ÷ (T − l), by the mean
-        // of what the sender sends.
+        // A path of price P and latency l costs P · T ÷ (T − l). So a picosecond more of latency costs as
+        // much as a price higher by P ÷ (T − l). P and l are means over the sender's chunks.
         if let Some(horizon) = &self.horizon {
             self.pull[nth] = far / horizon.left(late / chunks) / chunks;
         }
         travelled
     }
 
-    /// What goes over each arc if everything takes a shortest way, into `sent` and `turn`; returns
-    /// how long the busiest link would be busy.
+    /// Sends everything over cheapest paths, split evenly where several are equally cheap: sets `sent` and
+    /// `turn`, and returns how long the busiest link would transmit.
     fn gather(&mut self, from: usize, pull: f64) -> f64 {
         self.sent.clear();
         let mut fullest: f64 = 0.0;
@@ -201,14 +207,14 @@ impl<'a> Router<'a> {
         fullest
     }
 
-    /// A time that no routing beats, by the prices as they are and the distances they were
-    /// routed under. Prices only rise within a round, so that this errs to the low side.
+    /// A time that no routing beats: the price of the last round's paths, relative to the sum of all prices as
+    /// they are now. Prices only rise within a round, so this may be too low but not too high.
     pub(super) fn proved(&self) -> f64 {
         self.travelled / self.total
     }
 
-    /// Prices count relative to each other: divided by their sum floats never run out. Nothing
-    /// becomes so cheap that long ways round are taken for it.
+    /// Divides prices by their sum, so that they never exceed what floats hold; only their ratios matter. A
+    /// least price keeps long detours over almost free links from looking cheap.
     pub(super) fn normalize(&mut self) {
         let (mut total, least) = (0.0, CHEAPEST / self.prices.len() as f64);
         for (price, used) in self.prices.iter_mut().zip(&self.used) {
@@ -218,23 +224,27 @@ impl<'a> Router<'a> {
         self.total = total;
     }
 
-    /// Within which time routes of these latencies carry everything, if that is not what was guessed: halfway
-    /// there, since it is farther away from the guess than it should be.
+    /// Corrects the guessed time of the horizon, given the time that routes take under it. The truth lies
+    /// between the two, since a guess that is too short makes routes take too long and the other way round; so
+    /// the new guess is their mean.
     pub(super) fn guess_again(&mut self, time: f64) {
         if let Some(horizon) = &mut self.horizon {
             horizon.time = horizon.time.midpoint(time);
         }
     }
 
+    /// How long the busiest link transmits, in all rounds since the last [`Router::forget`].
     pub(super) fn time(&self) -> f64 {
         self.busy.iter().copied().fold(0.0, f64::max)
     }
 
+    /// Starts the mean over rounds anew; prices stay.
     pub(super) fn forget(&mut self) {
         self.busy.fill(0.0);
         self.amounts.fill(0.0);
     }
 
+    /// Replaces `best` by the mean of the last `rounds` rounds if that is faster.
     pub(super) fn keep_best(&self, best: &mut Flow, rounds: u32) {
         if rounds > 0 && self.time() / f64::from(rounds) < best.time {
             *best = self.snapshot(rounds);
@@ -254,12 +264,12 @@ impl<'a> Router<'a> {
 }
 
 impl Horizon {
-    /// How much of the time is left for data to start on a way of such a latency.
+    /// For how long data can be sent on a path of this latency.
     fn left(&self, latency: f64) -> f64 {
         (self.time - latency).max(self.time * LEAST_USE)
     }
 
-    /// How many times the rate that it would need without latency data needs on such a way.
+    /// How many times the bandwidth that data would need without latency it needs on a path of this latency.
     fn rate(&self, latency: f64) -> f64 {
         self.time / self.left(latency)
     }

@@ -1,11 +1,12 @@
-//! [`Grid`]: the time-expanded network, with one node for each node and time slot.
+//! [`Grid`]: the time-expanded network, with one node for each node and time slot. How slots are counted is
+//! described [one level up](super).
 
 use motet_graph::{Dijkstra, Hop, MaxFlow, PairedArcs};
 use motet_units::{Bytes, LinkId, NodeId, Rank};
 
 use crate::fabric::Fabric;
 
-/// Not a node that leads to the hub.
+/// The place of a node from which the hub cannot be reached.
 const NOWHERE: u32 = u32::MAX;
 
 /// An arc over time.
@@ -17,29 +18,31 @@ pub(super) struct TimeArc {
     pub(super) link: Option<LinkId>,
 }
 
-/// The network as the hub sees it, with time cut into slots. Everything leads to the hub.
+/// The time-expanded network. All data goes to the hub.
 pub(super) struct Grid<'a> {
     pub(super) fabric: &'a Fabric,
     hub: usize,
     /// Picoseconds of a slot.
     slot: f64,
     slots: u32,
-    /// Latency of the shortest way to the hub.
+    /// Per node: the least latency of a path to the hub.
     distance: Vec<u64>,
-    /// Nodes that lead to the hub, the nearest first, and where each stands among them.
+    /// The nodes from which the hub can be reached, the nearest first.
     order: Vec<u32>,
+    /// Per node: its place in `order`, or [`NOWHERE`].
     place: Vec<u32>,
     pub(super) arcs: Vec<TimeArc>,
     /// Arc i of the grid is arc 2i of the flow, whose other arcs are the opposites.
     pub(super) flow: MaxFlow<PairedArcs, u64>,
-    /// Ranks and how many chunks each brings to the hub: nodes of the grid behind all others, with arcs to
-    /// each slot in which the rank can send.
+    /// Ranks, and how many chunks each sends to the hub. Each is one more node of the grid, with an arc to the
+    /// rank in every slot in which it can send.
     pub(super) sources: Vec<(u32, u32)>,
+    /// The chunks of all sources.
     all: u64,
 }
 
 impl<'a> Grid<'a> {
-    /// For so much of each rank to bring to the hub.
+    /// The grid for the data of `sources` to go to the hub, in at most `slots` slots of `slot` picoseconds.
     pub(super) fn new(
         fabric: &'a Fabric,
         hub: u32,
@@ -73,17 +76,17 @@ impl<'a> Grid<'a> {
         grid
     }
 
-    /// How many arcs such a grid has, or a few more.
+    /// An upper estimate of how many arcs a grid has.
     pub(super) fn size(fabric: &Fabric, slots: u32) -> u64 {
         (fabric.links().len() + fabric.node_count()) as u64 * u64::from(slots)
     }
 
-    /// A node in a slot.
+    /// The grid's node for a node in a slot.
     fn at(&self, node: usize, slot: u32) -> u32 {
         slot * self.order.len() as u32 + self.place[node]
     }
 
-    /// Nodes over time, each after all that lead to it.
+    /// The grid's nodes, apart from sources, each after all that lead to it.
     pub(super) fn in_order(&self) -> impl Iterator<Item = u32> + use<> {
         let nodes = self.order.len() as u32;
         (0..self.slots).flat_map(move |slot| (0..nodes).rev().map(move |it| slot * nodes + it))
@@ -97,12 +100,13 @@ impl<'a> Grid<'a> {
         at / self.order.len() as u32
     }
 
-    /// The node of a source.
+    /// The grid's node for a source.
     pub(super) fn source(&self, nth: usize) -> u32 {
         self.order.len() as u32 * self.slots + nth as u32
     }
 
-    /// The node of a rank in every slot in which what it has can enter a link.
+    /// The grid's nodes for a rank, in every slot in which it can send. The first is that of its distance: data
+    /// that it sends at time 0 is at the hub then.
     fn releases(&self, rank: u32) -> impl Iterator<Item = u32> + use<> {
         let (nodes, slots) = (self.order.len() as u32, self.slots);
         let place = self.place[self.fabric.node(Rank(rank)).index()];
@@ -112,21 +116,22 @@ impl<'a> Grid<'a> {
         (first..slots).map(move |slot| slot * nodes + place)
     }
 
-    /// How many slots later what enters a link may enter the next.
+    /// How many slots later data that enters a link can enter the next.
     fn delay(&self, link: LinkId) -> u32 {
         let (from, to) = (self.fabric.from(link), self.fabric.to(link));
         let there = self.fabric.latency(link).as_ps().saturating_add(self.distance[to.index()]);
         let detour = there.saturating_sub(self.distance[from.index()]) as f64 / self.slot;
-        // Ranks forward what is whole. And within one slot data only comes nearer, so that it never
-        // goes in circles.
+        // Ranks forward only what has arrived whole, which takes a slot. And within a slot data only comes
+        // nearer to the hub, so that the grid has no cycles.
         let waits = to.index() != self.hub && self.fabric.rank(to).is_some();
         let nearer = self.place[to.index()] < self.place[from.index()];
         (detour.round() as u32).max(u32::from(waits || !nearer))
     }
 
     /// Adds the arcs: every link and every wait in every slot, and those of the sources. Nothing leaves the
-    /// hub. A source could wait at its rank instead; but then ways would be of all lengths, and a flow
-    /// looks for ways of one length after the other.
+    /// hub. A source has arcs to all slots, although one to the first would do since data may wait at the
+    /// rank: augmenting paths are shorter and of fewer lengths that way, and the maximum flow needs a phase
+    /// for each length.
     fn connect(&mut self) {
         for slot in 0..self.slots {
             for place in 0..self.order.len() {
@@ -161,7 +166,7 @@ impl<'a> Grid<'a> {
         }
     }
 
-    /// Sets capacities in whole chunks: over many slots as many as the link carries.
+    /// Sets capacities in whole chunks, rounded so that over many slots they add up to what a link carries.
     fn fill(&mut self, chunk: Bytes) {
         let capacity = |arc: &TimeArc| {
             let Some(link) = arc.link else { return self.all };
@@ -177,14 +182,14 @@ impl<'a> Grid<'a> {
         }
     }
 
-    /// Whether everything can be at the hub within so many slots; if so the flow says how.
+    /// Whether everything can be at the hub within so many slots; if so, the flow says how.
     fn is_enough(&mut self, slots: u32) -> bool {
         let sinks: Vec<_> = (0..slots).map(|it| (self.at(self.hub, it), self.all)).collect();
         self.flow.flow_into(sinks, self.all) == self.all
     }
 
-    /// The least number of slots in which everything can be at the hub, likely close to `guess`, and the
-    /// flow for it; `None` if all slots are not enough.
+    /// The least number of slots in which everything can be at the hub, likely close to `guess`; the flow is
+    /// then one for that number. `None` if all slots are not enough.
     pub(super) fn least_slots(&mut self, guess: u32) -> Option<u32> {
         let (mut few, mut enough, mut step) = (0, guess.min(self.slots), 1);
         while !self.is_enough(enough) {

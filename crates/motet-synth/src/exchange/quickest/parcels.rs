@@ -1,7 +1,7 @@
-//! [`Parcels`]: assigns chunks to a flow over time, which only gives amounts: which chunk takes which link when.
+//! [`Parcels`]: which chunks take which link when, given a flow over time that only says how many do.
 //!
-//! Nodes are gone through in the order of time. Each has a queue of parcels; those that have come first
-//! leave first, over the links that the flow leaves by, and the rest waits.
+//! Nodes are gone through in the order of time. Each has a queue of parcels: those that came first leave first,
+//! over the links that the flow leaves by, and the rest waits for the next slot.
 
 use motet_graph::Arcs;
 use motet_units::LinkId;
@@ -15,25 +15,27 @@ const START: u32 = u32::MAX;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Parcel {
     pub(super) pair: u32,
+    /// First chunk within the pair.
     pub(super) base: u32,
     pub(super) chunks: u32,
-    /// The last link crossed, in `trail`.
+    /// The last link crossed, as an index into [`Parcels::trail`]; [`START`] at the rank that sends.
     behind: u32,
 }
 
-/// What the flow does with each chunk.
+/// The routes of all chunks.
 pub(super) struct Parcels<'a> {
     grid: &'a Grid<'a>,
-    /// What waits at each node over time, the longest first.
+    /// Per node of the grid: the parcels there, in the order in which they came.
     queues: Vec<Vec<Parcel>>,
-    /// Each crossing of a link, in the order of time, and the one before it on the same way.
+    /// Every crossing of a link, in the order of time: the link, and the crossing before it on the same route.
     trail: Vec<(LinkId, u32)>,
-    /// At the hub, as they came.
+    /// The parcels at the hub, in the order in which they came.
     pub(super) arrived: Vec<Parcel>,
 }
 
 impl<'a> Parcels<'a> {
-    /// Sends the chunks of each source, which is a pair of the demands, as the grid's flow says.
+    /// Sends the chunks of each source as the grid's flow says. There is one source for each pair of the
+    /// demands.
     pub(super) fn sent(grid: &'a Grid<'a>) -> Self {
         let queues = vec![Vec::new(); grid.flow.graph().node_count()];
         let mut parcels = Self { grid, queues, trail: Vec::new(), arrived: Vec::new() };
@@ -52,7 +54,7 @@ impl<'a> Parcels<'a> {
         parcels
     }
 
-    /// Sends on what is at a node: arcs are listed links first, then the wait.
+    /// Sends on the parcels at a node: over links first, then into the next slot, as its arcs are listed.
     fn leave(&mut self, at: u32, queue: &[Parcel]) {
         let mut queue = queue.iter().copied();
         let mut rest: Option<Parcel> = None;
@@ -79,15 +81,15 @@ impl<'a> Parcels<'a> {
         }
     }
 
-    /// The links that a parcel crossed, each with its place among all crossings, without what led it back
-    /// to where it had been.
+    /// The links that a parcel crossed, each with its place among all crossings; cycles are left out.
     pub(super) fn hops(&self, parcel: &Parcel) -> Vec<(LinkId, u32)> {
         let fabric = self.grid.fabric;
         let mut back: Vec<(LinkId, u32)> = Vec::new();
         let mut at = parcel.behind;
         while at != START {
             let (link, before) = self.trail[at as usize];
-            // Read from its end: this hop leaves a node that a later one comes back to.
+            // The route is read from its end: if a later hop comes back to the node that this one leaves, the
+            // two and all hops between are a cycle.
             let again = back.iter().position(|(it, _)| fabric.to(*it) == fabric.from(link));
             match again {
                 Some(again) => back.truncate(again),

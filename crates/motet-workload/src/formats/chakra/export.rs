@@ -1,8 +1,8 @@
-//! A job as Chakra traces: [`trace`] for one rank, [`groups`] for who is in which group.
+//! A job as Chakra traces: [`trace`] for one rank, [`groups`] for the members of all groups.
 //!
-//! One DAG stands for all ranks of a stage ([`crate::iteration`]); a rank's trace is its stage's part of
-//! it, with its own groups and partners. A message between stages is a node in both ranks' traces, with
-//! the same tag. Groups have numbers for names, because ASTRA-sim reads them as numbers.
+//! One DAG represents all ranks of a stage ([`crate::iteration`]). A rank's trace is its stage's part of the
+//! DAG, with the rank's own groups and partners. A message between stages is a node in both ranks' traces,
+//! with the same tag. Groups are named by numbers, because ASTRA-sim expects that.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,7 +16,7 @@ use crate::layout::{Group, Layout};
 
 /// The version of Chakra's schema that the traces are written by.
 pub(super) const VERSION: &str = "0.0.4";
-/// Kinds of groups that collectives have; a group's number begins with the place in this list.
+/// The kinds of groups that collectives have; numbers of groups follow the order of this list.
 const KINDS: [Group; 7] = [
     Group::Tensor,
     Group::Context,
@@ -27,9 +27,9 @@ const KINDS: [Group; 7] = [
     Group::Ends,
 ];
 
-/// What a rank has to do with an operation.
+/// The part that a rank has in an operation.
 enum Role {
-    /// It does it, alone or with its group.
+    /// It carries the operation out, alone or with its group.
     Does,
     Sends {
         to: Rank,
@@ -157,14 +157,14 @@ fn name(operation: &Operation) -> String {
     words.join(" ")
 }
 
-/// The number of a rank's group: no two groups of a job have the same.
+/// The number of a rank's group; no two groups of a job have the same number.
 fn number(layout: &Layout, group: Group, rank: Rank) -> Option<u64> {
     let kind = KINDS.iter().position(|it| *it == group)? as u64;
     let first = layout.members(group, rank).first().copied()?;
     Some(1 + kind * layout.ranks() + u64::from(first.0))
 }
 
-/// Who is in which group, for all groups that a step uses, as the JSON that ASTRA-sim takes beside traces
+/// The members of all groups that a step uses, as the JSON that ASTRA-sim takes beside traces
 /// (`comm-group-configuration`): `{"1": [0, 1]}`.
 pub fn groups(job: &Job, iteration: &Iteration) -> Result<String, serde_json::Error> {
     let layout = job.layout();

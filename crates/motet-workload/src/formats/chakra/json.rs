@@ -1,4 +1,5 @@
-//! Chakra traces in JSON. Three dialects are about, and [`read`] tells them apart by their first words:
+//! Chakra traces in JSON. There are three dialects, which [`read`] distinguishes by the keys of the first
+//! object:
 //!
 //! - what Chakra's *jsonizer* makes of a binary trace: protobuf's JSON, one object after the other, first the
 //!   metadata, then the nodes (this file; [`write()`] writes it);
@@ -6,8 +7,7 @@
 //! - PyTorch's *execution traces*, of which Chakra's are made: one object with `schema` and `nodes`, with
 //!   operators on the CPU and, after linking with a profiler's trace, kernels (`json/pytorch`).
 //!
-//! All of them become the [`Trace`] that a binary file is read into, by way of the same message, so that the
-//! same things are refused.
+//! All of them are read into the same [`Trace`] as a binary file, and all are checked alike.
 
 mod feeder;
 mod pytorch;
@@ -25,7 +25,7 @@ use super::{Trace, check};
 
 /// Reads the trace of one rank in any of the dialects.
 pub fn read(text: &str) -> Result<Trace, ReadError> {
-    /// What tells the dialects apart.
+    /// The keys by which dialects are distinguished.
     #[derive(Deserialize)]
     struct Probe<'a> {
         #[serde(borrow, default)]
@@ -159,7 +159,8 @@ struct Attribute {
 }
 
 impl Attribute {
-    /// By the name of the field: `int64Val`, or `int64_val` where names are kept as the schema has them.
+    /// Converts the attribute. The field's name gives the type: `int64Val`, or `int64_val` where names are
+    /// kept as in the schema.
     fn message(self) -> Result<AttributeMessage, ReadError> {
         let mut value = None;
         for (key, of) in self.rest {
@@ -255,14 +256,14 @@ fn wrong(problem: impl Into<String>) -> ReadError {
     )
 }
 
-/// A value that stands in the text.
+/// Reads a value that is a part of `text`.
 fn inside<T: DeserializeOwned>(text: &str, value: &RawValue) -> Result<T, ReadError> {
     // Where the value begins in the text, for the place of an error in it.
     let start = (value.get().as_ptr() as usize).saturating_sub(text.as_ptr() as usize);
     serde_json::from_str(value.get()).map_err(|error| placed(text, start, &error))
 }
 
-/// The error at its place, counted from where the piece that was read begins.
+/// An error in a piece that begins at `start`, with its place in the whole text.
 fn placed(text: &str, start: usize, error: &serde_json::Error) -> ReadError {
     let piece = Position::of(text, start);
     let (line, column) = (error.line().max(1), error.column());

@@ -1,9 +1,9 @@
 //! Chakra traces that were recorded, as the logs of ranks that a [`Recording`](crate::recording::Recording)
 //! is joined from.
 //!
-//! Traces that were generated say what has to be done, not when it was; they have no times of communication and
-//! are refused. Who is in a group stands in the file beside the traces ([`groups`]); a group of no name is all
-//! ranks. Where a trace has kernels, the calls on the CPU that launched them are passed over.
+//! Generated traces say what is to be done but have no times of communication, so they are refused. The
+//! members of a group are in the file beside the traces ([`groups`]); a group without a name is all ranks. If
+//! a trace has kernels, the calls on the CPU that launched them are skipped.
 
 use std::collections::BTreeMap;
 
@@ -69,7 +69,7 @@ pub fn log(trace: &Trace, rank: u32, world: u32, groups: &Groups) -> Result<Rank
         });
         let bytes = bytes.unwrap_or(Bytes::ZERO);
         let size = u64::from(log.groups[group].size.unwrap_or(1));
-        // What a rank gives to an AllGather is its shard.
+        // Chakra counts what a rank passes to the call, which for an AllGather is its shard.
         let bytes = match kind {
             CollectiveKind::AllGather => Bytes::new(bytes.get().saturating_mul(size)),
             _ => bytes,

@@ -1,8 +1,8 @@
 //! A recording as Chakra traces, so that what a profiler saw can be run by ASTRA-sim and others.
 //!
-//! A rank's calls and compute become nodes in the order in which they ended. A node waits for the last one on
-//! its rank that had ended when it began: that is all that times tell about what depends on what, and it never
-//! lets a node begin earlier than it was seen to.
+//! A rank's calls and compute become nodes in the order in which they ended. A node waits for the last node
+//! of its rank that had ended when it began. Times say no more about dependencies than that, and a node never
+//! begins earlier than it was recorded.
 
 use std::collections::BTreeMap;
 

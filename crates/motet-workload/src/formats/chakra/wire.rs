@@ -1,6 +1,6 @@
-//! The bytes of a Chakra trace: protobuf messages by the numbers of Chakra's schema
-//! (`schema/protobuf/et_def.proto` of mlcommons/chakra, 21585d8), as far as a workload asks for them.
-//! Fields that are not listed (tensors, operands' shapes, documentation) are passed over.
+//! The bytes of a Chakra trace: protobuf messages with the field numbers of Chakra's schema
+//! (`schema/protobuf/et_def.proto` of mlcommons/chakra, 21585d8), as far as workloads need them. Fields that
+//! are not listed (tensors, operands' shapes, documentation) are skipped.
 
 use motet_collective::CollectiveKind as Kind;
 use motet_net::formats::ReadError;
@@ -56,7 +56,8 @@ pub(super) struct AttributeMessage {
     pub(super) value: Option<Value>,
 }
 
-/// A single value of an attribute; lists and fractions are for nothing that is read here.
+/// A single value of an attribute. Lists and fractions are skipped, because no attribute that is read here
+/// has them.
 #[derive(Clone, PartialEq, prost::Oneof)]
 pub(super) enum Value {
     #[prost(int32, tag = "7")]
@@ -86,7 +87,7 @@ pub(super) enum Value {
 }
 
 impl Value {
-    /// Writers differ in which of the ten integers they use.
+    /// Any integer as one type, because writers differ in which of the ten types of integers they use.
     fn number(&self) -> Option<i128> {
         Some(match self {
             Self::Int32(it) | Self::Sint32(it) | Self::Sfixed32(it) => i128::from(*it),

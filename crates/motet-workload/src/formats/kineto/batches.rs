@@ -1,9 +1,10 @@
-//! What was in a batch of messages: PyTorch's `batch_isend_irecv`, as pipelines use it, runs as one kernel that says
+//! The messages of a batch: PyTorch's `batch_isend_irecv`, which pipelines use, runs as one kernel that says
 //! neither partner nor size.
 //!
-//! The host knows. On the thread that launches the kernel, every message has a `record_param_comms` of its own; then comes
-//! the span `nccl:coalesced`, in which the one kernel is launched. So a kernel leads to its launch (the same
-//! `correlation`), the launch to the span around it, and the span to the messages since the one before.
+//! The host's events say them. On the thread that launches the kernel, every message has a
+//! `record_param_comms` of its own; then comes the span `nccl:coalesced`, in which the one kernel is
+//! launched. So the messages of a kernel are found by way of its launch (the same `correlation`), the span
+//! around the launch, and the messages between the previous span and this one.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,9 +19,9 @@ pub(super) struct Batches<'a>(BTreeMap<i64, Vec<&'a Args<'a>>>);
 #[derive(Default)]
 struct Thread<'a> {
     messages: Vec<(Nanoseconds, &'a Args<'a>)>,
-    /// From when to when messages were put together.
+    /// The spans `nccl:coalesced`: from when to when messages were put together.
     spans: Vec<(Nanoseconds, Nanoseconds)>,
-    /// Of kernels that are batches.
+    /// The launches of batches: when, and the kernel's `correlation`.
     launches: Vec<(Nanoseconds, i64)>,
 }
 
@@ -48,7 +49,7 @@ impl<'a> Batches<'a> {
             .collect();
         let mut threads: BTreeMap<&str, Thread<'a>> = BTreeMap::new();
         for event in &file.events {
-            // Times count from the same moment here, whichever it is.
+            // Only differences of times matter here, so they may count from any moment.
             let (Some(thread), Some(span)) = (event.tid, event.span(0)) else { continue };
             let correlation = number(event, Key::Correlation).filter(|it| batches.contains(it));
             if event.name() == "nccl:coalesced" && event.is("user_annotation") {
@@ -69,7 +70,7 @@ impl<'a> Batches<'a> {
         Self(threads.into_values().flat_map(Thread::batches).collect())
     }
 
-    /// The messages of a kernel; none if the trace does not tell them.
+    /// The messages of a kernel; `None` if the trace does not have them.
     pub(super) fn of(&self, kernel: &Args<'_>) -> Option<&[&'a Args<'a>]> {
         let correlation = kernel.number(Key::Correlation)?;
         self.0.get(&correlation).map(Vec::as_slice).filter(|it| !it.is_empty())

@@ -1,4 +1,4 @@
-//! The JSON of a Kineto trace: which events and arguments there are, with values as they are written.
+//! The JSON of a Kineto trace: its events and their arguments, with values as they are written.
 //!
 //! Values are kept as text, because writers of different versions put the same number as a number or in
 //! quotes, and because times in microseconds since 1970 have more digits than a float keeps.
@@ -17,7 +17,7 @@ use crate::recording::{LoggedSpan, Nanoseconds};
 pub(super) struct File<'a> {
     #[serde(borrow, rename = "distributedInfo", default)]
     pub(super) distributed: Option<Distributed<'a>>,
-    /// What events' times count from, in newer traces.
+    /// The moment that times of events count from, in newer traces.
     #[serde(borrow, rename = "baseTimeNanoseconds", default)]
     pub(super) base: Option<&'a RawValue>,
     #[serde(borrow, rename = "traceEvents")]
@@ -69,7 +69,7 @@ impl Event<'_> {
         self.cat.as_deref().is_some_and(|it| it.eq_ignore_ascii_case(category))
     }
 
-    /// From when to when, if it is an event with a length.
+    /// The event's interval, if it is an event with a length.
     pub(super) fn span(&self, base: Nanoseconds) -> Option<LoggedSpan> {
         if self.ph.as_deref() != Some("X") {
             return None;
@@ -80,7 +80,7 @@ impl Event<'_> {
     }
 }
 
-/// The arguments that are asked for, by their names in the file.
+/// The arguments that are read; [`KEYS`] has their names in the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Key {
     ExternalId,
@@ -180,7 +180,7 @@ pub(super) fn number<T: TryFrom<i64>>(raw: &RawValue) -> Option<T> {
     T::try_from(number).ok()
 }
 
-/// Microseconds with a fraction, as nanoseconds; what is finer is cut off.
+/// Microseconds with a fraction, as nanoseconds; finer digits are dropped.
 pub(super) fn nanoseconds(raw: &RawValue) -> Option<Nanoseconds> {
     let text = text(raw);
     let text = text.trim();
@@ -202,7 +202,7 @@ pub(super) fn nanoseconds(raw: &RawValue) -> Option<Nanoseconds> {
     whole.checked_mul(1000)?.checked_add(part).map(|it| it * sign)
 }
 
-/// A list such as `[0, 1]`, itself or in quotes; none where it is cut short (`[0, 1, ..., 63]`) or empty.
+/// A list such as `[0, 1]`, in quotes or not; `None` if it is truncated (`[0, 1, ..., 63]`) or empty.
 pub(super) fn ranks(raw: &RawValue) -> Option<Vec<u32>> {
     let text = text(raw);
     let inner = text.trim().strip_prefix('[')?.strip_suffix(']')?;

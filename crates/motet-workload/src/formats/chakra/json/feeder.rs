@@ -1,5 +1,6 @@
-//! The dialect that Chakra's feeder reads: an object with a list `workload_graph`. Its nodes have no start,
-//! and in the samples about no type of collective either, which is then told by the kernel's name.
+//! The dialect that Chakra's feeder reads: an object with a list `workload_graph`. Nodes have no start time.
+//! The samples that we know do not say which collective a node is either, so that is taken from the kernel's
+//! name.
 
 use motet_net::formats::ReadError;
 use serde::Deserialize;

@@ -1,9 +1,9 @@
 //! PyTorch's execution traces: an object with `schema` and `nodes`.
 //!
-//! Nodes are operators on the CPU, each with the one that called it (`ctrl_deps`, a single number). After
-//! linking with a profiler's trace there are kernels too, with `cat`, `ts` and a duration. A collective is the
-//! call `record_param_comms`, whose operands tell its name and tensors (in newer traces attributes do), and, in
-//! linked traces, NCCL's kernel. Messages whose direction is not told are taken for sends.
+//! Nodes are operators on the CPU, each with the operator that called it (`ctrl_deps`, a single number).
+//! Traces that were linked with a profiler's trace also have kernels, with `cat`, `ts` and a duration. A
+//! collective is a call of `record_param_comms`, whose operands (in newer traces, attributes) have its name
+//! and tensors, and, in linked traces, an NCCL kernel. Messages of unknown direction are taken for sends.
 
 use motet_collective::CollectiveKind;
 use motet_net::formats::ReadError;
@@ -29,14 +29,14 @@ struct Operator {
     name: String,
     #[serde(default)]
     ctrl_deps: Option<Loose<u64>>,
-    /// Of linked traces.
+    /// In linked traces only.
     #[serde(default)]
     data_deps: Vec<Loose<u64>>,
     #[serde(default)]
     inputs: Values,
     #[serde(default)]
     attrs: Vec<Attribute>,
-    /// Of kernels.
+    /// For kernels only.
     cat: Option<String>,
     /// Microseconds.
     ts: Option<Loose<u64>>,
@@ -68,7 +68,7 @@ impl Operator {
         self.attrs.iter().find(|it| it.name == name)?.value.as_str()
     }
 
-    /// What it communicates, if it does: told by an attribute, an operand, or a kernel's name.
+    /// What the operator communicates, if anything, by an attribute, an operand, or the kernel's name.
     fn told(&self) -> Option<Told> {
         if self.name == "record_param_comms" {
             let operands = self.inputs.values.iter().filter_map(Json::as_str);
