@@ -67,6 +67,7 @@ impl FewLengths {
         &self.distance
     }
 
+    #[inline]
     fn see(&mut self, queue: usize, node: u32, distance: u64) {
         if let Some(known) = self.distance.get_mut(node as usize)
             && distance < *known
@@ -77,6 +78,7 @@ impl FewLengths {
     }
 
     /// Takes the nearest node that waits in any queue.
+    #[inline]
     fn nearest(&mut self) -> Option<(u64, u32)> {
         let mut least = (u64::MAX, 0, usize::MAX);
         for (index, queue) in self.queues.iter().enumerate() {

@@ -31,6 +31,7 @@ impl Followers {
     }
 
     /// Who waits for this one.
+    #[inline]
     #[must_use]
     pub fn behind(&self, it: u32) -> &[u32] {
         self.rows.row(it as usize)

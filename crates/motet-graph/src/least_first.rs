@@ -22,23 +22,27 @@ impl LeastFirst {
     }
 
     /// Whether nothing waits.
+    #[inline]
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.heap.is_empty()
     }
 
     /// Adds an entry. The same one may be in the queue several times.
+    #[inline]
     pub fn push(&mut self, time: u64, number: u64) {
         self.heap.push(Reverse(u128::from(time) << 64 | u128::from(number)));
     }
 
     /// The least entry, which stays in the queue.
+    #[inline]
     #[must_use]
     pub fn peek(&self) -> Option<(u64, u64)> {
         self.heap.peek().map(|it| parts(it.0))
     }
 
     /// Takes the least entry out.
+    #[inline]
     pub fn pop(&mut self) -> Option<(u64, u64)> {
         self.heap.pop().map(|it| parts(it.0))
     }

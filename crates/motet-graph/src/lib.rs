@@ -21,9 +21,17 @@
 //! nothing at every sink, and its k-shortest-path search gives lengths without paths. The bounds
 //! ask for thousands of flows on one graph, each of which touches only a corner of it.
 //!
-//! Two searches stay where they are used, because they are not these: `motet-net`'s shortest paths
-//! (cost is a sum plus a maximum, so that a node needs several labels), and the growing of trees in
-//! `motet-synth` (Prim's method with conditions of its own).
+//! Some searches stay where they are used, because they are not these:
+//! - `motet-net`'s shortest paths (cost is a sum plus a maximum, so that a node needs several labels) and
+//!   its disjoint paths (Bellman–Ford, as links given up again count −1);
+//! - the growing of trees in `motet-synth` (Prim's method with conditions of its own: a fee for depth in
+//!   `packing`, cuts and what trees to come still need in `forest`);
+//! - its search for a rank's partners in `greedy` (equals are ordered by use and differently for each
+//!   rank, and ranks are entered several times);
+//! - its walk over flow in `exchange` (depth first, which finds the cycles themselves).
+
+// Small methods that inner loops of other crates call, and that are not generic, are marked `#[inline]`: the
+// release build has no link-time optimization, without which they would be calls there.
 
 mod arcs;
 mod few_lengths;

@@ -55,6 +55,7 @@ impl EventGraph {
     }
 
     /// The events that an event waits for, by their indices.
+    #[inline]
     pub fn preds(&self, event: usize) -> &[u32] {
         self.preds.row(event)
     }

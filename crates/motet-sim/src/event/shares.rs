@@ -117,7 +117,7 @@ impl Shares {
             self.left[index] = self.capacity[index];
             self.open[index] = self.on[index].len() as u32;
             if self.open[index] > 0 {
-                let share = self.left[index] / u128::from(self.open[index]);
+                let share = even_share(self.left[index], self.open[index]);
                 self.order.push(Reverse((share, *link)));
             }
         }
@@ -129,7 +129,7 @@ impl Shares {
             if self.open[index] == 0 {
                 continue;
             }
-            let current = self.left[index] / u128::from(self.open[index]);
+            let current = even_share(self.left[index], self.open[index]);
             if current != share {
                 self.order.push(Reverse((current, link)));
                 continue;
@@ -182,4 +182,10 @@ impl Shares {
             }
         }
     }
+}
+
+/// What each of the flows on a link gets of its bandwidth, rounded down. Most often one flow has the link to
+/// itself, which needs no division of 128-bit numbers.
+fn even_share(bandwidth: u128, flows: u32) -> u128 {
+    if flows == 1 { bandwidth } else { bandwidth / u128::from(flows) }
 }
