@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Mutex;
+use std::time::Duration;
 
 use motet_capi::{Call, CommError, Communicator, Handle, Input, Kind, Options, Output, Status, communicator};
 use motet_exec::{Element, Reduction, Store, Tls, TlsFiles};
@@ -20,7 +21,7 @@ fn failed(error: CommError) -> PyErr {
     }
 }
 
-/// What files in PEM say, all three or none.
+/// Loads TLS's files in PEM: certificate, key and CA, all three or none.
 fn tls(
     certificate: Option<PathBuf>,
     key: Option<PathBuf>,
@@ -64,9 +65,15 @@ struct PyHandle(Handle);
 
 #[pymethods]
 impl PyHandle {
-    /// Waits for its end; raises what went wrong.
-    fn wait(&self, py: Python<'_>) -> PyResult<()> {
-        py.detach(|| self.0.wait()).map_err(failed)
+    /// Waits for its end, or no longer than some seconds; raises what went wrong. Whether it has ended.
+    #[pyo3(signature = (seconds=None))]
+    fn wait(&self, py: Python<'_>, seconds: Option<f64>) -> PyResult<bool> {
+        let Some(seconds) = seconds else {
+            return py.detach(|| self.0.wait()).map(|()| true).map_err(failed);
+        };
+        let most = Duration::try_from_secs_f64(seconds);
+        let most = most.map_err(|it| PyValueError::new_err(format!("{seconds} s: {it}")))?;
+        py.detach(|| self.0.wait_for(most)).transpose().map(|it| it.is_some()).map_err(failed)
     }
 
     /// Whether it has ended, well or not.
@@ -192,7 +199,7 @@ impl PyCommunicator {
     }
 
     /// Starts a collective on buffers, each an address and a length in bytes, which must stay as they are until it has
-    /// ended. `count` is of a part.
+    /// ended. `count` is the number of elements of a part.
     #[pyo3(signature = (name, element, count, input, output, reduction=None, root=0))]
     #[allow(clippy::too_many_arguments, reason = "a call has as many")]
     fn start(

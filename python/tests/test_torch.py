@@ -1,6 +1,13 @@
 """The backend of torch.distributed, with ranks as processes of this machine. Skipped where torch or the package are not."""
+import datetime
+import importlib.metadata
+import os
+import pathlib
+import re
 import shutil
+import socket
 import subprocess
+import sys
 import threading
 import time
 
@@ -50,8 +57,10 @@ class Handle:
     def ended(self):
         return self.done.is_set()
 
-    def wait(self):
-        assert self.done.wait(60)
+    def wait(self, seconds=None):
+        ended = self.done.wait(60 if seconds is None else seconds)
+        assert ended or seconds is not None
+        return ended
 
 
 def test_a_work_is_complete_when_its_results_are_there():
@@ -70,20 +79,81 @@ def test_a_work_is_complete_when_its_results_are_there():
 
 def test_works_as_one_are_complete_when_all_are():
     inner = motet_torch._Work([Handle()], [])
-    joined = motet_torch._Work([], [], (inner,), inner.wait)
+    joined = motet_torch._Work([motet_torch._Part(inner)], [], (inner,))
     assert not joined.is_completed() and not joined.is_success()
     inner._handles[0].done.set()
     assert inner.is_completed() and joined.wait() and joined.is_completed()
 
 
 def test_a_work_that_failed_says_so_without_waiting():
-    def failing():
+    def failing(seconds=None):
         raise RuntimeError("lost")
     work = motet_torch._Work([Handle()], [])
     work._handles[0].wait = failing
     assert not work.is_completed() and work.exception() is None
     work._handles[0].done.set()
     assert work.is_completed() and not work.is_success() and str(work.exception()) == "lost"
+
+
+@pytest.mark.parametrize("watched", [False, True])
+def test_a_wait_ends_when_its_time_is_up_and_the_work_goes_on(watched):
+    work = motet_torch._Work([Handle()], [torch.zeros(1)])
+    joined = motet_torch._Work([motet_torch._Part(work)], [])
+    # The group's own thread may be waiting as well.
+    thread = threading.Thread(target=work._complete)
+    if watched:
+        thread.start()
+        time.sleep(0.05)
+    for it in (work, joined):
+        for timeout in (0.05, datetime.timedelta(seconds=0.05)):
+            with pytest.raises(RuntimeError, match="timed out"):
+                it.wait(timeout)
+            assert not it.is_completed() and it.exception() is None
+    threading.Timer(0.1, work._handles[0].done.set).start()
+    # Zero is torch's word for no timeout.
+    assert work.wait(datetime.timedelta(0)) and joined.wait(30) and joined.is_success()
+    if watched:
+        thread.join()
+
+
+def test_a_call_that_was_waited_for_too_shortly_ends_well():
+    assert run(jobs.waits, 2) == [0, 1]
+
+
+def test_the_backend_is_known_without_an_import():
+    numbers = [int(it) for it in torch.__version__.split(".")[:2]]
+    if numbers < [2, 5] or not list(importlib.metadata.Distribution.discover(name="motet")):
+        pytest.skip("torch loads backends by itself from 2.5 on, if they were installed as packages")
+    script = (
+        "import sys, torch.distributed as dist\n"
+        "assert 'motet.torch' not in sys.modules\n"
+        "dist.init_process_group('motet', store=dist.HashStore(), rank=0, world_size=1)\n"
+        "assert dist.get_backend() == 'motet'\n"
+        # As before, for torch's that do not do so.
+        "import motet.torch\n"
+        "dist.destroy_process_group()\n")
+    subprocess.run([sys.executable, "-c", script], check=True, timeout=120)
+
+
+def losses(backend, ranks=2):
+    """What the example prints, with processes as torchrun would start them."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    example = pathlib.Path(__file__).parent.parent / "examples" / "diloco.py"
+    words = [sys.executable, str(example), "--backend", backend, "--outer", "4", "--inner", "10"]
+    own = {"WORLD_SIZE": str(ranks), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    all_of = [subprocess.Popen(words, env={**os.environ, **own, "RANK": str(it)}, stdout=subprocess.PIPE, text=True)
+              for it in range(ranks)]
+    said = [it.communicate(timeout=240)[0] for it in all_of]
+    assert [it.returncode for it in all_of] == [0] * ranks, said
+    return [float(it) for it in re.findall(r"loss (\S+)", said[0])]
+
+
+def test_the_diloco_example_learns_what_it_does_with_gloo():
+    ours, gloo = losses("motet"), losses("gloo")
+    assert len(ours) == 4 and ours[-1] < ours[0], ours
+    assert ours == pytest.approx(gloo, rel=1e-4)
 
 
 @on_devices

@@ -24,7 +24,7 @@ typedef enum {
   MOTET_INVALID = 1, /* an argument is wrong; nothing has happened */
   MOTET_CLUSTER = 2, /* the cluster file is wrong, or there is no program for it */
   MOTET_LOST = 3,    /* a rank is gone; motet_survivors goes on without it */
-  MOTET_FAILED = 4,  /* anything else */
+  MOTET_FAILED = 4,  /* anything else; also a call that took too long because a rank is there and does not call: on all ranks alike */
   MOTET_FAULT = 5    /* a fault in Motet */
 } motet_status;
 

@@ -1,4 +1,4 @@
-//! [`Cache`]: the operations that were registered, for the next call of the same sort.
+//! [`Cache`]: the operations that were registered, for the next call of the same sort, that is, an equal [`Call`].
 //!
 //! A call is served by an operation that is not under way. How many there are of a sort, and which of them serves the next call, must come out alike
 //! on all ranks, because all register together; and a call that has ended on one rank may still be under way on another. So only the order of calls
@@ -12,23 +12,25 @@ use motet_exec::Operation;
 
 use crate::call::Call;
 
-/// Operations of a sort, at most.
+/// The most operations of a sort.
 const MOST: usize = 2;
-/// A call among so many after one of the same sort follows closely.
+/// A call follows closely on another of its sort if it is at most this many calls later.
 const CLOSE: u64 = 2;
 
 #[derive(Debug)]
 struct Slot {
-    /// Not while it is under way.
+    /// `None` while a call of it is under way.
     operation: Option<Operation>,
     /// The number of the last call that it served.
     used: u64,
 }
 
 #[derive(Debug)]
+/// The operations of a sort.
 struct Entry {
     program: Verified<Program>,
     slots: Vec<Slot>,
+    /// What one of them counts for against the cache's limit.
     bytes: u64,
 }
 
@@ -46,12 +48,12 @@ impl Entry {
     }
 }
 
-/// Who serves a call.
+/// Which operation serves a call.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Choice {
     /// The operation with this number, once it is back.
     Known(usize),
-    /// One that is still to be registered.
+    /// A new one, which is still to be registered.
     New,
 }
 
@@ -59,7 +61,9 @@ pub(crate) enum Choice {
 #[derive(Debug, Default)]
 pub(crate) struct Cache {
     entries: BTreeMap<Call, Entry>,
+    /// How many calls there were so far.
     calls: u64,
+    /// The most bytes that all operations together may count for.
     limit: u64,
 }
 
@@ -68,7 +72,7 @@ impl Cache {
         Self { limit, ..Self::default() }
     }
 
-    /// Who serves the next call.
+    /// Counts the next call, and decides which operation serves it.
     pub(crate) fn choose(&mut self, call: &Call) -> Choice {
         self.calls += 1;
         let Some(entry) = self.entries.get(call) else { return Choice::New };
@@ -84,7 +88,7 @@ impl Cache {
         self.entries.get(call).map(|it| &it.program)
     }
 
-    /// Adds an operation; its number.
+    /// Adds an operation, and returns its number among those of its sort.
     pub(crate) fn add(
         &mut self,
         call: Call,
@@ -97,7 +101,7 @@ impl Cache {
         entry.slots.len() - 1
     }
 
-    /// Takes an operation for the call that was chosen for last; `None` while it is under way.
+    /// Takes an operation out for the call that [`choose`](Self::choose) was last asked about; `None` while the operation is under way.
     pub(crate) fn take(&mut self, call: &Call, at: usize) -> Option<Operation> {
         let slot = self.entries.get_mut(call)?.slots.get_mut(at)?;
         let operation = slot.operation.take()?;
@@ -105,14 +109,15 @@ impl Cache {
         Some(operation)
     }
 
-    /// An operation is back.
+    /// Puts an operation back whose call has ended.
     pub(crate) fn give_back(&mut self, call: &Call, at: usize, operation: Operation) {
         if let Some(slot) = self.entries.get_mut(call).and_then(|it| it.slots.get_mut(at)) {
             slot.operation = Some(operation);
         }
     }
 
-    /// What has to go before `bytes` more find room: whatever was longest not called. `None` if there is room.
+    /// The sort that must go before `bytes` more fit the limit: the one that was not called for the longest time. `None` if they fit, or
+    /// nothing is left to go.
     pub(crate) fn too_many(&self, bytes: u64) -> Option<Call> {
         let all: u64 = self.entries.values().map(Entry::all_bytes).sum();
         if self.entries.is_empty() || all.saturating_add(bytes) <= self.limit {

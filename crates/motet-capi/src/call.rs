@@ -1,4 +1,4 @@
-//! [`Call`]: what is asked, and how much memory of a rank it takes.
+//! [`Call`]: a call as it is asked for, and how long a rank's buffers for it are.
 
 use motet_collective::{Buffer, CollectiveKind, Program};
 use motet_exec::{Element, Reduction};
@@ -7,7 +7,7 @@ use motet_units::{Bytes, Rank};
 
 use crate::error::CommError;
 
-/// A collective, with its root, or with who sends.
+/// A collective, with its reduction and its root where it has them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
     AllReduce(Reduction),
@@ -22,7 +22,7 @@ pub enum Kind {
     Send,
 }
 
-/// What is asked. Two calls that are equal are served by the same operation.
+/// A call as it is asked for. Equal calls are of the same sort: the same operations serve them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Call {
     pub kind: Kind,
@@ -32,7 +32,7 @@ pub struct Call {
 }
 
 impl Call {
-    /// A call. What is only moved is moved as bytes, so that all types share an operation.
+    /// A call. Data that is only moved, and not reduced, is moved as bytes, so that all types share an operation.
     pub fn new(kind: Kind, element: Element, count: usize) -> Result<Self, CommError> {
         if kind.reduction().is_some() {
             return Ok(Self { kind, element, count });
@@ -48,7 +48,7 @@ impl Call {
         self.count.saturating_mul(self.element.bytes())
     }
 
-    /// Bytes that a rank gives and gets.
+    /// How many bytes a rank's input and its output have.
     #[must_use]
     pub fn bytes(&self, rank: u32, ranks: u32) -> (usize, usize) {
         let part = self.part();
@@ -76,8 +76,8 @@ impl Call {
         Bytes::new((self.part() as u64).saturating_mul(parts).max(1))
     }
 
-    /// Whether it is registered in place: input and output in one buffer, the output, which the caller's can be. All ranks must
-    /// say the same, so it follows from the program alone, not from the buffers of a call.
+    /// Whether calls of a program are registered in place, with the input in the output's buffer, which can be the caller's own. All
+    /// ranks must decide alike, so it follows from the program alone, not from the buffers of a call.
     pub(crate) fn in_place(program: &Program) -> bool {
         let forms = program.forms();
         if !(forms.in_place && forms.out_of_place) {
@@ -86,13 +86,14 @@ impl Call {
         match program.collective().kind() {
             // In place the output would lie in the input, which is not to be written.
             CollectiveKind::ReduceScatter | CollectiveKind::Scatter => false,
-            // Ranks of one host then read small inputs only, and large outputs are the caller's own.
+            // Out of place unless ranks send from their outputs. Then ranks of one host read only the small inputs, and the
+            // large outputs can be the caller's own.
             CollectiveKind::AllGather => {
                 let all = program.transfers().iter();
                 all.filter(|it| it.src.rank != it.dst.rank)
                     .any(|it| it.src.buffer == Buffer::Output)
             }
-            // All of the input would have to be brought to the output, and most callers have them apart.
+            // Most callers have input and output apart, so in place all of the input would have to be copied to the output.
             CollectiveKind::AllToAll => false,
             _ => true,
         }

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::net::ToSocketAddrs as _;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
-use motet_exec::{Element, Group, Input, Note, Output, SharedClock, Store, Tls};
+use motet_exec::{Element, Input, Note, Output, SharedClock, Store, Tls};
 use motet_units::{Duration, Instant};
 
 use crate::cache::Cache;
@@ -18,6 +18,7 @@ use crate::finisher;
 use crate::options::Options;
 use crate::programs::Programs;
 use crate::signals::block_broken_pipes;
+use crate::standing::{Belongs, Standing};
 use crate::starter::{Job, Place, Request, Starter};
 
 /// Ranks that call collectives. Calls return at once; all ranks make the same ones in the same order. Dropped, it leaves
@@ -28,14 +29,14 @@ pub struct Communicator {
     place: Arc<Mutex<Place>>,
     jobs: Option<Sender<Job>>,
     threads: Vec<JoinHandle<()>>,
-    leaving: Arc<AtomicBool>,
+    standing: Arc<Standing>,
     copied: Arc<AtomicU64>,
-    /// Sending from one rank to another is a group of these two: by sender, receiver and tag.
+    /// Sends between two ranks are calls of a group of these two, so that no other rank need call: by sender, receiver and tag.
     pairs: Mutex<BTreeMap<(u32, u32, u32), Communicator>>,
     store: Option<Arc<Store>>,
 }
 
-/// The time since somebody first asked.
+/// A clock that counts from when it was made.
 pub(crate) fn clock() -> SharedClock {
     #[allow(
         clippy::disallowed_methods,
@@ -48,7 +49,7 @@ pub(crate) fn clock() -> SharedClock {
     })
 }
 
-/// Notes go to stderr where the environment asks for them.
+/// Writes notes to stderr where the environment asks for them (`MOTET_NOTES`).
 pub(crate) fn note() -> Note {
     let shown = std::env::var_os("MOTET_NOTES").is_some();
     Arc::new(move |line: &str| {
@@ -69,7 +70,7 @@ pub fn serve(address: &str, token: &str, tls: Option<Tls>) -> Result<Store, Comm
 }
 
 impl Communicator {
-    /// Finds the other ranks, and waits for them.
+    /// Joins the group: finds the other ranks, and waits for them.
     pub fn join(mut options: Options) -> Result<Self, CommError> {
         let mut store = None;
         if options.rank == 0 && !options.store_apart {
@@ -78,22 +79,24 @@ impl Communicator {
             store = Some(Arc::new(served));
         }
         let (joined, answer) = channel();
-        let this = Self::begin(options, store, Some(joined))?;
+        let this = Self::begin(options, store, Some(joined), None)?;
         answer.recv().map_err(|_| CommError::fault("a thread has ended"))??;
         Ok(this)
     }
 
-    /// Begins to join; `joined` hears what comes of it, and calls wait for it.
+    /// Begins to join, on a thread of its own. `joined` is sent the outcome; calls that are made before wait for it. Joining is given
+    /// up when the communicator is left, and for a pair when nobody will come, however long ranks may take to come.
     fn begin(
         options: Options,
         store: Option<Arc<Store>>,
         joined: Option<Sender<Result<(), CommError>>>,
+        belongs: Option<Belongs>,
     ) -> Result<Self, CommError> {
         let programs = Programs::new(&options)?;
         let first: Vec<u32> = (0..options.ranks).collect();
         let place = Place { rank: options.rank, ranks: options.ranks, first };
         let place = Arc::new(Mutex::new(place));
-        let leaving = Arc::new(AtomicBool::new(false));
+        let standing = Arc::new(Standing::default());
         let (jobs, asked) = channel();
         let (flights, started) = channel();
         let (back, landed) = channel();
@@ -106,23 +109,13 @@ impl Communicator {
             landed,
             under_way: 0,
             failed: None,
-            leaving: Arc::clone(&leaving),
+            standing: Arc::clone(&standing),
         };
         let config = options.config();
         let start = move || {
-            // The engine is a thread of this one's, and has its mask.
+            // The engine's thread is started by this one, and inherits its signal mask.
             block_broken_pipes();
-            let told = match Group::join(&config, clock(), note()) {
-                Ok(group) => {
-                    starter.group = Some(group);
-                    Ok(())
-                }
-                Err(error) => {
-                    let error = CommError::from(error);
-                    starter.failed = Some(error.clone());
-                    Err(error)
-                }
-            };
+            let told = starter.join(&config, belongs.as_ref());
             if let Some(joined) = joined {
                 // Who began it may have gone.
                 let _ = joined.send(told);
@@ -136,7 +129,7 @@ impl Communicator {
             spawn("motet-finish", move || finisher::run(&started, &back, &counted))?,
         ];
         let pairs = Mutex::new(BTreeMap::new());
-        Ok(Self { options, place, jobs: Some(jobs), threads, leaving, copied, pairs, store })
+        Ok(Self { options, place, jobs: Some(jobs), threads, standing, copied, pairs, store })
     }
 
     fn place(&self) -> Place {
@@ -167,7 +160,7 @@ impl Communicator {
         &self.options.store
     }
 
-    /// Bytes of buffers that calls copied so far, because they could not work in them; sends and receives apart.
+    /// How many bytes calls have copied so far because the engine could not work in the caller's buffers; without sends and receives.
     #[must_use]
     pub fn copied(&self) -> u64 {
         self.copied.load(Ordering::Relaxed)
@@ -181,7 +174,7 @@ impl Communicator {
         }
         let (gives, gets) = call.bytes(rank, ranks);
         check("input", input.bytes(), gives, input.is_missing())?;
-        // The root of a broadcast has its output.
+        // The root of a broadcast may give no output: its input is the result.
         let has = output.bytes() == 0 && call.kind == Kind::Broadcast(rank);
         check("output", output.bytes(), if has { 0 } else { gets }, output.is_missing())?;
         let completion = Completion::default();
@@ -196,7 +189,8 @@ impl Communicator {
         Ok(handle)
     }
 
-    /// Starts sending to another rank; only the two of them call. A tag keeps apart what may come in another order.
+    /// Starts sending to another rank; only the two of them call. With the same tag, sends are received in their order; sends with
+    /// different tags are independent.
     pub fn send(&self, to: u32, tag: u32, input: Input) -> Result<Handle, CommError> {
         let bytes = input.bytes();
         self.between(self.rank(), to, tag, bytes, input, Output::none())
@@ -236,7 +230,9 @@ impl Communicator {
                     members: Vec::new(),
                     ..self.options.clone()
                 };
-                place.insert(Self::begin(options, self.store.clone(), None)?)
+                let other = if rank == to { from } else { to };
+                let belongs = Belongs { to: Arc::clone(&self.standing), other };
+                place.insert(Self::begin(options, self.store.clone(), None, Some(belongs))?)
             }
         };
         pair.start(call, input, output)
@@ -246,12 +242,21 @@ impl Communicator {
     /// has not within `grace_ms` after the first is left out.
     pub fn survivors(&self, grace_ms: u64) -> Result<(), CommError> {
         // Sending goes on between new numbers.
-        self.pairs.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        self.end_pairs();
         let (reply, answer): (_, Receiver<Result<(), CommError>>) = channel();
         let jobs = self.jobs.as_ref().ok_or_else(CommError::left)?;
         let job = Job::Survivors { grace: Duration::from_ms(grace_ms), reply };
         jobs.send(job).map_err(|_| CommError::left())?;
         answer.recv().map_err(|_| CommError::left())?
+    }
+}
+
+impl Communicator {
+    /// Leaves all groups of two.
+    fn end_pairs(&self) {
+        let pairs = std::mem::take(&mut *self.pairs.lock().unwrap_or_else(PoisonError::into_inner));
+        // All at once, because each takes a moment to end.
+        pairs.values().for_each(|it| it.standing.leave());
     }
 }
 
@@ -274,8 +279,8 @@ fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<
 
 impl Drop for Communicator {
     fn drop(&mut self) {
-        self.pairs.lock().unwrap_or_else(PoisonError::into_inner).clear();
-        self.leaving.store(true, Ordering::Release);
+        self.end_pairs();
+        self.standing.leave();
         self.jobs = None;
         for thread in self.threads.drain(..) {
             // One that has panicked has ended as well.

@@ -1,6 +1,7 @@
 //! [`Handle`]: a call that is under way, and how it ended.
 
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::Duration;
 
 use crate::error::CommError;
 
@@ -19,6 +20,14 @@ impl Handle {
     #[must_use]
     pub fn test(&self) -> Option<Result<(), CommError>> {
         self.0.ended.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Waits for its end, but no longer than this. `None` if it has not come by then; the call goes on.
+    #[must_use]
+    pub fn wait_for(&self, most: Duration) -> Option<Result<(), CommError>> {
+        let ended = self.0.ended.lock().unwrap_or_else(PoisonError::into_inner);
+        let waited = self.0.changed.wait_timeout_while(ended, most, |it| it.is_none());
+        waited.unwrap_or_else(PoisonError::into_inner).0.clone()
     }
 
     /// Waits for its end.

@@ -13,7 +13,7 @@ pub enum Status {
     Cluster = 2,
     /// A rank is gone. `motet_survivors` goes on without it.
     Lost = 3,
-    /// The call failed otherwise.
+    /// The call failed otherwise, or took too long among ranks that all still answer.
     Failed = 4,
     /// A fault in Motet.
     Fault = 5,
@@ -58,7 +58,6 @@ impl From<ExecError> for CommError {
             ExecError::NeedsToken { .. } | ExecError::Unresolved { .. } | ExecError::Tls(_) => {
                 Status::Invalid
             }
-            ExecError::Told { .. } => Status::Lost,
             _ if culprit.is_some() => Status::Lost,
             _ => Status::Failed,
         };

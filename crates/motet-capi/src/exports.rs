@@ -18,7 +18,7 @@ thread_local! {
     static LAST: RefCell<CString> = RefCell::default();
 }
 
-/// Does `work`; what it says, or that it panicked, is kept for `motet_last_error`.
+/// Does `work`, and turns its error, or a panic, into a status; the text is kept for `motet_last_error`.
 fn border(work: impl FnOnce() -> Result<(), CommError>) -> Status {
     // After a panic the communicator may be of no use, but no memory of ours is broken.
     let error = match catch_unwind(AssertUnwindSafe(work)) {
@@ -27,20 +27,20 @@ fn border(work: impl FnOnce() -> Result<(), CommError>) -> Status {
         Err(_) => CommError::fault("a panic in Motet; please report it"),
     };
     let text = CString::new(error.text.replace('\0', " ")).unwrap_or_default();
-    // While a thread ends there is no place for it.
+    // While a thread ends, its storage for the text may be gone.
     let _ = LAST.try_with(|it| it.replace(text));
     error.status
 }
 
-/// What a communicator is to C.
+/// A communicator, as C holds it.
 #[derive(Debug)]
 pub struct Comm(Communicator);
 
-/// What a call that is under way is to C.
+/// A call that is under way, as C holds it.
 #[derive(Debug)]
 pub struct Request {
     handle: Handle,
-    /// What a barrier writes lives as long as its request.
+    /// The buffers of a barrier, which must live until it has ended.
     _scratch: Option<Box<[u8]>>,
 }
 
@@ -72,14 +72,14 @@ pub struct COptions {
     tls_name: *const c_char,
 }
 
-/// How long `motet_options` was before it had TLS: the least that is taken.
+/// The size of `motet_options` before it had TLS, which is the smallest that is accepted.
 const FIRST_SIZE: usize = std::mem::offset_of!(COptions, tls_certificate);
 
 fn environment(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|it| !it.is_empty())
 }
 
-/// What files say, or where none is given the environment's.
+/// Loads TLS's files: those that are given, and for the rest those that the environment names.
 fn tls(files: TlsFiles) -> Result<Option<Tls>, CommError> {
     Ok(files.or(environment).load()?)
 }
@@ -127,7 +127,7 @@ fn reduction(number: i32) -> Result<Reduction, CommError> {
     found.ok_or_else(|| CommError::invalid(format!("there is no reduction {number}")))
 }
 
-/// What `motet_options` says.
+/// The options of a `motet_options` from C.
 ///
 /// # Safety
 /// As `motet.h` asks of its fields, and of their number.
@@ -193,7 +193,7 @@ unsafe fn options(given: *const COptions) -> Result<Options, CommError> {
     })
 }
 
-/// Gives a request to C, or waits where C wants none.
+/// Gives C a request for the call, or waits for the call's end where C wants none.
 ///
 /// # Safety
 /// `request` is null or writable.
@@ -212,7 +212,7 @@ unsafe fn give(
     unsafe { put("request", request, made) }
 }
 
-/// A collective.
+/// Starts a collective for C.
 ///
 /// # Safety
 /// `comm` is null or of `motet_init`; buffers are as `motet.h` says, or null; `request` is null or writable.
@@ -241,7 +241,7 @@ unsafe fn collective(
     })
 }
 
-/// Gives a store to C, and where it serves.
+/// Gives C a store, and the address at which it serves.
 ///
 /// # Safety
 /// `address` is null, or so many bytes are writable there; `store` is null or writable.
@@ -622,7 +622,7 @@ pub unsafe extern "C" fn motet_barrier(comm: *const Comm, request: *mut *mut Req
     border(|| {
         // SAFETY: by `motet.h`.
         let comm = &unsafe { known("the communicator", comm) }?.0;
-        // A byte from everyone to everyone.
+        // An AllGather of one byte, which ends at no rank before all have called.
         let mut scratch = vec![0_u8; comm.ranks() as usize + 1].into_boxed_slice();
         let (from, to) = scratch.split_at_mut(1);
         // SAFETY: the scratch is the request's, and lives until it was waited for.

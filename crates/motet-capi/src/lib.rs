@@ -1,8 +1,8 @@
 //! Motet's executor for C, and for everything that calls C: `libmotet_capi.so` and `include/motet.h`.
 //!
-//! [`Communicator`] is `motet-exec`'s [`Group`](motet_exec::Group) as other libraries have theirs: buffers are the
-//! caller's, a call returns at once, and nothing has to be registered. Behind it operations are registered when they are
-//! first called, and kept for the next call of the same sort.
+//! [`Communicator`] is `motet-exec`'s [`Group`](motet_exec::Group) in the form that other libraries' users know: buffers
+//! are the caller's, a call returns at once, and nothing has to be registered. Behind it operations are registered when
+//! they are first called, and kept for the next call of the same sort.
 //!
 //! | where | what |
 //! | --- | --- |
@@ -12,6 +12,7 @@
 //! | [`completion`] | how a call ends, and who waits for that |
 //! | [`programs`] | which program serves a call |
 //! | [`starter`], [`cache`] | the thread that starts calls, and the operations that it has registered |
+//! | [`standing`] | what other threads know of the group: who is gone, and that it is left |
 //! | [`finisher`] | the thread that sees them end |
 //! | [`signals`] | why a broken connection does not end a C program |
 //! | [`error`] | what can go wrong |
@@ -36,6 +37,7 @@ mod finisher;
 pub mod options;
 mod programs;
 mod signals;
+mod standing;
 mod starter;
 
 pub use call::{Call, Kind};

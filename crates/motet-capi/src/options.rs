@@ -7,17 +7,17 @@ use motet_synth::Method;
 pub struct Options {
     /// Where ranks meet: host and port.
     pub store: String,
-    /// Somebody else serves the store; otherwise rank 0 does.
+    /// Whether another process serves the store; otherwise rank 0 does.
     pub store_apart: bool,
     pub rank: u32,
     pub ranks: u32,
-    /// What all ranks know and nobody else; may be empty on loopback only.
+    /// A secret that all ranks and the store share; it may be empty on loopback addresses only.
     pub token: String,
-    /// With it all connections are encrypted, and both sides of each show certificates; on all ranks and the store.
+    /// If set, all connections are encrypted, and both sides of each show certificates. Set it on all ranks and the store, or on none.
     pub tls: Option<motet_exec::Tls>,
     /// Groups with different names do not meet.
     pub group: String,
-    /// The cluster file that programs are made for; without one, ranks are taken to be joined alike.
+    /// The cluster file that programs are made for; without one, all ranks are taken to be connected alike.
     pub cluster: Option<String>,
     /// Which ranks of the cluster these are, in their order; empty is all of them.
     pub members: Vec<u32>,
@@ -25,14 +25,14 @@ pub struct Options {
     pub seed: u64,
     /// The address to listen on; by default the one from which the store is reached.
     pub bind: Option<std::net::IpAddr>,
-    /// TCP connections for data to each rank.
+    /// TCP connections for data to each rank; 0 lets the executor choose.
     pub streams: u32,
     pub shared_memory: bool,
     pub checksums: bool,
     pub wait_seconds: u64,
     pub silence_seconds: u64,
     pub deadline_seconds: u64,
-    /// Bytes of calls whose operations are kept for the next of the same sort.
+    /// The most bytes of operations that are kept for later calls of the same sort.
     pub cache_bytes: u64,
 }
 

@@ -1,4 +1,5 @@
-//! [`Programs`]: which program serves a call: what `motet exec` would run. Made for the cluster, if there is one, else the direct ones.
+//! [`Programs`]: which program serves a call: the one that `motet exec` would run. It is made for the cluster, if there is a cluster
+//! file; without one, ranks send to each other directly.
 
 use motet_collective::{Program, Verified};
 use motet_net::Network;
@@ -10,16 +11,16 @@ use crate::call::{Call, Kind};
 use crate::error::CommError;
 use crate::options::Options;
 
-/// The largest cluster file.
+/// The most bytes that are read of a cluster file.
 const MAX_BYTES: u64 = 1 << 30;
 
 #[derive(Debug)]
 pub(crate) struct Programs {
-    /// The whole cluster, whoever is left of its ranks.
+    /// The whole cluster, also when ranks of it were lost.
     cluster: Option<Network>,
-    /// The cluster's ranks that the group has now.
+    /// Which ranks of the cluster the group's ranks are, now.
     members: Vec<u32>,
-    /// Of the group as it is.
+    /// The network of the group's present ranks.
     network: Network,
     method: Method,
     seed: Seed,

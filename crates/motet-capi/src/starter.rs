@@ -1,19 +1,22 @@
 //! [`Starter`]: the thread that starts calls, one after the other: finds an operation or registers one, lends it the buffers (or copies the
 //! input in), and goes on.
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use motet_exec::{Call as Registration, Group, Input, Operation, Output, Reduction};
+use motet_exec::{
+    Call as Registration, Config, ExecError, Group, Input, Operation, Output, Reduction,
+};
 use motet_units::Duration;
 
 use crate::cache::{Cache, Choice};
 use crate::call::Call;
+use crate::communicator::{clock, note};
 use crate::completion::Completion;
 use crate::error::CommError;
 use crate::finisher::{Flight, Landed};
 use crate::programs::Programs;
+use crate::standing::{Belongs, Standing};
 
 /// A call as it was asked for.
 #[derive(Debug)]
@@ -24,7 +27,7 @@ pub(crate) struct Request {
     pub(crate) completion: Completion,
 }
 
-/// What the thread is asked for.
+/// What the thread is asked to do.
 #[derive(Debug)]
 pub(crate) enum Job {
     Call(Request),
@@ -42,26 +45,56 @@ pub(crate) struct Place {
 
 #[derive(Debug)]
 pub(crate) struct Starter {
-    /// `None` once it cannot go on.
+    /// `None` before it is joined, and once it cannot go on.
     pub(crate) group: Option<Group>,
     pub(crate) place: Arc<Mutex<Place>>,
     pub(crate) programs: Programs,
     pub(crate) cache: Cache,
+    /// Calls that were started, for the finisher.
     pub(crate) flights: Sender<Flight>,
+    /// Operations whose calls have ended, from the finisher.
     pub(crate) landed: Receiver<Landed>,
+    /// How many operations the finisher has.
     pub(crate) under_way: usize,
     /// Why no call is started any more.
     pub(crate) failed: Option<CommError>,
-    /// Set when the communicator is dropped: what has not begun does not begin.
-    pub(crate) leaving: Arc<AtomicBool>,
+    pub(crate) standing: Arc<Standing>,
 }
 
 impl Starter {
+    /// Joins the group, unless the communicator is left before, or nobody will come to the pair that this is.
+    pub(crate) fn join(
+        &mut self,
+        config: &Config,
+        belongs: Option<&Belongs>,
+    ) -> Result<(), CommError> {
+        let standing = Arc::clone(&self.standing);
+        let lost = || belongs.and_then(Belongs::lost);
+        let abandoned = || standing.is_leaving() || lost().is_some();
+        match Group::join_unless(config, clock(), note(), &abandoned) {
+            Ok(group) => {
+                standing.joined(&group);
+                self.group = Some(group);
+                Ok(())
+            }
+            Err(error) => {
+                // The group that the pair belongs to knows who is gone, and why.
+                let error = lost().unwrap_or_else(|| match error {
+                    ExecError::Abandoned => CommError::left(),
+                    error => error.into(),
+                });
+                standing.over(&error);
+                self.failed = Some(error.clone());
+                Err(error)
+            }
+        }
+    }
+
     /// Serves until the communicator is dropped.
     pub(crate) fn run(mut self, jobs: &Receiver<Job>) {
         for job in jobs {
-            if self.leaving.load(Ordering::Acquire) {
-                // Completions say by themselves that the group was left.
+            if self.standing.is_leaving() {
+                // Dropping the job's completion reports that the group was left.
                 continue;
             }
             match job {
@@ -83,7 +116,7 @@ impl Starter {
             Ok((at, operation)) => {
                 self.under_way += 1;
                 let flight = Flight { call, at, operation, completion };
-                // It ends only after this thread has.
+                // The finisher ends only after this thread has, so it is there.
                 let _ = self.flights.send(flight);
             }
             Err(error) => {
@@ -122,7 +155,7 @@ impl Starter {
         Ok((at, operation))
     }
 
-    /// Registers an operation; its number among those of its sort.
+    /// Registers an operation for a call, and returns its number among those of its sort.
     fn register(&mut self, call: &Call) -> Result<usize, CommError> {
         let ranks = self.ranks();
         let bytes = (call.part() as u64).saturating_mul(u64::from(ranks));
@@ -151,12 +184,14 @@ impl Starter {
         self.group.as_ref().map_or(0, Group::ranks)
     }
 
+    /// Waits until one more call has ended; an error if none can be started any more.
     fn wait_for_one(&mut self) -> Result<(), CommError> {
         let landed = self.landed.recv().map_err(|_| CommError::fault("a thread has ended"))?;
         self.land(landed);
         self.failed.clone().map_or(Ok(()), Err)
     }
 
+    /// Takes back the operation of a call that has ended.
     fn land(&mut self, landed: Landed) {
         self.under_way -= 1;
         if self.failed.is_none() {
@@ -169,7 +204,12 @@ impl Starter {
     fn survivors(&mut self, grace: Duration) -> Result<(), CommError> {
         let group = self.group.take().ok_or_else(CommError::left)?;
         // Joins the others anew; calls that are under way end with an error.
-        let group = group.survivors(grace)?;
+        let group = group.survivors(grace).map_err(|error| {
+            let error = CommError::from(error);
+            self.standing.over(&error);
+            error
+        })?;
+        self.standing.joined(&group);
         while self.under_way > 0 {
             let landed = self.landed.recv().map_err(|_| CommError::fault("a thread has ended"))?;
             self.land(landed);

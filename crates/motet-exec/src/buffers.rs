@@ -1,7 +1,7 @@
 //! [`Input`] and [`Output`]: the caller's memory, for as long as a call is under way.
 //!
-//! Whoever makes one from a pointer promises that the memory is there, and that nobody else writes it (or, of an output, touches
-//! it), until the call has ended. Beyond this file they are safe: they can be copied, or lent to the engine ([`crate::lending`]).
+//! Whoever makes one from a pointer promises that the memory is valid, and that nobody else writes it (or, for an output, touches
+//! it), until the call has ended. Code outside this file can only copy them or lend them to the engine ([`crate::lending`]), both safe.
 
 #![allow(unsafe_code, reason = "pointers from callers, whose memory the compiler does not know")]
 
@@ -47,7 +47,7 @@ impl Input {
         self.bytes
     }
 
-    /// Whether it is a null pointer to something.
+    /// Whether the pointer is null although the length is not 0.
     #[must_use]
     pub fn is_missing(&self) -> bool {
         self.bytes > 0 && self.from.is_null()
@@ -57,18 +57,18 @@ impl Input {
         self.from.addr().is_multiple_of(to)
     }
 
-    /// Whether some byte is in both.
+    /// Whether the two share any byte.
     pub(crate) fn overlaps(&self, output: &Output) -> bool {
         let (from, to) = (self.from.addr(), output.to.addr());
         from < to + output.bytes && to < from + self.bytes
     }
 
-    /// How many bytes behind the output's beginning it begins.
+    /// The offset of this input from the start of `output`, in bytes; negative if the input begins first.
     pub(crate) fn behind(&self, output: &Output) -> isize {
         self.from.addr().wrapping_sub(output.to.addr()).cast_signed()
     }
 
-    /// Copies it; both are equally long, or nothing happens.
+    /// Copies the input to `to`. False, and nothing is copied, if the lengths differ or the pointer is null.
     pub(crate) fn copy_to(&self, to: &mut [u8]) -> bool {
         if to.len() != self.bytes || self.is_missing() {
             return false;
@@ -80,7 +80,7 @@ impl Input {
         true
     }
 
-    /// It as a region that the engine may read.
+    /// Lends this memory to the engine as a region that it only reads.
     pub(crate) fn lend(self) -> Memory {
         // SAFETY: readable until the call's end, by the promise of `new`; and it is only read.
         unsafe { Memory::lent(self.from.cast_mut(), self.bytes, false) }
@@ -107,7 +107,7 @@ impl Output {
         self.bytes
     }
 
-    /// Whether it is a null pointer to something.
+    /// Whether the pointer is null although the length is not 0.
     #[must_use]
     pub fn is_missing(&self) -> bool {
         self.bytes > 0 && self.to.is_null()
@@ -117,7 +117,7 @@ impl Output {
         self.to.addr().is_multiple_of(to)
     }
 
-    /// Copies into it; both are equally long, or nothing happens.
+    /// Copies `from` into the output. False, and nothing is copied, if the lengths differ or the pointer is null.
     pub(crate) fn copy_from(&mut self, from: &[u8]) -> bool {
         if from.len() != self.bytes || self.is_missing() {
             return false;
@@ -129,8 +129,8 @@ impl Output {
         true
     }
 
-    /// Brings the input to its place `at` bytes into this, unless it is there; how many bytes that moved. Nothing happens to an
-    /// input that does not fit.
+    /// For a call in place: copies the input to its place, `at` bytes into this output, unless it already lies there or does not fit.
+    /// Returns how many bytes were copied.
     pub(crate) fn bring(&mut self, input: &Input, at: usize) -> usize {
         let fits = at.checked_add(input.bytes).is_some_and(|it| it <= self.bytes);
         if input.bytes == 0 || !fits || input.from.addr() == self.to.addr() + at {
@@ -143,7 +143,7 @@ impl Output {
         input.bytes
     }
 
-    /// It as a region that the engine may read and write.
+    /// Lends this memory to the engine as a region that it reads and writes.
     pub(crate) fn lend(self) -> Memory {
         // SAFETY: writable, and nobody else's, until the call's end, by the promise of `new`.
         unsafe { Memory::lent(self.to, self.bytes, true) }

@@ -1,9 +1,9 @@
-//! Random data, and what must come of it, by the collective's postcondition alone: for tests and benchmarks
+//! Random inputs, and the outputs that a collective's postcondition demands for them: for tests and benchmarks
 //! that check every element.
 //!
 //! Results are compared bit by bit, so they may not depend on the order in which a program reduces. Floats get whole numbers so small that
 //! every sum of any of them is exact (for products: ones and few twos). Integers get any bits, since their sums and products wrap around and
-//! then are the same in any order too. What is written here as arithmetic is worked out apart from the executor's own.
+//! are the same in any order too. The arithmetic here is independent of the executor's own, so that a fault in that shows.
 
 use half::{bf16, f16};
 use motet_collective::{Collective, CollectiveKind, Expected};
@@ -18,7 +18,7 @@ use crate::group::Call;
 pub struct Data<'a> {
     collective: &'a Collective,
     call: Call,
-    /// One number for each rank, from which its elements follow.
+    /// One key per rank, from which the rank's elements are generated.
     keys: Vec<u64>,
 }
 
@@ -31,7 +31,7 @@ impl<'a> Data<'a> {
         Self { collective, call, keys }
     }
 
-    /// Element `index` of a rank's input. Of floats it is a whole number.
+    /// Element `index` of a rank's input. For float types it is a whole number.
     fn value(&self, rank: usize, index: usize) -> i128 {
         // Neighbours must differ, and quickly: the finalizer of splitmix64.
         let mut bits =
@@ -55,7 +55,7 @@ impl<'a> Data<'a> {
         i128::from(bits % (2 * most + 1)) - i128::from(most)
     }
 
-    /// Chunks of a part.
+    /// How many chunks a part is cut into.
     fn per_part(&self) -> usize {
         match self.collective.kind() {
             CollectiveKind::AllToAllV => 1,
@@ -113,7 +113,7 @@ impl<'a> Data<'a> {
         (count, first)
     }
 
-    /// What an element comes to over all ranks, and what that is still to be divided by.
+    /// The reduction of element `index` over all ranks, and the divisor that makes it an average (1 for other reductions).
     fn reduced(&self, index: usize) -> (i128, u32) {
         let values = (0..self.keys.len()).map(|rank| self.value(rank, index));
         let reduced = match self.call.reduction {
@@ -128,7 +128,7 @@ impl<'a> Data<'a> {
     }
 }
 
-/// Up to where a float has all whole numbers; `None` for integers.
+/// The largest n for which a float type represents all whole numbers up to n exactly; `None` for integer types.
 const fn whole_numbers(element: Element) -> Option<u64> {
     match element {
         Element::Bf16 => Some(1 << 8),
@@ -139,10 +139,10 @@ const fn whole_numbers(element: Element) -> Option<u64> {
     }
 }
 
-/// The largest float that is drawn: enough for neighbours to differ, and readable.
+/// The largest magnitude of a random float: large enough for neighbours to differ, small enough to read in a message.
 const LARGEST: u64 = 100;
 
-/// An integer as its type has it: wrapped around.
+/// Wraps an integer around to the range of its type; floats are returned as they are.
 const fn within(element: Element, value: i128) -> i128 {
     match element {
         Element::I8 => value as i8 as i128,
@@ -155,8 +155,8 @@ const fn within(element: Element, value: i128) -> i128 {
     }
 }
 
-/// The bytes of a value that is divided as averages are: a float in its own width, or in f32 if it is narrower than that; an integer, of what
-/// the sum has wrapped around to, towards zero.
+/// Writes `value / divisor`, rounded as the executor rounds averages: floats are divided in their own type, bf16 and f16 in f32, and
+/// integers after they have wrapped around to their type, towards zero.
 fn write(element: Element, value: i128, divisor: u32, to: &mut [u8]) {
     let single = || value as f32 / divisor as f32;
     match element {

@@ -1,14 +1,15 @@
 //! How many more files and sockets this process may have open. Each connection is one, and a rank has up to 17 to each
-//! rank far away; where they do not fit, the system says so at a place where nothing is left but to wait.
+//! rank far away. They are counted beforehand for an error that says what to do: where the system refuses one in the middle
+//! of a meeting, a rank can only wait and try again.
 
-/// What the process may have open, and has.
+/// The process's limit of open files and sockets, and how many are open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Descriptors {
     limit: u64,
     open: u64,
 }
 
-/// For what else opens files meanwhile: handshakes of strangers, memory that is shared, the waker.
+/// Kept free for whatever else opens files meanwhile: handshakes of strangers, memory that is shared, the waker.
 const SPARE: u64 = 16;
 
 impl Descriptors {
@@ -25,7 +26,7 @@ impl Descriptors {
         None
     }
 
-    /// What is wrong if so many connections are to be made, and what to do.
+    /// If that many connections do not fit: a message with what is wrong and what to do.
     pub(crate) fn refuse(self, connections: u64) -> Option<String> {
         let Self { limit, open } = self;
         let wanted = open.saturating_add(connections).saturating_add(SPARE);

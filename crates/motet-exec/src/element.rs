@@ -77,8 +77,8 @@ impl FromStr for Element {
     }
 }
 
-/// What a collective that reduces makes of the ranks' elements. Programs know one kind of
-/// reduction, a transfer that is *added*; which of these that is, is said with each operation.
+/// What a collective that reduces makes of the ranks' elements. A program says only that a transfer
+/// is reduced into its destination; by which reduction is chosen with each operation that is registered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Reduction {
     /// Integers wrap around.
@@ -86,7 +86,7 @@ pub enum Reduction {
     Product,
     Min,
     Max,
-    /// The sum divided by the number of ranks. Of integers that is what the sum has wrapped around to, as with NCCL, rounded towards zero.
+    /// The sum divided by the number of ranks. For integers the sum wraps around first, as with NCCL, and the quotient is rounded towards zero.
     Average,
 }
 

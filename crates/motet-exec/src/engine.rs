@@ -18,22 +18,24 @@ use motet_units::{Duration, Instant};
 
 use crate::error::ExecError;
 use crate::flow::Flow;
+use crate::remote::Health;
 use crate::reserve::{Reserve, Sending};
 use crate::run::{Outcome, Regions, Registered, Run};
 use crate::stream::{Mail, Share, Stream, TURN, Takes};
-use crate::wire::header::NOBODY;
+use crate::wire::header::{MAX_REASON, NOBODY};
+use crate::wire::payload::beginning;
 use crate::wire::{Header, Kind, Registration};
 
 /// How an engine behaves.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Settings {
-    /// A rank that has said nothing for so long says that it is there.
+    /// When nothing was sent on a connection for this long, a Ping is.
     pub(crate) heartbeat: Duration,
-    /// A rank that is silent for so long is gone.
+    /// When nothing was received on a connection for this long, the rank at its other end counts as lost.
     pub(crate) silence: Duration,
-    /// The longest that a call may take.
+    /// The longest that a call may take, and that a registration may wait for the other ranks.
     pub(crate) deadline: Duration,
-    /// How many connections to a rank carry data at once, at most.
+    /// How many connections to a rank carry data at once, at most, beside one on trial.
     pub(crate) at_work: usize,
 }
 
@@ -44,20 +46,20 @@ pub(crate) enum Command {
     Leave,
 }
 
-/// The token of the waker; streams count from 0.
+/// The waker's token among the poll's tokens; those of the streams count up from 0.
 pub(crate) const WAKER: Token = Token(usize::MAX);
-/// How long the last frames of a rank that gives up may take.
+/// How long the connections of a group that has failed stay open, for the Abort frames to get out.
 const LINGER: Duration = Duration::from_ms(500);
-/// How long the thread sleeps at most when something other than a socket may decide what is next.
+/// Bounds the thread's sleep while it closes, or while something may become due that no socket reports.
 const SOON: Duration = Duration::from_ms(5);
-/// How often signs of life, silence and deadlines are looked at, at most.
+/// The least time between two checks of heartbeats, silence and deadlines.
 const WATCH: Duration = Duration::from_ms(1);
-/// Pieces of work without sockets between two looks at the sockets.
+/// How many copies and reductions within this host are done between two rounds of sending and receiving.
 const WORK: usize = 4;
 /// How many registrations a rank may be ahead of another.
 const MAX_REGISTRATIONS_AHEAD: usize = 256;
 
-/// A registration that waits for the other ranks.
+/// An own registration that waits for the other ranks to register the same.
 struct Waiting {
     own: Registration,
     reply: Sender<Result<Vec<Registration>, ExecError>>,
@@ -71,31 +73,37 @@ pub(crate) struct Engine {
     clock: Arc<dyn Clock + Send>,
     settings: Settings,
     flow: Flow,
-    /// Streams of each rank, none of our own.
+    /// The connections to each rank, none to this rank itself. The first of each rank carries all frames but data.
     streams: Vec<Vec<Stream>>,
-    /// Which of them may carry data, and which do so in the present call.
+    /// For each rank: which of its connections are at work, in reserve or on trial.
     reserves: Vec<Reserve>,
+    /// For each rank: the connections that carry data at present.
     carriers: Vec<Vec<usize>>,
-    /// Which stream a token is.
+    /// The rank and the index of the stream that each poll token stands for.
     tokens: Vec<(usize, usize)>,
+    /// How many registrations this rank has made, which is the next one's number.
     registrations: u32,
     waiting: BTreeMap<u32, Waiting>,
+    /// Registrations of each rank that are not compared yet, by number.
     theirs: Vec<BTreeMap<u32, Registration>>,
     failed: Option<ExecError>,
-    /// Some socket has room for what is still to be sent.
+    /// The same for other threads, and who has left.
+    pub(crate) health: Health,
+    /// Something is left to send and its socket has room, so the thread must not sleep.
     more: bool,
     /// Ranks and streams whose sockets may have something to read.
     readable: Vec<(usize, usize)>,
-    /// Ranks whose streams have nothing to send, nor anything on the way whose pace could be looked at: with most ranks that is so most of
-    /// the time.
+    /// Ranks whose connections have neither frames left to send nor unacknowledged bytes to measure. Sending skips them, which saves
+    /// time, because most ranks are quiet most of the time.
     quiet: Vec<bool>,
     /// When signs of life and deadlines were last looked at.
     watched: Instant,
-    /// Until when the last frames may take, of a group that has failed or is being left.
+    /// When the connections close at the latest, once the group has failed or is being left.
     closing: Option<Instant>,
     leaving: bool,
-    /// Streams of each rank that have said their last, and whether it knows that we have.
+    /// How many of each rank's streams have delivered their Bye.
     byes: Vec<usize>,
+    /// Whether each rank has confirmed that all Byes of this rank have come.
     known: Vec<bool>,
 }
 
@@ -138,6 +146,7 @@ impl Engine {
             waiting: BTreeMap::new(),
             theirs: vec![BTreeMap::new(); ranks],
             failed: None,
+            health: Health::default(),
             more: false,
             readable,
             quiet: vec![false; ranks],
@@ -206,8 +215,8 @@ impl Engine {
         Some(Wall::from_micros((most / 1_000_000).max(1)))
     }
 
-    /// Whether there is data for a rank that connections with room have declined because others deliver it sooner. Those others
-    /// may be full for long, and nothing else would say when it is time to ask again.
+    /// Whether there is data for a rank that connections with room have declined because others deliver it sooner. The sockets of
+    /// those others may stay full for long, and no other event would wake this thread to ask again.
     fn is_declined(&self) -> bool {
         let has_room = |peer: usize| {
             let mut carriers = self.carriers[peer].iter();
@@ -217,7 +226,7 @@ impl Engine {
         self.failed.is_none() && lines.into_iter().any(|(peer, it)| it.has_data() && has_room(peer))
     }
 
-    /// Receives, sends, works, and looks at the time.
+    /// One round: receives, sends, does a little work that needs no socket, and now and then checks the time limits.
     fn step(&mut self, now: Instant) -> Result<(), ExecError> {
         let mut readable = std::mem::take(&mut self.readable);
         readable.sort_unstable();
@@ -309,16 +318,17 @@ impl Engine {
         Ok(())
     }
 
-    /// Sends data to a rank, up to a turn's worth for each of its streams; true if that was not all and a socket has room.
+    /// Sends data to a rank, up to [`TURN`] bytes for each connection that carries data; true if that was not all and a socket has room.
     ///
-    /// Of several streams the one that will first have delivered what it has takes the next frame. If each took all it could in
-    /// its turn, then whenever there is less than would fill them all the first would have everything, and links that only the
-    /// others go over would be idle.
+    /// Of several connections the one that will be first to have delivered its backlog takes the next frame. If each filled its socket
+    /// buffer in turn, the first would take everything whenever there is too little for all, and links that only the others go over
+    /// would be idle.
     fn send_data(&mut self, peer: usize, now: Instant) -> Result<bool, ExecError> {
         let mut open = self.carriers[peer].clone();
         let (turn, most) = (open.len() * TURN, if open.len() > 1 { 1 } else { TURN });
         let owed = self.flow.lines[peer].owed;
-        // What has not been measured yet is taken to be as fast as the others, and what is on trial to be no slower: it is to find out.
+        // A connection without a measured rate counts as fast as the average of the others. One on trial counts as no slower than that,
+        // so that it gets enough data to show how fast it is.
         let known = open.iter().filter_map(|it| self.streams[peer][*it].pace.rate());
         let (sum, count) = known.fold((0.0, 0.0), |(sum, count), it| (sum + it, count + 1.0));
         let usual = if count > 0.0 { sum / count } else { 1.0 };
@@ -339,7 +349,7 @@ impl Engine {
         }
     }
 
-    /// What there is to send to a rank, and whether the connection on trial is given of it.
+    /// Whether there is data to send to a rank, and whether the connection on trial may take as much of it as it can.
     fn sending(&self, peer: usize) -> Sending {
         let owed = self.flow.lines[peer].owed;
         let fed = |it: usize| self.streams[peer][it].is_fed(&self.share(peer, it), owed);
@@ -350,7 +360,7 @@ impl Engine {
         }
     }
 
-    /// Sends on one stream; true if it would take more than `most`.
+    /// Sends about `most` bytes on one stream; true if there is more to send on it and its socket has room.
     fn send_on(
         &mut self,
         peer: usize,
@@ -377,7 +387,7 @@ impl Engine {
         }
     }
 
-    /// What the other streams to a rank carry and have to.
+    /// The rates and backlogs of the connections that carry data to a rank, other than stream `own`.
     fn share(&self, peer: usize, own: usize) -> Share {
         let others = self.carriers[peer].len().saturating_sub(1);
         let on_trial = self.reserves[peer].on_trial() == Some(own);
@@ -392,7 +402,7 @@ impl Engine {
         share
     }
 
-    /// Signs of life, silence and deadlines.
+    /// Checks heartbeats, silence and deadlines.
     fn watch(&mut self, now: Instant) -> Result<(), ExecError> {
         for (peer, streams) in self.streams.iter_mut().enumerate() {
             if self.flow.lines[peer].left {
@@ -417,14 +427,16 @@ impl Engine {
         let late = self.waiting.iter().find(|it| now.since(it.1.since) >= self.settings.deadline);
         if let Some((number, _)) = late {
             let missing = self.missing(*number);
-            return Err(ExecError::Group(format!(
-                "rank {missing} did not register operation {number} within {seconds} s"
-            )));
+            return Err(ExecError::Unregistered {
+                rank: missing as u32,
+                operation: *number,
+                seconds,
+            });
         }
         Ok(())
     }
 
-    /// A rank that has left and did not register this, which waits for all.
+    /// A rank that has left without making registration `number`, which this rank has made and waits for.
     fn left_without(&self, number: u32) -> Option<u32> {
         let waits = self.waiting.contains_key(&number);
         let lacks =
@@ -432,12 +444,13 @@ impl Engine {
         (0..self.theirs.len()).filter(|_| waits).find(lacks).map(|it| it as u32)
     }
 
+    /// The first rank that has not made registration `number`.
     fn missing(&self, number: u32) -> usize {
         let others = (0..self.theirs.len()).filter(|it| *it != self.rank as usize);
         others.into_iter().find(|it| !self.theirs[*it].contains_key(&number)).unwrap_or(0)
     }
 
-    /// A frame that is not about a call.
+    /// Handles a frame that is not about a call.
     fn read(&mut self, from: u32, header: &Header, payload: &[u8]) -> Result<(), ExecError> {
         let broken =
             || ExecError::Protocol { rank: from, why: format!("a broken {:?} frame", header.kind) };
@@ -453,7 +466,9 @@ impl Engine {
                 Ok(())
             }
             Kind::Abort => {
-                let why = String::from_utf8_lossy(payload).into_owned();
+                // What stands in for bytes that are no UTF-8 is longer than they are, and the text is passed on to all others.
+                let why = String::from_utf8_lossy(payload);
+                let why = beginning(&why, MAX_REASON).to_owned();
                 let culprit = (header.offset < NOBODY).then_some(header.offset as u32);
                 Err(ExecError::Told { teller: from, culprit, why })
             }
@@ -462,10 +477,19 @@ impl Engine {
         }
     }
 
-    /// A rank leaves, or knows that we do (`offset` is 1). It says so on every stream, behind all that
-    /// it has sent there: only when the last one is in may it close them.
+    /// A rank leaves, or (if `offset` is 1) confirms that all Byes of this rank have come. A rank that leaves sends
+    /// one on every stream, behind all data there; this rank confirms when the last is in, and only then may the other close.
     fn bye(&mut self, from: u32, header: &Header) -> Result<(), ExecError> {
         let peer = from as usize;
+        let due = match header.offset {
+            0 => self.byes[peer] < self.streams[peer].len(),
+            1 => self.leaving && !self.known[peer],
+            _ => false,
+        };
+        if !due {
+            let why = "a farewell that was not due".to_owned();
+            return Err(ExecError::Protocol { rank: from, why });
+        }
         if header.offset == 1 {
             self.known[peer] = true;
             return Ok(());
@@ -477,6 +501,7 @@ impl Engine {
         let line = &mut self.flow.lines[peer];
         line.controls.push_back((Header { offset: 1, ..Header::new(Kind::Bye) }, Vec::new()));
         line.left = true;
+        self.health.leave(from);
         let lacks = self.flow.is_missing_in(peer);
         // What it registered and called before it left still counts.
         let theirs = &self.theirs[peer];
@@ -488,7 +513,9 @@ impl Engine {
 
     fn obey(&mut self, command: Command) {
         let now = self.clock.now();
-        match (command, self.failed.clone()) {
+        // Nothing begins any more while the group is being left, or its last frames would not be the last.
+        let over = self.failed.clone().or_else(|| self.leaving.then_some(ExecError::Left));
+        match (command, over) {
             (Command::Register { reply, .. }, Some(error)) => {
                 // Nobody may be waiting any more.
                 let _ = reply.send(Err(error));
@@ -515,9 +542,11 @@ impl Engine {
                     self.fail(error);
                 }
             }
+            // Whoever shares the group may have been first.
+            (Command::Leave, _) if self.leaving => {}
             (Command::Leave, failed) => {
                 self.leaving = true;
-                if failed.is_none() && !self.flow.has_calls() {
+                if failed.is_none() && !self.flow.has_calls() && self.waiting.is_empty() {
                     self.streams.iter_mut().flatten().for_each(|it| it.bye = true);
                     self.quiet.fill(false);
                     self.closing = Some(now + self.settings.silence);
@@ -528,7 +557,7 @@ impl Engine {
         }
     }
 
-    /// Once all ranks have registered the same number: whether it is the same thing.
+    /// Once all ranks have made registration `number`: compares their digests, and answers the caller who waits for it.
     fn compare(&mut self, number: u32) {
         let others: Vec<usize> =
             (0..self.theirs.len()).filter(|it| *it != self.rank as usize).collect();
@@ -554,22 +583,32 @@ impl Engine {
         let _ = reply.send(result.map(|()| all));
     }
 
-    /// Ends everything, and says why to whoever is still there.
+    /// Ends all calls and registrations with an error, and sends the reason to all ranks that are still there.
     fn fail(&mut self, error: ExecError) {
         if self.failed.is_some() {
             return;
         }
+        // Before anybody hears of it, so that whoever does finds it noticed.
+        self.health.fail(&error);
         self.flow.fail(&error);
         for (_, waiting) in std::mem::take(&mut self.waiting) {
             let _ = waiting.reply.send(Err(error.clone()));
         }
         // Who was told tells the others too: our connections are about to close, and a rank that the
         // first teller has not reached by then would take us for the one at fault.
-        let offset = error.culprit().map_or(NOBODY, u64::from);
+        // A rank that gives up for a reason of its own is the one that is gone. When a call or a registration took too long, nobody
+        // is: each rank still answers, and there is none to leave out.
+        let own = || (!error.is_too_late()).then_some(self.rank);
+        let culprit = match &error {
+            ExecError::Told { culprit, .. } => *culprit,
+            error => error.culprit().or_else(own),
+        };
+        let offset = culprit.map_or(NOBODY, u64::from);
         let why = match &error {
             ExecError::Told { why, .. } => why.clone(),
             error => error.to_string(),
         };
+        let why = beginning(&why, MAX_REASON);
         self.flow.tell_all(Header { offset, ..Header::new(Kind::Abort) }, why.as_bytes());
         self.failed = Some(error);
         let now = self.clock.now();
@@ -598,3 +637,6 @@ impl Engine {
         self.failed.is_none() && (0..self.streams.len()).all(gone)
     }
 }
+
+#[cfg(test)]
+mod tests;

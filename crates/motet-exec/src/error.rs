@@ -1,4 +1,4 @@
-//! [`ExecError`]: why something was not run, or not to its end.
+//! [`ExecError`]: why a group, a registration or a call failed.
 
 use motet_collective::CollectiveKind;
 use motet_units::Duration;
@@ -6,7 +6,7 @@ use motet_units::Duration;
 use crate::element::Element;
 use crate::wire::FrameError;
 
-/// Why something was not run, or not to its end. It can be cloned, because one cause ends every
+/// Why a group, a registration or a call failed. It can be cloned, because one cause ends every
 /// operation that is under way.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -60,8 +60,12 @@ pub enum ExecError {
     Told { teller: u32, culprit: Option<u32>, why: String },
     #[error("operation {operation} did not end within {seconds} s: {waiting}")]
     Deadline { operation: u32, seconds: u64, waiting: String },
+    #[error("rank {rank} did not register operation {operation} within {seconds} s")]
+    Unregistered { rank: u32, operation: u32, seconds: u64 },
     #[error("the group was left")]
     Left,
+    #[error("joining was given up, because nobody needs the group any more")]
+    Abandoned,
     #[error("the engine's thread has ended; this is a fault in Motet")]
     Ended,
     #[error("a fault in Motet: {0}")]
@@ -82,11 +86,21 @@ impl ExecError {
         }
     }
 
-    /// The rank that this one has itself lost touch with, and whether that is sure to stay so. What others have told does
-    /// not count: they say it themselves if they are still there.
+    /// Whether a call or a registration took too long among ranks that all still answer. Then it has failed on all of them, and none
+    /// is [at fault](Self::culprit).
+    #[must_use]
+    pub const fn is_too_late(&self) -> bool {
+        matches!(
+            self,
+            Self::Deadline { .. } | Self::Unregistered { .. } | Self::Told { culprit: None, .. }
+        )
+    }
+
+    /// The rank that this one has itself lost touch with, and whether that is sure to stay so. Losses that other ranks have
+    /// reported do not count: those ranks tell the store themselves, if they are still there.
     ///
-    /// A connection that was closed may be made again: the rank may have been cut off by something on the way, or have been told of
-    /// a failure elsewhere. A way on which nothing arrives, or something else than was sent, is not tried again.
+    /// A connection that was closed may be made again: something on the network path may have cut it, or the other rank may have
+    /// heard of a failure elsewhere. A path on which nothing arrives, or not what was sent, is not tried again.
     pub(crate) fn out_of_touch(&self) -> Option<(u32, bool)> {
         match self {
             Self::Lost { rank, .. } => Some((*rank, false)),

@@ -1,14 +1,14 @@
-//! [`Flow`]: what happens next. It holds the calls under way and, for each other rank, what is to be
-//! sent to it; it knows nothing of sockets and reads no clock. The engine tells it what has come and
-//! been sent, and asks it for the next frame when a socket has room.
+//! [`Flow`]: decides what happens next. It holds the calls under way and, for each other rank, what is
+//! to be sent to it; it knows nothing of sockets and reads no clock. The engine tells it which frames
+//! have come and which were sent, and asks it for the next frame when a socket has room.
 //!
 //! Each call is run as a graph of events, slice by slice ([`crate::layout`]), and whatever can
 //! happen does: stages over slow and fast links overlap because nothing waits for a step to end. Where
 //! several messages could go to one rank, the earlier call goes first, then the earlier slice, then
 //! the transfer with the lower number, which is the program's own order.
 //!
-//! A rank may call an operation before another does. What it sends then must be kept over there, so it
-//! sends no more than [`EAGER`] bytes to a rank that has not said that it [`Kind::Started`].
+//! A rank may make a call before another does. The other must keep what comes for that call until it has
+//! made it too, so no more than about [`EAGER`] bytes go to a rank whose [`Kind::Started`] has not come.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
@@ -21,18 +21,19 @@ use crate::error::ExecError;
 use crate::layout::Span;
 use crate::memory::{Aligned, Spare};
 use crate::run::{Message, Run};
+use crate::wire::header::MAX_PIECE;
 use crate::wire::{Header, Kind};
 
 mod line;
 
-pub(crate) use line::Line;
-use line::{EAGER, FRAME_COST};
+use line::EAGER;
+pub(crate) use line::{FRAME_COST, Line};
 
-/// The longest piece of data in a frame.
-pub(crate) const MAX_PIECE: usize = 1 << 20;
-/// Pieces are multiples of so many bytes, and so whole elements of every type.
+/// The least that [`Config::piece`](crate::Config::piece) comes to: shorter pieces are sent only where chunks or messages end.
+pub(crate) const MIN_PIECE: usize = 1 << 10;
+/// The size at which messages are cut into pieces is a multiple of this, so that no element of any type is cut.
 const GRAIN: usize = 64;
-/// How many calls a rank may be ahead of another. Calls beyond that wait here until the slowest rank has made more of its own.
+/// How many calls a rank may be ahead of another. Further calls are held back until the slowest rank has made more of its own.
 const MAX_AHEAD: u32 = 1024;
 
 /// Part of a message that is ready to be sent.
@@ -46,13 +47,13 @@ pub(crate) struct Piece {
 /// Where the data of a frame goes while it is received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sink {
-    /// Straight to its place.
+    /// Straight to its destination in the call's memory.
     Place,
-    /// Into a buffer: it is reduced, or kept, or of a call that we have not made yet.
+    /// Into a receive buffer, because it is to be reduced, or may not be written yet, or is of a call that we have not made yet.
     Buffer,
 }
 
-/// Work that needs no socket.
+/// Work that needs no socket: a transfer within this rank, or one that is read from the memory of a rank of this host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Work {
     message: Message,
@@ -60,11 +61,12 @@ struct Work {
     from: u32,
 }
 
-/// What an event is in for.
+/// What is to be done about an event.
 #[derive(Clone, Copy, Debug)]
 enum Next {
-    /// It waits for nothing any more.
+    /// It waits for no other event any more.
     Enabled,
+    /// It has happened: events that wait for it may go on.
     Happened,
 }
 
@@ -74,21 +76,23 @@ pub(crate) struct Flow {
     rank: u32,
     pub(crate) lines: Vec<Line>,
     pub(crate) runs: BTreeMap<u32, Run>,
-    /// Calls that begin once other ranks have made more of theirs.
+    /// Calls made here that do not begin yet, because this rank is [`MAX_AHEAD`] calls ahead of the slowest.
     held_back: VecDeque<Run>,
-    /// Calls that are done, of which the caller does not know yet.
+    /// Calls that are done, but whose callers have not been told yet.
     done: Vec<Run>,
     /// The last call that was made here.
     pub(crate) started: u32,
-    /// The registrations of our calls, as long as some rank has not made them.
+    /// The registration number of each call made here, until all other ranks have made that call: theirs must be the same.
     called: BTreeMap<u32, u32>,
+    /// Work that is ready to be done.
     work: BinaryHeap<Reverse<Work>>,
+    /// Events that [`settle`](Self::settle) must still handle: the call, and the event's index in its run.
     agenda: Vec<(u32, usize, Next)>,
-    /// Buffers for what comes before it may be written.
+    /// Empty receive buffers, to replace those whose data must be kept because it came before it may be written.
     spare: Spare,
-    /// Bytes of a frame, at most.
+    /// Bytes of data in a frame, at most.
     pub(crate) piece: usize,
-    /// Something is to be sent that was not before: set here, taken back by whoever has looked.
+    /// Something new is to be sent. Set here, cleared by the engine before it looks for frames to send.
     pub(crate) fresh: bool,
 }
 
@@ -117,7 +121,7 @@ impl Flow {
             agenda: Vec::new(),
             spare: Spare::default(),
 
-            piece: piece.clamp(1 << 10, MAX_PIECE) / GRAIN * GRAIN,
+            piece: piece.clamp(MIN_PIECE, MAX_PIECE) / GRAIN * GRAIN,
             fresh: false,
         }
     }
@@ -127,7 +131,7 @@ impl Flow {
         (0..self.lines.len()).filter(move |it| *it != own)
     }
 
-    /// Puts a frame on the way to every other rank that is still there.
+    /// Queues a frame for every other rank that is still there.
     pub(crate) fn tell_all(&mut self, header: Header, payload: &[u8]) {
         self.fresh = true;
         for it in self.others() {
@@ -147,7 +151,7 @@ impl Flow {
         Ok(())
     }
 
-    /// Whether one more call leaves every other rank few enough to remember.
+    /// Whether one more call may begin: every other rank has to remember the calls that it has not made itself.
     fn may_begin(&self) -> bool {
         self.started.saturating_sub(self.slowest()) < MAX_AHEAD
     }
@@ -162,14 +166,14 @@ impl Flow {
         !self.runs.is_empty() || !self.held_back.is_empty()
     }
 
-    /// The call whose time was up first, if any's was; calls that have not begun have no number.
+    /// A call whose deadline has passed, if there is one. Calls that are held back have no number yet, and get the next one here.
     pub(crate) fn late(&self, now: Instant) -> Option<(u32, &Run)> {
         let begun = self.runs.iter().map(|(operation, run)| (*operation, run));
         let held_back = self.held_back.iter().map(|run| (self.started.saturating_add(1), run));
         begun.chain(held_back).find(|it| now >= it.1.deadline)
     }
 
-    /// Whether a rank that leaves has not made all calls that were made here.
+    /// Whether a rank that leaves has not made all calls that are under way or held back here.
     pub(crate) fn is_missing_in(&self, rank: usize) -> bool {
         let last = self.runs.keys().next_back();
         last.is_some_and(|it| *it > self.lines[rank].started) || !self.held_back.is_empty()
@@ -225,12 +229,30 @@ impl Flow {
         Ok(())
     }
 
-    /// Where the payload of a frame is to be received.
+    /// An error if a rank has left, and so may not send such a frame any more. While its connections are open it shows that it is there,
+    /// and may fail.
+    pub(crate) fn check_left(&self, from: u32, kind: Kind) -> Result<(), ExecError> {
+        let may_follow = matches!(kind, Kind::Ping | Kind::Bye | Kind::Abort);
+        if self.lines[from as usize].left && !may_follow {
+            return Err(protocol(from, &format!("a {kind:?} frame after its farewell")));
+        }
+        Ok(())
+    }
+
+    /// Where the payload of a frame is to be received; an error if such a frame may not come now.
     pub(crate) fn sink(&self, from: u32, header: &Header) -> Result<Sink, ExecError> {
-        if header.kind != Kind::Data {
+        let (kind, length) = (header.kind, header.length);
+        let Some(longest) = kind.longest_in_group() else {
+            return Err(protocol(from, &format!("a {kind:?} frame, which belongs to a handshake")));
+        };
+        if length as usize > longest {
+            let why = format!("a {kind:?} frame of {length} bytes, which has at most {longest}");
+            return Err(protocol(from, &why));
+        }
+        if kind != Kind::Data {
             return Ok(Sink::Buffer);
         }
-        if header.length == 0 {
+        if length == 0 {
             return Err(protocol(from, "a piece of data without data"));
         }
         if header.operation > self.started {
@@ -244,11 +266,16 @@ impl Flow {
         if end.is_none_or(|it| it > run.message_bytes(message)) {
             return Err(protocol(from, "data beyond the end of its transfer"));
         }
+        let element = run.registered.element.bytes() as u64;
+        let whole = |bytes: u64| bytes.is_multiple_of(element);
+        if !whole(header.offset) || !whole(u64::from(length)) {
+            return Err(protocol(from, "data that is no whole number of elements"));
+        }
         let copied = run.transfer(message.transfer).is_some_and(|it| it.action == Action::Copy);
         Ok(if copied && run.is_enabled(index) { Sink::Place } else { Sink::Buffer })
     }
 
-    /// The run, message and arrival that a frame is about, if that is so.
+    /// The run, the message and the index of the arrival that a frame is about; an error if its sender has no such transfer to us.
     fn arrival(&self, from: u32, header: &Header) -> Result<(&Run, Message, usize), ExecError> {
         let (operation, slice, transfer) = (header.operation, header.slice, header.transfer);
         let run = self.runs.get(&operation);
@@ -261,6 +288,7 @@ impl Flow {
         Ok((run, message, index))
     }
 
+    /// Whether a rank keeps to the limit of what may be sent for calls that are not made here yet.
     fn check_early(&self, from: u32, header: &Header) -> Result<(), ExecError> {
         let line = &self.lines[from as usize];
         let most = EAGER + MAX_PIECE + 2 * FRAME_COST;
@@ -270,7 +298,7 @@ impl Flow {
         Ok(())
     }
 
-    /// Room for the next bytes of a piece whose sink is its place.
+    /// Of a piece that is received straight into its destination: where its bytes from `done` on go, as far as that is contiguous.
     pub(crate) fn place(&mut self, header: &Header, done: usize) -> Option<&mut [u8]> {
         let (operation, slice, transfer) = (header.operation, header.slice, header.transfer);
         let run = self.runs.get_mut(&operation)?;
@@ -280,8 +308,8 @@ impl Flow {
         Some(run.bytes_at_mut(span))
     }
 
-    /// A frame about a call has come whole; `bytes` is its payload, unless that is in its place. Payloads that must be kept are taken,
-    /// and another buffer is left for the next.
+    /// A frame about a call has come whole. `bytes` is its payload, unless that went straight to its destination. A payload that must be
+    /// kept is copied, or taken with its buffer, for which an empty one is left.
     pub(crate) fn came(
         &mut self,
         from: u32,
@@ -320,12 +348,14 @@ impl Flow {
         self.sink(from, header)?;
         let (_, message, index) = self.arrival(from, header)?;
         let Some(run) = self.runs.get_mut(&message.operation) else { return Ok(()) };
-        let whole = run.count(index, header.length as usize, message);
-        let whole = whole.ok_or_else(|| protocol(from, "more data than a transfer has"))?;
+        let (offset, length) = (header.offset as usize, header.length as usize);
+        let whole = run.piece_came(index, offset, length, message);
+        let whole = whole.ok_or_else(|| protocol(from, "data of a transfer twice"))?;
         if sink == Sink::Buffer {
-            let offset = header.offset as usize;
             if run.is_enabled(index) {
                 run.write(message, offset, bytes.bytes())?;
+            } else if !run.may_keep(index, message) {
+                return Err(protocol(from, "data in smaller pieces than any rank sends"));
             } else {
                 run.keep(index, offset, self.spare.instead_of(bytes));
             }
@@ -355,7 +385,7 @@ impl Flow {
         Ok(())
     }
 
-    /// A message was read from another's memory.
+    /// A message was read from the memory of rank `from`: lets that rank know, and counts the message as received.
     fn has_taken(&mut self, from: u32, message: Message, index: usize) -> Result<(), ExecError> {
         let Message { operation, slice, transfer } = message;
         let header = Header { operation, slice, transfer, ..Header::new(Kind::Taken) };
@@ -374,6 +404,9 @@ impl Flow {
         let (operation, slice, transfer) = (header.operation, header.slice, header.transfer);
         let message = Message { operation, slice, transfer };
         let wrong = || protocol(from, "it has taken what it was not offered");
+        // To others data is sent, and part of it may be on its way.
+        let line = self.lines.get(from as usize).filter(|it| it.shared);
+        line.ok_or_else(wrong)?;
         let run = self.runs.get_mut(&operation).ok_or_else(wrong)?;
         let receiver = run.transfer(transfer).is_some_and(|it| it.dst.rank.0 == from);
         let index = run.sending(message).filter(|_| receiver).ok_or_else(wrong)?;
@@ -395,8 +428,11 @@ impl Flow {
         if home.0 != from || header.slice as usize >= registered.layout.slices.len() {
             return Err(wrong());
         }
-        for local in registered.plan.behind_remote(header.transfer) {
+        for (wait, local) in registered.plan.behind_remote(header.transfer) {
             let index = run.index(header.slice, local);
+            if !run.hear(header.slice, wait) {
+                return Err(protocol(from, "the same notice twice"));
+            }
             if run.one_less(index).map_err(|_| wrong())? {
                 self.agenda.push((header.operation, index, Next::Enabled));
             }
@@ -435,7 +471,7 @@ impl Flow {
         Ok(())
     }
 
-    /// Does what follows from what has happened, until nothing more does.
+    /// Handles the events on the agenda, and those that follow from them, until none is left.
     fn settle(&mut self) -> Result<(), ExecError> {
         while let Some((operation, index, next)) = self.agenda.pop() {
             match next {
@@ -446,6 +482,7 @@ impl Flow {
         Ok(())
     }
 
+    /// An event waits for no other any more: a sending gets in line to be sent, and of an arrival what has come is written.
     fn enabled(&mut self, operation: u32, index: usize) -> Result<(), ExecError> {
         let Some(run) = self.runs.get_mut(&operation) else { return Ok(()) };
         let (slice, local) = run.of_index(index);
@@ -473,6 +510,7 @@ impl Flow {
         Ok(())
     }
 
+    /// An event has happened: counts it off for the events of this rank that wait for it, and notifies ranks where others do.
     fn happened(&mut self, operation: u32, index: usize) -> Result<(), ExecError> {
         let Some(run) = self.runs.get_mut(&operation) else { return Ok(()) };
         run.left -= 1;
@@ -523,7 +561,8 @@ impl Flow {
         Ok(())
     }
 
-    /// A transfer within the rank.
+    /// Makes a transfer within this rank. If its destination may not be written yet, the data is copied aside, so that at least
+    /// the sending has happened and its source may change.
     fn within(&mut self, message: Message, index: usize) -> Result<(), ExecError> {
         let Some(run) = self.runs.get_mut(&message.operation) else { return Ok(()) };
         let sending = run.sending(message).ok_or(ExecError::Internal("work for another rank"))?;
@@ -545,7 +584,7 @@ impl Flow {
         Ok(())
     }
 
-    /// Makes frames of what can be offered to a rank that reads our memory.
+    /// Queues an Offer for each message that is ready for a rank that reads our memory.
     pub(crate) fn offer_all(&mut self, to: u32) {
         let line = &mut self.lines[to as usize];
         while let Some(Reverse(message)) = line.ready.peek().copied() {
@@ -560,7 +599,7 @@ impl Flow {
         }
     }
 
-    /// The next piece of data for a rank, if there is any.
+    /// The next piece of data for a rank, of at most `most` bytes, if there is any that may be sent.
     pub(crate) fn next_piece(&mut self, to: u32, most: usize) -> Option<Piece> {
         let line = &mut self.lines[to as usize];
         let (message, offset) = line.next_message()?;
@@ -578,7 +617,7 @@ impl Flow {
         self.runs.get(&piece.message.operation).map_or(&[], |it| it.bytes_at(piece.span))
     }
 
-    /// A piece has gone out, so its source may change.
+    /// A piece was given to its socket, so its source may change.
     pub(crate) fn went(&mut self, piece: &Piece) -> Result<(), ExecError> {
         let message = piece.message;
         let Some(run) = self.runs.get_mut(&message.operation) else { return Ok(()) };
@@ -600,8 +639,8 @@ impl Flow {
         }
     }
 
-    /// Tells callers of the calls that are done. To be called when the frames that belong to those were sent: a caller
-    /// may be a process that ends with its last call, and then nothing more is sent.
+    /// Tells the callers of calls that are done. The engine must have sent all frames of those calls before: a caller may be
+    /// a process that ends with its last call, and then nothing more is sent.
     pub(crate) fn answer(&mut self) {
         for run in self.done.drain(..) {
             run.end(Ok(()));
@@ -616,7 +655,8 @@ impl Flow {
             run.end(Err(error.clone()));
         }
         for line in &mut self.lines {
-            // What is registered here the other rank may be waiting for: it has agreed, whatever came after that.
+            // Register frames still go out. The other rank may be waiting for one, and a registration that all ranks made counts,
+            // whatever fails after it.
             let mut controls = std::mem::take(&mut line.controls);
             controls.retain(|(header, _)| header.kind == Kind::Register);
             *line = Line { left: line.left, controls, ..Line::default() };

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
-use std::sync::mpsc::{Sender, channel};
+use std::sync::mpsc::channel;
 use std::thread::JoinHandle;
 use std::time::Duration as Wall;
 
@@ -28,7 +28,8 @@ use crate::mesh::{AT_WORK, Failed, Mesh};
 use crate::operation::Operation;
 use crate::plan::Plan;
 use crate::reach::{connect, resolve};
-use crate::run::{Regions, Registered};
+use crate::remote::Remote;
+use crate::run::{Regions, Registered, stash};
 use crate::seat::{self, Said};
 use crate::store::{self, HANDSHAKE, Note, SharedClock, Store};
 use crate::stream::Stream;
@@ -47,10 +48,10 @@ pub struct Config {
     pub group: String,
     pub rank: u32,
     pub ranks: u32,
-    /// What all ranks know and nobody else. It may be empty on loopback addresses only.
+    /// A secret that all ranks and the store share. It may be empty on loopback addresses only.
     pub token: String,
-    /// With it all connections are encrypted, and both sides of each show certificates. On all ranks and the store, or on
-    /// none. What ranks of one host share in memory is not encrypted.
+    /// If set, all connections are encrypted, and both sides of each show certificates. Set it on all ranks and the store, or
+    /// on none. Memory that ranks of one host share is not encrypted.
     pub tls: Option<Tls>,
     /// The address to listen on; by default the one from which the store is reached.
     pub bind: Option<IpAddr>,
@@ -58,32 +59,32 @@ pub struct Config {
     pub port: u16,
     /// Where others reach this rank, if that is not where it listens.
     pub advertise: Option<String>,
-    /// TCP connections for data to each rank; one more is for everything else. 0: one to ranks nearby, and six at a time, of
-    /// sixteen that are made, to those that take 2 ms or more to connect to. The same on all ranks.
+    /// TCP connections for data to each rank; one more is for everything else. With 0, a rank nearby gets one, and one that takes
+    /// 2 ms or more to connect to gets sixteen, six of which carry data at a time. The same on all ranks.
     pub streams: u32,
-    /// Beside `streams`, if that is not 0: connections that carry data only once they are found to go over a way that the others
-    /// miss. The same on all ranks.
+    /// Connections in reserve beside `streams`, unless that is 0. They are tried one after the other, and carry data once they prove
+    /// much faster than the others, as on a network path that the others miss. The same on all ranks.
     pub reserve: u32,
     /// Whether ranks of one host read each other's memory.
     pub shared_memory: bool,
     /// Whether data has a checksum.
     pub checksums: bool,
-    /// Bytes of a chunk that go at a time; the same on all ranks.
+    /// About how many bytes of a chunk go at a time, as a slice. The same on all ranks.
     pub slice: usize,
-    /// Bytes of a frame, at most.
+    /// Bytes of data in a frame, at most.
     pub piece: usize,
-    /// How long all ranks may take to come.
+    /// How long all ranks may take to come to the store, and then again to connect to one another.
     pub wait: Duration,
-    /// A rank that has said nothing for so long says that it is there.
+    /// When nothing was sent on a connection for this long, a sign of life is.
     pub heartbeat: Duration,
-    /// A rank that was silent for so long is taken for gone.
+    /// When nothing was received on a connection for this long, the rank at its other end counts as lost.
     pub silence: Duration,
     /// The longest that a call may take.
     pub deadline: Duration,
-    /// The most memory for data that comes before it can be written.
+    /// The most memory that a registered operation may need for data that comes before it can be written.
     pub stash: u64,
-    /// Whether [`Group::survivors`] may go on with fewer than half of the ranks, or with half of them without the lowest. If what
-    /// has failed is the network, the others may go on too, at another store: then there are two groups. On all ranks.
+    /// Whether [`Group::survivors`] may go on with fewer than half of the ranks, or with half of them without the lowest. If only the
+    /// network has failed, the others may go on too, at another store, and there are two groups. Set it on all ranks or on none.
     pub minority: bool,
 }
 
@@ -133,20 +134,17 @@ impl Config {
     }
 }
 
-/// What a group was before it meets.
+/// What a rank brings from the group before the one that it is about to join.
 struct Before {
     generation: u32,
     meeting: u64,
-    /// Ranks that this one does not reach.
+    /// Ranks that this one knows it cannot reach.
     apart: Vec<u32>,
-    /// A rank whose connection broke, which may be there again.
+    /// A rank to which a connection broke, and which may be reachable again.
     broke: Option<u32>,
 }
 
-/// How long an engine may take to refuse something.
-const ANSWER: Wall = Wall::from_millis(1_000);
-
-/// What ranks agree on last.
+/// The digest by which ranks agree, at the end of a registration, that all have mapped the others' memory.
 const MAPPED: [u8; 32] = [1; 32];
 
 /// What a registered operation is called with, every time.
@@ -182,16 +180,15 @@ pub struct Group {
     generation: u32,
     /// The number that the store has given the group.
     meeting: u64,
-    /// A rank whose connection broke before this group met again, which both have survived.
+    /// A rank of this group to which a connection broke in the group before. If one breaks again, the rank counts as unreachable.
     broke: Option<u32>,
     rank: u32,
     ranks: u32,
-    /// The number that each rank came with.
+    /// The number that each rank joined with.
     members: Vec<u32>,
     /// Ranks that share memory with this one.
     shared: Vec<bool>,
-    commands: Sender<Command>,
-    waker: Arc<Waker>,
+    remote: Remote,
     thread: Option<JoinHandle<()>>,
     registered: u32,
     barrier: Option<Operation>,
@@ -210,6 +207,17 @@ impl Group {
     /// Finds the other ranks and connects to them. `note` gets a line about every connection that was
     /// refused.
     pub fn join(config: &Config, clock: SharedClock, note: Note) -> Result<Self, ExecError> {
+        Self::join_unless(config, clock, note, &|| false)
+    }
+
+    /// The same, but once `abandoned` says that nobody needs the group any more, this ends within seconds with
+    /// [`ExecError::Abandoned`], however long the others might still take to come.
+    pub fn join_unless(
+        config: &Config,
+        clock: SharedClock,
+        note: Note,
+        abandoned: &(dyn Fn() -> bool + Sync),
+    ) -> Result<Self, ExecError> {
         config.check()?;
         let store = if config.serve_store {
             let address = resolve(&config.store)?;
@@ -220,7 +228,9 @@ impl Group {
             None
         };
         let before = Before { generation: 0, meeting: 0, apart: Vec::new(), broke: None };
-        Self::meet(config.clone(), before, 0, store, clock, note)
+        let met = Self::meet(config.clone(), before, 0, store, clock, note, abandoned);
+        // What was under way when it was abandoned ends with errors of its own, which say nothing to anybody.
+        met.map_err(|error| if abandoned() { ExecError::Abandoned } else { error })
     }
 
     /// After a failure: the same ranks as far as they are still there, numbered anew in the same order.
@@ -231,7 +241,7 @@ impl Group {
     /// who comes too late. More than half of the ranks must be left, or half and the lowest, unless
     /// [`Config::minority`] says otherwise: so there never are two groups.
     pub fn survivors(mut self, grace: Duration) -> Result<Self, ExecError> {
-        let touch = self.failure().as_ref().and_then(ExecError::out_of_touch);
+        let touch = self.remote.health.failure().as_ref().and_then(ExecError::out_of_touch);
         // A connection that breaks each time is no better than one on which nothing arrives.
         let sure = touch.is_some_and(|it| it.1 || self.broke == Some(it.0));
         let before = Before {
@@ -246,21 +256,13 @@ impl Group {
         let config = Config { rank: self.rank, ranks: self.ranks, ..config };
         drop(self);
         let grace = (grace.as_ps() / 1_000_000_000).max(1);
-        Self::meet(config, before, grace, store, clock, note)
+        Self::meet(config, before, grace, store, clock, note, &|| false)
     }
 
-    /// Why the group has failed, if it has: the engine refuses everything with it.
-    fn failure(&self) -> Option<ExecError> {
-        let registration = Registration {
-            digest: [0; 32],
-            title: "nothing, because the rank leaves the group".to_owned(),
-            process: 0,
-            memory: Vec::new(),
-        };
-        let (reply, answer) = channel();
-        self.command(Command::Register { registration, reply }).ok()?;
-        // In a group that has not failed, nobody answers.
-        answer.recv_timeout(ANSWER).ok()?.err()
+    /// The group as other threads may see it.
+    #[must_use]
+    pub fn remote(&self) -> Remote {
+        self.remote.clone()
     }
 
     fn meet(
@@ -270,11 +272,13 @@ impl Group {
         store: Option<Store>,
         clock: SharedClock,
         note: Note,
+        abandoned: &(dyn Fn() -> bool + Sync),
     ) -> Result<Self, ExecError> {
         let address =
             store.as_ref().map_or_else(|| config.store.clone(), |it| it.address().to_string());
         let until = clock.now() + config.wait;
-        let mut link = Link::new(connect("the store", &address, &*clock, until, &|| false)?);
+        let reach = || connect("the store", &address, &*clock, until, abandoned).map(Link::new);
+        let mut link = reach()?;
         let own = match config.bind {
             Some(address) => address,
             None => link.socket.local_addr().map_err(|it| ExecError::Group(it.to_string()))?.ip(),
@@ -295,15 +299,22 @@ impl Group {
             minority: config.minority,
             apart: before.apart.clone(),
         };
-        seat::join(&mut link, config.tls.as_ref(), &config.token, &join, &*clock)?;
-        let meets =
-            Meets { config: &config, generation: before.generation, clock: &clock, note: &note };
+        let secrets = (config.tls.as_ref(), &*config.token);
+        let goes_on = || clock.now() < until && !abandoned();
+        seat::join(&mut link, &reach, secrets, &join, &*clock, &goes_on)?;
+        let meets = Meets {
+            config: &config,
+            generation: before.generation,
+            clock: &clock,
+            note: &note,
+            abandoned,
+        };
         let (roster, links) = meets.meet(&mut link, &listener)?;
         let rank = meets.place(&roster)?;
         drop(link);
         let shared: Vec<bool> =
             roster.members.iter().map(|it| !host.is_empty() && it.host == host).collect();
-        let (commands, waker, thread) = spawn(&config, rank as u32, links, &shared, &clock)?;
+        let (remote, thread) = spawn(&config, rank as u32, links, &shared, &clock)?;
         Ok(Self {
             rank: rank as u32,
             ranks: roster.members.len() as u32,
@@ -316,8 +327,7 @@ impl Group {
                 .map(|it| it as u32),
             config,
             shared,
-            commands,
-            waker,
+            remote,
             thread: Some(thread),
             registered: 0,
             barrier: None,
@@ -339,7 +349,7 @@ impl Group {
         self.ranks
     }
 
-    /// The number that each rank came with: after [`survivors`](Self::survivors), the one that it had in the group
+    /// The number that each rank joined with: after [`survivors`](Self::survivors), the one that it had in the group
     /// before.
     #[must_use]
     pub fn members(&self) -> &[u32] {
@@ -404,7 +414,7 @@ impl Group {
             ranks: self.ranks,
             foreign,
         };
-        let (commands, waker) = (self.commands.clone(), Arc::clone(&self.waker));
+        let Remote { commands, waker, .. } = self.remote();
         Ok(Operation::new(Arc::new(registered), memory, commands, waker))
     }
 
@@ -433,7 +443,7 @@ impl Group {
         Layout::new(program, Rank(rank), element, elements, in_place, self.config.slice)
     }
 
-    /// This rank's half of a program, where everything lies, what it does there, and memory for it.
+    /// This rank's half of a program, the layout of its memory, what the program does with that memory, and the memory itself.
     fn prepare(
         &self,
         program: &Program,
@@ -449,8 +459,7 @@ impl Group {
         }
         let layout = self.layout(program, self.rank, call)?;
         let plan = Plan::new(program, Rank(self.rank));
-        let per_chunk: usize = layout.slices.iter().map(|it| it.len).sum();
-        let wanted = plan.kept_chunks().saturating_mul(per_chunk as u64);
+        let wanted = stash(&plan, &layout);
         if wanted > self.config.stash {
             return Err(ExecError::Stash { wanted, limit: self.config.stash });
         }
@@ -491,7 +500,7 @@ impl Group {
         answer.recv().map_err(|_| ExecError::Ended)?
     }
 
-    /// The others must know, or they would wait for this rank.
+    /// The error when memory of `rank` cannot be mapped. It tells the others, which would wait for this rank otherwise.
     fn cannot_share(&mut self, rank: u32, why: &str) -> ExecError {
         let why =
             format!("the memory of rank {rank} cannot be read: {why}; run without shared memory");
@@ -500,17 +509,22 @@ impl Group {
     }
 
     fn command(&self, command: Command) -> Result<(), ExecError> {
-        self.commands.send(command).map_err(|_| ExecError::Ended)?;
-        self.waker.wake().map_err(|it| ExecError::Group(format!("cannot wake the engine: {it}")))
+        self.remote.commands.send(command).map_err(|_| ExecError::Ended)?;
+        self.remote
+            .waker
+            .wake()
+            .map_err(|it| ExecError::Group(format!("cannot wake the engine: {it}")))
     }
 }
 
-/// A rank on its way into a group: from the store's word to connections that all have.
+/// A rank on its way into a group: from the store's first roster until all ranks are connected.
 struct Meets<'a> {
     config: &'a Config,
     generation: u32,
     clock: &'a SharedClock,
     note: &'a Note,
+    /// Whether nobody needs the group any more.
+    abandoned: &'a (dyn Fn() -> bool + Sync),
 }
 
 impl Meets<'_> {
@@ -520,14 +534,15 @@ impl Meets<'_> {
         place.ok_or_else(|| ExecError::Group("the group does not have this rank".into()))
     }
 
-    /// Connects to whom the store says, as often as it says so, until it says that all have.
+    /// Connects to the ranks of each roster that the store sends, until the store says that all ranks have connected.
     fn meet(
         &self,
         link: &mut Link,
         listener: &TcpListener,
     ) -> Result<(Roster, Vec<Vec<Link>>), ExecError> {
         let clock = &**self.clock;
-        let mut said = seat::hear(link, clock, self.config.wait)?;
+        let hear = |link: &mut Link| seat::hear(link, clock, self.config.wait, self.abandoned);
+        let mut said = hear(link)?;
         loop {
             let Said::Roster(roster) = said else {
                 return Err(ExecError::Group("the store said go before all had met".into()));
@@ -536,7 +551,7 @@ impl Meets<'_> {
             match self.mesh(&roster, &link.socket, listener) {
                 Ok(links) => {
                     seat::tell(link, clock, &met)?;
-                    said = seat::hear(link, clock, self.config.wait)?;
+                    said = hear(link)?;
                     if matches!(said, Said::Go) {
                         return Ok((roster, links));
                     }
@@ -561,7 +576,7 @@ impl Meets<'_> {
                     return Err(error);
                 }
             }
-            said = seat::hear(link, clock, self.config.wait)?;
+            said = hear(link)?;
         }
     }
 
@@ -585,13 +600,13 @@ impl Meets<'_> {
             // The time until all had come does not count: the last may have come at its end.
             until: self.clock.now() + *wait,
             patience: if self.generation == 0 { *wait } else { (*silence).max(HANDSHAKE) },
-            called_off: &|| look(store, Wall::ZERO) != Look::Nothing,
+            called_off: &|| (self.abandoned)() || look(store, Wall::ZERO) != Look::Nothing,
         };
         mesh.connect(listener)
     }
 }
 
-/// An AllGather by direct copies.
+/// The program of a barrier: an AllGather by direct copies.
 fn everyone_to_everyone(ranks: u32) -> Result<Verified<Program>, ExecError> {
     let wrong = |_| ExecError::Internal("no barrier");
     let collective = Collective::new(CollectiveKind::AllGather, ranks, 1).map_err(wrong)?;
@@ -623,17 +638,14 @@ impl Drop for Group {
     }
 }
 
-/// An engine that runs: how to tell it something, how to wake it, and its thread.
-type Spawned = (Sender<Command>, Arc<Waker>, JoinHandle<()>);
-
-/// Starts the engine.
+/// Starts the engine, on a thread of its own.
 fn spawn(
     config: &Config,
     rank: u32,
     links: Vec<Vec<Link>>,
     shared: &[bool],
     clock: &SharedClock,
-) -> Result<Spawned, ExecError> {
+) -> Result<(Remote, JoinHandle<()>), ExecError> {
     let failed =
         |error: std::io::Error| ExecError::Group(format!("cannot start the engine: {error}"));
     let poll = Poll::new().map_err(failed)?;
@@ -661,9 +673,10 @@ fn spawn(
     };
     let engine = Engine::new(rank, poll, receiver, Arc::clone(clock), settings, flow, streams);
     let engine = engine.map_err(failed)?;
+    let health = engine.health.clone();
     let thread = std::thread::Builder::new()
         .name(format!("motet-exec-{rank}"))
         .spawn(move || engine.run())
         .map_err(failed)?;
-    Ok((commands, waker, thread))
+    Ok((Remote { health, commands, waker }, thread))
 }

@@ -1,7 +1,7 @@
 //! The beginning of every connection, to a rank or to the store: blocking, with a limit of time for all
 //! of it, so that a stranger who connects and says nothing, or garbage, holds nobody up.
 //!
-//! With TLS that is agreed on first, in the same time, and what follows is said inside it.
+//! With TLS its own handshake comes first, within the same limit of time, and the frames below are encrypted.
 //!
 //! ```text
 //! connecting            accepting
@@ -15,18 +15,19 @@ use std::io::{self, ErrorKind};
 use std::time::Duration as Wall;
 
 use motet_net::probe::Clock;
-use motet_units::{Duration, Instant};
+use motet_units::{Duration, Instant, brief_to};
 
 use crate::link::{Link, Look, Timed, look};
 use crate::tls::Tls;
-use crate::wire::header::MAGIC;
+use crate::wire::header::{MAGIC, MAX_REASON};
+use crate::wire::payload::beginning;
 use crate::wire::proof::{Nonce, Proof, Side, holds, nonce, prove};
 use crate::wire::{FrameError, HEADER, Header, Kind, MAX_PAYLOAD};
 
-/// How a record of TLS begins, in a handshake or with an alert.
+/// How a TLS record begins, of a handshake or with an alert. It shows that a side speaks TLS where none is expected.
 const RECORDS: [[u8; 2]; 2] = [[22, 3], [21, 3]];
-/// The longest reason that is given to whoever is refused.
-const MAX_REASON: usize = 4 << 10;
+/// How many characters of a reason are shown when the other side has not proved that it knows the token.
+const SHOWN: usize = 200;
 
 /// Why a handshake failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -35,6 +36,10 @@ pub(crate) enum HandshakeError {
     Late,
     #[error("it closed the connection")]
     Closed,
+    #[error(
+        "it closed the connection when TLS was to begin; if it has no TLS, give all ranks and the store certificate, key and CA, or none"
+    )]
+    ClosedBeforeTls,
     #[error("the connection broke: {0}")]
     Broken(String),
     #[error(transparent)]
@@ -61,6 +66,22 @@ pub(crate) enum HandshakeError {
     NoRandom,
 }
 
+impl HandshakeError {
+    /// Whether the connecting side should try again, after so many tries. Who takes connections closes those that give way to others
+    /// ([`Strangers`](crate::strangers::Strangers)), or that come before it has heard of a new attempt to meet.
+    pub(crate) fn may_pass(&self, tries: u32) -> bool {
+        match self {
+            Self::Closed => true,
+            // The likelier reason is that there is no TLS, and that should be known soon.
+            Self::ClosedBeforeTls => tries < TLS_TRIES,
+            _ => false,
+        }
+    }
+}
+
+/// How often a connection is tried that is closed when TLS is to begin.
+const TLS_TRIES: u32 = 5;
+
 impl From<io::Error> for HandshakeError {
     fn from(error: io::Error) -> Self {
         match error.kind() {
@@ -73,14 +94,14 @@ impl From<io::Error> for HandshakeError {
     }
 }
 
-/// A connection that speaks frames one at a time, until a point in time.
+/// Sends and receives single frames on a connection, and gives up at a point in time.
 pub(crate) struct Talk<'a> {
     link: &'a mut Link,
     clock: &'a dyn Clock,
     until: Instant,
 }
 
-/// How long is left of a time, in the form that sockets take, which is never zero.
+/// How long is left until a point in time, as a socket's timeout, which must not be zero; `None` when it has passed.
 pub(crate) fn left(clock: &dyn Clock, until: Instant) -> Option<Wall> {
     let now = clock.now();
     (now < until).then(|| Wall::from_nanos((until.since(now).as_ps() / 1000).max(1000)))
@@ -91,7 +112,7 @@ impl<'a> Talk<'a> {
         Self { link, clock, until: clock.now() + most }
     }
 
-    /// Gives it longer.
+    /// Gives up only after `most` from now.
     pub(crate) fn extend(&mut self, most: Duration) {
         self.until = self.clock.now() + most;
     }
@@ -107,9 +128,9 @@ impl<'a> Talk<'a> {
         self.link.read(into, self.clock, self.until)
     }
 
-    /// Receives a frame of one of some kinds; if it is a refusal, that is the error. Of any other not even the payload is
-    /// read, and none is longer than its kind may be: nobody has shown yet that they know the token, and strangers
-    /// who could make this side wait for megabytes could fill its memory.
+    /// Receives a frame of one of the kinds in `due`; if Refused is among them, it is an error with its reason. The payload of any
+    /// other kind is not even read, and each kind has its longest payload: the other side may not have proved yet that it knows
+    /// the token, and strangers who could announce megabytes could fill this side's memory.
     pub(crate) fn expect_one(&mut self, due: &[Kind]) -> Result<(Kind, Vec<u8>), HandshakeError> {
         let mut header = [0; HEADER];
         self.read(&mut header)?;
@@ -117,7 +138,7 @@ impl<'a> Talk<'a> {
             return Err(HandshakeError::OnlyTls);
         }
         let header = Header::decode(&header)?;
-        if !due.contains(&header.kind) && header.kind != Kind::Refused {
+        if !due.contains(&header.kind) {
             return Err(HandshakeError::Unexpected);
         }
         let length = header.length as usize;
@@ -139,6 +160,14 @@ impl<'a> Talk<'a> {
         Ok(self.expect_one(&[kind])?.1)
     }
 
+    /// Receives the answer of a side that may refuse this one, and has not proved that it knows the token.
+    fn answer(&mut self, kind: Kind) -> Result<Vec<u8>, HandshakeError> {
+        match self.expect_one(&[kind, Kind::Refused]) {
+            Err(HandshakeError::Refused(why)) => Err(HandshakeError::Refused(harmless(&why))),
+            answer => Ok(answer?.1),
+        }
+    }
+
     /// Whether the other side says something within some time, or is gone.
     pub(crate) fn look(&self, most: Wall) -> Look {
         look(&self.link.socket, most)
@@ -146,14 +175,10 @@ impl<'a> Talk<'a> {
 
     /// Says no, and why.
     pub(crate) fn refuse(&mut self, why: &str) -> Result<(), HandshakeError> {
-        let mut end = why.len().min(MAX_REASON);
-        while !why.is_char_boundary(end) {
-            end -= 1;
-        }
-        self.send(Kind::Refused, why.get(..end).unwrap_or_default().as_bytes())
+        self.send(Kind::Refused, beginning(why, MAX_REASON).as_bytes())
     }
 
-    /// The connecting side: says `said`, and makes sure of the other.
+    /// The connecting side: sends `said` with the proof that it knows the token, and checks the other side's proof.
     pub(crate) fn connect(
         &mut self,
         tls: Option<&Tls>,
@@ -165,11 +190,11 @@ impl<'a> Talk<'a> {
         }
         let ours = nonce().map_err(|_| HandshakeError::NoRandom)?;
         self.send(Kind::Hello, &ours)?;
-        let theirs = nonce_of(&self.expect(Kind::Challenge)?)?;
+        let theirs = nonce_of(&self.answer(Kind::Challenge)?)?;
         let mut payload = prove(token, Side::Connecting, [&ours, &theirs], said).to_vec();
         payload.extend(said);
         self.send(Kind::Intro, &payload)?;
-        let proof = self.expect(Kind::Welcome)?;
+        let proof = self.answer(Kind::Welcome)?;
         let proof: Proof = proof.try_into().map_err(|_| HandshakeError::Unexpected)?;
         if !holds(token, Side::Accepting, [&ours, &theirs], said, &proof) {
             return Err(HandshakeError::Token);
@@ -177,7 +202,8 @@ impl<'a> Talk<'a> {
         Ok(())
     }
 
-    /// Who begins with a frame where TLS is due is one of Motet's without TLS, and is told so in words that it knows.
+    /// Refuses a side that begins with a plain frame where TLS is due: a rank without TLS. The answer is a plain frame too, which
+    /// that rank understands.
     fn turn_away_plain(&mut self) -> Result<(), HandshakeError> {
         let first = Timed::new(&self.link.socket, self.clock, self.until).peek()?;
         if first != MAGIC.first().copied() {
@@ -188,8 +214,8 @@ impl<'a> Talk<'a> {
         Err(HandshakeError::NoTls)
     }
 
-    /// The accepting side: hears what the other says, if it knows the token and `check` has nothing
-    /// against it. Who is not refused but [`Stale`](HandshakeError::Stale) is told nothing, and may try again.
+    /// The accepting side: makes sure that the other side knows the token, and returns what `check` makes of what it says about
+    /// itself. If `check` finds it [`Stale`](HandshakeError::Stale), it is sent no refusal, so that it tries again.
     pub(crate) fn accept<T>(
         &mut self,
         tls: Option<&Tls>,
@@ -226,7 +252,7 @@ impl<'a> Talk<'a> {
 /// What a rank without TLS is told by a group with it.
 const NEEDS_TLS: &str = "the group speaks TLS and this side does not; give all ranks and the store certificate, key and CA, or none";
 
-/// The longest payload of a frame of a kind.
+/// The longest payload that a frame of a kind may have in a handshake.
 const fn most(kind: Kind) -> usize {
     match kind {
         Kind::Hello | Kind::Challenge => 16,
@@ -239,6 +265,56 @@ const fn most(kind: Kind) -> usize {
     }
 }
 
+/// A text of a side that anybody may be, to be shown: its beginning, in which nothing moves the cursor or ends the line.
+fn harmless(text: &str) -> String {
+    let plain = |it: char| -> String {
+        // Besides control characters, those that turn the direction of writing and separate lines.
+        match it {
+            '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => {
+                it.escape_unicode().collect()
+            }
+            it if it.is_control() => it.escape_default().collect(),
+            it => it.to_string(),
+        }
+    };
+    brief_to(text, SHOWN).chars().map(plain).collect()
+}
+
 fn nonce_of(payload: &[u8]) -> Result<Nonce, HandshakeError> {
     payload.try_into().map_err(|_| HandshakeError::Unexpected)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{TcpListener, TcpStream};
+
+    use super::*;
+
+    #[test]
+    fn what_a_stranger_says_is_short_and_moves_no_cursor() {
+        assert_eq!(harmless("the group `é` is another"), "the group `é` is another");
+        assert_eq!(harmless("a\nb\u{1b}[2J\u{202e}"), "a\\nb\\u{1b}[2J\\u{202e}");
+        assert_eq!(harmless(&"é".repeat(4_000)), "é".repeat(SHOWN) + "…");
+    }
+
+    /// What each side of a handshake makes of a Refused frame, which is the first that it hears.
+    #[test]
+    fn only_who_connects_is_told_why_it_is_refused() {
+        let clock = || Instant::from_ps(1);
+        let most = Duration::from_ms(5_000);
+        let why = |accepts: bool| {
+            let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+            let far = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+            let mut near = Link::new(listener.accept().unwrap().0);
+            let mut far = Link::new(far);
+            Talk::new(&mut far, &clock, most).refuse("come\nlater").unwrap();
+            let mut talk = Talk::new(&mut near, &clock, most);
+            match accepts {
+                true => talk.accept(None, "", |_| Ok(())).unwrap_err(),
+                false => talk.connect(None, "", &[]).unwrap_err(),
+            }
+        };
+        assert_eq!(why(true), HandshakeError::Unexpected);
+        assert_eq!(why(false), HandshakeError::Refused("come\\nlater".into()));
+    }
 }

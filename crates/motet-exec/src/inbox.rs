@@ -1,13 +1,14 @@
-//! [`Inbox`]: what has been read of a connection and not been looked at yet, in memory that is never cleared and hardly moved.
+//! [`Inbox`]: bytes that were read from a connection and are not parsed yet, in a buffer of fixed size. It is never cleared, and
+//! only what is not parsed is moved to its front, which costs little.
 
-/// Several small frames fit into it.
+/// Bytes of the buffer: several small frames fit, so that one read gets them all.
 const ROOM: usize = 8 << 10;
 
 /// See the head of the file.
 #[derive(Debug)]
 pub(crate) struct Inbox {
     bytes: Box<[u8]>,
-    /// What has been looked at ends here, what has been read there.
+    /// Bytes before `begin` have been parsed, those from there to `end` have been read only.
     begin: usize,
     end: usize,
 }
@@ -17,29 +18,29 @@ impl Inbox {
         Self { bytes: vec![0; ROOM].into_boxed_slice(), begin: 0, end: 0 }
     }
 
-    /// What has not been looked at.
+    /// What was read and is not parsed yet.
     pub(crate) fn unread(&self) -> &[u8] {
         self.bytes.get(self.begin..self.end).unwrap_or_default()
     }
 
-    /// So many bytes of it have been looked at.
+    /// So many bytes of [`unread`](Self::unread) have been parsed.
     pub(crate) fn looked_at(&mut self, count: usize) {
         self.begin = self.end.min(self.begin + count);
     }
 
-    /// Where to read more, after moving what has not been looked at to the front.
+    /// Where to read more, after moving what is not parsed to the front.
     pub(crate) fn room(&mut self) -> &mut [u8] {
         self.bytes.copy_within(self.begin..self.end, 0);
         (self.begin, self.end) = (0, self.end - self.begin);
         self.bytes.get_mut(self.end..).unwrap_or_default()
     }
 
-    /// So many bytes have been read into the room.
+    /// So many bytes have been read into [`room`](Self::room).
     pub(crate) fn came(&mut self, count: usize) {
         self.end = self.bytes.len().min(self.end + count);
     }
 
-    /// Whether a payload of so many bytes would not go through it whole.
+    /// Whether a payload of so many bytes is larger than the whole inbox.
     pub(crate) fn is_exceeded_by(&self, bytes: usize) -> bool {
         bytes > self.bytes.len()
     }

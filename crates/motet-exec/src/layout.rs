@@ -6,10 +6,10 @@
 //!
 //! Chunks are long, and a rank that forwards a chunk only when it is whole leaves the next link idle
 //! meanwhile. So the program is run several times at once, each time on one **slice** of every chunk:
-//! slice s of all chunks is a run of the whole program that shares no byte with the others, and what
-//! one slice waits for another may do. The tail is one more slice, the first, of one element per chunk, in
-//! memory of its own that is copied in before and out after. So all chunks of a slice have one length, which
-//! a program may rely on: it may keep any chunk in any place.
+//! slice s of all chunks is a run of the whole program that shares no byte with the others, so that one slice
+//! goes on while another waits. The tail is one more slice, the first, of one element per chunk, in
+//! memory of its own that is copied in before the call and out after it. So all chunks of a slice are equally
+//! long, which programs rely on: they may keep any chunk in any place.
 
 use std::ops::Range;
 
@@ -51,13 +51,14 @@ impl Span {
     }
 }
 
-/// One of the runs of the program: which bytes of every chunk it is about.
+/// One of the runs of the program: which bytes of every chunk it moves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Slice {
     /// Where in each chunk it begins.
     offset: usize,
     /// Bytes of each chunk.
     pub(crate) len: usize,
+    /// Whether it is the tail, whose chunks lie in [`Region::Work`].
     tail: bool,
 }
 
@@ -74,8 +75,8 @@ struct Place {
     chunks: usize,
 }
 
-/// Where everything lies in one rank's memory. The same formula on all ranks, so each can also say
-/// where another's bytes are.
+/// Where everything lies in one rank's memory. All ranks compute it alike, so each also knows where
+/// the bytes of another rank lie, whose memory it may read.
 #[derive(Clone, Debug)]
 pub(crate) struct Layout {
     /// By [`Buffer`].
@@ -267,9 +268,9 @@ impl Layout {
 
 /// The tail, and slices of about `target` bytes each, all but the last equally long.
 ///
-/// The tail comes first, because messages of earlier slices are sent first. Its messages are one element each, so it takes as long as
-/// the program's longest chain of waits has latencies, and almost no bandwidth: beside the others it costs nothing. Behind them
-/// it would take all that time after the last of them.
+/// The tail comes first, because messages of earlier slices are sent first. Its messages are one element each: they need almost no
+/// bandwidth, but the latency of every transfer in the program's longest chain of waits. In front, these latencies pass while the
+/// other slices are sent; at the end, the call would wait for them.
 fn slices(chunk: usize, element: usize, tail: usize, target: usize) -> Vec<Slice> {
     let mut slices = Vec::new();
     if tail > 0 {

@@ -31,12 +31,12 @@ pub(crate) struct Uses {
     pub(crate) shown: [bool; REGIONS],
     /// Whether the program writes where the input is.
     pub(crate) writes_input: bool,
-    /// How many bytes behind the output's beginning the input may begin, if both are lent and overlap.
+    /// The one offset of the input from the output's start, in bytes, at which both may be lent although they overlap, if there is one.
     pub(crate) overlap: Option<isize>,
 }
 
 impl Uses {
-    /// Of a program here; `shared` are the ranks that read this one's memory, and a part has so many bytes.
+    /// What `program` does at this rank. `shared` says which ranks may read this one's memory; a part has `part` bytes.
     pub(crate) fn new(
         program: &Program,
         plan: &Plan,
@@ -69,9 +69,9 @@ impl Uses {
     }
 }
 
-/// How many chunks the input is behind the output's beginning in place, if nothing is written where the two overlap but the input to
-/// itself. Then what is read there is the same whether they overlap or not, at this rank and so at all others, also by a program that
-/// was proved right for buffers that are apart.
+/// By how many chunks the input begins behind the output's start in place, if the program writes nothing where the two overlap but
+/// the input onto itself. Then every read there gives the same bytes whether the buffers overlap or not, so that also a program that
+/// was proved right for buffers that are apart stays right.
 fn overlap(collective: &Collective, plan: &Plan) -> Option<i64> {
     let behind = match collective.in_place(plan.rank)? {
         InPlace::InputInOutput { offset } => i64::from(offset),
@@ -94,11 +94,11 @@ fn overlap(collective: &Collective, plan: &Plan) -> Option<i64> {
 /// See the head of the file.
 #[derive(Debug, Default)]
 pub(crate) struct Lending {
-    /// The operation's own memory of the regions that are lent.
+    /// The operation's own memory of each region that a buffer of the caller's has taken the place of, until the call has ended.
     own: [Option<Memory>; REGIONS],
-    /// Where the result is copied to at the end.
+    /// The caller's output, if it is not lent: the result is copied there at the end.
     output: Option<Output>,
-    /// Bytes that were copied between the buffers, or between them and the operation's own memory.
+    /// Bytes that were copied from the caller's input to the caller's output, or between these and the operation's own memory.
     copied: usize,
 }
 
@@ -111,7 +111,8 @@ fn check(what: &'static str, given: usize, wanted: usize, missing: bool) -> Resu
 }
 
 impl Lending {
-    /// Puts buffers in the place of an operation's memory, or copies the input there. Nothing has changed after an error.
+    /// Puts the caller's buffers in the place of the operation's memory where they can be lent, and copies the input where it cannot.
+    /// After an error nothing has changed.
     pub(crate) fn begin(
         registered: &Registered,
         memory: &mut Regions,
@@ -172,7 +173,8 @@ impl Lending {
         self.own.iter().any(Option::is_some)
     }
 
-    /// The call has ended: the buffers are the caller's again, with the result if there is one. Bytes that were copied, over all.
+    /// After the call: puts the operation's own memory back and, if there is a `result`, copies it to an output that was not lent.
+    /// Returns how many bytes were copied in all.
     pub(crate) fn end(mut self, layout: &Layout, memory: &mut Regions, result: bool) -> usize {
         for (region, own) in memory.iter_mut().zip(self.own) {
             if let Some(own) = own {

@@ -6,7 +6,7 @@
 //! Any program that the verifier has proved right will do: what `motet synth` makes, MSCCL's or MSCCL++'s.
 //!
 //! Where to start reading:
-//! 1. [`group`] is the front: joining, registering, going on after a loss;
+//! 1. [`group`] is the front: joining, registering, going on after a loss; [`remote`] is what other threads see of it;
 //! 2. [`plan`] is a program as one rank sees it, [`layout`] where its chunks lie and why a program is run in slices, and
 //!    [`merged`] which of its copies need not be made;
 //! 3. [`flow`] decides what happens next, without sockets or a clock; [`run`] is one call;
@@ -14,7 +14,7 @@
 //!    [`pace`] how fast it delivers, [`memory`] what ranks of one host share, [`lending`] when a call works in the
 //!    caller's own [`buffers`] instead;
 //! 5. [`store`] (with what it decides in [`meeting`]), [`seat`], [`mesh`], [`reach`], [`handshake`] and [`link`] are how ranks
-//!    meet, [`tls`] the certificates that they may show; [`wire`] is what goes over the wire;
+//!    meet, [`strangers`] what becomes of others who connect, [`tls`] the certificates that they may show; [`wire`] is what goes over the wire;
 //! 6. [`element`] and [`reduce`] are types and arithmetic, [`check`] is data to check results by.
 //!
 //! Nothing here reads a clock of its own: whoever joins a group passes one. There is no async runtime: one
@@ -42,11 +42,15 @@ mod pace;
 mod plan;
 mod reach;
 mod reduce;
+mod remote;
+#[cfg(unix)]
+mod replay;
 mod reserve;
 mod run;
 mod seat;
 mod socket;
 pub mod store;
+mod strangers;
 mod stream;
 pub mod tls;
 mod trial;
@@ -59,5 +63,9 @@ pub use group::{Call, Config, Group};
 pub use memory::Memory;
 pub use operation::Operation;
 pub use reduce::{Misaligned, accumulate, average};
+pub use remote::Remote;
+#[cfg(unix)]
+#[doc(hidden)]
+pub use replay::replay;
 pub use store::{Note, SharedClock, Store};
 pub use tls::{Tls, TlsFiles};

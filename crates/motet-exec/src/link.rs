@@ -1,5 +1,5 @@
-//! [`Link`]: a connection while it begins, plain or with TLS, on a socket that blocks; and [`Timed`], by which no
-//! read and no write takes longer than it may.
+//! [`Link`]: a connection during its handshake, plain or with TLS, on a socket that blocks; and [`Timed`], which limits how
+//! long its reads and writes may take.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -13,13 +13,14 @@ use crate::socket::Socket;
 use crate::tls::{Tls, explain};
 use crate::wire::proof::Side;
 
-/// Plaintext that TLS takes before what it has made of it is sent.
+/// How many bytes TLS may buffer before they are sent.
 pub(crate) const BUFFER: usize = 64 << 10;
-/// How long the other side may take to read why it was refused, and how much of what it still says is read.
+/// How long the other side may take to read why TLS failed.
 const LINGER: Duration = Duration::from_ms(1_000);
+/// How many bytes that it sends meanwhile are read, at most.
 const LAST_WORDS: usize = 64 << 10;
 
-/// A socket that gives up at a point in time.
+/// A blocking socket whose reads and writes fail once a point in time has passed.
 pub(crate) struct Timed<'a> {
     socket: &'a TcpStream,
     clock: &'a dyn Clock,
@@ -35,7 +36,7 @@ impl<'a> Timed<'a> {
         left(self.clock, self.until).ok_or_else(|| ErrorKind::TimedOut.into())
     }
 
-    /// The first byte of what comes, which stays where it is; `None` if nothing comes any more.
+    /// Waits for the next byte, which is left to be read; `None` if the other side has closed the connection.
     pub(crate) fn peek(&self) -> io::Result<Option<u8>> {
         let mut first = [0];
         loop {
@@ -79,7 +80,7 @@ pub(crate) enum Look {
 
 /// Whether the other side says something within some time, or has closed the connection.
 pub(crate) fn look(socket: &TcpStream, most: std::time::Duration) -> Look {
-    // No time at all would be for ever.
+    // A timeout of zero is an error, which would look like a closed connection.
     let most = most.max(std::time::Duration::from_millis(1));
     match socket.set_read_timeout(Some(most)).and_then(|()| socket.peek(&mut [0])) {
         Ok(0) => Look::Closed,
@@ -108,8 +109,8 @@ impl Link {
         self.tls.is_some()
     }
 
-    /// Agrees on TLS. Both sides know the other's certificate afterwards, but the one that connects not yet what the
-    /// other thinks of its own: that comes with the first that it reads.
+    /// Makes the TLS handshake. Afterwards both sides have checked the other's certificate, but with TLS 1.3 the connecting
+    /// side learns only with what it reads next whether its own was accepted.
     pub(crate) fn secure(
         &mut self,
         tls: &Tls,
@@ -117,7 +118,7 @@ impl Link {
         clock: &dyn Clock,
         until: Instant,
     ) -> Result<(), HandshakeError> {
-        // What follows on a handshake would otherwise wait for its acknowledgement.
+        // Otherwise the first small frames would wait until the end of the handshake is acknowledged.
         let _ = self.socket.set_nodelay(true);
         let begun = tls.begin(side).map_err(|it| HandshakeError::Tls(explain(&it)))?;
         let connection = self.tls.insert(Box::new(begun));
@@ -138,16 +139,14 @@ impl Link {
                 Err(error)
             }
             Err(HandshakeError::Closed) if side == Side::Connecting => {
-                let why = "it closed the connection when TLS was to begin; if it has no TLS, give all ranks and the \
-                           store certificate, key and CA, or none";
-                Err(HandshakeError::Tls(why.to_owned()))
+                Err(HandshakeError::ClosedBeforeTls)
             }
             ended => ended,
         }
     }
 
-    /// Closing a socket that has something to read tells the other side so, and takes away what was said to it last.
-    /// So that is read before, for a little while.
+    /// Lets the other side read the last alert. Closing a socket with unread data resets the connection, and the other side's
+    /// system may then drop what it has not read yet; so incoming data is read before, for a little while.
     fn let_read(&self, clock: &dyn Clock, until: Instant) {
         let _ = self.socket.shutdown(Shutdown::Write);
         let mut timed = Timed::new(&self.socket, clock, until.min(clock.now() + LINGER));
@@ -158,7 +157,7 @@ impl Link {
         }
     }
 
-    /// Writes all.
+    /// Writes all of `bytes`.
     pub(crate) fn write(
         &mut self,
         mut bytes: &[u8],
@@ -184,7 +183,14 @@ impl Link {
         Ok(())
     }
 
-    /// Reads as much as there is room for.
+    /// Whether TLS has received something that was not read yet, which no [`look`] at the socket shows.
+    pub(crate) fn holds_some(&mut self) -> bool {
+        let Some(connection) = &mut self.tls else { return false };
+        // What is wrong is said by the next read.
+        connection.process_new_packets().map_or(true, |it| it.plaintext_bytes_to_read() > 0)
+    }
+
+    /// Reads until `into` is full.
     pub(crate) fn read(
         &mut self,
         mut into: &mut [u8],
@@ -213,7 +219,7 @@ impl Link {
         Ok(())
     }
 
-    /// The connection as it goes on: without blocking.
+    /// The same connection for the engine, which does not block.
     pub(crate) fn into_socket(self) -> io::Result<Socket> {
         self.socket.set_nonblocking(true)?;
         Ok(Socket::new(mio::net::TcpStream::from_std(self.socket), self.tls))
@@ -233,7 +239,7 @@ fn flush(connection: &mut Connection, timed: &mut Timed<'_>) -> Result<(), Hands
     Ok(())
 }
 
-/// Receives something more.
+/// Receives more TLS records and handles them, which may mean to send an answer.
 fn more(connection: &mut Connection, timed: &mut Timed<'_>) -> Result<(), HandshakeError> {
     match connection.read_tls(timed) {
         Ok(0) => return Err(HandshakeError::Closed),

@@ -2,15 +2,15 @@
 //! who of them goes on together.
 //!
 //! 1. Ranks come ([`Meeting::enter`]). At first all must; after a loss the meeting begins without those that have not come
-//!    within the grace. Before it begins each is looked after once more ([`Meeting::lives`]), because one that came may have
-//!    died while it waited, and an address where nobody is would keep all others from connecting.
+//!    within the grace. Before it begins the store makes sure once more that each is still connected ([`Meeting::lives`]),
+//!    because one that came may have died while it waited, and its dead address would keep all others from connecting.
 //! 2. A **round**: those that may go on together hear of each other ([`Due::Roster`]), connect, and say whether they could
 //!    ([`Meeting::answer`]).
 //! 3. If all could, the group stands ([`Due::Go`]). If not, after a loss there is another round, without as few ranks
 //!    as possible so that no two are left that do not reach each other; at first it is the end, because all are needed.
 //!
 //! Why the store decides, and not the ranks: of two ranks that do not reach each other each sees the other as lost. If
-//! each chose for itself there would be two groups, and both would think that they are the one. For the same reason a
+//! each chose for itself there would be two groups, each taking itself for the only one. For the same reason a
 //! group goes on only with more than half of its ranks, or with half and the lowest, unless its ranks ask otherwise: a store
 //! that was started anew knows nothing of a group that has gone on already.
 
@@ -24,11 +24,11 @@ mod choose;
 
 use choose::choose;
 
-/// The longest that anything may wait. Longer is nothing that anybody means.
+/// The longest time to wait that a rank may ask for; longer ones are cut to it.
 const DAY_MS: u64 = 24 * 3600 * 1000;
 /// When one rank has said that it does not reach another, how long others that are about to say so too may take.
 const SETTLE: Duration = Duration::from_ms(1_000);
-/// What may pass between a rank's end of waiting and its word of it.
+/// How much longer than a rank's own limit the store waits for it to say whom it reaches.
 const SLACK: Duration = Duration::from_ms(10_000);
 /// Rounds, at most. Each drops a rank or finds a pair apart, so this is for ranks that answer nonsense.
 const MAX_ROUNDS: u32 = 64;
@@ -44,17 +44,17 @@ struct Comer {
     minority: bool,
     /// The last round that it has heard of.
     told: u32,
-    /// Why it is out, whatever comes.
+    /// Why it cannot be in the group any more, if so.
     out: Option<String>,
 }
 
 #[derive(Debug)]
 struct Round {
-    /// The same to all, whoever goes meanwhile: a rank's place in it is its new number.
+    /// Sent to all members alike, even when one has gone meanwhile, because a rank's place in it is its new number.
     roster: Roster,
     members: Vec<u32>,
     answered: BTreeSet<u32>,
-    /// When the first said that it could not.
+    /// When the first member said that it could not connect to all, or went.
     failed: Option<Instant>,
     until: Instant,
 }
@@ -78,7 +78,7 @@ pub(crate) struct Meeting {
     here: BTreeMap<u32, Comer>,
     /// Pairs that do not reach each other, the lower first, and how that is known.
     apart: BTreeMap<(u32, u32), String>,
-    /// Who was seen alive since it could begin, if it can.
+    /// Ranks that were seen to be still connected since the meeting could begin; `None` as long as it cannot.
     alive: Option<BTreeSet<u32>>,
     round: Option<Round>,
     rounds: u32,
@@ -97,7 +97,7 @@ pub(crate) enum Due {
 }
 
 impl Meeting {
-    /// Of a group, as the first who comes says it is; `id` is a number that no other has.
+    /// A meeting of the group that the first rank to come describes. `id` is the group's number, which no other group has.
     pub(crate) fn new(join: &Join, id: u64, now: Instant) -> Self {
         Self {
             group: join.group.clone(),
@@ -116,7 +116,7 @@ impl Meeting {
         }
     }
 
-    /// Whether nothing more can come of it.
+    /// Whether it has ended, or all ranks have gone.
     pub(crate) fn is_over(&self) -> bool {
         self.end.is_some() || self.here.is_empty()
     }
@@ -217,7 +217,7 @@ impl Meeting {
         self.trouble = format!("rank {rank} {whom}: {}", met.why);
     }
 
-    /// Goes on as far as it can at this time.
+    /// Begins the first or the next round, or ends the meeting, where what is known at this time allows it.
     pub(crate) fn advance(&mut self, now: Instant) {
         if self.is_over() {
             return;
@@ -342,13 +342,13 @@ impl Meeting {
         }
     }
 
-    /// Whether it must be found out now that a rank is still there.
+    /// Whether the store must make sure now that a rank is still connected.
     pub(crate) fn is_called(&self, rank: u32) -> bool {
         let called = self.alive.as_ref().is_some_and(|it| !it.contains(&rank));
         called && self.round.is_none() && self.end.is_none()
     }
 
-    /// A rank is still there.
+    /// A rank was found to be still connected.
     pub(crate) fn lives(&mut self, rank: u32, ticket: u64) {
         if self.here.get(&rank).is_some_and(|it| it.ticket == ticket)
             && let Some(alive) = &mut self.alive
@@ -391,7 +391,7 @@ pub(crate) fn gone_on(group: &str, generation: u32, rank: u32) -> String {
     )
 }
 
-/// Milliseconds that somebody else says.
+/// A number of milliseconds that came from elsewhere, limited to a day.
 fn ms(said: u64) -> Duration {
     Duration::from_ms(said.min(DAY_MS))
 }
@@ -400,7 +400,7 @@ const fn pair(one: u32, other: u32) -> (u32, u32) {
     if one < other { (one, other) } else { (other, one) }
 }
 
-/// Whether so many of the ranks of a group may go on. Of two halves only one has rank 0, so never both do.
+/// Whether these ranks of a group of `ranks` may go on: more than half, or the half with rank 0. So two parts never both do.
 fn may_go_on(members: &[u32], ranks: u32) -> bool {
     let doubled = members.len() * 2;
     doubled > ranks as usize || (doubled == ranks as usize && members.first() == Some(&0))

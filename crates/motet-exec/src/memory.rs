@@ -18,7 +18,7 @@ use std::fmt;
 
 use crate::error::ExecError;
 
-/// A buffer of zeros at first, at an address where any element may begin.
+/// A buffer. A new one holds zeros and is aligned for every element type; one that is lent is the caller's memory as it is.
 pub struct Memory {
     inner: Inner,
 }
@@ -36,7 +36,7 @@ enum Inner {
 struct Lent {
     at: *mut u8,
     len: usize,
-    /// Otherwise it is for reading only.
+    /// Whether it may be written; otherwise it is for reading only.
     writable: bool,
 }
 
@@ -91,7 +91,7 @@ impl Memory {
         Self { inner: Inner::Lent(Lent { at, len, writable }) }
     }
 
-    /// Whether it is the caller's and not to be written.
+    /// Whether it is the caller's memory, lent for reading only.
     pub(crate) const fn is_read_only(&self) -> bool {
         matches!(self.inner, Inner::Lent(Lent { writable: false, .. }))
     }
@@ -108,8 +108,8 @@ impl Memory {
         }
     }
 
-    /// To be written. What was lent for reading only is copied first, so that nothing done here can change it; but whoever
-    /// lends it knows that nothing writes it ([`crate::lending`]).
+    /// The bytes, to be written. Memory that was lent for reading only is replaced by a copy first, so that the caller's can never
+    /// change; that is a safeguard, because memory is lent so only where nothing writes it ([`crate::lending`]).
     #[must_use]
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         if self.is_read_only() {
@@ -128,7 +128,7 @@ impl Memory {
         }
     }
 
-    /// The number by which another process finds it, and its length; 0 and 0 if none can.
+    /// The file descriptor by which another process of this host can open it, and its length; 0 and 0 if none can.
     pub(crate) fn descriptor(&self) -> (u32, u64) {
         match &self.inner {
             Inner::Plain(..) | Inner::Lent(_) => (0, 0),
@@ -170,15 +170,19 @@ impl fmt::Debug for Foreign {
 }
 
 impl Foreign {
-    /// Maps what process `process` has under a descriptor.
+    /// Maps the memory that process `process` has under a file descriptor.
     #[cfg(target_os = "linux")]
     pub(crate) fn open(process: u32, (descriptor, len): (u32, u64)) -> Result<Self, String> {
-        use rustix::fs::{SealFlags, fcntl_get_seals, fstat};
+        use rustix::fs::{Mode, OFlags, SealFlags, fcntl_get_seals, fstat, open};
         if len == 0 {
             return Ok(Self { map: None });
         }
         let path = format!("/proc/{process}/fd/{descriptor}");
-        let file = std::fs::File::open(&path).map_err(|it| format!("{path}: {it}"))?;
+        // What lies there is only known once it is open. Opening a pipe would wait for whoever writes it, for ever; opening a
+        // terminal would make it this process's own.
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+        let file = open(&path, flags, Mode::empty()).map_err(|it| format!("{path}: {it}"))?;
+        let file = std::fs::File::from(file);
         // Only memory files can be sealed, so nothing else passes for one.
         let sealed = fcntl_get_seals(&file).is_ok_and(|it| it.contains(SealFlags::SHRINK));
         let long = fstat(&file).is_ok_and(|it| u64::try_from(it.st_size) == Ok(len));
@@ -197,7 +201,7 @@ impl Foreign {
         Err("memory is shared on Linux only".to_owned())
     }
 
-    /// One byte as it is now, after all that was read before.
+    /// Reads one byte as it is now, and not before any earlier read.
     pub(crate) fn byte_now(&self, at: usize) -> Option<u8> {
         std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
         let byte = self.bytes().get(at)?;
@@ -232,7 +236,7 @@ pub(crate) fn host() -> Option<String> {
     None
 }
 
-/// Receive buffers: bytes at an address where any element may begin, used again and again.
+/// A receive buffer, aligned for every element type and used for one payload after another.
 #[derive(Debug, Default)]
 pub(crate) struct Aligned {
     words: Vec<u64>,
@@ -240,7 +244,7 @@ pub(crate) struct Aligned {
 }
 
 impl Aligned {
-    /// Makes it `len` bytes long; what is in them is left over from before.
+    /// Makes it `len` bytes long. Their content is whatever was left from before, which saves clearing them.
     pub(crate) fn set_len(&mut self, len: usize) {
         if self.words.len() < len.div_ceil(8) {
             self.words.resize(len.div_ceil(8), 0);
@@ -264,26 +268,27 @@ impl Aligned {
     }
 }
 
-/// Receive buffers that hold nothing now. To get new ones from the system would cost more than to fill them: it clears them first.
+/// Empty receive buffers, for reuse. New memory from the system would cost more than filling it does, because it is cleared first.
 #[derive(Debug, Default)]
 pub(crate) struct Spare {
     buffers: Vec<Aligned>,
 }
 
 impl Spare {
-    /// So many are kept, a few MiB.
+    /// How many buffers are kept: a few MiB.
     const MOST: usize = 16;
 
-    /// Takes what is in a buffer, with the buffer, and leaves another in its place.
+    /// Takes a full buffer's content, where it pays with the buffer itself, for which an empty one is left.
     pub(crate) fn instead_of(&mut self, full: &mut Aligned) -> Aligned {
         if full.words.len() * 8 > 2 * full.len {
-            // Much longer than what is in it: what is kept is limited by its bytes, so they go into a buffer of their length.
+            // The buffer is much longer than its content. How much may be kept is limited in bytes of content, so that is
+            // copied into a buffer of its own length.
             return Aligned::from_bytes(full.bytes());
         }
         std::mem::replace(full, self.buffers.pop().unwrap_or_default())
     }
 
-    /// What was in it is needed no more.
+    /// Takes a buffer back whose content is not needed any more.
     pub(crate) fn put_back(&mut self, buffer: Aligned) {
         if self.buffers.len() < Self::MOST {
             self.buffers.push(buffer);
@@ -339,6 +344,27 @@ mod tests {
         let len = other.metadata().unwrap().len();
         assert!(Foreign::open(std::process::id(), (other.as_raw_fd() as u32, len)).is_err());
         assert!(Memory::new(0).unwrap().bytes().is_empty());
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn a_pipe_in_the_place_of_memory_is_refused_at_once() {
+        use rustix::fs::{CWD, FileType, Mode, OFlags, mknodat, open};
+        use std::os::fd::AsRawFd as _;
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("pipe");
+        mknodat(CWD, &path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+        // For reading only, so that nobody has it open for writing.
+        let pipe = open(&path, OFlags::RDONLY | OFlags::NONBLOCK, Mode::empty()).unwrap();
+        let (sender, answer) = std::sync::mpsc::channel();
+        let descriptor = pipe.as_raw_fd() as u32;
+        std::thread::spawn(move || {
+            let opened = Foreign::open(std::process::id(), (descriptor, 100));
+            sender.send(opened.map(|_| ())).unwrap();
+        });
+        let opened = answer.recv_timeout(std::time::Duration::from_secs(5));
+        let why = opened.expect("opening waits for a writer").unwrap_err();
+        assert!(why.contains("is not the memory of a rank"), "{why}");
     }
 
     #[test]

@@ -1,9 +1,9 @@
 //! [`Merged`]: copies within a rank that the reduction behind them makes on the way.
 //!
-//! A rank of an AllReduce brings its own part to its output and then adds to it there what comes from another. As two steps that
-//! takes the memory of a whole call once more through the processor, long before it is needed. So a copy is left out where all
-//! that waits for it are reductions into what it would have written, and these begin with its source instead: `output = input +
-//! what came`, one block that fits the processor's cache after the other.
+//! A rank of an AllReduce copies its own part to its output and then adds received data to it there. The copy alone moves the memory
+//! of a whole call through the processor once more, long before it is needed. So a copy is left out where only reductions wait for it
+//! that together cover what it would have written, and these take its source as their first operand instead: `output = input +
+//! received`, block by block, each small enough for the processor's cache.
 //!
 //! Why nobody sees the difference: in a verified program whoever touches a place after a copy waits for the copy. If only those
 //! reductions do, then nobody touches it between the two, and the source, which is the input of a program that does not write its
@@ -21,16 +21,16 @@ use crate::plan::Plan;
 pub(crate) struct Merged {
     /// Copies that are left out.
     copies: BTreeSet<u32>,
-    /// What the reductions behind them begin with.
+    /// For each reduction behind one of them: where its first operand lies, in the copy's source.
     first: BTreeMap<u32, Slot>,
 }
 
 impl Merged {
-    /// Of one rank's half of a verified program.
+    /// Finds the copies that can be left out of one rank's half of a verified program.
     pub(crate) fn new(plan: &Plan, layout: &Layout) -> Self {
         let mut this = Self::default();
         let region = |buffer| layout.whole(buffer).region;
-        // In place that is so for most programs.
+        // The source might have changed before the reduction reads it. In place most programs write their input.
         let writes_input = |it: &Transfer| {
             it.dst.rank == plan.rank && region(it.dst.buffer) == region(Buffer::Input)
         };
@@ -53,14 +53,14 @@ impl Merged {
         self.copies.contains(&transfer)
     }
 
-    /// What a reduction begins with, if that is not what lies in its place.
+    /// Where the first operand of a reduction lies, if not at its destination.
     pub(crate) fn first(&self, transfer: u32) -> Option<Slot> {
         self.first.get(&transfer).copied()
     }
 }
 
-/// The reductions that wait for a copy, each with what it begins with; `None` if something else waits for it too, or if they do not
-/// reduce into all that it writes.
+/// The reductions that wait for a copy, each with where its first operand lies; `None` if another event waits for the copy too, or
+/// if the reductions do not cover all that it writes.
 fn reductions(plan: &Plan, id: TransferId, copy: &Transfer) -> Option<Vec<(u32, Slot)>> {
     let copied = plan.local(id.arrived())?;
     if !plan.told(copied).is_empty() {

@@ -1,12 +1,11 @@
 //! Connections between all ranks of a group: the higher rank connects to the lower, once for each stream.
-//! Whoever connects without being one of them is refused and noted, and disturbs nobody.
+//! Whoever connects without being one of them is refused and noted, and disturbs no other connection.
 
-use std::collections::BTreeMap;
 use std::io::ErrorKind;
-use std::net::{Shutdown, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration as Wall;
 
 use motet_net::probe::Clock;
@@ -18,22 +17,24 @@ use crate::handshake::{HandshakeError, Talk};
 use crate::link::Link;
 use crate::reach::connect;
 use crate::store::{HANDSHAKE, Note};
+use crate::strangers::{Place, Strangers};
 use crate::tls::Tls;
 use crate::wire::{Intro, Roster};
 
-/// Handshakes that a rank takes part in at once, at most; whoever connects meanwhile waits in the listener's queue.
+/// Handshakes that a rank accepts at once, at most. For a further connection the oldest gives way ([`Strangers`]).
 const MAX_HANDSHAKES: usize = 256;
-/// Between two looks for a connection.
+/// How long to sleep between two attempts to accept a connection.
 const PAUSE: Wall = Wall::from_millis(1);
-/// Between two looks whether the meeting was called off, and before a rank that was not ready is tried again.
+/// How long to wait between two checks whether the meeting was called off.
 const LOOK: Wall = Wall::from_millis(100);
-const AGAIN: Wall = Wall::from_millis(50);
-/// Data that the system takes before it has sent what it has: enough to keep a link busy until this thread has its
-/// turn again, and no more, so that of several ways each takes what it can carry.
+/// How long to sleep before another attempt, with a rank that was not ready or after an error.
+pub(crate) const AGAIN: Wall = Wall::from_millis(50);
+/// How many unsent bytes a socket buffer may hold: enough to keep a link busy until the engine's thread has its turn
+/// again, and no more, because bytes in one socket buffer cannot go over another connection, which may be faster.
 #[cfg(target_os = "linux")]
 pub(crate) const UNSENT: u32 = 1 << 20;
 
-/// Who we are, and whom we want to know.
+/// What connecting a rank to all others takes: who this rank is, who the others are, and how long it may take.
 pub(crate) struct Mesh<'a> {
     pub(crate) group: &'a str,
     pub(crate) generation: u32,
@@ -46,16 +47,16 @@ pub(crate) struct Mesh<'a> {
     pub(crate) clock: &'a (dyn Clock + Send),
     pub(crate) note: &'a Note,
     pub(crate) until: Instant,
-    /// How long one rank may take that is known to listen.
+    /// How long to try to connect to one rank. All are known to listen.
     pub(crate) patience: Duration,
-    /// Whether the store has something to say: that another rank could not, and this attempt leads nowhere.
+    /// Whether the store has sent something, which means that another rank could not connect and this attempt is over.
     pub(crate) called_off: &'a (dyn Fn() -> bool + Sync),
 }
 
 /// Why a rank is not connected to all others.
 #[derive(Debug)]
 pub(crate) enum Failed {
-    /// The store has something to say.
+    /// The store has called this attempt off.
     CalledOff,
     /// These places of the roster were not reached.
     Missing(Vec<usize>, ExecError),
@@ -68,9 +69,10 @@ pub(crate) enum Failed {
 const NEAR: u32 = 2;
 const FAR: u32 = 17;
 /// Of those to a rank far away, how many carry data at once ([`reserve`](crate::reserve)). With more, each has less to send at a time, in
-/// shorter packets, which cost processor time. With fewer, one alone on a slower way hardly stands out among them.
+/// shorter packets, which cost processor time. With fewer, each gets a larger part of the path that they share, so that one alone on a
+/// slower path hardly delivers more than they do and is not recognized.
 pub(crate) const AT_WORK: usize = 6;
-/// From so long a time to connect on, a rank is far away.
+/// A rank that takes at least this long to connect to counts as far away.
 const FAR_AWAY: Duration = Duration::from_ms(2);
 
 /// A connection that has been made: the rank at the other end, which of how many streams, and the socket.
@@ -91,18 +93,18 @@ impl Mesh<'_> {
         }
     }
 
-    /// Connects to all; the streams of each rank, none for our own.
+    /// Connects to all other ranks. Returns the connections to each rank, none for our own.
     pub(crate) fn connect(&self, listener: &TcpListener) -> Result<Vec<Vec<Link>>, Failed> {
         let ranks = self.roster.members.len();
         let room = Descriptors::now();
         let (sender, made) = channel();
-        let (stop, talking) = (AtomicBool::new(false), Talking::default());
+        let (stop, strangers) = (AtomicBool::new(false), Strangers::new(Arc::clone(self.note)));
         let mut all: Found = (0..ranks).map(|it| (it == self.rank).then(Vec::new)).collect();
         self.fits(&all, room)?;
         std::thread::scope(|scope| {
             let acceptor = sender.clone();
-            let (stop, talking) = (&stop, &talking);
-            scope.spawn(move || self.accept_all(listener, &acceptor, stop, talking));
+            let (stop, strangers) = (&stop, &strangers);
+            scope.spawn(move || self.accept_all(listener, &acceptor, stop, strangers));
             let called = self.call_all(&mut all, room);
             let result = called.and_then(|()| self.await_all(&mut all, &made, room));
             stop.store(true, Ordering::Release);
@@ -121,7 +123,7 @@ impl Mesh<'_> {
         let lacks = |it: &Option<Vec<Option<Link>>>| {
             it.as_ref().is_none_or(|it| it.iter().any(Option::is_none))
         };
-        // Ranks connect to the lower ones one after the other, so as long as some come others may.
+        // Each rank connects to the lower ones one after the other. So as long as connections come, the missing ones may still come.
         let patience = self.patience + self.patience;
         let mut until = self.until.min(self.clock.now() + patience);
         while all.iter().any(lacks) {
@@ -205,8 +207,8 @@ impl Mesh<'_> {
         Ok(())
     }
 
-    /// Makes the connections to a rank that are not there yet and introduces us on each, many at once: one after the other they
-    /// would take some round trips each.
+    /// Makes the connections to a rank that are not there yet, and the handshake on each. Many at once, because each takes
+    /// several round-trip times.
     fn greet_all(
         &self,
         who: &str,
@@ -216,8 +218,10 @@ impl Mesh<'_> {
     ) -> Result<Vec<Link>, ExecError> {
         let streams = places.len() as u32;
         let make = |stream: u32, mut place: Option<Link>| -> Result<Link, ExecError> {
+            let mut tries = 0;
             loop {
                 let mut link = place.take().map_or_else(reach, Ok)?;
+                tries += 1;
                 let mut talk = Talk::new(&mut link, self.clock, HANDSHAKE);
                 let intro = self.intro(stream, streams).encode();
                 let who = who.to_owned();
@@ -229,9 +233,8 @@ impl Mesh<'_> {
                     Err(HandshakeError::Refused(why)) => {
                         return Err(ExecError::Refused { who, why });
                     }
-                    // It may not have heard yet that there is another attempt to meet, and will in a moment.
-                    Err(HandshakeError::Closed)
-                        if self.roster.round > 1
+                    Err(error)
+                        if error.may_pass(tries)
                             && self.clock.now() < until
                             && !(self.called_off)() =>
                     {
@@ -268,7 +271,7 @@ impl Mesh<'_> {
         listener: &TcpListener,
         made: &Sender<Made>,
         stop: &AtomicBool,
-        talking: &Talking,
+        strangers: &Strangers,
     ) {
         if let Err(error) = listener.set_nonblocking(true) {
             (self.note)(&format!("cannot listen without blocking: {error}"));
@@ -284,7 +287,8 @@ impl Mesh<'_> {
         };
         std::thread::scope(|scope| {
             while !stop.load(Ordering::Acquire) {
-                if talking.count() >= MAX_HANDSHAKES {
+                let is_full = strangers.count() >= MAX_HANDSHAKES;
+                if is_full && strangers.give_way(self.clock.now()) == Place::Soon {
                     std::thread::sleep(PAUSE);
                     continue;
                 }
@@ -299,7 +303,7 @@ impl Mesh<'_> {
                         continue;
                     }
                 };
-                let number = match talking.add(&socket) {
+                let number = match strangers.add(&socket, self.clock.now()) {
                     Ok(number) => number,
                     Err(error) => {
                         once(format!("{peer}: turned away: {error}"));
@@ -307,35 +311,54 @@ impl Mesh<'_> {
                     }
                 };
                 let work = move || {
-                    let mut link = Link::new(socket);
-                    let greeted = self.greet(&mut link);
-                    talking.remove(number);
-                    match greeted {
-                        Ok((rank, stream, streams)) => {
-                            self.prepare(&link.socket, streams as u32);
-                            // The other end of the channel lives as long as this.
-                            let _ = made.send((rank, stream, streams, link));
-                        }
-                        // It tries again, or is about to hear that it need not.
-                        Err(HandshakeError::Stale) => {}
-                        Err(_) if stop.load(Ordering::Acquire) => {
-                            let why = "it had not said who it is when the ranks had met";
-                            (self.note)(&format!("{peer}: refused: {why}"));
-                        }
-                        Err(error) => (self.note)(&format!("{peer}: refused: {error}")),
+                    let end = || stop.load(Ordering::Acquire);
+                    if let Some(it) = self.welcome(socket, peer, (strangers, number), &end) {
+                        // The other end of the channel lives as long as this.
+                        let _ = made.send(it);
                     }
                 };
                 if let Err(error) = std::thread::Builder::new().spawn_scoped(scope, work) {
-                    talking.remove(number);
+                    strangers.remove(number);
                     once(format!("{peer}: turned away, no thread: {error}"));
                 }
             }
             // Who says nothing must not hold up a rank that is ready.
-            talking.end();
+            strangers.end();
         });
     }
 
-    /// Socket options that make a difference in speed, for one of so many connections to a rank; a system that has one not is no failure.
+    /// Takes one connection, if it is a higher rank's; otherwise there is a note about it. `end` says whether the ranks have met.
+    fn welcome(
+        &self,
+        socket: TcpStream,
+        peer: SocketAddr,
+        (strangers, number): (&Strangers, u64),
+        end: &dyn Fn() -> bool,
+    ) -> Option<Made> {
+        let mut link = Link::new(socket);
+        let mut known = false;
+        let greeted = self.greet(&mut link, || known = strangers.remove(number));
+        let stayed = known || strangers.remove(number);
+        let why = match greeted {
+            Ok((rank, stream, streams)) => {
+                self.prepare(&link.socket, streams as u32);
+                return Some((rank, stream, streams, link));
+            }
+            // It tries again, or is about to hear that it need not.
+            Err(HandshakeError::Stale) => return None,
+            Err(error) if known => {
+                (self.note)(&format!("{peer}: refused: {error}"));
+                return None;
+            }
+            Err(_) if end() => "it had not said who it is when the ranks had met".to_owned(),
+            Err(_) if !stayed => "it had not said who it is when others came".to_owned(),
+            Err(error) => error.to_string(),
+        };
+        strangers.note(&format!("{peer}: refused: {why}"), self.clock.now());
+        None
+    }
+
+    /// Sets socket options that matter for speed, on one of `streams` connections to a rank. Where the system lacks one it is left out.
     fn prepare(&self, socket: &TcpStream, streams: u32) {
         let _ = socket.set_nodelay(true);
         let _ = socket.set_read_timeout(None);
@@ -343,7 +366,7 @@ impl Mesh<'_> {
         #[cfg(target_os = "linux")]
         {
             let _ = socket2::SockRef::from(socket).set_tcp_notsent_lowat(UNSENT);
-            // Both sides know by their number whether the rank is nearby, unless the caller has set it.
+            // Unless the caller has set the number of connections, it tells both sides whether the rank is nearby.
             if self.streams.is_none() && streams == NEAR {
                 unpaced(socket2::SockRef::from(socket));
             }
@@ -352,10 +375,17 @@ impl Mesh<'_> {
         let _ = streams;
     }
 
-    fn greet(&self, link: &mut Link) -> Result<(usize, usize, usize), HandshakeError> {
+    /// The handshake with a rank that has connected: its number, and which of how many connections this is. `proved` is called
+    /// when it has proved that it knows the token.
+    fn greet(
+        &self,
+        link: &mut Link,
+        proved: impl FnOnce(),
+    ) -> Result<(usize, usize, usize), HandshakeError> {
         link.socket.set_nonblocking(false)?;
         let mut talk = Talk::new(link, self.clock, HANDSHAKE);
         talk.accept(self.tls, self.token, |said| {
+            proved();
             let nobody = |_| HandshakeError::Refused("that is no rank of a group".to_owned());
             let intro = Intro::decode(said).map_err(nobody)?;
             let Intro { group, generation, meeting, round, rank, stream, streams } = intro;
@@ -393,47 +423,14 @@ impl Mesh<'_> {
     }
 }
 
-/// Connections that have not said yet who they are.
-#[derive(Default)]
-struct Talking(Mutex<(u64, BTreeMap<u64, TcpStream>)>);
-
-impl Talking {
-    fn lock(&self) -> MutexGuard<'_, (u64, BTreeMap<u64, TcpStream>)> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn count(&self) -> usize {
-        self.lock().1.len()
-    }
-
-    fn add(&self, socket: &TcpStream) -> std::io::Result<u64> {
-        let socket = socket.try_clone()?;
-        let mut all = self.lock();
-        all.0 += 1;
-        let number = all.0;
-        all.1.insert(number, socket);
-        Ok(number)
-    }
-
-    fn remove(&self, number: u64) {
-        self.lock().1.remove(&number);
-    }
-
-    /// Whoever reads from one of them reads its end.
-    fn end(&self) {
-        for socket in self.lock().1.values() {
-            let _ = socket.shutdown(Shutdown::Both);
-        }
-    }
-}
-
-/// Handshakes that a rank begins at once: all ranks begin with rank 0, and together they should not need more than it takes part in.
+/// How many handshakes a rank begins at once. All ranks begin with rank 0, and all together should not exceed the
+/// [`MAX_HANDSHAKES`] that rank 0 accepts at once.
 fn at_once(ranks: usize) -> usize {
     (MAX_HANDSHAKES / ranks.max(1)).max(1)
 }
 
-/// Leaves BBR, if the system would have it. BBR sends each packet at a time of its own, by a timer. Nearby, where no long queues need to be
-/// avoided, that gains nothing, and it costs processor time, of which data between hosts takes most.
+/// Switches a connection to a rank nearby from BBR to another congestion control. BBR paces every packet by a timer. Nearby, where there
+/// are no long queues to avoid, that gains nothing and costs processor time, of which sending between hosts takes most anyhow.
 #[cfg(target_os = "linux")]
 fn unpaced(socket: socket2::SockRef<'_>) {
     if socket.tcp_congestion().is_ok_and(|it| it.starts_with(b"bbr")) {

@@ -19,11 +19,12 @@ use crate::run::{Outcome, Regions, Registered};
 #[derive(Debug)]
 pub struct Operation {
     registered: Arc<Registered>,
-    /// Not while a call is under way.
+    /// The operation's memory; `None` while a call is under way, because the engine has it then.
     memory: Option<Regions>,
     running: Option<Receiver<Outcome>>,
-    /// What the call under way has of the caller's.
+    /// The caller's buffers, if the call under way is on those.
     lending: Option<Lending>,
+    /// Bytes that the last call on the caller's buffers copied.
     copied: usize,
     commands: Sender<Command>,
     waker: Arc<Waker>,
@@ -96,11 +97,11 @@ impl Operation {
         self.send(memory)
     }
 
-    /// Calls it on the caller's buffers, each of the length of [`input`](Self::input) and [`output`](Self::output), or none. The
-    /// engine reads and writes them itself, without a copy, unless ranks of this host read them, the program writes its input, or
-    /// they do not lie right; an input that is not in its place in an output in place is copied there. They are the caller's again
-    /// when [`wait`](Self::wait) has returned, or `try_wait` has said how it ended; an operation that is dropped before waits for
-    /// that. After an error the output holds anything.
+    /// Calls it on the caller's buffers, each as long as [`input`](Self::input) and [`output`](Self::output), or none. The engine
+    /// works in them without a copy, unless ranks of this host read that memory, the program writes its input, or a buffer is not
+    /// aligned or overlaps the other. In place, an input that is not at its place in the output is copied there. The buffers are the
+    /// caller's again when [`wait`](Self::wait) has returned, or `try_wait` has said how the call ended; dropping the operation
+    /// before that waits for it. After an error the output holds anything.
     pub fn start_on(&mut self, input: Input, output: Output) -> Result<(), ExecError> {
         let mut memory = self.memory.take().ok_or(ExecError::Busy)?;
         match Lending::begin(&self.registered, &mut memory, input, output) {
@@ -147,7 +148,7 @@ impl Operation {
         Some(self.ended(outcome))
     }
 
-    /// A call has ended; without an outcome because the engine has, which has dropped all memory before.
+    /// A call has ended. There is no outcome if the engine's thread has ended, which has dropped all memory before.
     fn ended(&mut self, outcome: Option<Outcome>) -> Result<(), ExecError> {
         let Some(Outcome { memory, result }) = outcome else {
             self.lending = None;
@@ -164,7 +165,7 @@ impl Operation {
         self.memory = Some(memory);
     }
 
-    /// Bytes that the last call on the caller's buffers copied between these and the operation's memory, or from one to the other.
+    /// How many bytes the last call on the caller's buffers copied: between them and the operation's memory, or from one to the other.
     #[must_use]
     pub const fn copied(&self) -> usize {
         self.copied

@@ -1,21 +1,22 @@
-//! [`Pace`]: how fast a connection delivers, and how much it still has to.
+//! [`Pace`]: how fast a connection delivers data, and how much of what it was given it still has to deliver.
 //!
-//! What a socket has swallowed says nothing about the way behind it: at the beginning the system takes
-//! whatever its buffers hold. So the pace counts what the other side has acknowledged, which Linux tells
-//! (`SIOCOUTQ`). While the socket has room, that is what it was given and not what the way can carry, so only
-//! times in which the socket was full make a rate lower. Elsewhere what was written has to do.
+//! How much a socket has taken says nothing about the network path behind it: at the beginning the system takes
+//! whatever fits its socket buffer. So the pace counts bytes that the other side has acknowledged, which Linux tells
+//! (`SIOCOUTQ`). While the socket buffer has room, their rate is that at which it was filled and not what the path can
+//! carry, so only times in which it was full lower the rate. Other systems do not tell: there all that was written
+//! counts as delivered, and no rate is known.
 
 #![allow(unsafe_code, reason = "one system call that no crate offers in a safe form")]
 
 use mio::net::TcpStream;
 use motet_units::{Duration, Instant};
 
-/// Times shorter than this say more about single packets than about the way.
+/// Times shorter than this say more about single packets than about the path.
 const SHORTEST: Duration = Duration::from_ms(10);
-/// How long the past counts. Congestion control stands still for 200 ms now and then (BBR does every 10 s, to measure its round
-/// trip), which does not make a way slow; and acknowledgements come in bursts, which do not make it fast.
+/// The time constant by which the rate is averaged. Congestion control may pause for 200 ms (BBR does every 10 s, to measure the
+/// round-trip time), which does not make a path slow; and acknowledgements come in bursts, which do not make it fast.
 const MEMORY: Duration = Duration::from_ms(200);
-/// Nothing is slower, so that no rate is 0.
+/// The lowest rate, in bytes per second, so that none is 0.
 const SLOWEST: f64 = 1e3;
 
 /// See the head of the file.
@@ -23,14 +24,15 @@ const SLOWEST: f64 = 1e3;
 pub(crate) struct Pace {
     /// Bytes written to the socket, ever.
     written: u64,
-    /// Of those, what the other side has not acknowledged.
+    /// Of those, the bytes that the other side has not acknowledged.
     backlog: u64,
-    /// When the time began that is being measured, and what was acknowledged then.
+    /// When the time over which the rate is measured began, and how much had been acknowledged by then.
     since: Option<(Instant, u64)>,
-    /// When there was last nothing to deliver any more and something was written, and what had been written before.
+    /// When something was last written while nothing was unacknowledged, and how much had been written before.
     began: Option<(Instant, u64)>,
+    /// Bytes per second, averaged over [`MEMORY`]; `None` before the socket buffer was ever full.
     rate: Option<f64>,
-    /// What was delivered from the last time that something was written until there was nothing left, and how long that took.
+    /// The last burst: what was written since nothing was unacknowledged, until all of it was acknowledged, and how long that took.
     burst: Option<(u64, Duration)>,
 }
 
@@ -44,12 +46,12 @@ impl Pace {
         self.backlog += bytes as u64;
     }
 
-    /// Bytes that the socket has and the other side does not, as far as is known.
+    /// Bytes that were written and that the other side has not acknowledged, as far as is known.
     pub(crate) fn backlog(&self) -> f64 {
         self.backlog as f64
     }
 
-    /// Bytes that the other side has, as far as is known.
+    /// Bytes that the other side has acknowledged, as far as is known.
     pub(crate) fn delivered(&self) -> u64 {
         self.written - self.backlog
     }
@@ -64,7 +66,7 @@ impl Pace {
         self.burst
     }
 
-    /// Looks at what has been acknowledged. Only while the socket is full is that the way's own speed.
+    /// Asks the system how much is unacknowledged. `full` says whether the socket buffer was full: only then is the rate the path's own.
     pub(crate) fn look(&mut self, socket: &TcpStream, full: bool, now: Instant) {
         if self.backlog == 0 {
             return;
@@ -73,6 +75,7 @@ impl Pace {
         self.note(backlog, full, now);
     }
 
+    /// As [`look`](Self::look), with the bytes that are unacknowledged.
     pub(crate) fn note(&mut self, backlog: u64, full: bool, now: Instant) {
         let (before, acknowledged) = (self.written - self.backlog, self.written - backlog);
         self.backlog = backlog;
@@ -80,7 +83,7 @@ impl Pace {
             // When exactly the last byte came is not known.
             self.since = None;
             if let Some((began, first)) = self.began.take() {
-                // With the way there and back: it is at least so fast.
+                // The time includes the way to the other side and back, so the path is at least so fast.
                 let (bytes, time) =
                     (acknowledged.saturating_sub(first), now.since(began).max(SHORTEST));
                 let rate = per_second(bytes, time);
@@ -102,7 +105,7 @@ impl Pace {
         }
         let rate = per_second(acknowledged.saturating_sub(first), time).max(SLOWEST);
         self.rate = match self.rate {
-            // While the socket has room, the way may be faster than what it is given.
+            // While the socket buffer has room, the path may be faster than the data is written.
             it if !full && it.is_none_or(|it| rate <= it) => it,
             None => Some(rate),
             Some(it) => {
@@ -153,7 +156,7 @@ mod tests {
     fn only_what_is_acknowledged_while_full_counts() {
         let mut pace = Pace::default();
         pace.wrote(1_000_000, at(0));
-        // Nothing comes back for 20 ms: the way is long, not slow.
+        // Nothing is acknowledged for 20 ms: the path is long, not slow.
         pace.note(1_000_000, true, at(20));
         assert_eq!(pace.rate(), None);
         pace.note(900_000, true, at(25));

@@ -2,15 +2,15 @@
 //!
 //! An event happens at one rank: *sent* where the source is, *arrived* where the destination is. For
 //! each event of this rank the plan says how many others it waits for, who waits for it here, and
-//! which other ranks must be told of it. What a transfer's arrival waits for in its own sending comes
-//! with the data, so it is not counted.
+//! which other ranks must be told of it. An arrival also waits for its own sending; that is not counted,
+//! because the data that comes tells of it.
 
 use motet_collective::program::EventGraph;
 use motet_collective::{Event, Program, Transfer};
 use motet_graph::{Followers, Rows};
 use motet_units::Rank;
 
-/// No such event here.
+/// Stands for the number of an event that is another rank's.
 const NONE: u32 = u32::MAX;
 
 /// One rank's half of a program.
@@ -25,13 +25,13 @@ pub(crate) struct Plan {
     pub(crate) events: Vec<Event>,
     /// How many events each waits for, of this rank and others.
     pub(crate) waits: Vec<u32>,
-    /// Who waits here for each of our own.
+    /// For each event of this rank, the events of this rank that wait for it.
     followers: Rows,
-    /// Whom to tell of each of our own.
+    /// For each event of this rank, the other ranks that must be told when it has happened.
     told: Rows,
-    /// Who waits here for an event of another rank: (event of the program, event here), sorted.
+    /// Events of this rank that wait for an event of another: pairs of (event of the program, event here), sorted.
     remote: Vec<(u32, u32)>,
-    /// Whether a sender may wait until its receiver can write, without ever waiting in a circle.
+    /// Whether senders may wait until their receivers can write, without a deadlock.
     pub(crate) may_wait_for_receiver: bool,
 }
 
@@ -41,7 +41,7 @@ fn home(program: &Program, event: usize) -> Rank {
     if event.is_sent() { transfer.src.rank } else { transfer.dst.rank }
 }
 
-/// What an event waits for, each once, but for an arrival's own sending.
+/// The events that an event waits for, each once; of an arrival without its own sending.
 fn awaited(graph: &EventGraph, event: usize) -> impl Iterator<Item = usize> {
     let own = if event.is_multiple_of(2) { usize::MAX } else { event - 1 };
     let mut all: Vec<usize> = graph.preds(event).iter().map(|it| *it as usize).collect();
@@ -103,21 +103,26 @@ impl Plan {
         self.local.get(event.index()).filter(|it| **it != NONE).map(|it| *it as usize)
     }
 
-    /// Events here that wait for one of ours.
+    /// Events of this rank that wait for one of its own.
     pub(crate) fn behind(&self, local: usize) -> &[u32] {
         self.followers.row(local)
     }
 
-    /// Ranks to tell of one of ours.
+    /// Ranks that must be told when an event of this rank has happened.
     pub(crate) fn told(&self, local: usize) -> &[u32] {
         self.told.row(local)
     }
 
-    /// Events here that wait for one of another rank.
-    pub(crate) fn behind_remote(&self, event: u32) -> impl Iterator<Item = usize> {
+    /// Events of this rank that wait for one of another rank, each with the number of that wait among [`remote_waits`](Self::remote_waits).
+    pub(crate) fn behind_remote(&self, event: u32) -> impl Iterator<Item = (usize, usize)> {
         let first = self.remote.partition_point(|it| it.0 < event);
-        let rest = self.remote.get(first..).unwrap_or_default();
-        rest.iter().take_while(move |it| it.0 == event).map(|it| it.1 as usize)
+        let all = self.remote.iter().enumerate().skip(first);
+        all.take_while(move |it| it.1.0 == event).map(|(wait, it)| (wait, it.1 as usize))
+    }
+
+    /// How many waits for events of other ranks there are.
+    pub(crate) fn remote_waits(&self) -> usize {
+        self.remote.len()
     }
 
     /// Chunks that may have to be kept because they come before they can be written.
@@ -127,7 +132,7 @@ impl Plan {
         kept.map(|(event, _)| u64::from(self.transfers[event.transfer().index()].count)).sum()
     }
 
-    /// Whether this rank receives anything from `from` or sends anything to it.
+    /// Whether this rank receives anything from `from`.
     pub(crate) fn receives_from(&self, from: Rank) -> bool {
         self.transfers.iter().any(|it| it.src.rank == from && it.dst.rank == self.rank)
     }
@@ -186,7 +191,7 @@ mod tests {
         assert_eq!(plans[0].told(sent), [1]);
         let back = plans[1].local(Event::from_index(2)).unwrap();
         assert_eq!(plans[1].waits[back], 1);
-        assert_eq!(plans[1].behind_remote(0).collect::<Vec<_>>(), [back]);
+        assert_eq!(plans[1].behind_remote(0).collect::<Vec<_>>(), [(0, back)]);
         assert_eq!(plans[1].local(Event::from_index(0)), None);
     }
 }

@@ -1,6 +1,9 @@
-//! Reaching an address: what it stands for, and a connection to it, tried again as long as there is time. The other side
-//! may not listen yet, or an address of several may lead nowhere.
+//! Reaching an address: looks its name up and connects, again and again as long as there is time. The other side
+//! may not listen yet, its name may not be known yet, or one of a name's several addresses may lead nowhere.
+//!
+//! How long one look-up takes only the system decides, by its resolver's settings.
 
+use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::time::Duration as Wall;
 
@@ -10,18 +13,28 @@ use motet_units::Instant;
 use crate::error::ExecError;
 use crate::handshake::left;
 
-/// Between two attempts.
+/// How long to sleep between two attempts.
 const PAUSE: Wall = Wall::from_millis(50);
 /// The longest that one address is tried for before the next has its turn: a name may stand for an IPv6 address first
 /// whose packets get lost, which would otherwise take all the time there is.
 const TRY: Wall = Wall::from_secs(3);
 
-/// The addresses that a text stands for.
+/// How long to sleep before a name is looked up again that has no address: name servers are not this program's own.
+const LOOK_UP: Wall = Wall::from_millis(500);
+
+/// The addresses that a text stands for, at least one.
+fn look_up(address: &str) -> io::Result<Vec<SocketAddr>> {
+    let found: Vec<SocketAddr> = address.to_socket_addrs()?.collect();
+    if found.is_empty() { Err(io::Error::other("it has no address")) } else { Ok(found) }
+}
+
+fn unresolved(address: &str, error: &io::Error) -> ExecError {
+    ExecError::Unresolved { address: address.to_owned(), why: error.to_string() }
+}
+
+/// The addresses that a text stands for, at least one.
 pub(crate) fn resolve(address: &str) -> Result<Vec<SocketAddr>, ExecError> {
-    let unresolved = |why: String| ExecError::Unresolved { address: address.to_owned(), why };
-    let found: Vec<SocketAddr> =
-        address.to_socket_addrs().map_err(|it| unresolved(it.to_string()))?.collect();
-    if found.is_empty() { Err(unresolved("it has no address".to_owned())) } else { Ok(found) }
+    look_up(address).map_err(|it| unresolved(address, &it))
 }
 
 /// Connects, trying again until a time, or until `called_off` says that nobody needs it any more.
@@ -32,14 +45,38 @@ pub(crate) fn connect(
     until: Instant,
     called_off: &dyn Fn() -> bool,
 ) -> Result<TcpStream, ExecError> {
-    let why = loop {
-        match try_all(&resolve(address)?, clock, until) {
-            Ok(stream) => return Ok(stream),
-            Err(why) if clock.now() >= until || called_off() => break why,
-            Err(_) => std::thread::sleep(PAUSE),
+    connect_by(&mut || look_up(address), (who, address), clock, until, called_off)
+}
+
+/// The same; `look_up` finds the addresses.
+fn connect_by(
+    look_up: &mut dyn FnMut() -> io::Result<Vec<SocketAddr>>,
+    (who, address): (&str, &str),
+    clock: &dyn Clock,
+    until: Instant,
+    called_off: &dyn Fn() -> bool,
+) -> Result<TcpStream, ExecError> {
+    loop {
+        let (error, pause) = match look_up() {
+            Ok(all) => match try_all(&all, clock, until) {
+                Ok(stream) => return Ok(stream),
+                Err(why) => {
+                    let (who, address) = (who.to_owned(), address.to_owned());
+                    (ExecError::Unreachable { who, address, why }, PAUSE)
+                }
+            },
+            // What has not the form of an address never will.
+            Err(error) if error.kind() == ErrorKind::InvalidInput => {
+                return Err(unresolved(address, &error));
+            }
+            Err(error) => (unresolved(address, &error), LOOK_UP),
+        };
+        let left = left(clock, until);
+        match left {
+            Some(left) if !called_off() => std::thread::sleep(left.min(pause)),
+            _ => return Err(error),
         }
-    };
-    Err(ExecError::Unreachable { who: who.to_owned(), address: address.to_owned(), why })
+    }
 }
 
 /// Tries each of some addresses once.
@@ -93,6 +130,27 @@ mod tests {
         let stream = try_all(&[nowhere, good], &clock, until).unwrap();
         assert_eq!(stream.peer_addr().unwrap(), good);
         assert!(clock() < until, "the address that leads nowhere has taken all the time");
+    }
+
+    #[test]
+    fn a_name_that_is_not_known_yet_is_looked_up_again() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let good = listener.local_addr().unwrap();
+        let clock = || Instant::from_ps(1);
+        let mut asked = 0;
+        let mut look_up = || {
+            asked += 1;
+            if asked < 3 { Err(io::Error::other("no answer")) } else { Ok(vec![good]) }
+        };
+        let store = ("the store", "store.example:1");
+        let end = connect_by(&mut look_up, store, &clock, Instant::NEVER, &|| false);
+        assert_eq!((end.unwrap().peer_addr().unwrap(), asked), (good, 3));
+        // Until there is no time left; a text that is no address is refused at once.
+        let mut unknown = || Err(io::Error::other("no answer"));
+        let error = connect_by(&mut unknown, store, &clock, clock(), &|| false).unwrap_err();
+        assert!(error.to_string().contains("store.example:1"), "{error}");
+        let error = connect("the store", "store", &clock, Instant::NEVER, &|| false).unwrap_err();
+        assert!(matches!(error, ExecError::Unresolved { .. }), "{error}");
     }
 
     #[test]

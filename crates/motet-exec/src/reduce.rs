@@ -1,5 +1,5 @@
-//! The arithmetic: what has come is added to what is there ([`accumulate`]) or to what lies elsewhere ([`combine`]), and
-//! sums become averages ([`average`]).
+//! The arithmetic: received data is reduced with what its destination holds ([`accumulate`]) or with data that lies
+//! elsewhere ([`combine`]), and sums become averages ([`average`]).
 //!
 //! The loops are plain ones over slices, which the compiler vectorizes. [`pulp`] compiles each of
 //! them once for every set of vector instructions and picks at run time, so that a program built for
@@ -13,7 +13,7 @@ use pulp::Arch;
 
 use crate::element::{Element, Reduction};
 
-/// Elements that are widened at a time: in the first level of cache twice.
+/// How many elements are widened to f32 at a time: both operands of so many fit the first-level cache.
 const WIDENED: usize = 1024;
 
 /// Bytes that are no whole number of elements, or lie where no element may begin.
@@ -35,7 +35,7 @@ pub fn accumulate(
 
 /// Writes what `first` and `from` reduce to into `into`, element by element. All have the same length.
 ///
-/// The result is that of copying `first` to `into` and [`accumulate`], bit for bit; of two NaNs it may be the other.
+/// The result is that of copying `first` to `into` and then [`accumulate`], bit for bit, except that of two NaNs it may be the other.
 pub(crate) fn combine(
     element: Element,
     reduction: Reduction,
@@ -46,7 +46,7 @@ pub(crate) fn combine(
     reduce(element, reduction, Operands { into, first: Some(first), from })
 }
 
-/// What is reduced, and where the result goes, which is the first operand too if none is given.
+/// The operands of a reduction, and where its result goes. Without `first`, `into` holds the first operand.
 struct Operands<'a, T> {
     into: &'a mut [T],
     first: Option<&'a [T]>,
@@ -108,7 +108,7 @@ fn each<T: NoUninit + AnyBitPattern>(values: &mut [u8], make: impl Fn(T) -> T) -
     Some(())
 }
 
-/// The loop: compiled for each set of vector instructions by whoever calls it through [`Arch`].
+/// The loop. It is inlined into callers that run it through [`Arch`], which compiles it for each set of vector instructions.
 #[inline(always)]
 fn zip<T: Copy>(into: &mut [T], first: Option<&[T]>, from: &[T], one: impl Fn(T, T) -> T) {
     match first {

@@ -1,12 +1,12 @@
 //! [`Reserve`]: which of the connections to a rank carry data.
 //!
-//! Routers put a connection on one of several ways by its ports, so a few connections may all miss a way; many at work at once
-//! are slower, because each has little to send. So more are made than carry data, and those in reserve are tried one after the
-//! other beside those at work. Data goes to whichever will first have delivered what it has, so one that goes alone over a way
-//! delivers much more than the others; it takes the place of one of them.
+//! Routers hash each connection, by its ports, onto one of several network paths (ECMP), so a few connections may all miss a path;
+//! but many that carry data at once are slower, because each has little to send. So more connections are made than carry data, and
+//! those in reserve are tried one after the other beside those at work. Data goes to whichever connection will be first to have
+//! delivered its backlog, so one that has a path to itself delivers much more than the others; it then takes the place of one of them.
 //!
-//! A call that has little to send uses only some of those at work: many connections that share a way and end after some round
-//! trips have no time to find out how much of it is theirs.
+//! A call that has little to send uses only some of those at work: when many short flows share a path, they end before congestion
+//! control has found each its part of it.
 
 use std::collections::VecDeque;
 
@@ -14,20 +14,23 @@ use motet_units::{Duration, Instant};
 
 use crate::stream::SLOW;
 
-/// What a connection on trial delivers counts when it has been fed for so long that it could become as fast as its way allows, and
-/// the others have delivered so much meanwhile; and it counts for as long and as much again.
+/// A trial has two halves. In the first the connection has time to become as fast as its path allows, and only what it delivers in the
+/// second counts. Each half lasts until the connection has been fed for this long (see [`OnTrial::fed`]) and the others have delivered
+/// [`HALF_BYTES`] meanwhile.
 const HALF_TRIAL: Duration = Duration::from_ms(150);
+/// See [`HALF_TRIAL`].
 const HALF_BYTES: u64 = 4 << 20;
-/// But it has lost when for so long there was something to send and not for it.
+/// A trial is lost when, for this long in all, there was something to send but nothing for the connection on trial.
 const UNFED: Duration = Duration::from_ms(5_000);
-/// When all have been tried, one is tried again after so long: ways change. When one has become so slow that most connections at work
-/// carry little, all are tried anew at once.
+/// When all have been tried, the next is tried again after this long, because paths change. When most connections at work have become
+/// much slower than the fastest, all in reserve are tried anew without this pause.
 const AGAIN: Duration = Duration::from_ms(10_000);
-/// So many bytes of a call are enough for one connection, and so many connections carry data even if there is less.
+/// How many bytes of a call a connection should have to send for it to be worth using.
 const ENOUGH: usize = 256 << 10;
+/// How many connections carry data even if there is less.
 const LEAST: usize = 2;
-/// How many times as much as the middle one of the others it must have delivered to take its place, as a fraction. What others have had
-/// longer they give away slowly, so one that shares their way has less than they.
+/// A connection on trial takes the place of the median one of the others if it has delivered more than this many times as much: a
+/// fraction, 3/2. One that only shares their path delivers less than they do, because flows give up bandwidth slowly to a newer one.
 const FASTER: (u64, u64) = (3, 2);
 
 /// See the head of the file. Connections are numbered from 1 on; 0 carries no data.
@@ -35,12 +38,14 @@ const FASTER: (u64, u64) = (3, 2);
 pub(crate) struct Reserve {
     /// Those that carry data; the last one is on trial, if any is.
     at_work: Vec<usize>,
+    /// Those in reserve; the first is tried next.
     spare: VecDeque<usize>,
     on_trial: Option<OnTrial>,
     /// How many have not been tried yet.
     untried: usize,
-    /// Whether there are none but those at work, as many as the caller asked for: then all carry data of every call.
+    /// Whether there is no reserve, because the caller has set the number of connections: then all carry data of every call.
     whole: bool,
+    /// When the last trial ended.
     ended: Instant,
     /// Whether most of those at work were much slower than the fastest when that was last looked at.
     mostly_slow: bool,
@@ -49,19 +54,20 @@ pub(crate) struct Reserve {
 /// The trial that goes on, of the last connection of `at_work`.
 #[derive(Debug)]
 struct OnTrial {
-    /// Whether what it delivers counts already.
+    /// Whether this is the second half, in which what is delivered counts.
     counts: bool,
-    /// For how long it was fed, that is, given as much as it took, in this half of the trial. Only such times count, for the others too:
-    /// between calls, and towards the end of one that would have to wait for it, it delivers nothing, however fast its way is.
+    /// For how long, in this half, the connection was fed: given as much data as it took. Only such times count, for the others too:
+    /// between calls, and towards the end of a call that would have to wait for it, it delivers nothing, however fast its path is.
     fed: Duration,
-    /// What each of `at_work` delivered while it was fed.
+    /// What each of `at_work` delivered in those times.
     delivered: Vec<u64>,
     /// For how long there was something to send and it was not fed, in the whole trial.
     unfed: Duration,
-    /// When all this was last brought up to date, how much each of `at_work` had ever delivered by then, and what there has been to send
-    /// since.
+    /// When all this was last brought up to date.
     since: Instant,
+    /// How much each of `at_work` had ever delivered by then.
     before: Vec<u64>,
+    /// What there has been to send since.
     sending: Sending,
 }
 
@@ -69,7 +75,7 @@ struct OnTrial {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Sending {
     Nothing,
-    /// Something, but the call would wait for what the connection on trial took of it.
+    /// Something, but none for the connection on trial, because the call would end later for it.
     Unfed,
     /// As much as the connection on trial takes.
     Fed,
@@ -103,7 +109,8 @@ impl OnTrial {
         (self.since, self.before, self.sending) = (now, delivered, sending);
     }
 
-    /// `None` while the trial goes on; at its end whose place in `at_work` it takes, if any's.
+    /// `None` while the trial goes on. At its end: the index in `at_work` of the connection whose place it takes, or `Some(None)` if it
+    /// takes none.
     fn verdict(&mut self) -> Option<Option<usize>> {
         let (own, others) = self.delivered.split_last()?;
         if self.fed < HALF_TRIAL || others.iter().sum::<u64>() < HALF_BYTES {
@@ -145,8 +152,8 @@ impl Reserve {
         self.on_trial.as_ref().and(self.at_work.last().copied())
     }
 
-    /// The connections that carry data of a call with so many bytes for the rank: all at work, if there is enough for each or no reserve,
-    /// else the fastest of them.
+    /// The connections that carry data when `owed` bytes are to be sent to the rank: all at work if there is no reserve or [`ENOUGH`] for
+    /// each, else the fastest of them.
     pub(crate) fn carriers(&self, owed: usize, rate: impl Fn(usize) -> Option<f64>) -> Vec<usize> {
         let mut carriers = self.at_work.clone();
         if !self.whole && owed / ENOUGH < carriers.len() {
@@ -157,8 +164,8 @@ impl Reserve {
         carriers
     }
 
-    /// Begins and ends trials, in calls that have enough for all at work and one more; `delivered` says how much a connection ever has, `rate` how fast
-    /// it is, where that is known.
+    /// Begins and ends trials, in calls that have [`ENOUGH`] for all at work and one more. `delivered` gives the bytes that a connection has
+    /// ever delivered, `rate` its rate where that is known.
     pub(crate) fn look(
         &mut self,
         owed: usize,
@@ -235,7 +242,7 @@ mod tests {
         let mut delivered = [0; 17];
         let mut reserve = Reserve::new(17, 8, at(0));
         assert_eq!(reserve.at_work, [1, 2, 3, 4, 5, 6, 7, 8]);
-        // Only the eleventh goes over a way of its own.
+        // Only the eleventh has a path of its own.
         let rate = |it: usize| if it == 11 { 60_000 } else { 15_000 };
         for second in 0..4 {
             go_on(&mut reserve, &mut delivered, 1000 * second, rate);
@@ -255,7 +262,7 @@ mod tests {
     fn what_a_connection_delivers_before_it_has_its_speed_does_not_count() {
         let mut delivered = [0; 17];
         let mut reserve = Reserve::new(17, 8, at(0));
-        // Each needs 150 ms to become as fast as its way allows; the eleventh has one of its own.
+        // Each needs 150 ms to become as fast as its path allows; the eleventh has one of its own.
         let mut at_work_for = [0; 17];
         for ms in 0..5000 {
             for it in reserve.at_work.clone() {

@@ -1,5 +1,5 @@
-//! [`Run`]: one call of a registered operation, and how far it is: which events have happened, what
-//! has come of each transfer, and the memory it works on.
+//! [`Run`]: one call of a registered operation, and how far it is: which events have happened, how many
+//! bytes of each transfer have been sent or received, and the memory it works on.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -10,6 +10,7 @@ use motet_units::Instant;
 
 use crate::element::{Element, Reduction};
 use crate::error::ExecError;
+use crate::flow::{FRAME_COST, MIN_PIECE};
 use crate::layout::{Layout, REGIONS, Region, Span};
 use crate::lending::Uses;
 use crate::memory::{Aligned, Foreign, Memory, Spare};
@@ -27,14 +28,14 @@ pub(crate) struct Registered {
     pub(crate) plan: Plan,
     pub(crate) layout: Layout,
     pub(crate) merged: Merged,
-    /// What the caller's buffers cannot be lent for.
+    /// What the program does with its memory, which decides which of the caller's buffers can be lent.
     pub(crate) uses: Uses,
     pub(crate) element: Element,
     pub(crate) reduction: Reduction,
-    /// Whether this rank's output is a sum, which an average must be made of.
+    /// Whether this rank's output is a sum, which for an average is still to be divided.
     pub(crate) output_is_sum: bool,
     pub(crate) ranks: u32,
-    /// Of ranks of this host that send to this one: where their chunks lie, and their memory.
+    /// For each rank of this host that sends to this one: where its chunks lie, and its memory to read from.
     pub(crate) foreign: BTreeMap<u32, (Layout, Vec<Foreign>)>,
 }
 
@@ -60,13 +61,17 @@ pub(crate) struct Run {
     pub(crate) memory: Regions,
     /// How many events each event of each slice still waits for.
     waits: Vec<u32>,
-    /// Bytes of each: written to the network for a sending, come for an arrival.
+    /// How many bytes of each event are done: sent for a sending, received for an arrival.
     bytes: Vec<usize>,
     /// Events that have not happened.
     pub(crate) left: usize,
-    /// What came before it could be written, with its offset, by event.
+    /// By arrival: data that came before it may be written, each piece with its offset in the message.
     kept: BTreeMap<usize, Vec<(usize, Aligned)>>,
-    /// Offers that wait until they can be written.
+    /// By arrival of which some has come, but not all: see [`piece_came`](Self::piece_came).
+    parts: BTreeMap<usize, u64>,
+    /// For each slice and each wait for an event of another rank: whether there was a notice of that event.
+    heard: Vec<bool>,
+    /// Arrivals whose data was offered in shared memory and is still to be read.
     offered: BTreeSet<usize>,
     reply: Sender<Outcome>,
     pub(crate) deadline: Instant,
@@ -90,6 +95,8 @@ impl Run {
         }
         Self {
             bytes: vec![0; slices * events],
+            heard: vec![false; slices * registered.plan.remote_waits()],
+            parts: BTreeMap::new(),
             left: slices * events,
             registered,
             memory,
@@ -112,7 +119,7 @@ impl Run {
         ((index / events) as u32, index % events)
     }
 
-    /// How much goes to each other rank, over all of the call.
+    /// How many bytes the whole call sends to each other rank.
     pub(crate) fn to_send(&self) -> BTreeMap<usize, usize> {
         let Registered { plan, layout, .. } = &*self.registered;
         let chunk: usize = layout.slices.iter().map(|it| it.len).sum();
@@ -132,12 +139,12 @@ impl Run {
         (0..self.waits.len()).filter(|it| self.waits[*it] == 0).collect()
     }
 
-    /// Whether nothing is waited for any more, but data.
+    /// Whether an event waits for no other event any more. An arrival may still wait for data.
     pub(crate) fn is_enabled(&self, index: usize) -> bool {
         self.waits[index] == 0
     }
 
-    /// One less to wait for; true if it was the last. An error if there was none.
+    /// One event less for an event to wait for; true if it was the last. An error if there was none.
     pub(crate) fn one_less(&mut self, index: usize) -> Result<bool, ExecError> {
         let waits = self.waits.get_mut(index).filter(|it| **it > 0);
         let waits = waits.ok_or(ExecError::Internal("an event was waited for twice"))?;
@@ -180,20 +187,54 @@ impl Run {
         Some(counted == total)
     }
 
+    /// Counts a piece of data that came; true when all of the message is there. `None` if some of it came twice.
+    ///
+    /// Counting bytes alone would take one half that came twice for the whole. So of each piece the mark of its end is added up and
+    /// that of its beginning subtracted. Pieces that lie end to end leave the marks of the message's end and beginning; others
+    /// leave something else, but for chance.
+    pub(crate) fn piece_came(
+        &mut self,
+        index: usize,
+        offset: usize,
+        len: usize,
+        message: Message,
+    ) -> Option<bool> {
+        let whole = self.count(index, len, message)?;
+        let total = self.message_bytes(message);
+        if len == total {
+            return Some(true);
+        }
+        let marks = mark(offset + len).wrapping_sub(mark(offset));
+        let sum = self.parts.entry(index).or_default();
+        *sum = sum.wrapping_add(marks);
+        let sum = *sum;
+        if whole {
+            self.parts.remove(&index);
+            return (sum == mark(total).wrapping_sub(mark(0))).then_some(true);
+        }
+        Some(false)
+    }
+
+    /// Notes that there was a notice for one of the waits for other ranks' events; false if there was one before.
+    pub(crate) fn hear(&mut self, slice: u32, wait: usize) -> bool {
+        let index = slice as usize * self.registered.plan.remote_waits() + wait;
+        self.heard.get_mut(index).is_some_and(|it| !std::mem::replace(it, true))
+    }
+
     /// Bytes of an event so far.
     pub(crate) fn counted(&self, index: usize) -> usize {
         self.bytes[index]
     }
 
-    /// Where the source of a message is, from `offset` on, as far as it is one piece; `None` at its
-    /// end.
+    /// Where the source of a message lies, from `offset` on, as far as that is contiguous and at most
+    /// `most` bytes; `None` at the message's end.
     pub(crate) fn source(&self, message: Message, offset: usize, most: usize) -> Option<Span> {
         let slot = self.transfer(message.transfer)?.src;
         let left = self.message_bytes(message).saturating_sub(offset).min(most);
         (left > 0).then(|| self.registered.layout.span(message.slice as usize, slot, offset, left))
     }
 
-    /// Where its destination is, likewise.
+    /// The same for the destination of a message.
     pub(crate) fn target(&self, message: Message, offset: usize, most: usize) -> Option<Span> {
         let slot = self.transfer(message.transfer)?.dst;
         let left = self.message_bytes(message).saturating_sub(offset).min(most);
@@ -208,7 +249,7 @@ impl Run {
         &mut self.memory[span.region as usize].bytes_mut()[span.range()]
     }
 
-    /// Writes or reduces what has come to its place.
+    /// Copies or reduces received bytes of a message, which begin at `offset`, into its destination.
     pub(crate) fn write(
         &mut self,
         message: Message,
@@ -246,7 +287,7 @@ impl Run {
         Ok(())
     }
 
-    /// Moves a message within this rank, unless the reduction behind it will.
+    /// Copies or reduces a message within this rank, unless it is a copy that the reduction behind it makes ([`Merged`]).
     pub(crate) fn move_within(&mut self, message: Message) -> Result<(), ExecError> {
         if self.registered.merged.is_left_out(message.transfer) {
             return Ok(());
@@ -272,7 +313,7 @@ impl Run {
         Ok(())
     }
 
-    /// The bytes of a message at its source, gathered.
+    /// A copy of a message's bytes at its source, in one buffer.
     pub(crate) fn gathered(&self, message: Message) -> Aligned {
         let total = self.message_bytes(message);
         let mut all = Aligned::default();
@@ -285,9 +326,9 @@ impl Run {
         all
     }
 
-    /// Reads a message from the memory of rank `from`: to its place, or, if it cannot be written
-    /// yet, to be kept. False if that rank's call has failed: what was read then counts for nothing, and
-    /// nothing more is concluded here, because the frame that names the rank at fault is on its way.
+    /// Reads a message from the memory of rank `from`: into its destination, or into a buffer if it is to be
+    /// kept (`keep`). False if that rank's call has failed: then what was read counts for nothing, and it is no
+    /// error here, because the Abort frame that names the rank at fault is about to come.
     pub(crate) fn pull(
         &mut self,
         from: u32,
@@ -317,7 +358,7 @@ impl Run {
             }
             offset += span.len;
         }
-        // A rank whose call has failed may change its memory; it has said so there before.
+        // A rank whose call has failed may change its memory at any time, but has set this byte before.
         let work = memory.get(Region::Work as usize);
         if work.and_then(|it| it.byte_now(layout.failed)) != Some(0) {
             return Ok(false);
@@ -329,12 +370,20 @@ impl Run {
         Ok(true)
     }
 
-    /// Keeps what cannot be written yet.
+    /// Whether one more piece of a message may be kept. Each takes memory beside its data, for which [`stash`] allows, so there may not be
+    /// more than a rank ever sends: short ones are the last of each chunk only.
+    pub(crate) fn may_keep(&self, index: usize, message: Message) -> bool {
+        let chunks = self.transfer(message.transfer).map_or(0, |it| it.count as usize);
+        let most = chunks + self.message_bytes(message) / MIN_PIECE;
+        self.kept.get(&index).map_or(0, Vec::len) < most
+    }
+
+    /// Keeps data of an arrival that may not be written yet.
     pub(crate) fn keep(&mut self, index: usize, offset: usize, bytes: Aligned) {
         self.kept.entry(index).or_default().push((offset, bytes));
     }
 
-    /// Writes what was kept for an arrival that can be written now.
+    /// Writes what was kept for an arrival that may be written now.
     pub(crate) fn write_kept(
         &mut self,
         index: usize,
@@ -348,20 +397,22 @@ impl Run {
         Ok(())
     }
 
-    /// Notes an offer that waits; false if it was noted already.
+    /// Notes that data was offered; false if it was noted already.
     pub(crate) fn note_offer(&mut self, index: usize) -> bool {
         self.offered.insert(index)
     }
 
+    /// Whether data was offered and not read yet, which is noted no longer.
     pub(crate) fn take_offer(&mut self, index: usize) -> bool {
         self.offered.remove(&index)
     }
 
-    /// Ends the call: tails go back, averages are made, and the caller has its memory again.
+    /// Ends the call: copies tails back, makes sums averages, and returns the memory to the caller. If the call has failed, a byte
+    /// in shared memory says so to ranks that may be reading it.
     pub(crate) fn end(mut self, mut result: Result<(), ExecError>) {
         if result.is_ok() {
             for (span, at) in self.registered.layout.tails() {
-                // What is only read is as it was.
+                // Memory that is only read has not changed.
                 if !self.memory[span.region as usize].is_read_only() {
                     let from = Span { region: Region::Work, start: at, len: span.len };
                     copy(&mut self.memory, from, span);
@@ -385,7 +436,7 @@ impl Run {
         let _ = self.reply.send(Outcome { memory: self.memory, result });
     }
 
-    /// What is still waited for, in words.
+    /// Which ranks messages are still due from and to, in words.
     pub(crate) fn waiting(&self) -> String {
         let mut from: BTreeMap<u32, usize> = BTreeMap::new();
         let mut to: BTreeMap<u32, usize> = BTreeMap::new();
@@ -411,12 +462,27 @@ impl Run {
     }
 }
 
+/// A number for a place in a message, unlike that of any other: its bits are mixed by two multiplications with odd numbers.
+const fn mark(place: usize) -> u64 {
+    let mixed = (place as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    (mixed ^ (mixed >> 32)).wrapping_mul(0xd6e8_feb8_6659_fd93)
+}
+
+/// The most memory that a call takes for data that comes before it may be written, and for keeping each piece of it.
+pub(crate) fn stash(plan: &Plan, layout: &Layout) -> u64 {
+    let per_chunk: usize = layout.slices.iter().map(|it| it.len).sum();
+    let bytes = plan.kept_chunks().saturating_mul(per_chunk as u64);
+    let pieces = plan.kept_chunks().saturating_mul(layout.slices.len() as u64);
+    let pieces = pieces.saturating_add(bytes / MIN_PIECE as u64);
+    bytes.saturating_add(pieces.saturating_mul(FRAME_COST as u64))
+}
+
 /// Copies within a rank's memory; the two may overlap.
 fn copy(memory: &mut Regions, from: Span, to: Span) {
     let (source, target) = (from.region as usize, to.region as usize);
     let at = |it: Span| memory[it.region as usize].bytes()[it.range()].as_ptr();
     if at(from) == at(to) {
-        // In place it is there. Regions of the caller's may overlap so, too.
+        // Source and destination are the same memory: in place, or because the caller's buffers overlap so.
     } else if source == target {
         memory[source].bytes_mut().copy_within(from.range(), to.start);
     } else if let Ok([source, target]) = memory.get_disjoint_mut([source, target]) {
@@ -424,7 +490,7 @@ fn copy(memory: &mut Regions, from: Span, to: Span) {
     }
 }
 
-/// Reduces what has come with what lies at `first`, or where the result goes.
+/// Reduces received bytes with the operand at `first`, or without it with what the destination holds.
 fn reduce_into(
     memory: &mut Regions,
     to: Span,

@@ -1,6 +1,6 @@
 //! [`Socket`]: a TCP connection that never blocks, plain or with TLS. Plain data goes straight between memory and the
-//! system. With TLS it passes through two buffers of a fixed size: what came and is not decrypted yet, and what is
-//! encrypted and not sent yet.
+//! system. With TLS it passes through two buffers of limited size: one of received data that is not decrypted yet, and
+//! one of encrypted data that is not sent yet.
 
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut, Read as _, Write as _};
 
@@ -12,12 +12,12 @@ use rustls::Connection;
 /// Encrypted data is read in batches of this size: two of TLS's records.
 const INCOMING: usize = 32 << 10;
 
-/// What came of writing.
+/// How many bytes a write took.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Written {
-    /// Bytes that need not be given again.
+    /// Bytes of the caller's that were accepted, and need not be written again.
     pub(crate) taken: usize,
-    /// Bytes that the system was given, which with TLS are others.
+    /// Bytes that the system was given. With TLS these are encrypted, and their number differs.
     pub(crate) went: usize,
 }
 
@@ -31,7 +31,7 @@ pub(crate) struct Socket {
 #[derive(Debug)]
 struct Session {
     connection: Box<Connection>,
-    /// What came and is still encrypted is what lies from `used` to `end`. The buffer is made when it is needed first.
+    /// Received data, of which `used` to `end` is not decrypted yet. The buffer is allocated at the first read.
     incoming: Vec<u8>,
     used: usize,
     end: usize,
@@ -49,9 +49,9 @@ impl Socket {
         &self.stream
     }
 
-    /// Reads into `room`, and once that is full perhaps into `behind`; `None` if there is nothing now, and 0 bytes are the end. With TLS
-    /// nothing is left behind when it says that there is nothing, neither here nor in the socket, so that the next that comes is told
-    /// of by the system.
+    /// Reads into `room` and, without TLS, what does not fit into `behind`; `None` if there is nothing now, and 0 bytes are the end of the
+    /// connection. With TLS, `None` means that nothing is left either here or in the socket, so that the system reports the next data:
+    /// it reports only what is new.
     pub(crate) fn read(&mut self, room: &mut [u8], behind: &mut [u8]) -> io::Result<Option<usize>> {
         match &mut self.tls {
             None => read(&mut self.stream, room, behind),
@@ -59,7 +59,7 @@ impl Socket {
         }
     }
 
-    /// Writes what there is room for, one behind the other; `WouldBlock` if there is none.
+    /// Writes the slices one behind the other, as far as there is room; `WouldBlock` if there is none.
     pub(crate) fn write(&mut self, all: &[IoSlice<'_>]) -> io::Result<Written> {
         let Some(session) = &mut self.tls else {
             let bytes = self.stream.write_vectored(all)?;
@@ -81,12 +81,12 @@ impl Socket {
         Ok(Written { taken, went: before + session.flush(&mut self.stream)? })
     }
 
-    /// Whether there is something that was taken and could not be sent.
+    /// Whether TLS holds encrypted data that the system has not taken yet.
     pub(crate) fn holds(&self) -> bool {
         self.tls.as_ref().is_some_and(|it| it.connection.wants_write())
     }
 
-    /// Sends what it holds, as far as there is room; how many bytes that was.
+    /// Gives the system what TLS holds, as far as there is room; how many bytes that was.
     pub(crate) fn flush(&mut self) -> io::Result<usize> {
         self.tls.as_mut().map_or(Ok(0), |it| it.flush(&mut self.stream))
     }
@@ -115,7 +115,7 @@ impl Session {
             if self.used >= self.end && !self.fill(stream)? {
                 return Ok(None);
             }
-            // At the end there is nothing to be read, by which TLS knows.
+            // At the end of the connection this is empty, by which TLS learns of it.
             let mut rest = self.incoming.get(self.used..self.end).unwrap_or_default();
             self.used += self.connection.read_tls(&mut rest)?;
             self.connection.process_new_packets().map_err(|it| {
@@ -125,7 +125,7 @@ impl Session {
         }
     }
 
-    /// Reads what is encrypted; false if there is nothing now.
+    /// Reads encrypted data into the buffer; false if there is nothing now.
     fn fill(&mut self, stream: &mut TcpStream) -> io::Result<bool> {
         (self.used, self.end) = (0, 0);
         self.incoming.resize(INCOMING, 0);

@@ -21,6 +21,7 @@ use crate::error::ExecError;
 use crate::handshake::{HandshakeError, Talk};
 use crate::link::{Link, Look};
 use crate::meeting::{Due, Meeting, gone_on};
+use crate::strangers::{Place, Strangers};
 use crate::tls::Tls;
 use crate::wire::payload::MAX_RANKS;
 use crate::wire::proof::nonce;
@@ -31,24 +32,26 @@ pub type Note = Arc<dyn Fn(&str) + Send + Sync>;
 /// A clock that threads share.
 pub type SharedClock = Arc<dyn Clock + Send>;
 
-/// For the handshake of one connection.
+/// How long the handshake of a connection may take.
 pub(crate) const HANDSHAKE: Duration = Duration::from_ms(5_000);
-/// Connections at once, at most; each has a thread.
+/// Connections at once, at most; each has a thread. For a further one the oldest gives way that has not shown the token yet
+/// ([`Strangers`]); if all have, it is turned away.
 const MAX_CONNECTIONS: usize = 2048;
 /// Groups that meet at once, at most.
 const MAX_GROUPS: usize = 1024;
 /// Groups that have gone on after a loss and are remembered, so that a rank that comes late is told.
 const MAX_REMEMBERED: usize = 4096;
-/// After a connection could not be accepted.
+/// How long to sleep after a connection could not be accepted.
 const PAUSE: Wall = Wall::from_millis(50);
-/// Between two looks whether the store is to stop, should nothing wake it.
+/// How often to check whether the store is to stop, should the waker fail.
 const LOOK: Wall = Wall::from_millis(500);
-/// Between two looks at a connection whose rank waits, and at one whose rank is to say something.
+/// How often to look at a connection whose rank waits for the others.
 const WAITS: Wall = Wall::from_millis(100);
+/// How long to look at a connection whose rank is to say whom it reaches.
 const SPEAKS: Wall = Wall::from_millis(20);
 /// How long a rank that comes anew waits for its former connection to be found closed.
 const FORMER: Wall = Wall::from_millis(1_000);
-/// How long a store that ends waits until who sits there has heard the last word.
+/// How long a store that ends waits until the ranks that sit there have been told how their meeting ended.
 const LAST_WORDS: Wall = Wall::from_millis(1_000);
 
 /// A group's name, the number of its first meeting (0 as long as there is none) and how often it has lost ranks.
@@ -70,9 +73,11 @@ impl Table {
 #[derive(Default)]
 struct Meetings {
     open: BTreeMap<Key, Arc<Table>>,
-    /// Those after a loss from which a group has gone on, oldest first.
+    /// Meetings after a loss from which a group has gone on.
     finished: BTreeSet<Key>,
+    /// The same, oldest first, to know which to forget.
     order: VecDeque<Key>,
+    /// How many ranks have come, which gives each connection a number.
     tickets: u64,
 }
 
@@ -95,7 +100,8 @@ struct Shared {
     meetings: Mutex<Meetings>,
     stop: AtomicBool,
     connections: AtomicUsize,
-    /// Those whose rank waits for the others.
+    strangers: Strangers,
+    /// Connections whose rank sits in a meeting.
     seated: AtomicUsize,
     token: String,
     tls: Option<Tls>,
@@ -117,7 +123,7 @@ impl std::fmt::Debug for Store {
     }
 }
 
-/// Binds where strangers cannot come, or only with a token.
+/// Listens on an address. One beyond loopback needs a token, for strangers could join there.
 pub(crate) fn listen(address: SocketAddr, token: &str) -> Result<TcpListener, ExecError> {
     if token.is_empty() && !address.ip().to_canonical().is_loopback() {
         return Err(ExecError::NeedsToken { address: address.ip().to_string() });
@@ -159,6 +165,7 @@ impl Store {
             meetings: Mutex::new(Meetings::default()),
             stop: AtomicBool::new(false),
             connections: AtomicUsize::new(0),
+            strangers: Strangers::new(Arc::clone(&note)),
             seated: AtomicUsize::new(0),
             token: token.to_owned(),
             tls,
@@ -207,7 +214,7 @@ impl Drop for Store {
     }
 }
 
-/// What waits for connections, and can be woken without one.
+/// A poll that waits for connections, and a waker that ends the wait without one.
 fn wait_on(listener: &TcpListener) -> std::io::Result<(Waiting, Waker)> {
     listener.set_nonblocking(true)?;
     let poll = Poll::new()?;
@@ -219,7 +226,7 @@ fn wait_on(listener: &TcpListener) -> std::io::Result<(Waiting, Waker)> {
 
 struct Waiting {
     poll: Poll,
-    /// What is not kept is not waited for.
+    /// Kept because a listener that is dropped is not polled any more.
     _watched: mio::net::TcpListener,
 }
 
@@ -265,7 +272,7 @@ impl Drop for Counted<'_> {
     }
 }
 
-/// A connection that counts, until its thread ends, however it does.
+/// Counts a connection until its thread ends, also by a panic.
 struct Connection(Arc<Shared>);
 
 impl Drop for Connection {
@@ -301,26 +308,62 @@ impl Shared {
         self.meetings.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Hears what somebody wants who has connected.
+    /// Serves a new connection, on a thread of its own.
     fn seat(self: &Arc<Self>, stream: TcpStream, peer: SocketAddr) {
-        let before = self.connections.fetch_add(1, Ordering::AcqRel);
-        let connection = Connection(Arc::clone(self));
-        if before >= MAX_CONNECTIONS {
-            (self.note)(&format!("{peer}: turned away from the store, which is full"));
-            return;
-        }
-        let work = move || {
-            let serving = &connection.0;
-            if let Err(error) = serving.converse(stream) {
-                (serving.note)(&format!("{peer}: refused by the store: {error}"));
-            }
+        let turned_away = |why: &str| {
+            let what = format!("{peer}: turned away from the store, {why}");
+            self.strangers.note(&what, self.clock.now());
         };
+        if !self.has_place() {
+            return turned_away("which is full");
+        }
+        let number = match self.strangers.add(&stream, self.clock.now()) {
+            Ok(number) => number,
+            Err(error) => return turned_away(&error.to_string()),
+        };
+        self.connections.fetch_add(1, Ordering::AcqRel);
+        let connection = Connection(Arc::clone(self));
+        let work = move || connection.0.serve(stream, peer, number);
         if let Err(error) = std::thread::Builder::new().spawn(work) {
-            (self.note)(&format!("{peer}: turned away from the store, no thread: {error}"));
+            self.strangers.remove(number);
+            turned_away(&format!("no thread: {error}"));
         }
     }
 
-    fn converse(&self, stream: TcpStream) -> Result<(), HandshakeError> {
+    /// Whether there is a place for one more connection, if need be after a stranger has given way.
+    fn has_place(&self) -> bool {
+        while self.connections.load(Ordering::Acquire) >= MAX_CONNECTIONS {
+            match self.strangers.give_way(self.clock.now()) {
+                // Its thread is about to end.
+                Place::Free => return true,
+                Place::Soon if !self.stop.load(Ordering::Acquire) => {
+                    std::thread::sleep(Wall::from_millis(1));
+                }
+                Place::Soon | Place::No => return false,
+            }
+        }
+        true
+    }
+
+    /// Serves one connection to its end.
+    fn serve(&self, stream: TcpStream, peer: SocketAddr, number: u64) {
+        let mut known = false;
+        let served = self.converse(stream, || known = self.strangers.remove(number));
+        let stayed = known || self.strangers.remove(number);
+        let Err(error) = served else { return };
+        let refused = |why: &dyn std::fmt::Display| format!("{peer}: refused by the store: {why}");
+        if known {
+            (self.note)(&refused(&error));
+        } else if stayed {
+            self.strangers.note(&refused(&error), self.clock.now());
+        } else {
+            let why = "it had not shown the token when others came";
+            self.strangers.note(&refused(&why), self.clock.now());
+        }
+    }
+
+    /// Talks to a rank until its meeting ends for it. `proved` is called when it has proved that it knows the token.
+    fn converse(&self, stream: TcpStream, proved: impl FnOnce()) -> Result<(), HandshakeError> {
         // Some systems hand on that the listener does not block.
         stream.set_nonblocking(false)?;
         // A host that is gone closes nothing; this finds out.
@@ -331,6 +374,7 @@ impl Shared {
         let mut link = Link::new(stream);
         let mut talk = Talk::new(&mut link, &*self.clock, HANDSHAKE);
         let seat = talk.accept(self.tls.as_ref(), &self.token, |said| {
+            proved();
             let nobody = |_| HandshakeError::Refused("that is no rank that joins".to_owned());
             let join = Join::decode(said).map_err(nobody)?;
             self.enter(&join).map_err(HandshakeError::Refused)
@@ -338,7 +382,7 @@ impl Shared {
         self.attend(&seat, &mut talk)
     }
 
-    /// A rank comes. One that comes again finds its former connection closed, or will in a moment.
+    /// Gives a rank its seat in its meeting. One that was started again waits a moment, until its former connection is seen to be closed.
     fn enter(&self, join: &Join) -> Result<Seat<'_>, String> {
         if join.ranks == 0 || join.ranks > MAX_RANKS || join.rank >= join.ranks {
             return Err(format!("rank {} of {} is none", join.rank, join.ranks));
@@ -435,7 +479,7 @@ impl Shared {
         }
     }
 
-    /// What a rank must be told, if something is due soon, and whether it is to say something.
+    /// What a rank must be told, after waiting a little for that if nothing is due, and whether it is to say whom it reaches.
     fn next(&self, seat: &Seat<'_>) -> (Due, bool) {
         for wait in [true, false] {
             let mut meeting = seat.table.lock();
@@ -462,8 +506,8 @@ impl Shared {
         (Due::Nothing, false)
     }
 
-    /// Clears a table when its meeting is over, and remembers what came of it. Both at once, so that nobody who comes
-    /// between finds neither.
+    /// Removes a meeting that is over, and remembers it if a group goes on from it. Both under one lock, or a rank that
+    /// comes in between would find neither.
     fn put_away(&self, all: &mut Meetings, key: &Key, table: &Arc<Table>, meeting: &Meeting) {
         if !meeting.is_over() {
             return;

@@ -1,8 +1,8 @@
-//! [`Stream`]: one of the TCP connections to a rank, which never blocks: how far the frame is that is
-//! coming in, and the one that is going out.
+//! [`Stream`]: one of the TCP connections to a rank, which never blocks, with the frame that is being
+//! received and the frames that are being sent.
 //!
-//! Data that is copied is received straight into its place, and sent straight from its source; only
-//! headers and small frames pass through a buffer.
+//! Data that is copied is received straight into its destination, and sent straight from its source; only
+//! headers, small frames and data that is to be reduced or kept pass through a buffer.
 
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, IoSlice};
@@ -25,47 +25,48 @@ const BATCH: usize = 32 << 10;
 /// Frames, or batches of small ones, that are given to the system at once, at most. Each frame by itself would end in a short packet,
 /// and a packet costs the system as much whether it is short or long.
 const AT_ONCE: usize = 16;
-/// Bytes in one direction before another stream has its turn, or, of several to one rank, before another rank has. What has come, what it
-/// is reduced with and the result should still be in the processor's second cache when they are sent on.
+/// How many bytes a stream sends or receives before another has its turn. So few that received data, what it is reduced with and the
+/// result are still in the second-level cache when they are sent on.
 pub(crate) const TURN: usize = 256 << 10;
-/// Seconds for which the system has data to send, at the connection's rate: enough to keep a link busy until this thread has its
-/// turn again, and no more, because what a socket has taken no other connection can carry.
+/// How much unsent data a socket buffer may hold, in seconds at the connection's rate: enough to keep a link busy until this thread
+/// has its turn again, and no more, because no other connection can carry what a socket buffer holds.
 #[cfg(target_os = "linux")]
 const QUEUE: f64 = 0.02;
-/// But no less than so many bytes.
+/// The least that [`QUEUE`] comes to, in bytes.
 #[cfg(target_os = "linux")]
 const LEAST_UNSENT: u32 = 32 << 10;
-/// Of several streams each takes pieces of so many seconds at its rate, so that all end at about the same time; a piece that one has taken
-/// no other can carry.
+/// How much data one of several streams takes at a time at least, in seconds at its rate. Pieces may be so short because no other stream
+/// can carry what one has taken, and all should end at about the same time.
 const PIECE: f64 = 0.004;
-/// But no smaller ones: each has a header and a turn of its own.
+/// The least size of a piece, because each costs a header and a turn.
 const LEAST_PIECE: usize = 16 << 10;
-/// Nor smaller ones than this part of each stream's share in all that is left: only those at the end need to be small.
+/// A piece is no smaller than the stream's share in all that is left to send, divided by this: only pieces at the end need to be small.
 const PARTS: f64 = 4.0;
-/// How many times slower than the best a stream is that is treated with care. Connections that share one way
-/// differ by less.
+/// A stream counts as slow if the fastest one to the same rank is more than this many times as fast. Connections that share
+/// one path differ by less.
 pub(crate) const SLOW: f64 = 6.0;
-/// While the others have at least so many seconds to do, what a slow stream takes does not make the call longer.
+/// While the others need more than this many seconds for what is left to send, a piece on a slow stream does not make the call longer.
 const AMPLE: f64 = 0.1;
-/// One that is not so slow takes no more while it has to deliver for longer than so many times what the others still have to do, and so many
-/// seconds: rates of connections that share a way differ, and change.
+/// A stream that is not slow takes no piece while its backlog takes longer than this many times what the others need for the rest, plus
+/// [`LATE`] seconds. The margin is there because rates of connections that share a path differ, and change.
 const LATER: f64 = 2.0;
+/// See [`LATER`].
 const LATE: f64 = 0.02;
-/// After so long without a piece a slow stream is tried again: what stood still for a moment seems slow, and only
+/// After this long without a piece a slow stream is tried again: one that paused for a moment seems slow, and only
 /// sending shows that it is not.
 const TRIED_AGAIN: Duration = Duration::from_ms(200);
 
 /// Frames that are not about calls: the engine's business.
 pub(crate) type Mail = Vec<(Header, Vec<u8>)>;
 
-/// What a stream is for, now.
+/// What a stream may send at present.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Takes {
     /// The first stream of a rank: all frames but data, so that none waits behind data.
     Controls,
-    /// Those at work.
+    /// One at work or on trial: data.
     Data(Share),
-    /// Those in reserve: signs of life, and the rest of what they had begun.
+    /// One in reserve: signs of life, its last frame, and the rest of frames that it had begun.
     Nothing,
 }
 
@@ -106,34 +107,38 @@ pub(crate) struct Stream {
     pub(crate) can_read: bool,
     pub(crate) can_write: bool,
     inbox: Inbox,
-    /// The last frame was large, and the next is likely to be: of that only the header is read into the inbox, and the payload straight
-    /// into its place.
+    /// The last frame was large, so the next is likely to be. Then only its header is read into the inbox, so that its payload goes straight
+    /// to its destination.
     large: bool,
     inbound: Inbound,
+    /// The payload that is being received, unless it goes straight to its destination.
     buffer: Aligned,
     /// The number of the next frame in and out.
     next_in: u32,
     next_out: u32,
-    /// What goes out, in order; of the first some may have been written.
+    /// Frames that are going out, in order; part of the first may have been written.
     outbound: VecDeque<Outbound>,
+    /// When something was last received.
     pub(crate) heard: Instant,
+    /// When something was last sent.
     pub(crate) spoke: Instant,
-    /// A sign of life is due.
+    /// A Ping is due.
     pub(crate) ping: bool,
-    /// The last frame is due.
+    /// A Bye is due, behind everything else.
     pub(crate) bye: bool,
+    /// The connection is over: the other side has closed it, or it broke after its rank had left.
     pub(crate) ended: bool,
     checksums: bool,
     pub(crate) pace: Pace,
     /// When it last took a piece of data.
     took: Instant,
     trial: Trial,
-    /// What the system takes before it has sent what it has.
+    /// How many unsent bytes the socket buffer may hold at present.
     #[cfg(target_os = "linux")]
     unsent: u32,
 }
 
-/// Whether the others have so much to do that what a slow stream takes does not make the call longer.
+/// Whether the others have so much left to send that a piece on a slow stream does not make the call longer.
 fn is_ample(share: &Share, left: usize) -> bool {
     left as f64 > AMPLE * share.rate
 }
@@ -142,8 +147,9 @@ fn is_ample(share: &Share, left: usize) -> bool {
 /// what they still have to deliver.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Share {
-    /// Of the other streams together: bytes per second, and bytes on the way.
+    /// Of the other streams together: bytes per second.
     pub(crate) rate: f64,
+    /// Of the other streams together: bytes that are not acknowledged.
     pub(crate) backlog: f64,
     /// The rate of the fastest of them.
     pub(crate) best: f64,
@@ -189,21 +195,21 @@ impl Stream {
         ExecError::Frame { rank: self.rank, error }
     }
 
-    /// Looks how fast it delivers and what it still has to.
+    /// Brings up to date how fast it delivers, and how many unsent bytes its socket buffer may hold.
     pub(crate) fn look(&mut self, now: Instant) {
         self.pace.look(self.socket.raw(), !self.can_write, now);
         #[cfg(target_os = "linux")]
         self.limit_queue();
     }
 
-    /// How much of a message it takes at once, with `left` bytes to be sent to the rank: one whose way is much slower than the best no more
-    /// than a little, so that it has not long what another could carry.
+    /// How many bytes of a message it takes at once, with `left` bytes to be sent to the rank. A slow stream takes no more than [`LITTLE`],
+    /// so that it does not hold for long what another could carry.
     fn piece(&self, share: &Share, most: usize, left: usize) -> usize {
         let usual = self.pace.rate().filter(|_| !self.is_slow(share));
         piece_of(usual, share, most, left)
     }
 
-    /// Tells the system how much it may take before it has sent what it has, now that the rate is known.
+    /// Adapts the number of unsent bytes that the socket buffer may hold to the rate.
     #[cfg(target_os = "linux")]
     fn limit_queue(&mut self) {
         let queue = self.pace.rate().map_or(UNSENT, |it| (it * QUEUE) as u32);
@@ -216,7 +222,7 @@ impl Stream {
         }
     }
 
-    /// Whether it has something to send that is no data, or that it has begun.
+    /// Whether it has something to send beside new data: frames that it has begun, a Ping, a Bye, or what TLS holds.
     pub(crate) fn has_to_send(&self) -> bool {
         !self.outbound.is_empty() || self.ping || self.bye || self.socket.holds()
     }
@@ -225,12 +231,12 @@ impl Stream {
         self.pace.rate().is_some_and(|it| it * SLOW < share.best)
     }
 
-    /// Whether it takes as much as it can, if it is on trial: unless it is slow and the call would wait for it.
+    /// Whether it gets as much data as it takes, if it is on trial: unless it is slow and the call would wait for it.
     pub(crate) fn is_fed(&self, share: &Share, left: usize) -> bool {
         !self.is_slow(share) || is_ample(share, left)
     }
 
-    /// Whether the end comes no later if this stream takes a piece of what is left to be sent.
+    /// Whether this stream may take a piece of the `left` bytes: whether the call does not end later for it, or it is worth a try.
     fn pays(&mut self, share: &Share, piece: usize, left: usize, now: Instant) -> bool {
         let Some(rate) = self.pace.rate() else { return true };
         let own = self.pace.backlog() / rate;
@@ -240,7 +246,7 @@ impl Stream {
             return true;
         }
         if !self.is_slow(share) {
-            // Of all the one that has the least to deliver has no more than the rest, so there is always one that goes on.
+            // The stream that is first to have delivered its backlog needs no longer than the rest, so one always goes on.
             return share.rate == 0.0 || own <= LATER * rest + LATE;
         }
         let ample = is_ample(share, left);
@@ -303,7 +309,7 @@ impl Stream {
         Ok(came)
     }
 
-    /// What a read came to: bytes, nothing now, or the end.
+    /// Notes the result of a read (bytes, nothing now, or the end) and returns how many bytes came.
     fn noted(&mut self, came: io::Result<Option<usize>>, now: Instant) -> Result<usize, ExecError> {
         match came {
             Ok(Some(0)) => {
@@ -333,6 +339,7 @@ impl Stream {
             return Err(self.frame(FrameError::Number { came, due }));
         }
         self.next_in = self.next_in.wrapping_add(1);
+        flow.check_left(self.rank, header.kind)?;
         let sink = flow.sink(self.rank, &header)?;
         if header.length == 0 {
             self.buffer.set_len(0);
@@ -359,7 +366,10 @@ impl Stream {
             Sink::Place => flow.place(header, got),
         };
         let room = room.filter(|it| !it.is_empty());
-        let room = room.ok_or(ExecError::Internal("a payload without a place"))?;
+        // There is no place any more once all of the transfer has come over other connections.
+        let twice =
+            || ExecError::Protocol { rank: self.rank, why: "data of a transfer twice".to_owned() };
+        let room = room.ok_or_else(twice)?;
         let read = self.inbox.unread();
         if !read.is_empty() {
             let count = room.len().min(read.len());
@@ -464,7 +474,7 @@ impl Stream {
         }
     }
 
-    /// Gives the system what has been gathered, or what it has taken of that and not sent.
+    /// Gives the system the frames that have been gathered or, if TLS has taken them all, what it still holds of them.
     fn write(&mut self, flow: &Flow) -> io::Result<Written> {
         let mut slices = [IoSlice::new(&[]); 2 * AT_ONCE];
         let rest = self.outbound.iter().flat_map(|it| it.rest(flow)).filter(|it| !it.is_empty());
@@ -486,7 +496,7 @@ impl Stream {
         Ok(written)
     }
 
-    /// Sends what the socket has taken and not sent, so that it does not wait for the next frame.
+    /// Sends what TLS holds, so that it does not wait for the next frame.
     fn flush(&mut self, now: Instant) -> Result<(), ExecError> {
         if !self.socket.holds() {
             return Ok(());
@@ -500,7 +510,7 @@ impl Stream {
         Ok(())
     }
 
-    /// What to send next.
+    /// The next frame to send, or several small ones, if there is any that this stream may send.
     fn next(&mut self, flow: &mut Flow, takes: Takes, now: Instant) -> Option<Outbound> {
         let mut head = Vec::new();
         let line = flow.lines.get_mut(self.rank as usize)?;
@@ -562,7 +572,7 @@ impl Stream {
     }
 }
 
-/// How much of what is `left` a stream takes at once beside others; `rate` is its own unless that is unknown or much slower than theirs.
+/// How many of the `left` bytes a stream takes at once beside others; `rate` is its own, `None` if that is unknown or it is slow.
 fn piece_of(rate: Option<f64>, share: &Share, most: usize, left: usize) -> usize {
     let piece = match rate {
         _ if share.others == 0 => return most,

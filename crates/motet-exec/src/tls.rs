@@ -1,4 +1,4 @@
-//! TLS between ranks and to the store: files with a certificate, its key and a CA, and what is made of them.
+//! TLS between ranks and to the store: reads a certificate, its key and a CA from files, and makes rustls's configurations of them.
 //!
 //! Both sides of every connection show a certificate that the CA has signed. Ranks are addressed by numbers that
 //! certificates seldom have, so the side that connects asks for one name, the same in the whole group. Only TLS 1.3 is
@@ -26,7 +26,7 @@ use crate::wire::proof::Side;
 /// The name that certificates of a group are for, where no other is set.
 pub const NAME: &str = "motet";
 
-/// Variables of the environment from which entries take what they are not given: certificate, key, CA and name.
+/// Environment variables for what is not given otherwise: certificate, key, CA and name.
 pub const VARIABLES: [&str; 4] = [
     "MOTET_EXEC_TLS_CERTIFICATE",
     "MOTET_EXEC_TLS_KEY",
@@ -47,7 +47,7 @@ pub struct TlsFiles {
 }
 
 impl TlsFiles {
-    /// What is not set is taken from [`VARIABLES`], which `look_up` knows.
+    /// Fills what is not set from [`VARIABLES`], whose values `look_up` gives.
     #[must_use]
     pub fn or(self, look_up: impl Fn(&str) -> Option<String>) -> Self {
         let [certificate, key, ca, name] =
@@ -142,7 +142,7 @@ impl Tls {
         Ok(Self { client: Arc::new(client), server: Arc::new(server), name: server_name })
     }
 
-    /// A connection at its beginning.
+    /// The TLS session of a new connection, before its handshake.
     pub(crate) fn begin(&self, side: Side) -> Result<Connection, rustls::Error> {
         Ok(match side {
             Side::Connecting => {

@@ -1,27 +1,27 @@
 //! [`Trial`]: how a connection that seems slow is found to have become faster.
 //!
-//! A connection is slow by what it delivered while it was full, and a slow one is given too little to be full again. So it is given a
-//! little from time to time. What comes within one round trip says nothing about the way behind it, so trials become longer as long
-//! as that makes no difference to the time that they take. A trial that was begun because the others had enough to do ends when they no longer
-//! have: the call would wait for it.
+//! A connection's rate is measured while its socket buffer is full, and a slow one is given too little to fill it, so it would count as
+//! slow for ever. So it is given a little data from time to time. A burst that takes one round-trip time says nothing about the path's
+//! bandwidth, so trials become longer as long as longer ones take no more time. A trial that was begun because the others had enough to
+//! send ends when they no longer have: the call would wait for it.
 
 use motet_units::Duration;
 
 /// Bytes of the first trial: little to wait for, if the connection is as slow as it seems.
 pub(crate) const LITTLE: usize = 64 << 10;
-/// No trial is longer.
+/// Bytes of the longest trial.
 const LONGEST: usize = 1 << 20;
 
 /// See the head of the file.
 #[derive(Debug)]
 pub(crate) struct Trial {
-    /// Of this trial, or of the last one.
+    /// Bytes of this trial, or of the last one.
     bytes: usize,
     /// What is still to be given of it.
     left: usize,
     /// Whether it began while the others had enough to do: then it ends when they no longer have, as the call would wait for it.
     while_ample: bool,
-    /// How long the last of the first length took.
+    /// How long the last trial of the first length, [`LITTLE`], took.
     shortest: Duration,
 }
 
@@ -30,8 +30,8 @@ impl Trial {
         Self { bytes: LITTLE, left: 0, while_ample: false, shortest: Duration::ZERO }
     }
 
-    /// Begins another; `before` is what was delivered last in one go, and how long that took; `ample` says whether the others have so much
-    /// to do that it does not make the call longer.
+    /// Begins another. `before` is the connection's last burst, as its [`pace`](crate::pace) measured it; `ample` says whether the
+    /// others have so much to send that the trial does not make the call longer.
     pub(crate) fn begin(&mut self, before: Option<(u64, Duration)>, ample: bool) {
         if let Some((_, time)) = before.filter(|it| it.0 >= self.bytes as u64) {
             if self.bytes == LITTLE {

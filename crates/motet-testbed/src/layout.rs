@@ -1,4 +1,4 @@
-//! [`Layout`]: what a network comes to as namespaces: a host for each rank, a bridge for each datacenter, a router for each node that a
+//! [`Layout`]: how a network is built out of namespaces: a host for each rank, a bridge for each datacenter, a router for each node that a
 //! WAN link ends at, a line for each WAN link, and addresses for all of them.
 //!
 //! Whatever stands between a rank and its datacenter's border (NICs, leaves, spines) is one bridge here, which is as fast as the machine is: only WAN links are
@@ -36,7 +36,7 @@ pub struct Host {
 pub struct Router {
     pub node: NodeId,
     pub name: String,
-    /// The bridge that it is at, and its address there; none if it only passes on between WAN links.
+    /// The bridge that it is at, and its address there; none if it only passes packets on between WAN links.
     pub lan: Option<(usize, Ipv4Addr)>,
 }
 
@@ -102,7 +102,7 @@ impl Layout {
 
     fn add_wires(&mut self, network: &Network) -> Result<(), TestbedError> {
         let mut routers = BTreeMap::new();
-        // Links that still lack their way back, by their ends.
+        // Links whose opposite direction was not found yet, by their ends.
         let mut open: BTreeMap<(NodeId, NodeId), Vec<LinkId>> = BTreeMap::new();
         for id in network.link_ids().filter(|it| is_wan(network, *it)) {
             let link = network.link(id);
@@ -134,7 +134,7 @@ impl Layout {
         let there = network.link(links[0]);
         let ends =
             [self.router(network, there.from, routers)?, self.router(network, there.to, routers)?];
-        // Four addresses for each wire, of the space that is for carriers' own use.
+        // Four addresses for each wire, of 100.64.0.0/10, which is reserved for carriers' own networks.
         let base = u32::from(Ipv4Addr::new(100, 64, 0, 0)) + 4 * number as u32;
         let addresses = [Ipv4Addr::from(base + 1), Ipv4Addr::from(base + 2)];
         for (way, link) in links.into_iter().enumerate() {
@@ -164,7 +164,7 @@ impl Layout {
         if number >= MAX_ROUTERS {
             return wrong(format!("a testbed has at most {MAX_ROUTERS} routers"));
         }
-        // A node of a datacenter that no rank is in, or of none, is a router on the way.
+        // A node of no datacenter, or of one without ranks, is a router that only passes packets on.
         let dc = node.location.dc.as_deref().unwrap_or_default();
         let lan = self.lans.iter().position(|it| it == dc);
         let lan = lan.and_then(|it| Some((it, address(it, 0xff00 + number)?)));
@@ -179,7 +179,7 @@ impl Layout {
         self.by_link.get(link.index()).copied().flatten()
     }
 
-    /// What is made, in one line for people.
+    /// What the testbed consists of, in one line for people.
     #[must_use]
     pub fn summary(&self) -> String {
         format!(
@@ -201,7 +201,7 @@ fn lan_of(network: &Network, node: NodeId, lans: &mut Vec<String>) -> usize {
     })
 }
 
-/// Between datacenters, or said to be of a WAN.
+/// Whether a link is a WAN link: it joins two datacenters, or its class says so.
 fn is_wan(network: &Network, link: LinkId) -> bool {
     let link = network.link(link);
     let dc = |it: NodeId| network.node(it).location.dc.as_deref();

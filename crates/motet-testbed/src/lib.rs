@@ -12,7 +12,7 @@
 //!
 //! - [`order`]: what a controller tells the keeper, as lines of text;
 //! - [`state`]: the file by which `up`, `run` and `down` find a testbed, and how they know that it is still there;
-//! - [`packet`]: what a packet takes of a line;
+//! - [`packet`]: how many bytes a packet takes on a line;
 //! - [`schedule`]: how links change by the clock while a testbed is up;
 //! - [`live`]: the modes of `motet wan` on a testbed: the same hands, real collectives;
 //! - [`error`]: why something could not be done, and what to do.

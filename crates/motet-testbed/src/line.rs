@@ -11,17 +11,17 @@ use motet_units::{Bandwidth, Bytes, Duration, Instant, Rounding};
 /// What a line is like at present.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Shape {
-    /// None passes at zero: the line is down.
+    /// How fast packets are sent. At zero the line is down.
     pub rate: Bandwidth,
     pub delay: Duration,
-    /// How long what waits may take to go at the present rate; a packet that finds more before it is dropped. One packet may
-    /// always wait.
+    /// The size of the queue, as the time that its bytes take at the present rate. A packet that does not fit is dropped, unless
+    /// the queue is empty.
     pub queue: Duration,
     /// The share of packets that are lost, 0 to 1.
     pub loss: f64,
 }
 
-/// What has become of the packets so far.
+/// How many bytes were offered so far, and what became of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Bytes of packets that were offered.
@@ -45,14 +45,15 @@ pub struct Traffic {
 #[derive(Clone, Debug)]
 pub struct Line<P> {
     shape: Shape,
-    /// What waits; the first of them is on the line.
+    /// Packets in the queue, each with its bytes; the first is being sent.
     waiting: VecDeque<(u64, P)>,
-    /// All of their bytes.
+    /// The bytes of all packets in the queue.
     waiting_bytes: u64,
-    /// When the first of them has gone.
+    /// When the last bit of the first packet in the queue is sent.
     first_ends: Instant,
-    /// What has gone and not arrived, with when it will.
+    /// Packets that were sent and have not arrived, each with its time of arrival and its bytes.
     flying: VecDeque<(Instant, u64, P)>,
+    /// When the packet that was sent last arrives. None may arrive earlier after it.
     last_due: Instant,
     counts: Counts,
 }
@@ -87,7 +88,7 @@ impl<P> Line<P> {
         self.waiting_bytes
     }
 
-    /// What has gone onto the line by `now`, whether it has arrived or not, and what waits.
+    /// What was sent by `now`, whether it has arrived or not, and what waits.
     pub fn traffic(&mut self, now: Instant) -> Traffic {
         self.advance(now);
         let (Counts { offered, dropped, lost, .. }, waiting) = (self.counts, self.waiting_bytes);
@@ -105,8 +106,8 @@ impl<P> Line<P> {
         time.unwrap_or(Duration::from_ps(u64::MAX))
     }
 
-    /// A packet at the line's beginning, which takes `bytes` of it; `draw`, from 0 to 1, decides whether it is lost. Whether it
-    /// was taken.
+    /// Offers a packet of so many bytes to the line. `draw`, a random number from 0 to 1, decides whether it is lost. False if it
+    /// was lost or dropped.
     pub fn offer(&mut self, now: Instant, bytes: u64, packet: P, draw: f64) -> bool {
         self.advance(now);
         self.counts.offered += bytes;
@@ -136,16 +137,16 @@ impl<P> Line<P> {
         Some(packet)
     }
 
-    /// When something arrives next, if nothing is offered and nothing changes before.
+    /// When a packet arrives next, if nothing is offered and nothing changes before.
     #[must_use]
     pub fn next(&self) -> Option<Instant> {
         let flies = self.flying.front().map(|it| it.0);
-        // What is still on the line arrives the delay after it has gone, and not before what went before it.
+        // The packet that is being sent arrives the delay after its last bit, and not before the packet in front of it.
         let goes = self.waiting.front().filter(|_| !self.shape.rate.is_zero());
         flies.or_else(|| goes.map(|_| (self.first_ends + self.shape.delay).max(self.last_due)))
     }
 
-    /// Changes what the line is like. One that goes down loses what waits.
+    /// Changes what the line is like. A line that goes down drops its queue.
     pub fn reshape(&mut self, now: Instant, shape: Shape) {
         self.advance(now);
         let before = std::mem::replace(&mut self.shape, shape).rate;
@@ -163,7 +164,7 @@ impl<P> Line<P> {
         self.first_ends = now + Duration::from_ps(u64::try_from(left).unwrap_or(u64::MAX));
     }
 
-    /// Lets go what has gone by `now`.
+    /// Moves packets that are sent by `now` out of the queue, on their way to arrive.
     fn advance(&mut self, now: Instant) {
         while self.first_ends <= now {
             let Some((bytes, packet)) = self.waiting.pop_front() else { return };

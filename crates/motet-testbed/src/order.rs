@@ -10,7 +10,7 @@ use motet_units::{Bandwidth, LinkId};
 pub enum Order {
     /// The rate of a link; zero takes it down.
     Rate(LinkId, Bandwidth),
-    /// The links that what the first rank sends the second takes.
+    /// The links that packets from the first rank to the second take.
     Way(u32, u32, Vec<LinkId>),
     /// How many bytes each WAN link has sent and how many wait before it: `LINK BYTES WAITING` for each.
     Carried,
@@ -18,7 +18,7 @@ pub enum Order {
     Stop,
 }
 
-/// Most links of a way.
+/// The most links of a route.
 const MAX_WAY: usize = 256;
 
 impl fmt::Display for Order {

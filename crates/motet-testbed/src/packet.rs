@@ -1,12 +1,14 @@
-//! How many bytes of a line a packet takes, as a TUN device gives it: behind a virtio-net header, and often many segments in one.
+//! How many bytes a packet takes on a line. A TUN device gives packets behind a virtio-net header, and often many TCP segments
+//! as one packet.
 
-/// The length of the header before each packet.
+/// The length of the virtio-net header before each packet.
 pub const HEADER: usize = 10;
 /// What Ethernet adds to each segment: preamble, header, checksum and the gap behind it.
 const ETHERNET: u64 = 38;
 const TCP: u8 = 6;
 
-/// What a packet takes on the line: all its segments, each with the headers that the one packet has once, and with Ethernet's.
+/// The bytes of a packet on the line: those of all its segments, each with the IP and TCP headers that the packet has only
+/// once, and with Ethernet's.
 #[must_use]
 pub fn line_bytes(packet: &[u8]) -> u64 {
     let ip = packet.get(HEADER..).unwrap_or_default();

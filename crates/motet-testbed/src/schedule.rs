@@ -1,7 +1,7 @@
 //! [`Schedule`]: how links change by the clock while a testbed is up and nobody counts collectives.
 //!
-//! A trace and faults have times of their own. A variation that draws anew for every so many collectives does so here every
-//! period instead: collective `n` stands for the `n`-th period.
+//! A trace and faults have times of their own. A variation that changes rates every few collectives counts periods here
+//! instead: the `n`-th period stands for collective `n`.
 
 use motet_net::NetworkState;
 use motet_units::{Bandwidth, Duration, Instant, LinkId};

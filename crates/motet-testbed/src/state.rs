@@ -1,8 +1,8 @@
 //! [`State`]: the file by which `up`, `run` and `down` find a testbed, and how they know whether it is still there.
 //!
-//! Process numbers are used again. So the file also says when the keeper started and in which run of the machine, and a keeper
-//! counts as there only if all three agree ([`State::is_of`]). A file whose keeper is gone is left over from one that was killed: with it went
-//! the devices, and nothing but the file remains to be cleaned up, and processes that are still in its namespaces ([`State::mark`]).
+//! Process numbers are used again. So the file also says when the keeper started and in which boot of the machine, and a keeper
+//! counts as there only if all three agree ([`State::is_of`]). A file whose keeper is gone is left over from one that was killed. The
+//! devices went with the keeper; to be cleaned up remain the file, and processes that were started on the hosts ([`State::mark`]).
 
 use std::net::Ipv4Addr;
 
@@ -26,7 +26,7 @@ pub struct ProcessId {
 pub struct HostState {
     pub name: String,
     pub address: Ipv4Addr,
-    /// The number under which the keeper holds its namespace open.
+    /// The file descriptor by which the keeper holds its namespace open.
     pub namespace: u32,
 }
 
@@ -38,7 +38,7 @@ pub struct State {
     /// The scenario file, as it was given.
     pub scenario: String,
     pub keeper: ProcessId,
-    /// Which run of the machine.
+    /// The id of the machine's boot in which the keeper runs.
     pub boot: String,
     /// By rank.
     pub hosts: Vec<HostState>,
@@ -79,7 +79,7 @@ impl State {
         Self { congestion, ..self }
     }
 
-    /// What tells this testbed's processes from another's, in this run of the machine.
+    /// What tells this testbed's processes from another's, within one boot of the machine.
     #[must_use]
     pub fn mark(&self) -> String {
         format!("{}-{}", self.keeper.pid, self.keeper.started)
@@ -108,7 +108,7 @@ impl State {
         serde_json::to_string_pretty(self).map_err(|it| TestbedError::Unreadable(it.to_string()))
     }
 
-    /// Whether the keeper is there, given the present run of the machine and when the process that has its number now started.
+    /// Whether the keeper is there, given the id of the present boot and when the process that now has the keeper's number started.
     #[must_use]
     pub fn is_of(&self, boot: &str, started: Option<u64>) -> bool {
         self.boot == boot && started == Some(self.keeper.started)
@@ -122,7 +122,7 @@ const EXITING: u32 = 4;
 #[must_use]
 pub fn started(stat: &str) -> Option<u64> {
     let (_, rest) = stat.rsplit_once(')')?;
-    // One that has ended and that nobody has asked about is still listed, and one that is about to has closed its files already.
+    // A zombie is still listed, and a process that is about to end has already closed its files.
     let ended = rest.trim_start().starts_with(['Z', 'X']);
     let words: Vec<&str> = rest.split_ascii_whitespace().collect();
     let flags: u32 = words.get(6)?.parse().ok()?;

@@ -1,4 +1,4 @@
-//! What hosts and routers must know so that what one rank sends another takes given links.
+//! Which routes hosts and routers need so that packets from one rank to another take given links.
 //!
 //! Hosts tell ranks apart by their addresses; routers also by who sends, with a table for each sending rank. So every ordered pair of
 //! ranks has a route of its own, as flows have in `motet wan`.
@@ -10,14 +10,14 @@ use motet_units::LinkId;
 use crate::error::TestbedError;
 use crate::layout::Layout;
 
-/// Who is told.
+/// Where a route is set: a host or a router, by its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Place {
     Host(usize),
     Router(usize),
 }
 
-/// By which device.
+/// The device by which packets leave a place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Device {
     /// The datacenter's bridge.
@@ -26,7 +26,7 @@ pub enum Device {
     Wire(usize),
 }
 
-/// What one place must know: by which device and to whom packets of the pair go from there.
+/// A pair's route at one place: the device by which its packets leave, and the address that they go to next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Hop {
     pub at: Place,
@@ -50,7 +50,7 @@ pub fn hops(
         let it = &layout.wires[wire];
         let (router, next) = (it.ends[way], it.ends[1 - way]);
         if at != Place::Router(router) {
-            // Over the bridge that both are at.
+            // To the router over the bridge that both are at.
             let via = layout.routers[router].lan.filter(|it| Some(it.0) == lan);
             let via = via.ok_or_else(|| broken(layout, *link))?.1;
             hops.push(Hop { at, via, device: Device::Lan });

@@ -1,5 +1,7 @@
 //! The files that tests of several crates read. Only tests depend on this crate, and it is never published.
 //!
+//! Where to start: [`ours`] and [`sample`] give a file's text, [`skip`] says that a test cannot run here.
+//!
 //! There are two sorts. *Our own* files are in this crate's folder `data`: `networks` has well-known systems as
 //! explicit cluster files, with their AllGather bounds in `bounds.md`, and `repro` has small inputs on which
 //! something once went wrong. They are always there: [`ours`] and [`our_networks`] read them. *Samples* are
@@ -7,6 +9,8 @@
 //! copy. They lie beside the repository, in `../shared/data`, or are missing: [`sample`] and [`samples`] then
 //! return `None`, the test returns early, and a line that begins with `skipped:` says so. `.ci/run` counts
 //! these lines and sums them up in one line at its end.
+//!
+//! [`skip`] is for tests that lack something else than a file: rights, a device, another program.
 //!
 //! [`plugin()`] is the third thing that tests of several crates share: the libraries of `plugins`, built for them.
 
@@ -69,10 +73,16 @@ pub fn samples(folder: &str) -> Option<PathBuf> {
 
 /// Says which test is skipped for want of which file.
 fn skipped(path: &str) {
+    skip(&format!("../shared/data/{path} is not there"));
+}
+
+/// Says that the test that calls this is skipped, and why: what it needs and this machine lacks. `.ci/run` sums up those with the
+/// same reason.
+pub fn skip(why: &str) {
     let thread = std::thread::current();
     let test = thread.name().unwrap_or("a test");
     // `eprintln!` would be caught by the test harness and dropped, because a skipped test passes.
-    let _ = writeln!(std::io::stderr(), "skipped: {test}: ../shared/data/{path} is not there");
+    let _ = writeln!(std::io::stderr(), "skipped: {test}: {why}");
 }
 
 #[cfg(test)]

@@ -120,24 +120,133 @@ fn a_killed_rank_ends_the_others_with_its_name() {
 
 #[test]
 fn the_others_go_on_when_asked() {
-    // On a cluster, too: then the new program is for what is left of it.
-    for cluster in [&[][..], &["--cluster", "full-mesh:gpus=4"]] {
+    let store = store();
+    let more = ["--on-loss", "shrink", "--size", "4 KiB"];
+    let mut all = ranks(&store.address().to_string(), 4, &more);
+    // The first size is never done; whoever is left begins it again with fewer ranks.
+    std::thread::sleep(Wall::from_secs(2));
+    all[2].kill().unwrap();
+    std::thread::sleep(Wall::from_secs(9));
+    for (rank, mut child) in all.into_iter().enumerate() {
+        let alive = child.try_wait().unwrap().is_none();
+        assert_eq!(alive, rank != 2, "rank {rank}");
+        child.kill().unwrap();
+        let output = child.wait_with_output().unwrap();
+        let notes = String::from_utf8_lossy(&output.stderr);
+        assert!(rank == 2 || notes.contains("of 3"), "rank {rank}: {notes}");
+    }
+}
+
+/// A rank that is a thread of this test: it joins the others, does as it is told, and leaves.
+fn join(store: &Store, rank: u32, ranks: u32) -> Group {
+    let address = store.address().to_string();
+    let config = Config { serve_store: false, ..Config::new(address, rank, ranks) };
+    Group::join(&config, clock(), Arc::new(|_: &str| {})).unwrap()
+}
+
+/// One rank in a datacenter of its own, and three in another.
+const ONE_AND_THREE: &str = r#"
+[[node]]
+name = "b0"
+kind = "gpu"
+dc = "b"
+[[node]]
+name = "a0"
+kind = "gpu"
+dc = "a"
+[[node]]
+name = "a1"
+kind = "gpu"
+dc = "a"
+[[node]]
+name = "a2"
+kind = "gpu"
+dc = "a"
+[[link]]
+from = "a0"
+to = "a1"
+bandwidth = "10 Gbit/s"
+latency = "20 us"
+[[link]]
+from = "a1"
+to = "a2"
+bandwidth = "10 Gbit/s"
+latency = "20 us"
+[[link]]
+from = "a0"
+to = "b0"
+bandwidth = "500 Mbit/s"
+latency = "5 ms"
+"#;
+
+/// What is left of the group makes all its calls, right in every element, by the program for what is left of the cluster. Rank 0 is
+/// lost, and with it a datacenter, so that a program for the wrong three ranks would be another.
+#[test]
+fn who_goes_on_makes_right_calls_by_a_program_for_those_that_are_left() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("one-and-three.toml");
+    std::fs::write(&file, ONE_AND_THREE).unwrap();
+    let cluster = network(ONE_AND_THREE);
+    let goal = Goal::rooted(CollectiveKind::AllGather, 3, Rank(0)).unwrap();
+    let made = |members: [u32; 3]| {
+        let part = cluster.part(&members.map(Rank)).unwrap();
+        let made = for_sockets(&part, true, &goal, Bytes::kib(300), Method::Auto, Seed::new(1));
+        made.unwrap().program.name().to_owned()
+    };
+    assert_ne!(made([1, 2, 3]), made([0, 1, 2]));
+    let file = file.to_str().unwrap();
+    for cluster in [&[][..], &["--cluster", file]] {
         let store = store();
-        let more = [&["--on-loss", "shrink", "--size", "4 KiB"][..], cluster].concat();
-        let mut all = ranks(&store.address().to_string(), 4, &more);
-        // The first size is never done; whoever is left begins it again with fewer ranks.
-        std::thread::sleep(Wall::from_secs(2));
-        all[2].kill().unwrap();
-        std::thread::sleep(Wall::from_secs(9));
-        for (rank, mut child) in all.into_iter().enumerate() {
-            let alive = child.try_wait().unwrap().is_none();
-            assert_eq!(alive, rank != 2, "rank {rank}");
-            child.kill().unwrap();
+        let words = ["--on-loss", "shrink", "--size", "300 KiB", "-i", "3"];
+        let address = store.address().to_string();
+        let start = |rank: u32| {
+            let mut command = motet();
+            command.args(["--json", "exec", "run", "--store-apart", "--silence", "5"]);
+            command.args(["-c", "allgather", "--store", &address]).args(words).args(cluster);
+            command.args(["--ranks", "4", "--rank", &rank.to_string()]);
+            command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+        };
+        let all: Vec<Child> = (1..4).map(start).collect();
+        drop(join(&store, 0, 4));
+        for (rank, child) in all.into_iter().enumerate() {
             let output = child.wait_with_output().unwrap();
             let notes = String::from_utf8_lossy(&output.stderr);
-            assert!(rank == 2 || notes.contains("of 3"), "rank {rank}: {notes}");
+            assert!(output.status.success(), "{notes}");
+            let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+            assert_eq!((&json["rank"], &json["ranks"]), (&rank.into(), &3.into()), "{json}");
+            assert!(json["losses"][0].as_str().unwrap().contains("rank 0"), "{json}");
+            let row = &json["rows"][0];
+            assert_eq!((&row["wrong"], row["times_us"].as_array().unwrap().len()), (&0.into(), 3));
+            assert!(cluster.is_empty() || row["program"] == *made([1, 2, 3]), "{json}");
         }
     }
+}
+
+/// A rank is there and does not call. That is a failure of the call on every rank, whoever's time is up first, and nobody goes on
+/// without anybody.
+#[test]
+fn a_call_that_takes_too_long_is_no_loss() {
+    let store = store();
+    // The last rank would wait longer, and hears of it from the first.
+    let mut all = Vec::new();
+    for (rank, deadline) in [("0", "4"), ("1", "300")] {
+        let mut command = motet();
+        command.args(["exec", "run", "-c", "allreduce", "--size", "1 MiB", "--store-apart"]);
+        command.args(["--store", &store.address().to_string(), "--ranks", "3"]);
+        command.args(["--rank", rank, "--deadline", deadline]);
+        command.args(["--on-loss", "shrink"]).stdout(Stdio::piped()).stderr(Stdio::piped());
+        all.push(command.spawn().unwrap());
+    }
+    let there = join(&store, 2, 3);
+    for child in all {
+        let output = child.wait_with_output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        let error = said.lines().find(|it| it.starts_with("error")).unwrap_or_default();
+        assert!(error.contains("within 4 s"), "{said}");
+        assert!(said.contains("--deadline") && !said.contains("going on"), "{said}");
+    }
+    drop(there);
 }
 
 /// A program that is given is for one number of ranks: that is said before anything else, not when a rank is lost.

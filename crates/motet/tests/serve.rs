@@ -222,7 +222,7 @@ async fn a_full_disk_keeps_everything_back_until_there_is_room() {
     program.args(["-c", "trap '' XFSZ; exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_motet")]);
     let service = Service::start_as(program, &config);
     if let Err(error) = room(&service.child, "unlimited") {
-        eprintln!("skipped: prlimit cannot be started: {error}");
+        motet_testdata::skip(&format!("prlimit cannot be started: {error}"));
         return;
     }
     let client = service.client();

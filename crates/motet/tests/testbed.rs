@@ -1,12 +1,7 @@
 //! `motet testbed` and `motet wan --live` as a whole, where there are root, namespaces and TUN devices; elsewhere these tests say that they are skipped.
 
 #![cfg(target_os = "linux")]
-#![allow(
-    clippy::panic,
-    clippy::unwrap_used,
-    clippy::print_stderr,
-    reason = "tests may fail, and say so"
-)]
+#![allow(clippy::panic, clippy::unwrap_used, reason = "tests may fail, and say so")]
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -32,17 +27,17 @@ struct Bench {
 }
 
 impl Bench {
-    /// None where a testbed cannot be made, with the reason printed.
+    /// None where a testbed cannot be made, with the reason said.
     fn new(name: &str) -> Option<Self> {
         let tried = Command::new("unshare").args(["--net", "true"]).output();
         if !tried.is_ok_and(|it| it.status.success()) {
-            eprintln!(
-                "skipped: no right to make network namespaces, or no `unshare` to try it with"
+            motet_testdata::skip(
+                "no right to make network namespaces, or no `unshare` to try it with",
             );
             return None;
         }
         if std::fs::OpenOptions::new().read(true).write(true).open("/dev/net/tun").is_err() {
-            eprintln!("skipped: /dev/net/tun cannot be opened");
+            motet_testdata::skip("/dev/net/tun cannot be opened");
             return None;
         }
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("testbed-{name}"));
@@ -147,6 +142,28 @@ fn what_was_killed_is_cleaned_up_by_the_next_start() {
     assert!(said(&bench.motet(&["testbed", "down", "small.toml"])).contains("nothing is up"));
 }
 
+/// Whoever is first starts it; the others are told that, or find it up, and nobody takes it from under them.
+#[test]
+fn of_several_that_start_it_at_once_one_does() {
+    let Some(bench) = Bench::new("at-once") else { return };
+    let up = || bench.motet(&["testbed", "up", "small.toml"]);
+    let all: Vec<Output> = std::thread::scope(|scope| {
+        let all: Vec<_> = (0..3).map(|_| scope.spawn(up)).collect();
+        all.into_iter().map(|it| it.join().unwrap()).collect()
+    });
+    for it in &all {
+        let told = it.status.code() == Some(1) && said(it).contains("is just starting");
+        assert!(it.status.success() || told, "{}", said(it));
+    }
+    assert!(all.iter().any(|it| it.status.success()));
+    assert_eq!((at_work_in(&bench.beds()), bench.left()), (1, 1), "one keeper, one folder");
+    let again = up();
+    assert!(said(&again).contains("is up already"), "{}", said(&again));
+    let down = bench.motet(&["testbed", "down", "small.toml"]);
+    assert!(said(&down).contains("is down"), "{}", said(&down));
+    assert_eq!((at_work_in(&bench.beds()), bench.left()), (0, 0));
+}
+
 #[test]
 fn the_modes_run_live() {
     let Some(bench) = Bench::new("live") else { return };
@@ -180,7 +197,7 @@ fn routers_may_be_frr() {
     std::fs::write(bench.folder.join("small.toml"), scenario).unwrap();
     let up = bench.motet(&["testbed", "up", "small.toml"]);
     if !up.status.success() && said(&up).contains("not installed") {
-        eprintln!("skipped: FRR is not installed");
+        motet_testdata::skip("FRR is not installed");
         return;
     }
     assert!(up.status.success(), "{}", said(&up));
@@ -262,7 +279,7 @@ fn links_may_be_the_kernels() {
     assert_eq!(bench.left(), 0);
     if !has {
         assert!(said(&up).contains("links = \"own\""), "{}", said(&up));
-        eprintln!("skipped: the kernel has no netem or no tbf");
+        motet_testdata::skip("the kernel has no netem or no tbf");
         return;
     }
     write("kernel");

@@ -284,7 +284,7 @@ fn is_installed(program: &str) -> bool {
 #[test]
 fn valgrind_finds_nothing() {
     if !is_installed("valgrind") {
-        println!("skipped: valgrind is not installed");
+        motet_testdata::skip("valgrind is not installed");
         return;
     }
     for test in [&["odd"][..], &["reopen"], &["profiler", "7", "300", "4"], &["profiler-odd"]] {
@@ -322,7 +322,7 @@ fn a_killed_process_leaves_a_trace_that_can_be_read() {
 #[test]
 fn a_real_nccl_looks_for_our_symbols() {
     let Some(nccl) = std::env::var_os("MOTET_NCCL_LIB") else {
-        println!("skipped: MOTET_NCCL_LIB is not set to a libnccl.so.2");
+        motet_testdata::skip("MOTET_NCCL_LIB is not set to a libnccl.so.2");
         return;
     };
     let bytes = fs::read(Path::new(&nccl)).unwrap();

@@ -1,21 +1,24 @@
-"""The backend "motet" of torch.distributed: `import motet.torch`, then `init_process_group("motet")`.
+"""The backend "motet" of torch.distributed: `init_process_group("motet")`, before torch 2.5 after `import motet.torch`.
 
 A `ProcessGroupMotet` is a process group in Python over `motet.Communicator`. Collectives of CPU tensors read and write
 the tensors' memory; those of other devices, and tensors that are not contiguous, go through a buffer in the memory of the host (pinned, for
 CUDA). Calls return at once. A thread for each group sees their ends, completes their futures and keeps their tensors
 alive meanwhile.
 """
+import datetime
 import ipaddress
 import os
 import queue
 import secrets
 import socket
 import threading
+import time
 
 import torch
 import torch.distributed as dist
 from torch._C._distributed_c10d import ProcessGroup, Work
 
+from . import _announce
 from ._motet import Communicator, Store
 
 _ELEMENTS = {
@@ -29,7 +32,7 @@ _REDUCTIONS = {
     dist.ReduceOp.SUM: "sum", dist.ReduceOp.AVG: "average", dist.ReduceOp.PRODUCT: "product", dist.ReduceOp.MIN: "min",
     dist.ReduceOp.MAX: "max",
 }
-# Of zeros and ones: a sum is whether there is any, a product whether all are.
+# Bools are zeros and ones: their sum says whether any is set, their product whether all are.
 _OF_BOOL = {"sum": "max", "product": "min", "min": "min", "max": "max"}
 
 
@@ -51,7 +54,7 @@ def _place(tensor):
 
 
 def _on_host(like, shape=None):
-    """A buffer of the host like a tensor, whatever torch's default device is."""
+    """An empty tensor in the host's memory, of a tensor's type and shape, whatever torch's default device is."""
     shape = like.shape if shape is None else shape
     return torch.empty(shape, dtype=like.dtype, device="cpu", pin_memory=like.device.type == "cuda")
 
@@ -75,7 +78,7 @@ def _readable(tensor):
 
 
 def _writable(tensor):
-    """What calls can write, and what then brings it into the tensor, if that is something else."""
+    """A tensor that calls can write, and what then copies it into the given one, if that is another."""
     _check(tensor)
     tensor = tensor.detach()
     if _is_plain(tensor):
@@ -85,8 +88,9 @@ def _writable(tensor):
 
 
 def _bringing(tensors, bring):
-    """What brings data into tensors at the end of a call, in whichever thread sees it. On a GPU it goes behind all that
-    the caller's stream has now, which may still read what is overwritten, and is done when it returns."""
+    """A function that calls `bring`, which copies results into tensors, in whichever thread sees the call's end. On a GPU
+    the copies run after all work that the caller's stream has now, which may still read what they overwrite, and are done
+    when the function returns."""
     device = tensors[0].device if tensors else None
     if device is None or device.type != "cuda":
         return bring
@@ -116,14 +120,14 @@ def _spread(flat, tensors):
 
 
 def _devices(result):
-    """The GPUs of tensors that a call results in, or of lists of them: a future must know them."""
+    """The GPUs of a call's results, which are tensors or lists of them: a future must know them."""
     if isinstance(result, torch.Tensor):
         return [result.device] if result.device.type == "cuda" else []
     return list(dict.fromkeys(device for it in result for device in _devices(it)))
 
 
 class _Work(Work):
-    """Calls under way. Any thread may wait; whoever is first does what is to be done at the end."""
+    """Calls under way. Any thread may wait; the first one also does what is left to do at the end (`finish`)."""
 
     def __init__(self, handles, result, keep=(), finish=None):
         super().__init__()
@@ -136,22 +140,34 @@ class _Work(Work):
         self._error = None
         self._future = torch.futures.Future(devices=_devices(result))
 
-    def _end(self):
-        with self._lock:
+    def _end(self, seconds=None):
+        """Waits for the end, no longer than some seconds if they are given. Whether it has come; `_error` then says how."""
+        until = None if seconds is None else time.monotonic() + seconds
+
+        def left():
+            return None if until is None else max(0.0, until - time.monotonic())
+
+        # Another thread that waits has the lock meanwhile.
+        if not self._lock.acquire(timeout=-1 if until is None else left()):
+            return False
+        try:
             if self._ended:
-                return
+                return True
             try:
-                for handle in self._handles:
-                    handle.wait()
+                if not all(handle.wait(left()) for handle in self._handles):
+                    return False
                 if self._finish is not None:
                     self._finish()
             except Exception as error:  # noqa: BLE001: it is the caller's, wherever that waits
                 self._error = error
             self._ended = True
             self._keep = self._finish = None
+            return True
+        finally:
+            self._lock.release()
 
     def _complete(self):
-        """What the group's thread does."""
+        """Waits for the end and completes the future. Called by the group's own thread."""
         self._end()
         if self._error is None:
             self._future.set_result(self._result)
@@ -159,7 +175,12 @@ class _Work(Work):
             self._future.set_exception(self._error)
 
     def wait(self, timeout=None):
-        self._end()
+        """Waits for the end. If it has not come within the timeout (a `timedelta`, or seconds), that is an error, and the work is still
+        under way. Without one, or with zero, which is torch's word for none, it is waited for as long as the group's timeout allows."""
+        seconds = timeout.total_seconds() if isinstance(timeout, datetime.timedelta) else timeout
+        if not self._end(seconds or None):
+            # The type and the first words are those of torch's own backends.
+            raise RuntimeError(f"Operation timed out! It did not end within {seconds} s and is still under way")
         if self._error is not None:
             raise self._error
         return True
@@ -168,14 +189,14 @@ class _Work(Work):
         self.wait()
 
     def is_completed(self):
-        """Whether results are there: where something is still to be done with them (copies out, other works), whoever does that
-        is the first to know. Never waits."""
+        """Whether the results are there. Never waits. Where something is left to do at the end (copies out, other works), it is
+        true only once some thread has done that."""
         if self._ended or self._finish is not None:
             return self._ended
         return all(it.ended() for it in self._handles)
 
     def is_success(self):
-        return self.is_completed() and self._end() is None and self._error is None
+        return self.is_completed() and self._end() and self._error is None
 
     def exception(self):
         if self.is_completed():
@@ -190,10 +211,25 @@ class _Work(Work):
         return self._future
 
 
+class _Part:
+    """A work as another work waits for it, which is as for a call."""
+
+    def __init__(self, work):
+        self._work = work
+
+    def wait(self, seconds=None):
+        if not self._work._end(seconds):
+            return False
+        return self._work.wait()
+
+    def ended(self):
+        return self._work.is_completed()
+
+
 class ProcessGroupMotet(ProcessGroup):
     """Ranks of a `motet.Communicator` as a process group."""
 
-    # What torch asks of backends, and this one has not.
+    # Abilities that torch asks backends about, and that this one lacks.
     supports_splitting = False
     supports_coalescing = False
     _supports_time_estimate = False
@@ -239,7 +275,7 @@ class ProcessGroupMotet(ProcessGroup):
         return work
 
     def _call(self, name, source, target, part, result, *, reduction=None, root=0, finish=None):
-        """A collective from a buffer to a buffer, either of which may be none; `part` is a tensor's elements."""
+        """Starts a collective from one buffer to another, either of which may be None. `part` is the elements of a part."""
         some = target if source is None else source
         nothing = (0, 0)
         moved = reduction is None
@@ -251,11 +287,8 @@ class ProcessGroupMotet(ProcessGroup):
         return self._started([handle], result, (source, target, result), finish)
 
     def _joined(self, works, result):
-        """Several calls as one."""
-        def finish():
-            for it in works:
-                it.wait()
-        return self._started([], result, works, finish)
+        """Several works as one."""
+        return self._started([_Part(it) for it in works], result, works)
 
     # Reductions.
 
@@ -267,7 +300,7 @@ class ProcessGroupMotet(ProcessGroup):
         source = _readable(tensor)
         if source.data_ptr() == tensor.data_ptr():
             return self._call("allreduce", source, source, source.numel(), tensors, reduction=reduction)
-        # The copy is read before it is written.
+        # The copy is input and output at once, like the tensor itself above.
         return self._call("allreduce", source, source, source.numel(), tensors, reduction=reduction,
                           finish=_bringing(tensors, lambda: tensor.detach().copy_(source)))
 
@@ -373,7 +406,7 @@ class ProcessGroupMotet(ProcessGroup):
         return self._uneven(outputs, inputs, outputs)
 
     def _uneven(self, outputs, inputs, result):
-        """An AllToAll of parts of different lengths: as long as the longest, so all ranks must first know that."""
+        """An AllToAll of parts of different lengths. All are padded to the longest, which the ranks first find together."""
         lengths = [it.numel() for it in [*outputs, *inputs]]
         longest = torch.tensor([max(lengths, default=0)], device="cpu")
         self.allreduce([longest], _Max).wait()
@@ -431,7 +464,7 @@ def _op(opts):
 
 
 def _rounded(elements):
-    """A little more, so that calls of nearly the same length share an operation."""
+    """A length rounded up a little, so that calls of nearly the same length share an operation."""
     step = max(1, 1 << max(0, elements.bit_length() - 4))
     return max(1, -(-elements // step) * step)
 
@@ -440,7 +473,7 @@ def _watch(works):
     """Completes works in their order."""
     while (work := works.get()) is not None:
         work._complete()
-        # Not kept until the next one comes.
+        # Otherwise its tensors would be kept until the next one comes.
         del work
 
 
@@ -452,19 +485,19 @@ def _address():
     master = os.environ.get("MASTER_ADDR", "127.0.0.1")
     family, _, _, _, address = socket.getaddrinfo(master, 9, type=socket.SOCK_DGRAM)[0]
     with socket.socket(family, socket.SOCK_DGRAM) as probe:
-        # Of a datagram socket this sends nothing: it only chooses the way.
+        # Connecting a datagram socket sends nothing: it only chooses the route, and so the local address.
         probe.connect(address)
         return probe.getsockname()[0]
 
 
 def _tls():
-    """The files of TLS that the environment has, as arguments."""
+    """The files for TLS that the environment names, as arguments."""
     found = {it: os.environ.get(f"MOTET_EXEC_TLS_{it.upper()}") for it in ("certificate", "key", "ca", "name")}
     return {f"tls_{it}": value for it, value in found.items() if value}
 
 
 def _create(opts, backend_options=None):
-    """What `init_process_group` and `new_group` call."""
+    """Makes a process group: `init_process_group` and `new_group` call this."""
     rank, size = opts.group_rank, opts.group_size
     served = None
     if rank == 0:
@@ -486,4 +519,5 @@ def _create(opts, backend_options=None):
     return ProcessGroupMotet(rank, size, communicator, served)
 
 
-dist.Backend.register_backend("motet", _create, extended_api=True, devices=["cpu", "cuda"])
+# torch 2.5 and later have called this themselves.
+_announce()

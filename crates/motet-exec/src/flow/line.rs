@@ -7,49 +7,52 @@ use crate::memory::Aligned;
 use crate::run::Message;
 use crate::wire::Header;
 
-/// The most data of calls that a rank has not made yet that is sent to it: enough to fill a WAN
-/// link (1 Gbit/s over 10 ms is 1.25 MB) until it says that it has.
+/// How many bytes may be sent to a rank for calls that it has not made yet: enough to keep a WAN link
+/// busy (1 Gbit/s over 10 ms is 1.25 MB) until its Started frame comes, and a bound on what it must keep.
 pub(super) const EAGER: usize = 2 << 20;
-/// What a frame counts for beside its data.
-pub(super) const FRAME_COST: usize = 64;
+/// What a frame counts for beside its data, so that frames with little or no data are limited too.
+pub(crate) const FRAME_COST: usize = 64;
 
 /// What waits to be sent to one rank.
 #[derive(Debug, Default)]
 pub(crate) struct Line {
-    /// Frames without data of a transfer.
+    /// Frames of all kinds but Data, in the order in which they go out.
     pub(crate) controls: VecDeque<(Header, Vec<u8>)>,
-    /// Messages to send, or to offer.
+    /// Messages whose data may be sent, or offered in shared memory, now.
     pub(super) ready: BinaryHeap<Reverse<Message>>,
-    /// Bytes of all calls under way that are still to be sent, whether they are there yet or not.
+    /// Bytes of all calls under way that are still to be sent to the rank, whether they may be sent yet or not.
     pub(crate) owed: usize,
-    /// What that was when the last call began that sends it something.
+    /// What `owed` was when the latest call with data for the rank began. How many connections carry data depends on it.
     pub(crate) owed_at_first: usize,
     /// The message that is being cut into pieces, and how many of its bytes have been taken.
     pub(super) current: Option<(Message, usize)>,
-    /// Messages in `ready` of which pieces were taken before an earlier call's message had to go first, and how many bytes.
+    /// Messages that were interrupted for one of an earlier call, and how many of their bytes have been taken. They are in `ready` again.
     pub(super) cut: BTreeMap<Message, usize>,
-    /// Notices of calls that the rank has not made yet.
+    /// Notices of calls that the rank has not made yet, which are sent when it has.
     pub(super) held: VecDeque<Header>,
     /// The last call that the rank has made.
     pub(crate) started: u32,
-    /// What was sent of each call that it has not.
+    /// How much was sent of each call that the rank has not made yet, with [`FRAME_COST`] for each frame.
     pub(super) ahead: BTreeMap<u32, usize>,
-    /// What it called in calls that we have not made: the numbers of registrations.
+    /// Calls that the rank has made and we have not, each with the number of its registration.
     pub(super) announced: BTreeMap<u32, u32>,
-    /// What it sent of calls that we have not made.
+    /// Frames that the rank sent for calls that we have not made, kept until we do.
     pub(super) early: Vec<(Header, Aligned)>,
+    /// The bytes of those, with [`FRAME_COST`] for each frame.
     pub(super) early_bytes: usize,
-    /// Whether it reads our memory and we read its.
+    /// Whether the rank reads our memory and we read its, so that messages are offered and not sent.
     pub(crate) shared: bool,
-    /// It has left in order.
+    /// The rank has left the group in order.
     pub(crate) left: bool,
 }
 
 impl Line {
+    /// Whether data of a call may be sent now: the rank has made the call too, or [`EAGER`] is not used up.
     pub(super) fn may_send(&self, operation: u32) -> bool {
         operation <= self.started || self.ahead.values().sum::<usize>() < EAGER
     }
 
+    /// Counts a frame of a call that the rank has not made yet.
     pub(super) fn sent(&mut self, operation: u32, bytes: usize) {
         if operation > self.started {
             *self.ahead.entry(operation).or_default() += bytes + FRAME_COST;
@@ -70,8 +73,8 @@ impl Line {
 
     /// The message to take the next piece of, and how many of its bytes have been taken.
     ///
-    /// A message is sent to its end before another begins, unless one of an earlier call has become ready meanwhile: that may be
-    /// what the rank waits for before it makes the call of this one, and until it does, this one may have to stop.
+    /// A message is sent to its end before another begins, unless one of an earlier call has become ready meanwhile: the rank may
+    /// wait for that one before it makes the later call, and until it makes that, [`EAGER`] may hold up the later message.
     pub(super) fn next_message(&mut self) -> Option<(Message, usize)> {
         let first = self.ready.peek().map(|it| it.0.operation);
         if let Some((message, done)) = self.current

@@ -108,6 +108,90 @@ fn memory_of_a_call_that_failed_is_not_taken_for_data() {
     assert!(flow.came(1, &offer, Sink::Buffer, &mut Aligned::default()).is_err());
 }
 
+impl Flow {
+    /// Takes away what a rank has sent for calls that are not made here yet.
+    pub(crate) fn take_early(&mut self, from: u32) -> Vec<(Header, Aligned)> {
+        let line = &mut self.lines[from as usize];
+        line.early_bytes = 0;
+        std::mem::take(&mut line.early)
+    }
+}
+
+#[test]
+fn each_kind_has_its_longest_payload() {
+    let (flow, _outcome) = started();
+    let refused = |kind, length| {
+        let header = Header { operation: 2, length, ..Header::new(kind) };
+        flow.sink(1, &header).err()
+    };
+    for (kind, longest) in [
+        (Kind::Data, 1 << 20),
+        (Kind::Register, 2 << 10),
+        (Kind::Abort, 4 << 10),
+        (Kind::Offer, 0),
+        (Kind::Taken, 0),
+        (Kind::Notice, 0),
+        (Kind::Started, 0),
+        (Kind::Ping, 0),
+        (Kind::Bye, 0),
+    ] {
+        assert_eq!(refused(kind, longest), None, "{kind:?}");
+        let error = refused(kind, longest + 1).unwrap();
+        assert_eq!(error.culprit(), Some(1), "{kind:?}: {error}");
+    }
+    for kind in [Kind::Hello, Kind::Intro, Kind::Roster, Kind::Refused, Kind::Go] {
+        assert_eq!(refused(kind, 0).unwrap().culprit(), Some(1), "{kind:?}");
+    }
+    // The longest registration that a rank makes.
+    let longest = crate::wire::Registration {
+        digest: [1; 32],
+        title: "t".repeat(5_000),
+        process: 1,
+        memory: vec![(1, 1); 8],
+    };
+    assert_eq!(refused(Kind::Register, longest.encode().len() as u32), None);
+}
+
+/// What comes in one place twice is missing in another, though there are bytes enough.
+#[test]
+fn a_message_must_be_covered_and_not_only_counted() {
+    let piece = |flow: &mut Flow, offset: u64, length: u32| {
+        // Of the second slice, which has 64 bytes of each of the two chunks.
+        let header = Header {
+            operation: 1,
+            slice: 1,
+            transfer: 2,
+            offset,
+            length,
+            ..Header::new(Kind::Data)
+        };
+        let mut bytes = Aligned::from_bytes(&vec![0; length as usize]);
+        flow.came(2, &header, Sink::Buffer, &mut bytes)
+    };
+    for order in [[(0, 4), (4, 60), (64, 64)], [(64, 64), (4, 60), (0, 4)]] {
+        let (mut flow, _outcome) = started();
+        assert!(order.into_iter().all(|(at, len)| piece(&mut flow, at, len).is_ok()));
+    }
+    for order in [[(0, 64), (0, 64)], [(0, 64), (32, 64)], [(64, 64), (4, 64)], [(0, 128), (0, 4)]]
+    {
+        let (mut flow, _outcome) = started();
+        let refused = order.into_iter().find_map(|(at, len)| piece(&mut flow, at, len).err());
+        assert_eq!(refused.unwrap().culprit(), Some(2), "{order:?}");
+    }
+}
+
+/// The system may have taken part of the data when the other rank says that it needs none.
+#[test]
+fn what_is_sent_over_tcp_cannot_be_taken() {
+    let (mut flow, _outcome) = started();
+    let piece = flow.next_piece(1, 1 << 10).unwrap();
+    let Message { operation, slice, transfer } = piece.message;
+    let taken = Header { operation, slice, transfer, ..Header::new(Kind::Taken) };
+    let error = flow.came(1, &taken, Sink::Buffer, &mut Aligned::default()).unwrap_err();
+    assert_eq!(error.culprit(), Some(1), "{error}");
+    flow.went(&piece).unwrap();
+}
+
 #[test]
 fn what_is_sent_early_is_limited() {
     let (mut flow, _outcome) = started();
@@ -134,22 +218,25 @@ proptest! {
             let length = if kind == Kind::Data { length } else { 0 };
             let header =
                 Header { operation, slice, transfer, length, offset, ..Header::new(kind) };
-            let mut bytes = Aligned::from_bytes(&vec![0; length as usize / 4 * 4]);
-            let header = Header { length: length / 4 * 4, ..header };
-            let header = Header { offset: offset / 4 * 4, ..header };
+            let mut bytes = Aligned::from_bytes(&vec![0; length as usize]);
             let done = match kind {
                 Kind::Started => flow.peer_started(from, &header),
                 _ => flow
                     .sink(from, &header)
                     .and_then(|_| flow.came(from, &header, Sink::Buffer, &mut bytes)),
             };
-            while flow.has_work() {
-                let _ = flow.work();
-            }
-            while let Some(piece) = flow.next_piece(1, 1 << 20) {
-                let _ = flow.went(&piece);
-            }
+            let done = done.and_then(|()| {
+                while flow.has_work() {
+                    flow.work()?;
+                }
+                while let Some(piece) = flow.next_piece(1, 1 << 20) {
+                    flow.went(&piece)?;
+                }
+                Ok(())
+            });
             if let Err(error) = done {
+                // It is that rank's fault, and none of ours.
+                prop_assert_eq!(error.culprit(), Some(from), "{}", error);
                 flow.fail(&error);
                 return Ok(());
             }

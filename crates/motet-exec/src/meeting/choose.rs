@@ -2,13 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Steps that are taken to find how few ranks to drop.
+/// The most steps that the search takes.
 const STEPS: usize = 1 << 16;
 
 /// As many ranks as possible of which no two are apart; among as many, those with the lowest numbers.
 ///
-/// Finding the most is hard in general, so after some steps the best so far is taken. It is always found where few links are
-/// broken, and where a network falls into parts, which the first two guesses are for.
+/// Finding the largest such set is hard in general (a maximum independent set), so after [`STEPS`] steps the best so far is
+/// taken. Where few pairs are apart the search ends before that; where a network falls into parts, the first guess is right.
 pub(super) fn choose(here: &[u32], apart: &BTreeSet<(u32, u32)>) -> Vec<u32> {
     let mut foes = Foes::new();
     for (low, high) in apart.iter().filter(|it| here.contains(&it.0) && here.contains(&it.1)) {
@@ -26,7 +26,7 @@ pub(super) fn choose(here: &[u32], apart: &BTreeSet<(u32, u32)>) -> Vec<u32> {
 /// Who is apart from whom.
 type Foes = BTreeMap<u32, BTreeSet<u32>>;
 
-/// A guess: whoever has the most foes goes, the higher of several, until nobody has any.
+/// A first guess: drops the rank that is apart from the most others, the higher of several, until no two are apart.
 fn without_the_worst(foes: &Foes) -> Vec<u32> {
     let mut left = foes.clone();
     while let Some((worst, _)) =
@@ -41,11 +41,12 @@ fn without_the_worst(foes: &Foes) -> Vec<u32> {
     left.into_keys().collect()
 }
 
-/// Looks through all choices, those with low numbers first.
+/// Searches through all choices, those with low numbers first.
 struct Search<'a> {
     foes: &'a Foes,
     best: Vec<u32>,
-    /// Whether the best was found on the way, and not guessed: then what follows is no better unless it is more.
+    /// Whether `best` was found by the search. Then a later choice must be larger to be better; against the guess an equal one
+    /// wins, because it has lower numbers.
     found: bool,
     steps: usize,
 }

@@ -23,10 +23,17 @@
 pub const VERSION: u8 = 2;
 /// Bytes of a header.
 pub const HEADER: usize = 40;
-/// Longer than any payload that makes sense.
+/// The longest payload; a frame that announces a longer one is refused.
 pub const MAX_PAYLOAD: usize = 4 << 20;
+/// The longest piece of data in a frame.
+pub(crate) const MAX_PIECE: usize = 1 << 20;
+/// The longest reason in a frame that refuses a connection or ends a group.
+pub(crate) const MAX_REASON: usize = 4 << 10;
+/// More than any registration takes: its digest, its title and the list of its memory.
+const MAX_REGISTRATION: usize = 2 << 10;
 
 pub(crate) const MAGIC: [u8; 2] = *b"MX";
+/// The bit of the kind that says that the payload has a checksum.
 const CHECKED: u8 = 0x80;
 
 /// What a frame is for.
@@ -36,17 +43,17 @@ pub enum Kind {
     Data,
     /// A transfer's data lies ready in memory that the receiver can read.
     Offer,
-    /// It has been read.
+    /// The sender has read what it was offered.
     Taken,
     /// The event in `transfer` has happened, for which the receiver waits.
     Notice,
     /// The sender has called the operation, with the registration in `transfer`.
     Started,
-    /// Still there.
+    /// A sign of life.
     Ping,
     /// The group has failed: `offset` is the rank at fault, if below [`NOBODY`], the payload says why.
     Abort,
-    /// The sender leaves, having finished all that it called.
+    /// The last frame on a connection: the sender leaves. With `offset` 1: all of the receiver's have come.
     Bye,
     /// What the sender registers under the number in `operation`.
     Register,
@@ -56,19 +63,19 @@ pub enum Kind {
     Challenge,
     /// Who connects, and the proof that it knows the token.
     Intro,
-    /// The connection stands; the proof of the other side.
+    /// The connection is accepted; the payload is the proof of the accepting side.
     Welcome,
-    /// It does not; the payload says why.
+    /// The connection is refused; the payload says why.
     Refused,
-    /// Who has come, and is to connect to whom.
+    /// From the store: the ranks that are to connect to one another.
     Roster,
-    /// To the store: whether that was possible.
+    /// To the store: whether the sender could connect to all of them.
     Met,
-    /// It was, on all ranks: the group stands.
+    /// From the store: all ranks could, and the group stands.
     Go,
 }
 
-/// No rank.
+/// The `offset` of an Abort that names no rank.
 pub const NOBODY: u64 = u32::MAX as u64;
 
 impl Kind {
@@ -98,6 +105,27 @@ impl Kind {
 
     fn of(code: u8) -> Option<Self> {
         Self::ALL.iter().find(|it| it.0 == code).map(|it| it.1)
+    }
+
+    /// The longest payload that a frame of this kind may have between ranks that have met; `None` if none of this kind may come
+    /// there. Each connection keeps a buffer as long as the longest payload that came, and there may be thousands of connections.
+    pub(crate) const fn longest_in_group(self) -> Option<usize> {
+        match self {
+            Self::Data => Some(MAX_PIECE),
+            Self::Abort => Some(MAX_REASON),
+            Self::Register => Some(MAX_REGISTRATION),
+            Self::Offer | Self::Taken | Self::Notice | Self::Started | Self::Ping | Self::Bye => {
+                Some(0)
+            }
+            Self::Hello
+            | Self::Challenge
+            | Self::Intro
+            | Self::Welcome
+            | Self::Refused
+            | Self::Roster
+            | Self::Met
+            | Self::Go => None,
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 //! behind it. All numbers are big-endian; `docs/exec-wire.md` has the whole format.
 //!
 //! - [`header`]: the 40 bytes at the head of every frame;
-//! - [`payload`]: what handshakes, the rendezvous and registrations carry;
+//! - [`payload`]: what frames of handshakes, of meetings at the store and of registrations carry;
 //! - [`proof`]: how two sides show each other that they know the token without saying it.
 
 pub mod header;

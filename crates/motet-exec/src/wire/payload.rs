@@ -5,7 +5,7 @@
 pub const MAX_RANKS: u32 = 1024;
 /// The longest text.
 pub const MAX_TEXT: usize = 1024;
-/// The most ranks that one says it does not reach when it comes: the frame is read before it is known who sends it.
+/// The most ranks that a rank may name as unreachable when it comes. The frame is read before its sender is trusted, so it is short.
 pub const MAX_APART: u32 = 64;
 
 /// Who connects to a rank, and for what.
@@ -31,7 +31,7 @@ pub struct Join {
     pub generation: u32,
     /// After a loss: what the first [`Roster`] of the group said. 0 at first.
     pub meeting: u64,
-    /// Its number, and how many there were: after a loss, in the group that was lost.
+    /// Its number, and how many ranks there are: after a loss, in the group before that.
     pub rank: u32,
     pub ranks: u32,
     /// Where it listens.
@@ -92,7 +92,7 @@ pub struct Registration {
     pub memory: Vec<(u32, u64)>,
 }
 
-/// Bytes that are not such a payload.
+/// The bytes are no payload of the expected kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Malformed;
 
@@ -142,14 +142,20 @@ impl Fields<'_> {
     }
 }
 
-/// Appends a text, cut where it is too long.
-fn text(to: &mut Vec<u8>, text: &str) {
-    let mut end = text.len().min(MAX_TEXT);
+/// The beginning of a text, of at most `most` bytes. No character is cut.
+pub(crate) fn beginning(text: &str, most: usize) -> &str {
+    let mut end = text.len().min(most);
     while !text.is_char_boundary(end) {
         end -= 1;
     }
-    to.extend((end as u16).to_be_bytes());
-    to.extend(&text.as_bytes()[..end]);
+    text.get(..end).unwrap_or_default()
+}
+
+/// Appends a text, cut where it is too long.
+fn text(to: &mut Vec<u8>, text: &str) {
+    let text = beginning(text, MAX_TEXT);
+    to.extend((text.len() as u16).to_be_bytes());
+    to.extend(text.as_bytes());
 }
 
 fn numbers(to: &mut Vec<u8>, numbers: &[u32]) {

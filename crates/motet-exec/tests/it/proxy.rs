@@ -2,9 +2,9 @@
 
 use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::time::Duration;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
 
 use motet_exec::wire::{HEADER, Header, Kind};
 
@@ -29,7 +29,8 @@ pub(crate) enum Fault {
 /// A proxy.
 pub(crate) struct Proxy {
     pub(crate) address: SocketAddr,
-    pub(crate) struck: Arc<AtomicBool>,
+    /// When it struck.
+    pub(crate) struck: Arc<OnceLock<Instant>>,
 }
 
 #[derive(Clone)]
@@ -38,13 +39,13 @@ struct Plan {
     /// Frames of this kind, and which of them.
     kind: Kind,
     countdown: Arc<AtomicU32>,
-    struck: Arc<AtomicBool>,
+    struck: Arc<OnceLock<Instant>>,
 }
 
 impl Proxy {
     /// Between whoever connects to it and `target`; it strikes at the frame of a kind with a number.
     pub(crate) fn start(target: SocketAddr, fault: Fault, kind: Kind, number: u32) -> Self {
-        let struck = Arc::new(AtomicBool::new(false));
+        let struck = Arc::new(OnceLock::new());
         let countdown = Arc::new(AtomicU32::new(number + 1));
         let plan = Plan { fault, kind, countdown, struck: Arc::clone(&struck) };
         let address = relay(target, move |from, to| pass(from, to, &plan));
@@ -95,7 +96,8 @@ fn pass(mut from: TcpStream, mut to: TcpStream, plan: &Plan) {
             || silent;
         let strikes = strikes && plan.fault != Fault::Nothing;
         if strikes {
-            plan.struck.store(true, Ordering::Release);
+            #[allow(clippy::disallowed_methods, reason = "a test may read the clock")]
+            plan.struck.get_or_init(Instant::now);
         }
         match plan.fault {
             Fault::Drop if strikes => continue,

@@ -50,23 +50,68 @@ pub(crate) fn run_all(group: &mut Group, cases: &[Case]) {
     }
 }
 
-/// All programs for `ranks` ranks, with types, reductions and sizes in turn.
+/// As many as there are types. The only long one has several slices of [`SLICE`] bytes, of any type and in any program here.
+const SIZES: [usize; 10] = [1, 7, 1000, 4099, 33, 70_001, 255, 2, 1001, 513];
+const SLICE: usize = 4 << 10;
+
+/// All programs for `ranks` ranks, and enough cases of each collective that it meets every type, size and reduction. Which of them
+/// come together differs from collective to collective and with the number of ranks.
 pub(crate) fn cases(ranks: u32) -> Vec<Case> {
     let all = programs::all(ranks).into_iter().chain(programs::in_switch(ranks));
     let all = all.filter(|it| it.collective().ranks() == ranks);
+    let all: Vec<_> = all.map(|it| Verified::new(it, None).unwrap()).collect();
+    let (types, shift) = (Element::ALL.len(), 3 * ranks as usize);
     let mut cases = Vec::new();
-    for (index, program) in all.enumerate() {
-        let program = Verified::new(program, None).unwrap();
-        let in_place = program.forms().in_place;
-        let call = Call {
-            element: Element::ALL[index % Element::ALL.len()],
-            elements: [1, 7, 1000, 4099, 70_001][index % 5],
-            reduction: Reduction::ALL[(index / 3) % 5],
-            in_place,
-        };
-        cases.push(Case { program, call, seed: index as u64 });
+    for (number, kind) in CollectiveKind::ALL.into_iter().enumerate() {
+        let of_kind: Vec<_> = all.iter().filter(|it| it.collective().kind() == kind).collect();
+        for index in 0..types.max(of_kind.len()) {
+            let program = of_kind[index % of_kind.len()].clone();
+            let call = Call {
+                element: Element::ALL[(index + shift) % types],
+                // 3 and 10 have no divisor in common, so ten cases have ten sizes.
+                elements: SIZES[(3 * index + number) % SIZES.len()],
+                reduction: Reduction::ALL[(index + index / 5 + shift) % Reduction::ALL.len()],
+                in_place: program.forms().in_place,
+            };
+            cases.push(Case { program, call, seed: cases.len() as u64 });
+        }
     }
     cases
+}
+
+#[test]
+fn every_collective_meets_every_type_size_and_reduction() {
+    for ranks in [2, 3, 4, 5] {
+        let cases = cases(ranks);
+        let mut together = std::collections::BTreeSet::new();
+        for kind in CollectiveKind::ALL {
+            let of_kind = || cases.iter().filter(move |it| it.program.collective().kind() == kind);
+            let calls: Vec<Call> = of_kind().map(|it| it.call).collect();
+            for element in Element::ALL {
+                assert!(calls.iter().any(|it| it.element == element), "{kind} of {element}");
+            }
+            for size in SIZES {
+                assert!(calls.iter().any(|it| it.elements == size), "{kind} of {size}");
+            }
+            for reduction in Reduction::ALL {
+                assert!(calls.iter().any(|it| it.reduction == reduction), "{kind}: {reduction}");
+            }
+            let chunk = |it: &Case| {
+                let chunks = it.program.collective().chunks().max(1) as usize;
+                it.call.elements / chunks * it.call.element.bytes()
+            };
+            assert!(of_kind().any(|it| chunk(it) > SLICE), "{kind} in several slices");
+            together.extend(calls.iter().map(|it| (it.element.to_string(), it.elements)));
+        }
+        // Were they bound to each other, it would be ten.
+        assert!(together.len() >= 50, "{ranks}: {}", together.len());
+        let mut names: Vec<_> = cases.iter().map(|it| it.program.name().to_owned()).collect();
+        names.sort();
+        names.dedup();
+        let all = programs::all(ranks).into_iter().chain(programs::in_switch(ranks));
+        let all = all.filter(|it| it.collective().ranks() == ranks);
+        assert!(all.into_iter().all(|it| names.contains(&it.name().to_owned())));
+    }
 }
 
 /// Programs between two datacenters, out of place, where copies are left to the reductions behind them, and in place.
@@ -128,7 +173,8 @@ fn between_datacenters_over_shared_memory_and_over_several_streams() {
 fn every_collective_over_shared_memory() {
     for ranks in [2, 3, 5] {
         let cases = cases(ranks);
-        on_all(ranks, |it| it, |group| run_all(&mut group.unwrap(), &cases));
+        let change = |it| Config { slice: SLICE, ..it };
+        on_all(ranks, change, |group| run_all(&mut group.unwrap(), &cases));
     }
 }
 
@@ -140,7 +186,7 @@ fn every_collective_over_tcp_with_checksums() {
             it.shared_memory = false;
             it.checksums = true;
             it.streams = streams;
-            it.slice = 4 << 10;
+            it.slice = SLICE;
             it.piece = 1 << 10;
             it
         };

@@ -1,4 +1,4 @@
-//! [`Spaces`]: the namespaces of a testbed and all that is in them, made by a [`Layout`].
+//! [`Spaces`]: the namespaces of a testbed and all that is in them, made as a [`Layout`] says.
 
 use std::net::Ipv4Addr;
 use std::os::fd::{AsRawFd as _, OwnedFd};
@@ -14,15 +14,17 @@ use crate::ways::{Device, Hop, Place};
 
 /// What a host's and a router's device in its datacenter is called.
 const LAN: &str = "eth0";
-/// Where Linux has IPv4's values, and that of TCP's congestion control.
+/// The folder of Linux's settings for IPv4.
 const IPV4: &str = "/proc/sys/net/ipv4";
+/// The setting there of TCP's congestion control.
 const CONGESTION: &str = "tcp_congestion_control";
-/// Where it has whether a bridge's packets go through a firewall, before the firewall's name.
+/// The beginning of the settings that say whether a bridge's packets go through a firewall; the firewall's name follows.
 const BRIDGE: &str = "/proc/sys/net/bridge/bridge-nf-call";
-/// The table of a router for what rank 0 sends; those of the other ranks follow.
+/// The number of each router's routing table for packets that rank 0 sends; those of the other ranks follow.
 const FIRST_TABLE: u32 = 1000;
-/// The bits of a datacenter's addresses, and of a wire's.
+/// The prefix length of a datacenter's addresses.
 const LAN_BITS: u8 = 16;
+/// The prefix length of a wire's addresses.
 const WIRE_BITS: u8 = 30;
 
 /// A host or router.
@@ -30,11 +32,11 @@ const WIRE_BITS: u8 = 30;
 pub(super) struct Space {
     pub(super) namespace: OwnedFd,
     netlink: Netlink,
-    /// The number of its device in the datacenter.
+    /// The kernel's index of its device at the datacenter's bridge.
     lan: Option<u32>,
-    /// The numbers of its ends of wires.
+    /// The wires that end here: each wire's number, and the kernel's index of the device.
     wires: Vec<(usize, u32)>,
-    /// Who sets its routes, if not we.
+    /// FRR, where that sets its routes and not the keeper itself.
     frr: Option<Frr>,
 }
 
@@ -47,7 +49,7 @@ pub(super) struct Spaces {
 }
 
 impl Spaces {
-    /// Makes everything but wires, which join it later.
+    /// Makes everything but the wires, which are added later by [`join`](Self::join).
     pub(super) fn new(layout: &Layout, congestion: Congestion) -> Result<Self, TestbedError> {
         let mut lans = Vec::new();
         for _ in &layout.lans {
@@ -114,7 +116,7 @@ impl Spaces {
         Ok(())
     }
 
-    /// Takes into use the end of a wire whose device is in its router by now.
+    /// Sets up one end of a wire: its device, which must already be in the router's namespace, gets its address and goes up.
     pub(super) fn join(
         &mut self,
         layout: &Layout,
@@ -130,7 +132,7 @@ impl Spaces {
         Ok(())
     }
 
-    /// The end of a wire that has joined: its device, and how to speak to it.
+    /// An end of a wire that was set up by [`join`](Self::join): the netlink socket of its router, and the device's index.
     pub(super) fn end(
         &mut self,
         layout: &Layout,
@@ -164,7 +166,7 @@ impl Spaces {
         Ok((space, Route { table, to, bits: 32, via: hop.via, device }))
     }
 
-    /// Has one place send what `from` sends to `to` on by a hop.
+    /// Sets the route at one place: packets from rank `from` to address `to` go on by this hop.
     pub(super) fn set(&mut self, from: u32, to: Ipv4Addr, hop: Hop) -> Result<(), TestbedError> {
         let (space, route) = self.route(from, to, hop)?;
         match &mut space.frr {
@@ -173,7 +175,7 @@ impl Spaces {
         }
     }
 
-    /// Undoes that.
+    /// Removes a route that [`set`](Self::set) has set.
     pub(super) fn unset(&mut self, from: u32, to: Ipv4Addr, hop: Hop) -> Result<(), TestbedError> {
         let (space, route) = self.route(from, to, hop)?;
         match &mut space.frr {
@@ -206,8 +208,8 @@ pub(super) fn wire_name(number: usize) -> String {
 fn new_lan() -> Result<(OwnedFd, Netlink), TestbedError> {
     let namespace = new_namespace()?;
     let mut netlink = within(&namespace, || {
-        // A switch filters nothing. Without this each packet goes through the firewall's hooks as well, on some machines; a kernel
-        // that has not these values does not filter, and one where they are not ours to set takes longer.
+        // A switch filters nothing, but on some machines a bridge's packets go through the firewall's hooks unless this is set. Errors
+        // do not matter: a kernel without these settings does not filter, and where we may not set them packets only take longer.
         for name in ["iptables", "ip6tables", "arptables"] {
             let _ = std::fs::write(format!("{BRIDGE}-{name}"), "0");
         }
@@ -222,12 +224,12 @@ fn new_lan() -> Result<(OwnedFd, Netlink), TestbedError> {
 fn new_space(router: bool) -> Result<Space, TestbedError> {
     let namespace = new_namespace()?;
     let mut netlink = within(&namespace, || {
-        // Packets of a pair may come back another way than they go.
+        // The two directions of a pair may take different routes, which reverse path filtering would drop.
         set_ipv4("conf/all/rp_filter", "0")?;
         set_ipv4("conf/default/rp_filter", "0")?;
         if router {
             set_ipv4("ip_forward", "1")?;
-            // Routers tell nobody of a shorter way: the way is ours to choose.
+            // Routers must not redirect hosts to shorter routes: the routes are ours to choose.
             set_ipv4("conf/all/send_redirects", "0")?;
             set_ipv4("conf/default/send_redirects", "0")?;
         }

@@ -1,8 +1,9 @@
 //! [`Frr`]: FRR's daemons in a router's namespace, and the routes that are set through them.
 //!
-//! A router then does what its own software says, as one of a WAN does: routes are configured by `vtysh`, as by an operator, staticd and zebra bring them into
-//! the kernel, and the kernel is asked whether they came. The daemons have a process namespace of their own, whose first process ends with the keeper
-//! and with which all others do: they change their user, so that nothing else could tie them to it.
+//! A router then does what its own software says, as one of a WAN does: routes are configured by `vtysh`, as by an operator,
+//! staticd and zebra bring them into the kernel, and the kernel is asked whether they came. The daemons have a process
+//! namespace of their own. Its first process ends with the keeper, and all others end with that one. To have each daemon killed
+//! with its parent would not do, because that wish is lost when it changes its user.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -27,8 +28,9 @@ while [ ! -S "$2/zserv.api" ]; do sleep 0.02; done
 "$1/staticd" $options -i "$2/staticd.pid" >"$2/staticd.log" 2>&1 &
 wait
 "#;
-/// How often it is looked whether something has happened, and how many times.
+/// How long to sleep between two checks whether something has happened.
 const PAUSE: Duration = Duration::from_millis(2);
+/// How many checks there are before it is an error.
 const PATIENCE: u32 = 5000;
 
 /// How programs are run in a router's namespace.
@@ -46,7 +48,7 @@ pub(super) struct Frr {
     daemons: Child,
     shell: Child,
     folder: PathBuf,
-    /// By table and end: where routes go now.
+    /// The routes that are set: by table and destination, the next hop and the device.
     known: BTreeMap<(u32, Ipv4Addr), (Ipv4Addr, String)>,
 }
 
@@ -76,7 +78,7 @@ fn user() -> Result<(u32, u32), TestbedError> {
     found.ok_or_else(|| failed("there is no user `frr`, as which its daemons run"))
 }
 
-/// Waits until something is so.
+/// Waits until `is_so`, or gives up with an error that says `what`.
 fn until(
     what: &str,
     mut is_so: impl FnMut() -> Result<bool, TestbedError>,
@@ -131,7 +133,7 @@ impl Frr {
         })
     }
 
-    /// Has what a table sends to an end go by a device, or nowhere; done when the kernel does so.
+    /// Sets a table's route to a destination by a device, or removes it where none is given. Returns when the kernel has it so.
     pub(super) fn set(
         &mut self,
         route: Route,
@@ -144,7 +146,7 @@ impl Frr {
         };
         let new = device.map(|it| (route.via, it.to_owned()));
         let old = self.known.get(&(table, route.to)).cloned().filter(|it| Some(it) != new.as_ref());
-        // First the new one, so that no packet finds none.
+        // The new route is set before the old one is removed, so that there always is one.
         let mut text = new.as_ref().map(line).unwrap_or_default();
         text += &old.as_ref().map(|it| format!("no {}", line(it))).unwrap_or_default();
         self.say(&text)?;

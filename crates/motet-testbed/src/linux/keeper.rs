@@ -28,7 +28,7 @@ use crate::schedule::Schedule;
 use crate::state::HostState;
 use crate::ways::{self, Hop, Place};
 
-/// Bytes of an order that has no end.
+/// The most bytes of an order. A client that sends more without a line's end is dropped.
 const LONGEST_ORDER: usize = 16 << 10;
 
 /// See the [module](self).
@@ -39,7 +39,7 @@ pub struct Keeper<'a> {
     wires: Wires,
     /// By wire and direction: what links are like at present.
     shapes: Vec<[Shape; 2]>,
-    /// What places know, by pair and place.
+    /// The routes that are set: by pair of ranks, the hop at each place.
     ways: BTreeMap<(u32, u32), BTreeMap<Place, Hop>>,
     schedule: Option<Schedule<'a>>,
     stopped: bool,
@@ -51,6 +51,7 @@ impl std::fmt::Debug for Keeper<'_> {
     }
 }
 
+/// A controller that has connected, and what it has sent of a line that is not whole yet.
 struct Client {
     stream: UnixStream,
     said: Vec<u8>,
@@ -94,7 +95,7 @@ impl<'a> Keeper<'a> {
         Ok(keeper)
     }
 
-    /// Every pair on the route that routers give it by themselves.
+    /// Sets the route of every pair to the one that routers would give it by themselves.
     fn start_ways(&mut self) -> Result<(), TestbedError> {
         let mut table = RouteTable::of(self.scenario);
         let ranks = self.layout.hosts.len() as u32;
@@ -114,8 +115,8 @@ impl<'a> Keeper<'a> {
         Ok(())
     }
 
-    /// Puts a pair on its way: the end of the way first, so that no packet finds less than it needs. Places that are no longer on it go
-    /// on sending what is still on its way to them as before; only where the way now ends nothing may send it on.
+    /// Sets the route of a pair, from its end to its beginning, so that no packet comes to a place without a route. Places that are no
+    /// longer on the route keep theirs for packets that are still under way to them; only where the route now ends none may stay.
     fn set_way(&mut self, from: u32, to: u32, links: &[LinkId]) -> Result<(), TestbedError> {
         let hops = ways::hops(&self.layout, from as usize, to as usize, links)?;
         let target = self.layout.hosts[to as usize].address;
@@ -145,7 +146,7 @@ impl<'a> Keeper<'a> {
         .collect()
     }
 
-    /// Under which numbers this process holds all namespaces that processes may be in.
+    /// The file descriptors by which this process holds all namespaces that processes may be in.
     #[must_use]
     pub fn held(&self) -> Vec<i32> {
         let all = self.spaces.hosts.iter().chain(&self.spaces.routers);
@@ -215,7 +216,7 @@ impl<'a> Keeper<'a> {
         Ok(())
     }
 
-    /// Until there is something to do.
+    /// Waits until there is something to do: an order, a packet, an arrival or a change that is due.
     fn wait(
         &self,
         control: &UnixListener,
@@ -253,7 +254,7 @@ impl<'a> Keeper<'a> {
         self.wires.reshape(&self.layout, &mut self.spaces, (wire, way), *shape, now)
     }
 
-    /// Reads what a client says and answers; whether it is still there.
+    /// Reads what a client says and answers; false if it is gone or must be dropped.
     fn serve(&mut self, client: &mut Client, now: Instant) -> bool {
         let mut buffer = [0; 4096];
         loop {
@@ -301,7 +302,7 @@ impl<'a> Keeper<'a> {
     }
 }
 
-/// Whether nobody can write to it any more.
+/// Whether nobody can write to a pipe any more.
 fn is_closed(mut file: &File) -> bool {
     let mut fds = [PollFd::new(file, PollFlags::IN)];
     let now = Timespec { tv_sec: 0, tv_nsec: 0 };

@@ -2,7 +2,8 @@
 //!
 //! A wire is a veth pair from each of its routers into a namespace in between, and a bridge there that joins the two. A packet leaves its router by
 //! `tbf`, which has the rate and the queue, and the namespace by `netem`, which has delay and loss: one device could not have both in that order on all
-//! kernels ([`qdisc`](super::qdisc) says what they are told). Who is at the other end is known from the start, so that nobody asks for it over the link.
+//! kernels ([`qdisc`](super::qdisc) says what they are told). Each end has the other's Ethernet address from the start, so that
+//! no ARP request goes over the link.
 
 use std::os::fd::{AsRawFd as _, OwnedFd};
 
@@ -23,7 +24,7 @@ pub(super) struct Kernel {
     _between: OwnedFd,
 }
 
-/// Whether the kernel can do it: tried in a namespace of its own.
+/// Whether the kernel has both disciplines: tries them in a namespace of its own.
 pub(super) fn check() -> Result<(), TestbedError> {
     let (rate, time) = (Bandwidth::gbit_per_s(1), Duration::from_ms(1));
     let shape = Shape { rate, delay: time, queue: time, loss: 0.0 };
@@ -32,7 +33,7 @@ pub(super) fn check() -> Result<(), TestbedError> {
     let device = netlink.index("lo")?;
     for qdisc in [Qdisc::delay(shape), Qdisc::rate(shape)] {
         netlink.set_qdisc(device, &qdisc).map_err(|it| match it {
-            // What the kernel calls a file is the discipline.
+            // "No such file" is how the kernel says that it has no such discipline.
             TestbedError::System { why, .. } if why.ends_with("(os error 2)") => {
                 let kind = qdisc.kind;
                 TestbedError::system(
@@ -77,7 +78,7 @@ impl Kernel {
             let namespace = &spaces.routers[router].namespace;
             between.add_veth(&here, &name, namespace.as_raw_fd())?;
             let device = between.index(&here)?;
-            // What comes out here has come from the other end.
+            // Packets that leave by this device have come from the other end.
             between.set_qdisc(device, &Qdisc::delay(shapes[1 - end]))?;
             between.set_up(device, Some(bridge))?;
             spaces.join(layout, number, end)?;

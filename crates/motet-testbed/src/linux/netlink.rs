@@ -28,7 +28,7 @@ use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
 use super::qdisc::Qdisc;
 use crate::error::TestbedError;
 
-/// What a route says. `table` is the usual one if not given.
+/// A route. Without `table` it is in the main table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Route {
     pub table: Option<u32>,
@@ -38,7 +38,7 @@ pub struct Route {
     pub device: u32,
 }
 
-/// What a device's queueing discipline has sent, the packets of a large segment counted as if it had been cut, and the bytes that wait.
+/// What a device's queueing discipline has sent and the bytes that wait. A large segment (TSO) counts as the packets that it is cut into.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Queue {
     pub bytes: u64,
@@ -46,11 +46,11 @@ pub struct Queue {
     pub waiting: u64,
 }
 
-/// The number of the usual table.
+/// The number of the main routing table.
 const MAIN: u8 = 254;
 /// `TCA_OPTIONS` of `linux/rtnetlink.h`.
 const OPTIONS: u16 = 2;
-/// Before the usual rules.
+/// The priority of our routing rules, which puts them before the usual ones.
 const PRIORITY: u32 = 1000;
 
 /// See the [module](self).
@@ -66,7 +66,7 @@ impl std::fmt::Debug for Netlink {
 }
 
 impl Netlink {
-    /// Of the namespace of this thread.
+    /// Opens a socket in the namespace of this thread.
     pub fn open() -> Result<Self, TestbedError> {
         let open = || {
             let mut socket = Socket::new(NETLINK_ROUTE)?;
@@ -77,7 +77,7 @@ impl Netlink {
         open().map_err(|it: std::io::Error| TestbedError::system("open a netlink socket", it))
     }
 
-    /// Tells the kernel something, and hears whether it was done. `what` is for errors. The index of a link, if that was asked for.
+    /// Sends the kernel a request and waits until it is done. `what` is for errors. Returns the index of a link, if that was asked for.
     fn ask(
         &mut self,
         what: &str,
@@ -93,7 +93,7 @@ impl Netlink {
         Ok(found)
     }
 
-    /// The same, for all that the kernel answers.
+    /// The same, but gives every message of the kernel's answer to `heard`.
     fn hear(
         &mut self,
         what: &str,
@@ -130,7 +130,7 @@ impl Netlink {
         }
     }
 
-    /// The number of a device.
+    /// The kernel's index of a device.
     pub fn index(&mut self, name: &str) -> Result<u32, TestbedError> {
         let mut message = LinkMessage::default();
         message.attributes.push(LinkAttribute::IfName(name.to_owned()));
@@ -154,7 +154,7 @@ impl Netlink {
         found.ok_or_else(|| TestbedError::system(what, "it has none"))
     }
 
-    /// Says for good at which Ethernet address a neighbour is.
+    /// Sets the Ethernet address of a neighbour for good, so that none is asked for.
     pub fn add_neighbour(
         &mut self,
         device: u32,
@@ -173,7 +173,8 @@ impl Netlink {
         self.ask("add a neighbour", RouteNetlinkMessage::NewNeighbour(message), flags).map(drop)
     }
 
-    /// Has packets leave a device by a discipline. One of the same kind is changed and keeps what waits; of another, it takes its place.
+    /// Sets the queueing discipline by which packets leave a device. One of the same kind is changed and keeps its queue; one of another
+    /// kind is replaced.
     pub fn set_qdisc(&mut self, device: u32, qdisc: &Qdisc) -> Result<(), TestbedError> {
         let mut message = TcMessage::default();
         message.header.index = device.cast_signed();
@@ -186,7 +187,7 @@ impl Netlink {
         self.ask(&what, RouteNetlinkMessage::NewQueueDiscipline(message), flags).map(drop)
     }
 
-    /// What has left by the discipline at the root of a device, and what waits there.
+    /// What the queueing discipline at the root of a device has sent, and what waits there.
     pub fn queue(&mut self, device: u32) -> Result<Queue, TestbedError> {
         let mut queue = Queue::default();
         let message = RouteNetlinkMessage::GetQueueDiscipline(TcMessage::default());
@@ -237,7 +238,7 @@ impl Netlink {
         self.ask("make a veth pair", RouteNetlinkMessage::NewLink(message), flags).map(drop)
     }
 
-    /// Takes a device into use, at a bridge if one is given.
+    /// Takes a device into use, as a port of a bridge if one is given.
     pub fn set_up(&mut self, device: u32, bridge: Option<u32>) -> Result<(), TestbedError> {
         let mut message = LinkMessage::default();
         message.header.index = device;
@@ -282,13 +283,13 @@ impl Netlink {
         message
     }
 
-    /// Puts a route in the place of whatever there was to the same end.
+    /// Sets a route, in the place of any that its table has to the same destination.
     pub fn set_route(&mut self, route: Route) -> Result<(), TestbedError> {
         let message = RouteNetlinkMessage::NewRoute(Self::route_message(route));
         self.ask("set a route", message, NLM_F_CREATE | NLM_F_REPLACE).map(drop)
     }
 
-    /// By whom a table has packets to an end go; none if it has no route there, or several at once.
+    /// The next hop of a table's route to a destination; none if it has no route there, or one with several next hops.
     pub fn gateway(&mut self, table: u32, to: Ipv4Addr) -> Result<Option<Ipv4Addr>, TestbedError> {
         let mut message = RouteMessage::default();
         message.header.address_family = AddressFamily::Inet;
@@ -313,7 +314,7 @@ impl Netlink {
         self.ask("remove a route", message, 0).map(drop)
     }
 
-    /// Has what `source` sends looked up in a table of its own first.
+    /// Has packets from `source` looked up in this table first.
     pub fn add_rule(&mut self, source: Ipv4Addr, table: u32) -> Result<(), TestbedError> {
         let mut message = RuleMessage::default();
         message.header.family = AddressFamily::Inet;

@@ -15,7 +15,7 @@ use crate::packet::line_bytes;
 
 /// The longest packet that a TUN device gives, with its header.
 const LONGEST: usize = 70_000;
-/// Packets that are taken from a device before the others have their turn.
+/// How many packets are taken from a device before the others have their turn.
 const ONCE: usize = 64;
 
 /// See the [module](self).
@@ -25,6 +25,7 @@ pub(super) struct Own {
     tuns: Vec<[File; 2]>,
     /// By wire and direction.
     lines: Vec<[Line<Box<[u8]>>; 2]>,
+    /// Random numbers that decide which packets are lost.
     chance: Stream,
     buffer: Vec<u8>,
 }
@@ -57,12 +58,12 @@ impl Own {
         self.tuns.iter().flatten()
     }
 
-    /// When something arrives next.
+    /// When a packet arrives next.
     pub(super) fn next(&self) -> Option<Instant> {
         self.lines.iter().flatten().filter_map(Line::next).min()
     }
 
-    /// Takes packets from all devices and gives those that have arrived.
+    /// Takes packets from all devices onto their lines, and gives those that have arrived to the devices at the other ends.
     pub(super) fn pass(&mut self, clock: &dyn Fn() -> Instant) {
         for (tuns, lines) in self.tuns.iter().zip(&mut self.lines) {
             for (way, line) in lines.iter_mut().enumerate() {

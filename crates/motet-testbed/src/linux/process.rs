@@ -10,7 +10,7 @@ use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use crate::error::TestbedError;
 use crate::state::{ProcessId, State, started};
 
-/// Which run of the machine this is.
+/// The id of the machine's present boot, which no other boot has.
 pub fn boot() -> Result<String, TestbedError> {
     let path = "/proc/sys/kernel/random/boot_id";
     let read = std::fs::read_to_string(path);
@@ -34,8 +34,8 @@ pub fn is_there(state: &State) -> bool {
     boot().is_ok_and(|it| state.is_of(&it, started_of(state.keeper.pid)))
 }
 
-/// Moves this process, which must have one thread, into the namespace that the keeper holds open under a number. With its parent
-/// it ends too.
+/// Moves this process, which must have one thread, into the namespace that the keeper holds open under a file descriptor. From then
+/// on it is killed when its parent ends.
 pub fn enter(keeper: u32, namespace: u32) -> Result<(), TestbedError> {
     let path = format!("/proc/{keeper}/fd/{namespace}");
     let file = open(path.as_str(), OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
@@ -46,8 +46,10 @@ pub fn enter(keeper: u32, namespace: u32) -> Result<(), TestbedError> {
         .map_err(|it| TestbedError::system("tie a rank to its parent", it))
 }
 
-/// The guard of a testbed: waits until the keeper's end of `pipe` is closed, as it is however the keeper ends, and then ends all that runs in the namespaces that the keeper
-/// held under these numbers. A keeper that is killed can end nobody itself. They are open here too, so that their own numbers are nobody else's meanwhile. `ready` is called when they are.
+/// The guard of a testbed: waits until the keeper's end of `pipe` is closed, as it is however the keeper ends, and then ends
+/// all processes in the namespaces that the keeper held under these file descriptors. A keeper that is killed cannot do that
+/// itself. The guard opens the namespaces too, so that the kernel does not give their numbers to others meanwhile, and calls
+/// `ready` when it has.
 pub fn guard(
     keeper: u32,
     namespaces: &[i32],
@@ -74,12 +76,13 @@ pub fn guard(
     Ok(())
 }
 
-/// How often the guard looks for processes, and how long between.
+/// How many times the guard looks for processes, at most.
 const ROUNDS: u32 = 1000;
+/// How long it sleeps between.
 const BETWEEN: std::time::Duration = std::time::Duration::from_millis(5);
 
-/// Ends what a testbed whose keeper and guard are gone has left: processes that were started on its hosts, by [`MARK`] in their environment. Numbers of namespaces would not
-/// do, since they may be another's by now.
+/// Ends what a testbed whose keeper and guard are gone has left: processes that were started on its hosts, which have [`MARK`]
+/// in their environment. The numbers of its namespaces would not do, since other namespaces may have them by now.
 pub fn end_left(state: &State) -> usize {
     if boot().ok().as_ref() != Some(&state.boot) || is_there(state) {
         return 0;
@@ -97,7 +100,7 @@ pub fn end_left(state: &State) -> usize {
     left.filter(|it| kill(*it)).count()
 }
 
-/// The variable that all processes on a testbed's hosts are known by.
+/// The environment variable by which all processes on a testbed's hosts are known.
 pub const MARK: &str = "MOTET_TESTBED_KEEPER";
 
 /// Lets a process live on by itself: in a session of its own.
@@ -106,8 +109,9 @@ pub fn detach() {
     let _ = rustix::process::setsid();
 }
 
-/// Makes this process one of those that run first, because whatever else the machine does would be measured otherwise: with this real-time
-/// priority where util-linux's `chrt` is installed, and a high ordinary one in any case. As well as it may: nothing depends on it but times.
+/// Lets this process run before others, or whatever else the machine does would be measured too: with the highest ordinary
+/// priority and, where util-linux's `chrt` is installed, this real-time priority. That it may not is no error, because only
+/// measured times depend on it.
 pub fn hurry(priority: u32) {
     let _ = rustix::process::setpriority_process(None, -20);
     let (priority, own) = (priority.to_string(), std::process::id().to_string());
@@ -128,7 +132,8 @@ fn inside(name: &str) -> Option<u64> {
     name.strip_prefix("net:[")?.strip_suffix(']')?.parse().ok()
 }
 
-/// Ends every process in these namespaces, and says how many there were. Only while the keeper holds them: their numbers are used again.
+/// Ends every process in the namespaces with these numbers, and returns how many there were. Call it only while somebody holds
+/// the namespaces open, because the kernel uses numbers again.
 pub fn end_all(namespaces: &[u64]) -> usize {
     let mut ended = 0;
     let Ok(all) = std::fs::read_dir("/proc") else { return 0 };

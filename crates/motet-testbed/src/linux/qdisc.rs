@@ -1,21 +1,24 @@
 //! [`Qdisc`]: what the kernel is told so that it shapes one direction of a WAN link by itself.
 //!
 //! Two disciplines, at two devices one after the other: `tbf` holds packets back to the rate, in a queue of so many bytes, and `netem` behind it
-//! delays and loses them. netem alone has a rate too, but its queue is bounded by packets, of which one may be a single acknowledgement or 64 KiB
-//! that TCP sends at once. tbf bounds it by bytes, cuts what is larger than its burst into segments, and sends at the new rate what waits when the rate changes.
+//! delays and loses them. netem alone has a rate too, but its queue is bounded by packets, of which one may be a single
+//! acknowledgement or 64 KiB that TCP sends at once. tbf bounds its queue by bytes, cuts packets larger than its burst into
+//! segments, and when the rate changes sends what waits at the new rate.
 
 use motet_units::{Bandwidth, Duration};
 
 use crate::line::Shape;
 
-/// An Ethernet frame without its checksum, as devices count it, and what the line adds: preamble, checksum and the gap behind it.
+/// The bytes of the longest Ethernet frame without its checksum, as devices count it.
 const FRAME: u64 = 1514;
+/// The bytes that a line adds to each frame: preamble, checksum and the gap behind it.
 pub(super) const OVERHEAD: u16 = 24;
-/// What may go at once after a pause. The kernel's timers are late by less, and what they are late by is made up for only up to this.
+/// How much may be sent at once after a pause, as a time at the rate. The kernel's timers are late by less; a delay beyond this would
+/// not be made up for, and the link would be slower than its rate.
 const BURST: Duration = Duration::from_us(250);
 /// `PSCHED_TICKS2NS`: the unit of netem's times.
 const TICK_PS: u64 = 64_000;
-/// More packets than fly at once; what is too much was dropped by tbf.
+/// netem's limit of packets, more than are ever under way at once: it must not drop any, since tbf has dropped what is too much.
 const FLYING: u32 = 1 << 20;
 /// `TC_LINKLAYER_ETHERNET` of `linux/pkt_sched.h`.
 const ETHERNET: u8 = 1;
@@ -33,18 +36,18 @@ pub struct Qdisc {
 }
 
 impl Qdisc {
-    /// The rate and the queue before it. A link that is down has a hole instead, and with it goes what waited.
+    /// The discipline for the rate and the queue before it. A link that is down gets a `blackhole` instead, and its queue is dropped.
     pub(super) fn rate(shape: Shape) -> Self {
         if shape.rate.is_zero() {
             return Self { kind: "blackhole", options: Vec::new() };
         }
         let burst = small(shape.rate.bytes_in(BURST).get().max(2 * FRAME));
-        // What may go at once must also be able to wait.
+        // The queue must have room for a whole burst.
         let limit = small(shape.rate.bytes_in(shape.queue).get()).max(burst);
         Self { kind: "tbf", options: tbf(shape.rate, burst, limit) }
     }
 
-    /// The delay and the loss.
+    /// The discipline for the delay and the loss.
     pub(super) fn delay(shape: Shape) -> Self {
         let ticks = small((shape.delay.as_ps() + TICK_PS / 2) / TICK_PS);
         let loss = (shape.loss * f64::from(u32::MAX)).round() as u32;
@@ -58,7 +61,7 @@ fn small(it: u64) -> u32 {
     u32::try_from(it).unwrap_or(u32::MAX)
 }
 
-/// `struct tc_tbf_qopt` and what does not fit in it.
+/// tbf's options: `struct tc_tbf_qopt`, and attributes for values that do not fit in it.
 fn tbf(rate: Bandwidth, burst: u32, limit: u32) -> Vec<u8> {
     let bytes_per_s = (rate.bits_per_s() / 8).max(1);
     // `struct tc_ratespec`: cells of a table that is no longer used, and what each packet takes beside its bytes.
@@ -69,7 +72,7 @@ fn tbf(rate: Bandwidth, burst: u32, limit: u32) -> Vec<u8> {
     // No other rate for peaks.
     parms.extend([0; 12]);
     parms.extend(limit.to_ne_bytes());
-    // The burst as a time, which its bytes below are instead of, and that of peaks.
+    // The bursts of the rate and of peaks as times. The first is given in bytes below instead.
     parms.extend([0; 8]);
     let mut options = attribute(PARMS, &parms);
     options.extend(attribute(BURST_BYTES, &burst.to_ne_bytes()));
@@ -79,7 +82,7 @@ fn tbf(rate: Bandwidth, burst: u32, limit: u32) -> Vec<u8> {
     options
 }
 
-/// All of ours are whole words, so that nothing is to be filled up.
+/// A netlink attribute. All values here are whole words, so none needs padding.
 fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
     let length = value.len() as u16 + 4;
     [&length.to_ne_bytes(), &kind.to_ne_bytes(), value].concat()

@@ -14,13 +14,13 @@ use crate::line::{Shape, Traffic};
 #[derive(Debug)]
 pub(super) enum Wires {
     Own(Own),
-    /// Nobody needs to look at them again, but they are there as long as this is.
+    /// They need no further work, but exist only as long as this value.
     Kernel {
         _wires: Kernel,
     },
 }
 
-/// Whether the kernel is to shape the links: if it was asked for, it is an error that it cannot.
+/// Whether the kernel is to shape the links. If the scenario demands it and the kernel cannot, that is an error.
 pub(super) fn by_kernel(links: Links) -> Result<bool, TestbedError> {
     match links {
         Links::Own => Ok(false),
@@ -44,7 +44,7 @@ impl Wires {
         })
     }
 
-    /// Those that need the keeper to pass packets.
+    /// The keeper's own wires, over which it must pass packets.
     pub(super) const fn own(&self) -> Option<&Own> {
         match self {
             Self::Own(own) => Some(own),

@@ -11,7 +11,7 @@ use motet_units::Seed;
 
 use super::words::{FromRank, ToRank, read, write};
 
-/// A program that is ready.
+/// A program that is registered and can be called.
 struct Ready {
     program: Verified<Program>,
     call: Call,
@@ -20,7 +20,7 @@ struct Ready {
     checked: bool,
 }
 
-/// What is in force, and what will be.
+/// The number of the program in force, and the next one with the call from which it is in force.
 #[derive(Debug, Default)]
 struct Agreed {
     now: Option<u32>,
@@ -28,7 +28,7 @@ struct Agreed {
 }
 
 impl Agreed {
-    /// The program of a call.
+    /// The number of the program that a call runs.
     fn of_call(&mut self, call: u32) -> Option<u32> {
         if let Some((_, number)) = self.then.take_if(|it| it.0 <= call) {
             self.now = Some(number);
@@ -87,7 +87,7 @@ fn register(group: &mut Group, file: &str, bytes: u64) -> Result<Ready, String> 
     Ok(Ready { program, call, operation, checked: false })
 }
 
-/// Makes a call; the first of a program is checked. How long it took, and how many elements were wrong.
+/// Makes a call; the first of each program is checked. Returns how many nanoseconds it took, and how many elements were wrong.
 fn make(group: &mut Group, ready: &mut Ready, clock: &SharedClock) -> Result<(u64, u64), String> {
     let data = Data::new(ready.program.collective(), ready.call, Seed::new(1));
     let check = !std::mem::replace(&mut ready.checked, true);

@@ -4,8 +4,9 @@
 //! each link has sent and how many wait in the queue before it, as routers count them, read every few milliseconds while a collective runs. While bytes wait a link is busy, and what
 //! it sends then is its rate. While none wait, what it sends says only that it is no slower than that.
 //!
-//! Of a link that was not busy, the last measurement gets old: what is believed moves towards the mean of what was measured of it. A link of which nothing was ever measured
-//! is believed to have as much of its nominal rate as those that were measured have of theirs: one believed to have all of it would draw every route to it, fast or not.
+//! Of a link that was not busy, the last measurement gets old: its believed rate moves towards the mean of its measurements. A
+//! link that was never measured is believed to have the same share of its nominal rate as the measured links have of theirs:
+//! one believed to have all of it would draw every route to it, fast or not.
 
 use motet_net::{Network, NetworkState};
 use motet_units::{Bandwidth, Duration, Instant, LinkId};
@@ -20,19 +21,20 @@ pub enum Sight {
     Measured,
 }
 
-/// A link must have been busy for so long in a collective for its rate to be measured: queues hold segments of up to 64 KiB, and one more or less must not count for much.
+/// How long a link must have been busy in a collective for its rate to be measured: queues hold segments of up to 64 KiB, and one
+/// more or less must not count for much.
 const BUSY: Duration = Duration::from_ms(20);
 
 /// A measurement this close to what is believed changes nothing: routes must not move for noise.
 const NOISE: f64 = 0.05;
 
-/// How much of the way to its mean the belief of a link goes with each collective that did not measure it.
+/// By what part of its distance to the mean a link's believed rate moves with each collective that did not measure it.
 const AGEING: f64 = 0.1;
 
 /// The weight of a new measurement in a link's mean.
 const SMOOTHING: f64 = 0.2;
 
-/// What a link has sent at a moment, and what waits before it.
+/// How many bytes a link has sent by a moment, and how many wait before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Seen {
     pub link: LinkId,
@@ -57,7 +59,7 @@ pub struct Belief {
 }
 
 impl Belief {
-    /// That all is as it nominally is.
+    /// Believes at first that every link has its nominal rate.
     #[must_use]
     pub fn new(network: &Network) -> Self {
         let nominal = NetworkState::nominal(network);
@@ -95,7 +97,7 @@ impl Belief {
         }
     }
 
-    /// How much of their nominal rate the links that were ever measured have; 1 if none was.
+    /// Which part of their nominal rates the links that were ever measured have, all together; 1 if none was.
     fn share(&self, sample: &Sample) -> f64 {
         let (mut measured, mut nominal) = (0.0, 0.0);
         for seen in &sample.links {

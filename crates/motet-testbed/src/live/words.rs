@@ -23,7 +23,7 @@ pub enum ToRank {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase", deny_unknown_fields)]
 pub enum FromRank {
-    /// It has joined the others.
+    /// The rank has joined the others.
     Joined,
     Registered {
         number: u32,

@@ -1,4 +1,4 @@
-//! [`LiveWorld`]: collectives on a testbed, for `motet_wan::run_in`.
+//! [`LiveWorld`]: the world in which `motet_wan::run_in` makes its collectives when they are real ones on a testbed.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Read, Write};
@@ -20,12 +20,12 @@ use super::words::{FromRank, ToRank, read, write};
 use crate::layout::Layout;
 use crate::order::Order;
 
-/// Gives the keeper orders, and has its answers without their `ok`.
+/// Sends the keeper orders and returns its answers, without their `ok`.
 pub type Tell<'a> = Box<dyn FnMut(&[Order]) -> Result<Vec<String>, String> + 'a>;
 
-/// How often links are looked at while a collective runs.
+/// How often the links' counters are read while a collective runs.
 const LOOK: std::time::Duration = std::time::Duration::from_millis(4);
-/// A rank that says nothing for so long is lost; the executor ends calls long before.
+/// How long to wait for the ranks' answers. The executor ends calls long before.
 const PATIENCE: Duration = Duration::from_ms(120_000);
 
 /// The controller's end of a rank.
@@ -40,7 +40,7 @@ impl std::fmt::Debug for RankPipe {
     }
 }
 
-/// What a run lives on.
+/// What a live run needs.
 pub struct Setup<'a> {
     pub scenario: &'a Scenario<'a>,
     pub sight: Sight,
@@ -50,7 +50,7 @@ pub struct Setup<'a> {
     pub clock: SharedClock,
     /// Where program files are put for ranks to read.
     pub folder: PathBuf,
-    /// Told the number of every collective that is done.
+    /// Called with the number of collectives done, after each.
     pub progress: Box<dyn Fn(u32) + 'a>,
 }
 
@@ -60,7 +60,8 @@ impl std::fmt::Debug for Setup<'_> {
     }
 }
 
-/// Programs that ranks have, by their number; none where they were told to drop it. Ranks have memory for each, inputs and outputs of a call.
+/// Programs that ranks have registered, by their number; `None` where they were told to drop it. Each takes memory at the
+/// ranks, for inputs and outputs.
 struct Registered<T>(Vec<Option<Arc<T>>>);
 
 impl<T> Registered<T> {
@@ -69,8 +70,8 @@ impl<T> Registered<T> {
         self.0.iter().position(is).map(|it| it as u32)
     }
 
-    /// Forgets programs that nobody else has: the hands choose among those that they hold, so they cannot come again. Not the one that
-    /// is in force, which ranks still have to go over from.
+    /// Forgets programs that nobody else holds: the hands choose among those that they hold, so such a program cannot come again. The one
+    /// in force stays, because ranks run it until they switch.
     fn drop_unused(&mut self, in_force: Option<u32>) -> Vec<u32> {
         let mut dropped = Vec::new();
         for (number, program) in (0..).zip(&mut self.0) {
@@ -88,19 +89,21 @@ impl<T> Registered<T> {
 pub struct LiveWorld<'a> {
     setup: Setup<'a>,
     layout: Layout,
-    /// What the links are set to.
+    /// The links' rates as the scenario has them vary, and the number of the state that was set last.
     truth: Simulated<'a>,
     truth_number: u64,
+    /// The rates that the links are set to.
     rates: NetworkState,
+    /// The rates that the controller believes in, if it measures.
     belief: Belief,
-    /// What the run was last told, and its number.
+    /// The state that the run was last shown, and its number, which counts up with each change.
     shown: NetworkState,
     number: u64,
     answers: Receiver<(usize, Result<FromRank, String>)>,
     programs: Registered<Built>,
     in_force: Option<u32>,
     calls: u32,
-    /// The links of each pair's way, where it was set.
+    /// The links of each pair's route, where it was set.
     ways: BTreeMap<(u32, u32), Vec<LinkId>>,
     /// When the last collective was done.
     since: Instant,
@@ -219,7 +222,7 @@ impl<'a> LiveWorld<'a> {
         Ok(Sample { at: self.setup.clock.now(), links: links.collect() })
     }
 
-    /// Puts the routes of a program's flows in force; whether any changed.
+    /// Puts the routes of a program's flows in force; true if any changed.
     fn set_routes(&mut self, built: &Built, routes: &RouteChoice) -> Result<bool, String> {
         let mut orders = Vec::new();
         for flow in built.movable() {
@@ -239,7 +242,7 @@ impl<'a> LiveWorld<'a> {
         Ok(true)
     }
 
-    /// Has all ranks go over to a program with the next call; whether it is another.
+    /// Has all ranks go over to a program with the next call; true if another was in force.
     fn set_program(&mut self, built: &Arc<Built>) -> Result<bool, String> {
         let number = match self.programs.number(built) {
             Some(number) => number,
@@ -278,6 +281,7 @@ impl<'a> LiveWorld<'a> {
         self.setup.folder.join(format!("program-{number}.json"))
     }
 
+    /// Makes one collective: puts routes and program in force, has all ranks make the call, and measures what each of that took.
     fn call(&mut self, built: &Arc<Built>, routes: &RouteChoice) -> Result<Took, String> {
         let clock = Arc::clone(&self.setup.clock);
         let start = clock.now();
@@ -351,7 +355,7 @@ impl World for LiveWorld<'_> {
         took.map(Some).map_err(problem)
     }
 
-    /// Moves take what they take, and that is measured.
+    /// No cost is charged for moves: what they take is measured.
     fn pause(&self, _: Costs) -> Duration {
         Duration::ZERO
     }

@@ -40,7 +40,9 @@ pub(crate) fn failure(error: &ExecError) -> Failure {
             failure.with_remedy("give all ranks the same `--token`, or set MOTET_EXEC_TOKEN")
         }
         ExecError::Tls(_) => Failure::unreadable(error.to_string()),
-        ExecError::Deadline { .. } => failure.with_remedy("a longer limit is `--deadline`"),
+        error if error.is_too_late() => failure.with_remedy(
+            "all ranks still answer: see which of them did not make that call; a longer limit is `--deadline`",
+        ),
         ExecError::Lost { .. } | ExecError::Silent { .. } | ExecError::Told { .. } => failure
             .with_remedy("look at that rank's own message; `--on-loss shrink` goes on without it"),
         _ => failure,

@@ -101,9 +101,10 @@ pub(crate) fn run(args: &RunArgs, printer: &mut Printer) -> Result<Status, Failu
     Ok(if wrong == 0 { Status::Done } else { Status::Wrong })
 }
 
-/// Whether a rank or a link was lost, so that there may be a group without it.
+/// Whether a rank or a link was lost, so that there may be a group without it. A call that took too long has failed on all ranks
+/// alike, and leaves nobody to go on without.
 fn is_loss(error: &ExecError) -> bool {
-    error.culprit().is_some() || matches!(error, ExecError::Told { .. })
+    error.culprit().is_some()
 }
 
 /// The program for the ranks that are left, by their first numbers: after a loss, for their part of the cluster.

@@ -16,7 +16,12 @@ const BETWEEN: Duration = Duration::from_millis(50);
 
 pub(crate) fn run(args: &DownArgs, printer: &mut Printer) -> Result<Status, Failure> {
     let place = Place::of(&args.scenario);
+    // What was killed has left its folder; and in one that is being made, nothing is up yet.
+    let lock = if place.folder().exists() { Some(place.lock()?) } else { None };
     let Some(state) = place.find() else {
+        if let Some(lock) = &lock {
+            place.clear(lock);
+        }
         if printer.is_json() {
             printer.json(&serde_json::json!({ "was_up": false }))?;
         } else {

@@ -26,7 +26,10 @@ const PRIORITY: u32 = 20;
 pub(crate) fn run(args: &KeepArgs, printer: &mut Printer) -> Result<Status, Failure> {
     let place = Place::at(&args.folder);
     let kept = keep(args, &place, printer);
-    place.remove();
+    // Who has the lock has started this or takes it down, and removes the folder when this process is gone.
+    if let Ok(_lock) = place.lock() {
+        place.remove();
+    }
     kept.map(|()| Status::Done)
 }
 

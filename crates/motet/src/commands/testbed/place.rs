@@ -1,6 +1,8 @@
 //! [`Place`]: the folder of a testbed, with its state, the socket for orders and the cluster.
 
+use std::fs::{File, TryLockError};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -52,40 +54,98 @@ impl Place {
         self.0.join("cluster.toml")
     }
 
-    /// Makes the folder, empty.
-    pub(crate) fn make(&self) -> Result<(), Failure> {
-        self.remove();
-        std::fs::create_dir_all(&self.0).map_err(|it| {
-            Failure::unreadable(format!("cannot be made: {it}"))
-                .in_file(&self.0.to_string_lossy())
-                .with_remedy("a testbed needs root, or a folder of your own in MOTET_TESTBED_DIR")
-        })
+    fn cannot_make(&self, why: &std::io::Error) -> Failure {
+        Failure::unreadable(format!("cannot be made: {why}"))
+            .in_file(&self.0.to_string_lossy())
+            .with_remedy("a testbed needs root, or a folder of your own in MOTET_TESTBED_DIR")
     }
 
+    /// Keeps all other processes from starting a testbed here or taking one down, as long as the lock lives. Without it each of
+    /// two that start would take the other's half-made folder for what a killed one has left.
+    pub(crate) fn lock(&self) -> Result<Lock, Failure> {
+        let path = self.0.with_extension("lock");
+        let cannot = |it: std::io::Error| self.cannot_make(&it);
+        if let Some(root) = path.parent() {
+            std::fs::create_dir_all(root).map_err(cannot)?;
+        }
+        loop {
+            let file = File::options().create(true).append(true).open(&path).map_err(cannot)?;
+            match file.try_lock() {
+                Ok(()) => {}
+                Err(TryLockError::WouldBlock) => {
+                    return Err(Failure::wrong(
+                        "another process is just starting this scenario's testbed, or taking it down",
+                    )
+                    .with_remedy("try again in a moment"));
+                }
+                Err(TryLockError::Error(error)) => return Err(cannot(error)),
+            }
+            // Who had it before may have removed it between our two steps. Then the next process would lock another file.
+            let number = |it: std::fs::Metadata| (it.dev(), it.ino());
+            let held = file.metadata().map(number).map_err(cannot)?;
+            if std::fs::metadata(&path).is_ok_and(|it| number(it) == held) {
+                return Ok(Lock { path, _file: file });
+            }
+        }
+    }
+
+    /// Removes the folder.
     pub(crate) fn remove(&self) {
         // What is not there need not be removed.
         let _ = std::fs::remove_dir_all(&self.0);
     }
 
-    /// The testbed that is up here; what one that was killed has left is removed.
+    fn known(&self) -> Option<State> {
+        State::read(&std::fs::read_to_string(self.state_file()).ok()?).ok()
+    }
+
+    /// The testbed that is up here.
     pub(crate) fn find(&self) -> Option<State> {
-        let text = std::fs::read_to_string(self.state_file()).ok()?;
-        let known = State::read(&text).ok();
-        let state = known.clone().filter(process::is_there);
-        if state.is_none() {
-            if let Some(gone) = known {
+        self.known().filter(process::is_there)
+    }
+
+    /// Ends and removes what a testbed that was killed has left, if there is something and none is up.
+    pub(crate) fn clear(&self, _lock: &Lock) {
+        if self.find().is_none() {
+            if let Some(gone) = self.known() {
                 process::end_left(&gone);
             }
             self.remove();
         }
-        state
+    }
+
+    /// The testbed that is up here. If there is none, one is started, and comes with who holds it.
+    pub(crate) fn find_or_start(
+        &self,
+        up: &UpArgs,
+        hold: bool,
+        when_told: bool,
+    ) -> Result<(State, Option<Held>), Failure> {
+        if let Some(state) = self.find() {
+            return Ok((state, None));
+        }
+        let lock = self.lock()?;
+        // Another process may have been faster.
+        if let Some(state) = self.find() {
+            return Ok((state, None));
+        }
+        self.clear(&lock);
+        std::fs::create_dir_all(&self.0).map_err(|it| self.cannot_make(&it))?;
+        let started = self.start(up, hold, when_told);
+        if started.is_err() {
+            self.remove();
+        }
+        // What holds it may want the lock to clear up, when an error drops it.
+        drop(lock);
+        let held = started?;
+        let state = self.find().ok_or_else(|| Failure::wrong("the keeper ended at once"))?;
+        Ok((state, Some(held)))
     }
 
     /// Starts a keeper and waits until all is made. With `hold`, the keeper ends when the pipe that is its standard input does.
-    pub(crate) fn start(&self, up: &UpArgs, hold: bool, when_told: bool) -> Result<Held, Failure> {
+    fn start(&self, up: &UpArgs, hold: bool, when_told: bool) -> Result<Held, Failure> {
         let cannot =
             |it: std::io::Error| Failure::unreadable(format!("cannot start the keeper: {it}"));
-        self.make()?;
         let mut command = Command::new(std::env::current_exe().map_err(cannot)?);
         command.args(["testbed", "keep", &up.scenario, "--folder"]).arg(&self.0);
         if let Some(seed) = up.seed {
@@ -165,6 +225,19 @@ impl Orders {
     }
 }
 
+/// See [`Place::lock`].
+pub(crate) struct Lock {
+    path: PathBuf,
+    _file: File,
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // Before it is unlocked, which closing it does.
+        let _ = std::fs::remove_file(&self.path);
+    }
+}
+
 /// A keeper that was started here. One that is held ends with this.
 pub(crate) struct Held {
     child: Option<Child>,
@@ -179,7 +252,10 @@ impl Drop for Held {
             // The end of its standard input tells it to stop; it ends what runs in its namespaces and goes.
             drop(child.stdin.take());
             let _ = child.wait();
-            self.place.remove();
+            // Who has the lock instead clears up as well.
+            if let Ok(lock) = self.place.lock() {
+                self.place.clear(&lock);
+            }
         }
     }
 }

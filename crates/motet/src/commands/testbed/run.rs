@@ -56,11 +56,7 @@ pub(crate) fn run(args: &RunArgs, printer: &mut Printer) -> Result<Status, Failu
     let loaded = Loaded::read(&args.up.scenario, &args.up.read, printer)?;
     let scenario = loaded.scenario(args.up.seed)?;
     let place = Place::of(&args.up.scenario);
-    let held = match place.find() {
-        Some(_) => None,
-        None => Some(place.start(&args.up, true, false)?),
-    };
-    let state = place.find().ok_or_else(|| Failure::wrong("the keeper ended at once"))?;
+    let (state, held) = place.find_or_start(&args.up, true, false)?;
     say_links(scenario.testbed.links, &state, printer);
     let ran = if args.command.is_empty() {
         collectives(args, &scenario, &place, &state, printer)

@@ -15,15 +15,8 @@ pub(crate) fn run(args: &UpArgs, printer: &mut Printer) -> Result<Status, Failur
     loaded.scenario(args.seed)?;
     let layout = Layout::new(&loaded.network).map_err(|it| failure(&it).in_file(&args.scenario))?;
     let place = Place::of(&args.scenario);
-    let known = place.find();
-    let was_up = known.is_some();
-    let state = match known {
-        Some(state) => state,
-        None => {
-            drop(place.start(args, false, false)?);
-            place.find().ok_or_else(|| Failure::wrong("the keeper ended at once"))?
-        }
-    };
+    let (state, started) = place.find_or_start(args, false, false)?;
+    let was_up = started.is_none();
     if printer.is_json() {
         let hosts: Vec<_> = state
             .hosts

@@ -99,15 +99,14 @@ fn run_live(
     printer: &Printer,
 ) -> Result<Result<(Vec<Outcome>, String), WanError>, Failure> {
     let place = Place::of(&args.scenario);
-    if place.find().is_some() {
+    let up = UpArgs { scenario: args.scenario.clone(), seed: args.seed, read: args.read.clone() };
+    let (state, held) = place.find_or_start(&up, true, true)?;
+    if held.is_none() {
         return Err(Failure::wrong(
             "this scenario's testbed is up, and its links change by the clock",
         )
         .with_remedy("take it down with `motet testbed down`; `--live` makes one of its own"));
     }
-    let up = UpArgs { scenario: args.scenario.clone(), seed: args.seed, read: args.read.clone() };
-    let held = place.start(&up, true, true)?;
-    let state = place.find().ok_or_else(|| Failure::wrong("the keeper ended at once"))?;
     say_links(scenario.testbed.links, &state, printer);
     let total = u64::from(scenario.count) * modes.len() as u64;
     let bar = Bar::start(printer, total, "collectives");
