@@ -5,10 +5,12 @@
 //! nothing of CUDA and a machine without GPUs gets an error that says so. Only the driver API is
 //! used: no runtime library, no kernel, no compiler.
 //!
+//! Where to start:
+//! - [`Cuda`]: the driver once it is loaded, and its [`Gpu`]s;
+//! - [`measure`] times copies with the GPU's own events; no clock of this machine is read;
+//! - [`work`] lends a stream and memory to a library that has work of its own (NCCL);
+//! - `owned.rs` holds what must be given back: contexts, memory, streams, events;
 //! - `driver.rs` is the foreign interface: the functions we call, as NVIDIA documents them.
-//! - `owned.rs` holds what must be given back: contexts, memory, streams, events.
-//! - [`work`] lends a stream and memory to a library that has work of its own (NCCL).
-//! - [`measure`] times copies with the GPU's own events; no clock of this machine is read.
 //!
 //! `cargo run -p motet-cuda --example measure` prints what it finds.
 //!

@@ -34,6 +34,7 @@ mod components;
 pub mod diff;
 pub mod discover;
 pub mod formats;
+mod gpu_model;
 pub mod in_network;
 pub mod link;
 mod link_class;

@@ -1,4 +1,4 @@
-//! "Did you mean": the names closest to a mistyped one.
+//! "Did you mean": the names closest to a mistyped one, and those that a part of was written.
 //!
 //! Used wherever a file or a command line names something from a list: keys, templates, nodes.
 
@@ -7,14 +7,20 @@ const SUGGESTIONS: usize = 3;
 /// Only this many characters are compared, so that a hostile name costs no more than a long one.
 const COMPARED: usize = 48;
 
-/// The names nearest to `name`, best first; empty if none is near enough to be a slip.
+/// A part of a name says which is meant only if it is at least so long.
+const PART: usize = 3;
+
+/// The names nearest to `name`, best first, then those that have it in them (`b200` in `dgx-b200`); empty if none
+/// is near enough to be a slip.
 pub(crate) fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
     let wanted: Vec<char> = name.chars().take(COMPARED).flat_map(char::to_lowercase).collect();
     // A slip changes about a third of a word at most; short words get one letter.
     let most = (wanted.len() / 3).max(1);
     let mut best: Vec<(usize, &'a str)> = Vec::with_capacity(SUGGESTIONS + 1);
     for candidate in known {
-        let Some(distance) = distance(&wanted, candidate, most) else {
+        let distance = distance(&wanted, candidate, most);
+        let part = || is_part(&wanted, candidate).then_some(most + 1);
+        let Some(distance) = distance.or_else(part) else {
             continue;
         };
         let place = best.partition_point(|it| it.0 <= distance);
@@ -24,6 +30,12 @@ pub(crate) fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) 
         }
     }
     best.into_iter().map(|it| it.1).collect()
+}
+
+/// Whether what was written stands in a name.
+fn is_part(wanted: &[char], candidate: &str) -> bool {
+    let whole: Vec<char> = candidate.chars().take(COMPARED).flat_map(char::to_lowercase).collect();
+    wanted.len() >= PART && whole.windows(wanted.len()).any(|it| it == wanted)
 }
 
 /// The remedy text: the nearest names, or all of them where there are few, or nothing.
@@ -78,6 +90,10 @@ mod tests {
         assert_eq!(nearest("latnecy", keys), ["latency"]);
         assert_eq!(nearest("FORM", keys), ["from"]);
         assert!(nearest("colour", keys).is_empty());
+        let templates = ["dgx-b200", "dgx-h100", "gb300-nvl72", "b100", "gh200"];
+        assert_eq!(nearest("B200", templates), ["b100", "dgx-b200"]);
+        assert_eq!(nearest("gb300", templates), ["gb300-nvl72"]);
+        assert!(nearest("g1", ["rack-g1"]).is_empty());
         assert_eq!(nearest("g10", ["g1", "g0", "g11", "g100", "x"]), ["g1", "g0", "g11"]);
     }
 

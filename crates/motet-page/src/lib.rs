@@ -1,7 +1,10 @@
 //! What all pages of Motet share: the report of `motet plan` and the dashboard of `motet serve` look alike, need no network, and
 //! take data in the same safe way.
 //!
-//! [`STYLE`] is the part of their style sheets that both have: colours (light and dark), type, tables, charts, print.
+//! Where to start:
+//! - [`STYLE`]: the part of their style sheets that both have: colours (light and dark), type, tables, charts, print;
+//! - [`embedded`]: JSON in a page such that no text in it is taken for markup;
+//! - [`FILE_POLICY`]: what the browser may load for a page that is a file: nothing.
 
 /// The style sheet that comes before a page's own.
 pub const STYLE: &str = include_str!("style.css");

@@ -4,6 +4,9 @@
 //! that blocks or allocates. The NCCL plugin is a thin shell over it, and simulations run the same
 //! code.
 //!
+//! Where to start: [`Runtime`] decides the calls of one communicator, by a [`View`] of a [`Table`]; the example
+//! [below](#for-embedders) goes through all of it.
+//!
 //! | where | what |
 //! | --- | --- |
 //! | [`table`] | what a plan's `table` file holds; reading, writing, checksum |

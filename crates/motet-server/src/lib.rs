@@ -1,4 +1,8 @@
-//! The controller of optical circuits as a service, and the manager that runs beside a job's ranks.
+//! The controller of optical circuits as a service, and the manager that runs beside a job's ranks. All decisions are made in
+//! `motet-control`, which does no IO and has no clock; this crate connects it to the real world.
+//!
+//! Where to start: [`start`] assembles the whole service from a [`Config`], and [`run`] has service and manager as programs. Then
+//! [`engine`], the one thread that owns the controller: it passes messages and timers to it and writes its journal.
 //!
 //! ```text
 //!  ranks ──Unix socket──► manager ──gRPC──► api ─┐
@@ -7,10 +11,10 @@
 //!                                                └────────┘ └──► switch lines ──► optical switches
 //! ```
 //!
-//! All decisions are made in `motet-control`, which does no IO and has no clock. This crate connects it to the real world:
-//! [`engine`] passes messages and timers to the controller and writes its journal, [`store`] persists that, [`switch`] carries out
-//! its orders, [`api`] and [`http`] are its interfaces, [`auth`] authenticates clients. [`serve`] assembles all of it from a
-//! [`config`]; [`fuzz`] tests it with random inputs.
+//! - [`store`] persists the engine's journal; [`switch`] carries out the controller's orders.
+//! - [`api`] and [`http`] are the interfaces, [`auth`] authenticates clients; [`client`] is the other end of `api`.
+//! - `manager` (on Unix) is the domain's side; [`job`] is a job as people and launchers write it.
+//! - [`fuzz`] tests the service with random inputs.
 
 pub mod api;
 pub mod auth;

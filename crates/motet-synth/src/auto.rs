@@ -150,6 +150,44 @@ fn by_forest(task: &Task<'_>, fabric: &Fabric, most: u64) -> Result<Lowered, Syn
     Lowering::new(task, fabric, Trees::Both(&pairs))?.best(most)
 }
 
+/// What came of the methods that `auto` tried.
+#[derive(Default)]
+struct Tries {
+    best: Option<Draft>,
+    tried: Vec<Tried>,
+    /// The error to show if no method makes a program.
+    problem: Option<SynthError>,
+}
+
+impl Tries {
+    fn note(&mut self, method: Method, made: Result<Draft, SynthError>) {
+        match made {
+            Ok(draft) => {
+                self.tried.push(Tried { method, time: Some(draft.makespan), why_not: None });
+                if self.best.as_ref().is_none_or(|it| draft.makespan < it.makespan) {
+                    self.best = Some(draft);
+                }
+            }
+            Err(error) => {
+                self.tried.push(Tried { method, time: None, why_not: Some(error.to_string()) });
+                let shown = self.problem.as_ref();
+                if shown.is_none_or(|it| says_little(it) && !says_little(&error)) {
+                    self.problem = Some(error);
+                }
+            }
+        }
+    }
+
+    fn choice(self, effort: &Effort<'_>) -> Result<Draft, SynthError> {
+        let chosen_with = Some((effort.seed, effort.most_transfers));
+        match (self.best, self.problem) {
+            (Some(draft), _) => Ok(Draft { tried: self.tried, chosen_with, ..draft }),
+            (None, Some(error)) => Err(error),
+            (None, None) => Err(SynthError::not_for("auto", "no method does this collective")),
+        }
+    }
+}
+
 /// The best program of all methods that can do the task, leaving out those that have `failed` already.
 pub(crate) fn best(
     task: &Task<'_>,
@@ -166,25 +204,23 @@ pub(crate) fn best(
     let margin = least.as_ps() / if small { CLOSE } else { CLOSE_IF_LARGE };
     let close = least.as_ps().saturating_add(margin);
     let in_switches = task.network.nodes().iter().any(|it| it.multicast || it.reduces);
-    let mut best: Option<Draft> = None;
-    let mut tried = failed;
-    let mut problem = None;
+    let mut tries = Tries { tried: failed, ..Tries::default() };
     let mut left = effort.allowance(task.goal.ranks());
     let by_latency = left.is_some() && bound.latency.as_ps() > least.as_ps() / 8;
     let grid = LazyGrid::new(fabric);
     for method in candidates(task, fabric, &grid, by_latency) {
-        if tried.iter().any(|it| it.method.name() == method.name()) {
+        if tries.tried.iter().any(|it| it.method.name() == method.name()) {
             continue;
         }
         // For data from one rank to one other hardly any method is better, so it may spend all that is left.
         let share = if matches!(method, Method::Exchange) { 1 } else { SHARE };
         let work = Work::new(left.map(|it| it / share));
         let watch = Watch::new(effort.out_of_time, &work);
-        let over = !tried.is_empty() && watch.out_of_time();
-        if over || (best.is_some() && !watch.affords(1)) {
+        let over = !tries.tried.is_empty() && watch.out_of_time();
+        if over || (tries.best.is_some() && !watch.affords(1)) {
             break;
         }
-        let so_far = best.as_ref().map(|it: &Draft| (it.method, it.makespan));
+        let so_far = tries.best.as_ref().map(|it: &Draft| (it.method, it.makespan));
         (effort.progress)(&Progress { method, best: so_far, least });
         // Methods are told what to beat only if work is limited, and if their schedules tell the time, which
         // they do not where switches copy or reduce.
@@ -199,33 +235,15 @@ pub(crate) fn best(
             Ok(draft)
         });
         left = left.map(|it| it.saturating_sub(work.spent()));
-        match made {
-            Ok(draft) => {
-                tried.push(Tried { method, time: Some(draft.makespan), why_not: None });
-                if best.as_ref().is_none_or(|it| draft.makespan < it.makespan) {
-                    best = Some(draft);
-                }
-            }
-            Err(error) => {
-                tried.push(Tried { method, time: None, why_not: Some(error.to_string()) });
-                if problem.as_ref().is_none_or(|it| says_little(it) && !says_little(&error)) {
-                    problem = Some(error);
-                }
-            }
-        }
-        if best.as_ref().is_some_and(|it| it.makespan.as_ps() <= close) {
+        tries.note(method, made);
+        if tries.best.as_ref().is_some_and(|it| it.makespan.as_ps() <= close) {
             break;
         }
     }
-    if best.is_none() && (effort.out_of_time)() {
-        best = in_a_hurry(task, fabric, effort);
+    if tries.best.is_none() && (effort.out_of_time)() {
+        tries.best = in_a_hurry(task, fabric, effort);
     }
-    let chosen_with = Some((effort.seed, effort.most_transfers));
-    match (best, problem) {
-        (Some(draft), _) => Ok(Draft { tried, chosen_with, ..draft }),
-        (None, Some(error)) => Err(error),
-        (None, None) => Err(SynthError::not_for("auto", "no method does this collective")),
-    }
+    tries.choice(effort)
 }
 
 /// Whether an error says only that a method is not for the task. Of several errors the first that says more

@@ -26,12 +26,26 @@ pub(crate) mod wan;
 pub(crate) mod what_if;
 pub(crate) mod workload;
 
+use std::path::Path;
+
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 
 /// What every command says of its CLUSTER.
 pub(crate) const CLUSTER: &str = "The network: a file in any format that `motet net show` reads, a template \
      with parameters such as dgx-h100:count=4 (`motet net gen --list` shows all), or - for stdin";
+
+/// The name of a picture's file: Motet draws SVG, and under another ending that would be a broken file.
+fn svg(text: &str) -> Result<String, String> {
+    let ending = Path::new(text).extension().map(|it| it.to_string_lossy().to_lowercase());
+    match ending.as_deref() {
+        None | Some("svg") => Ok(text.to_owned()),
+        Some(other) => Err(format!(
+            "Motet draws no pictures as .{other}; end the name in .svg: `rsvg-convert` and browsers make other \
+             pictures of it"
+        )),
+    }
+}
 
 const AFTER_HELP: &str = "\
 New here? Describe your cluster (docs/cluster-file.md) or take a template, then:

@@ -33,6 +33,8 @@ pub(crate) struct Failure {
     pub(crate) problem: String,
     /// What to do about it.
     pub(crate) remedy: Option<String>,
+    /// A file is refused for its size alone, so nothing else is worth trying on it.
+    pub(crate) is_too_large: bool,
 }
 
 impl Failure {
@@ -44,6 +46,7 @@ impl Failure {
             at: None,
             problem: problem.into(),
             remedy: None,
+            is_too_large: false,
         }
     }
 
@@ -85,7 +88,8 @@ impl fmt::Display for Failure {
 
 impl From<ReadError> for Failure {
     fn from(error: ReadError) -> Self {
-        Self { at: error.at, remedy: error.remedy, ..Self::unreadable(error.problem) }
+        let ReadError { at, problem, remedy, is_too_large } = error;
+        Self { at, remedy, is_too_large, ..Self::unreadable(problem) }
     }
 }
 

@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 
 use motet_nccl::NcclTerms;
 use motet_nccl::mscclpp::PlanTerms;
-use motet_net::Network;
 use motet_net::builders::{self, Assembly, Params, Template, TemplateError};
 use motet_net::formats::nccl_xml::GraphDump;
 use motet_net::formats::{ReadOptions, read_any};
+use motet_net::{Network, NodeKind};
 use motet_tune::calibrate::terms_file::{self, TermsFile};
 use motet_tune::sketch::Sketch;
 use motet_tune::sketch::taccl;
@@ -150,6 +150,20 @@ pub(crate) fn network(
         notes: read.notes,
         graphs: read.graphs,
     })
+}
+
+/// How many GPUs a network has, for what needs some.
+pub(crate) fn gpus(network: &Network, name: &str) -> Result<u32, Failure> {
+    let gpus = u32::try_from(network.ranks().len()).unwrap_or(u32::MAX);
+    if gpus > 0 {
+        return Ok(gpus);
+    }
+    let remedy = match network.count(NodeKind::Border) {
+        0 => "describe the GPUs too, or give a template such as dgx-h100",
+        _ => "a WAN file alone has only routers; attach datacenters to it in a cluster file",
+    };
+    let failure = Failure::unreadable("has no GPUs, and so no ranks");
+    Err(failure.in_file(name).with_remedy(remedy))
 }
 
 /// Terms of MSCCL++'s cost model, as `motet calibrate` writes them; those of an H200 if the file has only NCCL's.

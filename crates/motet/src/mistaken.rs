@@ -147,6 +147,9 @@ fn sort(name: &str, text: &str) -> Option<Sort> {
 
 /// Why `text` is not what is wanted, which is what `failure` says, or what it is instead.
 pub(crate) fn for_text(wanted: Wanted, name: &str, text: &str, failure: Failure) -> Failure {
+    if failure.is_too_large {
+        return failure;
+    }
     let Some(sort) = sort(name, text).filter(|it| it.as_wanted() != wanted) else { return failure };
     let what = match &sort {
         Sort::Program(what) => format!("a program ({what})"),

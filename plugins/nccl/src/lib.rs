@@ -1,6 +1,9 @@
 //! NCCL's tuner and profiler plugins in one library, `libmotet_nccl.so`: a job decides by a Motet plan, and says how
 //! long its collectives took. Thin over `motet-runtime`, which has the lookup, the formats and the rules.
 //!
+//! Where to start: [`tuner`], which NCCL asks before every collective, and [`plan`], what it decides by; then [`profiler`],
+//! which NCCL tells what happened.
+//!
 //! | where | what |
 //! | --- | --- |
 //! | [`abi`] | NCCL's types and numbers, as its plugin headers have them |

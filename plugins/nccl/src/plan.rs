@@ -12,12 +12,13 @@ use std::fs::{File, OpenOptions};
 use std::io::Read as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 use std::sync::Arc;
 
 use motet_runtime::folder::{CHECKSUMS, ListError, MANIFEST, TABLE, VERSION, read_list};
 use motet_runtime::{
-    Bucket, Candidate, Checksum, Collective, Entry, Key, Method, Setting, Signature, Table,
-    TableError, TableKnobs, View,
+    Algorithm, Bucket, Candidate, Checksum, Collective, Entry, Key, Method, Protocol, Setting,
+    Signature, Table, TableError, TableKnobs, View,
 };
 use motet_units::Bytes;
 use rustix::fs::OFlags;
@@ -73,7 +74,7 @@ pub(crate) struct Setup {
 
 #[derive(Deserialize)]
 struct Task {
-    collective: String,
+    collective: Word<Collective>,
     size_bytes: u64,
     pick: Pick,
     /// What NCCL does by itself.
@@ -82,9 +83,9 @@ struct Task {
 
 #[derive(Deserialize)]
 struct Pick {
-    basis: String,
-    algorithm: Option<String>,
-    protocol: Option<String>,
+    basis: Basis,
+    algorithm: Option<Word<Algorithm>>,
+    protocol: Option<Word<Protocol>>,
     #[serde(default)]
     channels: u32,
     /// Whether NCCL must be asked for so many channels.
@@ -92,17 +93,38 @@ struct Pick {
     asked: bool,
 }
 
+/// How a time was determined, as far as it matters here.
+#[derive(PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Basis {
+    /// On the machine.
+    Measured,
+    /// In whatever other way.
+    #[serde(other)]
+    Modelled,
+}
+
+/// A name that may be unknown here: a newer Motet's plan must not stop a job, only goes without what this one does not know.
+#[derive(Clone, Copy, Deserialize)]
+#[serde(from = "String", bound(deserialize = "T: FromStr"))]
+struct Word<T>(Option<T>);
+
+impl<T: FromStr> From<String> for Word<T> {
+    fn from(name: String) -> Self {
+        Self(name.parse().ok())
+    }
+}
+
 impl Pick {
     /// Whether its time was measured on the machine, and not modelled.
     fn is_measured(&self) -> bool {
-        self.basis == "measured"
+        self.basis == Basis::Measured
     }
 
     fn is(&self, setting: &Setting) -> bool {
         let Method::Nccl { algorithm } = setting.method else { return false };
-        let named = |it: &Option<String>| it.clone().unwrap_or_default();
-        algorithm == named(&self.algorithm).parse().ok()
-            && setting.knobs.protocol == named(&self.protocol).parse().ok()
+        algorithm == self.algorithm.and_then(|it| it.0)
+            && setting.knobs.protocol == self.protocol.and_then(|it| it.0)
             && setting.knobs.channels == self.asked.then_some(self.channels)
             && setting.knobs.chunk.is_none()
     }
@@ -196,7 +218,7 @@ impl Plan {
 fn placed(tasks: &[Task]) -> BTreeMap<Place, &Task> {
     let place = |it: &Task| {
         let bucket = Bucket::of(Bytes::new(it.size_bytes));
-        it.collective.parse().ok().map(|collective: Collective| (collective, bucket))
+        it.collective.0.map(|collective| (collective, bucket))
     };
     tasks.iter().filter_map(|it| Some((place(it)?, it))).collect()
 }
@@ -278,6 +300,27 @@ pub(crate) fn find(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn unknown_words_are_no_error() {
+        let read = |text: &str| serde_json::from_str::<Task>(text).unwrap();
+        let known = read(
+            r#"{"collective": "allreduce", "size_bytes": 1,
+                "pick": {"basis": "measured", "algorithm": "ring", "protocol": "ll128"}}"#,
+        );
+        assert_eq!(known.collective.0, Some(Collective::AllReduce));
+        assert!(known.pick.is_measured());
+        assert_eq!(known.pick.algorithm.and_then(|it| it.0), Some(Algorithm::Ring));
+        assert_eq!(known.pick.protocol.and_then(|it| it.0), Some(Protocol::Ll128));
+        let unknown = read(
+            r#"{"collective": "all-to-some", "size_bytes": 1,
+                "pick": {"basis": "guessed", "algorithm": "moebius", "protocol": null}}"#,
+        );
+        assert_eq!(unknown.collective.0, None);
+        assert!(!unknown.pick.is_measured());
+        assert_eq!(unknown.pick.algorithm.and_then(|it| it.0), None);
+        assert!(unknown.pick.protocol.is_none());
+    }
 
     #[test]
     fn a_plan_is_for_as_many_ranks_and_nodes_spread_as_evenly() {

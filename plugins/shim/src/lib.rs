@@ -1,6 +1,9 @@
 //! `libmotet_shim.so`, a library to preload: a job calls NCCL's functions here first, its collectives wait for their optical circuits, and
 //! are passed on to the real NCCL.
 //!
+//! Where to start: [`exports`], where a job's calls arrive, and [`calls`], what becomes of each; then [`worker`], which talks to the
+//! manager meanwhile.
+//!
 //! | where | what |
 //! | --- | --- |
 //! | [`exports`] | NCCL's functions |

@@ -31,6 +31,7 @@ use std::path::Path;
 pub use measured::{Measured, with_measured};
 
 use crate::formats::{ReadError, nccl_xml};
+use crate::gpu_model;
 use crate::provenance::{Sourced, Unseen};
 use pci::{Devices, Kind};
 use smi::Smi;
@@ -103,7 +104,7 @@ fn look_around(machine: &Machine, unseen: &mut Vec<Unseen>) {
         unseen.push(Unseen::new(what, "class/kfd does not list them: no driver, or another maker"));
     }
     let superchip = |it: &pci::Device| {
-        it.is_nvidia() && nvlink::model(it.device).is_some_and(|it| it.superchip)
+        it.is_nvidia() && gpu_model::model(it.device).is_some_and(|it| it.superchip)
     };
     if gpus.iter().any(|it| superchip(it)) {
         let why = "sysfs does not show it; the GPUs hang from their CPUs by PCIe alone here";

@@ -11,6 +11,7 @@ use super::nvlink::{self, Target, Wiring};
 use super::pci::{Device, Devices, Kind};
 use super::smi::Smi;
 use crate::formats::xml::{Document, Element};
+use crate::gpu_model;
 use crate::provenance::Unseen;
 
 /// All that is known of the machine.
@@ -82,7 +83,7 @@ impl Machine {
                 smi.gpus.iter().find(|it| nvlink::position(&nvidia, smi, *it.0) == Some(position));
             found.and_then(|it| it.1.sm)
         });
-        said.or_else(|| nvlink::model(gpu.device).map(|it| it.sm))
+        said.or_else(|| gpu_model::model(gpu.device).map(|it| it.sm))
     }
 }
 
@@ -168,7 +169,7 @@ impl Tree<'_> {
         let mut attributes = vec![("dev", rank.to_string()), ("rank", rank.to_string())];
         if let Some(position) = nvidia {
             attributes.extend(self.machine.sm(gpu, position).map(|it| ("sm", it.to_string())));
-            attributes.extend(nvlink::model(gpu.device).map(|it| ("model", it.name.to_owned())));
+            attributes.extend(gpu_model::model(gpu.device).map(|it| ("model", it.name.to_owned())));
         }
         let amd = self.machine.amd.get(&gpu.bus_id);
         attributes.extend(amd.and_then(|it| it.gcn.clone()).map(|it| ("gcn", it)));

@@ -108,12 +108,12 @@ impl NetworkFormat {
             return Some(Self::Gml);
         }
         let extension = name_hint.and_then(|it| it.rsplit_once('.')).map(|(_, it)| it);
-        let toml = text.lines().any(|it| it.starts_with('[')) || text.contains(" = ");
+        let toml = || text.lines().any(|it| it.starts_with('[')) || text.contains(" = ");
         match extension {
             Some(known @ ("gml" | "toml")) => {
                 Some(if known == "gml" { Self::Gml } else { Self::ClusterToml })
             }
-            _ => toml.then_some(Self::ClusterToml),
+            _ => toml().then_some(Self::ClusterToml),
         }
     }
 }
@@ -214,7 +214,11 @@ pub fn read_any(
     fetch: &Fetch<'_>,
 ) -> Result<ReadNetwork, ReadError> {
     let Some(format) = NetworkFormat::detect(text, name_hint) else { return Err(unknown(text)) };
-    match format {
+    let is_blank = || text.trim_start_matches('\u{feff}').trim_start().is_empty();
+    if format != NetworkFormat::ClusterToml && is_blank() {
+        return Err(empty("the file is empty"));
+    }
+    let read = match format {
         NetworkFormat::ClusterToml => cluster_toml::read(text, fetch),
         NetworkFormat::NcclTopology | NetworkFormat::NcclGraph => nccl_xml::read(text),
         NetworkFormat::Gml => gml::read(text, &options.wan),
@@ -223,14 +227,25 @@ pub fn read_any(
         NetworkFormat::NvidiaSmi => nvidia_smi::read(text, options.nvlink, options.pcie),
         NetworkFormat::TacclJson => taccl_json::read(text, options.chunk, name_hint),
         NetworkFormat::InfraGraph => infragraph::read(text),
+    }?;
+    match read.network.nodes().is_empty() {
+        true => Err(empty("there is nothing in the network: no GPUs, no switches, no routers")),
+        false => Ok(read),
     }
+}
+
+/// The error for what has nothing in it.
+fn empty(problem: &str) -> ReadError {
+    ReadError::new(problem).with_remedy(
+        "is it the right file, and is it whole? `motet net gen dgx-h100` writes a network to begin with",
+    )
 }
 
 /// The most telling error for a text in no known format.
 fn unknown(text: &str) -> ReadError {
     let start = text.trim_start_matches('\u{feff}').trim_start();
     if start.is_empty() {
-        return ReadError::new("the file is empty");
+        return empty("the file is empty");
     }
     // A broken file of a known kind deserves its reader's error with the place.
     if start.starts_with('<') {
@@ -296,6 +311,9 @@ mod tests {
         let options = ReadOptions::default();
         for (text, part) in [
             ("", "empty"),
+            ("<system version=\"1\"/>", "nothing in the network"),
+            ("graph [ ]", "nothing in the network"),
+            ("{\"nodes\": [], \"links\": []}", "nothing in the network"),
             ("hello", "no format"),
             ("matrix,src,dst,demand\n0,0,1,9.7\n", "traffic matrices"),
             ("<algo name=\"x\"/>", "MSCCL program"),

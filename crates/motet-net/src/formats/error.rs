@@ -47,13 +47,15 @@ pub struct ReadError {
     pub problem: String,
     /// What to do about it, where that is known.
     pub remedy: Option<String>,
+    /// The text is refused for its size alone: nothing else is worth trying on it.
+    pub is_too_large: bool,
 }
 
 impl ReadError {
     /// An error without a place or a remedy.
     #[must_use]
     pub fn new(problem: impl Into<String>) -> Self {
-        Self { at: None, problem: problem.into(), remedy: None }
+        Self { at: None, problem: problem.into(), remedy: None, is_too_large: false }
     }
 
     /// With the place of byte `offset` of `text`.
@@ -67,6 +69,12 @@ impl ReadError {
     #[must_use]
     pub fn at_line(mut self, line: usize) -> Self {
         self.at = Some(Position { line, column: 1 });
+        self
+    }
+
+    /// For a text that is refused for its size.
+    pub(super) fn too_large(mut self) -> Self {
+        self.is_too_large = true;
         self
     }
 

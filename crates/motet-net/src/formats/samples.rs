@@ -188,7 +188,9 @@ fn servers_from_every_topology_file() {
         let parts = |it: &Network| crate::Summary::of(it).components;
         assert!(parts(&alone) > 1 || parts(&read.network) == 1, "{path}");
     }
-    for (file, template) in [("ndv4-topo", "dgx-a100"), ("ndv2-topo", "ndv2")] {
+    for (file, template) in
+        [("ndv4-topo", "dgx-a100"), ("ndv2-topo", "ndv2"), ("p4d-24xl-topo", "dgx-a100")]
+    {
         let Some(read) = read_sample(&format!("nccl-topo/{file}.xml")) else { return };
         let named = |it: &String| it.contains(&format!("a template such as `{template}`"));
         assert!(read.notes.iter().any(named), "{file}: {:?}", read.notes);

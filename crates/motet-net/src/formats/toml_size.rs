@@ -23,7 +23,7 @@ pub(super) fn check(text: &str) -> Result<(), ReadError> {
     if text.len() as u64 > MAX_TOML.get() {
         let (size, most) = (text.len(), MAX_TOML);
         let problem = format!("the file has {size} bytes, and at most {most} of TOML are read");
-        return Err(ReadError::new(problem).with_remedy(remedy));
+        return Err(ReadError::new(problem).with_remedy(remedy).too_large());
     }
     let mut count = Count::new(text);
     while count.step() {
@@ -33,7 +33,7 @@ pub(super) fn check(text: &str) -> Result<(), ReadError> {
             () => continue,
         };
         let problem = format!("there are more than {most} {what}, and no more are read of TOML");
-        return Err(ReadError::new(problem).with_remedy(remedy).at(text, count.at));
+        return Err(ReadError::new(problem).with_remedy(remedy).at(text, count.at).too_large());
     }
     Ok(())
 }
@@ -150,7 +150,7 @@ mod tests {
             assert!(error.at.is_some() && error.remedy.is_some(), "{error}");
         }
         let large = check(&"#".repeat((16 << 20) + 1)).unwrap_err();
-        assert!(large.problem.contains("at most 16 MiB"), "{large}");
+        assert!(large.problem.contains("at most 16 MiB") && large.is_too_large, "{large}");
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! simulator two connections over the same links are no faster than one. NCCL slices data by its
 //! buffer size; here the best number of slices is chosen, so this is NCCL's pattern at its best.
 
+use motet_graph::gcd;
 use motet_nccl::{Channels, NcclModel, NcclOptions, Tree};
 use motet_units::Rank;
 
@@ -67,10 +68,7 @@ fn channels(
 
 /// Divides the weights by their greatest common divisor.
 fn lessen<T>(found: &mut [(T, u32)]) {
-    fn divisor(a: u32, b: u32) -> u32 {
-        if b == 0 { a } else { divisor(b, a % b) }
-    }
-    let common = found.iter().fold(0, |all, it| divisor(all, it.1)).max(1);
+    let common = found.iter().fold(0, |all, it| gcd(all, it.1)).max(1);
     found.iter_mut().for_each(|it| it.1 /= common);
 }
 

@@ -241,6 +241,9 @@ impl<'a> Rounding<'a> {
 }
 
 /// Depth-first walks over the arcs that carry flow.
+///
+/// Not [`motet_graph::Followers`]: that says that there is a cycle but not which, would be built anew after every
+/// cycle taken away, and orders nodes differently, on which it depends how the rounding comes out.
 struct Walk {
     /// Per node: 0 not seen, 1 on the path being walked, 2 done.
     seen: Vec<u8>,

@@ -216,6 +216,9 @@ impl<'a> Through<'a> {
     /// Searches the ranks that can be reached over `link`, in the order of latency. Of equally long routes it
     /// prefers links that the rank's ways use least; ties are broken by a number that differs from rank to
     /// rank, so that parallel switches are all used.
+    ///
+    /// Not [`motet_graph::Dijkstra`], which visits equally far nodes by number and each once: here the order among
+    /// equals is the point, and a rank is entered by several last links.
     fn search(&mut self, rank: usize, link: LinkId) -> Vec<Entry> {
         let mut entries: Vec<Entry> = Vec::new();
         let mut entered = vec![0u8; self.fabric.rank_count()];

@@ -31,6 +31,7 @@ use pattern::{Cost, Pattern};
 use translations::Translations;
 
 const METHOD: &str = "symmetric";
+const UNLIKE: &str = "the network is no grid that wraps around with equal links";
 
 /// The most trees per rank that are tried.
 const MOST_TREES: u32 = 24;
@@ -55,8 +56,8 @@ pub fn synthesize(
     if ranks * ranks > MAX_CELLS {
         return Err(SynthError::not_for(METHOD, format!("{ranks} ranks are too many")));
     }
-    let found = Translations::new(fabric, grid)
-        .ok_or_else(|| SynthError::not_for(METHOD, "the network differs from rank to rank"))?;
+    let found =
+        Translations::new(fabric, grid).ok_or_else(|| SynthError::not_for(METHOD, UNLIKE))?;
     let halves = u64::from(collects) + u64::from(spreads);
     let most_trees = (most_transfers / (ranks * ranks * halves).max(1))
         .min(MAX_CELLS / (ranks * ranks).max(1))

@@ -1,7 +1,7 @@
 //! Stage 2: NICs of different servers into groups of like bandwidth.
 //!
 //! A group has at most one NIC of each server, and only NICs that a fabric joins. Groups are made greedily, as
-//! in seed 002 §III-B: of all groups that could be made next, the one over the most servers with the least
+//! in TuCCL, §III-B: of all groups that could be made next, the one over the most servers with the least
 //! variance of bandwidth is made. A possible group is built around each NIC of the server that has the fewest
 //! left (every group over all servers holds one of these): every other server adds its NIC nearest in
 //! bandwidth; of equals, the one behind the same switch, then the one at the same place in its server, so that

@@ -336,9 +336,41 @@ fn thousandths(number: f64) -> Option<u64> {
     fits.then_some(whole as u64)
 }
 
-fn layout(text: &str, it: &LayoutTable) -> Result<Layout, ReadError> {
-    let usual = Layout::default();
-    let pp = it.pp.unwrap_or(1);
+/// The value of a flag, or what is usual.
+fn flag(value: Option<&Spanned<bool>>, usual: bool) -> bool {
+    value.map_or(usual, |it| *it.get_ref())
+}
+
+impl LayoutTable {
+    /// Whether parameters are freed after the forward pass. TorchTitan's default: with a pipeline, gather and reduce once
+    /// per step, at its end.
+    fn frees(&self) -> bool {
+        flag(self.free_after_forward.as_ref(), self.pp.unwrap_or(1) == 1)
+    }
+
+    fn sharding(&self) -> Sharding {
+        let pp = self.pp.unwrap_or(1);
+        match self.sharding {
+            None | Some(ShardingName::None) => Sharding::None,
+            Some(ShardingName::Optimizer) => Sharding::Optimizer,
+            Some(ShardingName::Gradients) => Sharding::Gradients,
+            Some(ShardingName::Parameters) => Sharding::Parameters {
+                free: self.frees(),
+                each: flag(self.reduce_each.as_ref(), pp == 1),
+                reduction: match self.reduce.as_ref().map(|it| *it.get_ref()) {
+                    Some(ReductionName::InPass) => Reduction::InPass,
+                    Some(ReductionName::BeforeSend) => Reduction::BeforeSend,
+                    Some(ReductionName::AfterSend) => Reduction::AfterSend,
+                    None if pp > 1 => Reduction::AfterSend,
+                    None => Reduction::InPass,
+                },
+            },
+        }
+    }
+}
+
+/// Keys that mean nothing beside the others.
+fn no_misplaced(text: &str, it: &LayoutTable) -> Result<(), ReadError> {
     let misplaced = |start: usize, key: &str, of: &str| {
         ReadError::new(format!("`{key}` is for {of} only"))
             .at(text, start)
@@ -363,40 +395,27 @@ fn layout(text: &str, it: &LayoutTable) -> Result<Layout, ReadError> {
     {
         return Err(misplaced(value.span().start, "chunks", "schedule = \"interleaved\""));
     }
-    // TorchTitan's defaults: with a pipeline, gather and reduce once per step, at its end.
-    let flag = |value: &Option<Spanned<bool>>, usual: bool| {
-        value.as_ref().map_or(usual, |it| *it.get_ref())
-    };
     if let Some(value) = &it.head_first
-        && flag(&it.free_after_forward, pp == 1)
+        && it.frees()
     {
         let of = "parameters that are gathered once (free_after_forward = false)";
         return Err(misplaced(value.span().start, "head_first", of));
     }
+    Ok(())
+}
+
+fn layout(text: &str, it: &LayoutTable) -> Result<Layout, ReadError> {
+    no_misplaced(text, it)?;
+    let usual = Layout::default();
     Ok(Layout {
         dp: it.dp.unwrap_or(1),
         tp: it.tp.unwrap_or(1),
-        pp,
+        pp: it.pp.unwrap_or(1),
         cp: it.cp.unwrap_or(1),
         ep: it.ep.unwrap_or(1),
         sequence_parallel: it.sequence_parallel.unwrap_or(usual.sequence_parallel),
-        sharding: match it.sharding {
-            None | Some(ShardingName::None) => Sharding::None,
-            Some(ShardingName::Optimizer) => Sharding::Optimizer,
-            Some(ShardingName::Gradients) => Sharding::Gradients,
-            Some(ShardingName::Parameters) => Sharding::Parameters {
-                free: flag(&it.free_after_forward, pp == 1),
-                each: flag(&it.reduce_each, pp == 1),
-                reduction: match it.reduce.as_ref().map(|it| *it.get_ref()) {
-                    Some(ReductionName::InPass) => Reduction::InPass,
-                    Some(ReductionName::BeforeSend) => Reduction::BeforeSend,
-                    Some(ReductionName::AfterSend) => Reduction::AfterSend,
-                    None if pp > 1 => Reduction::AfterSend,
-                    None => Reduction::InPass,
-                },
-            },
-        },
-        head_first: flag(&it.head_first, usual.head_first),
+        sharding: it.sharding(),
+        head_first: flag(it.head_first.as_ref(), usual.head_first),
         schedule: match it.schedule {
             None | Some(ScheduleName::OneForwardOneBackward) => Schedule::OneForwardOneBackward,
             Some(ScheduleName::Interleaved) => {

@@ -54,14 +54,14 @@ pub(crate) struct EvalArgs {
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<String>,
     /// Write regret over time to this file, as an SVG
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = super::svg)]
     pub(crate) plot: Option<String>,
     /// Write which kernels ran where which would have been best to this file, as an SVG: of infer if it is among the
     /// policies, else of the first
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = super::svg)]
     pub(crate) plot_confusion: Option<String>,
     /// Write which kernels ran at which tier to this file, as an SVG, of the same policy
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = super::svg)]
     pub(crate) plot_tiers: Option<String>,
 }
 

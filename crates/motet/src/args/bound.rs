@@ -29,7 +29,7 @@ pub(crate) struct BoundArgs {
     #[arg(long, value_name = "OUT.csv", help_heading = "Many at once")]
     pub(crate) csv: Option<String>,
     /// Draw GB/s over the values of `--sweep`, or over the sizes
-    #[arg(long, value_name = "OUT.svg", help_heading = "Many at once")]
+    #[arg(long, value_name = "OUT.svg", help_heading = "Many at once", value_parser = super::svg)]
     pub(crate) plot: Option<String>,
     #[command(flatten)]
     pub(crate) what_if: WhatIfArgs,

@@ -73,6 +73,9 @@ pub(crate) struct RunArgs {
     /// The hosts: see docs/discovery.md
     #[arg(value_name = "HOSTS")]
     pub(crate) hosts: String,
+    /// What is given after it, which is refused with what to do instead.
+    #[arg(hide = true)]
+    pub(crate) more: Vec<String>,
     /// Write the cluster file, with the source of each figure as a comment; `-` for stdout
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<String>,

@@ -133,7 +133,7 @@ pub(crate) struct FilesArgs {
     #[arg(long, value_name = "OUT.csv")]
     pub(crate) csv: Option<String>,
     /// Draw them: windows by length, the step over the delay
-    #[arg(long, value_name = "OUT.svg")]
+    #[arg(long, value_name = "OUT.svg", value_parser = super::svg)]
     pub(crate) svg: Option<String>,
 }
 

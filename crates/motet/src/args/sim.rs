@@ -32,7 +32,7 @@ pub(crate) struct SimArgs {
     #[arg(long, value_name = "OUT.json")]
     pub(crate) trace: Option<String>,
     /// Draw the network with every link coloured by how busy it was
-    #[arg(long, value_name = "OUT.svg")]
+    #[arg(long, value_name = "OUT.svg", value_parser = super::svg)]
     pub(crate) svg: Option<String>,
     /// Who goes first on a link [default: the program's order; for a file of a runtime all at once, as its
     /// thread blocks share links]

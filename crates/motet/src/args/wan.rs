@@ -67,7 +67,7 @@ pub(crate) struct WanArgs {
     #[arg(long, value_name = "OUT.csv")]
     pub(crate) timeline: Option<String>,
     /// Draw how completion times are distributed
-    #[arg(long, value_name = "OUT.svg")]
+    #[arg(long, value_name = "OUT.svg", value_parser = super::svg)]
     pub(crate) svg: Option<String>,
     /// Run base, routes, programs and both on a testbed of network namespaces too, and print live beside simulated (Linux, root;
     /// see docs/testbed.md)

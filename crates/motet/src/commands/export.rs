@@ -162,7 +162,7 @@ impl Export<'_> {
                 "on ideal links the file takes {:.3} µs where the program takes {:.3} µs, {:.0}% more: {}",
                 loss.file.as_us_f64(),
                 loss.program.as_us_f64(),
-                loss.share() * 100.0,
+                (loss.share() * 100.0).round() + 0.0,
                 loss.reasons(self.args).join("; ")
             )),
             None if program.uses_switches() && self.args.to != Target::Motet => printer.note(

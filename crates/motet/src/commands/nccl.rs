@@ -37,6 +37,7 @@ pub(super) fn model_of(
     printer: &Printer,
 ) -> Result<(Network, NcclModel), Failure> {
     let found = files::network(cluster, &read.options(), printer)?;
+    files::gpus(&found.network, cluster)?;
     let model = model_on(cluster, &found.network, found.graphs.as_ref(), version)?;
     Ok((found.network, model))
 }

@@ -1,7 +1,9 @@
 //! `motet synth`: makes a program for a collective on a network, proves it right, and says how far it is from
 //! the bound.
 
+use std::ffi::OsStr;
 use std::fmt::Write as _;
+use std::path::Path;
 use std::time::{Duration as Wall, Instant as Clock};
 
 use motet_collective::bound::HeldAgainst;
@@ -59,6 +61,7 @@ pub(crate) fn run(args: &SynthArgs, printer: &mut Printer) -> Result<Status, Fai
     if args.list {
         return list(printer);
     }
+    args.output.as_deref().map_or(Ok(()), ours)?;
     let (Some(cluster), Some(size), Some(_)) = (&args.cluster, args.size, args.collective) else {
         return Err(Failure::unreadable("a cluster, a collective and a size are needed"));
     };
@@ -107,6 +110,24 @@ pub(crate) fn run(args: &SynthArgs, printer: &mut Printer) -> Result<Status, Fai
     Ok(Status::Done)
 }
 
+/// Refuses to write Motet's own format under the name of another.
+fn ours(output: &str) -> Result<(), Failure> {
+    let ending = Path::new(output).extension().map(|it| it.to_ascii_lowercase());
+    if ending.as_deref() != Some(OsStr::new("xml")) {
+        return Ok(());
+    }
+    Err(Failure::unreadable("Motet writes its own programs as JSON, not as .xml")
+        .in_file(output)
+        .with_remedy(
+            "end the name in .json; `motet export FILE --to msccl` then writes MSCCL's XML",
+        ))
+}
+
+/// A share to be printed in tenths of a percent, without a sign before zero.
+fn percent(share: f64) -> f64 {
+    (share * 1000.0).round() / 10.0 + 0.0
+}
+
 /// What synthesis is at, in one line.
 fn trying(it: &motet_synth::Progress) -> String {
     let method = it.method.name();
@@ -144,10 +165,7 @@ fn task<'a>(
     network: &'a Network,
     size: Bytes,
 ) -> Result<Task<'a>, Failure> {
-    let gpus = u32::try_from(network.ranks().len()).unwrap_or(u32::MAX);
-    if gpus == 0 {
-        return Err(Failure::wrong("has no GPUs, and so no ranks").in_file(cluster));
-    }
+    let gpus = files::gpus(network, cluster)?;
     let ranks = args.ranks.unwrap_or(gpus);
     let goal = goal(args, ranks)?;
     let mut task = Task::new(network, goal, size);
@@ -365,7 +383,7 @@ impl Made<'_> {
                      program without limits ({:.3} µs)",
                     it.blocks,
                     it.file_time_us,
-                    it.limit_cost * 100.0,
+                    percent(it.limit_cost),
                     it.unlimited_time_us
                 ),
             );

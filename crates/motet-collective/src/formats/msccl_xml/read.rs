@@ -71,8 +71,8 @@ fn refuse_hostile_sizes(algo: &Algo) -> Result<(), ReadError> {
     let too_many = |what: &str, number: i64, line: u32| {
         Err(ReadError {
             at: Some(Position { line: line as usize, column: 1 }),
-            problem: format!("{what}=\"{number}\" is more than {MOST_CHUNKS}"),
-            remedy: Some("offsets have 16 bits; use fewer chunks".to_owned()),
+            ..ReadError::new(format!("{what}=\"{number}\" is more than {MOST_CHUNKS}"))
+                .with_remedy("offsets have 16 bits; use fewer chunks")
         })
     };
     for gpu in &algo.gpus {

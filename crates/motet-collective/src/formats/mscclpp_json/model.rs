@@ -230,8 +230,8 @@ pub(super) fn parse(text: &str) -> Result<ExecutionPlan, ReadError> {
         let problem = brief_to(message.strip_suffix(&place).unwrap_or(&message), 300);
         ReadError {
             at: Some(Position { line: error.line(), column: error.column() }),
-            problem: format!("not an MSCCL++ execution plan: {problem}"),
-            remedy: Some("write the plan with mscclpp's Python DSL or with `motet export`".into()),
+            ..ReadError::new(format!("not an MSCCL++ execution plan: {problem}"))
+                .with_remedy("write the plan with mscclpp's Python DSL or with `motet export`")
         }
     })
 }

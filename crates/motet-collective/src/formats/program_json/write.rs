@@ -19,6 +19,18 @@ pub fn write(program: &Program) -> String {
 }
 
 fn text(program: &Program, out: &mut String) -> std::fmt::Result {
+    head(program, out)?;
+    rows(",\n \"paths\": [", program.paths(), out, |path, out| {
+        numbers(path.iter().map(|it| it.0), out)
+    })?;
+    transfers(program, out)?;
+    order(program, out)?;
+    out.push_str("}\n");
+    Ok(())
+}
+
+/// What the program does and is for.
+fn head(program: &Program, out: &mut String) -> std::fmt::Result {
     let name = serde_json::Value::from(program.name());
     write!(out, "{{\"{KEY}\": {VERSION},\n \"name\": {name},\n")?;
     collective(program.collective(), out)?;
@@ -49,9 +61,10 @@ fn text(program: &Program, out: &mut String) -> std::fmt::Result {
         let size = made_for.size.get();
         write!(out, ",\n \"made_for\": {{\"cluster\": {cluster}, \"size_bytes\": {size}}}")?;
     }
-    rows(",\n \"paths\": [", program.paths(), out, |path, out| {
-        numbers(path.iter().map(|it| it.0), out)
-    })?;
+    Ok(())
+}
+
+fn transfers(program: &Program, out: &mut String) -> std::fmt::Result {
     out.push_str(",\n \"transfers\": [");
     for (index, it) in program.transfers().iter().enumerate() {
         let (src, dst) = (it.src, it.dst);
@@ -74,6 +87,11 @@ fn text(program: &Program, out: &mut String) -> std::fmt::Result {
         }
     }
     out.push(']');
+    Ok(())
+}
+
+/// What waits for what, and whose turn it is.
+fn order(program: &Program, out: &mut String) -> std::fmt::Result {
     let events = (0..program.transfers().len() * 2).map(Event::from_index);
     let waits: Vec<(Event, Event)> =
         events.flat_map(|it| program.deps(it).iter().map(move |dep| (it, *dep))).collect();
@@ -96,9 +114,7 @@ fn text(program: &Program, out: &mut String) -> std::fmt::Result {
         numbers(turns.transfers.iter().map(|it| it.0), out)?;
         out.push(']');
         Ok(())
-    })?;
-    out.push_str("}\n");
-    Ok(())
+    })
 }
 
 fn collective(it: &Collective, out: &mut String) -> std::fmt::Result {

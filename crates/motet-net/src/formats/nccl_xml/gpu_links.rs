@@ -12,7 +12,7 @@ use super::devices::bus;
 use super::topology::{Topology, pcie};
 use crate::formats::xml::Element;
 use crate::formats::{ReadError, speeds, unique_name};
-use crate::{Link, LinkClass, LinkSpec, Network, Node, NodeKind};
+use crate::{Link, LinkClass, LinkSpec, Network, Node, NodeKind, gpu_model};
 
 /// NCCL's stand-in for a switch that the container does not see.
 const HIDDEN_SWITCH: &str = "fffffff:ff:ff.0";
@@ -48,25 +48,33 @@ pub(super) fn missing(network: &Network) -> Option<String> {
     ))
 }
 
-/// The template of a box with as many GPUs of this generation, told by compute capability or by
-/// the generation of PCIe.
+/// The template of a box with as many GPUs of this generation, told by the PCI device id, by compute
+/// capability or, as a last resort, by the generation of PCIe.
 fn template(network: &Network) -> Option<&'static str> {
     let gpu = network.node(*network.ranks().first()?);
     let property = |key: &str| gpu.properties.get(key).map(String::as_str);
     let number = |it: &str| it.split(['.', ' ']).next().and_then(|it| it.parse::<u32>().ok());
-    let sm = property("sm").and_then(number);
+    if property("vendor") == Some("0x1002") {
+        return None;
+    }
+    let (gpus, nics) = (network.ranks().len(), network.count(NodeKind::Nic));
+    let device = property("device").and_then(|it| it.strip_prefix("0x"));
+    let known = device.and_then(|it| u32::from_str_radix(it, 16).ok()).and_then(gpu_model::model);
+    let sm = known.map(|it| it.sm).or_else(|| property("sm").and_then(number));
     let generation = match (sm, property("link_speed").and_then(number)) {
-        _ if property("vendor") == Some("0x1002") => return None,
+        // Cards, which no template is of.
+        _ if known.is_some_and(|it| it.nvlinks == 0) => return None,
         (Some(sm), _) => sm / 10,
+        // Azure's file for NDv2 says PCIe 4, which a V100 does not have.
+        (None, Some(16)) if (gpus, nics) == (8, 1) => 7,
         (None, Some(8)) => 7,
         (None, Some(16)) => 8,
         (None, Some(32)) => 9,
         _ => return None,
     };
-    match (network.ranks().len(), generation, network.count(NodeKind::Nic)) {
+    match (gpus, generation, nics) {
         (4, 7, _) => Some("v100-x4"),
-        // Azure's file for this box says PCIe 4, which a V100 does not have.
-        (8, 7 | 8, 1) => Some("ndv2"),
+        (8, 7, 1) => Some("ndv2"),
         (8, 7, _) => Some("dgx-1"),
         (16, 7, _) => Some("dgx-2"),
         (8, 8, _) => Some("dgx-a100"),

@@ -21,8 +21,8 @@ pub type Groups = BTreeMap<String, Vec<u32>>;
 pub fn groups(text: &str) -> Result<Groups, ReadError> {
     serde_json::from_str(text).map_err(|error| ReadError {
         at: Some(Position { line: error.line(), column: error.column() }),
-        problem: format!("not a file of groups: {error}"),
-        remedy: Some("give an object of lists of ranks, such as {\"1\": [0, 1]}".to_owned()),
+        ..ReadError::new(format!("not a file of groups: {error}"))
+            .with_remedy("give an object of lists of ranks, such as {\"1\": [0, 1]}")
     })
 }
 

@@ -224,6 +224,6 @@ pub(super) fn parse(text: &str) -> Result<File<'_>, ReadError> {
         } else {
             "give the JSON that torch.profiler's export_chrome_trace wrote"
         };
-        ReadError { at: Some(at), problem, remedy: Some(remedy.to_owned()) }
+        ReadError { at: Some(at), ..ReadError::new(problem).with_remedy(remedy) }
     })
 }

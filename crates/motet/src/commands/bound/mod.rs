@@ -79,12 +79,7 @@ fn collective(
     cluster: &str,
     network: &Network,
 ) -> Result<Collective, Failure> {
-    let ranks = u32::try_from(network.ranks().len()).unwrap_or(u32::MAX);
-    if ranks == 0 {
-        return Err(Failure::wrong("has no GPUs, and so no ranks").in_file(cluster).with_remedy(
-            "a WAN file alone has only routers; attach datacenters to it in a cluster file",
-        ));
-    }
+    let ranks = files::gpus(network, cluster)?;
     let made = match kind {
         CollectiveKind::SendRecv => {
             let peers = (0..ranks).map(|it| Some(Rank((it + 1) % ranks))).collect();

@@ -4,6 +4,7 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
+use motet_collective::CollectiveKind;
 use motet_collective::bound::{Bound, Ratio};
 use motet_net::Network;
 use motet_units::{Bandwidth, Bytes};
@@ -185,7 +186,36 @@ impl Rows<'_> {
             // Writing to a string cannot fail.
             let _ = writeln!(out, "{lead}{kind:13} {ranks:>5}{at_size}  {limit:>16.2}");
         }
+        if sized {
+            out.push_str("times are on ideal links\n");
+        }
+        self.args.collective.iter().for_each(|it| self.switches(*it, &mut out));
         out
+    }
+
+    /// Lines below the table: what switches that copy and reduce change in a collective.
+    fn switches(&self, kind: CollectiveKind, out: &mut String) {
+        let rows = || self.rows.iter().filter(|it| it.bound.collective == kind);
+        let able = rows().filter_map(|it| it.bound.in_switch.as_ref()?.algbw()).map(Ratio::to_f64);
+        let more = rows().map(|it| (it.in_switches(), it.limit())).filter(|it| it.0 > it.1);
+        let more = more.map(|it| it.0).filter(|_| kind == CollectiveKind::AllReduce);
+        let most = if self.key.is_some() { "up to" } else { "at most" };
+        let (able, more) = (able.reduce(f64::max), more.reduce(f64::max));
+        let sharp = if able.is_some() { "SHARP" } else { "NVLS, SHARP" };
+        // Writing to a string cannot fail.
+        if let Some(limit) = able {
+            let _ = writeln!(
+                out,
+                "{kind} by programs that have switches copy and reduce over all ranks (NVLS): {most} {limit:.2} \
+                 GB/s at any size"
+            );
+        }
+        if let Some(limit) = more {
+            let _ = writeln!(
+                out,
+                "{kind} if all switches reduced and copied by themselves ({sharp}): {most} {limit:.2} GB/s at any size"
+            );
+        }
     }
 
     /// One row per bound, for other programs.

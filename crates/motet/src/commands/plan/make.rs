@@ -70,9 +70,8 @@ pub(crate) fn run(args: &MakeArgs, printer: &mut Printer) -> Result<Status, Fail
         network = network.renamed(files::stem(name));
     }
     let network = &network;
-    if network.ranks().len() < 2 {
-        let gpus = network.ranks().len();
-        return Err(Failure::wrong(format!("has {gpus} GPUs: nothing to plan")).in_file(name));
+    if files::gpus(network, name)? < 2 {
+        return Err(Failure::wrong("has 1 GPU: nothing to plan").in_file(name));
     }
     if let Some(job) = &args.workload {
         return workload::run(args, network, job, output, printer);
@@ -305,10 +304,17 @@ fn text(folder: &str, plan: &Plan) -> String {
         ),
     );
     if let (Some((low, high)), Some(mean)) = (plan.gains(best), plan.mean_gain(best)) {
+        // As it is printed.
+        let below = match low < 0.995 {
+            true => format!(
+                " (below 1 where NCCL's own choice is kept, as its best gains less than {margin}%)"
+            ),
+            false => String::new(),
+        };
         line(
             "gain",
             format!(
-                "{low:.2} to {high:.2} times NCCL at its best setting per call, {mean:.2} in the mean"
+                "{low:.2} to {high:.2} times NCCL at its best setting per call, {mean:.2} in the mean{below}"
             ),
         );
     }

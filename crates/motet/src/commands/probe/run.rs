@@ -27,6 +27,14 @@ pub(crate) fn run(args: &RunArgs, printer: &mut Printer) -> Result<Status, Failu
     if let Some(failure) = is_address(&args.hosts) {
         return Err(failure);
     }
+    if let Some(more) = args.more.first() {
+        return Err(Failure::unreadable("only one file of hosts is asked for")
+            .in_file(more)
+            .with_remedy(
+                "write all hosts into one file, each as [[host]] with its name and its address, as \
+             docs/discovery.md says",
+            ));
+    }
     let (name, wanted) = (&args.hosts, Wanted::Hosts);
     let text =
         files::read(name).map_err(|it| mistaken::for_missing(wanted, name, missing(name, it)))?;

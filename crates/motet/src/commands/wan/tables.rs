@@ -71,11 +71,17 @@ pub(crate) fn bottleneck_table(network: &Network, accounts: &[Outcome]) -> Table
     let mut table = Table::new()
         .with("from", names(&|it| ends(network, it).0))
         .with("to", names(&|it| ends(network, it).1))
-        .with("class", names(&|it| network.link(it).spec.class.to_string()))
-        .with("capacity_gbps", numbers(&|it| network.link(it).spec.bandwidth.as_gb_per_s_f64(), 3));
+        .with("class", names(&|it| network.link(it).spec.class.to_string()));
+    // Each under two names, as in JSON: the one with `_gbps` is GB/s too.
+    let capacity = |it: LinkId| network.link(it).spec.bandwidth.as_gb_per_s_f64();
+    for name in ["capacity_gbytes_per_s", "capacity_gbps"] {
+        table = table.with(name, numbers(&capacity, 3));
+    }
     if let Some((_, account)) = accounts.iter().find(|it| it.0 == Mode::Base) {
         let mean = |link| account.mean_available(link).as_gb_per_s_f64();
-        table = table.with("mean_available_gbps", numbers(&mean, 3));
+        for name in ["mean_available_gbytes_per_s", "mean_available_gbps"] {
+            table = table.with(name, numbers(&mean, 3));
+        }
     }
     for (mode, account) in accounts {
         let all = account.times.len().max(1) as f64;

@@ -68,35 +68,7 @@ pub(super) fn run(
         .flat_map(|(kind, sizes)| sizes.into_iter().map(move |it| (kind, it)))
         .collect();
     let ranks = u32::try_from(network.ranks().len()).unwrap_or(u32::MAX);
-    let given = args.tcp.token.clone();
-    let given = given.or_else(|| std::env::var("MOTET_EXEC_TOKEN").ok()).unwrap_or_default();
-    let tls = TlsArgs::default().load().map_err(|it| failure(&it))?;
-    let (config, _meeting, children) = match (args.tcp.rank, &args.tcp.store) {
-        (Some(rank), Some(store)) => {
-            (Config { token: given, ..Config::new(store, rank, ranks) }, None, Ranks(Vec::new()))
-        }
-        _ => {
-            let token = token::random();
-            let meeting = Meeting::serve_with(
-                ([127, 0, 0, 1], 0).into(),
-                &token,
-                tls.clone(),
-                clock(),
-                note(false),
-            );
-            let meeting = meeting.map_err(|it| failure(&it))?;
-            let store = meeting.address().to_string();
-            let children = Ranks::start(ranks, &store, &token)?;
-            let config = Config { token, serve_store: false, ..Config::new(store, 0, ranks) };
-            (config, Some(meeting), children)
-        }
-    };
-    let config = Config {
-        streams: args.tcp.streams,
-        shared_memory: !args.tcp.no_shared_memory,
-        tls,
-        ..config
-    };
+    let (config, _meeting, children) = meet(args, ranks)?;
     let rank = config.rank;
     let bar = Bar::start(printer, tasks.len() as u64, "tasks measured");
     // The place of the plan is looked at before anything is measured.
@@ -129,6 +101,42 @@ pub(super) fn run(
         printer.out(&read::text(&plan))?;
     }
     Ok(if wrong == 0 { Status::Done } else { Status::Wrong })
+}
+
+/// How this rank joins the others, and what must live until they are done: where they meet and the ranks started here. Without
+/// `--rank` there are both.
+fn meet(args: &MakeArgs, ranks: u32) -> Result<(Config, Option<Meeting>, Ranks), Failure> {
+    let tls = TlsArgs::default().load().map_err(|it| failure(&it))?;
+    let (config, meeting, children) = match (args.tcp.rank, &args.tcp.store) {
+        (Some(rank), Some(store)) => {
+            let given = args.tcp.token.clone();
+            let given = given.or_else(|| std::env::var("MOTET_EXEC_TOKEN").ok());
+            let token = given.unwrap_or_default();
+            (Config { token, ..Config::new(store, rank, ranks) }, None, Ranks(Vec::new()))
+        }
+        _ => {
+            let token = token::random();
+            let meeting = Meeting::serve_with(
+                ([127, 0, 0, 1], 0).into(),
+                &token,
+                tls.clone(),
+                clock(),
+                note(false),
+            );
+            let meeting = meeting.map_err(|it| failure(&it))?;
+            let store = meeting.address().to_string();
+            let children = Ranks::start(ranks, &store, &token)?;
+            let config = Config { token, serve_store: false, ..Config::new(store, 0, ranks) };
+            (config, Some(meeting), children)
+        }
+    };
+    let config = Config {
+        streams: args.tcp.streams,
+        shared_memory: !args.tcp.no_shared_memory,
+        tls,
+        ..config
+    };
+    Ok((config, meeting, children))
 }
 
 /// Options for NCCL's runtimes have no place in a plan for the executor.

@@ -65,9 +65,10 @@ impl<'a, T: Serialize + DeserializeOwned> Store<'a, T> {
             Ok(()) => true,
             Err(_) if target.part.is_dir() => false,
             Err(error) => {
-                return Err(failure(&target.part, "cannot be made", &error).with_remedy(
-                    "the plan is put together there: make the folder around it writable, or give \
-                     `-o` another folder",
+                // Beside it, under a name that tells the user nothing.
+                let asked = Path::new(&target.name);
+                return Err(failure(asked, "cannot be made", &error).with_remedy(
+                    "make the folder around it writable, or give `-o` another folder",
                 ));
             }
         };

@@ -140,8 +140,7 @@ fn claims(rail: &Windows, stages: &[Windows], rows: &[Row]) -> Vec<Claim> {
             after == "DP reducescatter",
             format!("{after}, {:.0} ms", length.as_us_f64() / 1e3),
         )
-        .beside("1000 ms on average")
-        .detail(|| None),
+        .beside("1000 ms on average"),
         Claim::published(
             "windows before ReduceScatter take about that long on average".to_owned(),
             (800.0..1200.0).contains(&mean),

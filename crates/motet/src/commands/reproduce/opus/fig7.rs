@@ -112,12 +112,12 @@ fn claims(all: &[Costed], prices: &Prices) -> Vec<Claim> {
             format!("{watts:.0} W with transceivers of {transceiver:.0} W")
         };
         format!(
-            "just {} at {largest} GPUs if a packet switch takes {}, or {} (ours: {} W); the fat tree needs its third \
-             tier above 2,048 GPUs, where most is saved",
+            "just {} at {largest} GPUs if a packet switch takes {}, or {} (ours: {} W){}",
             percent(PUBLISHED[1]),
             at(9.0),
             at(12.0),
-            prices.packet_switch.part.power.as_f64()
+            prices.packet_switch.part.power.as_f64(),
+            last_tier(all, best(1).1)
         )
     });
     vec![
@@ -126,6 +126,19 @@ fn claims(all: &[Costed], prices: &Prices) -> Vec<Claim> {
         times(FOLLOW_UP[0], best(0), at(0), "the fat tree's price is this many times"),
         times(FOLLOW_UP[1], best(1), at(1), "the fat tree's power is this many times"),
     ]
+}
+
+/// Between which sizes the fat tree gets its last tier, beside the size at which `most` is saved; nothing if it never
+/// gets another.
+fn last_tier(all: &[Costed], most: u64) -> String {
+    let trees = all.iter().filter(|it| it.design == Design::FatTree);
+    let tiers = trees.filter_map(|it| Some((it.gpus, it.bill.as_ref().ok()?.tiers)));
+    let tiers: Vec<(u64, u32)> = tiers.collect();
+    let last = tiers.windows(2).rfind(|it| it[0].1 < it[1].1);
+    last.map_or_else(String::new, |it| {
+        let ((below, _), (above, tier)) = (it[0], it[1]);
+        format!("; the fat tree gets tier {tier} between {below} and {above} GPUs, and most is saved at {most}")
+    })
 }
 
 /// What the follow-up says as a quotient: ours is of the cluster that saves most, and of one as large as the follow-up's.
