@@ -112,7 +112,7 @@ pub(crate) fn run(args: &SynthArgs, printer: &mut Printer) -> Result<Status, Fai
 
 /// Refuses to write Motet's own format under the name of another.
 fn ours(output: &str) -> Result<(), Failure> {
-    let ending = Path::new(output).extension().map(|it| it.to_ascii_lowercase());
+    let ending = Path::new(output).extension().map(OsStr::to_ascii_lowercase);
     if ending.as_deref() != Some(OsStr::new("xml")) {
         return Ok(());
     }
