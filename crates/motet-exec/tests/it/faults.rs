@@ -255,7 +255,11 @@ fn what_goes_wrong_while_ranks_meet_ends_in_time() {
             false => it.ends_within(HANDSHAKE + SILENCE),
         };
         // Who gets no Welcome tries again too, but the other side has taken the connection and does not wait for another.
-        let is_made_good = !it.at_store && it.fault == Fault::Cut && it.kind != Kind::Welcome;
-        assert_eq!(errors.is_empty(), is_made_good, "{it:?}: {errors:?}");
+        let may_be_made_good = !it.at_store && it.kind != Kind::Welcome;
+        // A frame that never comes is missed by both sides at about the same time. If the accepting side closes
+        // first, the other tries again, and all is right; if not, it gives up.
+        if !may_be_made_good || it.fault == Fault::Cut {
+            assert_eq!(errors.is_empty(), may_be_made_good, "{it:?}: {errors:?}");
+        }
     });
 }
