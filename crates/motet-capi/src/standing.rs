@@ -8,7 +8,7 @@ use motet_exec::{Group, Remote};
 
 use crate::error::CommError;
 
-/// See the head of the file.
+/// Whether a communicator has a group, is still joining one or has none any more, shared between its threads.
 #[derive(Debug, Default)]
 pub(crate) struct Standing {
     /// Set when the communicator is left: what has not begun does not begin.

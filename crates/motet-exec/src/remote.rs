@@ -45,7 +45,7 @@ impl Health {
     }
 }
 
-/// See the head of the file. It does not keep the group alive.
+/// A handle to a group for threads that do not own it. It does not keep the group alive.
 #[derive(Clone)]
 pub struct Remote {
     pub(crate) health: Health,
