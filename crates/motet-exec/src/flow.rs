@@ -21,16 +21,14 @@ use crate::error::ExecError;
 use crate::layout::Span;
 use crate::memory::{Aligned, Spare};
 use crate::run::{Message, Run};
-use crate::wire::header::MAX_PIECE;
+use crate::wire::header::{FRAME_COST, MAX_PIECE, MIN_PIECE};
 use crate::wire::{Header, Kind};
 
 mod line;
 
 use line::EAGER;
-pub(crate) use line::{FRAME_COST, Line};
+pub(crate) use line::Line;
 
-/// The least that [`Config::piece`](crate::Config::piece) comes to: shorter pieces are sent only where chunks or messages end.
-pub(crate) const MIN_PIECE: usize = 1 << 10;
 /// The size at which messages are cut into pieces is a multiple of this, so that no element of any type is cut.
 const GRAIN: usize = 64;
 /// How many calls a rank may be ahead of another. Further calls are held back until the slowest rank has made more of its own.

@@ -20,7 +20,6 @@ use crate::engine::{Command, Engine, Settings, WAKER};
 use crate::error::ExecError;
 use crate::flow::Flow;
 use crate::layout::Layout;
-use crate::lending::Uses;
 use crate::link::{Link, Look, look};
 use crate::memory::{Foreign, Memory, host};
 use crate::merged::Merged;
@@ -34,6 +33,7 @@ use crate::seat::{self, Said};
 use crate::store::{self, HANDSHAKE, Note, SharedClock, Store};
 use crate::stream::Stream;
 use crate::tls::Tls;
+use crate::uses::Uses;
 use crate::wire::payload::MAX_RANKS;
 use crate::wire::{Join, Met, Registration, Roster};
 

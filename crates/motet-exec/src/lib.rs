@@ -12,7 +12,7 @@
 //! 3. [`flow`] decides what happens next, without sockets or a clock; [`run`] is one call;
 //! 4. [`engine`] is the thread that moves data, [`stream`] one connection, [`socket`] what is below it, plain or TLS,
 //!    [`pace`] how fast it delivers, [`memory`] what ranks of one host share, [`lending`] when a call works in the
-//!    caller's own [`buffers`] instead;
+//!    caller's own [`buffers`] instead, which [`uses`] decides;
 //! 5. [`store`] (with what it decides in [`meeting`]), [`seat`], [`mesh`], [`reach`], [`handshake`] and [`link`] are how ranks
 //!    meet, [`strangers`] what becomes of others who connect, [`tls`] the certificates that they may show; [`wire`] is what goes over the wire;
 //! 6. [`element`] and [`reduce`] are types and arithmetic, [`check`] is data to check results by.
@@ -54,6 +54,7 @@ mod strangers;
 mod stream;
 pub mod tls;
 mod trial;
+mod uses;
 pub mod wire;
 
 pub use buffers::{Input, Output};

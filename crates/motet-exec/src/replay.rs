@@ -18,13 +18,13 @@ use crate::element::{Element, Reduction};
 use crate::error::ExecError;
 use crate::flow::Flow;
 use crate::layout::{Layout, REGIONS};
-use crate::lending::Uses;
 use crate::memory::Memory;
 use crate::merged::Merged;
 use crate::plan::Plan;
 use crate::run::{Registered, Run};
 use crate::socket::Socket;
 use crate::stream::{Mail, Stream};
+use crate::uses::Uses;
 use crate::wire::{Header, Kind};
 
 /// Ranks of the group; the call is rank 0's.

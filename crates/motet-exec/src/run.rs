@@ -10,13 +10,13 @@ use motet_units::Instant;
 
 use crate::element::{Element, Reduction};
 use crate::error::ExecError;
-use crate::flow::{FRAME_COST, MIN_PIECE};
 use crate::layout::{Layout, REGIONS, Region, Span};
-use crate::lending::Uses;
 use crate::memory::{Aligned, Foreign, Memory, Spare};
 use crate::merged::Merged;
 use crate::plan::Plan;
 use crate::reduce::{accumulate, average, combine};
+use crate::uses::Uses;
+use crate::wire::header::{FRAME_COST, MIN_PIECE};
 
 /// A rank's memory, by [`Region`].
 pub(crate) type Regions = [Memory; REGIONS];

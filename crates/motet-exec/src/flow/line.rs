@@ -6,12 +6,11 @@ use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use crate::memory::Aligned;
 use crate::run::Message;
 use crate::wire::Header;
+use crate::wire::header::FRAME_COST;
 
 /// How many bytes may be sent to a rank for calls that it has not made yet: enough to keep a WAN link
 /// busy (1 Gbit/s over 10 ms is 1.25 MB) until its Started frame comes, and a bound on what it must keep.
 pub(super) const EAGER: usize = 2 << 20;
-/// What a frame counts for beside its data, so that frames with little or no data are limited too.
-pub(crate) const FRAME_COST: usize = 64;
 
 /// What waits to be sent to one rank.
 #[derive(Debug, Default)]

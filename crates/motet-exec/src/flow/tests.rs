@@ -3,11 +3,11 @@
 use super::*;
 use crate::element::{Element, Reduction};
 use crate::layout::{Layout, REGIONS};
-use crate::lending::Uses;
 use crate::memory::Memory;
 use crate::merged::Merged;
 use crate::plan::Plan;
 use crate::run::{Outcome, Registered};
+use crate::uses::Uses;
 use motet_collective::{Collective, CollectiveKind, ProgramBuilder, Slot, Transfer};
 use motet_units::{Instant, Rank};
 use proptest::prelude::*;

@@ -27,6 +27,10 @@ pub const HEADER: usize = 40;
 pub const MAX_PAYLOAD: usize = 4 << 20;
 /// The longest piece of data in a frame.
 pub(crate) const MAX_PIECE: usize = 1 << 20;
+/// The least that [`Config::piece`](crate::Config::piece) comes to: shorter pieces are sent only where chunks or messages end.
+pub(crate) const MIN_PIECE: usize = 1 << 10;
+/// What a frame counts for beside its data, so that frames with little or no data are limited too.
+pub(crate) const FRAME_COST: usize = 64;
 /// The longest reason in a frame that refuses a connection or ends a group.
 pub(crate) const MAX_REASON: usize = 4 << 10;
 /// More than any registration takes: its digest, its title and the list of its memory.
