@@ -60,8 +60,7 @@ impl Delays {
         receivers: Receivers<'_>,
     ) -> Option<Self> {
         let senders: Vec<usize> = senders.filter(|it| sending[*it]).collect();
-        let crossing: Vec<(usize, usize, usize)> =
-            graph.links().filter(|(from, to, _)| sending[*from] && !sending[*to]).collect();
+        let crossing: Vec<(usize, usize, usize)> = graph.links_out_of(sending).collect();
         let mut ready = vec![FAR; graph.nodes()];
         senders.iter().for_each(|it| ready[*it] = 0);
         // Where GPUs are joined directly, every link of the cut leaves a sender, and nothing else is asked.

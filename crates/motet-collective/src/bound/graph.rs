@@ -142,6 +142,19 @@ impl BoundGraph {
         })
     }
 
+    /// The links from nodes that are `sending` to nodes that are not, as (from, to, arc).
+    pub(super) fn links_out_of<'s>(
+        &'s self,
+        sending: &'s [bool],
+    ) -> impl Iterator<Item = (usize, usize, usize)> + 's {
+        let senders = (0..self.nodes()).filter(|it| sending[*it]);
+        senders.flat_map(move |from| {
+            // The capacity last: it is the largest of what is looked at, and most arcs do not cross.
+            let arcs = self.arcs_of(from).map(move |arc| (from, self.head(arc), arc));
+            arcs.filter(move |(_, to, arc)| !sending[*to] && self.capacity[*arc] > 0)
+        })
+    }
+
     /// The nodes that `from` reaches, itself among them.
     pub(super) fn reached(&self, from: usize) -> Vec<bool> {
         let mut seen = vec![false; self.nodes()];

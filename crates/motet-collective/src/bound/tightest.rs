@@ -106,8 +106,7 @@ pub(super) fn measure(graph: &BoundGraph, spread: &Spread, sending: Vec<bool>) -
 }
 
 pub(super) fn capacity_out_of(graph: &BoundGraph, sending: &[bool]) -> u128 {
-    let across = graph.links().filter(|(from, to, _)| sending[*from] && !sending[*to]);
-    across.map(|(.., arc)| graph.capacity(arc)).sum()
+    graph.links_out_of(sending).map(|(.., arc)| graph.capacity(arc)).sum()
 }
 
 /// A cut between one part of a partition and the rest.
