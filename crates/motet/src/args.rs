@@ -18,6 +18,7 @@ pub(crate) mod reproduce;
 #[cfg(feature = "server")]
 pub(crate) mod serve;
 pub(crate) mod sim;
+pub(crate) mod sizes;
 pub(crate) mod sketch;
 pub(crate) mod synth;
 pub(crate) mod testbed;

@@ -46,6 +46,32 @@ fn bench_checks_every_element_of_every_size() {
     }
 }
 
+/// The same with nccl-tests' sizes and columns.
+#[test]
+fn bench_prints_the_table_of_nccl_tests() {
+    let words = ["bench", "--backend", "tcp", "--ranks", "3", "-c", "reducescatter"];
+    let sizes = ["-b", "40", "-e", "64K", "-f", "8"];
+    let json = output(&[&["--json"][..], &words, &sizes].concat());
+    assert!(json.status.success(), "{}", String::from_utf8_lossy(&json.stderr));
+    let json: serde_json::Value = serde_json::from_slice(&json.stdout).unwrap();
+    assert_eq!((&json["backend"], &json["wrong"]), (&"tcp".into(), &0.into()));
+    // 40 bytes are less than 16 for each of three ranks, so nothing is left of them.
+    let found = json["results"].as_array().unwrap().iter();
+    let found: Vec<_> = found.map(|it| (it["size_bytes"].as_u64(), it["count"].as_u64())).collect();
+    let wanted = [(288, 24), (2544, 212), (20448, 1704)].map(|it| (Some(it.0), Some(it.1)));
+    assert_eq!(found, wanted);
+    for row in json["results"].as_array().unwrap() {
+        assert!(row["out_of_place"]["time_us"].as_f64().unwrap() > 0.0);
+    }
+    let text = output(&[&words[..], &sizes].concat());
+    let text = String::from_utf8_lossy(&text.stdout).into_owned();
+    assert!(text.starts_with("# Collective test starting: reduce_scatter_perf\n"), "{text}");
+    assert!(text.contains("Out of bounds values : 0 OK"), "{text}");
+    let refused = output(&[&words[..], &["--plan", "folder"]].concat());
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("`--plan` is of NCCL"));
+}
+
 /// Files given by options and by the environment, passed on to the ranks; and what is said of wrong ones.
 #[test]
 fn bench_over_tls() {

@@ -15,6 +15,8 @@ pub(crate) enum Backend {
     Sim,
     /// NCCL itself, on the GPUs of this machine or of a job
     Nccl,
+    /// Motet's programs between processes of this machine, as `motet exec bench` runs them
+    Tcp,
 }
 
 /// The versions of NCCL that are modelled.
@@ -61,7 +63,7 @@ pub(crate) struct BenchArgs {
     #[command(flatten)]
     pub(crate) read: ReadArgs,
     /// How many ranks to start on this machine, in place of CLUSTER
-    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(2..), help_heading = "With --backend nccl")]
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(2..), help_heading = "With --backend nccl or tcp")]
     pub(crate) ranks: Option<u32>,
     /// Let the plan in this folder decide, rather than NCCL
     #[arg(long, value_name = "FOLDER", help_heading = "With --backend nccl")]

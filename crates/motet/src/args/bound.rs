@@ -6,6 +6,7 @@ use motet_units::Bytes;
 
 use super::CLUSTER;
 use super::read::ReadArgs;
+use super::sizes::SizesArgs;
 use super::what_if::WhatIfArgs;
 
 #[derive(Debug, Args)]
@@ -19,6 +20,8 @@ pub(crate) struct BoundArgs {
     /// The size in nccl-tests' sense, to get a time: "1 GiB"; several, separated by commas, give a table
     #[arg(short, long, value_delimiter = ',')]
     pub(crate) size: Vec<Bytes>,
+    #[command(flatten)]
+    pub(crate) range: SizesArgs,
     /// The root of a broadcast, reduce, gather or scatter
     #[arg(long, default_value_t = 0)]
     pub(crate) root: u32,

@@ -3,13 +3,15 @@
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, FromArgMatches as _, Subcommand, ValueEnum};
 use motet_collective::CollectiveKind;
 use motet_exec::{Element, ExecError, Reduction, Tls, TlsFiles};
 use motet_synth::Method;
 use motet_units::Bytes;
 
+use super::sizes::SizesArgs;
 use super::synth::method;
+use crate::failure::Failure;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum ExecCommand {
@@ -41,9 +43,11 @@ pub(crate) struct WhatArgs {
     /// How to make the program; `motet synth --list` shows the methods
     #[arg(short, long, default_value = "auto", value_parser = method)]
     pub(crate) method: Method,
-    /// The size in nccl-tests' sense; may be given several times
-    #[arg(short, long, required = true)]
+    /// The size in nccl-tests' sense; several, separated by commas
+    #[arg(short, long, required_unless_present = "min", value_delimiter = ',')]
     pub(crate) size: Vec<Bytes>,
+    #[command(flatten)]
+    pub(crate) range: SizesArgs,
     /// The root of a broadcast, reduce, gather or scatter
     #[arg(long, default_value_t = 0)]
     pub(crate) root: u32,
@@ -91,6 +95,17 @@ pub(crate) struct WhatArgs {
 }
 
 impl WhatArgs {
+    /// As if only these words were given.
+    pub(crate) fn of(words: &[String]) -> Result<Self, clap::Error> {
+        let command = Self::augment_args(clap::Command::new("exec").no_binary_name(true));
+        Self::from_arg_matches(&command.try_get_matches_from(words)?)
+    }
+
+    /// All sizes that are asked for.
+    pub(crate) fn sizes(&self) -> Result<Vec<Bytes>, Failure> {
+        self.range.or(&self.size)
+    }
+
     /// The token that was given, or that the environment has; none is empty.
     pub(crate) fn token(&self) -> String {
         token(self.token.as_deref())

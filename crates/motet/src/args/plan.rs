@@ -38,7 +38,7 @@ pub(crate) struct MakeArgs {
     pub(crate) output: Option<String>,
     /// Plan for the calls of a workload instead: a training job, a model's name with the options below, or
     /// a folder with its ranks' traces; one plan for each sort of group, in folders of their own
-    #[arg(long, value_name = "JOB", conflicts_with_all = ["collectives", "min", "max", "sketch"])]
+    #[arg(long, value_name = "JOB", conflicts_with_all = ["collectives", "min", "max", "factor", "sketch"])]
     pub(crate) workload: Option<String>,
     /// The collectives, separated by commas
     #[arg(
@@ -50,12 +50,15 @@ pub(crate) struct MakeArgs {
         default_value = "allreduce,allgather,reducescatter,broadcast,reduce"
     )]
     pub(crate) collectives: Vec<CollectiveKind>,
-    /// The smallest size
-    #[arg(long, value_name = "SIZE", default_value = "1 KiB")]
+    /// The least size
+    #[arg(short = 'b', long, value_name = "SIZE", default_value = "1 KiB")]
     pub(crate) min: Bytes,
-    /// The largest size; sizes in between double
-    #[arg(long, value_name = "SIZE", default_value = "1 GiB")]
+    /// The greatest size
+    #[arg(short = 'e', long, value_name = "SIZE", default_value = "1 GiB")]
     pub(crate) max: Bytes,
+    /// From one size to the next
+    #[arg(short = 'f', long, default_value_t = 2, value_parser = clap::value_parser!(u64).range(2..))]
+    pub(crate) factor: u64,
     /// Only programs that keep to this sketch, beside the textbook and NCCL's own
     #[arg(long, value_name = "FILE")]
     pub(crate) sketch: Option<String>,

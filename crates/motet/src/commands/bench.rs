@@ -7,10 +7,11 @@
 //! Columns and footer are those of nccl-tests, so that what reads its output reads this. In and
 //! out of place are the same to the model; nothing is computed, so nothing is checked (`N/A`).
 //! With `--tuning` it is NCCL's own table of latencies and bandwidths instead (`tuning`), with
-//! `--backend nccl` NCCL itself is run (`live`).
+//! `--backend nccl` NCCL itself is run (`live`), with `--backend tcp` Motet's programs between processes (`sockets`).
 
 mod live;
 pub(crate) mod nccl_tests;
+mod sockets;
 mod tuning;
 
 use std::sync::Arc;
@@ -23,6 +24,7 @@ use motet_units::{Bytes, Rank};
 use serde::Serialize;
 
 use crate::args::bench::{Backend, BenchArgs};
+use crate::args::sizes::sizes;
 use crate::c_format::fixed;
 use crate::commands::nccl;
 use crate::failure::{Failure, Status};
@@ -113,16 +115,15 @@ impl From<SendRecvChoice> for Run {
 }
 
 pub(crate) fn run(args: &BenchArgs, printer: &mut Printer) -> Result<Status, Failure> {
-    if args.backend == Backend::Nccl {
-        return live::run(args, printer);
+    match args.backend {
+        Backend::Sim => {}
+        Backend::Nccl => return live::run(args, printer),
+        Backend::Tcp => return sockets::run(args, printer),
     }
     if args.tuning {
         return run_tuning(args, printer);
     }
-    if args.max < args.min {
-        return Err(Failure::unreadable(format!("{} to {} are no sizes", args.min, args.max))
-            .with_remedy("give `--max` at least what `--min` is"));
-    }
+    let sizes = sizes(args.min, args.max, args.factor)?;
     let kind = args.collective;
     if TunedCollective::of(kind).is_none() && kind != CollectiveKind::AllToAll {
         return Err(Failure::unreadable(format!("NCCL chooses no algorithm for {kind}"))
@@ -134,7 +135,7 @@ pub(crate) fn run(args: &BenchArgs, printer: &mut Printer) -> Result<Status, Fai
     let (bench, lines) = {
         let _progress = Progress::start(printer, SEARCHING);
         let bench = Bench::new(args, printer)?;
-        let lines = bench.lines(args)?;
+        let lines = bench.lines(args, sizes)?;
         (bench, lines)
     };
     note(printer, &bench.model);
@@ -177,8 +178,10 @@ fn model(args: &BenchArgs, printer: &Printer) -> Result<(Network, NcclModel), Fa
 
 fn cluster(args: &BenchArgs) -> Result<&str, Failure> {
     args.cluster.as_deref().ok_or_else(|| {
-        Failure::unreadable("`--ranks` starts ranks on this machine, for `--backend nccl`")
-            .with_remedy("name the CLUSTER to model, or give `--backend nccl`")
+        Failure::unreadable(
+            "`--ranks` starts ranks on this machine, and nothing is started for a model",
+        )
+        .with_remedy("name the CLUSTER to model, or give `--backend nccl` or `tcp`")
     })
 }
 
@@ -213,7 +216,7 @@ impl Bench {
         Ok(Self { collective, network, model })
     }
 
-    fn lines(&self, args: &BenchArgs) -> Result<Vec<Line>, Failure> {
+    fn lines(&self, args: &BenchArgs, sizes: Vec<Bytes>) -> Result<Vec<Line>, Failure> {
         let (comm, options) = (self.model.communicator(), self.model.options());
         let kernels = Arc::new(Kernels::new(&self.network, comm, options));
         let priced = Priced::new(&self.network, &self.model, kernels);
@@ -230,7 +233,7 @@ impl Bench {
             _ => None,
         };
         let mut lines = Vec::new();
-        for asked in nccl_tests::sizes(args) {
+        for asked in sizes {
             let (size_bytes, count) = nccl_tests::size(kind, self.collective.ranks(), asked);
             let bytes = Bytes::new(size_bytes);
             let run = match &all_to_all {
@@ -263,7 +266,7 @@ impl Bench {
         }
     }
 
-    /// Which of the three time scales the columns are on (docs/nccl-model.md).
+    /// Which time scale the columns are on (docs/nccl-model.md).
     fn time_scale(&self, verbose: bool) -> &'static str {
         match (self.collective.kind(), verbose) {
             (kind, _) if kind != CollectiveKind::AllToAll && self.model.terms().is_some() => {

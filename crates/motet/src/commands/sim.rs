@@ -337,11 +337,11 @@ impl Simulated<'_> {
         format!("{kind} of {} over {ranks} ranks", self.args.size)
     }
 
-    /// Which of the three time scales a time here is on (docs/nccl-model.md).
+    /// Which time scale a time here is on (docs/nccl-model.md).
     fn time_scale(&self) -> String {
         match &self.under {
             None => "on ideal links".to_owned(),
-            Some(under) => format!("by {}'s kernels as modelled", under.runtime()),
+            Some(under) => under.time_scale(),
         }
     }
 

@@ -10,6 +10,7 @@ use serde::Serialize;
 
 use super::nccl_tests::{self, Group, Iterations, Row, Table};
 use crate::args::bench::BenchArgs;
+use crate::args::sizes::sizes;
 use crate::commands::live::{Session, Wanted, collective, failure};
 use crate::failure::{Failure, Status};
 use crate::files;
@@ -48,7 +49,7 @@ struct LineJson {
 }
 
 #[derive(Serialize)]
-struct GroupJson {
+pub(super) struct GroupJson {
     time_us: f64,
     algbw_gbps: f64,
     busbw_gbps: f64,
@@ -81,7 +82,8 @@ pub(super) fn run(args: &BenchArgs, printer: &mut Printer) -> Result<Status, Fai
         Collective::new(kind, ranks, 1)
     };
     let called = called.map_err(|it| Failure::wrong(it.to_string()))?;
-    let calls: Vec<(u64, Call)> = nccl_tests::sizes(args)
+    let calls: Vec<(u64, Call)> = sizes(args.min, args.max, args.factor)?
+        .into_iter()
         .map(|it| nccl_tests::size(kind, ranks, it))
         .filter(|it| it.1 > 0)
         .map(|(size, count)| {
@@ -90,8 +92,8 @@ pub(super) fn run(args: &BenchArgs, printer: &mut Printer) -> Result<Status, Fai
         })
         .collect();
     let bytes = calls.iter().map(|it| it.1.bytes(ranks)).max().ok_or_else(|| {
-        Failure::unreadable(format!("{} to {} are no sizes", args.min, args.max))
-            .with_remedy("give `--max` at least what `--min` is, and an element for every rank")
+        Failure::unreadable(format!("{} are too few for {ranks} ranks", args.max))
+            .with_remedy("give `--max` an element for every rank")
     })?;
     let plan = args.plan.clone();
     let wanted = Wanted { ranks, tuner: plan.is_some(), plan, bytes };
@@ -131,7 +133,7 @@ pub(super) fn run(args: &BenchArgs, printer: &mut Printer) -> Result<Status, Fai
 }
 
 /// As many as the cluster has GPUs, or as were asked for.
-fn ranks(args: &BenchArgs, printer: &Printer) -> Result<u32, Failure> {
+pub(super) fn ranks(args: &BenchArgs, printer: &Printer) -> Result<u32, Failure> {
     if let Some(ranks) = args.ranks {
         return Ok(ranks);
     }

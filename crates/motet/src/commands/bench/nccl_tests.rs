@@ -149,19 +149,15 @@ fn header(out: &mut String, call: [&str; 5], group: [&str; 4], more: &str) {
     let _ = writeln!(out, "{}", line.trim_end());
 }
 
-/// All sizes that are asked for.
-pub(super) fn sizes(args: &BenchArgs) -> impl Iterator<Item = Bytes> {
-    let (max, factor) = (args.max, args.factor);
-    // Zero times anything is zero: nccl-tests would go on for ever.
-    let next = move |it: &Bytes| it.checked_mul(factor).filter(|next| *next <= max && next > it);
-    std::iter::successors(Some(args.min).filter(|it| *it <= max), next)
-}
-
 /// The bytes that are moved, in nccl-tests' sense, and the count of elements in the call.
 pub(crate) fn size(kind: CollectiveKind, ranks: u32, asked: Bytes) -> (u64, u64) {
     let by_rank = matches!(
         kind,
-        CollectiveKind::AllGather | CollectiveKind::ReduceScatter | CollectiveKind::AllToAll
+        CollectiveKind::AllGather
+            | CollectiveKind::ReduceScatter
+            | CollectiveKind::AllToAll
+            | CollectiveKind::Gather
+            | CollectiveKind::Scatter
     );
     if !by_rank {
         let count = asked.get() / ELEMENT;
@@ -188,6 +184,9 @@ const fn test_name(kind: CollectiveKind) -> &'static str {
         CollectiveKind::Broadcast => "broadcast_perf",
         CollectiveKind::Reduce => "reduce_perf",
         CollectiveKind::AllToAll => "alltoall_perf",
+        CollectiveKind::Gather => "gather_perf",
+        CollectiveKind::Scatter => "scatter_perf",
+        CollectiveKind::SendRecv => "sendrecv_perf",
         _ => "all_reduce_perf",
     }
 }

@@ -11,7 +11,15 @@ use super::text::describe;
 pub(super) struct BoundJson {
     collective: &'static str,
     ranks: u32,
-    /// Gigabytes (10⁹) per second; null if nothing has to move.
+    /// The most for programs whose switches do only what the network says they can; in gigabytes (10⁹) per
+    /// second, null if nothing has to move. It is what the text leads with.
+    program_algbw_gbps: Option<f64>,
+    /// The same as an exact fraction.
+    program_algbw_gbps_exact: Option<String>,
+    /// The least time of such a program; with `--size` only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    program_time_us: Option<f64>,
+    /// The most whatever switches can do.
     algbw_gbps: Option<f64>,
     /// The same as an exact fraction.
     algbw_gbps_exact: Option<String>,
@@ -22,12 +30,6 @@ pub(super) struct BoundJson {
     size_bytes: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     time_us: Option<f64>,
-    /// The least time of a program whose switches do only what the network says they can.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    program_time_us: Option<f64>,
-    /// What a program can do at best whose switches neither reduce nor copy (AllReduce).
-    #[serde(skip_serializing_if = "Option::is_none")]
-    program_algbw_gbps: Option<f64>,
     /// What sets that: messages between groups (AllReduce).
     #[serde(skip_serializing_if = "Option::is_none")]
     work: Option<WorkJson>,
@@ -75,21 +77,19 @@ struct WorkJson {
 }
 
 pub(super) fn json(bound: &Bound, network: &Network, size: Option<Bytes>) -> BoundJson {
-    let algbw = bound.algbw();
-    let work = bound.work.as_ref().filter(|it| it.time_per_byte > bound.time_per_byte);
+    let (algbw, program_algbw) = (bound.algbw(), bound.program_algbw());
     BoundJson {
         collective: bound.collective.name(),
         ranks: bound.ranks,
+        program_algbw_gbps: program_algbw.map(Ratio::to_f64),
+        program_algbw_gbps_exact: program_algbw.map(|it| it.to_string()),
+        program_time_us: size.map(|it| bound.program_time(it).as_us_f64()),
         algbw_gbps: algbw.map(Ratio::to_f64),
         algbw_gbps_exact: algbw.map(|it| it.to_string()),
         latency_us: bound.latency.as_us_f64(),
         latency_pair: bound.latency_pair.map(|(a, b)| [a.0, b.0]),
         size_bytes: size.map(Bytes::get),
         time_us: size.map(|it| bound.time(it).as_us_f64()),
-        program_time_us: size.map(|it| bound.program_time(it).as_us_f64()),
-        program_algbw_gbps: work
-            .and_then(|it| it.time_per_byte.inverse())
-            .map(|bytes_per_s| bytes_per_s.to_f64() / 1e9),
         work: bound.work.as_ref().and_then(work_json),
         in_switch: in_switch_json(bound, size),
         cut: bound.cut().map(|it| cut_json(it, network)),

@@ -20,20 +20,21 @@ use crate::printer::Printer;
 use crate::progress::Progress;
 
 pub(crate) fn run(args: &BoundArgs, printer: &mut Printer) -> Result<Status, Failure> {
+    let sizes = args.range.or(&args.size)?;
     let many = args.collective.len() > 1
-        || args.size.len() > 1
+        || sizes.len() > 1
         || args.sweep.is_some()
         || args.csv.is_some()
         || args.plot.is_some();
     if many {
-        return table::run(args, printer);
+        return table::run(args, &sizes, printer);
     }
     let network = network(args, &args.cluster, printer)?;
     let progress = Progress::start(printer, "looking for the tightest cut");
     let kind = args.collective.first().copied().unwrap_or(CollectiveKind::AllReduce);
-    let bound = bound_of(args, kind, &args.cluster, &network)?;
+    let bound = bound_of(args, kind, &sizes, &args.cluster, &network)?;
     drop(progress);
-    let size = args.size.first().copied();
+    let size = sizes.first().copied();
     if printer.is_json() {
         printer.json(&json::json(&bound, &network, size))?;
     } else {
@@ -53,13 +54,14 @@ fn network(args: &BoundArgs, cluster: &str, printer: &Printer) -> Result<Network
 fn bound_of(
     args: &BoundArgs,
     kind: CollectiveKind,
+    sizes: &[Bytes],
     cluster: &str,
     network: &Network,
 ) -> Result<Bound, Failure> {
     let collective = collective(args, kind, cluster, network)?;
     let bound =
         bound::bound(network, &collective).map_err(|it| infinite(&it, network).in_file(cluster))?;
-    match args.size.iter().find(|it| bound.time(**it) == Duration::MAX) {
+    match sizes.iter().find(|it| bound.time(**it) == Duration::MAX) {
         Some(size) => Err(too_slow(*size).in_file(cluster)),
         None => Ok(bound),
     }

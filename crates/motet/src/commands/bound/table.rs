@@ -31,6 +31,7 @@ struct Row {
 /// What stands in the table and the plot.
 struct Rows<'a> {
     args: &'a BoundArgs,
+    sizes: &'a [Bytes],
     /// The parameter that is swept.
     key: Option<&'a str>,
     rows: Vec<Row>,
@@ -54,17 +55,21 @@ struct RowJson<'a> {
     bound: &'a BoundJson,
 }
 
-pub(super) fn run(args: &BoundArgs, printer: &mut Printer) -> Result<Status, Failure> {
+pub(super) fn run(
+    args: &BoundArgs,
+    sizes: &[Bytes],
+    printer: &mut Printer,
+) -> Result<Status, Failure> {
     let (key, clusters) = clusters(args)?;
-    let mut rows = Rows { args, key, rows: Vec::new() };
+    let mut rows = Rows { args, sizes, key, rows: Vec::new() };
     let total = clusters.len() * args.collective.len();
     let bar = Bar::start(printer, total as u64, "bounds");
     for (value, cluster) in clusters {
         let network = super::network(args, &cluster, printer)?;
         for kind in &args.collective {
-            let bound = super::bound_of(args, *kind, &cluster, &network)?;
+            let bound = super::bound_of(args, *kind, sizes, &cluster, &network)?;
             rows.add(value.clone(), &bound, &network);
-            bar.set((rows.rows.len() / args.size.len().max(1)) as u64);
+            bar.set((rows.rows.len() / sizes.len().max(1)) as u64);
         }
     }
     drop(bar);
@@ -142,9 +147,9 @@ impl Row {
 impl Rows<'_> {
     /// A row for each size, or one without.
     fn add(&mut self, value: Option<String>, bound: &Bound, network: &Network) {
-        let sizes: Vec<Option<Bytes>> = match self.args.size.is_empty() {
+        let sizes: Vec<Option<Bytes>> = match self.sizes.is_empty() {
             true => vec![None],
-            false => self.args.size.iter().copied().map(Some).collect(),
+            false => self.sizes.iter().copied().map(Some).collect(),
         };
         for size in sizes {
             let (value, bound) = (value.clone(), bound.clone());
@@ -169,7 +174,7 @@ impl Rows<'_> {
             Some(_) => format!("{text:>width$}  "),
             None => String::new(),
         };
-        let sized = !self.args.size.is_empty();
+        let sized = !self.sizes.is_empty();
         let at_size = if sized { "      size  at least, µs  GB/s at most" } else { "" };
         let heading = format!("{}{:13} ranks{at_size}  GB/s at any size", lead(key), "collective");
         let mut out = format!("{}\n", Printer::strong(&heading));
@@ -231,7 +236,7 @@ impl Rows<'_> {
         table = table
             .with("collective", words(&|it| it.bound.collective.name().to_owned()))
             .with("ranks", Values::Whole(ranks));
-        if !self.args.size.is_empty() {
+        if !self.sizes.is_empty() {
             let bytes = |it: &Row| it.size.and_then(|it| i64::try_from(it.get()).ok());
             let bytes = self.rows.iter().map(|it| bytes(it).unwrap_or(i64::MAX)).collect();
             table = table
@@ -246,7 +251,7 @@ impl Rows<'_> {
 
     /// A line for each collective, and for each size where the parameter is what goes across.
     fn plot(&self) -> Result<Plot, Failure> {
-        if self.key.is_none() && self.args.size.len() < 2 {
+        if self.key.is_none() && self.sizes.len() < 2 {
             return Err(Failure::unreadable("a plot needs several values to go over")
                 .with_remedy("give several sizes, or `--sweep` a parameter of the template"));
         }

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
 
-use motet_collective::Program;
+use motet_collective::{CollectiveKind, Program};
 use motet_units::{Bytes, Duration};
 use serde::Serialize;
 
@@ -26,43 +26,30 @@ struct BenchJson {
     rows: Vec<RowJson>,
 }
 
+/// What calls of one size took.
 #[derive(Serialize)]
-struct RowJson {
+pub(crate) struct RowJson {
     size_bytes: u64,
     elements: u64,
     #[serde(rename = "type")]
     element: &'static str,
     reduction: &'static str,
-    program: String,
+    pub(crate) program: String,
     /// The median over the calls of the slowest rank's time.
-    time_us: f64,
+    pub(crate) time_us: f64,
     min_us: f64,
     max_us: f64,
     algbw_gbps: f64,
     busbw_gbps: f64,
-    wrong: u64,
+    pub(crate) wrong: u64,
     /// What the simulator says for the cluster that was given.
-    predicted_us: Option<f64>,
+    pub(crate) predicted_us: Option<f64>,
 }
 
 pub(crate) fn run(args: &BenchArgs, printer: &mut Printer) -> Result<Status, Failure> {
     let ranks = ranks(args, printer)?;
-    // Wrong files are told of once, and not by each rank.
-    args.what.tls.load().map_err(|it| failure(&it))?;
-    let progress = Progress::start(printer, format!("running {ranks} ranks"));
-    let said = start_and_wait(args, ranks)?;
-    drop(progress);
-    let mut rows = Vec::new();
-    let mut kind = "";
-    for (index, size) in args.what.size.iter().enumerate() {
-        let of_ranks: Vec<&Row> = said.iter().filter_map(|it| it.rows.get(index)).collect();
-        let chosen = choose(&args.what, ranks, *size, printer)?;
-        kind = chosen.program.collective().kind().name();
-        rows.push(row(&args.what, &chosen.program, *size, &of_ranks, chosen.predicted));
-        if let Some(first) = of_ranks.iter().find_map(|it| it.first_wrong.as_ref()) {
-            printer.warning(first);
-        }
-    }
+    let (kind, rows) = measure(&args.what, ranks, printer)?;
+    let kind = kind.map_or("", CollectiveKind::name);
     let wrong: u64 = rows.iter().map(|it| it.wrong).sum();
     if printer.is_json() {
         printer.json(&BenchJson { collective: kind, ranks, rows })?;
@@ -70,6 +57,32 @@ pub(crate) fn run(args: &BenchArgs, printer: &mut Printer) -> Result<Status, Fai
         printer.out(&text(kind, ranks, &rows))?;
     }
     Ok(if wrong == 0 { Status::Done } else { Status::Wrong })
+}
+
+/// Runs all sizes with as many ranks on this machine; a row for each size, and of which collective.
+pub(crate) fn measure(
+    what: &WhatArgs,
+    ranks: u32,
+    printer: &mut Printer,
+) -> Result<(Option<CollectiveKind>, Vec<RowJson>), Failure> {
+    // Wrong files are told of once, and not by each rank.
+    what.tls.load().map_err(|it| failure(&it))?;
+    let sizes = what.sizes()?;
+    let progress = Progress::start(printer, format!("running {ranks} ranks"));
+    let said = start_and_wait(what, &sizes, ranks)?;
+    drop(progress);
+    let mut rows = Vec::new();
+    let mut kind = None;
+    for (index, size) in sizes.into_iter().enumerate() {
+        let of_ranks: Vec<&Row> = said.iter().filter_map(|it| it.rows.get(index)).collect();
+        let chosen = choose(what, ranks, size, printer)?;
+        kind = Some(chosen.program.collective().kind());
+        rows.push(row(what, &chosen.program, size, &of_ranks, chosen.predicted));
+        if let Some(first) = of_ranks.iter().find_map(|it| it.first_wrong.as_ref()) {
+            printer.warning(first);
+        }
+    }
+    Ok((kind, rows))
 }
 
 /// How many ranks there are to be.
@@ -99,7 +112,7 @@ impl Drop for Ranks {
     }
 }
 
-fn start_and_wait(args: &BenchArgs, ranks: u32) -> Result<Vec<RankJson>, Failure> {
+fn start_and_wait(what: &WhatArgs, sizes: &[Bytes], ranks: u32) -> Result<Vec<RankJson>, Failure> {
     let here = |error: std::io::Error| Failure::unreadable(format!("cannot start ranks: {error}"));
     // A port that was free a moment ago; rank 0 serves the store there.
     let port = TcpListener::bind("127.0.0.1:0").and_then(|it| it.local_addr()).map_err(here)?;
@@ -110,8 +123,8 @@ fn start_and_wait(args: &BenchArgs, ranks: u32) -> Result<Vec<RankJson>, Failure
         let mut command = Command::new(&program);
         command.args(["--json", "exec", "run", "--store", &port.to_string(), "--group", &group]);
         command.args(["--rank", &rank.to_string(), "--ranks", &ranks.to_string()]);
-        command.args(words(&args.what)).env("MOTET_EXEC_TOKEN", args.what.token());
-        command.args(tls_words(&args.what.tls));
+        command.args(words(what, sizes)).env("MOTET_EXEC_TOKEN", what.token());
+        command.args(tls_words(&what.tls));
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         all.0.push(command.spawn().map_err(here)?);
     }
@@ -147,7 +160,7 @@ fn tls_words(args: &TlsArgs) -> Vec<OsString> {
 }
 
 /// The arguments again, for a rank.
-fn words(what: &WhatArgs) -> Vec<String> {
+fn words(what: &WhatArgs, sizes: &[Bytes]) -> Vec<String> {
     let mut words: Vec<String> = what.program.iter().cloned().collect();
     let mut option = |name: &str, value: String| words.extend([format!("--{name}"), value]);
     if let Some(kind) = what.collective {
@@ -156,7 +169,7 @@ fn words(what: &WhatArgs) -> Vec<String> {
     if let Some(cluster) = &what.cluster {
         option("cluster", cluster.clone());
     }
-    for size in &what.size {
+    for size in sizes {
         option("size", format!("{} B", size.get()));
     }
     option("method", what.method.name().to_owned());

@@ -58,7 +58,8 @@ pub(crate) fn run(args: &RunArgs, printer: &mut Printer) -> Result<Status, Failu
     let (mut rows, mut losses) = (Vec::new(), Vec::new());
     // The numbers that the ranks had at first, by which the cluster knows them.
     let mut left: Vec<u32> = (0..args.ranks).collect();
-    let mut sizes = args.what.size.iter();
+    let sizes = args.what.sizes()?;
+    let mut sizes = sizes.iter();
     let mut next = sizes.next();
     while let Some(size) = next {
         match timed(args, &mut group, &left, *size, &clock, printer)? {

@@ -23,6 +23,7 @@ use super::sockets;
 use super::store::Store;
 use super::workload;
 use crate::args::plan::{Backend, MakeArgs};
+use crate::args::sizes::sizes;
 use crate::failure::{Failure, Status};
 use crate::files::{self, Cluster};
 use crate::printer::Printer;
@@ -153,16 +154,11 @@ pub(super) fn write<T: Serialize + DeserializeOwned>(
 }
 
 pub(super) fn request(args: &MakeArgs, network: &Network) -> Result<Request, Failure> {
-    if args.max < args.min || args.min == Bytes::ZERO {
-        return Err(Failure::unreadable(format!("{} to {} are no sizes", args.min, args.max))
-            .with_remedy("give `--max` at least what `--min` is, and more than nothing"));
+    if args.min == Bytes::ZERO {
+        return Err(Failure::unreadable("a call of no bytes needs no plan")
+            .with_remedy("give `--min` more than nothing"));
     }
-    let mut sizes = vec![args.min];
-    while let Some(next) =
-        sizes.last().and_then(|it| it.checked_mul(2)).filter(|it| *it <= args.max)
-    {
-        sizes.push(next);
-    }
+    let sizes = sizes(args.min, args.max, args.factor)?;
     let terms = match &args.terms {
         Some(name) => files::terms(name)?,
         None => MscclppUse::default().terms,
@@ -217,6 +213,7 @@ fn command(args: &MakeArgs) -> String {
         let names: Vec<&str> = args.collectives.iter().map(|it| it.name()).collect();
         words.push(format!("--collectives {}", names.join(",")));
         words.push(format!("--min {} --max {}", args.min.get(), args.max.get()));
+        words.extend((args.factor != 2).then(|| format!("--factor {}", args.factor)));
     }
     words.extend(args.sketch.iter().map(|it| format!("--sketch {it}")));
     words.push(format!("--margin {}", args.margin));

@@ -10,8 +10,8 @@ use motet_nccl::mscclpp::{PlanCost, PlanTerms, Sharing};
 use motet_nccl::{Knobs, Protocol};
 use motet_sim::{Outcome, Routed};
 use motet_tune::layouts::Family;
-use motet_tune::plan::Setup;
 use motet_tune::plan::make::Nccl;
+use motet_tune::plan::{Runtime, Setup};
 use motet_units::{Bytes, Duration};
 use serde::Serialize;
 
@@ -23,7 +23,7 @@ use crate::printer::exact;
 /// A run as a runtime's kernels do it: the settings, the time, and what the time is made of.
 pub(super) struct Under {
     pub(super) outcome: Outcome,
-    runtime: &'static str,
+    runtime: Runtime,
     knobs: Knobs,
     parts: Parts,
     channels: u32,
@@ -76,9 +76,12 @@ impl Parts {
 }
 
 impl Under {
-    /// Whose kernels: MSCCL or MSCCL++.
-    pub(super) const fn runtime(&self) -> &'static str {
-        self.runtime
+    /// Which time scale the time is on.
+    pub(super) fn time_scale(&self) -> String {
+        match self.runtime {
+            Runtime::Mscclpp => "by MSCCL++'s operations, with terms fitted on an H200".to_owned(),
+            other => format!("by {}'s kernels as modelled", other.name()),
+        }
     }
 }
 
@@ -104,7 +107,7 @@ impl KnobsJson {
     pub(super) fn new(it: &Under) -> Self {
         let parts = &it.parts;
         Self {
-            runtime: it.runtime,
+            runtime: it.runtime.name(),
             protocol: it.knobs.protocol.name(),
             channels: it.channels,
             threads: it.knobs.threads,
@@ -181,7 +184,7 @@ pub(super) fn run(
     };
     Ok(Some(Under {
         outcome: outcome(args.size, &laid, &parts, &knobs, program),
-        runtime: if plus { "MSCCL++" } else { "MSCCL" },
+        runtime: if plus { Runtime::Mscclpp } else { Runtime::Msccl },
         knobs,
         channels: laid.channels(),
         instances,
@@ -217,7 +220,7 @@ fn outcome(size: Bytes, laid: &Laid, parts: &Parts, knobs: &Knobs, program: &Pro
 /// The knobs as they were set or taken.
 pub(super) fn text(it: &Under) -> String {
     let mut out =
-        format!("{}, {}, {}", it.runtime, it.knobs.protocol, count(it.channels, "channel"));
+        format!("{}, {}, {}", it.runtime.name(), it.knobs.protocol, count(it.channels, "channel"));
     if let Some(threads) = it.knobs.threads {
         out += &format!(", {threads} threads");
     }

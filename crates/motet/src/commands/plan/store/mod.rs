@@ -45,6 +45,8 @@ pub(crate) struct Store<'a, T> {
     log: Mutex<Log>,
     bar: &'a Bar,
     done: Mutex<u64>,
+    /// The task that gains most over NCCL at its best so far, in words.
+    most: Mutex<Option<(f64, String)>>,
 }
 
 /// The journal's file, and how much of it is whole lines.
@@ -123,7 +125,8 @@ impl<'a, T: Serialize + DeserializeOwned> Store<'a, T> {
             log.add(&journal::header(fingerprint)).map_err(wrong)?;
         }
         let known = known.map(|it| it.tasks).unwrap_or_default();
-        Ok(Self { target, known, passed_over, log: Mutex::new(log), bar, done: Mutex::new(0) })
+        let (log, done, most) = (Mutex::new(log), Mutex::new(0), Mutex::new(None));
+        Ok(Self { target, known, passed_over, log, bar, done, most })
     }
 
     /// Why what is left of a stopped plan is not used, if that is so.
@@ -195,6 +198,27 @@ impl Log {
     }
 }
 
+impl Store<'_, TunedTask> {
+    /// Remembers the task that gains most over NCCL at its best setting.
+    fn compare(&self, tuned: &TunedTask) {
+        let Some(gain) = tuned.gain(tuned.nccl_best.as_ref()) else { return };
+        let Ok(mut most) = self.most.lock() else { return };
+        if most.as_ref().is_none_or(|it| it.0 < gain) {
+            *most = Some((gain, format!("{} of {}", tuned.collective, tuned.size())));
+        }
+    }
+
+    /// What is being tuned, and what the plan gains most so far.
+    fn tuning(&self, kind: CollectiveKind, size: Bytes) -> String {
+        match self.most.lock().as_deref() {
+            Ok(Some((gain, task))) => format!(
+                "tuning {kind} of {size}; best so far {gain:.2} times NCCL at its best ({task})"
+            ),
+            _ => format!("tuning {kind} of {size}"),
+        }
+    }
+}
+
 impl Journal for Store<'_, TunedTask> {
     fn known(&self, kind: CollectiveKind, size: Bytes) -> Option<TunedTask> {
         let same = |it: &&TunedTask| it.collective == kind && it.size() == size;
@@ -208,10 +232,11 @@ impl Journal for Store<'_, TunedTask> {
                 return self.bar.say(format!("{} programs for {kind}", programs.len()));
             }
             PlanEvent::Tuning(kind, size) => {
-                return self.bar.say(format!("tuning {kind} of {size}"));
+                return self.bar.say(self.tuning(kind, size));
             }
             PlanEvent::Tuned(tuned) => tuned,
         };
+        self.compare(tuned);
         if Journal::known(self, tuned.collective, tuned.size()).is_none() {
             self.keep(tuned);
         }
