@@ -4,10 +4,15 @@
 use std::hint::black_box;
 
 use criterion::{Criterion, criterion_group, criterion_main};
+use mimalloc::MiMalloc;
 use motet_collective::bound::bound;
 use motet_collective::{Collective, CollectiveKind};
 use motet_net::{LinkClass, LinkSpec, Network, NetworkBuilder, Node, NodeKind};
 use motet_units::{Bandwidth, Duration, NodeId};
+
+/// As in the binary.
+#[global_allocator]
+static ALLOCATOR: MiMalloc = MiMalloc;
 
 type Built = Result<Network, motet_net::BuildError>;
 

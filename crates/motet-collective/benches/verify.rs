@@ -2,10 +2,15 @@
 //! lanes. `cargo bench -p motet-collective --bench verify`.
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
+use mimalloc::MiMalloc;
 use motet_collective::verify;
 
 #[path = "../tests/support/programs.rs"]
 mod programs;
+
+/// As in the binary.
+#[global_allocator]
+static ALLOCATOR: MiMalloc = MiMalloc;
 
 fn ring_all_reduce(c: &mut Criterion) {
     let mut group = c.benchmark_group("verify ring allreduce");

@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used, reason = "a benchmark that cannot be set up has nothing to say")]
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+use mimalloc::MiMalloc;
 use motet_collective::Verified;
 use motet_net::builders::{Params, find};
 use motet_net::{LinkSpec, Network, NetworkBuilder};
@@ -13,6 +14,10 @@ use motet_units::{Bandwidth, Bytes, Duration};
 
 #[path = "../../motet-collective/tests/support/programs.rs"]
 mod programs;
+
+/// As in the binary.
+#[global_allocator]
+static ALLOCATOR: MiMalloc = MiMalloc;
 
 const RANKS: u32 = 256;
 const SIZE: Bytes = Bytes::gib(1);

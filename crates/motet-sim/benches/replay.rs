@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used, reason = "a benchmark that cannot be set up has nothing to say")]
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+use mimalloc::MiMalloc;
 use motet_collective::{Program, Verified};
 use motet_net::builders::{Params, find};
 use motet_net::state::{BandwidthRange, RangeTable};
@@ -15,6 +16,10 @@ use motet_units::{Bandwidth, Bytes, Seed};
 
 #[path = "../../motet-collective/tests/support/programs.rs"]
 mod programs;
+
+/// As in the binary.
+#[global_allocator]
+static ALLOCATOR: MiMalloc = MiMalloc;
 
 const STATES: usize = 256;
 

@@ -12,12 +12,17 @@
 use std::hint::black_box;
 
 use criterion::{Criterion, criterion_group, criterion_main};
+use mimalloc::MiMalloc;
 use motet_collective::{CollectiveKind, Verified};
 use motet_net::builders::{Params, find};
 use motet_net::{LinkClass, Network, NetworkState};
 use motet_sim::{Prepared, Routed, Simulation, SwitchForwarding};
 use motet_synth::{Effort, Goal, Lowered, Method, Repairer, Task, synthesize};
 use motet_units::{Bandwidth, Bytes, Duration, Seed};
+
+/// As in the binary.
+#[global_allocator]
+static ALLOCATOR: MiMalloc = MiMalloc;
 
 fn network(template: &str, words: &str) -> Network {
     let params = Params::from_words(words.split_whitespace()).unwrap();

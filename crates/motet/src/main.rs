@@ -27,7 +27,13 @@ use std::process::ExitCode;
 use clap::FromArgMatches as _;
 
 use args::Cli;
+use mimalloc::MiMalloc;
 use printer::Printer;
+
+/// Synthesis and simulation take and give back tables of megabytes over and over. The system's allocator returns such
+/// memory to the kernel each time, and page faults then cost up to a third of a run (BENCHMARKS.md, "The release build").
+#[global_allocator]
+static ALLOCATOR: MiMalloc = MiMalloc;
 
 fn main() -> ExitCode {
     let matches = args::help::command().try_get_matches();
