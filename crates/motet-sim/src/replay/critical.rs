@@ -128,7 +128,8 @@ impl<'a> Tracer<'a> {
     fn new(replay: &'a Replay) -> Self {
         Self {
             replay,
-            points: Vec::new(),
+            // Two for each link of a transfer, mostly, which has two words of its own in the code. Growing would copy megabytes.
+            points: Vec::with_capacity(replay.code.words.len()),
             slots: vec![NONE; replay.code.slots],
             free: vec![NONE; replay.links.len()],
             step: 0,
