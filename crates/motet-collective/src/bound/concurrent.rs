@@ -109,12 +109,16 @@ impl<'g> DemandRouter<'g> {
     /// link within `time`, only as much is routed as fits before the ways are looked for anew.
     fn route(&mut self, demands: &Demands<'_>, from: usize, capacity: &[f64], time: f64) -> f64 {
         let mut travelled = 0.0;
-        let mut left: f64 = if demands.from(from).next().is_some() { 1.0 } else { 0.0 };
+        let mut receivers = demands.from(from).map(|it| self.graph.ranks[it.0]);
+        let (first, second) = (receivers.next(), receivers.next());
+        let mut left: f64 = if first.is_some() { 1.0 } else { 0.0 };
+        // What lies farther than the only receiver is on no way to it.
+        let goal = first.filter(|_| second.is_none());
         for turn in 1..=MAX_TURNS {
             if left <= 0.0 {
                 break;
             }
-            self.shortest_ways(self.graph.ranks[from] as usize);
+            self.shortest_ways(self.graph.ranks[from], goal);
             let fullest = self.gather(demands, from, capacity) / time;
             let share = if turn == MAX_TURNS { left } else { left.min(1.0 / fullest) };
             left -= share;
@@ -153,16 +157,20 @@ impl<'g> DemandRouter<'g> {
         fullest
     }
 
-    /// The shortest ways over the present lengths.
-    fn shortest_ways(&mut self, start: usize) {
+    /// The shortest ways over the present lengths: to all nodes, or to those that are no farther than `goal`.
+    fn shortest_ways(&mut self, start: u32, goal: Option<u32>) {
         let (graph, lengths) = (self.graph, &self.lengths);
-        self.ways.search([(start as u32, 0.0)], |node| {
+        let hops = |node: u32| {
             let open = graph.arcs_of(node as usize).filter(|it| graph.capacity(*it) > 0);
             open.map(|arc| Hop {
                 arc: arc as u32,
                 to: graph.head(arc) as u32,
                 length: lengths[arc],
             })
-        });
+        };
+        match goal {
+            Some(goal) => _ = self.ways.search_to(goal, [(start, 0.0)], hops),
+            None => self.ways.search([(start, 0.0)], hops),
+        }
     }
 }

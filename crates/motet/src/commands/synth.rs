@@ -68,8 +68,10 @@ pub(crate) fn run(args: &SynthArgs, printer: &mut Printer) -> Result<Status, Fai
     let network = files::network(cluster, &args.read.options(), printer)?.network;
     let change = args.what_if.of(&network, printer)?;
     let task = task(args, cluster, &network, size)?.in_state(change.state(&network));
+    // Of traffic between pairs the bound alone may take seconds.
+    let progress = Progress::start(printer, "looking for the bound");
     let bound = task.bound().map_err(|it| failure(&it, &task).in_file(cluster))?;
-    let progress = Progress::start(printer, format!("synthesizing with {}", args.method.name()));
+    progress.say(format!("synthesizing with {}", args.method.name()));
     let told = |it: &motet_synth::Progress| progress.say(trying(it));
     let clock = now();
     let deadline = args.budget.map(Wall::from_secs_f64);
